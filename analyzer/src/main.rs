@@ -1,0 +1,3 @@
+//! `gpumem-analyze`.
+
+fn main() {}

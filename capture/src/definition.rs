@@ -1,0 +1,124 @@
+//! Definitions: records of variable size that give names to the numbers in events.
+//!
+//! Slot 0 of a definition is laid out as an event's, with `kind` = the definition's kind, `bytes` =
+//! the payload's length in bytes, and `slots` = 1 + ceil(length / 64); the payload follows in the next
+//! slots. All integers are little-endian. `str` is a u32 length and that many bytes of UTF-8;
+//! `bytes` likewise.
+
+use crate::{ApiId, CodeId, DeviceOrdinal, ModuleId, StackId, ThreadId};
+
+/// What is defined. A reader passes unknown kinds by.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DefKind(pub u8);
+
+impl DefKind {
+    /// u16 id, str name.
+    pub const API: Self = Self(128);
+    /// u32 id, u32 first line, u32 flags (0), str file name, str qualified name, bytes line table
+    /// (as CPython holds it: the Python version in [`DefKind::PYTHON`] says how to read it).
+    pub const CODE: Self = Self(129);
+    /// u32 id, u32 flags (bit 0: deeper frames were cut off), u32 count, then for each frame, the
+    /// newest first, u32 code id and u32 word: bits 0–30 the instruction's offset in bytes from the
+    /// start of the code plus 16 (so that −1 and the like stay positive), bit 31 set where the frame
+    /// was entered from C (the next older frame belongs to another C call of the interpreter).
+    pub const PY_STACK: Self = Self(130);
+    /// u32 id, u32 flags (bit 0: cut off), u32 count, then for each frame, the newest first, u64
+    /// return address (absolute). Symbolise at address − 1.
+    pub const NATIVE_STACK: Self = Self(131);
+    /// u32 id, u64 bias (load address − link address), u64 first address, u64 end address, str path,
+    /// bytes build id (empty: none).
+    pub const MODULE: Self = Self(132);
+    /// u32 id: the module was unloaded.
+    pub const MODULE_END: Self = Self(133);
+    /// u32 thread id, str name.
+    pub const THREAD: Self = Self(134);
+    /// u8 ordinal, u64 total bytes, bytes UUID (16), str name, str PCI bus id.
+    pub const DEVICE: Self = Self(135);
+    /// str key, str value: a fact about the process. See [`ProcessKey`].
+    pub const PROCESS: Self = Self(136);
+    /// str function, str way ("symbol", "dlsym", "cuGetProcAddress"), str library that asked: a hook
+    /// was armed.
+    pub const HOOK: Self = Self(137);
+    /// u32 hex version (0x030c01f0), u64 first and u64 end address of the interpreter's evaluation
+    /// function, zeros if unknown.
+    pub const PYTHON: Self = Self(138);
+    /// str text: something that the account must say.
+    pub const NOTE: Self = Self(139);
+}
+
+/// Keys of [`DefKind::PROCESS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcessKey;
+
+impl ProcessKey {
+    /// Arguments of the command, each as a shell would need it quoted, joined by blanks.
+    pub const COMMAND: &'static str = "command";
+    /// The program's path.
+    pub const EXECUTABLE: &'static str = "executable";
+    /// Working directory when the capture was opened: relative file names start there.
+    pub const DIRECTORY: &'static str = "directory";
+    /// Host name.
+    pub const HOST: &'static str = "host";
+    /// Rank of the process among `world_size`, from the launcher's environment.
+    pub const RANK: &'static str = "rank";
+    /// Number of ranks.
+    pub const WORLD_SIZE: &'static str = "world_size";
+    /// Version of the CUDA driver API, as `cuDriverGetVersion` gives it.
+    pub const DRIVER_VERSION: &'static str = "driver_version";
+    /// Version of libgpumem.so.
+    pub const RECORDER_VERSION: &'static str = "recorder_version";
+    /// Value of GPUMEM_STACKS in force.
+    pub const STACKS: &'static str = "stacks";
+}
+
+/// One frame of a Python stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PyFrame {
+    /// The code object.
+    pub code: CodeId,
+    /// Offset of the instruction from the start of the code, in bytes; may be negative for a frame
+    /// that has only just been entered.
+    pub offset: i32,
+    /// Whether C code entered the interpreter to run this frame.
+    pub entered_from_c: bool,
+}
+
+impl PyFrame {
+    /// The frame's second word as [`DefKind::PY_STACK`] stores it.
+    pub fn word(self) -> u32 {
+        let offset = (i64::from(self.offset) + 16).clamp(0, 0x7fff_ffff) as u32;
+        offset | (u32::from(self.entered_from_c) << 31)
+    }
+
+    /// The inverse of [`PyFrame::word`].
+    pub fn from_words(code: u32, word: u32) -> Self {
+        Self {
+            code: CodeId(code),
+            offset: (word & 0x7fff_ffff) as i32 - 16,
+            entered_from_c: word >> 31 != 0,
+        }
+    }
+}
+
+/// A definition as the reader gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(missing_docs)] // the fields are those of `DefKind`'s table
+pub enum Definition {
+    Api { id: ApiId, name: String },
+    Code { id: CodeId, first_line: u32, file: String, name: String, line_table: Vec<u8> },
+    PyStack { id: StackId, truncated: bool, frames: Vec<PyFrame> },
+    NativeStack { id: StackId, truncated: bool, frames: Vec<u64> },
+    Module { id: ModuleId, bias: u64, start: u64, end: u64, path: String, build_id: Vec<u8> },
+    ModuleEnd { id: ModuleId },
+    Thread { id: ThreadId, name: String },
+    Device { ordinal: DeviceOrdinal, total_bytes: u64, uuid: [u8; 16], name: String, pci: String },
+    Process { key: String, value: String },
+    Hook { function: String, way: String, library: String },
+    Python { version: u32, eval_start: u64, eval_end: u64 },
+    Note { text: String },
+    /// A kind that this reader does not know.
+    Unknown { kind: DefKind, payload: Vec<u8> },
+}

@@ -1,0 +1,134 @@
+//! Events: records of one slot.
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 8 | commit word, written last: see SPEC.md |
+//! | 8 | 8 | time, ns since the capture was opened |
+//! | 16 | 8 | ptr |
+//! | 24 | 8 | bytes |
+//! | 32 | 8 | aux, by kind |
+//! | 40 | 4 | Python stack |
+//! | 44 | 4 | native stack |
+//! | 48 | 4 | thread |
+//! | 52 | 1 | kind |
+//! | 53 | 1 | level |
+//! | 54 | 1 | device |
+//! | 55 | 1 | zero |
+//! | 56 | 2 | api |
+//! | 58 | 2 | flags |
+//! | 60 | 4 | slots of the record: 1 |
+
+use crate::{ApiId, DeviceOrdinal, Level, Nanos, StackId, ThreadId};
+
+/// What happened. Values below 128 are events, values from 128 on are definitions
+/// ([`crate::DefKind`]). A reader passes unknown kinds by.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventKind(pub u8);
+
+impl EventKind {
+    /// `bytes` at `ptr` became live at `level`. Tensor level: `aux` is what the framework then held
+    /// from the driver (reserved bytes).
+    pub const ALLOC: Self = Self(1);
+    /// `bytes` at `ptr` are no longer live; recorded before the real call. `bytes` is the live map's
+    /// figure (0 with [`EventFlags::UNKNOWN_POINTER`]). Tensor level: `aux` as for ALLOC.
+    pub const FREE: Self = Self(2);
+    /// The free whose sequence number is `aux` failed: `bytes` at `ptr` are live after all.
+    pub const CANCEL: Self = Self(3);
+    /// `bytes` of the VMM handle `aux` were mapped at `ptr`. Changes no live figure.
+    pub const MAP: Self = Self(4);
+    /// `bytes` were unmapped at `ptr`. Changes no live figure (the FREE of a handle does).
+    pub const UNMAP: Self = Self(5);
+    /// An allocation of `bytes` failed for want of memory. Tensor level: `aux` is reserved bytes,
+    /// `ptr` the live bytes that the framework reported. Driver level: `aux` is the result code.
+    pub const OUT_OF_MEMORY: Self = Self(6);
+    /// A context was born on `device`; `ptr` is the handle. `bytes` is what the device's free memory
+    /// fell by, if known, else 0.
+    pub const CONTEXT: Self = Self(7);
+    /// A context ended; with [`EventFlags::RESET`] every driver allocation of the device ends too.
+    pub const CONTEXT_END: Self = Self(8);
+    /// A module or library of kernels was loaded.
+    pub const MODULE_LOAD: Self = Self(9);
+    /// A module or library of kernels was unloaded.
+    pub const MODULE_UNLOAD: Self = Self(10);
+    /// A scope began; `aux` is its number.
+    pub const SCOPE_BEGIN: Self = Self(11);
+    /// A scope ended; `aux` is its number.
+    pub const SCOPE_END: Self = Self(12);
+    /// A training step ended; `aux` is its number.
+    pub const STEP: Self = Self(13);
+    /// A sample of NVML: `bytes` used by this process on `device`, `aux` used by all.
+    pub const SAMPLE: Self = Self(14);
+    /// `bytes` reached an address owned elsewhere (IPC, import): an alias, counted nowhere.
+    pub const ALIAS: Self = Self(15);
+    /// An alias ended.
+    pub const ALIAS_END: Self = Self(16);
+
+    /// Whether the record is an event rather than a definition.
+    pub fn is_event(self) -> bool {
+        self.0 < 128
+    }
+}
+
+/// Bits that qualify an event.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct EventFlags(pub u16);
+
+impl EventFlags {
+    /// None.
+    pub const NONE: Self = Self(0);
+    /// The pointer was not in the live map (allocated before the hooks were armed, or elsewhere).
+    pub const UNKNOWN_POINTER: Self = Self(1);
+    /// The framework's own figure did not equal our counter when the event was recorded.
+    pub const MISMATCH: Self = Self(2);
+    /// Ordered by a stream (`cuMemAllocAsync`, `cuMemFreeAsync`).
+    pub const STREAM_ORDERED: Self = Self(4);
+    /// Managed memory: where it resides is not known.
+    pub const MANAGED: Self = Self(8);
+    /// Physical memory of a VMM handle (`cuMemCreate`); `ptr` is the handle, not an address.
+    pub const VMM_HANDLE: Self = Self(16);
+    /// The end of a context took everything on the device with it.
+    pub const RESET: Self = Self(32);
+    /// Made while a stream was being captured.
+    pub const CAPTURE: Self = Self(64);
+
+    /// Both sets of bits.
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all bits of `other` are set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// One event, less its sequence number, which the ring gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// When.
+    pub time: Nanos,
+    /// Address, or handle: see [`EventKind`].
+    pub ptr: u64,
+    /// Bytes: see [`EventKind`].
+    pub bytes: u64,
+    /// By kind: see [`EventKind`].
+    pub aux: u64,
+    /// The Python stack of the calling thread.
+    pub py_stack: StackId,
+    /// The native stack of the calling thread.
+    pub native_stack: StackId,
+    /// The calling thread.
+    pub thread: ThreadId,
+    /// What happened.
+    pub kind: EventKind,
+    /// At which level.
+    pub level: Level,
+    /// On which device.
+    pub device: DeviceOrdinal,
+    /// The outermost CUDA function that the user's code called.
+    pub api: ApiId,
+    /// Qualifying bits.
+    pub flags: EventFlags,
+}

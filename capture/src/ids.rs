@@ -1,0 +1,73 @@
+//! Newtypes that carry units and meanings.
+
+use core::fmt;
+
+macro_rules! newtype {
+    ($($(#[$doc:meta])* $name:ident($inner:ty);)*) => {$(
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub $inner);
+    )*};
+}
+
+newtype! {
+    /// Index of a record's first slot since the capture began; orders all records.
+    Seq(u64);
+    /// Nanoseconds of CLOCK_MONOTONIC since the capture was opened.
+    Nanos(u64);
+    /// An interned Python or native stack. 0 is "no stack".
+    StackId(u32);
+    /// An interned Python code object. 0 is "unknown".
+    CodeId(u32);
+    /// A loaded module (shared object), one id for each load. 0 is "unknown".
+    ModuleId(u32);
+    /// A recorded thread; its kernel thread id.
+    ThreadId(u32);
+    /// An interned name of an API function, as the account prints it. 0 is "none".
+    ApiId(u16);
+    /// A device ordinal as the recorded process sees it; [`DeviceOrdinal::NONE`] is "no device".
+    DeviceOrdinal(u8);
+    /// What allocator an event belongs to.
+    Level(u8);
+}
+
+impl StackId {
+    /// No stack was taken.
+    pub const NONE: Self = Self(0);
+}
+
+impl DeviceOrdinal {
+    /// The event belongs to no device.
+    pub const NONE: Self = Self(0xff);
+}
+
+impl Level {
+    /// Inside a framework's pool: PyTorch's tensors.
+    pub const TENSOR: Self = Self(0);
+    /// Device memory from CUDA: what the caller asked the driver for, and VMM handles.
+    pub const DRIVER: Self = Self(1);
+    /// Pinned host memory from CUDA.
+    pub const HOST: Self = Self(2);
+    /// What the card gave: 2 MiB pages, VMM handles, pool and graph backing.
+    pub const PHYSICAL: Self = Self(3);
+    /// How many levels have counters.
+    pub const COUNT: usize = 4;
+
+    /// The level's word, as every output prints it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::TENSOR => "tensor",
+            Self::DRIVER => "driver",
+            Self::HOST => "host",
+            Self::PHYSICAL => "physical",
+            _ => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,27 @@
+//! `report.bin`: the shared-memory ring, the pages after it, the writer and the reader.
+//!
+//! SPEC.md beside this crate gives the format to the byte.
+//!
+//! # Words
+//! - A **slot** is 64 bytes of the ring. A **record** is one or more consecutive slots.
+//! - A record's **sequence number** ([`Seq`]) is the index of its first slot since the capture began,
+//!   counted without wrapping. It orders all records of the capture exactly.
+//! - An **event** is a record of fixed size (one slot): something that happened to memory.
+//! - A **definition** is a record of variable size: a stack, a code object, a module, a name. It is
+//!   recorded once, before the first event that refers to it.
+//! - A **page** is a run of records that the drain has compressed and appended to the file.
+//!
+//! # Design constraints
+//! - This crate knows bytes: it knows neither CUDA nor any view.
+//! - The writer's side never allocates on the event path, never takes a lock across anything that can
+//!   block, and never tears down: once created, a capture lives as long as its process.
+//! - Everything that a hook had written when the process was killed can be read back.
+//! - The reader treats damage as normal input: it says what is missing and never makes up a number.
+
+mod definition;
+mod event;
+mod ids;
+
+pub use definition::*;
+pub use event::*;
+pub use ids::*;

@@ -1,0 +1,153 @@
+//! Structures of the driver's memory functions (cuda.h, CUDA 10.2 to 13.5).
+
+use crate::CuDevicePtr;
+use libc::{c_int, c_uchar, c_ushort, c_void};
+
+/// `CUmemLocationType`.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CuMemLocationType(pub u32);
+
+impl CuMemLocationType {
+    /// Memory of a device; `id` is its ordinal.
+    pub const DEVICE: Self = Self(1);
+    /// Host memory.
+    pub const HOST: Self = Self(2);
+    /// Host memory of one NUMA node.
+    pub const HOST_NUMA: Self = Self(3);
+    /// Host memory of the calling thread's NUMA node.
+    pub const HOST_NUMA_CURRENT: Self = Self(4);
+}
+
+/// `CUmemLocation`: 8 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CuMemLocation {
+    /// What kind of place.
+    pub kind: CuMemLocationType,
+    /// Which one of that kind.
+    pub id: c_int,
+}
+
+/// `CUmemAllocationProp.allocFlags`: 8 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuMemAllocFlags {
+    /// Compression hint.
+    pub compression_type: c_uchar,
+    /// RDMA capable.
+    pub gpu_direct_rdma_capable: c_uchar,
+    /// Usage hint.
+    pub usage: c_ushort,
+    /// Reserved by CUDA.
+    pub reserved: [c_uchar; 4],
+}
+
+/// `CUmemAllocationProp`: 32 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuMemAllocationProp {
+    /// `CUmemAllocationType`; 1 is pinned.
+    pub kind: u32,
+    /// `CUmemAllocationHandleType` bits.
+    pub requested_handle_types: u32,
+    /// Where the memory lies.
+    pub location: CuMemLocation,
+    /// Win32 only.
+    pub win32_handle_meta_data: *mut c_void,
+    /// Further properties.
+    pub alloc_flags: CuMemAllocFlags,
+}
+
+/// `CUmemAccessDesc`: 12 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuMemAccessDesc {
+    /// Who gets access.
+    pub location: CuMemLocation,
+    /// `CUmemAccess_flags`: 0 none, 1 read, 3 read and write.
+    pub flags: u32,
+}
+
+/// `CUmemPoolProps`: 88 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuMemPoolProps {
+    /// `CUmemAllocationType`.
+    pub alloc_type: u32,
+    /// `CUmemAllocationHandleType` bits.
+    pub handle_types: u32,
+    /// Where the pool's memory lies.
+    pub location: CuMemLocation,
+    /// Win32 only.
+    pub win32_security_attributes: *mut c_void,
+    /// Largest size of the pool in bytes; 0 is the system's.
+    pub max_size: usize,
+    /// `CUmemPool_usage`.
+    pub usage: c_ushort,
+    /// Reserved by CUDA.
+    pub reserved: [c_uchar; 54],
+}
+
+/// `CUipcMemHandle`: 64 opaque bytes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CuIpcMemHandle {
+    /// Opaque.
+    pub reserved: [u8; 64],
+}
+
+/// `CUDA_ARRAY_DESCRIPTOR` (`_v2`): 24 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuArrayDescriptor {
+    /// Elements across.
+    pub width: usize,
+    /// Elements down; 0 for one dimension.
+    pub height: usize,
+    /// `CUarray_format`.
+    pub format: u32,
+    /// Channels of an element: 1, 2 or 4.
+    pub num_channels: u32,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR` (`_v2`): 40 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuArray3dDescriptor {
+    /// Elements across.
+    pub width: usize,
+    /// Elements down.
+    pub height: usize,
+    /// Slices.
+    pub depth: usize,
+    /// `CUarray_format`.
+    pub format: u32,
+    /// Channels of an element.
+    pub num_channels: u32,
+    /// Layered, cube map, sparse and so on.
+    pub flags: u32,
+}
+
+/// `CUdriverProcAddressQueryResult`.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CuProcAddressStatus(pub u32);
+
+impl CuProcAddressStatus {
+    /// Found.
+    pub const SUCCESS: Self = Self(0);
+    /// No function of that name.
+    pub const SYMBOL_NOT_FOUND: Self = Self(1);
+    /// A function of that name, but newer than the version asked for.
+    pub const VERSION_NOT_SUFFICIENT: Self = Self(2);
+}
+
+/// A range in device memory, as `cuMemGetAddressRange` gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceRange {
+    /// Its first byte.
+    pub base: CuDevicePtr,
+    /// Its length in bytes.
+    pub bytes: u64,
+}

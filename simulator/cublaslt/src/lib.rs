@@ -1,0 +1,1 @@
+//! The simulated `libcublasLt.so.13`.

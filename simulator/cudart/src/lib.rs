@@ -1,0 +1,1 @@
+//! The simulated `libcudart.so.13`.
