@@ -115,21 +115,17 @@ impl RingImage {
     /// Checks the indexes against each other and against where the pages ended.
     fn indexes(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) -> Indexes {
         let Dynamic { head, tail, .. } = *dynamic;
-        let is_pair = head
-            .checked_sub(tail)
-            .is_some_and(|used| used <= self.capacity);
-        // Pages hold only what had been reserved, and the tail never passes what is in pages.
-        let head_fits = head >= cursor.expected;
-        if is_pair && head_fits {
-            return Indexes {
-                head: Some(head),
-                tail: Some(tail),
-            };
-        }
         let expected = cursor.expected;
+        // Pages hold only what had been reserved; what is reserved and has not left fits the ring.
+        let is_possible = head.is_none_or(|head| {
+            head >= expected && tail.is_none_or(|tail| tail <= head && head - tail <= self.capacity)
+        });
+        if is_possible {
+            return Indexes { head, tail };
+        }
         cursor.integrity.damaged(
             layout::dynamic::HEAD,
-            format!("the ring's indexes are impossible: head {head}, tail {tail}, pages up to {expected}"),
+            format!("the ring's indexes contradict the pages, which end before {expected}"),
         );
         Indexes {
             head: None,
@@ -141,9 +137,10 @@ impl RingImage {
     /// pages are missing, and then the slots themselves tell.
     fn base(&self, expected: u64, dynamic: &Dynamic) -> u64 {
         let at_pages_end = self.matches(expected);
-        let others = [dynamic.tail, dynamic.head.saturating_sub(self.capacity)];
-        others
+        let from_head = dynamic.head.map(|head| head.saturating_sub(self.capacity));
+        [dynamic.tail, from_head]
             .into_iter()
+            .flatten()
             .filter(|&base| base > expected)
             .map(|base| (self.matches(base), base))
             .max_by_key(|(matches, _)| *matches)
