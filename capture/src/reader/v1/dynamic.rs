@@ -69,6 +69,13 @@ impl Dynamic {
         })
     }
 
+    /// Where the pages end now; None: damaged.
+    pub(super) fn pages_end(input: &Input, nonce: u64) -> io::Result<Option<u64>> {
+        let mut bytes = [0; 8];
+        input.fill(dynamic::PAGES_END, &mut bytes)?;
+        Ok(index::open(u64::from_le_bytes(bytes), nonce))
+    }
+
     /// Enters what the header says into the account.
     pub(super) fn report(&self, integrity: &mut Integrity) {
         match self.ended {

@@ -89,6 +89,7 @@ impl Capture {
             let before = self.dynamic()?;
             let enough = *recorded_at_start.get_or_insert(before.head.unwrap_or(0));
             pages.read(&mut cursor, progress, before.pages_end.unwrap_or(0), false)?;
+            let indexes = self.dynamic()?;
             ring.load(&self.input)?;
             let after = self.dynamic()?;
             // What lies past the published end counts if it is whole.
@@ -96,7 +97,7 @@ impl Capture {
                 && !pages.read(&mut cursor, progress, after.pages_end.unwrap_or(0), true)?
             {
                 pages.finish(&mut cursor, &after);
-                ring.read(&mut cursor, &after);
+                ring.read(&mut cursor, &indexes, after.head);
                 break after;
             }
             attempts += 1;

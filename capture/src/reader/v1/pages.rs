@@ -84,6 +84,11 @@ impl<'a> Pages<'a> {
                 Found::Broken(_, what) | Found::Nothing(what) => {
                     let next = self.search(offset + 1)?;
                     if next.is_some() {
+                        // Unless a running process has finished it meanwhile.
+                        let now = Dynamic::pages_end(self.input, self.nonce);
+                        if now.is_ok_and(|end| end.is_some_and(|end| end > offset)) {
+                            return Ok(true);
+                        }
                         cursor.bad(offset, || what.to_owned());
                     }
                     next

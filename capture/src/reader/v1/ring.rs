@@ -148,15 +148,20 @@ impl RingImage {
             .map_or(expected, |(_, base)| base)
     }
 
-    /// Gives what is committed, and enters the rest into the account.
-    pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) {
+    /// Gives what is committed, and enters the rest into the account. `dynamic` was read before the
+    /// image was taken: what was reserved since then is not unfinished but later. `head_after` was
+    /// read after it.
+    pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic, head_after: Option<u64>) {
         if self.have < self.bytes.len() {
             let end = layout::RING_OFFSET + self.have as u64;
             cursor.bad(end, || "the file ends within the ring".to_owned());
         }
         let indexes = self.indexes(cursor, dynamic);
         let base = self.base(cursor.expected, dynamic);
-        let end = base.saturating_add(self.capacity);
+        // Nothing can lie further than one lap past the tail. Slots before the pages' end may still
+        // hold records that are in pages: the process may have died before it had emptied them.
+        let start = indexes.tail.map_or(base, |tail| tail.min(base));
+        let end = start.saturating_add(self.capacity).max(base);
         let mut seq = base;
         let mut untouched = 0;
         let mut payload = Vec::new();
@@ -165,7 +170,7 @@ impl RingImage {
             match self.slot(seq, end) {
                 Slot::Record(count, words) => {
                     cursor.good(seq, offset);
-                    if indexes.head.is_some_and(|head| seq >= head) {
+                    if indexes.head.and(head_after).is_some_and(|head| seq >= head) {
                         cursor.integrity.damaged(
                             layout::dynamic::HEAD,
                             "a record lies past the ring's head: the head is damaged",
@@ -197,6 +202,10 @@ impl RingImage {
                         cursor.pass(seq + count);
                     }
                     seq += count;
+                }
+                // Reserved only after we had looked: a running process's later records start here.
+                Slot::Uncommitted(_) if indexes.head.and(head_after).is_some_and(|h| seq < h) => {
+                    break;
                 }
                 // Past the head, or nobody knows where that is.
                 Slot::Uncommitted(words) => {
