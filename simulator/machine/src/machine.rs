@@ -46,6 +46,7 @@ impl Machine {
     /// | `GPUMEM_SIM_CC` | compute capability, `90` or `9.0` | 90 |
     /// | `GPUMEM_SIM_DRIVER_VERSION` | CUDA version of the driver | 13020 |
     /// | `GPUMEM_SIM_CONTEXT_BYTES` | cost of a context | 512MiB (CUDA ≥ 12), 320MiB before |
+    /// | `GPUMEM_SIM_RESERVED_BYTES` | kept by the driver beyond the memory, seen by NVML only | 0 |
     /// | `GPUMEM_SIM_PAGE_BYTES` | physical page, a power of two ≥ 64KiB | 2MiB |
     /// | `GPUMEM_SIM_BOOKS` | file for the books at exit, `%p` = pid | none |
     /// | `CUDA_VISIBLE_DEVICES` | as CUDA reads it: indices or UUIDs | all |
@@ -66,11 +67,13 @@ impl Machine {
         let page_bytes = reader.get("GPUMEM_SIM_PAGE_BYTES", 2 << 20, |text| {
             size(text).filter(|n| n.is_power_of_two() && (1 << 16..=1 << 30).contains(n))
         });
+        let reserved_bytes = reader.get("GPUMEM_SIM_RESERVED_BYTES", 0, size);
         let memory = reader.get("GPUMEM_SIM_MEMORY", Memory::default(), Memory::parse);
         let devices: Vec<DeviceSpec> = (0..count)
             .map(|index| DeviceSpec {
                 index,
                 total_bytes: memory.of(index),
+                reserved_bytes,
                 compute_capability,
             })
             .collect();
