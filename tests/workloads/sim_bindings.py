@@ -32,6 +32,7 @@ def main():
     must(driver.cuMemcpyDtoH(back, pointer, 1000))
     assert bytes(back) == sent
     must(driver.cuMemFree(pointer))
+    assert live("device") == 0
     code, _ = driver.cuMemAlloc(1 << 50)
     assert code == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY
 

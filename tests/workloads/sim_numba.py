@@ -75,7 +75,7 @@ def main():
 
     launch_ptx(there.device_ctypes_pointer.value)
     del there, matrix, pinned
-    cuda.current_context().deallocations.clear()
+    cuda.current_context().memory_manager.deallocations.clear()
     assert live() == before, (live(), before)
     if can_compile():
         launch_compiled()
