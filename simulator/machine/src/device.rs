@@ -9,6 +9,8 @@ pub struct DeviceSpec {
     pub total_bytes: u64,
     /// Memory beyond that, which the driver keeps for itself and only NVML mentions.
     pub reserved_bytes: u64,
+    /// Memory that other processes are said to use.
+    pub other_bytes: u64,
     /// Its compute capability: major, minor.
     pub compute_capability: (u32, u32),
 }
@@ -73,6 +75,7 @@ mod tests {
             index,
             total_bytes: 1 << 30,
             reserved_bytes: 0,
+            other_bytes: 0,
             compute_capability: (9, 0),
         }
     }

@@ -34,7 +34,7 @@ const MEMORY_V2: u32 = size_of::<MemoryV2>() as u32 | 2 << 24;
 pub extern "C" fn nvmlDeviceGetMemoryInfo(device: Device, memory: Out<'_, Memory>) -> Return {
     answer(|| {
         let spec = device.spec()?;
-        let used = used_bytes(spec) + spec.reserved_bytes;
+        let used = used_bytes(spec) + spec.other_bytes + spec.reserved_bytes;
         let total = spec.total_bytes + spec.reserved_bytes;
         let free = total - used;
         put(memory, Memory { total, free, used })
@@ -53,7 +53,7 @@ pub extern "C" fn nvmlDeviceGetMemoryInfo_v2(
         if memory.version != MEMORY_V2 {
             return Err(Return::ARGUMENT_VERSION_MISMATCH);
         }
-        let used = used_bytes(spec);
+        let used = used_bytes(spec) + spec.other_bytes;
         *memory = MemoryV2 {
             version: MEMORY_V2,
             total: spec.total_bytes + spec.reserved_bytes,
@@ -83,11 +83,16 @@ pub struct Process {
     compute_instance: u32,
 }
 
-/// This process, if it has a context on the device.
-fn running(device: Device) -> Answer<Option<ProcessV1>> {
-    let used = used_bytes(device.spec()?);
-    let pid = std::process::id();
-    Ok((used > 0).then_some(ProcessV1 { pid, used }))
+/// Who other processes' memory is put down to: process 1, which always exists.
+const OTHER_PID: u32 = 1;
+
+/// This process, if it has a context on the device, and the others, if they use any.
+fn running(device: Device) -> Answer<Vec<ProcessV1>> {
+    let spec = device.spec()?;
+    let ours = (std::process::id(), used_bytes(spec));
+    let all = [ours, (OTHER_PID, spec.other_bytes)];
+    let running = all.into_iter().filter(|(_, used)| *used > 0);
+    Ok(running.map(|(pid, used)| ProcessV1 { pid, used }).collect())
 }
 
 /// `nvmlDeviceGetComputeRunningProcesses_v3`.
@@ -98,13 +103,14 @@ pub extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     processes: ListOut<Process>,
 ) -> Return {
     answer(|| {
-        let list = running(device)?.map(|ProcessV1 { pid, used }| Process {
+        let whole_card = |ProcessV1 { pid, used }| Process {
             pid,
             used,
             gpu_instance: u32::MAX,
             compute_instance: u32::MAX,
-        });
-        processes.put(count, list.into_iter().collect())
+        };
+        let list = running(device)?.into_iter().map(whole_card).collect();
+        processes.put(count, list)
     })
 }
 
@@ -125,7 +131,7 @@ pub extern "C" fn nvmlDeviceGetComputeRunningProcesses(
     count: Option<&mut u32>,
     processes: ListOut<ProcessV1>,
 ) -> Return {
-    answer(|| processes.put(count, running(device)?.into_iter().collect()))
+    answer(|| processes.put(count, running(device)?))
 }
 
 /// `nvmlDeviceGetGraphicsRunningProcesses_v3`: none.

@@ -318,6 +318,7 @@ mod tests {
             index: 2,
             total_bytes: 1 << 30,
             reserved_bytes: 0,
+            other_bytes: 0,
             compute_capability,
         };
         let of = |capability, attribute| attribute_of(&device(capability), attribute);
