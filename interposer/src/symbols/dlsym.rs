@@ -226,7 +226,7 @@ fn after_caller(hook: &'static Hook, caller: usize) -> Option<Decision> {
 fn behind(hook: &'static Hook, in_scope: bool) -> usize {
     let mut found = real_dlsym(libc::RTLD_NEXT, hook.name) as usize;
     if found == 0 && in_scope {
-        found = libraries::find(hook.home, hook.name);
+        found = libraries::find(hook.home, hook.name, hook.address());
         if found != 0 {
             // The first search left an error that its caller must not see.
             // SAFETY: takes nothing; the text it returns is not kept.

@@ -3,14 +3,17 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::symbols::dlsym::real_dlsym;
+use crate::symbols::elf;
 use crate::symbols::table::Home;
 
 /// Longest path of a library that is taken.
 const LONGEST: usize = 4096;
 
-/// The path of a loaded library whose file name begins in a given way.
+/// The path of a loaded library of a given name.
 struct Search {
-    prefix: &'static [u8],
+    /// The name up to `.so`, or up to the hash that wheels put into the names of what they bundle
+    /// (`libcudart-80664282.so.10.2`).
+    stem: &'static [u8],
     path: [u8; LONGEST],
     found: bool,
 }
@@ -24,7 +27,8 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
     // SAFETY: the loader's names are NUL-terminated.
     let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul();
     let base = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
-    if !base.starts_with(search.prefix) {
+    let rest = base.strip_prefix(search.stem);
+    if !rest.is_some_and(|rest| rest.starts_with(b".so") || rest.starts_with(b"-")) {
         return 0;
     }
     match search.path.get_mut(..path.len()) {
@@ -37,11 +41,11 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
     }
 }
 
-/// A handle of the loaded library whose file name begins with `prefix`; null if none is loaded. The
+/// A handle of the loaded library of that name up to `.so`; null if none is loaded. The
 /// handle is kept: the library is one that the process needs to its end.
-fn loaded(prefix: &'static [u8]) -> *mut c_void {
+fn loaded(stem: &'static [u8]) -> *mut c_void {
     let mut search = Search {
-        prefix,
+        stem,
         path: [0; LONGEST],
         found: false,
     };
@@ -59,15 +63,21 @@ fn loaded(prefix: &'static [u8]) -> *mut c_void {
     }
 }
 
-/// The function `name` in its home library, if that is loaded; else 0.
-pub(crate) fn find(home: Home, name: &CStr) -> usize {
-    let prefix: &'static [u8] = match home {
-        Home::Driver => b"libcuda.so",
-        Home::Runtime => b"libcudart.so",
-        Home::PyTorch => b"libc10.so",
+/// The function `name` in its home library, or in another library that defines it (a runtime linked
+/// into something larger), if one is loaded; else 0. `own` is our function of that name.
+pub(crate) fn find(home: Home, name: &CStr, own: usize) -> usize {
+    let stem: &'static [u8] = match home {
+        Home::Driver => b"libcuda",
+        Home::Runtime => b"libcudart",
+        Home::PyTorch => b"libc10",
     };
-    match loaded(prefix) {
+    let found = match loaded(stem) {
         handle if handle.is_null() => 0,
         handle => real_dlsym(handle, name) as usize,
+    };
+    if found == 0 || found == own {
+        elf::anywhere(name, own)
+    } else {
+        found
     }
 }
