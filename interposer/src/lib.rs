@@ -1,1 +1,3 @@
 //! interposer
+pub mod python;
+pub mod stacks;
