@@ -135,8 +135,13 @@ def contexts():
     assert (now("driver"), now("physical")) == (0, 0)
     assert code("cuMemFree_v2", kept) == INVALID_VALUE
     assert code("cuMemRelease", handle) == INVALID_VALUE
+    must("cuCtxSetCurrent", first)
+    must("cuDevicePrimaryCtxGetState", 0, byref(flags), byref(active))
+    assert (active.value, out("cuCtxGetDevice", kind=c_int), now("physical")) == (0, 0, 0)
     out("cuMemAlloc_v2", 100)
     assert now("physical") == cost + 2 * MIB
+    must("cuDevicePrimaryCtxGetState", 0, byref(flags), byref(active))
+    assert active.value == 1
     must("cuDevicePrimaryCtxRelease_v2", 0)
     assert (now("driver"), now("physical")) == (0, 0)
     assert code("cuDevicePrimaryCtxRelease_v2", 0) == INVALID_CONTEXT
