@@ -107,18 +107,69 @@ impl PyFrame {
 #[non_exhaustive]
 #[allow(missing_docs)] // the fields are those of `DefKind`'s table
 pub enum Definition {
-    Api { id: ApiId, name: String },
-    Code { id: CodeId, first_line: u32, file: String, name: String, line_table: Vec<u8> },
-    PyStack { id: StackId, truncated: bool, frames: Vec<PyFrame> },
-    NativeStack { id: StackId, truncated: bool, frames: Vec<u64> },
-    Module { id: ModuleId, bias: u64, start: u64, end: u64, path: String, build_id: Vec<u8> },
-    ModuleEnd { id: ModuleId },
-    Thread { id: ThreadId, name: String },
-    Device { ordinal: DeviceOrdinal, total_bytes: u64, uuid: [u8; 16], name: String, pci: String },
-    Process { key: String, value: String },
-    Hook { function: String, way: String, library: String },
-    Python { version: u32, eval_start: u64, eval_end: u64 },
-    Note { text: String },
+    Api {
+        id: ApiId,
+        name: String,
+    },
+    Code {
+        id: CodeId,
+        first_line: u32,
+        file: String,
+        name: String,
+        line_table: Vec<u8>,
+    },
+    PyStack {
+        id: StackId,
+        truncated: bool,
+        frames: Vec<PyFrame>,
+    },
+    NativeStack {
+        id: StackId,
+        truncated: bool,
+        frames: Vec<u64>,
+    },
+    Module {
+        id: ModuleId,
+        bias: u64,
+        start: u64,
+        end: u64,
+        path: String,
+        build_id: Vec<u8>,
+    },
+    ModuleEnd {
+        id: ModuleId,
+    },
+    Thread {
+        id: ThreadId,
+        name: String,
+    },
+    Device {
+        ordinal: DeviceOrdinal,
+        total_bytes: u64,
+        uuid: [u8; 16],
+        name: String,
+        pci: String,
+    },
+    Process {
+        key: String,
+        value: String,
+    },
+    Hook {
+        function: String,
+        way: String,
+        library: String,
+    },
+    Python {
+        version: u32,
+        eval_start: u64,
+        eval_end: u64,
+    },
+    Note {
+        text: String,
+    },
     /// A kind that this reader does not know.
-    Unknown { kind: DefKind, payload: Vec<u8> },
+    Unknown {
+        kind: DefKind,
+        payload: Vec<u8>,
+    },
 }

@@ -18,10 +18,28 @@
 //! - Everything that a hook had written when the process was killed can be read back.
 //! - The reader treats damage as normal input: it says what is missing and never makes up a number.
 
+mod checksum;
+mod counters;
 mod definition;
 mod event;
+mod header;
 mod ids;
+mod layout;
+mod payload;
+mod procfs;
+pub mod reader;
+mod ring;
+mod slot;
+mod sync;
+#[cfg(not(loom))]
+pub mod writer;
 
+pub use counters::CounterValues;
 pub use definition::*;
 pub use event::*;
 pub use ids::*;
+pub use reader::{
+    Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError, Reader, Record,
+};
+#[cfg(not(loom))]
+pub use writer::{CreateError, Lost, Options, Writer};

@@ -1,0 +1,133 @@
+//! Exact figures for each device and level, kept in the file's head.
+
+use crate::checksum::words_check;
+use crate::{Event, EventFlags, EventKind};
+
+/// The figures of one (device, level).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CounterValues {
+    /// Bytes now live.
+    pub live: u64,
+    /// The greatest `live` so far.
+    pub peak: u64,
+    /// Allocations so far.
+    pub allocations: u64,
+    /// Frees so far.
+    pub frees: u64,
+    /// Bytes of all allocations so far.
+    pub allocated_bytes: u64,
+}
+
+impl CounterValues {
+    /// Applies an event's effect and says whether it has one. The writer and every replay use this
+    /// one function, so that they can only differ where events differ.
+    ///
+    /// - ALLOC: `live` and `allocated_bytes` grow by the event's bytes, `allocations` by 1.
+    /// - FREE of a known pointer: `live` falls by the event's bytes (never below 0), `frees` grows by 1.
+    /// - CANCEL: the free did not happen: `live` grows again, `frees` falls by 1.
+    /// - `peak` follows `live` up in all cases.
+    #[inline]
+    pub fn apply(&mut self, event: &Event) -> bool {
+        match event.kind {
+            EventKind::ALLOC => {
+                self.live = self.live.wrapping_add(event.bytes);
+                self.allocated_bytes = self.allocated_bytes.wrapping_add(event.bytes);
+                self.allocations = self.allocations.wrapping_add(1);
+            }
+            EventKind::FREE if !event.flags.contains(EventFlags::UNKNOWN_POINTER) => {
+                self.live = self.live.saturating_sub(event.bytes);
+                self.frees = self.frees.wrapping_add(1);
+            }
+            EventKind::CANCEL => {
+                self.live = self.live.wrapping_add(event.bytes);
+                self.frees = self.frees.saturating_sub(1);
+            }
+            _ => return false,
+        }
+        self.peak = self.peak.max(self.live);
+        true
+    }
+
+    /// Whether [`CounterValues::apply`] would change anything.
+    #[inline]
+    pub fn counts(event: &Event) -> bool {
+        match event.kind {
+            EventKind::ALLOC | EventKind::CANCEL => true,
+            EventKind::FREE => !event.flags.contains(EventFlags::UNKNOWN_POINTER),
+            _ => false,
+        }
+    }
+
+    /// Whether nothing was ever counted.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The check of a row's figures, valid together with that (even) version; `place` is the row's offset
+/// in the file.
+#[inline]
+pub(crate) fn row_check(nonce: u64, place: u64, values: &CounterValues, version: u32) -> u64 {
+    let CounterValues {
+        live,
+        peak,
+        allocations,
+        frees,
+        allocated_bytes,
+    } = *values;
+    let words = [
+        live,
+        peak,
+        allocations,
+        frees,
+        allocated_bytes,
+        u64::from(version),
+        0,
+    ];
+    words_check(nonce, place, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: EventKind, bytes: u64) -> Event {
+        Event {
+            kind,
+            bytes,
+            ..Event::default()
+        }
+    }
+
+    #[test]
+    fn a_cancelled_free_raises_the_peak_to_what_was_really_live() {
+        let mut values = CounterValues::default();
+        values.apply(&event(EventKind::ALLOC, 10));
+        values.apply(&event(EventKind::FREE, 10));
+        values.apply(&event(EventKind::ALLOC, 10));
+        values.apply(&event(EventKind::CANCEL, 10));
+        let expected = CounterValues {
+            live: 20,
+            peak: 20,
+            allocations: 2,
+            frees: 0,
+            allocated_bytes: 20,
+        };
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn only_what_counts_is_applied() {
+        let unknown = Event {
+            flags: EventFlags::UNKNOWN_POINTER,
+            ..event(EventKind::FREE, 5)
+        };
+        for event in [unknown, event(EventKind::MAP, 5), event(EventKind(200), 5)] {
+            let mut values = CounterValues::default();
+            assert!(!values.apply(&event));
+            assert!(!CounterValues::counts(&event));
+            assert!(values.is_zero());
+        }
+        assert!(CounterValues::counts(&event(EventKind::ALLOC, 0)));
+    }
+}

@@ -1,0 +1,177 @@
+//! Reads captures: whole, cut off, damaged, or still being written.
+//!
+//! # Design constraints
+//! - Damage is normal input: what is whole is read, what is missing is said ([`Integrity`]).
+//! - Memory is bounded by one page and the ring, whatever the file claims.
+//! - Every released version of the format is read, each by a module of its own, for ever.
+#![forbid(unsafe_code)]
+
+mod error;
+mod input;
+mod integrity;
+mod v1;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use error::{OpenError, ReadError};
+pub use integrity::{Damage, Header, Integrity, LossRange, Record};
+
+use crate::header::{StaticHeader, Unreadable};
+use crate::layout::{self, STATIC_BYTES};
+use crate::{CounterValues, DeviceOrdinal, Level};
+use input::Input;
+
+/// A capture opened for reading.
+#[derive(Debug)]
+pub struct Reader {
+    capture: Versions,
+    progress: Progress,
+    header: Header,
+}
+
+/// One variant for each released version of the format.
+#[derive(Debug)]
+enum Versions {
+    V1(v1::Capture),
+}
+
+/// How far [`Reader::read`] has come; may be asked from within its sink, and from other threads.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    position: Arc<AtomicU64>,
+    total: Arc<AtomicU64>,
+}
+
+impl Progress {
+    fn new(total: u64) -> Self {
+        Self {
+            position: Arc::default(),
+            total: Arc::new(AtomicU64::new(total)),
+        }
+    }
+
+    /// Bytes of the file that have been read.
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    /// Bytes to be read in all, as far as is known.
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+        self.total.fetch_max(position, Ordering::Relaxed);
+    }
+}
+
+impl Reader {
+    /// Opens a capture.
+    ///
+    /// # Errors
+    /// One clear reason for each kind of file that nothing can be read from; see [`OpenError`].
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let io_error = |source| OpenError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let input = Input::open(path).map_err(io_error)?;
+        let length = input.length().map_err(io_error)?;
+        if length == 0 {
+            return Err(OpenError::Empty {
+                path: path.to_owned(),
+            });
+        }
+        let mut found = [Err(Unreadable::Foreign); 2];
+        for (found, offset) in found.iter_mut().zip(layout::STATIC_COPIES) {
+            let mut bytes = [0; STATIC_BYTES];
+            input.fill(offset, &mut bytes).map_err(io_error)?;
+            *found = StaticHeader::decode(&bytes);
+        }
+        let (header, second_copy) = match found {
+            [Ok(first), second] => (first, (second != Ok(first)).then_some(false)),
+            [Err(_), Ok(second)] => (second, Some(true)),
+            [Err(first), Err(second)] => {
+                let path = path.to_owned();
+                return Err(match (first, second) {
+                    (Unreadable::Future(found), _) | (_, Unreadable::Future(found)) => {
+                        OpenError::FutureVersion {
+                            path,
+                            found,
+                            supported: layout::VERSION,
+                        }
+                    }
+                    (Unreadable::Damaged(what), _) | (_, Unreadable::Damaged(what))
+                        if length >= layout::RING_OFFSET =>
+                    {
+                        OpenError::DamagedHeader { path, what }
+                    }
+                    (Unreadable::Foreign, Unreadable::Foreign) => OpenError::Foreign { path },
+                    _ => OpenError::TooShort {
+                        path,
+                        length,
+                        needed: layout::RING_OFFSET,
+                    },
+                });
+            }
+        };
+        if length < layout::RING_OFFSET {
+            let (path, needed) = (path.to_owned(), layout::RING_OFFSET);
+            return Err(OpenError::TooShort {
+                path,
+                length,
+                needed,
+            });
+        }
+        let capture = v1::Capture::new(input, header, second_copy);
+        let header = capture.header().map_err(io_error)?;
+        Ok(Self {
+            capture: Versions::V1(capture),
+            progress: Progress::new(length),
+            header,
+        })
+    }
+
+    /// What is known of the capture, as of opening.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The shared counters as they are in the file now: rows that were ever used. Rows that do not
+    /// fit their check, or were being updated when the process died, are left out and reported by
+    /// [`Reader::read`].
+    pub fn counters(&self) -> Vec<(DeviceOrdinal, Level, CounterValues)> {
+        match &self.capture {
+            Versions::V1(capture) => capture.counters(),
+        }
+    }
+
+    /// Bytes to be read in all.
+    pub fn total_bytes(&self) -> u64 {
+        self.progress.total()
+    }
+
+    /// Bytes read so far.
+    pub fn position(&self) -> u64 {
+        self.progress.position()
+    }
+
+    /// A handle that tells, also from within [`Reader::read`]'s sink, how far reading has come.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Gives every record to `sink` in the order of sequence numbers, and then says how whole the
+    /// capture is. May be called again: it starts over.
+    ///
+    /// # Errors
+    /// Only the system's: damage is reported in [`Integrity`].
+    pub fn read(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<Integrity, ReadError> {
+        match &self.capture {
+            Versions::V1(capture) => capture.read(&self.progress, sink),
+        }
+    }
+}

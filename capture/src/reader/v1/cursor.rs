@@ -1,0 +1,103 @@
+//! Where reading stands in the order of sequence numbers, and what is missing so far.
+
+use super::super::integrity::{self, Damage};
+use super::super::{Integrity, Record};
+use crate::{DefKind, Event, Seq};
+
+pub(super) struct Cursor<'a> {
+    sink: &'a mut dyn FnMut(Record<'_>),
+    pub(super) integrity: Integrity,
+    /// The sequence number that comes next if nothing is missing.
+    pub(super) expected: u64,
+    /// The damage entry that still looks for the next good record.
+    open: Option<usize>,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(sink: &'a mut dyn FnMut(Record<'_>)) -> Self {
+        Self {
+            sink,
+            integrity: Integrity::default(),
+            expected: 0,
+            open: None,
+        }
+    }
+
+    /// Records from `expected` on may be missing because of something at `offset`. Damage that
+    /// follows on damage with no good record between is one entry, the first.
+    pub(super) fn bad(&mut self, offset: u64, what: impl FnOnce() -> String) {
+        if self.open.is_none() {
+            self.open = Some(self.integrity.damage.len());
+            let first_missing = Some(Seq(self.expected));
+            let damage = Damage {
+                offset,
+                what: what(),
+                first_missing,
+                next_good: None,
+            };
+            self.integrity.damage.push(damage);
+        }
+    }
+
+    /// Good records follow, from `seq` on, read from `offset`.
+    pub(super) fn good(&mut self, seq: u64, offset: u64) {
+        if seq > self.expected {
+            self.bad(offset, || {
+                "records before this place are missing".to_owned()
+            });
+        }
+        let open = self
+            .open
+            .take()
+            .and_then(|n| self.integrity.damage.get_mut(n));
+        if let Some(damage) = open {
+            if damage.first_missing.is_some_and(|first| first.0 < seq) {
+                damage.next_good = Some(Seq(seq));
+            } else {
+                damage.first_missing = None;
+            }
+        }
+        self.expected = seq;
+    }
+
+    /// Passes over slots that nobody finished writing.
+    pub(super) fn pass(&mut self, upto: u64) {
+        if self.open.is_none() {
+            self.expected = upto;
+        }
+    }
+
+    pub(super) fn event(&mut self, seq: u64, event: &Event) {
+        self.integrity.events += 1;
+        self.expected = seq + 1;
+        (self.sink)(Record::Event(Seq(seq), event));
+    }
+
+    pub(super) fn definition(&mut self, seq: u64, kind: DefKind, payload: &[u8], offset: u64) {
+        self.integrity.definitions += 1;
+        self.expected = seq + crate::slot::slots_for(payload.len() as u64);
+        let (definition, fits) = integrity::definition(kind, payload);
+        if !fits {
+            let kind = kind.0;
+            let what = format!("the definition of kind {kind} at record {seq} makes no sense");
+            self.integrity.damaged(offset, what);
+        }
+        (self.sink)(Record::Definition(Seq(seq), &definition));
+    }
+
+    /// Nothing follows. `end` is the first sequence number that was never given out, if known.
+    pub(super) fn end(&mut self, end: Option<u64>) {
+        if let Some(damage) = self
+            .open
+            .take()
+            .and_then(|n| self.integrity.damage.get_mut(n))
+            && end.is_some_and(|end| damage.first_missing.is_some_and(|first| first.0 >= end))
+        {
+            damage.first_missing = None;
+        }
+    }
+
+    pub(super) fn finish(self) -> Integrity {
+        self.integrity
+    }
+}

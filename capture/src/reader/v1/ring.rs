@@ -1,0 +1,243 @@
+//! The records that had not reached a page: an image of the ring, and what is committed in it.
+
+use super::super::ReadError;
+use super::super::input::Input;
+use super::cursor::Cursor;
+use super::dynamic::Dynamic;
+use crate::slot::{self, SLOT_BYTES};
+use crate::{DefKind, EventKind, checksum, layout};
+
+/// A run of reserved slots that nobody has touched is so many threads caught between two
+/// instructions. So many at once are no threads, but a block of the file that was lost.
+const UNTOUCHED_LIMIT: u64 = 32;
+
+pub(super) struct RingImage {
+    bytes: Vec<u8>,
+    /// How many of them the file had.
+    have: usize,
+    capacity: u64,
+    nonce: u64,
+}
+
+/// What a slot looks like to the one who expects a certain record in it.
+enum Slot {
+    /// A committed record of that many slots; the words of its first.
+    Record(u64, [u64; 8]),
+    /// No commit word; the other words.
+    Uncommitted([u64; 8]),
+    Damaged(&'static str),
+}
+
+/// The ring's indexes as far as they can be believed.
+struct Indexes {
+    head: Option<u64>,
+    tail: Option<u64>,
+}
+
+impl RingImage {
+    pub(super) fn new(slots: u32, nonce: u64) -> Self {
+        let bytes = vec![0; slots as usize * SLOT_BYTES];
+        Self {
+            bytes,
+            have: 0,
+            capacity: u64::from(slots),
+            nonce,
+        }
+    }
+
+    /// Takes the image.
+    pub(super) fn load(&mut self, input: &Input) -> Result<(), ReadError> {
+        self.have = input.read(layout::RING_OFFSET, &mut self.bytes)?;
+        Ok(())
+    }
+
+    fn index(&self, seq: u64) -> usize {
+        (seq & (self.capacity - 1)) as usize
+    }
+
+    fn offset(&self, seq: u64) -> u64 {
+        layout::RING_OFFSET + (self.index(seq) * SLOT_BYTES) as u64
+    }
+
+    fn words(&self, seq: u64) -> [u64; 8] {
+        let start = self.index(seq) * SLOT_BYTES;
+        let mut words = [0; 8];
+        for (word, bytes) in words.iter_mut().zip(self.bytes[start..].chunks_exact(8)) {
+            let mut le = [0; 8];
+            le.copy_from_slice(bytes);
+            *word = u64::from_le_bytes(le);
+        }
+        words
+    }
+
+    fn slot(&self, seq: u64, end: u64) -> Slot {
+        let words = self.words(seq);
+        if words[0] == 0 {
+            return Slot::Uncommitted(words);
+        }
+        if words[0] as u32 != checksum::tag(seq, self.nonce) {
+            return Slot::Damaged("the slot holds no record of its own");
+        }
+        let count = slot::slots_of(&words);
+        if count == 0 || count > end - seq {
+            return Slot::Damaged("the record's length is impossible");
+        }
+        let mut hash = checksum::first_slot(seq, self.nonce, &words);
+        for n in 1..count {
+            hash = checksum::block(hash, &self.words(seq + n));
+        }
+        if checksum::commit_word(seq, self.nonce, hash) != words[0] {
+            return Slot::Damaged("the record's check does not fit");
+        }
+        let is_event = EventKind(slot::kind_of(&words)).is_event();
+        let fits = if is_event {
+            1
+        } else {
+            slot::slots_for(slot::payload_bytes_of(&words))
+        };
+        if count == fits {
+            Slot::Record(count, words)
+        } else {
+            Slot::Damaged("the record's length contradicts itself")
+        }
+    }
+
+    /// How many slots hold the tag of the record that the window from `base` puts there.
+    fn matches(&self, base: u64) -> usize {
+        (base..base.saturating_add(self.capacity))
+            .filter(|&seq| {
+                let commit = self.words(seq)[0];
+                commit != 0 && commit as u32 == checksum::tag(seq, self.nonce)
+            })
+            .count()
+    }
+
+    /// Checks the indexes against each other and against where the pages ended.
+    fn indexes(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) -> Indexes {
+        let Dynamic { head, tail, .. } = *dynamic;
+        let is_pair = head
+            .checked_sub(tail)
+            .is_some_and(|used| used <= self.capacity);
+        // Pages hold only what had been reserved, and the tail never passes what is in pages.
+        let head_fits = head >= cursor.expected;
+        if is_pair && head_fits {
+            return Indexes {
+                head: Some(head),
+                tail: Some(tail),
+            };
+        }
+        let expected = cursor.expected;
+        cursor.integrity.damaged(
+            layout::dynamic::HEAD,
+            format!("the ring's indexes are impossible: head {head}, tail {tail}, pages up to {expected}"),
+        );
+        Indexes {
+            head: None,
+            tail: None,
+        }
+    }
+
+    /// The sequence number where the ring's window starts. Normally where the pages end; elsewhere if
+    /// pages are missing, and then the slots themselves tell.
+    fn base(&self, expected: u64, dynamic: &Dynamic) -> u64 {
+        let at_pages_end = self.matches(expected);
+        let others = [dynamic.tail, dynamic.head.saturating_sub(self.capacity)];
+        others
+            .into_iter()
+            .filter(|&base| base > expected)
+            .map(|base| (self.matches(base), base))
+            .max_by_key(|(matches, _)| *matches)
+            .filter(|(matches, _)| *matches > at_pages_end)
+            .map_or(expected, |(_, base)| base)
+    }
+
+    /// Gives what is committed, and enters the rest into the account.
+    pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) {
+        if self.have < self.bytes.len() {
+            let end = layout::RING_OFFSET + self.have as u64;
+            cursor.bad(end, || "the file ends within the ring".to_owned());
+        }
+        let indexes = self.indexes(cursor, dynamic);
+        let base = self.base(cursor.expected, dynamic);
+        let end = base.saturating_add(self.capacity);
+        let mut seq = base;
+        let mut untouched = 0;
+        let mut payload = Vec::new();
+        while seq < end {
+            let offset = self.offset(seq);
+            match self.slot(seq, end) {
+                Slot::Record(count, words) => {
+                    cursor.good(seq, offset);
+                    if indexes.head.is_some_and(|head| seq >= head) {
+                        cursor.integrity.damaged(
+                            layout::dynamic::HEAD,
+                            "a record lies past the ring's head: the head is damaged",
+                        );
+                    }
+                    let kind = slot::kind_of(&words);
+                    if EventKind(kind).is_event() {
+                        cursor.event(seq, &slot::event_from_words(&words));
+                    } else {
+                        self.payload(seq, &words, &mut payload);
+                        cursor.definition(seq, DefKind(kind), &payload, offset);
+                    }
+                    seq += count;
+                    untouched = 0;
+                }
+                Slot::Uncommitted(words) if indexes.head.is_some_and(|head| seq < head) => {
+                    let count = self.unfinished(&words);
+                    if indexes.tail.is_some_and(|tail| seq < tail) {
+                        cursor.bad(offset, || {
+                            "records had left the ring, but no page has them".into()
+                        });
+                    } else {
+                        cursor.integrity.in_flight += 1;
+                        untouched = if words == [0; 8] { untouched + 1 } else { 0 };
+                        if untouched == UNTOUCHED_LIMIT {
+                            let what = "a run of records is blank: too long to be unfinished ones";
+                            cursor.integrity.damaged(offset, what);
+                        }
+                        cursor.pass(seq + count);
+                    }
+                    seq += count;
+                }
+                // Past the head, or nobody knows where that is.
+                Slot::Uncommitted(words) => {
+                    if words != [0; 8] {
+                        cursor.bad(offset, || "a slot that should be empty is not".to_owned());
+                    }
+                    seq += 1;
+                }
+                Slot::Damaged(what) => {
+                    cursor.bad(offset, || what.to_owned());
+                    seq += 1;
+                    untouched = 0;
+                }
+            }
+        }
+        cursor.end(indexes.head);
+    }
+
+    /// How many slots an unfinished record has: a definition states it in its first slot before it
+    /// writes the others.
+    fn unfinished(&self, words: &[u64; 8]) -> u64 {
+        let count = slot::slots_of(words);
+        let is_definition = !EventKind(slot::kind_of(words)).is_event();
+        let fits = is_definition && count == slot::slots_for(slot::payload_bytes_of(words));
+        if fits && count <= self.capacity {
+            count
+        } else {
+            1
+        }
+    }
+
+    fn payload(&self, seq: u64, words: &[u64; 8], payload: &mut Vec<u8>) {
+        payload.clear();
+        for n in 1..slot::slots_of(words) {
+            for word in self.words(seq + n) {
+                payload.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+        payload.truncate(slot::payload_bytes_of(words) as usize);
+    }
+}

@@ -1,0 +1,237 @@
+//! The ring's protocol: many producers, one consumer, over atomics that may lie in a mapped file.
+//!
+//! ```text
+//!            tail                         head
+//!  ──────────┼──────────────────────────────┼────────────► sequence number
+//!   zeroed   │ committed, committed, …, being written │  zeroed
+//! ```
+//! - A producer **reserves** `[seq, seq + n)` by moving `head`, only when `head + n − tail` fits the
+//!   capacity. Slot `seq mod capacity` is then its own.
+//! - It stores the record and **commits** it by storing the commit word last.
+//! - The consumer takes committed records from `tail` on, zeroes their slots and moves `tail`.
+//!
+//! # Memory ordering
+//! - *commit → consume*: the commit word is stored with Release after the record's other words and
+//!   loaded with Acquire before them, so a consumer that sees the commit word sees the whole record.
+//! - *consume → reuse*: the consumer's zeroing is published by the Release store of `tail`; a producer
+//!   that reserves has loaded that `tail` with Acquire, so its stores come after the zeroing.
+//! - *order of records*: `head` moves by compare-exchange only. Read-modify-writes of one atomic have a
+//!   single order that agrees with happens-before, so a thread that frees (reserves, then frees) comes
+//!   before the thread that is then given the same address (allocates, then reserves). Relaxed is
+//!   enough for that: nothing else is published through `head`.
+//!
+//! Because consumed slots are zeroed, a slot whose commit word is 0 is untouched or in flight, and a
+//! slot whose commit word is neither 0 nor its own was damaged: no third case.
+
+use crate::checksum;
+use crate::slot::{self, SLOT_BYTES};
+use crate::sync::{AtomicU64, Ordering, fence};
+
+/// One slot: word 0 is the commit word of the record that starts here, or payload.
+#[repr(C, align(64))]
+pub(crate) struct Slot(pub(crate) [AtomicU64; 8]);
+
+/// The protocol over borrowed memory.
+pub(crate) struct Ring<'a> {
+    head: &'a AtomicU64,
+    tail: &'a AtomicU64,
+    slots: &'a [Slot],
+    nonce: u64,
+}
+
+/// What the consumer finds at a sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A committed record of this many slots; its first slot's words.
+    Record(u64, [u64; 8]),
+    /// Nothing committed yet.
+    Pending,
+    /// Somebody overwrote the slot: neither empty nor a record that fits.
+    Damaged,
+}
+
+impl<'a> Ring<'a> {
+    /// `slots.len()` is a power of two (the caller has checked).
+    pub(crate) fn new(
+        head: &'a AtomicU64,
+        tail: &'a AtomicU64,
+        slots: &'a [Slot],
+        nonce: u64,
+    ) -> Self {
+        debug_assert!(slots.len().is_power_of_two());
+        Self {
+            head,
+            tail,
+            slots,
+            nonce,
+        }
+    }
+
+    /// Number of slots.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u64 {
+        self.slots.len() as u64
+    }
+
+    /// Next sequence number to be reserved.
+    #[inline]
+    pub(crate) fn head(&self) -> u64 {
+        self.head.load(Ordering::Relaxed)
+    }
+
+    /// First sequence number that the consumer has not taken.
+    #[inline]
+    pub(crate) fn tail(&self) -> u64 {
+        self.tail.load(Ordering::Acquire)
+    }
+
+    /// Whether `count` slots were free a moment ago.
+    #[inline]
+    pub(crate) fn has_space(&self, count: u64) -> bool {
+        let head = self.head();
+        (head + count).saturating_sub(self.tail()) <= self.capacity()
+    }
+
+    /// Reserves `count` slots; None if they are not free. Never waits.
+    #[inline]
+    pub(crate) fn reserve(&self, count: u64) -> Option<u64> {
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            let tail = self.tail.load(Ordering::Acquire);
+            // A stale `head` may lie before `tail`; the exchange then fails.
+            if (head + count).saturating_sub(tail) > self.capacity() {
+                return None;
+            }
+            match self.head.compare_exchange_weak(
+                head,
+                head + count,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(head),
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    #[inline]
+    fn slot(&self, seq: u64) -> Option<&[AtomicU64; 8]> {
+        let index = seq & (self.capacity() - 1);
+        self.slots.get(index as usize).map(|slot| &slot.0)
+    }
+
+    /// Stores all words but the commit word.
+    #[inline]
+    fn store_body(&self, seq: u64, words: &[u64; 8]) {
+        if let Some(slot) = self.slot(seq) {
+            for (to, from) in slot.iter().zip(words).skip(1) {
+                to.store(*from, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[inline]
+    fn store_commit(&self, seq: u64, hash: u64) {
+        let word = checksum::commit_word(seq, self.nonce, hash);
+        if let Some([commit, ..]) = self.slot(seq) {
+            commit.store(word, Ordering::Release);
+        }
+    }
+
+    /// Writes and commits a record of one slot that the caller has reserved.
+    #[inline]
+    pub(crate) fn commit(&self, seq: u64, words: &[u64; 8]) {
+        self.store_body(seq, words);
+        self.store_commit(seq, checksum::first_slot(seq, self.nonce, words));
+    }
+
+    /// Writes and commits a record of several reserved slots: `words` in the first, the concatenation
+    /// of `parts`, padded with zeros, in the others.
+    pub(crate) fn commit_with_payload(&self, seq: u64, words: &[u64; 8], parts: &[&[u8]]) {
+        self.store_body(seq, words);
+        // Should the process die while the payload is being copied, the reader learns from the first
+        // slot how many slots belong to the unfinished record.
+        fence(Ordering::Release);
+        let mut hash = checksum::first_slot(seq, self.nonce, words);
+        let mut bytes = parts.iter().flat_map(|part| part.iter().copied());
+        for n in 1..slot::slots_of(words) {
+            let mut payload = [0_u64; 8];
+            for word in &mut payload {
+                let mut le = [0; 8];
+                for byte in &mut le {
+                    *byte = bytes.next().unwrap_or(0);
+                }
+                *word = u64::from_le_bytes(le);
+            }
+            hash = checksum::block(hash, &payload);
+            if let Some(slot) = self.slot(seq + n) {
+                for (to, from) in slot.iter().zip(payload) {
+                    to.store(from, Ordering::Relaxed);
+                }
+            }
+        }
+        self.store_commit(seq, hash);
+    }
+
+    /// Words of one slot, word 0 with Acquire before the others.
+    fn load(&self, seq: u64) -> [u64; 8] {
+        let mut words = [0; 8];
+        if let Some(slot) = self.slot(seq) {
+            for (n, (to, from)) in words.iter_mut().zip(slot).enumerate() {
+                *to = from.load(if n == 0 {
+                    Ordering::Acquire
+                } else {
+                    Ordering::Relaxed
+                });
+            }
+        }
+        words
+    }
+
+    /// What is at `seq`, which lies in `[tail, head)`. Consumer only.
+    pub(crate) fn find(&self, seq: u64) -> Found {
+        let words = self.load(seq);
+        match words[0] {
+            0 => return Found::Pending,
+            commit if commit as u32 != checksum::tag(seq, self.nonce) => return Found::Damaged,
+            _ => {}
+        }
+        let count = slot::slots_of(&words);
+        if count == 0 || count > self.capacity() {
+            return Found::Damaged;
+        }
+        let mut hash = checksum::first_slot(seq, self.nonce, &words);
+        for n in 1..count {
+            hash = checksum::block(hash, &self.load(seq + n));
+        }
+        if checksum::commit_word(seq, self.nonce, hash) == words[0] {
+            Found::Record(count, words)
+        } else {
+            Found::Damaged
+        }
+    }
+
+    /// Appends the payload of the record at `seq`, which [`Ring::find`] has found. Consumer only.
+    pub(crate) fn copy_payload(&self, seq: u64, words: &[u64; 8], to: &mut Vec<u8>) {
+        let length = slot::payload_bytes_of(words) as usize;
+        let wanted = to.len() + length.min(self.slots.len() * SLOT_BYTES);
+        for n in 1..slot::slots_of(words) {
+            for word in self.load(seq + n) {
+                to.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+        to.truncate(wanted);
+    }
+
+    /// Zeroes the slots in `[tail, upto)` and gives them back. Consumer only.
+    pub(crate) fn release(&self, upto: u64) {
+        for seq in self.tail.load(Ordering::Relaxed)..upto {
+            if let Some(slot) = self.slot(seq) {
+                for word in slot {
+                    word.store(0, Ordering::Relaxed);
+                }
+            }
+        }
+        self.tail.store(upto, Ordering::Release);
+    }
+}

@@ -1,0 +1,182 @@
+//! The file's head as the writer maps it: atomics at the places that [`crate::layout`] gives.
+
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::checksum::words_check;
+use crate::counters::row_check;
+use crate::layout::{self, LOSS_RANGES, dynamic};
+use crate::{CounterValues, Event};
+
+/// A cache line of its own.
+#[repr(C, align(64))]
+pub(super) struct Line<T>(pub(super) T);
+
+/// What the drain moves.
+#[repr(C)]
+pub(super) struct Drained {
+    pub(super) tail: AtomicU64,
+    pub(super) pages_end: AtomicU64,
+}
+
+/// Three facts and their check: written rarely, by one thread at a time.
+#[repr(C)]
+pub(super) struct Checked {
+    words: [AtomicU64; 3],
+    check: AtomicU64,
+}
+
+impl Checked {
+    /// Stores the facts; `place` is this object's offset in the file.
+    pub(super) fn store(&self, nonce: u64, place: u64, facts: [u64; 3]) {
+        let [a, b, c] = facts;
+        for (to, from) in self.words.iter().zip(facts) {
+            to.store(from, Ordering::Relaxed);
+        }
+        self.check.store(
+            words_check(nonce, place, [a, b, c, 0, 0, 0, 0]),
+            Ordering::Release,
+        );
+    }
+
+    /// The facts as they are.
+    pub(super) fn load(&self) -> [u64; 3] {
+        [&self.words[0], &self.words[1], &self.words[2]].map(|word| word.load(Ordering::Relaxed))
+    }
+}
+
+/// Losses, in total and by stall.
+#[repr(C)]
+pub(super) struct Lost {
+    pub(super) events: AtomicU64,
+    pub(super) definitions: AtomicU64,
+}
+
+/// The mapped part of the file between the static header and the ring.
+#[repr(C, align(4096))]
+pub(super) struct Head {
+    static_header: [u8; 4096],
+    pub(super) head: Line<AtomicU64>,
+    pub(super) drained: Line<Drained>,
+    /// State (1: clean exit), time.
+    pub(super) end: Line<Checked>,
+    /// errno, failures so far, time of the first.
+    pub(super) drain_error: Line<Checked>,
+    pub(super) lost: Line<Lost>,
+    unused: [Line<[u64; 8]>; 3],
+    /// First time, last time, events.
+    pub(super) loss_table: [Checked; LOSS_RANGES],
+    unused_end: [u8; 4096 - 512 - 32 * LOSS_RANGES],
+    rows: [Row; layout::COUNTER_ROWS as usize],
+}
+
+const _: () = {
+    assert!(offset_of!(Head, head) as u64 == dynamic::HEAD);
+    assert!(offset_of!(Head, drained) as u64 == dynamic::TAIL);
+    assert!(dynamic::TAIL + 8 == dynamic::PAGES_END);
+    assert!(offset_of!(Head, end) as u64 == dynamic::END);
+    assert!(offset_of!(Head, drain_error) as u64 == dynamic::DRAIN_ERROR);
+    assert!(offset_of!(Head, lost) as u64 == dynamic::LOST);
+    assert!(offset_of!(Head, loss_table) as u64 == dynamic::LOSS_TABLE);
+    assert!(offset_of!(Head, rows) as u64 == layout::COUNTERS_OFFSET);
+    assert!(size_of::<Head>() as u64 == layout::RING_OFFSET);
+};
+
+impl Head {
+    #[inline]
+    pub(super) fn row(&self, number: u64) -> Option<&Row> {
+        self.rows.get(number as usize)
+    }
+}
+
+/// The counters of one (device, level), in a cache line of their own.
+///
+/// `version` is odd while the row is being updated and grows by 2 with each update: the lock of the
+/// row's writers, and how a reader of the file knows a row that the process died over.
+#[repr(C, align(64))]
+pub(super) struct Row {
+    values: [AtomicU64; 5],
+    version: AtomicU32,
+    unused: u32,
+    check: AtomicU64,
+    unused_end: u64,
+}
+
+impl Row {
+    /// Locks the row: spins a little, then gives the processor away. What the lock covers takes some
+    /// twenty nanoseconds and can neither block nor fail.
+    #[inline]
+    pub(super) fn lock(&self) -> LockedRow<'_> {
+        loop {
+            for _ in 0..100 {
+                let version = self.version.load(Ordering::Relaxed);
+                if version & 1 == 0
+                    && self
+                        .version
+                        .compare_exchange_weak(
+                            version,
+                            version.wrapping_add(1),
+                            Ordering::Acquire,
+                            Ordering::Relaxed,
+                        )
+                        .is_ok()
+                {
+                    // No figure may be stored before the odd version is.
+                    fence(Ordering::Release);
+                    return LockedRow {
+                        row: self,
+                        version,
+                        after: version,
+                    };
+                }
+                core::hint::spin_loop();
+            }
+            super::sys::yield_now();
+        }
+    }
+}
+
+/// A row that this thread has to itself.
+pub(super) struct LockedRow<'a> {
+    row: &'a Row,
+    version: u32,
+    /// The version to leave behind: the same if nothing changed.
+    after: u32,
+}
+
+impl LockedRow<'_> {
+    #[inline]
+    pub(super) fn values(&self) -> CounterValues {
+        let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
+        CounterValues {
+            live: live.load(Ordering::Relaxed),
+            peak: peak.load(Ordering::Relaxed),
+            allocations: allocations.load(Ordering::Relaxed),
+            frees: frees.load(Ordering::Relaxed),
+            allocated_bytes: allocated_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Applies `event`; `place` is the row's offset in the file.
+    #[inline]
+    pub(super) fn apply(&mut self, event: &Event, nonce: u64, place: u64) {
+        let mut new = self.values();
+        new.apply(event);
+        let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
+        live.store(new.live, Ordering::Relaxed);
+        peak.store(new.peak, Ordering::Relaxed);
+        allocations.store(new.allocations, Ordering::Relaxed);
+        frees.store(new.frees, Ordering::Relaxed);
+        allocated_bytes.store(new.allocated_bytes, Ordering::Relaxed);
+        self.after = self.version.wrapping_add(2);
+        let check = row_check(nonce, place, &new, self.after);
+        self.row.check.store(check, Ordering::Relaxed);
+    }
+}
+
+impl Drop for LockedRow<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.row.version.store(self.after, Ordering::Release);
+    }
+}

@@ -1,0 +1,269 @@
+//! Records events and definitions into the shared ring.
+//!
+//! # Design constraints
+//! - [`Writer::event`] and [`Writer::definition`] neither allocate, nor panic, nor take a lock that is
+//!   held across anything that can block. They wait only while the ring is full, and then for a
+//!   bounded time.
+//! - Nothing is ever torn down: no unmapping, no destructor, no atfork handler.
+//! - A forked child records nothing and disturbs nothing.
+
+mod drain;
+mod file;
+mod fork;
+mod head;
+mod loss;
+mod options;
+mod space;
+mod sys;
+
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::header::StaticHeader;
+use crate::ring::Ring;
+use crate::{CounterValues, DefKind, DeviceOrdinal, Event, Level, Nanos, Seq, layout, slot};
+use file::CaptureFile;
+use fork::Owner;
+use head::Head;
+use loss::Losses;
+pub use options::{CreateError, Lost, Options};
+use space::Space;
+
+/// An open capture. Lives as long as the process.
+pub struct Writer {
+    head: &'static Head,
+    ring: Ring<'static>,
+    file: CaptureFile,
+    owner: Owner,
+    nonce: u64,
+    started_monotonic: u64,
+    /// Producers wake the drain when they cross a multiple of this many slots.
+    quarter: u64,
+    space: Space,
+    losses: Losses,
+    stopping: AtomicBool,
+    /// Held by the one thread that drains.
+    draining: Mutex<()>,
+}
+
+impl Writer {
+    /// Creates `path`, which must not exist, and opens a capture in it.
+    ///
+    /// The blocks of the head and the ring are reserved at once, so a disk that fills up later
+    /// cannot kill the program. The drain is not started: see [`Writer::drain`].
+    ///
+    /// # Errors
+    /// [`CreateError`] carries the path, what failed and the system's error; the file is then removed
+    /// again.
+    pub fn create(path: &Path, options: &Options) -> Result<&'static Writer, CreateError> {
+        let ring_slots = Options::default().ring_slots(options.ring_slots).ring_slots;
+        let (file, mapped) = CaptureFile::create(path, ring_slots)?;
+        let fail = |action, source| {
+            let path = file.path().to_owned();
+            let _ = std::fs::remove_file(&path);
+            CreateError {
+                path,
+                action,
+                source,
+            }
+        };
+        let Some(owner) = Owner::new() else {
+            return Err(fail("guard against forks of", io::Error::last_os_error()));
+        };
+        let header = static_header(ring_slots);
+        let head = mapped.head;
+        let pages = layout::pages_offset(ring_slots);
+        head.drained.0.pages_end.store(pages, Ordering::Release);
+        let bytes = header.encode();
+        for offset in layout::STATIC_COPIES {
+            if let Err(error) = file.write_at(&bytes, offset) {
+                return Err(fail("write to", error));
+            }
+        }
+        let ring = Ring::new(
+            &head.head.0,
+            &head.drained.0.tail,
+            mapped.slots,
+            header.nonce,
+        );
+        Ok(Box::leak(Box::new(Writer {
+            head,
+            ring,
+            file,
+            owner,
+            nonce: header.nonce,
+            started_monotonic: header.started_monotonic,
+            quarter: u64::from(ring_slots) / 4,
+            space: Space::new(),
+            losses: Losses::new(),
+            stopping: AtomicBool::new(false),
+            draining: Mutex::new(()),
+        })))
+    }
+
+    /// The time now, as events carry it.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        Nanos(sys::clock(libc::CLOCK_MONOTONIC).saturating_sub(self.started_monotonic))
+    }
+
+    /// Where the capture is, absolute.
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Whether this is the process that opened the capture, and not a forked child of it. One load.
+    #[inline]
+    pub fn is_own_process(&self) -> bool {
+        self.owner.is_this_process()
+    }
+
+    /// Records an event and applies it to the counters of its device and level
+    /// ([`CounterValues::apply`]).
+    ///
+    /// Both happen under the counter row's lock, so the order of sequence numbers within a device and
+    /// level is the order in which the counters changed: a replay in that order finds the same
+    /// figures, the peak included. The counters change even if the event itself is lost.
+    ///
+    /// # Errors
+    /// [`Lost::RingFull`] after a bounded wait (≈ 0.1 s once in each stall): the loss is counted.
+    /// [`Lost::OtherProcess`] in a forked child, where nothing at all happens.
+    #[inline]
+    pub fn event(&self, event: &Event) -> Result<Seq, Lost> {
+        if !self.owner.is_this_process() {
+            return Err(Lost::OtherProcess);
+        }
+        let row = layout::row_number(event.device, event.level)
+            .filter(|_| CounterValues::counts(event))
+            .and_then(|number| Some((self.head.row(number)?, layout::row_offset(number))));
+        let mut may_wait = true;
+        let seq = loop {
+            // All waiting is done before the lock is taken.
+            if may_wait && !self.ring.has_space(1) {
+                may_wait = self.space.wait(&self.ring, 1, self.nudge());
+            }
+            let reserved = match row {
+                None => self.ring.reserve(1),
+                Some((row, place)) => {
+                    let mut locked = row.lock();
+                    let reserved = self.ring.reserve(1);
+                    if reserved.is_some() || !may_wait {
+                        locked.apply(event, self.nonce, place);
+                    }
+                    reserved
+                }
+            };
+            match reserved {
+                Some(seq) => break seq,
+                // Others took the space that was there a moment ago.
+                None if may_wait => {}
+                None => {
+                    let stall = self.ring.tail();
+                    self.losses.event(self.head, self.nonce, event.time, stall);
+                    return Err(Lost::RingFull);
+                }
+            }
+        };
+        self.ring.commit(seq, &slot::event_words(event));
+        self.wake_drain(seq, 1);
+        Ok(Seq(seq))
+    }
+
+    /// Records a definition whose payload is the concatenation of `parts`.
+    ///
+    /// # Errors
+    /// As [`Writer::event`]'s, and [`Lost::TooLarge`] if the payload is larger than an eighth of the
+    /// ring or 1 MiB. The caller must not refer to what was not defined.
+    pub fn definition(&self, kind: DefKind, parts: &[&[u8]]) -> Result<Seq, Lost> {
+        if !self.owner.is_this_process() {
+            return Err(Lost::OtherProcess);
+        }
+        let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        let slots = slot::slots_for(bytes);
+        let seq = if bytes > layout::payload_limit(self.ring.capacity()) {
+            Err(Lost::TooLarge)
+        } else {
+            self.reserve(slots).ok_or(Lost::RingFull)
+        };
+        let seq = match seq {
+            Ok(seq) => seq,
+            Err(lost) => {
+                self.head.lost.0.definitions.fetch_add(1, Ordering::Relaxed);
+                return Err(lost);
+            }
+        };
+        let words = slot::definition_words(kind, bytes, slots as u32);
+        self.ring.commit_with_payload(seq, &words, parts);
+        self.wake_drain(seq, slots);
+        Ok(Seq(seq))
+    }
+
+    fn reserve(&self, slots: u64) -> Option<u64> {
+        loop {
+            if let Some(seq) = self.ring.reserve(slots) {
+                return Some(seq);
+            }
+            if !self.space.wait(&self.ring, slots, self.nudge()) {
+                return self.ring.reserve(slots);
+            }
+        }
+    }
+
+    /// The figures of a device and level: consistent with one another, and zeros for a device or level
+    /// that has no counters (ordinals above 62).
+    pub fn counters(&self, device: DeviceOrdinal, level: Level) -> CounterValues {
+        layout::row_number(device, level)
+            .and_then(|number| self.head.row(number))
+            .map(|row| row.lock().values())
+            .unwrap_or_default()
+    }
+
+    /// Events lost so far.
+    pub fn events_lost(&self) -> u64 {
+        self.head.lost.0.events.load(Ordering::Relaxed)
+    }
+
+    /// Marks a clean exit at this moment. Events may still follow, and nothing is torn down.
+    pub fn finish(&self) {
+        if self.is_own_process() {
+            let facts = [1, self.now().0, 0];
+            self.head
+                .end
+                .0
+                .store(self.nonce, layout::dynamic::END, facts);
+        }
+    }
+
+    fn nudge(&self) -> impl Fn() {
+        || self.space.wake_drain()
+    }
+
+    /// Wakes the drain when the record crossed into another quarter of the ring.
+    #[inline]
+    fn wake_drain(&self, seq: u64, slots: u64) {
+        if seq & (self.quarter - 1) >= self.quarter - slots.min(self.quarter) {
+            self.space.wake_drain();
+        }
+    }
+}
+
+/// What is known at opening.
+fn static_header(ring_slots: u32) -> StaticHeader {
+    let start_ticks = std::fs::read_to_string("/proc/self/stat")
+        .ok()
+        .and_then(|stat| crate::procfs::start_ticks(&stat))
+        .unwrap_or(0);
+    StaticHeader {
+        nonce: sys::random(),
+        started_wall: sys::clock(libc::CLOCK_REALTIME),
+        started_monotonic: sys::clock(libc::CLOCK_MONOTONIC),
+        started_boottime: sys::clock(libc::CLOCK_BOOTTIME),
+        pid: std::process::id(),
+        parent_pid: std::os::unix::process::parent_id(),
+        process_start_ticks: start_ticks,
+        boot_id: crate::procfs::boot_id(),
+        ring_slots,
+    }
+}

@@ -1,0 +1,64 @@
+//! How to open a capture, and why that can fail.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::layout::RING_SLOTS;
+
+/// How to open a capture.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Slots of the ring, 64 bytes each: a power of two from 64 to 2^24. Default 65,536 (4 MiB).
+    pub ring_slots: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { ring_slots: 65_536 }
+    }
+}
+
+impl Options {
+    /// The same with a ring of `slots` slots, rounded up to what a ring may have.
+    pub fn ring_slots(mut self, slots: u32) -> Self {
+        let (least, most) = (*RING_SLOTS.start(), *RING_SLOTS.end());
+        self.ring_slots = slots.clamp(least, most).next_power_of_two();
+        self
+    }
+}
+
+/// Why a capture could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: cannot {action}: {source}", path.display())]
+#[non_exhaustive]
+pub struct CreateError {
+    /// The file that was to be created.
+    pub path: PathBuf,
+    /// What failed.
+    pub action: &'static str,
+    /// Why.
+    pub source: io::Error,
+}
+
+impl CreateError {
+    /// The system's error number, 0 if it was not the system that refused.
+    pub fn errno(&self) -> i32 {
+        self.source.raw_os_error().unwrap_or(0)
+    }
+}
+
+/// Why a record was not recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Lost {
+    /// The ring stayed full.
+    #[error("the ring is full and the drain does not empty it")]
+    RingFull,
+    /// The definition is larger than a definition may be.
+    #[error("the definition is larger than the ring allows")]
+    TooLarge,
+    /// This is a forked child of the process whose capture it is.
+    #[error("the capture belongs to another process")]
+    OtherProcess,
+}

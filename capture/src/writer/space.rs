@@ -1,0 +1,108 @@
+//! Waiting for room in the ring, and waking the drain that makes it.
+//!
+//! The futex words are in this process's own memory: nobody outside may wake or delay us.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::sys;
+use crate::ring::Ring;
+
+/// How long producers wait for a drain that does not move.
+const STALL: Duration = Duration::from_millis(100);
+/// How long a producer waits in all when the drain moves but others take all the room.
+const AT_MOST: Duration = Duration::from_secs(2);
+/// How long the drain sleeps when nobody wakes it.
+const DRAIN_SLEEP: Duration = Duration::from_millis(50);
+
+/// No stall.
+const NONE: u64 = u64::MAX;
+
+pub(super) struct Space {
+    /// The tail at which a stall was declared: as long as it stands there, nobody waits.
+    stalled_at: AtomicU64,
+    /// The drain has said that it cannot write: nobody waits.
+    hopeless: AtomicBool,
+    /// Changes when the drain has made room.
+    made: AtomicU32,
+    waiting: AtomicU32,
+    /// Changes when the drain has something to do.
+    work: AtomicU32,
+}
+
+impl Space {
+    pub(super) const fn new() -> Self {
+        Self {
+            stalled_at: AtomicU64::new(NONE),
+            hopeless: AtomicBool::new(false),
+            made: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
+            work: AtomicU32::new(0),
+        }
+    }
+
+    /// Waits until `slots` slots were free at some moment: true. False: a stall was declared, now or
+    /// earlier, and nobody should wait again until the tail moves.
+    #[cold]
+    pub(super) fn wait(&self, ring: &Ring<'_>, slots: u64, nudge: impl Fn()) -> bool {
+        let start = Instant::now();
+        let mut tail = ring.tail();
+        let mut since = start;
+        loop {
+            let made = self.made.load(Ordering::Acquire);
+            if ring.has_space(slots) {
+                return true;
+            }
+            let now = ring.tail();
+            if now != tail {
+                (tail, since) = (now, Instant::now());
+            }
+            if self.stalled_at.load(Ordering::Relaxed) == tail
+                || self.hopeless.load(Ordering::Relaxed)
+            {
+                return false;
+            }
+            if since.elapsed() >= STALL || start.elapsed() >= AT_MOST {
+                self.stalled_at.store(tail, Ordering::Relaxed);
+                return false;
+            }
+            nudge();
+            self.waiting.fetch_add(1, Ordering::SeqCst);
+            sys::futex_wait(&self.made, made, STALL.saturating_sub(since.elapsed()));
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The drain has made room.
+    pub(super) fn made_room(&self) {
+        self.hopeless.store(false, Ordering::Relaxed);
+        self.made.fetch_add(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) != 0 {
+            sys::futex_wake(&self.made);
+        }
+    }
+
+    /// The drain cannot make room.
+    pub(super) fn give_up(&self) {
+        self.hopeless.store(true, Ordering::Relaxed);
+        self.made.fetch_add(1, Ordering::SeqCst);
+        sys::futex_wake(&self.made);
+    }
+
+    /// There is work for the drain.
+    #[cold]
+    pub(super) fn wake_drain(&self) {
+        self.work.fetch_add(1, Ordering::Release);
+        sys::futex_wake(&self.work);
+    }
+
+    /// A mark to hand to [`Space::sleep`]: take it before looking for work.
+    pub(super) fn work_mark(&self) -> u32 {
+        self.work.load(Ordering::Acquire)
+    }
+
+    /// Sleeps until there is work that came after `mark`, or a while.
+    pub(super) fn sleep(&self, mark: u32) {
+        sys::futex_wait(&self.work, mark, DRAIN_SLEEP);
+    }
+}
