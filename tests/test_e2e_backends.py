@@ -147,7 +147,7 @@ def test_a_client_of_cudart_102(build_c, cudart102, simulate, tmp_path, analyze_
     books = tmp_path / "books.json"
     done = simulate(
         [client, "leak"], preload=True,
-        env={"GPUMEM_SIM_DRIVER_VERSION": "10020", "GPUMEM_SIM_CC": "70", "GPUMEM_SIM_BOOKS": str(books)},
+        env={**harness.CUDA_10, "GPUMEM_SIM_BOOKS": str(books)},
     )
     pitch = int(done.stdout.split("pitch ")[1].split(",")[0])
     book = harness.read_books(books)["devices"][0]

@@ -42,8 +42,7 @@ def same(without, recorded):
 def test_a_c_client_of_the_real_cudart(ending, simulate, build_c, cudart102, tmp_path):
     library = cudart102 / "libcudart.so.10.2"
     client = build_c("cudart_client.c", library, f"-Wl,-rpath,{cudart102}")
-    env = {"GPUMEM_SIM_DRIVER_VERSION": "10020", "GPUMEM_SIM_CC": "70"}
-    without, recorded = both_ways(simulate, tmp_path, [client, ending], env)
+    without, recorded = both_ways(simulate, tmp_path, [client, ending], harness.CUDA_10)
     assert "given back: all" in without.stdout or ending == "leak"
     assert without.returncode == CUDART_CLIENT_ENDINGS[ending], harness.described(without)
     same(without, recorded)

@@ -124,13 +124,9 @@ def read_books(path: Path) -> dict:
     return json.loads(path.read_text())
 
 
-# What the simulator must look like for each environment: PyTorch 1.12.1 holds kernels for compute
-# capability 7.0 at most, and a cudart of CUDA 10.2 that a newer driver would not suit.
-SIMULATED_CARD = {
-    "torch215": {},
-    "torch112": {"GPUMEM_SIM_DRIVER_VERSION": "10020", "GPUMEM_SIM_CC": "70"},
-    "numba": {},
-}
+# What the simulator must look like to clients of NVIDIA's own CUDA 10.2 libraries.
+CUDA_10 = {"GPUMEM_SIM_PROFILE": "cuda10"}
+SIMULATED_CARD = {"torch215": {}, "torch112": CUDA_10, "numba": {}}
 
 
 def figures(done: Done) -> dict:
