@@ -46,9 +46,9 @@ int main(int argc, char **argv) {
     printf("byte 999 is %#x, pitch %zu, total %zu\n", back[999], pitch, total);
 
     void *huge = NULL;
-    int error = cudaMalloc(&huge, (size_t)1 << 46);
-    printf("64 TiB: %s, then %s, then %s\n", cudaGetErrorName(error),
-           cudaGetErrorName(cudaGetLastError()), cudaGetErrorName(cudaGetLastError()));
+    const char *answer = cudaGetErrorName(cudaMalloc(&huge, (size_t)1 << 46));
+    const char *pending = cudaGetErrorName(cudaGetLastError());
+    printf("64 TiB: %s, then %s, then %s\n", answer, pending, cudaGetErrorName(cudaGetLastError()));
     printf("freeing rubbish: %s\n", cudaGetErrorName(cudaFree((void *)(uintptr_t)0x1234)));
     (void)cudaGetLastError();
 

@@ -124,10 +124,11 @@ int main(int argc, char **argv) {
         tell();
         raise(SIGTERM);
     } else if (strcmp(how, "dlclose") == 0) {
+        tell();
         dlclose(driver);
         driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-        tell();
-        return 11;
+        cuInit = need(driver, "cuInit");
+        return cuInit(0) == 0 ? 11 : 2;
     } else if (strcmp(how, "exec") == 0) {
         tell();
         execlp("sh", "sh", "-c", "exit 12", NULL);
