@@ -7,6 +7,8 @@ use std::ptr;
 
 /// The host's own page.
 const HOST_PAGE: u64 = 4096;
+/// From so many bytes on it pays to give zeroed pages back to the host.
+const WORTH_GIVING_BACK: u64 = 1 << 20;
 
 /// Maps `bytes` (rounded up to host pages) of zeroed memory at a multiple of `align`, a power of
 /// two. Nothing is set aside: a host page is taken when it is first touched.
@@ -42,6 +44,27 @@ pub fn unmap(base: u64, bytes: u64) {
         // stopped handing out.
         unsafe { libc::munmap(base as *mut _, length as usize) };
     }
+}
+
+/// Writes a range of memory into a file, skipping nothing. Says whether it worked.
+pub fn copy_to_file(file: i32, from: u64, bytes: u64) -> bool {
+    let mut done = 0;
+    while done < bytes {
+        // SAFETY: callers pass a readable range of the driver's own; pwrite only reads it.
+        let written = unsafe {
+            libc::pwrite(
+                file,
+                (from + done) as *const _,
+                (bytes - done) as usize,
+                done as i64,
+            )
+        };
+        match u64::try_from(written) {
+            Ok(written) if written > 0 => done += written,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// Lays `file` over part of a mapping (the simulated `cuMemMap`). No access until
@@ -144,6 +167,29 @@ pub fn copy(to: u64, from: u64, bytes: u64) {
     unsafe { ptr::copy(from as *const u8, to as *mut u8, bytes as usize) };
 }
 
+/// Zeroes a range of the driver's own memory. Of whole host pages the host takes the memory back,
+/// so that zeroing a card's worth costs nothing.
+pub fn zero(to: u64, bytes: u64) {
+    let first = to.next_multiple_of(HOST_PAGE);
+    let last = (to + bytes) / HOST_PAGE * HOST_PAGE;
+    if last <= first || last - first < WORTH_GIVING_BACK {
+        fill(to, 1, 0, bytes);
+        return;
+    }
+    fill(to, 1, 0, first - to);
+    fill(last, 1, 0, to + bytes - last);
+    let (start, length) = (first as *mut libc::c_void, (last - first) as usize);
+    // SAFETY: whole pages of the driver's own mappings. MADV_REMOVE zeroes those of a file in
+    // memory and fails, changing nothing, on private ones, which MADV_DONTNEED zeroes.
+    let zeroed = unsafe {
+        libc::madvise(start, length, libc::MADV_REMOVE) == 0
+            || libc::madvise(start, length, libc::MADV_DONTNEED) == 0
+    };
+    if !zeroed {
+        fill(first, 1, 0, last - first);
+    }
+}
+
 /// Fills `count` elements of a power-of-two width from `to` on with `value`'s low bytes.
 pub fn fill(to: u64, width: usize, value: u32, count: u64) {
     let pattern = value.to_le_bytes();
@@ -168,6 +214,7 @@ fn host_length(bytes: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn maps_aligned_zeroed_memory() {
@@ -179,6 +226,30 @@ mod tests {
         copy(seen.as_mut_ptr() as u64, base, 10);
         assert_eq!(seen, [4, 3, 2, 1, 4, 3, 2, 1, 0xff, 0]);
         unmap(base, 5000);
+    }
+
+    #[test]
+    fn zeroes_private_and_shared_memory_alike() {
+        let bytes = 4 << 20;
+        let private = map(bytes, 4096, Access::ReadWrite).expect("address space");
+        let shared = map(bytes, 4096, Access::None).expect("address space");
+        let file = memory_file(bytes).expect("a file in memory");
+        assert!(map_file_over(shared, bytes, file.as_raw_fd(), 0));
+        protect(shared, bytes, Access::ReadWrite);
+        for base in [private, shared] {
+            fill(base, 1, 7, bytes);
+            zero(base + 100, bytes - 200);
+            let mut seen = vec![0u8; bytes as usize];
+            copy(seen.as_mut_ptr() as u64, base, bytes);
+            assert!(seen[..100].iter().all(|byte| *byte == 7));
+            assert!(
+                seen[100..bytes as usize - 100]
+                    .iter()
+                    .all(|byte| *byte == 0)
+            );
+            assert!(seen[bytes as usize - 100..].iter().all(|byte| *byte == 7));
+            unmap(base, bytes);
+        }
     }
 
     #[test]

@@ -5,8 +5,12 @@
 pub struct DeviceSpec {
     /// Its index on the machine: NVML's index and the minor number.
     pub index: u32,
-    /// Its memory in bytes.
+    /// Its memory in bytes, as CUDA gives it out.
     pub total_bytes: u64,
+    /// Memory beyond that, which the driver keeps for itself and only NVML mentions.
+    pub reserved_bytes: u64,
+    /// Memory that other processes are said to use.
+    pub other_bytes: u64,
     /// Its compute capability: major, minor.
     pub compute_capability: (u32, u32),
 }
@@ -70,6 +74,8 @@ mod tests {
         DeviceSpec {
             index,
             total_bytes: 1 << 30,
+            reserved_bytes: 0,
+            other_bytes: 0,
             compute_capability: (9, 0),
         }
     }

@@ -46,6 +46,8 @@ impl Machine {
     /// | `GPUMEM_SIM_CC` | compute capability, `90` or `9.0` | 90 |
     /// | `GPUMEM_SIM_DRIVER_VERSION` | CUDA version of the driver | 13020 |
     /// | `GPUMEM_SIM_CONTEXT_BYTES` | cost of a context | 512MiB (CUDA ≥ 12), 320MiB before |
+    /// | `GPUMEM_SIM_OTHER_BYTES` | used by other processes: `2GiB`, or `1=2GiB` | 0 |
+    /// | `GPUMEM_SIM_RESERVED_BYTES` | kept by the driver beyond the memory, seen by NVML only | 0 |
     /// | `GPUMEM_SIM_PAGE_BYTES` | physical page, a power of two ≥ 64KiB | 2MiB |
     /// | `GPUMEM_SIM_BOOKS` | file for the books at exit, `%p` = pid | none |
     /// | `CUDA_VISIBLE_DEVICES` | as CUDA reads it: indices or UUIDs | all |
@@ -66,11 +68,20 @@ impl Machine {
         let page_bytes = reader.get("GPUMEM_SIM_PAGE_BYTES", 2 << 20, |text| {
             size(text).filter(|n| n.is_power_of_two() && (1 << 16..=1 << 30).contains(n))
         });
-        let memory = reader.get("GPUMEM_SIM_MEMORY", Memory::default(), Memory::parse);
+        let others = reader.get("GPUMEM_SIM_OTHER_BYTES", Sizes::of_all(0), |text| {
+            Sizes::of_all(0).parse_over(text)
+        });
+        let reserved_bytes = reader.get("GPUMEM_SIM_RESERVED_BYTES", 0, size);
+        let default_memory = Sizes::of_all(16 << 30);
+        let memory = reader.get("GPUMEM_SIM_MEMORY", default_memory.clone(), |text| {
+            default_memory.clone().parse_over(text)
+        });
         let devices: Vec<DeviceSpec> = (0..count)
             .map(|index| DeviceSpec {
                 index,
                 total_bytes: memory.of(index),
+                reserved_bytes,
+                other_bytes: others.of(index).min(memory.of(index)),
                 compute_capability,
             })
             .collect();
@@ -128,34 +139,31 @@ fn compute_capability(text: &str) -> Option<(u32, u32)> {
     (both >= 10).then_some((both / 10, both % 10))
 }
 
-/// Memory of each device: one size for all, and exceptions.
+/// A size for each device: one for all, and exceptions.
 #[derive(Clone, Debug)]
-struct Memory {
+struct Sizes {
     each: u64,
     exceptions: Vec<(u32, u64)>,
 }
 
-impl Default for Memory {
-    fn default() -> Self {
+impl Sizes {
+    fn of_all(each: u64) -> Self {
         Self {
-            each: 16 << 30,
+            each,
             exceptions: Vec::new(),
         }
     }
-}
 
-impl Memory {
-    fn parse(text: &str) -> Option<Self> {
-        let mut memory = Self::default();
+    fn parse_over(mut self, text: &str) -> Option<Self> {
         for part in text.split(',') {
             match part.split_once('=') {
-                Some((index, bytes)) => memory
+                Some((index, bytes)) => self
                     .exceptions
                     .push((index.trim().parse().ok()?, size(bytes)?)),
-                None => memory.each = size(part)?,
+                None => self.each = size(part)?,
             }
         }
-        Some(memory)
+        Some(self)
     }
 
     fn of(&self, index: u32) -> u64 {

@@ -317,6 +317,8 @@ mod tests {
         let device = |compute_capability| DeviceSpec {
             index: 2,
             total_bytes: 1 << 30,
+            reserved_bytes: 0,
+            other_bytes: 0,
             compute_capability,
         };
         let of = |capability, attribute| attribute_of(&device(capability), attribute);

@@ -2,6 +2,7 @@
 
 use crate::ffi::{Answer, answer, require};
 use crate::host::{self, Access};
+use crate::model::memory::Backing;
 use crate::model::state::state;
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 
@@ -22,11 +23,17 @@ fn fill(to: CuDevicePtr, pitch: usize, width: usize, value: u32, size: Size) -> 
 }
 
 fn fill_row(to: u64, width: usize, value: u32, columns: usize) -> Answer {
-    {
+    let bytes = (columns * width) as u64;
+    let ours = {
         let mut state = state()?;
         state.current()?;
-        let bytes = (columns * width) as u64;
         require(state.memory.covers(to, bytes, Access::ReadWrite))?;
+        let found = state.memory.holding(to);
+        found.is_some_and(|allocation| allocation.backing != Backing::Foreign)
+    };
+    if ours && value == 0 {
+        host::zero(to, bytes);
+        return Ok(());
     }
     host::fill(to, width, value, columns as u64);
     Ok(())

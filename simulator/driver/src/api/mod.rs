@@ -13,13 +13,16 @@ pub mod export_table;
 pub mod fill;
 pub mod host_memory;
 pub mod init;
+pub mod ipc;
 pub mod kernel;
+pub mod link;
 pub mod memory;
 pub mod module;
 pub mod occupancy;
 pub mod pointer;
 pub mod pool;
 pub mod stream;
+pub mod texture;
 pub mod vmm;
 
 use gpumem_cuda_abi::CuResult;

@@ -5,6 +5,7 @@
 //! whole pages, pool chunks and contexts: what NVML and `cuMemGetInfo` say.
 
 use gpumem_cuda_abi::CuResult;
+use gpumem_sim_machine::DeviceSpec;
 use std::fmt::Write;
 
 /// What kind of allocation bytes belong to.
@@ -89,6 +90,7 @@ impl Counter {
 #[derive(Clone, Debug)]
 pub struct DeviceBooks {
     total_bytes: u64,
+    other_bytes: u64,
     kinds: [Counter; Kind::ALL.len()],
     driver: Counter,
     physical: u64,
@@ -96,9 +98,10 @@ pub struct DeviceBooks {
 }
 
 impl DeviceBooks {
-    fn new(total_bytes: u64) -> Self {
+    fn new(total_bytes: u64, other_bytes: u64) -> Self {
         Self {
             total_bytes,
+            other_bytes,
             kinds: Default::default(),
             driver: Counter::default(),
             physical: 0,
@@ -121,9 +124,9 @@ impl DeviceBooks {
         (self.physical, self.physical_peak)
     }
 
-    /// Physical bytes that are still free.
+    /// Physical bytes that are still free: neither this process nor another has them.
     pub fn free_bytes(&self) -> u64 {
-        self.total_bytes - self.physical
+        self.total_bytes - self.other_bytes - self.physical
     }
 
     /// The card's memory.
@@ -218,13 +221,14 @@ pub struct Books {
 }
 
 impl Books {
-    /// Empty books for devices with these UUIDs and sizes.
-    pub fn new(devices: impl IntoIterator<Item = (String, u64)>, context_bytes: u64) -> Self {
+    /// Empty books for these devices.
+    pub fn new<'a>(devices: impl IntoIterator<Item = &'a DeviceSpec>, context_bytes: u64) -> Self {
+        let empty = |spec: &DeviceSpec| {
+            let books = DeviceBooks::new(spec.total_bytes, spec.other_bytes);
+            (spec.uuid_text(), books)
+        };
         Self {
-            devices: devices
-                .into_iter()
-                .map(|(uuid, total)| (uuid, DeviceBooks::new(total)))
-                .collect(),
+            devices: devices.into_iter().map(empty).collect(),
             context_bytes,
         }
     }
@@ -275,8 +279,27 @@ impl Books {
 mod tests {
     use super::*;
 
+    fn spec(index: u32, total_bytes: u64, other_bytes: u64) -> DeviceSpec {
+        DeviceSpec {
+            index,
+            total_bytes,
+            reserved_bytes: 0,
+            other_bytes,
+            compute_capability: (9, 0),
+        }
+    }
+
     fn books() -> Books {
-        Books::new([("GPU-a".to_owned(), 100), ("GPU-b".to_owned(), 50)], 7)
+        Books::new(&[spec(0, 100, 0), spec(1, 50, 0)], 7)
+    }
+
+    #[test]
+    fn what_other_processes_have_is_not_free() {
+        let mut books = Books::new(&[spec(0, 100, 30)], 7);
+        let device = books.device_mut(0);
+        assert_eq!(device.free_bytes(), 70);
+        assert_eq!(device.take_physical(71), Err(CuResult::OUT_OF_MEMORY));
+        assert_eq!(device.physical(), (0, 0));
     }
 
     #[test]
@@ -320,18 +343,19 @@ mod tests {
 
     #[test]
     fn the_json_has_the_agreed_layout() {
-        let mut books = Books::new([("GPU-a".to_owned(), 100)], 7);
+        let mut books = Books::new(&[spec(0, 100, 0)], 7);
         books.device_mut(0).allocated(Kind::Managed, 3);
         let zero = r#"{"current":0,"peak":0,"allocations":0,"frees":0}"#;
         let three = r#"{"current":3,"peak":3,"allocations":1,"frees":0}"#;
         assert_eq!(
             books.json(),
             format!(
-                "{{\"devices\":[{{\"ordinal\":0,\"uuid\":\"GPU-a\",\"total_bytes\":100,\
+                "{{\"devices\":[{{\"ordinal\":0,\"uuid\":\"{}\",\"total_bytes\":100,\
                  \"context_bytes\":7,\"kinds\":{{\"device\":{zero},\"managed\":{three},\
                  \"async\":{zero},\"vmm\":{zero},\"array\":{zero}}},\"driver\":{three},\
                  \"host\":{zero},\"registered\":{zero},\
-                 \"physical\":{{\"current\":0,\"peak\":0}}}}]}}\n"
+                 \"physical\":{{\"current\":0,\"peak\":0}}}}]}}\n",
+                spec(0, 100, 0).uuid_text()
             )
         );
     }

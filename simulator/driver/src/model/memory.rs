@@ -31,6 +31,8 @@ pub enum Backing {
     Foreign,
     /// Memory of another process, mapped here (`cuIpcOpenMemHandle`).
     Imported {
+        /// Where its mapping starts.
+        start: u64,
         /// Bytes of address space.
         mapped: u64,
     },
@@ -271,6 +273,7 @@ impl State {
             Backing::Pages { mapped, physical } => {
                 books.give_physical(physical);
                 host::unmap(base, mapped);
+                self.forget_shared(base);
             }
             Backing::Small => {
                 let page = self.machine.page_bytes;
@@ -281,10 +284,12 @@ impl State {
                 if let Some(unused) = unused {
                     self.books.device_mut(gone.device).give_physical(page);
                     host::unmap(unused, page);
+                    self.forget_shared(unused);
                 }
             }
             Backing::Pool { pool } => self.give_to_pool(pool, base, gone.bytes),
-            Backing::Global { mapped } | Backing::Imported { mapped } => host::unmap(base, mapped),
+            Backing::Global { mapped } => host::unmap(base, mapped),
+            Backing::Imported { start, mapped } => host::unmap(start, mapped),
             Backing::Mapping | Backing::Foreign => {}
         }
     }

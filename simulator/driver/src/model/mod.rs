@@ -4,6 +4,7 @@ pub mod array;
 pub mod books;
 pub mod context;
 pub mod handles;
+pub mod ipc;
 pub mod memory;
 pub mod module;
 pub mod pool;

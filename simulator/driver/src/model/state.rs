@@ -10,6 +10,7 @@ use super::array::Array;
 use super::books::Books;
 use super::context::{Contexts, Current};
 use super::handles::Handles;
+use super::ipc::Ipc;
 use super::memory::Memory;
 use super::module::Modules;
 use super::pool::Pools;
@@ -35,6 +36,8 @@ pub struct State {
     pub pools: Pools,
     /// Virtual memory management: physical handles, reservations, mappings.
     pub vmm: Vmm,
+    /// Memory shared between processes.
+    pub ipc: Ipc,
     /// Arrays.
     pub arrays: Handles<Array>,
     /// Streams.
@@ -51,15 +54,16 @@ impl State {
     /// The state of a driver that has just been initialised.
     pub fn new(machine: &'static Machine) -> Self {
         let visible = (0..machine.visible.len()).filter_map(|o| machine.visible_device(o));
-        let sizes: Vec<(String, u64)> = visible.map(|d| (d.uuid_text(), d.total_bytes)).collect();
-        let devices = sizes.len();
+        let books = Books::new(visible, machine.context_bytes);
+        let devices = books.devices();
         Self {
             machine,
-            books: Books::new(sizes, machine.context_bytes),
+            books,
             contexts: Contexts::new(devices),
             memory: Memory::default(),
             pools: Pools::new(devices),
             vmm: Vmm::default(),
+            ipc: Ipc::default(),
             arrays: Handles::new(5),
             streams: Handles::new(2),
             events: Handles::new(3),

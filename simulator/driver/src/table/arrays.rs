@@ -25,8 +25,8 @@ rows! {
     cuMipmappedArrayGetSparseProperties "cuMipmappedArrayGetSparseProperties" 11010 Legacy api::not_supported;
     cuModuleGetSurfRef "cuModuleGetSurfRef" 3000 Legacy api::module::get_reference;
     cuModuleGetTexRef "cuModuleGetTexRef" 2000 Legacy api::module::get_reference;
-    cuSurfObjectCreate "cuSurfObjectCreate" 5000 Legacy api::not_supported;
-    cuSurfObjectDestroy "cuSurfObjectDestroy" 5000 Legacy api::not_supported;
+    cuSurfObjectCreate "cuSurfObjectCreate" 5000 Legacy api::texture::create;
+    cuSurfObjectDestroy "cuSurfObjectDestroy" 5000 Legacy api::texture::destroy;
     cuSurfObjectGetResourceDesc "cuSurfObjectGetResourceDesc" 5000 Legacy api::not_supported;
     cuSurfRefGetArray "cuSurfRefGetArray" 3000 Legacy api::nothing_to_do;
     cuSurfRefSetArray "cuSurfRefSetArray" 3000 Legacy api::nothing_to_do;
@@ -34,8 +34,8 @@ rows! {
     cuTensorMapEncodeIm2colWide "cuTensorMapEncodeIm2colWide" 12080 Legacy api::occupancy::encode_tensor_map;
     cuTensorMapEncodeTiled "cuTensorMapEncodeTiled" 12000 Legacy api::occupancy::encode_tensor_map;
     cuTensorMapReplaceAddress "cuTensorMapReplaceAddress" 12000 Legacy api::not_supported;
-    cuTexObjectCreate "cuTexObjectCreate" 5000 Legacy api::not_supported;
-    cuTexObjectDestroy "cuTexObjectDestroy" 5000 Legacy api::not_supported;
+    cuTexObjectCreate "cuTexObjectCreate" 5000 Legacy api::texture::create;
+    cuTexObjectDestroy "cuTexObjectDestroy" 5000 Legacy api::texture::destroy;
     cuTexObjectGetResourceDesc "cuTexObjectGetResourceDesc" 5000 Legacy api::not_supported;
     cuTexObjectGetResourceViewDesc "cuTexObjectGetResourceViewDesc" 5000 Legacy api::not_supported;
     cuTexObjectGetTextureDesc "cuTexObjectGetTextureDesc" 5000 Legacy api::not_supported;

@@ -7,10 +7,10 @@ rows! {
     cuDeviceGetDefaultMemPool "cuDeviceGetDefaultMemPool" 11020 Legacy api::pool::device_get_default;
     cuDeviceGetMemPool "cuDeviceGetMemPool" 11020 Legacy api::pool::device_get;
     cuDeviceSetMemPool "cuDeviceSetMemPool" 11020 Legacy api::pool::device_set;
-    cuIpcCloseMemHandle "cuIpcCloseMemHandle" 4010 Legacy api::not_supported;
-    cuIpcGetMemHandle "cuIpcGetMemHandle" 4010 Legacy api::not_supported;
-    cuIpcOpenMemHandle "cuIpcOpenMemHandle" 4010 Legacy api::not_supported;
-    cuIpcOpenMemHandle_v2 "cuIpcOpenMemHandle" 11000 Legacy api::not_supported;
+    cuIpcCloseMemHandle "cuIpcCloseMemHandle" 4010 Legacy api::ipc::close_handle;
+    cuIpcGetMemHandle "cuIpcGetMemHandle" 4010 Legacy api::ipc::get_handle;
+    cuIpcOpenMemHandle "cuIpcOpenMemHandle" 4010 Legacy api::ipc::open_handle;
+    cuIpcOpenMemHandle_v2 "cuIpcOpenMemHandle" 11000 Legacy api::ipc::open_handle;
     cuMemAddressFree "cuMemAddressFree" 10020 Legacy api::vmm::address_free;
     cuMemAddressReserve "cuMemAddressReserve" 10020 Legacy api::vmm::address_reserve;
     cuMemAdvise "cuMemAdvise" 8000 Legacy api::memory::advise;
