@@ -1,0 +1,162 @@
+//! Finds a function in a loaded library by reading its symbol table.
+//!
+//! The only way to reach the real `dlsym` and `dlvsym` from a library that defines both: any ordinary
+//! reference would be bound to our own. Allocates nothing and needs no initialisation, since the
+//! standard library itself calls `dlsym` early.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::size_of;
+
+/// What a search over the loaded libraries is for, and what it found.
+struct Search<'a> {
+    name: &'a [u8],
+    found: usize,
+}
+
+/// The address of the function `name` in the C library (or libdl, before glibc 2.34).
+pub(crate) fn in_libc(name: &CStr) -> usize {
+    let mut search = Search {
+        name: name.to_bytes(),
+        found: 0,
+    };
+    // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `search` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    search.found
+}
+
+/// Bytes of a file name after its last slash.
+fn base_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
+}
+
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer that `in_libc` gave it.
+    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search<'_>>()) };
+    if info.dlpi_name.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's names are NUL-terminated and outlive the iteration.
+    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
+    let base = base_name(path);
+    if !base.starts_with(b"libc.so.") && !base.starts_with(b"libdl.so.") {
+        return 0;
+    }
+    // SAFETY: the structure describes a library that stays loaded while it is visited.
+    search.found = unsafe { look_up(info, search.name) };
+    c_int::from(search.found != 0)
+}
+
+/// Tables of a library that a look-up needs.
+#[derive(Default)]
+struct Tables {
+    symbols: usize,
+    strings: usize,
+    gnu_hash: usize,
+}
+
+/// Looks `name` up in one library.
+///
+/// # Safety
+/// `info` describes a loaded library.
+unsafe fn look_up(info: &libc::dl_phdr_info, name: &[u8]) -> usize {
+    let base = info.dlpi_addr as usize;
+    let mut tables = Tables::default();
+    for index in 0..usize::from(info.dlpi_phnum) {
+        // SAFETY: the loader gives dlpi_phnum headers at dlpi_phdr.
+        let header = unsafe { &*info.dlpi_phdr.add(index) };
+        if header.p_type == libc::PT_DYNAMIC {
+            // SAFETY: the dynamic segment of a loaded library is mapped and ends with a null tag.
+            tables = unsafe { dynamic_tables(base, base + header.p_vaddr as usize) };
+        }
+    }
+    if tables.symbols == 0 || tables.strings == 0 || tables.gnu_hash == 0 {
+        return 0;
+    }
+    // SAFETY: the three tables belong to one loaded library.
+    unsafe { gnu_hash_find(&tables, base, name) }
+}
+
+/// # Safety
+/// `dynamic` is the mapped dynamic segment of the library loaded at `base`.
+unsafe fn dynamic_tables(base: usize, dynamic: usize) -> Tables {
+    const NULL: u64 = 0;
+    const STRTAB: u64 = 5;
+    const SYMTAB: u64 = 6;
+    const GNU_HASH: u64 = 0x6fff_fef5;
+    let mut tables = Tables::default();
+    let mut entry = dynamic as *const [u64; 2];
+    loop {
+        // SAFETY: entries run up to the null tag, which ends the loop.
+        let [tag, value] = unsafe { entry.read() };
+        // The loader has relocated these addresses, except where it left the segment read-only.
+        let value = value as usize;
+        let address = if value < base { base + value } else { value };
+        match tag {
+            NULL => return tables,
+            STRTAB => tables.strings = address,
+            SYMTAB => tables.symbols = address,
+            GNU_HASH => tables.gnu_hash = address,
+            _ => {}
+        }
+        // SAFETY: the null tag has not been met, so another entry follows.
+        entry = unsafe { entry.add(1) };
+    }
+}
+
+/// # Safety
+/// `tables` are those of the library loaded at `base`.
+unsafe fn gnu_hash_find(tables: &Tables, base: usize, name: &[u8]) -> usize {
+    // SAFETY: a GNU hash table begins with four words: buckets, first symbol, bloom words, shift.
+    let [buckets, first, bloom, _] = unsafe { (tables.gnu_hash as *const [u32; 4]).read() };
+    if buckets == 0 {
+        return 0;
+    }
+    let hash = name.iter().fold(5381u32, |h, &b| {
+        h.wrapping_mul(33).wrapping_add(u32::from(b))
+    });
+    let bucket_table = tables.gnu_hash + 16 + bloom as usize * size_of::<u64>();
+    let chains = bucket_table + buckets as usize * size_of::<u32>();
+    // SAFETY: the index is below the number of buckets.
+    let mut index = unsafe {
+        (bucket_table as *const u32)
+            .add((hash % buckets) as usize)
+            .read()
+    };
+    if index < first {
+        return 0;
+    }
+    loop {
+        // SAFETY: chain entries run parallel to the symbols from `first` on, up to an odd hash.
+        let chained = unsafe { (chains as *const u32).add((index - first) as usize).read() };
+        if chained | 1 == hash | 1 {
+            // SAFETY: a chained index is an index into the symbol table.
+            let symbol =
+                unsafe { &*(tables.symbols as *const libc::Elf64_Sym).add(index as usize) };
+            let text = (tables.strings + symbol.st_name as usize) as *const c_char;
+            // SAFETY: names in the string table are NUL-terminated.
+            if unsafe { CStr::from_ptr(text) }.to_bytes() == name && symbol.st_value != 0 {
+                return base + symbol.st_value as usize;
+            }
+        }
+        if chained & 1 == 1 {
+            return 0;
+        }
+        index += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_functions_of_the_c_library() {
+        let found = in_libc(c"getpid");
+        assert_ne!(found, 0);
+        // SAFETY: getpid takes nothing and returns an int.
+        let getpid: extern "C" fn() -> c_int = unsafe { core::mem::transmute(found) };
+        assert_eq!(getpid() as u32, std::process::id());
+        assert_ne!(in_libc(c"dlvsym"), 0);
+        assert_eq!(in_libc(c"no_such_function_anywhere"), 0);
+    }
+}
