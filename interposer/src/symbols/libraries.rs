@@ -8,11 +8,18 @@ use crate::symbols::table::Home;
 /// Longest path of a library that is taken.
 const LONGEST: usize = 4096;
 
-/// The path of a loaded library whose file name begins in a given way.
+/// The path of a loaded library of a given name.
 struct Search {
-    prefix: &'static [u8],
+    name: &'static [u8],
     path: [u8; LONGEST],
     found: bool,
+}
+
+/// Whether a file is the library `name`. Wheels bundle copies with a hash in the name:
+/// `libcudart-80664282.so.10.2`, `libcudart.d9bbffd7.so.10.2`.
+fn is_library(file: &[u8], name: &[u8]) -> bool {
+    file.strip_prefix(name)
+        .is_some_and(|rest| matches!(rest.first(), Some(b'.' | b'-')))
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
@@ -24,7 +31,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
     // SAFETY: the loader's names are NUL-terminated.
     let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul();
     let base = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
-    if !base.starts_with(search.prefix) {
+    if !is_library(base, search.name) {
         return 0;
     }
     match search.path.get_mut(..path.len()) {
@@ -37,11 +44,11 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
     }
 }
 
-/// A handle of the loaded library whose file name begins with `prefix`; null if none is loaded. The
-/// handle is kept: the library is one that the process needs to its end.
-fn loaded(prefix: &'static [u8]) -> *mut c_void {
+/// A handle of the loaded library of that name; null if none is loaded. The handle is kept: the library
+/// is one that the process needs to its end.
+fn loaded(name: &'static [u8]) -> *mut c_void {
     let mut search = Search {
-        prefix,
+        name,
         path: [0; LONGEST],
         found: false,
     };
@@ -61,13 +68,39 @@ fn loaded(prefix: &'static [u8]) -> *mut c_void {
 
 /// The function `name` in its home library, if that is loaded; else 0.
 pub(crate) fn find(home: Home, name: &CStr) -> usize {
-    let prefix: &'static [u8] = match home {
-        Home::Driver => b"libcuda.so",
-        Home::Runtime => b"libcudart.so",
-        Home::PyTorch => b"libc10.so",
+    let library: &'static [u8] = match home {
+        Home::Driver => b"libcuda",
+        Home::Runtime => b"libcudart",
+        Home::PyTorch => b"libc10",
     };
-    match loaded(prefix) {
+    match loaded(library) {
         handle if handle.is_null() => 0,
         handle => real_dlsym(handle, name) as usize,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_library;
+
+    #[test]
+    fn bundled_copies_are_known() {
+        for file in [
+            "libcudart.so.13",
+            "libcudart-80664282.so.10.2",
+            "libcudart.d9bbffd7.so.10.2",
+        ] {
+            assert!(is_library(file.as_bytes(), b"libcudart"), "{file}");
+        }
+        for file in [
+            "libcudart_static.so",
+            "libcudartx.so",
+            "libcuda.so.1",
+            "xlibcudart.so",
+        ] {
+            assert!(!is_library(file.as_bytes(), b"libcudart"), "{file}");
+        }
+        assert!(!is_library(b"libcudart.so.13", b"libcuda"));
+        assert!(!is_library(b"libc10_cuda.so", b"libc10"));
     }
 }
