@@ -26,7 +26,7 @@ impl Question {
 
     fn address(&self) -> Option<usize> {
         match self.address.load(Ordering::Relaxed) {
-            0 => match libraries::find(Home::Driver, self.name) {
+            0 => match libraries::find(Home::Driver, self.name, 0) {
                 0 => None,
                 found => {
                     self.address.store(found, Ordering::Relaxed);

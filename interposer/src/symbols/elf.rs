@@ -10,14 +10,33 @@ use core::mem::size_of;
 /// What a search over the loaded libraries is for, and what it found.
 struct Search<'a> {
     name: &'a [u8],
+    /// Whether a library of that file name is searched.
+    wanted: fn(&[u8]) -> bool,
+    /// An address that does not count: our own.
+    own: usize,
     found: usize,
 }
 
 /// The address of the function `name` in the C library (or libdl, before glibc 2.34).
 pub(crate) fn in_libc(name: &CStr) -> usize {
+    let wanted = |base: &[u8]| base.starts_with(b"libc.so.") || base.starts_with(b"libdl.so.");
+    search(name, wanted, 0)
+}
+
+/// The function `name` in the first loaded library that defines it, wherever the loader keeps that
+/// library, other than the one at `own`.
+pub(crate) fn anywhere(name: &CStr, own: usize) -> usize {
+    search(name, |_| true, own)
+}
+
+fn search(name: &CStr, wanted: fn(&[u8]) -> bool, own: usize) -> usize {
+    let name = name.to_bytes();
+    let found = 0;
     let mut search = Search {
-        name: name.to_bytes(),
-        found: 0,
+        name,
+        wanted,
+        own,
+        found,
     };
     // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `search` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
@@ -38,12 +57,16 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
     // SAFETY: the loader's names are NUL-terminated and outlive the iteration.
     let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
     let base = base_name(path);
-    if !base.starts_with(b"libc.so.") && !base.starts_with(b"libdl.so.") {
+    if !(search.wanted)(base) {
         return 0;
     }
     // SAFETY: the structure describes a library that stays loaded while it is visited.
-    search.found = unsafe { look_up(info, search.name) };
-    c_int::from(search.found != 0)
+    let found = unsafe { look_up(info, search.name) };
+    if found == 0 || found == search.own {
+        return 0;
+    }
+    search.found = found;
+    1
 }
 
 /// Tables of a library that a look-up needs.
@@ -158,5 +181,7 @@ mod tests {
         assert_eq!(getpid() as u32, std::process::id());
         assert_ne!(in_libc(c"dlvsym"), 0);
         assert_eq!(in_libc(c"no_such_function_anywhere"), 0);
+        assert_eq!(anywhere(c"getpid", 0), found);
+        assert_eq!(anywhere(c"getpid", found), 0);
     }
 }

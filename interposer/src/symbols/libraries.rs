@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::symbols::dlsym::real_dlsym;
+use crate::symbols::elf;
 use crate::symbols::table::Home;
 
 /// Longest path of a library that is taken.
@@ -10,16 +11,11 @@ const LONGEST: usize = 4096;
 
 /// The path of a loaded library of a given name.
 struct Search {
-    name: &'static [u8],
+    /// The name up to `.so`, or up to the hash that wheels put into the names of what they bundle
+    /// (`libcudart-80664282.so.10.2`).
+    stem: &'static [u8],
     path: [u8; LONGEST],
     found: bool,
-}
-
-/// Whether a file is the library `name`. Wheels bundle copies with a hash in the name:
-/// `libcudart-80664282.so.10.2`, `libcudart.d9bbffd7.so.10.2`.
-fn is_library(file: &[u8], name: &[u8]) -> bool {
-    file.strip_prefix(name)
-        .is_some_and(|rest| matches!(rest.first(), Some(b'.' | b'-')))
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
@@ -31,7 +27,8 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
     // SAFETY: the loader's names are NUL-terminated.
     let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul();
     let base = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
-    if !is_library(base, search.name) {
+    let rest = base.strip_prefix(search.stem);
+    if !rest.is_some_and(|rest| rest.starts_with(b".so") || rest.starts_with(b"-")) {
         return 0;
     }
     match search.path.get_mut(..path.len()) {
@@ -44,11 +41,11 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
     }
 }
 
-/// A handle of the loaded library of that name; null if none is loaded. The handle is kept: the library
-/// is one that the process needs to its end.
-fn loaded(name: &'static [u8]) -> *mut c_void {
+/// A handle of the loaded library of that name up to `.so`; null if none is loaded. The
+/// handle is kept: the library is one that the process needs to its end.
+fn loaded(stem: &'static [u8]) -> *mut c_void {
     let mut search = Search {
-        name,
+        stem,
         path: [0; LONGEST],
         found: false,
     };
@@ -66,41 +63,21 @@ fn loaded(name: &'static [u8]) -> *mut c_void {
     }
 }
 
-/// The function `name` in its home library, if that is loaded; else 0.
-pub(crate) fn find(home: Home, name: &CStr) -> usize {
-    let library: &'static [u8] = match home {
+/// The function `name` in its home library, or in another library that defines it (a runtime linked
+/// into something larger), if one is loaded; else 0. `own` is our function of that name.
+pub(crate) fn find(home: Home, name: &CStr, own: usize) -> usize {
+    let stem: &'static [u8] = match home {
         Home::Driver => b"libcuda",
         Home::Runtime => b"libcudart",
         Home::PyTorch => b"libc10",
     };
-    match loaded(library) {
+    let found = match loaded(stem) {
         handle if handle.is_null() => 0,
         handle => real_dlsym(handle, name) as usize,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_library;
-
-    #[test]
-    fn bundled_copies_are_known() {
-        for file in [
-            "libcudart.so.13",
-            "libcudart-80664282.so.10.2",
-            "libcudart.d9bbffd7.so.10.2",
-        ] {
-            assert!(is_library(file.as_bytes(), b"libcudart"), "{file}");
-        }
-        for file in [
-            "libcudart_static.so",
-            "libcudartx.so",
-            "libcuda.so.1",
-            "xlibcudart.so",
-        ] {
-            assert!(!is_library(file.as_bytes(), b"libcudart"), "{file}");
-        }
-        assert!(!is_library(b"libcudart.so.13", b"libcuda"));
-        assert!(!is_library(b"libc10_cuda.so", b"libc10"));
+    };
+    if found == 0 || found == own {
+        elf::anywhere(name, own)
+    } else {
+        found
     }
 }

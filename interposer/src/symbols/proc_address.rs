@@ -19,7 +19,7 @@ pub(crate) fn resolve_exports() {
     let mut any = false;
     for hook in ALL.iter().copied().filter(|hook| hook.is_driver()) {
         if !hook.has_real() {
-            let found = libraries::find(Home::Driver, hook.name);
+            let found = libraries::find(Home::Driver, hook.name, hook.address());
             if found != 0 && found != hook.address() {
                 hook.adopt(found);
             }

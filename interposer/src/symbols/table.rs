@@ -137,7 +137,7 @@ impl Hook {
     fn find(&self) -> usize {
         let mut found = dlsym::real_dlsym(libc::RTLD_NEXT, self.name) as usize;
         if found == 0 || found == self.address() {
-            found = libraries::find(self.home, self.name);
+            found = libraries::find(self.home, self.name, self.address());
         }
         if found == 0 || found == self.address() {
             return 0;
