@@ -44,16 +44,30 @@ fn event(seq: Seq, e: &Event) -> String {
 fn definition(definition: &Definition) -> Option<String> {
     Some(match definition {
         Definition::Api { id, name } => format!("{{\"id\":{},\"api\":{}}}", id.0, quoted(name)),
-        Definition::Device { ordinal, total_bytes, uuid, name, .. } => format!(
+        Definition::Device {
+            ordinal,
+            total_bytes,
+            uuid,
+            name,
+            ..
+        } => format!(
             "{{\"ordinal\":{},\"total_bytes\":{total_bytes},\"uuid\":\"{}\",\"name\":{}}}",
             ordinal.0,
             uuid.iter().map(|b| format!("{b:02x}")).collect::<String>(),
             quoted(name)
         ),
         Definition::Process { key, value } => {
-            format!("{{\"process\":{},\"value\":{}}}", quoted(key), quoted(value))
+            format!(
+                "{{\"process\":{},\"value\":{}}}",
+                quoted(key),
+                quoted(value)
+            )
         }
-        Definition::Hook { function, way, library } => format!(
+        Definition::Hook {
+            function,
+            way,
+            library,
+        } => format!(
             "{{\"hook\":{},\"way\":{},\"library\":{}}}",
             quoted(function),
             quoted(way),

@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use crate::symbols::{dlsym, libraries};
+use crate::symbols::{dlsym, libraries, order};
 
 /// Whether a capture without this hook can still be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +139,8 @@ impl Hook {
         if found == 0 || found == self.address() {
             found = libraries::find(self.home, self.name, self.address());
         }
-        if found == 0 || found == self.address() {
+        // A wrapper that is searched before us would call us for ever.
+        if found == 0 || found == self.address() || order::before_us(found) {
             return 0;
         }
         self.adopt(found);
