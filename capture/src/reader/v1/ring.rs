@@ -115,21 +115,17 @@ impl RingImage {
     /// Checks the indexes against each other and against where the pages ended.
     fn indexes(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) -> Indexes {
         let Dynamic { head, tail, .. } = *dynamic;
-        let is_pair = head
-            .checked_sub(tail)
-            .is_some_and(|used| used <= self.capacity);
-        // Pages hold only what had been reserved, and the tail never passes what is in pages.
-        let head_fits = head >= cursor.expected;
-        if is_pair && head_fits {
-            return Indexes {
-                head: Some(head),
-                tail: Some(tail),
-            };
-        }
         let expected = cursor.expected;
+        // Pages hold only what had been reserved; what is reserved and has not left fits the ring.
+        let is_possible = head.is_none_or(|head| {
+            head >= expected && tail.is_none_or(|tail| tail <= head && head - tail <= self.capacity)
+        });
+        if is_possible {
+            return Indexes { head, tail };
+        }
         cursor.integrity.damaged(
             layout::dynamic::HEAD,
-            format!("the ring's indexes are impossible: head {head}, tail {tail}, pages up to {expected}"),
+            format!("the ring's indexes contradict the pages, which end before {expected}"),
         );
         Indexes {
             head: None,
@@ -141,9 +137,10 @@ impl RingImage {
     /// pages are missing, and then the slots themselves tell.
     fn base(&self, expected: u64, dynamic: &Dynamic) -> u64 {
         let at_pages_end = self.matches(expected);
-        let others = [dynamic.tail, dynamic.head.saturating_sub(self.capacity)];
-        others
+        let from_head = dynamic.head.map(|head| head.saturating_sub(self.capacity));
+        [dynamic.tail, from_head]
             .into_iter()
+            .flatten()
             .filter(|&base| base > expected)
             .map(|base| (self.matches(base), base))
             .max_by_key(|(matches, _)| *matches)
@@ -151,15 +148,20 @@ impl RingImage {
             .map_or(expected, |(_, base)| base)
     }
 
-    /// Gives what is committed, and enters the rest into the account.
-    pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) {
+    /// Gives what is committed, and enters the rest into the account. `dynamic` was read before the
+    /// image was taken: what was reserved since then is not unfinished but later. `head_after` was
+    /// read after it.
+    pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic, head_after: Option<u64>) {
         if self.have < self.bytes.len() {
             let end = layout::RING_OFFSET + self.have as u64;
             cursor.bad(end, || "the file ends within the ring".to_owned());
         }
         let indexes = self.indexes(cursor, dynamic);
         let base = self.base(cursor.expected, dynamic);
-        let end = base.saturating_add(self.capacity);
+        // Nothing can lie further than one lap past the tail. Slots before the pages' end may still
+        // hold records that are in pages: the process may have died before it had emptied them.
+        let start = indexes.tail.map_or(base, |tail| tail.min(base));
+        let end = start.saturating_add(self.capacity).max(base);
         let mut seq = base;
         let mut untouched = 0;
         let mut payload = Vec::new();
@@ -168,7 +170,7 @@ impl RingImage {
             match self.slot(seq, end) {
                 Slot::Record(count, words) => {
                     cursor.good(seq, offset);
-                    if indexes.head.is_some_and(|head| seq >= head) {
+                    if indexes.head.and(head_after).is_some_and(|head| seq >= head) {
                         cursor.integrity.damaged(
                             layout::dynamic::HEAD,
                             "a record lies past the ring's head: the head is damaged",
@@ -200,6 +202,10 @@ impl RingImage {
                         cursor.pass(seq + count);
                     }
                     seq += count;
+                }
+                // Reserved only after we had looked: a running process's later records start here.
+                Slot::Uncommitted(_) if indexes.head.and(head_after).is_some_and(|h| seq < h) => {
+                    break;
                 }
                 // Past the head, or nobody knows where that is.
                 Slot::Uncommitted(words) => {

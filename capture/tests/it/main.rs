@@ -1,0 +1,8 @@
+//! The crate's integration tests: what is written, however its process ends, is what is read.
+
+mod kill;
+mod live;
+mod loss;
+mod ring;
+mod round_trip;
+mod support;
