@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -47,6 +48,7 @@ impl CaptureFile {
             .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
             .mode(0o666)
             .open(&path)
+            .and_then(above_standard_streams)
             .map_err(error("create"))?;
         let mapped = reserve(&file, layout::pages_offset(ring_slots))
             .map_err(error("reserve space for"))
@@ -113,6 +115,13 @@ impl CaptureFile {
             None => Err(io::Error::from_raw_os_error(libc::EBADF)),
         }
     }
+}
+
+/// The same file under a descriptor above 2. A program that has closed its stderr gets the number 2 for
+/// the next file it opens; if that were ours, whatever it then says on stderr would land in the capture.
+fn above_standard_streams(file: File) -> io::Result<File> {
+    // The standard library duplicates to 3 and above.
+    if file.as_raw_fd() < 3 { file.try_clone() } else { Ok(file) }
 }
 
 /// Reserves the first `length` bytes, so that no store to the mapping can ever meet a full disk.
