@@ -3,7 +3,6 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -121,7 +120,11 @@ impl CaptureFile {
 /// the next file it opens; if that were ours, whatever it then says on stderr would land in the capture.
 fn above_standard_streams(file: File) -> io::Result<File> {
     // The standard library duplicates to 3 and above.
-    if file.as_raw_fd() < 3 { file.try_clone() } else { Ok(file) }
+    if file.as_raw_fd() < 3 {
+        file.try_clone()
+    } else {
+        Ok(file)
+    }
 }
 
 /// Reserves the first `length` bytes, so that no store to the mapping can ever meet a full disk.
