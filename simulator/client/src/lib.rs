@@ -12,7 +12,9 @@
 //! Programs that have the driver at link time.
 
 pub mod driver;
+mod export;
 pub mod ffi;
 pub mod functions;
 
 pub use functions as cu;
+pub mod blas;

@@ -57,7 +57,7 @@ fn of(state: &State, found: &Allocation, attribute: u32, pointer: u64) -> Answer
         12 | 18 => Ok(Value::Wide(found.bytes)),
         13 => flag(true),
         14 => Ok(Value::Wide(exportable(state, found))),
-        15 | 21 => flag(false),
+        15 | 21 => Ok(Value::Byte(0)),
         16 => Ok(Value::Int(found.access.flags() as i32)),
         17 => Ok(Value::Wide(match found.backing {
             Backing::Pool { pool } => pool as u64,
