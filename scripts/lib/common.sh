@@ -1,0 +1,55 @@
+# Sourced by the scripts: where the repository is, how they speak, how they show progress.
+# shellcheck shell=bash
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+if [ -t 2 ] && [ -z "${NO_COLOR:-}" ]; then
+  _bold=$'\e[1m' _red=$'\e[31m' _plain=$'\e[0m'
+else
+  _bold='' _red='' _plain=''
+fi
+
+# One line about what is being done, on stderr, so that stdout stays the result's.
+say() { printf '%s== %s%s\n' "$_bold" "$*" "$_plain" >&2; }
+
+# One line about what went wrong, and the end.
+die() {
+  printf '%s%s: %s%s\n' "$_red" "$(basename "$0")" "$*" "$_plain" >&2
+  exit 1
+}
+
+# slowly LABEL COMMAND…: runs a command that takes long and says little. Its output goes to a log;
+# meanwhile a line tells the seconds (redrawn on a terminal, every 20 s elsewhere). On failure the
+# log's end is shown.
+slowly() {
+  local label=$1 log began status
+  shift
+  log=$(mktemp "${TMPDIR:-/tmp}/gpumem-log.XXXXXX")
+  began=$SECONDS
+  "$@" >"$log" 2>&1 &
+  local worker=$!
+  # Ctrl-C must end the work too.
+  trap 'kill "$worker" 2>/dev/null; rm -f "$log"; exit 130' INT TERM
+  local shown=0 elapsed
+  while kill -0 "$worker" 2>/dev/null; do
+    elapsed=$((SECONDS - began))
+    if [ -t 2 ]; then
+      printf '\r   %s … %d s' "$label" "$elapsed" >&2
+    elif [ $((elapsed - shown)) -ge 20 ]; then
+      printf '   %s … %d s\n' "$label" "$elapsed" >&2
+      shown=$elapsed
+    fi
+    sleep 0.5
+  done
+  wait "$worker" && status=0 || status=$?
+  trap - INT TERM
+  if [ -t 2 ]; then printf '\r\e[K' >&2; fi
+  if [ "$status" -ne 0 ]; then
+    printf '%s   %s failed (exit %d):%s\n' "$_red" "$label" "$status" "$_plain" >&2
+    tail -n 30 "$log" >&2
+  else
+    printf '   %s: %d s\n' "$label" "$((SECONDS - began))" >&2
+  fi
+  rm -f "$log"
+  return "$status"
+}

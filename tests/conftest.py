@@ -1,0 +1,130 @@
+"""Fixtures that all end-to-end tests share. Run by scripts/test; alone: see CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "lib"))
+
+import harness  # noqa: E402  (lives in tests/lib)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _release_build():
+    """The tests run what `cargo build --release` makes. scripts/test has built it already and says
+    so by GPUMEM_TESTS_BUILT=1; else it is built here, so that nobody tests yesterday's binaries."""
+    if os.environ.get("GPUMEM_TESTS_BUILT") == "1":
+        return
+    subprocess.run(
+        ["cargo", "build", "--release", "--workspace", "--quiet"], cwd=harness.ROOT, check=True
+    )
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    """Runs a command on the simulator and returns its CompletedProcess (text). The working
+    directory is the test's own folder unless `cwd` is given, so that reports land there."""
+
+    @functools.wraps(harness.simulate)
+    def start(command, **options):
+        options.setdefault("cwd", tmp_path)
+        return harness.simulate(command, **options)
+
+    return start
+
+
+@functools.lru_cache(maxsize=None)
+def _environment(name: str):
+    if name.startswith("py"):
+        version = f"{name[2]}.{name[3:]}"
+        found = subprocess.run(
+            ["bash", "-c", '. scripts/lib/common.sh; . scripts/lib/environment.sh; find_python "$1"',
+             "find-python", version],
+            cwd=harness.ROOT, stdout=subprocess.PIPE, text=True,
+        )
+        return found.stdout.strip() or None, f"no CPython {version} on this machine"
+    found = subprocess.run(
+        [harness.ENVIRONMENT, "--current", name], stdout=subprocess.PIPE, text=True
+    )
+    missing = f"environment {name} is not built or out of date: scripts/lib/environment {name}"
+    return found.stdout.strip() or None, missing
+
+
+@pytest.fixture(scope="session")
+def python_env():
+    """python_env("torch215") is the path of that environment's Python (also "torch112", "numba"),
+    python_env("py38") … ("py314") that of a plain CPython. Skips the test where there is none."""
+
+    def path_of(name: str) -> Path:
+        path, missing = _environment(name)
+        if path is None:
+            pytest.skip(missing)
+        return Path(path)
+
+    return path_of
+
+
+@pytest.fixture(scope="session")
+def cudart102() -> Path:
+    """Folder that holds NVIDIA's real libcudart.so.10.2 (its soname)."""
+    found = subprocess.run(
+        [harness.ENVIRONMENT, "cudart102"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    if found.returncode != 0:
+        pytest.skip(f"the real cudart 10.2 is not at hand: {found.stderr.strip()}")
+    return Path(found.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def build_c(tmp_path_factory):
+    """build_c("zoo.c", "-ldl") compiles a file of tests/workloads (or a path) and returns the
+    binary; .cpp goes to the C++ compiler. Each source with its flags is built once a session."""
+    folder = tmp_path_factory.mktemp("built")
+    built: dict[tuple, Path] = {}
+
+    def build(source, *flags) -> Path:
+        source = harness.WORKLOADS / source
+        key = (source, *map(str, flags))
+        if key not in built:
+            compiler = "c++" if source.suffix in (".cpp", ".cc") else "cc"
+            binary = folder / f"{source.stem}-{len(built)}"
+            harness.run(
+                [compiler, "-O1", "-g", "-Wall", "-Wextra", "-o", binary, source, *flags]
+            )
+            built[key] = binary
+        return built[key]
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def analyze():
+    """analyze("check", path, check=False) runs target/release/gpumem-analyze."""
+    return harness.analyze
+
+
+@pytest.fixture(scope="session")
+def analyze_json():
+    """analyze_json("summary", path) is the JSON that the subcommand prints."""
+    return harness.analyze_json
+
+
+@pytest.fixture(scope="session")
+def trained(python_env, tmp_path_factory):
+    """trained("torch215") is one recorded training of that environment, ended by os._exit so that
+    what lived at the end still does; run once a session. See harness.Trained."""
+    runs: dict[str, harness.Trained] = {}
+
+    def run_of(name: str) -> harness.Trained:
+        python = python_env(name)
+        if name not in runs:
+            runs[name] = harness.train(name, python, tmp_path_factory.mktemp(f"trained-{name}"))
+        return runs[name]
+
+    return run_of

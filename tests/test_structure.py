@@ -1,0 +1,141 @@
+"""The house's rules that a reader of the tree could otherwise only hope for.
+
+Each check reads the tree or cargo's own metadata; adding a forbidden dependency, a machine's path or
+an over-long file makes it fail.
+"""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def tracked(*patterns):
+    out = subprocess.run(
+        ["git", "ls-files", "--", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return [ROOT / line for line in out.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def metadata():
+    out = subprocess.run(
+        ["cargo", "metadata", "--format-version", "1", "--locked", "--offline"],
+        cwd=ROOT, capture_output=True, text=True,
+    )
+    if out.returncode:  # nothing fetched yet on a fresh machine
+        out = subprocess.run(
+            ["cargo", "metadata", "--format-version", "1", "--locked"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )
+    return json.loads(out.stdout)
+
+
+def dependencies(package):
+    """Names of every crate that `package` links, dev- and build-dependencies left out."""
+    data = metadata()
+    names = {p["id"]: p["name"] for p in data["packages"]}
+    edges = {
+        n["id"]: [d["pkg"] for d in n["deps"] if any(k["kind"] is None for k in d["dep_kinds"])]
+        for n in data["resolve"]["nodes"]
+    }
+    todo = [i for i, n in names.items() if n == package]
+    assert len(todo) == 1, package
+    seen = set()
+    while todo:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            todo += edges[node]
+    return {names[i] for i in seen} - {package}
+
+
+TOP_LEVEL_FOLDERS = {
+    ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "scripts",
+    "simulator", "tests", "unwind",
+}
+TOP_LEVEL_FILES = {
+    ".gitattributes", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml",
+    "LICENSE-APACHE", "LICENSE-MIT", "NOTICE", "README.md", "deny.toml", "rustfmt.toml",
+}
+
+
+def test_top_level():
+    paths = [path.relative_to(ROOT) for path in tracked()]
+    folders = {path.parts[0] for path in paths if len(path.parts) > 1}
+    files = {path.name for path in paths if len(path.parts) == 1}
+    assert folders <= TOP_LEVEL_FOLDERS
+    assert files <= TOP_LEVEL_FILES
+    for name in ["Cargo.toml", "interposer", "analyzer", "scripts", "tests", "README.md"]:
+        assert (ROOT / name).exists(), name
+
+
+def test_scripts_are_sound():
+    """Each can be executed, stops at the first error, and bash can read it."""
+    scripts = [path for path in tracked("scripts", ".ci/run") if path.suffix not in (".py", ".sh")]
+    assert {"test", "demo", "bench", "run"} <= {path.name for path in scripts}
+    for path in scripts:
+        assert path.stat().st_mode & 0o111, path
+        if "bash" in path.read_text().splitlines()[0]:
+            assert "\nset -euo pipefail\n" in path.read_text(), path
+            subprocess.run(["bash", "-n", path], check=True)
+    assert "scripts/test" in (ROOT / ".ci/run").read_text()
+
+
+def test_the_interposer_stays_small():
+    linked = dependencies("gpumem")
+    assert "gpumem-capture" in linked  # the check sees something
+    assert not linked & {"clap", "serde", "serde_json", "blazesym", "inferno", "anyhow", "gpumem-analyze"}
+
+
+def test_the_analyzer_knows_no_cuda():
+    linked = dependencies("gpumem-analyze")
+    assert "gpumem-capture" in linked
+    assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "cudarc", "nvml-wrapper"}
+
+
+def test_the_capture_knows_neither():
+    linked = dependencies("gpumem-capture")
+    assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "clap", "inferno", "gpumem"}
+
+
+def test_each_named_crate_has_a_use():
+    declared = {}
+    for package in metadata()["packages"]:
+        if package["source"] is None:
+            for dependency in package["dependencies"]:
+                declared.setdefault(dependency["name"], []).append(package["name"])
+    sources = "\n".join(p.read_text() for p in tracked("*.rs"))
+    for name in ["libc", "cudarc", "nvml-wrapper", "dashmap", "backtrace", "serde", "inferno"]:
+        assert name in declared, f"nobody depends on {name}"
+        assert re.search(rf"\b{name.replace('-', '_')}::", sources), f"{name} is declared, not used"
+
+
+def test_no_path_of_a_machine():
+    bad = []
+    for path in tracked():
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if re.search(r"(?<![\w$.~-])/(root|work|farm|home/[a-z]+)/", line) and "test_structure" not in path.name:
+                bad.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    assert not bad, "\n".join(bad)
+
+
+def test_no_file_has_two_jobs():
+    long = [
+        f"{path.relative_to(ROOT)}: {len(path.read_text().splitlines())} lines"
+        for path in tracked("*.rs", "*.py", "scripts/*")
+        if not path.relative_to(ROOT).parts[0] == "tests" and len(path.read_text().splitlines()) > 600
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_each_unsafe_block_says_why():
+    out = (ROOT / "Cargo.toml").read_text()
+    assert 'undocumented_unsafe_blocks = "deny"' in out
+    for manifest in tracked("*/Cargo.toml"):
+        assert "[lints]\nworkspace = true" in manifest.read_text(), manifest
