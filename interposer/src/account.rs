@@ -90,7 +90,7 @@ pub(crate) fn unhooked(_id: u16) {
 
 /// A hook was armed; noted once for each way and library.
 pub(crate) fn armed(id: u16, way: Way, caller: usize) {
-    let what = u64::from(id) << 8 | way as u64 + 1;
+    let what = (u64::from(id) << 8) | (way as u64 + 1);
     let library = library_at(caller).dli_fbase as u64;
     let known = ARMED_COUNT.load(Ordering::Acquire).min(ARMED.len());
     let same = |entry: &Armed| {

@@ -47,9 +47,9 @@ macro_rules! hook {
             if address == 0 {
                 return $missing;
             }
+            type Real = unsafe extern "C-unwind" fn($($type),*) -> $ret;
             // SAFETY: the address is that of the function of this name, whose type this is.
-            let real: unsafe extern "C-unwind" fn($($type),*) -> $ret =
-                unsafe { core::mem::transmute(address) };
+            let real = unsafe { core::mem::transmute::<usize, Real>(address) };
             #[allow(unused_mut, unused_variables)]
             let mut $call = crate::call::Call::enter(&$name::HOOK);
             #[allow(unused_variables, clippy::let_unit_value)]

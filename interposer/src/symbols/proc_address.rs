@@ -53,7 +53,8 @@ fn is_an_export(found: usize) -> bool {
 fn by_request(name: &[u8], version: c_int, flags: u64) -> Option<&'static Hook> {
     const PER_THREAD_STREAM: u64 = 2;
     /// Name without suffix, first version, exported name for the legacy and the per-thread stream.
-    const REQUESTS: &[(&[u8], c_int, &[u8], &[u8])] = &[
+    type Answer = (&'static [u8], c_int, &'static [u8], &'static [u8]);
+    const REQUESTS: &[Answer] = &[
         (b"cuMemAlloc", 3020, b"cuMemAlloc_v2", b"cuMemAlloc_v2"),
         (
             b"cuMemAllocPitch",
