@@ -1,1 +1,3 @@
 //! analyzer
+
+pub mod python;
