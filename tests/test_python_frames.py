@@ -85,3 +85,16 @@ def test_cost_grows_with_depth_only(version, python_env, probe):
     walk, take = map(float, done.stdout.split())
     # Far above what was measured (docs/measured), to hold on a loaded machine.
     assert 0 < walk < 3_000 and 0 < take < 5_000, done.stdout
+
+
+def test_a_library_in_the_place_of_an_unloaded_one(python_env, probe, build_c):
+    """Stacks with the very same addresses, but through another library, are other stacks."""
+    libraries = [build_c("call_back.c", "-shared", "-fPIC", f"-DANSWER={i}") for i in (1, 2)]
+    done = harness.run(
+        [python_env("py312"), harness.WORKLOADS / "python_unloads.py", probe, *libraries, *libraries]
+    )
+    *taken, last = [line.split() for line in done.stdout.splitlines()]
+    assert [name for _, name in taken] == [path.name for path in libraries * 2]
+    assert len({number for number, _ in taken}) == 4
+    # The last one is unloaded too, but no stack came after that.
+    assert last == ["ended", "3", "addresses", "1"]
