@@ -1,0 +1,87 @@
+//! Events: they are complete as soon as they are recorded.
+
+use super::stream::stream_device;
+use crate::ffi::{Handle, Out, answer, require};
+use crate::model::state::state;
+use crate::model::stream::Event;
+use gpumem_cuda_abi::CuResult;
+use std::time::Instant;
+
+/// `CU_EVENT_DISABLE_TIMING`.
+const DISABLE_TIMING: u32 = 2;
+
+/// `cuEventCreate`.
+pub extern "C" fn create(out: Out<Handle>, flags: u32) -> CuResult {
+    answer(|| {
+        require(!out.is_null() && flags <= 7)?;
+        let mut state = state()?;
+        let context = state.current()?.context;
+        let event = Event {
+            context,
+            flags,
+            recorded: None,
+        };
+        out.put(state.events.insert(event))
+    })
+}
+
+/// `cuEventDestroy`.
+pub extern "C" fn destroy(event: Handle) -> CuResult {
+    answer(|| {
+        let gone = state()?.events.remove(event);
+        gone.map(drop).ok_or(CuResult::INVALID_HANDLE)
+    })
+}
+
+/// `cuEventRecord`, `cuEventRecordWithFlags`.
+pub extern "C" fn record(event: Handle, stream: Handle) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        stream_device(&mut state, stream)?;
+        let found = state.events.get_mut(event);
+        found.ok_or(CuResult::INVALID_HANDLE)?.recorded = Some(Instant::now());
+        Ok(())
+    })
+}
+
+/// `cuEventQuery`: whatever was recorded is done.
+pub extern "C" fn query(event: Handle) -> CuResult {
+    answer(|| {
+        let known = state()?.events.get(event).is_some();
+        if known {
+            Ok(())
+        } else {
+            Err(CuResult::INVALID_HANDLE)
+        }
+    })
+}
+
+/// `cuEventSynchronize`: pools shrink, as after real work.
+pub extern "C" fn synchronize(event: Handle) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        let found = state.events.get(event).ok_or(CuResult::INVALID_HANDLE)?;
+        let context = found.context;
+        let device = state.context(context)?.device;
+        state.synchronised(device);
+        Ok(())
+    })
+}
+
+/// `cuEventElapsedTime`: the host's time between the two calls, in milliseconds.
+pub extern "C" fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> CuResult {
+    answer(|| {
+        let state = state()?;
+        let recorded = |event: Handle| {
+            let event = state.events.get(event);
+            let timed = event.filter(|event| event.flags & DISABLE_TIMING == 0);
+            timed
+                .and_then(|event| event.recorded)
+                .ok_or(CuResult::INVALID_HANDLE)
+        };
+        let (start, end) = (recorded(start)?, recorded(end)?);
+        let forward = end.saturating_duration_since(start).as_secs_f32();
+        let backward = start.saturating_duration_since(end).as_secs_f32();
+        milliseconds.put((forward - backward) * 1e3)
+    })
+}

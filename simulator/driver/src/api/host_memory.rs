@@ -1,0 +1,75 @@
+//! Pinned host memory.
+
+use crate::ffi::{Handle, Out, answer, require};
+use crate::model::state::state;
+use gpumem_cuda_abi::{CuDevicePtr, CuResult};
+
+/// `cuMemHostAlloc`.
+pub extern "C" fn host_alloc(out: Out<usize>, bytes: usize, flags: u32) -> CuResult {
+    answer(|| {
+        require(!out.is_null() && flags & !7 == 0)?;
+        let mut state = state()?;
+        let current = state.current()?;
+        out.put(state.allocate_host(current, bytes as u64, flags)? as usize)
+    })
+}
+
+/// `cuMemAllocHost`.
+pub extern "C" fn alloc_host(out: Out<usize>, bytes: usize) -> CuResult {
+    host_alloc(out, bytes, 0)
+}
+
+/// `cuMemFreeHost`.
+pub extern "C" fn free_host(pointer: Handle) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        state.bound()?;
+        state.free_host(pointer as u64)
+    })
+}
+
+/// `cuMemHostRegister`.
+pub extern "C" fn register(pointer: Handle, bytes: usize, flags: u32) -> CuResult {
+    answer(|| {
+        require(flags & !15 == 0)?;
+        let mut state = state()?;
+        let current = state.current()?;
+        state.register_host(current, pointer as u64, bytes as u64, flags)
+    })
+}
+
+/// `cuMemHostUnregister`.
+pub extern "C" fn unregister(pointer: Handle) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        state.bound()?;
+        state.unregister_host(pointer as u64)
+    })
+}
+
+/// `cuMemHostGetDevicePointer`: one address space for both sides.
+pub extern "C" fn get_device_pointer(
+    out: Out<CuDevicePtr>,
+    pointer: Handle,
+    flags: u32,
+) -> CuResult {
+    answer(|| {
+        require(flags == 0)?;
+        let state = state()?;
+        state.bound()?;
+        let found = state.memory.holding(pointer as u64);
+        require(found.is_some_and(|allocation| allocation.is_host()))?;
+        out.put(CuDevicePtr(pointer as u64))
+    })
+}
+
+/// `cuMemHostGetFlags`.
+pub extern "C" fn get_flags(flags: Out<u32>, pointer: Handle) -> CuResult {
+    answer(|| {
+        let state = state()?;
+        state.bound()?;
+        let found = state.memory.holding(pointer as u64);
+        let found = found.filter(|allocation| allocation.is_host());
+        flags.put(found.ok_or(CuResult::INVALID_VALUE)?.flags)
+    })
+}

@@ -1,0 +1,165 @@
+//! Kernels: their attributes, and launches, which do nothing.
+
+use super::stream::stream_device;
+use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::model::module::Function;
+use crate::model::state::{machine, state};
+use gpumem_cuda_abi::CuResult;
+use std::ffi::c_char;
+
+fn with_function<T>(function: Handle, ask: impl FnOnce(&mut Function) -> T) -> Answer<T> {
+    let mut state = state()?;
+    let found = state.modules.functions.get_mut(function);
+    Ok(ask(found.ok_or(CuResult::INVALID_HANDLE)?))
+}
+
+/// `cuKernelGetFunction`: one handle serves as both.
+pub extern "C" fn get_function(out: Out<Handle>, kernel: Handle) -> CuResult {
+    answer(|| {
+        with_function(kernel, |_| ())?;
+        out.put(kernel)
+    })
+}
+
+/// `cuFuncGetModule`, `cuKernelGetLibrary`.
+pub extern "C" fn get_module(out: Out<Handle>, function: Handle) -> CuResult {
+    answer(|| out.put(with_function(function, |f| f.module)?))
+}
+
+/// `cuFuncGetName`, `cuKernelGetName`.
+pub extern "C" fn get_name(out: Out<*const c_char>, function: Handle) -> CuResult {
+    answer(|| out.put(with_function(function, |f| f.name.as_ptr())?))
+}
+
+/// `cuFuncIsLoaded`: always.
+pub extern "C" fn is_loaded(out: Out<u32>, function: Handle) -> CuResult {
+    answer(|| {
+        with_function(function, |_| ())?;
+        out.put(1)
+    })
+}
+
+/// What needs a live function and nothing else: `cuFuncLoad`, `cuFuncSetCacheConfig`,
+/// `cuFuncSetSharedMemConfig`, `cuKernelSetCacheConfig`, `cuFuncSetBlockShape` and the like.
+pub extern "C" fn needs_function(function: Handle) -> CuResult {
+    answer(|| with_function(function, |_| ()))
+}
+
+/// What a kernel's attribute is when nobody has set it.
+fn default_attribute(attribute: u32) -> Answer<i32> {
+    let capability = machine().visible_device(0).map(|d| d.compute_capability);
+    let (major, minor) = capability.unwrap_or((9, 0));
+    match attribute {
+        0 => Ok(1024),
+        4 => Ok(32),
+        5 | 6 => Ok((major * 10 + minor) as i32),
+        8 => Ok(super::device::shared_memory_opt_in(major, minor)),
+        9 => Ok(-1),
+        1..=3 | 7 | 10..=15 => Ok(0),
+        _ => Err(CuResult::INVALID_VALUE),
+    }
+}
+
+/// `cuFuncGetAttribute`, `cuKernelGetAttribute`.
+pub extern "C" fn get_attribute(value: Out<i32>, attribute: u32, function: Handle) -> CuResult {
+    answer(|| {
+        let set = with_function(function, |f| f.attributes.get(&attribute).copied())?;
+        match set {
+            Some(set) => value.put(set),
+            None => value.put(default_attribute(attribute)?),
+        }
+    })
+}
+
+/// `cuFuncSetAttribute`.
+pub extern "C" fn set_attribute(function: Handle, attribute: u32, value: i32) -> CuResult {
+    answer(|| {
+        default_attribute(attribute)?;
+        with_function(function, |f| f.attributes.insert(attribute, value)).map(drop)
+    })
+}
+
+/// `cuKernelSetAttribute`: the same, in another order.
+pub extern "C" fn kernel_set_attribute(attribute: u32, value: i32, kernel: Handle) -> CuResult {
+    set_attribute(kernel, attribute, value)
+}
+
+/// `cuFuncGetParamCount`, `cuKernelGetParamCount`: code is not looked at, so 0.
+pub extern "C" fn get_parameter_count(function: Handle, count: Out<usize>) -> CuResult {
+    answer(|| {
+        with_function(function, |_| ())?;
+        count.put(0)
+    })
+}
+
+/// `cuFuncGetParamInfo`, `cuKernelGetParamInfo`: hence no index is valid.
+pub extern "C" fn get_parameter(function: Handle) -> CuResult {
+    answer(|| {
+        with_function(function, |_| ())?;
+        Err(CuResult::INVALID_VALUE)
+    })
+}
+
+fn launch(function: Handle, grid: [u32; 3], block: [u32; 3], stream: Handle) -> CuResult {
+    answer(|| {
+        require(grid.iter().chain(&block).all(|extent| *extent > 0))?;
+        let threads: u64 = block.iter().map(|extent| u64::from(*extent)).product();
+        require(threads <= 1024)?;
+        let mut state = state()?;
+        stream_device(&mut state, stream)?;
+        let known = state.modules.functions.get(function);
+        known.ok_or(CuResult::INVALID_HANDLE)?;
+        state.launches += 1;
+        Ok(())
+    })
+}
+
+/// `cuLaunchKernel`, `cuLaunchCooperativeKernel`.
+pub extern "C" fn launch_kernel(
+    function: Handle,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    _shared_bytes: u32,
+    stream: Handle,
+) -> CuResult {
+    launch(
+        function,
+        [grid_x, grid_y, grid_z],
+        [block_x, block_y, block_z],
+        stream,
+    )
+}
+
+/// `CUlaunchConfig`: 56 bytes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct LaunchConfig {
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    stream: Handle,
+    attributes: Handle,
+    attribute_count: u32,
+}
+
+/// `cuLaunchKernelEx`.
+pub extern "C" fn launch_kernel_ex(config: In<LaunchConfig>, function: Handle) -> CuResult {
+    match config.get() {
+        Ok(config) => launch(function, config.grid, config.block, config.stream),
+        Err(code) => code,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_launch_configuration_has_cudas_size() {
+        assert_eq!(size_of::<LaunchConfig>(), 56);
+    }
+}

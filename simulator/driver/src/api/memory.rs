@@ -1,0 +1,165 @@
+//! Device and managed memory: allocate, free, ask.
+
+use crate::ffi::{Answer, Out, answer, require};
+use crate::model::books::Kind;
+use crate::model::state::state;
+use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuMemLocationType, CuResult};
+
+/// Rows of pitched allocations start at multiples of this.
+const PITCH_ALIGN: usize = 512;
+
+/// `cuMemGetInfo`: free and total bytes of the current device, contexts and pages included.
+pub extern "C" fn get_info(free: Out<usize>, total: Out<usize>) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        let current = state.current()?;
+        let books = state.books.device(current.device);
+        free.put_if_asked(books.free_bytes() as usize);
+        total.put_if_asked(books.total_bytes() as usize);
+        Ok(())
+    })
+}
+
+/// `cuMemAlloc`.
+pub extern "C" fn alloc(out: Out<CuDevicePtr>, bytes: usize) -> CuResult {
+    answer(|| {
+        require(!out.is_null())?;
+        let mut state = state()?;
+        let current = state.current()?;
+        let base = state.allocate_device(current, bytes as u64, Kind::Device)?;
+        out.put(CuDevicePtr(base))
+    })
+}
+
+/// `cuMemAllocPitch`: the books have pitch × height.
+pub extern "C" fn alloc_pitch(
+    out: Out<CuDevicePtr>,
+    pitch: Out<usize>,
+    width: usize,
+    height: usize,
+    element: u32,
+) -> CuResult {
+    answer(|| {
+        require(!out.is_null() && !pitch.is_null() && width > 0 && height > 0)?;
+        require(matches!(element, 4 | 8 | 16))?;
+        let mut state = state()?;
+        let current = state.current()?;
+        let row = width.checked_next_multiple_of(PITCH_ALIGN);
+        let bytes = row.and_then(|row| row.checked_mul(height));
+        let (Some(row), Some(bytes)) = (row, bytes) else {
+            return Err(CuResult::OUT_OF_MEMORY);
+        };
+        let base = state.allocate_device(current, bytes as u64, Kind::Device)?;
+        pitch.put(row)?;
+        out.put(CuDevicePtr(base))
+    })
+}
+
+/// `cuMemAllocManaged`.
+pub extern "C" fn alloc_managed(out: Out<CuDevicePtr>, bytes: usize, flags: u32) -> CuResult {
+    answer(|| {
+        require(!out.is_null() && matches!(flags, 1 | 2 | 4))?;
+        let mut state = state()?;
+        let current = state.current()?;
+        let base = state.allocate_managed(current, bytes as u64, flags)?;
+        out.put(CuDevicePtr(base))
+    })
+}
+
+/// `cuMemFree`. Null is nothing to free.
+pub extern "C" fn free(pointer: CuDevicePtr) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        state.bound()?;
+        if pointer.0 == 0 {
+            return Ok(());
+        }
+        state.free_device(pointer.0)
+    })
+}
+
+/// `cuMemGetAddressRange`.
+pub extern "C" fn get_address_range(
+    base: Out<CuDevicePtr>,
+    bytes: Out<usize>,
+    pointer: CuDevicePtr,
+) -> CuResult {
+    answer(|| {
+        let state = state()?;
+        state.bound()?;
+        let found = state.memory.holding(pointer.0);
+        let found = found.filter(|allocation| !allocation.is_host());
+        let found = found.ok_or(CuResult::NOT_FOUND)?;
+        base.put_if_asked(CuDevicePtr(found.base));
+        bytes.put_if_asked(found.bytes as usize);
+        Ok(())
+    })
+}
+
+/// `cuMemAdvise`: a hint.
+pub extern "C" fn advise(pointer: CuDevicePtr, bytes: usize, _advice: u32, _to: i32) -> CuResult {
+    answer(|| managed_base(pointer, bytes).map(drop))
+}
+
+/// `cuMemAdvise_v2`: a hint.
+pub extern "C" fn advise_v2(
+    pointer: CuDevicePtr,
+    bytes: usize,
+    _advice: u32,
+    _to: CuMemLocation,
+) -> CuResult {
+    answer(|| managed_base(pointer, bytes).map(drop))
+}
+
+/// `cuMemPrefetchAsync`: -1 is the host.
+pub extern "C" fn prefetch(pointer: CuDevicePtr, bytes: usize, to: i32) -> CuResult {
+    answer(|| {
+        let base = managed_base(pointer, bytes)?;
+        let mut state = state()?;
+        if to != -1 {
+            state.device(to)?;
+        }
+        state.migrate_managed(base, to != -1);
+        Ok(())
+    })
+}
+
+/// `cuMemPrefetchAsync_v2`.
+pub extern "C" fn prefetch_v2(
+    pointer: CuDevicePtr,
+    bytes: usize,
+    to: CuMemLocation,
+    flags: u32,
+) -> CuResult {
+    if flags != 0 {
+        return CuResult::INVALID_VALUE;
+    }
+    let on_device = to.kind == CuMemLocationType::DEVICE;
+    prefetch(pointer, bytes, if on_device { to.id } else { -1 })
+}
+
+fn managed_base(pointer: CuDevicePtr, bytes: usize) -> Answer<u64> {
+    let state = state()?;
+    state.bound()?;
+    let found = state.memory.holding(pointer.0);
+    let found = found.filter(|allocation| allocation.kind == Kind::Managed);
+    let found = found.ok_or(CuResult::INVALID_VALUE)?;
+    require(pointer.0 - found.base + bytes as u64 <= found.bytes)?;
+    Ok(found.base)
+}
+
+/// `cuMemRangeGetAttribute`: whatever is asked, the last prefetch and the hints are not known.
+pub extern "C" fn range_get_attribute(
+    data: Out<i32>,
+    bytes: usize,
+    attribute: u32,
+    pointer: CuDevicePtr,
+    length: usize,
+) -> CuResult {
+    answer(|| {
+        managed_base(pointer, length)?;
+        require(bytes >= 4 && (1..=8).contains(&attribute))?;
+        let unknown = if attribute == 1 { 0 } else { -2 };
+        data.put(unknown)
+    })
+}

@@ -1,0 +1,38 @@
+//! The driver's functions.
+//!
+//! Each is `extern "C"` with the header's parameters; the [table](crate::table) gives it its
+//! exported names. Functions that keep a lock never call back into the program with it held.
+
+pub mod array;
+pub mod context;
+pub mod copy;
+pub mod copy_box;
+pub mod device;
+pub mod event;
+pub mod export_table;
+pub mod fill;
+pub mod host_memory;
+pub mod init;
+pub mod ipc;
+pub mod kernel;
+pub mod link;
+pub mod memory;
+pub mod module;
+pub mod occupancy;
+pub mod pointer;
+pub mod pool;
+pub mod stream;
+pub mod texture;
+pub mod vmm;
+
+use gpumem_cuda_abi::CuResult;
+
+/// What every function that is not simulated answers.
+pub extern "C" fn not_supported() -> CuResult {
+    CuResult::NOT_SUPPORTED
+}
+
+/// What functions answer that have nothing to do here (texture references, hints).
+pub extern "C" fn nothing_to_do() -> CuResult {
+    CuResult::SUCCESS
+}

@@ -1,0 +1,184 @@
+//! Modules and libraries: any image loads, any name is found in it.
+
+use crate::ffi::{Answer, Handle, Out, Text, answer, require};
+use crate::model::State;
+use crate::model::module::GLOBAL_BYTES;
+use crate::model::state::state;
+use gpumem_cuda_abi::{CuDevicePtr, CuResult};
+
+/// Loads a module into the current context.
+pub fn load(out: Out<Handle>) -> Answer {
+    require(!out.is_null())?;
+    let mut state = state()?;
+    let context = state.current()?.context;
+    out.put(state.modules.load(context))
+}
+
+/// `cuModuleLoadData`, `cuModuleLoadDataEx`, `cuModuleLoadFatBinary`.
+pub extern "C" fn module_load_data(out: Out<Handle>, image: Handle) -> CuResult {
+    answer(|| {
+        require(image != 0)?;
+        load(out)
+    })
+}
+
+/// `cuModuleLoad`.
+pub extern "C" fn module_load(out: Out<Handle>, path: Text) -> CuResult {
+    answer(|| {
+        readable(path)?;
+        load(out)
+    })
+}
+
+fn readable(path: Text) -> Answer {
+    let path = path.get()?;
+    // SAFETY: a terminated string from the caller.
+    if unsafe { libc::access(path.as_ptr(), libc::R_OK) } != 0 {
+        return Err(CuResult::FILE_NOT_FOUND);
+    }
+    Ok(())
+}
+
+fn unload(module: Handle) -> Answer {
+    let mut state = state()?;
+    let globals = state.modules.unload(module);
+    for base in globals.ok_or(CuResult::INVALID_HANDLE)? {
+        state.free_allocation(base);
+    }
+    Ok(())
+}
+
+/// `cuModuleUnload`.
+pub extern "C" fn module_unload(module: Handle) -> CuResult {
+    answer(|| unload(module))
+}
+
+/// `cuModuleGetFunction`, `cuLibraryGetKernel`.
+pub extern "C" fn get_function(out: Out<Handle>, module: Handle, name: Text) -> CuResult {
+    answer(|| {
+        require(!out.is_null())?;
+        let name = name.get()?;
+        let mut state = state()?;
+        let function = state.modules.function(module, name);
+        out.put(function.ok_or(CuResult::INVALID_HANDLE)?)
+    })
+}
+
+/// `cuModuleGetGlobal`, `cuLibraryGetGlobal`, `cuLibraryGetManaged`.
+pub extern "C" fn get_global(
+    pointer: Out<CuDevicePtr>,
+    bytes: Out<usize>,
+    module: Handle,
+    name: Text,
+) -> CuResult {
+    answer(|| {
+        let name = name.get()?;
+        let mut state = state()?;
+        let base = global(&mut state, module, name)?;
+        pointer.put_if_asked(CuDevicePtr(base));
+        bytes.put_if_asked(GLOBAL_BYTES as usize);
+        Ok(())
+    })
+}
+
+fn global(state: &mut State, module: Handle, name: &std::ffi::CStr) -> Answer<u64> {
+    let found = state.modules.modules.get(module);
+    let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+    if let Some(base) = found.globals.get(name) {
+        return Ok(*base);
+    }
+    let mut at = state.current()?;
+    if found_library(state, module) {
+        at.context = 0;
+    }
+    let base = state.allocate_global(at, GLOBAL_BYTES)?;
+    if let Some(found) = state.modules.modules.get_mut(module) {
+        found.globals.insert(name.to_owned(), base);
+    }
+    Ok(base)
+}
+
+fn found_library(state: &State, module: Handle) -> bool {
+    let found = state.modules.modules.get(module);
+    found.is_some_and(|module| module.context == 0)
+}
+
+/// `cuModuleGetTexRef`, `cuModuleGetSurfRef`: a reference that the functions which take one ignore.
+pub extern "C" fn get_reference(out: Out<Handle>, module: Handle, name: Text) -> CuResult {
+    answer(|| {
+        name.get()?;
+        let known = state()?.modules.modules.get(module).is_some();
+        if !known {
+            return Err(CuResult::INVALID_HANDLE);
+        }
+        out.put(module)
+    })
+}
+
+/// `cuTexRefCreate`: likewise.
+pub extern "C" fn create_reference(out: Out<Handle>) -> CuResult {
+    answer(|| out.put(0x5c_00ff_0000_1000))
+}
+
+/// `cuModuleGetLoadingMode`: lazy.
+pub extern "C" fn get_loading_mode(mode: Out<u32>) -> CuResult {
+    answer(|| mode.put(2))
+}
+
+/// `cuModuleGetFunctionCount`, `cuLibraryGetKernelCount`: code is not looked at, so 0.
+pub extern "C" fn get_count(count: Out<u32>, module: Handle) -> CuResult {
+    answer(|| {
+        let known = state()?.modules.modules.get(module).is_some();
+        if !known {
+            return Err(CuResult::INVALID_HANDLE);
+        }
+        count.put(0)
+    })
+}
+
+/// `cuModuleEnumerateFunctions`, `cuLibraryEnumerateKernels`: likewise none.
+pub extern "C" fn enumerate(_functions: Out<Handle>, _room: u32, module: Handle) -> CuResult {
+    answer(|| {
+        let known = state()?.modules.modules.get(module).is_some();
+        if known {
+            Ok(())
+        } else {
+            Err(CuResult::INVALID_HANDLE)
+        }
+    })
+}
+
+/// `cuLibraryLoadData`: needs no context.
+pub extern "C" fn library_load_data(out: Out<Handle>, image: Handle) -> CuResult {
+    answer(|| {
+        require(!out.is_null() && image != 0)?;
+        out.put(state()?.modules.load(0))
+    })
+}
+
+/// `cuLibraryLoadFromFile`.
+pub extern "C" fn library_load_from_file(out: Out<Handle>, path: Text) -> CuResult {
+    answer(|| {
+        require(!out.is_null())?;
+        readable(path)?;
+        out.put(state()?.modules.load(0))
+    })
+}
+
+/// `cuLibraryUnload`.
+pub extern "C" fn library_unload(library: Handle) -> CuResult {
+    answer(|| unload(library))
+}
+
+/// `cuLibraryGetModule`: one handle serves as both.
+pub extern "C" fn library_get_module(out: Out<Handle>, library: Handle) -> CuResult {
+    answer(|| {
+        let state = state()?;
+        state.bound()?;
+        let known = state.modules.modules.get(library).is_some();
+        if !known {
+            return Err(CuResult::INVALID_HANDLE);
+        }
+        out.put(library)
+    })
+}

@@ -1,0 +1,221 @@
+//! Stream-ordered memory and its pools.
+
+use super::stream::stream_device;
+use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::host::Access;
+use crate::model::state::state;
+use gpumem_cuda_abi::{
+    CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemLocation, CuMemLocationType, CuMemPoolProps,
+    CuResult,
+};
+
+/// `cuMemAllocAsync`.
+pub extern "C" fn alloc_async(out: Out<CuDevicePtr>, bytes: usize, stream: Handle) -> CuResult {
+    answer(|| {
+        require(!out.is_null())?;
+        let mut state = state()?;
+        let at = stream_device(&mut state, stream)?;
+        out.put(CuDevicePtr(state.allocate_async(at, bytes as u64)?))
+    })
+}
+
+/// `cuMemAllocFromPoolAsync`.
+pub extern "C" fn alloc_from_pool(
+    out: Out<CuDevicePtr>,
+    bytes: usize,
+    pool: Handle,
+    stream: Handle,
+) -> CuResult {
+    answer(|| {
+        require(!out.is_null())?;
+        let mut state = state()?;
+        stream_device(&mut state, stream)?;
+        out.put(CuDevicePtr(state.allocate_from_pool(pool, bytes as u64)?))
+    })
+}
+
+/// `cuMemFreeAsync`.
+pub extern "C" fn free_async(pointer: CuDevicePtr, stream: Handle) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        stream_device(&mut state, stream)?;
+        if pointer.0 == 0 {
+            return Ok(());
+        }
+        state.free_device(pointer.0)
+    })
+}
+
+/// `cuDeviceGetDefaultMemPool`.
+pub extern "C" fn device_get_default(out: Out<Handle>, device: CuDevice) -> CuResult {
+    answer(|| {
+        let state = state()?;
+        out.put(state.pools.default_of(state.device(device.0)?))
+    })
+}
+
+/// `cuDeviceGetMemPool`.
+pub extern "C" fn device_get(out: Out<Handle>, device: CuDevice) -> CuResult {
+    answer(|| {
+        let state = state()?;
+        out.put(state.pools.current_of(state.device(device.0)?))
+    })
+}
+
+/// `cuDeviceSetMemPool`.
+pub extern "C" fn device_set(device: CuDevice, pool: Handle) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        let device = state.device(device.0)?;
+        state.pools.set_current(device, pool)
+    })
+}
+
+/// The device that a location means; pools on the host are not simulated.
+fn located(location: In<CuMemLocation>, kind: u32) -> Answer<CuDevice> {
+    let location = location.get()?;
+    if location.kind != CuMemLocationType::DEVICE || kind != 1 {
+        return Err(CuResult::NOT_SUPPORTED);
+    }
+    Ok(CuDevice(location.id))
+}
+
+/// `cuMemGetDefaultMemPool`.
+pub extern "C" fn get_default(
+    out: Out<Handle>,
+    location: In<CuMemLocation>,
+    kind: u32,
+) -> CuResult {
+    match located(location, kind) {
+        Ok(device) => device_get_default(out, device),
+        Err(code) => code,
+    }
+}
+
+/// `cuMemGetMemPool`.
+pub extern "C" fn get(out: Out<Handle>, location: In<CuMemLocation>, kind: u32) -> CuResult {
+    match located(location, kind) {
+        Ok(device) => device_get(out, device),
+        Err(code) => code,
+    }
+}
+
+/// `cuMemSetMemPool`.
+pub extern "C" fn set(location: In<CuMemLocation>, kind: u32, pool: Handle) -> CuResult {
+    match located(location, kind) {
+        Ok(device) => device_set(device, pool),
+        Err(code) => code,
+    }
+}
+
+/// `cuMemPoolCreate`.
+pub extern "C" fn create(out: Out<Handle>, properties: In<CuMemPoolProps>) -> CuResult {
+    answer(|| {
+        require(!out.is_null())?;
+        let properties = properties.get()?;
+        require(properties.alloc_type == 1)?;
+        if properties.location.kind != CuMemLocationType::DEVICE {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        let mut state = state()?;
+        let device = state.device(properties.location.id)?;
+        let max = properties.max_size as u64;
+        let handle = state.pools.create(device, max, properties.handle_types);
+        out.put(handle)
+    })
+}
+
+/// `cuMemPoolDestroy`.
+pub extern "C" fn destroy(pool: Handle) -> CuResult {
+    answer(|| state()?.destroy_pool(pool))
+}
+
+/// `cuMemPoolTrimTo`.
+pub extern "C" fn trim_to(pool: Handle, keep: usize) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        state.pools.get(pool)?;
+        state.trim_pool(pool, keep as u64);
+        Ok(())
+    })
+}
+
+/// `cuMemPoolSetAttribute`. High-water marks can only be set to 0, which means: to now.
+pub extern "C" fn set_attribute(pool: Handle, attribute: u32, value: In<u64>) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        let pool = state.pools.get_mut(pool)?;
+        match attribute {
+            // The reuse policies are C ints, half as wide as the rest.
+            1..=3 => pool.reuse[attribute as usize - 1] = value.cast::<i32>().get()?,
+            4 => pool.release_threshold = value.get()?,
+            6 | 8 => {
+                require(value.get()? == 0)?;
+                let mark = if attribute == 6 {
+                    &mut pool.reserved
+                } else {
+                    &mut pool.used
+                };
+                mark.reset();
+            }
+            _ => return Err(CuResult::INVALID_VALUE),
+        }
+        Ok(())
+    })
+}
+
+/// `cuMemPoolGetAttribute`.
+pub extern "C" fn get_attribute(pool: Handle, attribute: u32, value: Out<u64>) -> CuResult {
+    answer(|| {
+        let state = state()?;
+        let pool = state.pools.get(pool)?;
+        let int = value.cast::<i32>();
+        match attribute {
+            1..=3 => int.put(pool.reuse[attribute as usize - 1]),
+            4 => value.put(pool.release_threshold),
+            5 => value.put(pool.reserved.current),
+            6 => value.put(pool.reserved.high),
+            7 => value.put(pool.used.current),
+            8 => value.put(pool.used.high),
+            9 => int.put(1),
+            10 => int.put(pool.handle_types as i32),
+            11 => int.put(pool.device as i32),
+            12 => int.put(1),
+            13 => value.put(pool.max_bytes),
+            14 => int.put(0),
+            _ => Err(CuResult::INVALID_VALUE),
+        }
+    })
+}
+
+/// `cuMemPoolSetAccess`.
+pub extern "C" fn set_access(pool: Handle, access: In<CuMemAccessDesc>, count: usize) -> CuResult {
+    answer(|| {
+        let mut state = state()?;
+        for access in access.list(count)? {
+            let device = state.device(access.location.id)?;
+            let allowed = Access::from_flags(access.flags).ok_or(CuResult::INVALID_VALUE)?;
+            let pool = state.pools.get_mut(pool)?;
+            // The pool's own device always has access.
+            require(device != pool.device || allowed == Access::ReadWrite)?;
+            pool.access.insert(access.location.id, allowed);
+        }
+        Ok(())
+    })
+}
+
+/// `cuMemPoolGetAccess`.
+pub extern "C" fn get_access(
+    flags: Out<u32>,
+    pool: Handle,
+    location: In<CuMemLocation>,
+) -> CuResult {
+    answer(|| {
+        let location = location.get()?;
+        let state = state()?;
+        let device = state.device(location.id)?;
+        let pool = state.pools.get(pool)?;
+        let given = pool.access.get(&location.id).map_or(0, |a| a.flags());
+        flags.put(if device == pool.device { 3 } else { given })
+    })
+}

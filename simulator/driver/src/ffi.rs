@@ -1,0 +1,161 @@
+//! What C hands to a driver function, as types that can be used safely.
+//!
+//! Each function of the driver's API is an ordinary `extern "C"` function whose pointers are the
+//! newtypes of this module. The contract is C's own: a pointer that is not null is valid for what
+//! the function's documentation says it reads or writes. A null pointer is answered with
+//! `CUDA_ERROR_INVALID_VALUE`, as the driver does.
+
+use gpumem_cuda_abi::CuResult;
+use libc::{c_char, c_void};
+use std::ffi::CStr;
+
+/// What the inside of a driver function gives: nothing, or the driver's error.
+pub type Answer<T = ()> = Result<T, CuResult>;
+
+/// Turns the inside of a driver function into its result code.
+pub fn answer(inside: impl FnOnce() -> Answer) -> CuResult {
+    match inside() {
+        Ok(()) => CuResult::SUCCESS,
+        Err(code) => code,
+    }
+}
+
+/// `Err(INVALID_VALUE)` unless `condition` holds.
+pub fn require(condition: bool) -> Answer {
+    if condition {
+        Ok(())
+    } else {
+        Err(CuResult::INVALID_VALUE)
+    }
+}
+
+/// A place to write one `T`.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// Whether there is a place at all.
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Writes `value`; `INVALID_VALUE` if there is no place.
+    pub fn put(self, value: T) -> Answer {
+        require(!self.0.is_null())?;
+        // SAFETY: an `Out` comes only from a C caller, who vouches that a non-null pointer is valid
+        // for writing a T; CUDA does not promise alignment beyond C's, hence unaligned.
+        unsafe { self.0.write_unaligned(value) };
+        Ok(())
+    }
+
+    /// Writes `value` if there is a place.
+    pub fn put_if_asked(self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: as in `put`.
+            unsafe { self.0.write_unaligned(value) };
+        }
+    }
+
+    /// Reads what the caller put there (parameters that go in and out).
+    pub fn get(self) -> Answer<T>
+    where
+        T: Copy,
+    {
+        require(!self.0.is_null())?;
+        // SAFETY: as in `put`; used only for parameters that CUDA documents as in and out.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+
+    /// Writes `values` from here on; the caller has been asked for at least so many places.
+    pub fn put_all(self, values: &[T]) -> Answer
+    where
+        T: Copy,
+    {
+        require(!self.0.is_null() || values.is_empty())?;
+        for (index, value) in values.iter().enumerate() {
+            // SAFETY: as in `put`; the callers of this function pass no more values than the C
+            // caller announced room for.
+            unsafe { self.0.add(index).write_unaligned(*value) };
+        }
+        Ok(())
+    }
+}
+
+impl<T> Out<T> {
+    /// The same place, for a value of another type (attributes whose type depends on which).
+    pub fn cast<U>(self) -> Out<U> {
+        Out(self.0.cast())
+    }
+}
+
+impl<T> In<T> {
+    /// The same place, with a value of another type in it.
+    pub fn cast<U>(self) -> In<U> {
+        In(self.0.cast())
+    }
+}
+
+/// A `T` to read.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct In<T>(*const T);
+
+impl<T: Copy> In<T> {
+    /// Reads it; `INVALID_VALUE` if it is missing.
+    pub fn get(self) -> Answer<T> {
+        require(!self.0.is_null())?;
+        // SAFETY: an `In` comes only from a C caller, who vouches that a non-null pointer is valid
+        // for reading a T.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+
+    /// Reads `count` values.
+    pub fn list(self, count: usize) -> Answer<Vec<T>> {
+        require(!self.0.is_null() || count == 0)?;
+        // SAFETY: as in `get`; the C caller passes the count beside the pointer.
+        Ok((0..count)
+            .map(|index| unsafe { self.0.add(index).read_unaligned() })
+            .collect())
+    }
+}
+
+/// A C string to read.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct Text(*const c_char);
+
+impl Text {
+    /// Its bytes; `INVALID_VALUE` if it is missing.
+    pub fn get(self) -> Answer<&'static CStr> {
+        require(!self.0.is_null())?;
+        // SAFETY: the C caller vouches for a terminated string that outlives the call; no function
+        // here keeps the reference longer.
+        Ok(unsafe { CStr::from_ptr(self.0) })
+    }
+}
+
+/// A buffer for a C string.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct TextOut(*mut c_char);
+
+impl TextOut {
+    /// Writes as much of `text` as fits in `room` bytes, with its terminator.
+    pub fn put(self, text: &str, room: i32) -> Answer {
+        require(!self.0.is_null() && room > 0)?;
+        let length = text.len().min(room as usize - 1);
+        // SAFETY: the C caller vouches for `room` bytes, and length + 1 <= room.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr().cast(), self.0, length);
+            self.0.add(length).write(0);
+        }
+        Ok(())
+    }
+}
+
+/// A pointer that the driver passes on and never follows.
+pub type Opaque = *mut c_void;
+
+/// A handle as a number: looked up, never followed.
+pub type Handle = usize;

@@ -1,0 +1,313 @@
+//! Contexts: what they own, the primary ones, and each thread's stack of them.
+
+use super::State;
+use super::handles::Handles;
+use super::small::SmallPages;
+use crate::ffi::Answer;
+use gpumem_cuda_abi::CuResult;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A context and its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Current {
+    /// The context's handle.
+    pub context: usize,
+    /// The device's ordinal.
+    pub device: usize,
+}
+
+/// A value that a client keeps in a context: the value, and the function that ends it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    /// The value.
+    pub value: usize,
+    /// Called as `(context, key, value)` when the context ends; 0 for none.
+    pub destructor: usize,
+}
+
+/// One live context.
+#[derive(Debug)]
+pub struct Context {
+    /// Its device.
+    pub device: usize,
+    /// Its number, never used again.
+    pub id: u64,
+    /// `CUctx_flags`.
+    pub flags: u32,
+    /// Limits that were set, by `CUlimit`.
+    pub limits: BTreeMap<u32, usize>,
+    /// `CUfunc_cache` preference.
+    pub cache_config: u32,
+    /// Shared memory bank size preference.
+    pub shared_config: u32,
+    /// Contexts whose memory it may reach.
+    pub peers: BTreeSet<usize>,
+    /// Context-local storage, by key.
+    pub storage: BTreeMap<usize, Stored>,
+    /// Pages that its small allocations share.
+    pub small: SmallPages,
+}
+
+/// The primary context of a device.
+#[derive(Clone, Copy, Debug)]
+struct Primary {
+    handle: usize,
+    references: u32,
+    flags: u32,
+}
+
+/// Every context.
+#[derive(Debug)]
+pub struct Contexts {
+    live: Handles<Context>,
+    primary: Vec<Primary>,
+    next_id: u64,
+}
+
+/// What is left to do, without the lock, when a context has ended: context-local storage.
+#[must_use]
+#[derive(Debug, Default)]
+pub struct Ending {
+    context: usize,
+    stored: BTreeMap<usize, Stored>,
+}
+
+impl Ending {
+    /// Calls the destructors of the context's storage. The state must not be locked.
+    pub fn run(self) {
+        for (key, stored) in self.stored {
+            if stored.destructor == 0 {
+                continue;
+            }
+            // SAFETY: the client passed this function for this purpose with this signature
+            // (context-local storage of the runtime).
+            let destructor = unsafe {
+                std::mem::transmute::<usize, extern "C" fn(usize, usize, usize)>(stored.destructor)
+            };
+            destructor(self.context, key, stored.value);
+        }
+    }
+}
+
+impl Contexts {
+    /// No contexts yet, for so many devices.
+    pub fn new(devices: usize) -> Self {
+        let mut live = Handles::new(1);
+        let primary = (0..devices)
+            .map(|_| Primary {
+                handle: live.reserve(),
+                references: 0,
+                flags: 0,
+            })
+            .collect();
+        Self {
+            live,
+            primary,
+            next_id: 1,
+        }
+    }
+
+    /// A live context.
+    pub fn get(&self, handle: usize) -> Answer<&Context> {
+        self.live.get(handle).ok_or(CuResult::INVALID_CONTEXT)
+    }
+
+    /// A live context, to change.
+    pub fn get_mut(&mut self, handle: usize) -> Answer<&mut Context> {
+        self.live.get_mut(handle).ok_or(CuResult::INVALID_CONTEXT)
+    }
+
+    /// The handle of a device's primary context, live or not.
+    pub fn primary_handle(&self, device: usize) -> usize {
+        self.primary[device].handle
+    }
+
+    /// A primary context's flags, and whether it is live.
+    pub fn primary_state(&self, device: usize) -> (u32, bool) {
+        let primary = &self.primary[device];
+        (primary.flags, self.live.get(primary.handle).is_some())
+    }
+
+    /// Sets the flags that a primary context has or will have.
+    pub fn set_primary_flags(&mut self, device: usize, flags: u32) {
+        let handle = self.primary[device].handle;
+        self.primary[device].flags = flags;
+        if let Some(context) = self.live.get_mut(handle) {
+            context.flags = flags;
+        }
+    }
+
+    /// Takes a reference to a device's primary context without bringing it to life; its first use
+    /// will.
+    pub fn refer_to_primary(&mut self, device: usize) -> usize {
+        self.primary[device].references += 1;
+        self.primary[device].handle
+    }
+
+    /// Whether any context of the device is live.
+    pub fn any_on(&self, device: usize) -> bool {
+        self.live
+            .iter()
+            .any(|(_, context)| context.device == device)
+    }
+
+    fn primary_of(&self, handle: usize) -> Option<usize> {
+        self.primary.iter().position(|p| p.handle == handle)
+    }
+
+    fn insert(&mut self, handle: usize, device: usize, flags: u32) {
+        let context = Context {
+            device,
+            id: self.next_id,
+            flags,
+            limits: BTreeMap::new(),
+            cache_config: 0,
+            shared_config: 0,
+            peers: BTreeSet::new(),
+            storage: BTreeMap::new(),
+            small: SmallPages::default(),
+        };
+        self.next_id += 1;
+        self.live.insert_at(handle, context);
+    }
+}
+
+impl State {
+    /// `cuCtxCreate`: a new context, which costs device memory.
+    pub fn create_context(&mut self, device: usize, flags: u32) -> Answer<usize> {
+        let handle = self.contexts.live.reserve();
+        self.begin_context(handle, device, flags)?;
+        Ok(handle)
+    }
+
+    /// `cuCtxDestroy`.
+    pub fn destroy_context(&mut self, handle: usize) -> Answer<Ending> {
+        self.contexts.get(handle)?;
+        if self.contexts.primary_of(handle).is_some() {
+            return Err(CuResult::INVALID_CONTEXT);
+        }
+        Ok(self.end_context(handle))
+    }
+
+    /// `cuDevicePrimaryCtxRetain`.
+    pub fn retain_primary(&mut self, device: usize) -> Answer<usize> {
+        let Primary { handle, flags, .. } = self.contexts.primary[device];
+        if self.contexts.live.get(handle).is_none() {
+            self.begin_context(handle, device, flags)?;
+        }
+        self.contexts.primary[device].references += 1;
+        Ok(handle)
+    }
+
+    /// `cuDevicePrimaryCtxRelease`: the last one ends the context.
+    pub fn release_primary(&mut self, device: usize) -> Answer<Ending> {
+        let primary = &mut self.contexts.primary[device];
+        if primary.references == 0 {
+            return Err(CuResult::INVALID_CONTEXT);
+        }
+        primary.references -= 1;
+        let handle = primary.handle;
+        if primary.references > 0 || self.contexts.live.get(handle).is_none() {
+            return Ok(Ending::default());
+        }
+        Ok(self.end_context(handle))
+    }
+
+    /// `cuDevicePrimaryCtxReset`: everything in it is destroyed. Its references stay, and with one
+    /// left its next use brings it back to life, empty.
+    pub fn reset_primary(&mut self, device: usize) -> Ending {
+        let handle = self.contexts.primary_handle(device);
+        if self.contexts.live.get(handle).is_none() {
+            return Ending::default();
+        }
+        self.end_context(handle)
+    }
+
+    /// A context that may be made current: live, or a primary one that is referred to and will come
+    /// to life with its first use.
+    pub fn bindable(&self, handle: usize) -> Answer<Current> {
+        let device = match self.contexts.live.get(handle) {
+            Some(context) => Some(context.device),
+            None => {
+                let device = self.contexts.primary_of(handle);
+                device.filter(|device| self.contexts.primary[*device].references > 0)
+            }
+        };
+        let device = device.ok_or(CuResult::CONTEXT_IS_DESTROYED)?;
+        Ok(Current {
+            context: handle,
+            device,
+        })
+    }
+
+    pub(super) fn context_or_revive(&mut self, handle: usize) -> Answer<Current> {
+        let found = self.bindable(handle)?;
+        if self.contexts.live.get(handle).is_none() {
+            let flags = self.contexts.primary[found.device].flags;
+            self.begin_context(handle, found.device, flags)?;
+        }
+        Ok(found)
+    }
+
+    fn begin_context(&mut self, handle: usize, device: usize, flags: u32) -> Answer {
+        self.take_pages(device, self.machine.context_bytes)?;
+        self.contexts.insert(handle, device, flags);
+        Ok(())
+    }
+
+    /// Ends a context and all that is in it. With the last context of a device its pools and
+    /// physical handles go too: nothing of the device is left.
+    fn end_context(&mut self, handle: usize) -> Ending {
+        self.free_allocations_of_context(handle);
+        let Some(context) = self.contexts.live.remove(handle) else {
+            return Ending::default();
+        };
+        let device = context.device;
+        self.streams.retain(|stream| stream.context != handle);
+        self.events.retain(|event| event.context != handle);
+        self.arrays.retain(|array| array.context != handle);
+        self.modules.drop_context(handle);
+        let context_bytes = self.machine.context_bytes;
+        self.books.device_mut(device).give_physical(context_bytes);
+        if !self.contexts.any_on(device) {
+            self.free_everything_on(device);
+        }
+        Ending {
+            context: handle,
+            stored: context.storage,
+        }
+    }
+}
+
+thread_local! {
+    /// This thread's contexts, the current one last. Kept without a destructor: clients call the
+    /// driver from exit handlers, when a thread's destructors have run.
+    static STACK: std::mem::ManuallyDrop<RefCell<Vec<usize>>> =
+        const { std::mem::ManuallyDrop::new(RefCell::new(Vec::new())) };
+}
+
+/// The calling thread's current context.
+pub fn top() -> Option<usize> {
+    STACK.with(|stack| stack.borrow().last().copied())
+}
+
+/// Makes `handle` current, above the others.
+pub fn push(handle: usize) {
+    STACK.with(|stack| stack.borrow_mut().push(handle));
+}
+
+/// Takes the current context off the stack.
+pub fn pop() -> Option<usize> {
+    STACK.with(|stack| stack.borrow_mut().pop())
+}
+
+/// Takes every mention of `handle` at the top off the stack (the context is being destroyed).
+pub fn pop_if_top(handle: usize) {
+    STACK.with(|stack| {
+        let mut stack = stack.borrow_mut();
+        if stack.last() == Some(&handle) {
+            stack.pop();
+        }
+    });
+}

@@ -1,0 +1,424 @@
+//! Allocations: device, managed, pinned, registered; found by any address inside them.
+
+use super::State;
+use super::books::Kind;
+use super::context::Current;
+use crate::ffi::{Answer, require};
+use crate::host::{self, Access};
+use gpumem_cuda_abi::CuResult;
+use std::collections::BTreeMap;
+
+/// Where the bytes of an allocation really lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Pages of its own: host address space of `mapped` bytes, `physical` bytes of the card.
+    Pages {
+        /// Bytes of address space.
+        mapped: u64,
+        /// Bytes of the card; for managed memory, those resident now.
+        physical: u64,
+    },
+    /// Part of a page that small allocations share.
+    Small,
+    /// Part of a memory pool.
+    Pool {
+        /// The pool's handle.
+        pool: usize,
+    },
+    /// A mapping of a physical handle (`cuMemMap`).
+    Mapping,
+    /// Memory that belongs to somebody else: registered host memory, an import.
+    Foreign,
+    /// Memory of another process, mapped here (`cuIpcOpenMemHandle`).
+    Imported {
+        /// Where its mapping starts.
+        start: u64,
+        /// Bytes of address space.
+        mapped: u64,
+    },
+    /// A module's variable.
+    Global {
+        /// Bytes of address space.
+        mapped: u64,
+    },
+}
+
+/// One allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocation {
+    /// Its first byte.
+    pub base: u64,
+    /// Bytes that were asked for.
+    pub bytes: u64,
+    /// Its kind.
+    pub kind: Kind,
+    /// The context that it belongs to; 0 if it belongs to its device alone.
+    pub context: usize,
+    /// Its device.
+    pub device: usize,
+    /// Flags of the call that made it.
+    pub flags: u32,
+    /// Its number, never used again (`CU_POINTER_ATTRIBUTE_BUFFER_ID`).
+    pub id: u64,
+    /// Where it lies.
+    pub backing: Backing,
+    /// What may be done with it.
+    pub access: Access,
+}
+
+impl Allocation {
+    /// Whether it lies in host memory.
+    pub fn is_host(&self) -> bool {
+        matches!(self.kind, Kind::Host | Kind::Registered)
+    }
+
+    /// Whether the books have it as an allocation of its own. Mappings, imports and module
+    /// variables are addresses of bytes that are counted elsewhere, or not at all.
+    pub fn is_counted(&self) -> bool {
+        let aliased = matches!(
+            self.backing,
+            Backing::Mapping | Backing::Global { .. } | Backing::Imported { .. }
+        );
+        !aliased
+    }
+}
+
+/// Allocations by address.
+#[derive(Debug, Default)]
+pub struct Memory {
+    by_base: BTreeMap<u64, Allocation>,
+    next_id: u64,
+}
+
+impl Memory {
+    /// The allocation that starts at `base`.
+    pub fn at(&self, base: u64) -> Option<&Allocation> {
+        self.by_base.get(&base)
+    }
+
+    /// The allocation that holds `address`.
+    pub fn holding(&self, address: u64) -> Option<&Allocation> {
+        let (_, allocation) = self.by_base.range(..=address).next_back()?;
+        (address - allocation.base < allocation.bytes).then_some(allocation)
+    }
+
+    /// Whether all of a range lies in allocations that allow `access`, one after the other.
+    pub fn covers(&self, address: u64, bytes: u64, access: Access) -> bool {
+        let Some(end) = address.checked_add(bytes) else {
+            return false;
+        };
+        let mut at = address;
+        while at < end {
+            let Some(allocation) = self.holding(at) else {
+                return false;
+            };
+            if allocation.access.flags() & access.flags() != access.flags() {
+                return false;
+            }
+            at = allocation.base + allocation.bytes;
+        }
+        true
+    }
+
+    /// Every allocation.
+    pub fn iter(&self) -> impl Iterator<Item = &Allocation> {
+        self.by_base.values()
+    }
+
+    /// Keeps an allocation; gives it its number.
+    pub fn insert(&mut self, mut allocation: Allocation) {
+        self.next_id += 1;
+        allocation.id = self.next_id;
+        self.by_base.insert(allocation.base, allocation);
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, base: u64) -> Option<Allocation> {
+        self.by_base.remove(&base)
+    }
+
+    /// One to change.
+    pub fn at_mut(&mut self, base: u64) -> Option<&mut Allocation> {
+        self.by_base.get_mut(&base)
+    }
+}
+
+impl State {
+    /// Takes physical memory of the card. When it is short, pools give back what they hold unused
+    /// and managed memory moves to the host, as a real driver does before it gives up.
+    pub fn take_pages(&mut self, device: usize, bytes: u64) -> Answer {
+        if self.books.device_mut(device).take_physical(bytes).is_ok() {
+            return Ok(());
+        }
+        let managed: u64 = self.managed_on(device).map(|(_, resident)| resident).sum();
+        let books = self.books.device(device);
+        let attainable = books.free_bytes() + self.pools.unused_bytes(device) + managed;
+        if bytes > attainable {
+            return Err(CuResult::OUT_OF_MEMORY);
+        }
+        self.trim_pools_of(device);
+        self.evict_managed(device, bytes);
+        self.books.device_mut(device).take_physical(bytes)
+    }
+
+    /// `cuMemAlloc` and arrays.
+    pub fn allocate_device(&mut self, current: Current, bytes: u64, kind: Kind) -> Answer<u64> {
+        require(bytes > 0)?;
+        let page = self.machine.page_bytes;
+        let (base, backing) = if bytes < page / 2 {
+            (self.allocate_small(current, bytes)?, Backing::Small)
+        } else {
+            self.allocate_pages(current.device, bytes)?
+        };
+        self.keep(current, base, bytes, kind, 0, backing);
+        Ok(base)
+    }
+
+    /// `cuMemAllocManaged`. Its pages count as resident on the device from the start, as far as
+    /// they fit; more than the card holds may be asked for.
+    pub fn allocate_managed(&mut self, current: Current, bytes: u64, flags: u32) -> Answer<u64> {
+        require(bytes > 0)?;
+        let page = self.machine.page_bytes;
+        let wanted = whole_pages(bytes, page)?;
+        let base = host::map(bytes, page, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let books = self.books.device_mut(current.device);
+        let resident = wanted.min(books.free_bytes() / page * page);
+        books.take_physical(resident)?;
+        let backing = Backing::Pages {
+            mapped: bytes,
+            physical: resident,
+        };
+        self.keep(current, base, bytes, Kind::Managed, flags, backing);
+        Ok(base)
+    }
+
+    /// `cuMemHostAlloc` and `cuMemAllocHost`.
+    pub fn allocate_host(&mut self, current: Current, bytes: u64, flags: u32) -> Answer<u64> {
+        require(bytes > 0)?;
+        let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let backing = Backing::Pages {
+            mapped: bytes,
+            physical: 0,
+        };
+        self.keep(current, base, bytes, Kind::Host, flags, backing);
+        Ok(base)
+    }
+
+    /// `cuMemHostRegister`.
+    pub fn register_host(&mut self, current: Current, base: u64, bytes: u64, flags: u32) -> Answer {
+        require(base != 0 && bytes > 0)?;
+        let end = base.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
+        let before = self.memory.by_base.range(..end).next_back();
+        if before.is_some_and(|(_, other)| other.base + other.bytes > base) {
+            return Err(CuResult::HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        self.keep(
+            current,
+            base,
+            bytes,
+            Kind::Registered,
+            flags,
+            Backing::Foreign,
+        );
+        Ok(())
+    }
+
+    /// `cuMemHostUnregister`.
+    pub fn unregister_host(&mut self, base: u64) -> Answer {
+        match self.memory.at(base) {
+            Some(found) if found.kind == Kind::Registered => {
+                self.free_allocation(base);
+                Ok(())
+            }
+            Some(_) => Err(CuResult::INVALID_VALUE),
+            None => Err(CuResult::HOST_MEMORY_NOT_REGISTERED),
+        }
+    }
+
+    /// `cuMemFree`: device, managed and stream-ordered memory.
+    pub fn free_device(&mut self, base: u64) -> Answer {
+        let found = self.memory.at(base).ok_or(CuResult::INVALID_VALUE)?;
+        let freeable = matches!(found.kind, Kind::Device | Kind::Managed | Kind::Async);
+        require(freeable && found.is_counted())?;
+        self.free_allocation(base);
+        Ok(())
+    }
+
+    /// `cuMemFreeHost`.
+    pub fn free_host(&mut self, base: u64) -> Answer {
+        let found = self.memory.at(base).ok_or(CuResult::INVALID_VALUE)?;
+        require(found.kind == Kind::Host && found.is_counted())?;
+        self.free_allocation(base);
+        Ok(())
+    }
+
+    /// A module's variable of `bytes` bytes: an address, outside the books.
+    pub fn allocate_global(&mut self, current: Current, bytes: u64) -> Answer<u64> {
+        let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let backing = Backing::Global { mapped: bytes };
+        self.keep(current, base, bytes, Kind::Device, 0, backing);
+        Ok(base)
+    }
+
+    /// Frees whatever starts at `base` and writes it in the books.
+    pub fn free_allocation(&mut self, base: u64) {
+        let Some(gone) = self.memory.remove(base) else {
+            return;
+        };
+        let books = self.books.device_mut(gone.device);
+        if gone.is_counted() {
+            books.freed(gone.kind, gone.bytes);
+        }
+        match gone.backing {
+            Backing::Pages { mapped, physical } => {
+                books.give_physical(physical);
+                host::unmap(base, mapped);
+                self.forget_shared(base);
+            }
+            Backing::Small => {
+                let page = self.machine.page_bytes;
+                let unused = match self.contexts.get_mut(gone.context) {
+                    Ok(context) => context.small.give(base, gone.bytes),
+                    Err(_) => None,
+                };
+                if let Some(unused) = unused {
+                    self.books.device_mut(gone.device).give_physical(page);
+                    host::unmap(unused, page);
+                    self.forget_shared(unused);
+                }
+            }
+            Backing::Pool { pool } => self.give_to_pool(pool, base, gone.bytes),
+            Backing::Global { mapped } => host::unmap(base, mapped),
+            Backing::Imported { start, mapped } => host::unmap(start, mapped),
+            Backing::Mapping | Backing::Foreign => {}
+        }
+    }
+
+    /// Frees all that belongs to a context.
+    pub fn free_allocations_of_context(&mut self, context: usize) {
+        let bases: Vec<u64> = self
+            .memory
+            .iter()
+            .filter(|allocation| allocation.context == context)
+            .map(|allocation| allocation.base)
+            .collect();
+        for base in bases {
+            self.free_allocation(base);
+        }
+    }
+
+    /// Frees what is left on a device with no context: its pools and physical handles.
+    pub fn free_everything_on(&mut self, device: usize) {
+        let bases: Vec<u64> = self
+            .memory
+            .iter()
+            .filter(|a| a.device == device && matches!(a.backing, Backing::Pool { .. }))
+            .map(|allocation| allocation.base)
+            .collect();
+        for base in bases {
+            self.free_allocation(base);
+        }
+        self.trim_pools_of(device);
+        self.drop_handles_of(device);
+    }
+
+    /// Moves managed memory between the card and the host: `resident` says where it should be.
+    pub fn migrate_managed(&mut self, base: u64, resident: bool) {
+        let Some(found) = self.memory.at(base).copied() else {
+            return;
+        };
+        let Backing::Pages { mapped, physical } = found.backing else {
+            return;
+        };
+        let page = self.machine.page_bytes;
+        let books = self.books.device_mut(found.device);
+        let wanted = if resident {
+            let more = mapped.next_multiple_of(page) - physical;
+            physical + more.min(books.free_bytes() / page * page)
+        } else {
+            0
+        };
+        books.give_physical(physical);
+        if books.take_physical(wanted).is_ok() {
+            let physical = wanted;
+            if let Some(found) = self.memory.at_mut(base) {
+                found.backing = Backing::Pages { mapped, physical };
+            }
+        }
+    }
+
+    fn evict_managed(&mut self, device: usize, bytes: u64) {
+        let managed: Vec<(u64, u64)> = self.managed_on(device).collect();
+        for (base, _) in managed {
+            if self.books.device(device).free_bytes() >= bytes {
+                return;
+            }
+            self.migrate_managed(base, false);
+        }
+    }
+
+    /// Managed allocations of a device: where, and how many bytes are resident.
+    fn managed_on(&self, device: usize) -> impl Iterator<Item = (u64, u64)> {
+        let all = self.memory.iter().filter(move |a| a.device == device);
+        all.filter_map(|a| match a.backing {
+            Backing::Pages { physical, .. } if a.kind == Kind::Managed => Some((a.base, physical)),
+            _ => None,
+        })
+    }
+
+    fn allocate_small(&mut self, current: Current, bytes: u64) -> Answer<u64> {
+        let context = self.contexts.get_mut(current.context)?;
+        if let Some(base) = context.small.take(bytes) {
+            return Ok(base);
+        }
+        let page = self.machine.page_bytes;
+        let (base, _) = self.allocate_pages(current.device, page)?;
+        let context = self.contexts.get_mut(current.context)?;
+        context.small.add_page(base, page);
+        context.small.take(bytes).ok_or(CuResult::OUT_OF_MEMORY)
+    }
+
+    fn allocate_pages(&mut self, device: usize, bytes: u64) -> Answer<(u64, Backing)> {
+        let page = self.machine.page_bytes;
+        let physical = whole_pages(bytes, page)?;
+        self.take_pages(device, physical)?;
+        match host::map(bytes, page, Access::ReadWrite) {
+            Some(base) => Ok((
+                base,
+                Backing::Pages {
+                    mapped: bytes,
+                    physical,
+                },
+            )),
+            None => {
+                self.books.device_mut(device).give_physical(physical);
+                Err(CuResult::OUT_OF_MEMORY)
+            }
+        }
+    }
+
+    fn keep(&mut self, at: Current, base: u64, bytes: u64, kind: Kind, flags: u32, to: Backing) {
+        let allocation = Allocation {
+            base,
+            bytes,
+            kind,
+            context: at.context,
+            device: at.device,
+            flags,
+            id: 0,
+            backing: to,
+            access: Access::ReadWrite,
+        };
+        if allocation.is_counted() {
+            self.books.device_mut(at.device).allocated(kind, bytes);
+        }
+        self.memory.insert(allocation);
+    }
+}
+
+/// Rounds up to whole pages; `OUT_OF_MEMORY` for sizes that no card has.
+pub fn whole_pages(bytes: u64, page: u64) -> Answer<u64> {
+    bytes
+        .checked_next_multiple_of(page)
+        .ok_or(CuResult::OUT_OF_MEMORY)
+}

@@ -1,0 +1,20 @@
+//! The simulated driver's state, all of it behind one lock.
+
+pub mod array;
+pub mod books;
+pub mod context;
+pub mod handles;
+pub mod ipc;
+pub mod memory;
+pub mod module;
+pub mod pool;
+pub mod ranges;
+pub mod small;
+pub mod state;
+pub mod stream;
+pub mod vmm;
+
+pub use state::State;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The whole state, and how an API function gets at it.
+//!
+//! ```text
+//!  unborn ──cuInit──► live ──fork, in the child──► orphaned
+//! ```
+//! As with the real driver, every call but a few answers `NOT_INITIALIZED` before `cuInit` and in
+//! a forked child of an initialised process.
+
+use super::array::Array;
+use super::books::Books;
+use super::context::{Contexts, Current};
+use super::handles::Handles;
+use super::ipc::Ipc;
+use super::memory::Memory;
+use super::module::Modules;
+use super::pool::Pools;
+use super::stream::{Event, Stream};
+use super::vmm::Vmm;
+use crate::ffi::Answer;
+use gpumem_cuda_abi::CuResult;
+use gpumem_sim_machine::Machine;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+/// Everything that the simulated driver knows.
+pub struct State {
+    /// The machine that is simulated.
+    pub machine: &'static Machine,
+    /// What was asked for and what the card gave.
+    pub books: Books,
+    /// Contexts.
+    pub contexts: Contexts,
+    /// Allocations by address.
+    pub memory: Memory,
+    /// Memory pools.
+    pub pools: Pools,
+    /// Virtual memory management: physical handles, reservations, mappings.
+    pub vmm: Vmm,
+    /// Memory shared between processes.
+    pub ipc: Ipc,
+    /// Arrays.
+    pub arrays: Handles<Array>,
+    /// Streams.
+    pub streams: Handles<Stream>,
+    /// Events.
+    pub events: Handles<Event>,
+    /// Modules, libraries and their functions.
+    pub modules: Modules,
+    /// Kernel launches so far.
+    pub launches: u64,
+}
+
+impl State {
+    /// The state of a driver that has just been initialised.
+    pub fn new(machine: &'static Machine) -> Self {
+        let visible = (0..machine.visible.len()).filter_map(|o| machine.visible_device(o));
+        let books = Books::new(visible, machine.context_bytes);
+        let devices = books.devices();
+        Self {
+            machine,
+            books,
+            contexts: Contexts::new(devices),
+            memory: Memory::default(),
+            pools: Pools::new(devices),
+            vmm: Vmm::default(),
+            ipc: Ipc::default(),
+            arrays: Handles::new(5),
+            streams: Handles::new(2),
+            events: Handles::new(3),
+            modules: Modules::default(),
+            launches: 0,
+        }
+    }
+
+    /// The calling thread's context and its device.
+    ///
+    /// # Errors
+    /// `INVALID_CONTEXT` with none, `CONTEXT_IS_DESTROYED` if it is gone; a primary context that
+    /// was reset comes to life again, which may run `OUT_OF_MEMORY`.
+    pub fn current(&mut self) -> Answer<Current> {
+        let handle = super::context::top().ok_or(CuResult::INVALID_CONTEXT)?;
+        self.context_or_revive(handle)
+    }
+
+    /// The calling thread's context, for calls that need one but do not use it: a primary context
+    /// is not brought to life by them.
+    ///
+    /// # Errors
+    /// As [`current`](Self::current), without `OUT_OF_MEMORY`.
+    pub fn bound(&self) -> Answer<Current> {
+        let handle = super::context::top().ok_or(CuResult::INVALID_CONTEXT)?;
+        self.bindable(handle)
+    }
+
+    /// The context meant by `handle`, where null means the current one.
+    pub fn context(&mut self, handle: usize) -> Answer<Current> {
+        if handle == 0 {
+            return self.current();
+        }
+        self.context_or_revive(handle)
+    }
+
+    /// Checks a device ordinal.
+    pub fn device(&self, ordinal: i32) -> Answer<usize> {
+        let device = usize::try_from(ordinal).map_err(|_| CuResult::INVALID_DEVICE)?;
+        if device < self.books.devices() {
+            Ok(device)
+        } else {
+            Err(CuResult::INVALID_DEVICE)
+        }
+    }
+}
+
+const UNBORN: u8 = 0;
+const LIVE: u8 = 1;
+const ORPHANED: u8 = 2;
+
+static LIFE: AtomicU8 = AtomicU8::new(UNBORN);
+static STATE: OnceLock<Mutex<State>> = OnceLock::new();
+
+/// The machine that the environment describes; read once. Complaints go to stderr.
+pub fn machine() -> &'static Machine {
+    static MACHINE: OnceLock<Machine> = OnceLock::new();
+    MACHINE.get_or_init(|| {
+        let made = Machine::from_env();
+        for complaint in made.complaints {
+            eprintln!("gpumem simulator: {complaint}");
+        }
+        made.machine
+    })
+}
+
+/// `cuInit`.
+pub fn initialise() -> Answer {
+    if LIFE.load(Ordering::Acquire) == ORPHANED {
+        return Err(CuResult::NOT_INITIALIZED);
+    }
+    if machine().visible.is_empty() {
+        return Err(CuResult::NO_DEVICE);
+    }
+    STATE.get_or_init(|| {
+        // SAFETY: registers a handler that only stores to an atomic.
+        unsafe { libc::pthread_atfork(None, None, Some(orphan)) };
+        Mutex::new(State::new(machine()))
+    });
+    let _ = LIFE.compare_exchange(UNBORN, LIVE, Ordering::AcqRel, Ordering::Acquire);
+    Ok(())
+}
+
+extern "C" fn orphan() {
+    LIFE.store(ORPHANED, Ordering::Release);
+}
+
+/// The state, locked.
+///
+/// # Errors
+/// `NOT_INITIALIZED` before `cuInit` and in a forked child.
+pub fn state() -> Answer<MutexGuard<'static, State>> {
+    if LIFE.load(Ordering::Acquire) != LIVE {
+        return Err(CuResult::NOT_INITIALIZED);
+    }
+    let mutex = STATE.get().ok_or(CuResult::NOT_INITIALIZED)?;
+    Ok(mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner()))
+}

@@ -1,0 +1,342 @@
+//! Virtual memory management: physical handles, reserved addresses, mappings between them.
+//!
+//! A handle is a file in memory. Its bytes are the card's from `cuMemCreate` on, until its
+//! references **and** its mappings are both gone, whichever goes last.
+
+use super::State;
+use super::books::Kind;
+use super::memory::{Allocation, Backing};
+use crate::ffi::{Answer, require};
+use crate::host::{self, Access};
+use gpumem_cuda_abi::{CuMemAllocationProp, CuMemLocationType, CuResult};
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// Sizes and alignments are multiples of this.
+pub const GRANULARITY: u64 = 2 << 20;
+
+/// Physical memory made by `cuMemCreate`, or taken in from another process.
+#[derive(Debug)]
+pub struct Physical {
+    file: OwnedFd,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// What it was made with.
+    pub properties: CuMemAllocationProp,
+    device: usize,
+    kind: Kind,
+    imported: bool,
+    references: u32,
+    mappings: u32,
+}
+
+// SAFETY: the only pointer inside is the caller's Win32 meta data, which is handed back and never
+// followed.
+unsafe impl Send for Physical {}
+
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    bytes: u64,
+    handle: u64,
+    offset: u64,
+}
+
+/// All of it, by address and by handle.
+#[derive(Debug, Default)]
+pub struct Vmm {
+    handles: BTreeMap<u64, Physical>,
+    reservations: BTreeMap<u64, u64>,
+    mappings: BTreeMap<u64, Mapping>,
+    next_handle: u64,
+}
+
+impl Vmm {
+    /// A handle that its owner still holds.
+    pub fn get(&self, handle: u64) -> Answer<&Physical> {
+        let held = self.handles.get(&handle).filter(|p| p.references > 0);
+        held.ok_or(CuResult::INVALID_VALUE)
+    }
+
+    /// The handle mapped at `address`.
+    pub fn mapped_at(&self, address: u64) -> Answer<u64> {
+        let below = self.mappings.range(..=address).next_back();
+        let (_, mapping) = below
+            .filter(|(base, mapping)| address - **base < mapping.bytes)
+            .ok_or(CuResult::INVALID_VALUE)?;
+        Ok(mapping.handle)
+    }
+
+    /// Whole mappings that make up exactly this range, in order.
+    fn exactly(&self, base: u64, bytes: u64) -> Answer<Vec<u64>> {
+        let end = base.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
+        let mut found = Vec::new();
+        let mut at = base;
+        while at < end {
+            let mapping = self.mappings.get(&at).ok_or(CuResult::INVALID_VALUE)?;
+            found.push(at);
+            at += mapping.bytes;
+        }
+        require(at == end && !found.is_empty())?;
+        Ok(found)
+    }
+
+    fn reserved(&self, base: u64, bytes: u64) -> bool {
+        let below = self.reservations.range(..=base).next_back();
+        below.is_some_and(|(start, length)| match base.checked_add(bytes) {
+            Some(end) => end <= start + length,
+            None => false,
+        })
+    }
+
+    fn mapped_within(&self, base: u64, end: u64) -> bool {
+        let below = self.mappings.range(..end).next_back();
+        below.is_some_and(|(start, mapping)| start + mapping.bytes > base)
+    }
+}
+
+impl State {
+    /// `cuMemCreate`.
+    pub fn create_physical(&mut self, bytes: u64, properties: CuMemAllocationProp) -> Answer<u64> {
+        require(bytes > 0 && bytes.is_multiple_of(GRANULARITY))?;
+        let (device, kind) = self.place(&properties)?;
+        let physical = if kind == Kind::Vmm { bytes } else { 0 };
+        self.take_pages(device, physical)?;
+        let Some(file) = host::memory_file(bytes) else {
+            self.books.device_mut(device).give_physical(physical);
+            return Err(CuResult::OUT_OF_MEMORY);
+        };
+        self.books.device_mut(device).allocated(kind, bytes);
+        Ok(self.keep_physical(file, bytes, properties, device, kind, false))
+    }
+
+    /// Takes in memory that another process made: an alias, not counted here.
+    pub fn import_physical(
+        &mut self,
+        file: OwnedFd,
+        bytes: u64,
+        properties: CuMemAllocationProp,
+    ) -> Answer<u64> {
+        let (device, kind) = self.place(&properties)?;
+        Ok(self.keep_physical(file, bytes, properties, device, kind, true))
+    }
+
+    /// `cuMemRelease`.
+    pub fn release_physical(&mut self, handle: u64) -> Answer {
+        self.vmm.get(handle)?;
+        if let Some(physical) = self.vmm.handles.get_mut(&handle) {
+            physical.references -= 1;
+        }
+        self.bury_physical(handle);
+        Ok(())
+    }
+
+    /// `cuMemRetainAllocationHandle`: one more reference to what is mapped at an address.
+    pub fn retain_physical(&mut self, address: u64) -> Answer<u64> {
+        let handle = self.vmm.mapped_at(address)?;
+        if let Some(physical) = self.vmm.handles.get_mut(&handle) {
+            physical.references += 1;
+        }
+        Ok(handle)
+    }
+
+    /// One more reference to a handle that is known (an import of our own export).
+    pub fn retain_handle(&mut self, handle: u64) -> Answer {
+        self.vmm.get(handle)?;
+        if let Some(physical) = self.vmm.handles.get_mut(&handle) {
+            physical.references += 1;
+        }
+        Ok(())
+    }
+
+    /// The file behind a handle.
+    pub fn physical_file(&self, handle: u64) -> Answer<i32> {
+        Ok(self.vmm.get(handle)?.file.as_raw_fd())
+    }
+
+    /// The handle whose file satisfies `same`.
+    pub fn physical_with(&self, same: impl Fn(i32) -> bool) -> Option<u64> {
+        let mut held = self.vmm.handles.iter().filter(|(_, p)| p.references > 0);
+        held.find(|(_, p)| same(p.file.as_raw_fd()))
+            .map(|(h, _)| *h)
+    }
+
+    /// `cuMemAddressReserve`: addresses only, no memory.
+    pub fn reserve_addresses(&mut self, bytes: u64, align: u64) -> Answer<u64> {
+        require(bytes > 0 && bytes.is_multiple_of(GRANULARITY))?;
+        require(align == 0 || align.is_power_of_two())?;
+        let base = host::map(bytes, align.max(GRANULARITY), Access::None)
+            .ok_or(CuResult::OUT_OF_MEMORY)?;
+        self.vmm.reservations.insert(base, bytes);
+        Ok(base)
+    }
+
+    /// `cuMemAddressFree`: a whole reservation with nothing mapped in it.
+    pub fn free_addresses(&mut self, base: u64, bytes: u64) -> Answer {
+        require(self.vmm.reservations.get(&base) == Some(&bytes))?;
+        require(!self.vmm.mapped_within(base, base + bytes))?;
+        self.vmm.reservations.remove(&base);
+        host::unmap(base, bytes);
+        Ok(())
+    }
+
+    /// `cuMemMap`. No access until `cuMemSetAccess`.
+    pub fn map_physical(&mut self, base: u64, bytes: u64, offset: u64, handle: u64) -> Answer {
+        let whole = |n: u64| n.is_multiple_of(GRANULARITY);
+        require(bytes > 0 && whole(bytes) && whole(base) && whole(offset))?;
+        let physical = self.vmm.get(handle)?;
+        let end = offset.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
+        require(end <= physical.bytes && self.vmm.reserved(base, bytes))?;
+        if self.vmm.mapped_within(base, base + bytes) {
+            return Err(CuResult::ALREADY_MAPPED);
+        }
+        if !host::map_file_over(base, bytes, physical.file.as_raw_fd(), offset) {
+            return Err(CuResult::OUT_OF_MEMORY);
+        }
+        let (device, kind) = (physical.device, physical.kind);
+        self.vmm.mappings.insert(
+            base,
+            Mapping {
+                bytes,
+                handle,
+                offset,
+            },
+        );
+        if let Some(physical) = self.vmm.handles.get_mut(&handle) {
+            physical.mappings += 1;
+        }
+        self.memory.insert(Allocation {
+            base,
+            bytes,
+            kind,
+            context: 0,
+            device,
+            flags: 0,
+            id: 0,
+            backing: Backing::Mapping,
+            access: Access::None,
+        });
+        Ok(())
+    }
+
+    /// `cuMemUnmap`: one or more whole mappings.
+    pub fn unmap_physical(&mut self, base: u64, bytes: u64) -> Answer {
+        for at in self.vmm.exactly(base, bytes)? {
+            self.drop_mapping(at);
+        }
+        Ok(())
+    }
+
+    /// `cuMemSetAccess`: over one or more whole mappings.
+    pub fn set_access(&mut self, base: u64, bytes: u64, access: Access) -> Answer {
+        for at in self.vmm.exactly(base, bytes)? {
+            if let Some(allocation) = self.memory.at_mut(at) {
+                allocation.access = access;
+                host::protect(at, allocation.bytes, access);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where in its handle the byte at `address` lies.
+    pub fn offset_in_handle(&self, address: u64) -> Option<u64> {
+        let (base, mapping) = self.vmm.mappings.range(..=address).next_back()?;
+        (address - base < mapping.bytes).then(|| mapping.offset + (address - base))
+    }
+
+    /// The device's last context is gone: so are its mappings and handles. Reserved addresses
+    /// stay.
+    pub(super) fn drop_handles_of(&mut self, device: usize) {
+        let of_device = |handle: &u64, vmm: &Vmm| {
+            let physical = vmm.handles.get(handle);
+            physical.is_some_and(|physical| physical.device == device)
+        };
+        let mapped: Vec<u64> = self
+            .vmm
+            .mappings
+            .iter()
+            .filter(|(_, mapping)| of_device(&mapping.handle, &self.vmm))
+            .map(|(base, _)| *base)
+            .collect();
+        for base in mapped {
+            self.drop_mapping(base);
+        }
+        let held: Vec<u64> = self.vmm.handles.keys().copied().collect();
+        for handle in held {
+            if of_device(&handle, &self.vmm) {
+                if let Some(physical) = self.vmm.handles.get_mut(&handle) {
+                    physical.references = 0;
+                }
+                self.bury_physical(handle);
+            }
+        }
+    }
+
+    fn place(&self, properties: &CuMemAllocationProp) -> Answer<(usize, Kind)> {
+        require(properties.kind == 1 || properties.kind == 2)?;
+        let location = properties.location;
+        match location.kind {
+            CuMemLocationType::DEVICE => Ok((self.device(location.id)?, Kind::Vmm)),
+            CuMemLocationType::HOST
+            | CuMemLocationType::HOST_NUMA
+            | CuMemLocationType::HOST_NUMA_CURRENT => Ok((0, Kind::Host)),
+            _ => Err(CuResult::INVALID_VALUE),
+        }
+    }
+
+    fn keep_physical(
+        &mut self,
+        file: OwnedFd,
+        bytes: u64,
+        properties: CuMemAllocationProp,
+        device: usize,
+        kind: Kind,
+        imported: bool,
+    ) -> u64 {
+        self.vmm.next_handle += 1;
+        let handle = 0x5c_0010_0000_0000 + self.vmm.next_handle * 0x10;
+        self.vmm.handles.insert(
+            handle,
+            Physical {
+                file,
+                bytes,
+                properties,
+                device,
+                kind,
+                imported,
+                references: 1,
+                mappings: 0,
+            },
+        );
+        handle
+    }
+
+    fn drop_mapping(&mut self, base: u64) {
+        let Some(mapping) = self.vmm.mappings.remove(&base) else {
+            return;
+        };
+        host::map_nothing_over(base, mapping.bytes);
+        self.memory.remove(base);
+        if let Some(physical) = self.vmm.handles.get_mut(&mapping.handle) {
+            physical.mappings -= 1;
+        }
+        self.bury_physical(mapping.handle);
+    }
+
+    fn bury_physical(&mut self, handle: u64) {
+        let unused = |physical: &Physical| physical.references == 0 && physical.mappings == 0;
+        if !self.vmm.handles.get(&handle).is_some_and(unused) {
+            return;
+        }
+        let Some(gone) = self.vmm.handles.remove(&handle) else {
+            return;
+        };
+        if gone.imported {
+            return;
+        }
+        let books = self.books.device_mut(gone.device);
+        books.freed(gone.kind, gone.bytes);
+        if gone.kind == Kind::Vmm {
+            books.give_physical(gone.bytes);
+        }
+    }
+}

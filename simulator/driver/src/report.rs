@@ -1,0 +1,109 @@
+//! The books, for others to read: C functions at any time, a JSON file at exit.
+
+use crate::ffi::Text;
+use crate::model::books::DeviceBooks;
+use crate::model::state::{machine, state};
+use libc::{c_char, c_int};
+
+/// Writes the books as JSON into `buffer` (of `size` bytes, terminated, cut if too long) and gives
+/// the length that the whole text has. 0 before `cuInit`.
+///
+/// # Safety
+/// `buffer` is null or valid for writing `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_sim_books_json(buffer: *mut c_char, size: usize) -> c_int {
+    let Ok(state) = state() else {
+        return 0;
+    };
+    let text = state.books.json();
+    drop(state);
+    if !buffer.is_null() && size > 0 {
+        let length = text.len().min(size - 1);
+        // SAFETY: the caller vouches for `size` bytes, and length + 1 <= size.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, length);
+            buffer.add(length).write(0);
+        }
+    }
+    text.len() as c_int
+}
+
+/// Reads one figure of a device by its ordinal in this process: `driver`, `device`, `managed`,
+/// `async`, `vmm`, `array`, `host`, `registered`, `physical` or `total`. Returns 0, or 1 if there
+/// is no such device or figure (or no driver yet).
+///
+/// # Safety
+/// `kind` is a C string; `current` and `peak` are null or valid for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_sim_books(
+    device: c_int,
+    kind: Text,
+    current: *mut u64,
+    peak: *mut u64,
+) -> c_int {
+    let Ok(state) = state() else { return 1 };
+    let Ok(ordinal) = state.device(device) else {
+        return 1;
+    };
+    // SAFETY: passed on from the caller.
+    unsafe { figure(state.books.device(ordinal), kind, current, peak) }
+}
+
+/// The same by UUID (`GPU-…`), which the simulated NVML goes by.
+///
+/// # Safety
+/// As for [`gpumem_sim_books`]; `uuid` is a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_sim_books_by_uuid(
+    uuid: Text,
+    kind: Text,
+    current: *mut u64,
+    peak: *mut u64,
+) -> c_int {
+    let Ok(state) = state() else { return 1 };
+    let uuid = uuid.get().ok().and_then(|uuid| uuid.to_str().ok());
+    let Some(books) = uuid.and_then(|uuid| state.books.by_uuid(uuid)) else {
+        return 1;
+    };
+    // SAFETY: passed on from the caller.
+    unsafe { figure(books, kind, current, peak) }
+}
+
+/// # Safety
+/// `current` and `peak` are null or valid for writing.
+unsafe fn figure(books: &DeviceBooks, kind: Text, current: *mut u64, peak: *mut u64) -> c_int {
+    let kind = kind.get().ok().and_then(|kind| kind.to_str().ok());
+    let Some((now, most)) = kind.and_then(|kind| books.by_name(kind)) else {
+        return 1;
+    };
+    for (place, value) in [(current, now), (peak, most)] {
+        if !place.is_null() {
+            // SAFETY: the caller vouches for a pointer that is not null.
+            unsafe { place.write_unaligned(value) };
+        }
+    }
+    0
+}
+
+/// Runs when the process ends in order (return from main, `exit`), after the exit handlers.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = write_at_exit;
+
+extern "C" fn write_at_exit() {
+    let Some(path) = &machine().books else { return };
+    let Ok(state) = state() else { return };
+    let text = state.books.json();
+    drop(state);
+    let path = path.replace("%p", &std::process::id().to_string());
+    if let Err(error) = write_whole(&path, &text) {
+        eprintln!("gpumem simulator: cannot write the books to {path}: {error}");
+    }
+}
+
+/// Writes beside the target and renames, so that nobody reads half a file.
+fn write_whole(path: &str, text: &str) -> std::io::Result<()> {
+    let beside = format!("{path}.{}~", std::process::id());
+    std::fs::write(&beside, text)?;
+    std::fs::rename(beside, path)
+}

@@ -1,0 +1,63 @@
+//! Other libraries of graphics and semaphores: asked for, not simulated.
+
+use super::row::rows;
+use crate::api;
+
+rows! {
+    cuDestroyExternalMemory "cuDestroyExternalMemory" 10000 Legacy api::not_supported;
+    cuDestroyExternalSemaphore "cuDestroyExternalSemaphore" 10000 Legacy api::not_supported;
+    cuDeviceGetNvSciSyncAttributes "cuDeviceGetNvSciSyncAttributes" 10020 Legacy api::not_supported;
+    cuEGLStreamConsumerAcquireFrame "cuEGLStreamConsumerAcquireFrame" 7000 Legacy api::not_supported;
+    cuEGLStreamConsumerConnect "cuEGLStreamConsumerConnect" 7000 Legacy api::not_supported;
+    cuEGLStreamConsumerConnectWithFlags "cuEGLStreamConsumerConnectWithFlags" 8000 Legacy api::not_supported;
+    cuEGLStreamConsumerDisconnect "cuEGLStreamConsumerDisconnect" 7000 Legacy api::not_supported;
+    cuEGLStreamConsumerReleaseFrame "cuEGLStreamConsumerReleaseFrame" 7000 Legacy api::not_supported;
+    cuEGLStreamProducerConnect "cuEGLStreamProducerConnect" 7000 Legacy api::not_supported;
+    cuEGLStreamProducerDisconnect "cuEGLStreamProducerDisconnect" 7000 Legacy api::not_supported;
+    cuEGLStreamProducerPresentFrame "cuEGLStreamProducerPresentFrame" 7000 Legacy api::not_supported;
+    cuEGLStreamProducerReturnFrame "cuEGLStreamProducerReturnFrame" 7000 Legacy api::not_supported;
+    cuExternalMemoryGetMappedBuffer "cuExternalMemoryGetMappedBuffer" 10000 Legacy api::not_supported;
+    cuExternalMemoryGetMappedMipmappedArray "cuExternalMemoryGetMappedMipmappedArray" 10000 Legacy api::not_supported;
+    cuGLCtxCreate "cuGLCtxCreate" 2000 Legacy api::not_supported;
+    cuGLCtxCreate_v2 "cuGLCtxCreate" 3020 Legacy api::not_supported;
+    cuGLGetDevices "cuGLGetDevices" 4010 Legacy api::not_supported;
+    cuGLGetDevices_v2 "cuGLGetDevices" 6050 Legacy api::not_supported;
+    cuGLInit "cuGLInit" 2000 Legacy api::not_supported;
+    cuGLMapBufferObject "cuGLMapBufferObject" 2000 Legacy api::not_supported;
+    cuGLMapBufferObject_v2 "cuGLMapBufferObject" 3020 Legacy api::not_supported;
+    cuGLMapBufferObject_v2_ptds "cuGLMapBufferObject" 7000 PerThread api::not_supported;
+    cuGLMapBufferObjectAsync "cuGLMapBufferObjectAsync" 2030 Legacy api::not_supported;
+    cuGLMapBufferObjectAsync_v2 "cuGLMapBufferObjectAsync" 3020 Legacy api::not_supported;
+    cuGLMapBufferObjectAsync_v2_ptsz "cuGLMapBufferObjectAsync" 7000 PerThread api::not_supported;
+    cuGLRegisterBufferObject "cuGLRegisterBufferObject" 2000 Legacy api::not_supported;
+    cuGLSetBufferObjectMapFlags "cuGLSetBufferObjectMapFlags" 2030 Legacy api::not_supported;
+    cuGLUnmapBufferObject "cuGLUnmapBufferObject" 2000 Legacy api::not_supported;
+    cuGLUnmapBufferObjectAsync "cuGLUnmapBufferObjectAsync" 2030 Legacy api::not_supported;
+    cuGLUnregisterBufferObject "cuGLUnregisterBufferObject" 2000 Legacy api::not_supported;
+    cuGraphicsEGLRegisterImage "cuGraphicsEGLRegisterImage" 7000 Legacy api::not_supported;
+    cuGraphicsGLRegisterBuffer "cuGraphicsGLRegisterBuffer" 3000 Legacy api::not_supported;
+    cuGraphicsGLRegisterImage "cuGraphicsGLRegisterImage" 3000 Legacy api::not_supported;
+    cuGraphicsMapResources "cuGraphicsMapResources" 3000 Legacy api::not_supported;
+    cuGraphicsMapResources_ptsz "cuGraphicsMapResources" 7000 PerThread api::not_supported;
+    cuGraphicsResourceGetMappedEglFrame "cuGraphicsResourceGetMappedEglFrame" 7000 Legacy api::not_supported;
+    cuGraphicsResourceGetMappedMipmappedArray "cuGraphicsResourceGetMappedMipmappedArray" 5000 Legacy api::not_supported;
+    cuGraphicsResourceGetMappedPointer "cuGraphicsResourceGetMappedPointer" 3000 Legacy api::not_supported;
+    cuGraphicsResourceGetMappedPointer_v2 "cuGraphicsResourceGetMappedPointer" 3020 Legacy api::not_supported;
+    cuGraphicsResourceSetMapFlags "cuGraphicsResourceSetMapFlags" 3000 Legacy api::not_supported;
+    cuGraphicsResourceSetMapFlags_v2 "cuGraphicsResourceSetMapFlags" 6050 Legacy api::not_supported;
+    cuGraphicsSubResourceGetMappedArray "cuGraphicsSubResourceGetMappedArray" 3000 Legacy api::not_supported;
+    cuGraphicsUnmapResources "cuGraphicsUnmapResources" 3000 Legacy api::not_supported;
+    cuGraphicsUnmapResources_ptsz "cuGraphicsUnmapResources" 7000 PerThread api::not_supported;
+    cuGraphicsUnregisterResource "cuGraphicsUnregisterResource" 3000 Legacy api::not_supported;
+    cuGraphicsVDPAURegisterOutputSurface "cuGraphicsVDPAURegisterOutputSurface" 3010 Legacy api::not_supported;
+    cuGraphicsVDPAURegisterVideoSurface "cuGraphicsVDPAURegisterVideoSurface" 3010 Legacy api::not_supported;
+    cuImportExternalMemory "cuImportExternalMemory" 10000 Legacy api::not_supported;
+    cuImportExternalSemaphore "cuImportExternalSemaphore" 10000 Legacy api::not_supported;
+    cuSignalExternalSemaphoresAsync "cuSignalExternalSemaphoresAsync" 10000 Legacy api::not_supported;
+    cuSignalExternalSemaphoresAsync_ptsz "cuSignalExternalSemaphoresAsync" 10000 PerThread api::not_supported;
+    cuVDPAUCtxCreate "cuVDPAUCtxCreate" 3010 Legacy api::not_supported;
+    cuVDPAUCtxCreate_v2 "cuVDPAUCtxCreate" 3020 Legacy api::not_supported;
+    cuVDPAUGetDevice "cuVDPAUGetDevice" 3010 Legacy api::not_supported;
+    cuWaitExternalSemaphoresAsync "cuWaitExternalSemaphoresAsync" 10000 Legacy api::not_supported;
+    cuWaitExternalSemaphoresAsync_ptsz "cuWaitExternalSemaphoresAsync" 10000 PerThread api::not_supported;
+}

@@ -1,0 +1,21 @@
+//! What the simulated machine looks like: its devices, its driver's version and what things cost.
+//!
+//! The simulated `libcuda.so.1` and `libnvidia-ml.so.1` are two libraries in one process. Both read
+//! the same environment through this crate, so that names, UUIDs and sizes never disagree.
+//!
+//! # Design constraints
+//! - No state and no I/O: a [`Machine`] is made from a look-up function, so tests need no
+//!   environment, and complaints about bad settings are returned, not printed.
+//!
+//! # Not suitable for
+//! Live figures. Those are the driver's books.
+
+#![forbid(unsafe_code)]
+
+mod device;
+mod machine;
+mod size;
+
+pub use device::DeviceSpec;
+pub use machine::{Machine, Made};
+pub use size::{ParseSizeError, parse_size};
