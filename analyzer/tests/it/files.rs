@@ -59,9 +59,10 @@ fn a_damaged_capture_gives_a_labelled_partial_result() {
     // A byte of the pointer of a tensor of the model: its record no longer fits its commit word.
     let needle = (0x1000_0000_u64 + 3 * M).to_le_bytes();
     let at = bytes
-        .windows(8)
-        .position(|window| window == needle)
-        .expect("the event's pointer");
+        .chunks(8)
+        .position(|word| word == needle)
+        .expect("the event's pointer")
+        * 8;
     bytes[at + 3] ^= 0x40;
     fs::write(&file, bytes).expect("the capture");
     let report = analyze(&[], &file);

@@ -7,7 +7,8 @@ use gpumem_capture::*;
 /// MiB.
 pub const M: u64 = 1 << 20;
 
-/// A capture under construction. Event times are its own: one millisecond an event.
+/// A capture under construction. Event times are its own: one millisecond an event, from 3.2 s on, so
+/// that the real time of the test's end is earlier.
 pub struct Synthetic {
     writer: &'static Writer,
     path: PathBuf,
@@ -31,7 +32,7 @@ impl Synthetic {
         let mut capture = Self {
             writer,
             path,
-            now: 0,
+            now: 3_200_000_000,
             next: 1,
         };
         capture.fact(ProcessKey::COMMAND, "python train.py --epochs 2");
