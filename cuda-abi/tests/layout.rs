@@ -74,8 +74,14 @@ fn fields_that_the_hooks_read() {
         offset_of!(CuMemPoolProps, max_size),
         offset_of!(sys::CUmemPoolProps, maxSize)
     );
-    assert_eq!(offset_of!(CudaPitchedPtr, pitch), offset_of!(runtime::cudaPitchedPtr, pitch));
-    assert_eq!(offset_of!(CudaPitchedPtr, ysize), offset_of!(runtime::cudaPitchedPtr, ysize));
+    assert_eq!(
+        offset_of!(CudaPitchedPtr, pitch),
+        offset_of!(runtime::cudaPitchedPtr, pitch)
+    );
+    assert_eq!(
+        offset_of!(CudaPitchedPtr, ysize),
+        offset_of!(runtime::cudaPitchedPtr, ysize)
+    );
     assert_eq!(
         offset_of!(CuArray3dDescriptor, format),
         offset_of!(sys::CUDA_ARRAY3D_DESCRIPTOR, Format)
@@ -86,10 +92,19 @@ fn fields_that_the_hooks_read() {
 fn codes() {
     for (ours, theirs) in [
         (CuResult::SUCCESS, sys::CUresult::CUDA_SUCCESS),
-        (CuResult::OUT_OF_MEMORY, sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY),
-        (CuResult::INVALID_CONTEXT, sys::CUresult::CUDA_ERROR_INVALID_CONTEXT),
+        (
+            CuResult::OUT_OF_MEMORY,
+            sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+        ),
+        (
+            CuResult::INVALID_CONTEXT,
+            sys::CUresult::CUDA_ERROR_INVALID_CONTEXT,
+        ),
         (CuResult::NOT_FOUND, sys::CUresult::CUDA_ERROR_NOT_FOUND),
-        (CuResult::NOT_SUPPORTED, sys::CUresult::CUDA_ERROR_NOT_SUPPORTED),
+        (
+            CuResult::NOT_SUPPORTED,
+            sys::CUresult::CUDA_ERROR_NOT_SUPPORTED,
+        ),
     ] {
         assert_eq!(ours.0, theirs as u32);
         assert_eq!(ours.name().map(str::to_owned), Some(format!("{theirs:?}")));

@@ -5,5 +5,7 @@ fn main() {
     // every export after the soname, as NVIDIA's libraries do.
     println!("cargo:rustc-cdylib-link-arg=-fuse-ld=bfd");
     println!("cargo:rustc-cdylib-link-arg=-Wl,--default-symver");
+    // As NVIDIA's: a call from inside does not come back through an interposer.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcublas.so.13");
 }

@@ -47,6 +47,7 @@ impl CaptureFile {
             .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
             .mode(0o666)
             .open(&path)
+            .and_then(above_standard_streams)
             .map_err(error("create"))?;
         let mapped = reserve(&file, layout::pages_offset(ring_slots))
             .map_err(error("reserve space for"))
@@ -115,6 +116,17 @@ impl CaptureFile {
     }
 }
 
+/// The same file under a descriptor above 2. A program that has closed its stderr gets the number 2 for
+/// the next file it opens; if that were ours, whatever it then says on stderr would land in the capture.
+fn above_standard_streams(file: File) -> io::Result<File> {
+    // The standard library duplicates to 3 and above.
+    if file.as_raw_fd() < 3 {
+        file.try_clone()
+    } else {
+        Ok(file)
+    }
+}
+
 /// Reserves the first `length` bytes, so that no store to the mapping can ever meet a full disk.
 fn reserve(file: &File, length: u64) -> io::Result<()> {
     let _guard = NoFileSizeSignal::new();
@@ -154,7 +166,8 @@ fn map(file: &File, ring_slots: u32) -> io::Result<Mapped> {
             core::ptr::null_mut(),
             length,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
+            // The ring's first lap should not pay a page fault every 64 events.
+            libc::MAP_SHARED | libc::MAP_POPULATE,
             file.as_raw_fd(),
             0,
         )

@@ -109,10 +109,12 @@ impl Writer {
         })))
     }
 
-    /// The time now, as events carry it.
+    /// The time now, as events carry it: in steps of 64 ns. What lies below is noise (reading the clock
+    /// takes 20 ns) and would cost 0.7 bytes an event on disk.
     #[inline]
     pub fn now(&self) -> Nanos {
-        Nanos(sys::clock(libc::CLOCK_MONOTONIC).saturating_sub(self.started_monotonic))
+        let since = sys::clock(libc::CLOCK_MONOTONIC).saturating_sub(self.started_monotonic);
+        Nanos(since & !63)
     }
 
     /// Where the capture is, absolute.

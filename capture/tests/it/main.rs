@@ -1,5 +1,7 @@
 //! The crate's integration tests: what is written, however its process ends, is what is read.
 
+mod damage;
+mod files;
 mod kill;
 mod live;
 mod loss;

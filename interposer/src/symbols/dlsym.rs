@@ -6,7 +6,8 @@ use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::symbols::{elf, table};
+use crate::symbols::table::{self, Hook};
+use crate::symbols::{elf, libraries, order};
 
 /// Address of the C library's `dlsym`; 0 until the first use.
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
@@ -162,7 +163,7 @@ unsafe fn decide(
     caller: usize,
     look_up: impl Fn(&CStr) -> *mut c_void,
 ) -> Option<Decision> {
-    if name.is_null() || handle == libc::RTLD_NEXT {
+    if name.is_null() {
         return None;
     }
     // SAFETY: checked for null; the caller promises a NUL at the end.
@@ -171,33 +172,79 @@ unsafe fn decide(
         return None;
     }
     let hook = table::by_name(name.to_bytes())?;
+    if handle == libc::RTLD_NEXT {
+        return after_caller(hook, caller);
+    }
     let found = look_up(name) as usize;
     if found == 0 {
         return None; // the real one says so, and why
     }
     if found == hook.address() {
-        // The search met our own export. Without a library behind it there is nothing to be found:
-        // CUDA must not seem to be there because we are.
-        if !real_dlsym(libc::RTLD_NEXT, name).is_null() || hook.has_real() {
-            return Some(Decision {
-                address: found,
-                answered: 1,
-            });
-        }
-        return Some(Decision {
-            address: 0,
-            answered: 1,
-        });
+        let in_scope = handle == libc::RTLD_DEFAULT && !order::in_program(caller);
+        return Some(stand_in(hook, caller, in_scope));
     }
-    if !hook.is_driver() {
-        return None; // runtime functions reach the driver, where they are seen
-    }
-    if !hook.adopt(found) {
-        return None; // a second driver in one process: the first one is hooked
+    // Runtime functions reach the driver, where they are seen. What a library before us defines will
+    // come by here when it asks for what comes next; taken for the real function it would call us
+    // for ever.
+    if !hook.is_driver() || order::before_us(found) || !hook.adopt(found) {
+        return None;
     }
     table::armed(hook, table::Way::Dlsym, caller);
-    Some(Decision {
-        address: hook.address(),
+    Some(answer(hook.address()))
+}
+
+fn answer(address: usize) -> Decision {
+    Decision {
+        address,
         answered: 1,
-    })
+    }
+}
+
+/// `RTLD_NEXT`: what follows the caller's own library.
+fn after_caller(hook: &'static Hook, caller: usize) -> Option<Decision> {
+    if order::before_us(caller) {
+        // Its search meets our export, unless another library between defines the name.
+        let first = real_dlsym(libc::RTLD_DEFAULT, hook.name) as usize;
+        return (first == hook.address()).then(|| stand_in(hook, caller, false));
+    }
+    // A library that wraps the function itself must get what comes after it, not us before it.
+    if !hook.is_driver() || elf::defined_around(caller, hook.name) != Some(false) {
+        return None;
+    }
+    match behind(hook, true) {
+        0 => None,
+        found if !hook.adopt(found) => None,
+        _ => {
+            table::armed(hook, table::Way::Dlsym, caller);
+            Some(answer(hook.address()))
+        }
+    }
+}
+
+/// The function that a search finds after our export: in the global scope or, for callers that have
+/// a scope of their own besides (`in_scope`), wherever its library is loaded. 0 if there is none.
+fn behind(hook: &'static Hook, in_scope: bool) -> usize {
+    let mut found = real_dlsym(libc::RTLD_NEXT, hook.name) as usize;
+    if found == 0 && in_scope {
+        found = libraries::find(hook.home, hook.name, hook.address());
+        if found != 0 {
+            // The first search left an error that its caller must not see.
+            // SAFETY: takes nothing; the text it returns is not kept.
+            unsafe { libc::dlerror() };
+        }
+    }
+    found
+}
+
+/// A search that met our export: the hook, if there is a function behind it. CUDA must not seem to be
+/// there because we are.
+fn stand_in(hook: &'static Hook, caller: usize, in_scope: bool) -> Decision {
+    let found = behind(hook, in_scope);
+    if found == 0 {
+        return answer(0); // the search behind us has left the error that says so
+    }
+    if hook.adopt(found) && hook.is_driver() {
+        table::armed(hook, table::Way::Dlsym, caller);
+    }
+    answer(hook.address())
 }

@@ -61,11 +61,62 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
         return 0;
     }
     // SAFETY: the structure describes a library that stays loaded while it is visited.
-    let found = unsafe { look_up(info, search.name) };
+    let found = unsafe { look_up(info, search.name) }.unwrap_or(0);
     if found == 0 || found == search.own {
         return 0;
     }
     search.found = found;
+    1
+}
+
+/// Whether a library's segments hold `address`.
+///
+/// # Safety
+/// `info` describes a loaded library.
+pub(crate) unsafe fn holds(info: &libc::dl_phdr_info, address: usize) -> bool {
+    let base = info.dlpi_addr as usize;
+    (0..usize::from(info.dlpi_phnum)).any(|index| {
+        // SAFETY: the loader gives dlpi_phnum headers at dlpi_phdr.
+        let header = unsafe { &*info.dlpi_phdr.add(index) };
+        let start = base.wrapping_add(header.p_vaddr as usize);
+        header.p_type == libc::PT_LOAD && address.wrapping_sub(start) < header.p_memsz as usize
+    })
+}
+
+/// What a look-up in the library that holds an address is for, and what it found.
+struct Own<'a> {
+    address: usize,
+    name: &'a [u8],
+    defined: Option<bool>,
+}
+
+/// Whether the library that holds `address` itself defines the function `name`; None if there is no
+/// such library, or its symbols cannot be read.
+pub(crate) fn defined_around(address: usize, name: &CStr) -> Option<bool> {
+    let mut own = Own {
+        address,
+        name: name.to_bytes(),
+        defined: None,
+    };
+    // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `own` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit_own), (&raw mut own).cast()) };
+    own.defined
+}
+
+unsafe extern "C" fn visit_own(
+    info: *mut libc::dl_phdr_info,
+    _: usize,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer that it was given.
+    let (info, own) = unsafe { (&*info, &mut *data.cast::<Own<'_>>()) };
+    // SAFETY: the structure describes a library that stays loaded while it is visited.
+    unsafe {
+        if !holds(info, own.address) {
+            return 0;
+        }
+        own.defined = look_up(info, own.name).map(|found| found != 0);
+    }
     1
 }
 
@@ -77,11 +128,11 @@ struct Tables {
     gnu_hash: usize,
 }
 
-/// Looks `name` up in one library.
+/// Looks `name` up in one library: 0 if it is not defined there, None if there is no table to tell by.
 ///
 /// # Safety
 /// `info` describes a loaded library.
-unsafe fn look_up(info: &libc::dl_phdr_info, name: &[u8]) -> usize {
+unsafe fn look_up(info: &libc::dl_phdr_info, name: &[u8]) -> Option<usize> {
     let base = info.dlpi_addr as usize;
     let mut tables = Tables::default();
     for index in 0..usize::from(info.dlpi_phnum) {
@@ -93,10 +144,10 @@ unsafe fn look_up(info: &libc::dl_phdr_info, name: &[u8]) -> usize {
         }
     }
     if tables.symbols == 0 || tables.strings == 0 || tables.gnu_hash == 0 {
-        return 0;
+        return None;
     }
     // SAFETY: the three tables belong to one loaded library.
-    unsafe { gnu_hash_find(&tables, base, name) }
+    Some(unsafe { gnu_hash_find(&tables, base, name) })
 }
 
 /// # Safety
@@ -171,6 +222,14 @@ unsafe fn gnu_hash_find(tables: &Tables, base: usize, name: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tells_what_a_library_defines() {
+        let libc = in_libc(c"getpid");
+        assert_eq!(defined_around(libc, c"malloc"), Some(true));
+        assert_eq!(defined_around(libc, c"cuMemAlloc_v2"), Some(false));
+        assert_eq!(defined_around(8, c"malloc"), None);
+    }
 
     #[test]
     fn finds_functions_of_the_c_library() {

@@ -5,5 +5,6 @@ pub(crate) mod dlsym;
 pub(crate) mod driver;
 mod elf;
 pub(crate) mod libraries;
+mod order;
 pub(crate) mod proc_address;
 pub(crate) mod table;

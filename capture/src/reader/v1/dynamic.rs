@@ -185,12 +185,15 @@ fn row_state(bytes: &[u8], nonce: u64, offset: u64) -> Option<RowState> {
         allocated_bytes: word_at(bytes, 32),
     };
     let (version, check) = (word_at(bytes, 40) as u32, word_at(bytes, 48));
+    // A writer that died holding the row may not have begun to change it, or may have been done.
+    let fits = |version| check == row_check(nonce, offset, &values, version);
+    let is_held = version & 1 == 1;
     if version == 0 && check == 0 && values.is_zero() {
         None
-    } else if version & 1 == 1 {
-        Some(RowState::InUpdate)
-    } else if check == row_check(nonce, offset, &values, version) {
+    } else if fits(version) || is_held && (fits(version - 1) || fits(version.wrapping_add(1))) {
         Some(RowState::Good(values))
+    } else if is_held {
+        Some(RowState::InUpdate)
     } else {
         Some(RowState::Damaged(offset))
     }

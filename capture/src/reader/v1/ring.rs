@@ -7,9 +7,9 @@ use super::dynamic::Dynamic;
 use crate::slot::{self, SLOT_BYTES};
 use crate::{DefKind, EventKind, checksum, layout};
 
-/// A run of reserved slots that nobody has touched is so many threads caught between two
-/// instructions. So many at once are no threads, but a block of the file that was lost.
-const UNTOUCHED_LIMIT: u64 = 32;
+/// A reserved slot that nobody has touched is a thread caught between two instructions. So many side
+/// by side are no threads, but a block of the file that was lost; after a clean exit, even one is.
+const UNTOUCHED_LIMIT: u64 = 3;
 
 pub(super) struct RingImage {
     bytes: Vec<u8>,
@@ -71,6 +71,9 @@ impl RingImage {
     }
 
     fn slot(&self, seq: u64, end: u64) -> Slot {
+        if self.index(seq) * SLOT_BYTES + SLOT_BYTES > self.have {
+            return Slot::Damaged("the file ends before this slot");
+        }
         let words = self.words(seq);
         if words[0] == 0 {
             return Slot::Uncommitted(words);
@@ -164,6 +167,8 @@ impl RingImage {
         let end = start.saturating_add(self.capacity).max(base);
         let mut seq = base;
         let mut untouched = 0;
+        let has_ended = matches!(dynamic.ended, Ok(Some(_)));
+        let limit = if has_ended { 1 } else { UNTOUCHED_LIMIT };
         let mut payload = Vec::new();
         while seq < end {
             let offset = self.offset(seq);
@@ -195,7 +200,7 @@ impl RingImage {
                     } else {
                         cursor.integrity.in_flight += 1;
                         untouched = if words == [0; 8] { untouched + 1 } else { 0 };
-                        if untouched == UNTOUCHED_LIMIT {
+                        if untouched == limit {
                             let what = "a run of records is blank: too long to be unfinished ones";
                             cursor.integrity.damaged(offset, what);
                         }

@@ -1,0 +1,20 @@
+//! How the simulated runtime and cuBLAS reach the driver.
+//!
+//! As NVIDIA's do: `libcuda.so.1` by `dlopen`, `cuGetProcAddress_v2` by `dlsym`, and every other
+//! function from `cuGetProcAddress` with the version that NVIDIA's runtime of CUDA 13.2 asks for.
+//! An interposer hooks exactly these two paths, so nothing here may take a shorter one.
+//!
+//! - [`ffi`]: what passes between C and these libraries, as types that can be used safely;
+//! - [`driver`]: finding the driver and its functions;
+//! - [`functions`]: one safe wrapper for each driver function, from one table.
+//!
+//! # Not suitable for
+//! Programs that have the driver at link time.
+
+pub mod driver;
+mod export;
+pub mod ffi;
+pub mod functions;
+
+pub use functions as cu;
+pub mod blas;

@@ -1,0 +1,64 @@
+//! Streams, events, capture, callbacks.
+
+use super::{OwnStream, exports};
+use crate::stream;
+use gpumem_sim_client::cu;
+use gpumem_sim_client::ffi::{Address, Handle, Out};
+
+exports! {
+    context cudaStreamCreate (stream: Out<Handle>) = stream::create;
+    context cudaStreamCreateWithFlags (stream: Out<Handle>, flags: u32) = cu::cuStreamCreate;
+    context cudaStreamCreateWithPriority (stream: Out<Handle>, flags: u32, priority: i32) = cu::cuStreamCreateWithPriority;
+    context cudaStreamDestroy (stream: Handle) = cu::cuStreamDestroy;
+    context cudaStreamGetPriority (stream: Handle, priority: Out<i32>) = cu::cuStreamGetPriority;
+    context cudaStreamGetPriority_ptsz (stream: OwnStream, priority: Out<i32>) = cu::cuStreamGetPriority;
+    context cudaStreamGetFlags (stream: Handle, flags: Out<u32>) = cu::cuStreamGetFlags;
+    context cudaStreamGetFlags_ptsz (stream: OwnStream, flags: Out<u32>) = cu::cuStreamGetFlags;
+    context cudaStreamGetDevice (stream: Handle, device: Out<i32>) = cu::cuStreamGetDevice;
+    context cudaStreamGetDevice_ptsz (stream: OwnStream, device: Out<i32>) = cu::cuStreamGetDevice;
+    context cudaStreamGetId (stream: Handle, id: Out<u64>) = cu::cuStreamGetId;
+    context cudaStreamGetId_ptsz (stream: OwnStream, id: Out<u64>) = cu::cuStreamGetId;
+    context cudaStreamWaitEvent (stream: Handle, event: Handle, flags: u32) = cu::cuStreamWaitEvent;
+    context cudaStreamWaitEvent_ptsz (stream: OwnStream, event: Handle, flags: u32) = cu::cuStreamWaitEvent;
+    context cudaStreamAddCallback (stream: Handle, callback: Address, data: Address, flags: u32) = cu::cuStreamAddCallback;
+    context cudaStreamAddCallback_ptsz (stream: OwnStream, callback: Address, data: Address, flags: u32) = cu::cuStreamAddCallback;
+    context cudaStreamSynchronize (stream: Handle) = cu::cuStreamSynchronize;
+    context cudaStreamSynchronize_ptsz (stream: OwnStream) = cu::cuStreamSynchronize;
+    context cudaStreamQuery (stream: Handle) = cu::cuStreamQuery;
+    context cudaStreamQuery_ptsz (stream: OwnStream) = cu::cuStreamQuery;
+    context cudaStreamAttachMemAsync (stream: Handle, pointer: Address, bytes: usize, flags: u32) = cu::cuStreamAttachMemAsync;
+    context cudaStreamAttachMemAsync_ptsz (stream: OwnStream, pointer: Address, bytes: usize, flags: u32) = cu::cuStreamAttachMemAsync;
+    context cudaStreamCopyAttributes (to: Handle, from: Handle) = cu::cuStreamCopyAttributes;
+    context cudaStreamCopyAttributes_ptsz (to: OwnStream, from: OwnStream) = cu::cuStreamCopyAttributes;
+    context cudaStreamGetAttribute (stream: Handle, attribute: u32, value: Address) = cu::cuStreamGetAttribute;
+    context cudaStreamGetAttribute_ptsz (stream: OwnStream, attribute: u32, value: Address) = cu::cuStreamGetAttribute;
+    context cudaStreamSetAttribute (stream: Handle, attribute: u32, value: Address) = cu::cuStreamSetAttribute;
+    context cudaStreamSetAttribute_ptsz (stream: OwnStream, attribute: u32, value: Address) = cu::cuStreamSetAttribute;
+    context cudaLaunchHostFunc (stream: Handle, function: Address, data: Address) = cu::cuLaunchHostFunc;
+    context cudaLaunchHostFunc_ptsz (stream: OwnStream, function: Address, data: Address) = cu::cuLaunchHostFunc;
+    context cudaLaunchHostFunc_v2 (stream: Handle, function: Address, data: Address, mode: u32) = stream::launch_host;
+    context cudaLaunchHostFunc_v2_ptsz (stream: OwnStream, function: Address, data: Address, mode: u32) = stream::launch_host;
+    context cudaEventCreate (event: Out<Handle>) = stream::create_event;
+    context cudaEventCreateWithFlags (event: Out<Handle>, flags: u32) = cu::cuEventCreate;
+    context cudaEventDestroy (event: Handle) = cu::cuEventDestroy;
+    context cudaEventRecord (event: Handle, stream: Handle) = cu::cuEventRecord;
+    context cudaEventRecord_ptsz (event: Handle, stream: OwnStream) = cu::cuEventRecord;
+    context cudaEventRecordWithFlags (event: Handle, stream: Handle, flags: u32) = cu::cuEventRecordWithFlags;
+    context cudaEventRecordWithFlags_ptsz (event: Handle, stream: OwnStream, flags: u32) = cu::cuEventRecordWithFlags;
+    context cudaEventQuery (event: Handle) = cu::cuEventQuery;
+    context cudaEventSynchronize (event: Handle) = cu::cuEventSynchronize;
+    context cudaEventElapsedTime (milliseconds: Out<f32>, start: Handle, end: Handle) = cu::cuEventElapsedTime;
+    context cudaStreamBeginCapture (stream: Handle, mode: u32) = cu::cuStreamBeginCapture;
+    context cudaStreamBeginCapture_ptsz (stream: OwnStream, mode: u32) = cu::cuStreamBeginCapture;
+    context cudaStreamBeginCaptureToGraph (stream: Handle, graph: Handle, nodes: Address, edges: Address, count: usize, mode: u32) = cu::cuStreamBeginCaptureToGraph;
+    context cudaStreamBeginCaptureToGraph_ptsz (stream: OwnStream, graph: Handle, nodes: Address, edges: Address, count: usize, mode: u32) = cu::cuStreamBeginCaptureToGraph;
+    context cudaStreamEndCapture (stream: Handle, graph: Out<Handle>) = cu::cuStreamEndCapture;
+    context cudaStreamEndCapture_ptsz (stream: OwnStream, graph: Out<Handle>) = cu::cuStreamEndCapture;
+    context cudaStreamIsCapturing (stream: Handle, status: Out<u32>) = cu::cuStreamIsCapturing;
+    context cudaStreamIsCapturing_ptsz (stream: OwnStream, status: Out<u32>) = cu::cuStreamIsCapturing;
+    context cudaStreamGetCaptureInfo (stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<Address>, edges: Out<Address>, count: Out<usize>) = cu::cuStreamGetCaptureInfo;
+    context cudaStreamGetCaptureInfo_ptsz (stream: OwnStream, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<Address>, edges: Out<Address>, count: Out<usize>) = cu::cuStreamGetCaptureInfo;
+    context cudaStreamUpdateCaptureDependencies (stream: Handle, nodes: Address, edges: Address, count: usize, flags: u32) = cu::cuStreamUpdateCaptureDependencies;
+    context cudaStreamUpdateCaptureDependencies_ptsz (stream: OwnStream, nodes: Address, edges: Address, count: usize, flags: u32) = cu::cuStreamUpdateCaptureDependencies;
+    context cudaThreadExchangeStreamCaptureMode (mode: Out<u32>) = cu::cuThreadExchangeStreamCaptureMode;
+}
