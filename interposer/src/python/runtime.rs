@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use super::code::{self, CodeText};
 use super::layout::{Check, Layout, type_object};
 use super::memory::load;
-use super::offsets::{self, DEBUG_OFFSETS_WORDS, DebugOffsets};
+use super::offsets::{self, DEBUG_OFFSETS_WORDS, Unusable};
 use super::version::Version;
 use super::walk::{self, Frame, Walked};
 
@@ -19,15 +19,20 @@ pub struct Runtime {
     layout: Layout,
     code_type: usize,
     evaluation: (u64, u64),
-    thread_state: unsafe extern "C" fn() -> *mut c_void,
-    is_finalizing: unsafe extern "C" fn() -> c_int,
+    thread_state: ThreadState,
+    is_finalizing: IsFinalizing,
 }
+
+/// `PyGILState_GetThisThreadState`.
+type ThreadState = unsafe extern "C" fn() -> *mut c_void;
+/// `Py_IsFinalizing`, before 3.13 `_Py_IsFinalizing`.
+type IsFinalizing = unsafe extern "C" fn() -> c_int;
 
 /// What was found.
 #[derive(Debug)]
 pub enum Finding {
     /// An interpreter that can be read.
-    Readable(Runtime),
+    Readable(Box<Runtime>),
     /// One that cannot, and why: a line for the account.
     Declined(String),
 }
@@ -97,7 +102,7 @@ fn look_again() -> Option<&'static Finding> {
     }
     let library = Library::find()?;
     Some(FOUND.get_or_init(|| match examine(&library) {
-        Ok(runtime) => Finding::Readable(runtime),
+        Ok(runtime) => Finding::Readable(Box::new(runtime)),
         Err(why) => {
             let mut text = String::from("no Python stacks are recorded: ");
             let _ = write!(text, "{why}");
@@ -226,9 +231,9 @@ fn examine(library: &Library) -> Result<Runtime, Declined> {
         // far larger than the words read here.
         let words: [u64; DEBUG_OFFSETS_WORDS] = unsafe { load(runtime, 0) };
         layout = match offsets::with_debug_offsets(&words, minor) {
-            DebugOffsets::Known(layout) => layout,
-            DebugOffsets::FreeThreaded => return Err(Declined::FreeThreaded(version)),
-            DebugOffsets::Unknown => return Err(Declined::Layout(version)),
+            Ok(layout) => layout,
+            Err(Unusable::FreeThreaded) => return Err(Declined::FreeThreaded(version)),
+            Err(Unusable::Unknown) => return Err(Declined::Layout(version)),
         };
     }
     let code_type = need(c"PyCode_Type")?;
@@ -249,9 +254,9 @@ fn examine(library: &Library) -> Result<Runtime, Declined> {
             .symbol(c"_PyEval_EvalFrameDefault")
             .map_or((0, 0), extent),
         // SAFETY: the functions have had these types in every version of the table.
-        thread_state: unsafe { core::mem::transmute::<usize, _>(thread_state) },
+        thread_state: unsafe { core::mem::transmute::<usize, ThreadState>(thread_state) },
         // SAFETY: as above.
-        is_finalizing: unsafe { core::mem::transmute::<usize, _>(is_finalizing) },
+        is_finalizing: unsafe { core::mem::transmute::<usize, IsFinalizing>(is_finalizing) },
     })
 }
 
