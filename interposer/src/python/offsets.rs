@@ -2,14 +2,14 @@
 //! itself in `_Py_DebugOffsets`.
 //!
 //! The rows were taken from CPython's headers (Include/cpython/{pystate,code,frame,unicodeobject}.h,
-//! Include/internal/pycore_frame.h) and are tested on real interpreters by
-//! tests/test_python_frames.py; 3.14 could be checked against its headers only.
+//! Include/internal/pycore_frame.h) and are tested by tests/test_python_frames.py on each of these
+//! interpreters that is installed.
 
 use super::layout::{
     Check, CodeLayout, Entry, FrameLayout, Instruction, Layout, Newest, ObjectLayout,
 };
 
-/// Bytes of a `_Py_DebugOffsets` that [`with_debug_offsets`] reads at most.
+/// Words of a `_Py_DebugOffsets` that [`with_debug_offsets`] reads at most.
 pub(super) const DEBUG_OFFSETS_WORDS: usize = 81;
 
 /// `_Py_Debug_Cookie`.

@@ -166,12 +166,25 @@ impl Library {
         if global.symbol(c"Py_GetVersion").is_some() {
             return Some(global);
         }
-        let mut local = Self {
-            handle: core::ptr::null_mut(),
+        let mut search = Search {
+            path: [0; LONGEST_PATH],
+            found: false,
         };
         // SAFETY: the callback takes what is passed here, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(open_libpython), (&raw mut local).cast()) };
-        (!local.handle.is_null() && local.symbol(c"Py_GetVersion").is_some()).then_some(local)
+        unsafe { libc::dl_iterate_phdr(Some(is_libpython), (&raw mut search).cast()) };
+        if !search.found {
+            return None;
+        }
+        // SAFETY: the path is NUL-terminated; RTLD_NOLOAD runs no constructor. The handle keeps the
+        // library loaded, as its structures are read from now on.
+        let handle = unsafe {
+            libc::dlopen(
+                search.path.as_ptr().cast(),
+                libc::RTLD_LAZY | libc::RTLD_NOLOAD,
+            )
+        };
+        let local = Self { handle };
+        (!handle.is_null() && local.symbol(c"Py_GetVersion").is_some()).then_some(local)
     }
 
     /// The address of a symbol. Goes through this library's own `dlsym`, which hands names that are
@@ -185,28 +198,38 @@ impl Library {
     }
 }
 
-/// Opens the first `libpython3.<minor>` that is loaded.
-unsafe extern "C" fn open_libpython(
+/// Longest path of a library that is taken.
+const LONGEST_PATH: usize = 4096;
+
+/// The path of a loaded libpython. It is opened once the loader's lock is free again.
+struct Search {
+    path: [u8; LONGEST_PATH],
+    found: bool,
+}
+
+/// Takes the first `libpython3.<minor>` that is loaded.
+unsafe extern "C" fn is_libpython(
     info: *mut libc::dl_phdr_info,
     _: usize,
     data: *mut c_void,
 ) -> c_int {
     // SAFETY: the loader passes a valid structure, and `data` is what `find` gave it.
-    let (info, library) = unsafe { (&*info, &mut *data.cast::<Library>()) };
+    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search>()) };
     if info.dlpi_name.is_null() {
         return 0;
     }
     // SAFETY: the loader's names are NUL-terminated.
-    let path = unsafe { CStr::from_ptr(info.dlpi_name) };
-    let name = path.to_bytes().rsplit(|&byte| byte == b'/').next();
+    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul();
+    let name = path.rsplit(|&byte| byte == b'/').next();
     let minor = name.and_then(|name| name.strip_prefix(b"libpython3."));
     if !minor.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit)) {
         return 0;
     }
-    // SAFETY: the path is NUL-terminated; RTLD_NOLOAD runs no constructor. The handle keeps the library
-    // loaded, as its structures are read from now on.
-    library.handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    1
+    if let Some(room) = search.path.get_mut(..path.len()) {
+        room.copy_from_slice(path);
+        search.found = true;
+    }
+    c_int::from(search.found)
 }
 
 fn examine(library: &Library) -> Result<Runtime, Declined> {
