@@ -84,6 +84,17 @@ def test_settings(simulate):
     )
 
 
+def test_nvml(simulate):
+    command = [sys.executable, WORKLOADS / "sim_nvml.py"]
+    simulate(command, devices=2, env={"GPUMEM_SIM_RESERVED_BYTES": "300MiB"})
+
+
+def test_many_threads(simulate, build_c):
+    """Allocations and frees of many threads at once: the books come out even."""
+    client = build_c("sim_threads.c", "-ldl", "-pthread")
+    assert simulate([client]).stdout == "even\n"
+
+
 def test_proc_address_answers_what_real_runtimes_ask(simulate):
     lists = [DATA / "cudart12_getprocaddress.txt", DATA / "cudart13_getprocaddress.txt"]
     done = simulate([sys.executable, WORKLOADS / "sim_proc_address.py", *lists])

@@ -24,13 +24,17 @@ mod definition;
 mod event;
 mod header;
 mod ids;
+mod index;
 mod layout;
+mod page;
 mod payload;
 mod procfs;
 pub mod reader;
 mod ring;
 mod slot;
 mod sync;
+#[cfg(test)]
+mod tests;
 #[cfg(not(loom))]
 pub mod writer;
 

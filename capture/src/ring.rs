@@ -24,6 +24,7 @@
 //! slot whose commit word is neither 0 nor its own was damaged: no third case.
 
 use crate::checksum;
+use crate::index;
 use crate::slot::{self, SLOT_BYTES};
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -51,7 +52,8 @@ pub(crate) enum Found {
 }
 
 impl<'a> Ring<'a> {
-    /// `slots.len()` is a power of two (the caller has checked).
+    /// `slots.len()` is a power of two (the caller has checked); `head` and `tail` hold sealed
+    /// indexes ([`crate::index`]).
     pub(crate) fn new(
         head: &'a AtomicU64,
         tail: &'a AtomicU64,
@@ -76,13 +78,13 @@ impl<'a> Ring<'a> {
     /// Next sequence number to be reserved.
     #[inline]
     pub(crate) fn head(&self) -> u64 {
-        self.head.load(Ordering::Relaxed)
+        index::value(self.head.load(Ordering::Relaxed))
     }
 
     /// First sequence number that the consumer has not taken.
     #[inline]
     pub(crate) fn tail(&self) -> u64 {
-        self.tail.load(Ordering::Acquire)
+        index::value(self.tail.load(Ordering::Acquire))
     }
 
     /// Whether `count` slots were free a moment ago.
@@ -95,21 +97,22 @@ impl<'a> Ring<'a> {
     /// Reserves `count` slots; None if they are not free. Never waits.
     #[inline]
     pub(crate) fn reserve(&self, count: u64) -> Option<u64> {
-        let mut head = self.head.load(Ordering::Relaxed);
+        let mut word = self.head.load(Ordering::Relaxed);
         loop {
-            let tail = self.tail.load(Ordering::Acquire);
+            let head = index::value(word);
+            let tail = self.tail();
             // A stale `head` may lie before `tail`; the exchange then fails.
             if (head + count).saturating_sub(tail) > self.capacity() {
                 return None;
             }
             match self.head.compare_exchange_weak(
-                head,
-                head + count,
+                word,
+                index::seal(head + count, self.nonce),
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return Some(head),
-                Err(now) => head = now,
+                Err(now) => word = now,
             }
         }
     }
@@ -225,13 +228,14 @@ impl<'a> Ring<'a> {
 
     /// Zeroes the slots in `[tail, upto)` and gives them back. Consumer only.
     pub(crate) fn release(&self, upto: u64) {
-        for seq in self.tail.load(Ordering::Relaxed)..upto {
+        for seq in self.tail()..upto {
             if let Some(slot) = self.slot(seq) {
                 for word in slot {
                     word.store(0, Ordering::Relaxed);
                 }
             }
         }
-        self.tail.store(upto, Ordering::Release);
+        self.tail
+            .store(index::seal(upto, self.nonce), Ordering::Release);
     }
 }

@@ -1,1 +1,65 @@
-//! interposer
+//! libgpumem.so: preloaded into a program, it records every CUDA allocation and every PyTorch tensor,
+//! and leaves the program as it was.
+//!
+//! This file is the manifest: whatever the library exports is named here, and a test compares the list
+//! with the library's symbol table.
+//!
+//! # Design constraints
+//! - Every call goes on to the real function once, with the caller's own arguments, and the caller gets
+//!   that function's own result, whatever becomes of the recording.
+//! - The GIL is never taken, no lock is held across a driver call, nothing is torn down.
+//! - Nothing happens (no file, no thread, no output) in a process that allocates no CUDA memory.
+//!
+//! # Not suitable for
+//! Linking into a program. Preload it: `LD_PRELOAD=libgpumem.so python train.py`.
+
+mod account;
+mod call;
+mod capi;
+mod facts;
+mod hooks;
+mod lifecycle;
+mod live;
+mod message;
+mod options;
+mod output;
+mod record;
+mod stacks;
+mod symbols;
+mod thread;
+
+pub use capi::{
+    GpumemCounters, gpumem_api_version, gpumem_counters, gpumem_help_env, gpumem_recording,
+    gpumem_report_path,
+};
+pub use hooks::context::{
+    cuCtxCreate_v2, cuCtxCreate_v3, cuCtxCreate_v4, cuCtxDestroy_v2, cuDevicePrimaryCtxRelease,
+    cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2,
+    cuDevicePrimaryCtxRetain,
+};
+pub use hooks::memory::{
+    cuMemAlloc_v2, cuMemAllocHost_v2, cuMemAllocManaged, cuMemAllocPitch_v2, cuMemFree_v2,
+    cuMemFreeHost, cuMemHostAlloc,
+};
+pub use hooks::proc_address::{cuGetProcAddress, cuGetProcAddress_v2};
+pub use hooks::pytorch::{
+    _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE,
+    _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE,
+    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE,
+    _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE,
+    _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE,
+};
+pub use hooks::runtime::{
+    cudaDeviceReset, cudaFree, cudaFreeAsync, cudaFreeAsync_ptsz, cudaFreeHost, cudaHostAlloc,
+    cudaMalloc, cudaMalloc3D, cudaMallocAsync, cudaMallocAsync_ptsz, cudaMallocFromPoolAsync,
+    cudaMallocFromPoolAsync_ptsz, cudaMallocHost, cudaMallocManaged, cudaMallocPitch,
+};
+pub use hooks::stream_ordered::{
+    cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz,
+    cuMemFreeAsync, cuMemFreeAsync_ptsz,
+};
+pub use hooks::vmm::{
+    cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
+    cuMemRetainAllocationHandle, cuMemUnmap,
+};
+pub use symbols::dlsym::{dlsym, dlvsym};

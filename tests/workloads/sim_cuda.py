@@ -3,7 +3,7 @@ or, with `must`, its output."""
 
 import ctypes
 import json
-from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import Structure, byref, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
 SUCCESS = 0
 INVALID_VALUE = 1

@@ -86,6 +86,16 @@ def pages():
     must("cuMemFree_v2", managed)
     assert now("physical") == context + 100 * MIB
     must("cuMemFree_v2", held)
+    # A prefetch moves it to the host and back; neither changes what was asked for.
+    managed = out("cuMemAllocManaged", 10 * MIB, 1)
+    for place, resident in ((-1, 0), (0, 10 * MIB)):
+        must("cuMemPrefetchAsync", managed, 10 * MIB, place, 0)
+        assert (now("managed"), now("physical")) == (10 * MIB, context + resident)
+    must("cuMemPrefetchAsync_v2", managed, 10 * MIB, Location(2, 0), 0, 0)
+    assert now("physical") == context
+    assert code("cuMemPrefetchAsync", managed, 11 * MIB, 0, 0) == INVALID_VALUE
+    must("cuMemFree_v2", managed)
+    assert now("physical") == context
 
 
 def contexts():
@@ -125,8 +135,13 @@ def contexts():
     assert (now("driver"), now("physical")) == (0, 0)
     assert code("cuMemFree_v2", kept) == INVALID_VALUE
     assert code("cuMemRelease", handle) == INVALID_VALUE
+    must("cuCtxSetCurrent", first)
+    must("cuDevicePrimaryCtxGetState", 0, byref(flags), byref(active))
+    assert (active.value, out("cuCtxGetDevice", kind=c_int), now("physical")) == (0, 0, 0)
     out("cuMemAlloc_v2", 100)
     assert now("physical") == cost + 2 * MIB
+    must("cuDevicePrimaryCtxGetState", 0, byref(flags), byref(active))
+    assert active.value == 1
     must("cuDevicePrimaryCtxRelease_v2", 0)
     assert (now("driver"), now("physical")) == (0, 0)
     assert code("cuDevicePrimaryCtxRelease_v2", 0) == INVALID_CONTEXT
@@ -354,6 +369,14 @@ def two_devices():
     assert code("cuCtxEnablePeerAccess", second, 0) == PEER_ACCESS_ALREADY_ENABLED
     must("cuCtxDisablePeerAccess", second)
     assert code("cuCtxDisablePeerAccess", second) == PEER_ACCESS_NOT_ENABLED
+    here, there = out("cuMemAlloc_v2", 100), c_uint64()
+    must("cuCtxPushCurrent_v2", second)
+    must("cuMemAlloc_v2", byref(there), 100)
+    must("cuCtxPopCurrent_v2", None)
+    must("cuMemcpyHtoD_v2", here, b"peer", 4)
+    must("cuMemcpyPeer", there.value, second, here, first, 4)
+    assert read_back(there.value, 4) == b"peer"
+    must("cuMemFree_v2", here)
     # The end of one device is not the other's.
     must("cuDevicePrimaryCtxReset_v2", 1)
     assert (now("device", 0), now("physical", 1)) == (1000, 0)

@@ -19,7 +19,7 @@ pub use error::{OpenError, ReadError};
 pub use integrity::{Damage, Header, Integrity, LossRange, Record};
 
 use crate::header::{StaticHeader, Unreadable};
-use crate::layout::{self, STATIC_BYTES};
+use crate::layout::{self, MAGIC, STATIC_BYTES};
 use crate::{CounterValues, DeviceOrdinal, Level};
 use input::Input;
 
@@ -88,8 +88,11 @@ impl Reader {
         let mut found = [Err(Unreadable::Foreign); 2];
         for (found, offset) in found.iter_mut().zip(layout::STATIC_COPIES) {
             let mut bytes = [0; STATIC_BYTES];
-            input.fill(offset, &mut bytes).map_err(io_error)?;
+            let have = input.fill(offset, &mut bytes).map_err(io_error)?;
             *found = StaticHeader::decode(&bytes);
+            if (1..MAGIC.len()).contains(&have) && MAGIC.starts_with(&bytes[..have]) {
+                *found = Err(Unreadable::Damaged("it is cut off"));
+            }
         }
         let (header, second_copy) = match found {
             [Ok(first), second] => (first, (second != Ok(first)).then_some(false)),

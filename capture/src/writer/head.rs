@@ -45,13 +45,6 @@ impl Checked {
     }
 }
 
-/// Losses, in total and by stall.
-#[repr(C)]
-pub(super) struct Lost {
-    pub(super) events: AtomicU64,
-    pub(super) definitions: AtomicU64,
-}
-
 /// The mapped part of the file between the static header and the ring.
 #[repr(C, align(4096))]
 pub(super) struct Head {
@@ -62,7 +55,9 @@ pub(super) struct Head {
     pub(super) end: Line<Checked>,
     /// errno, failures so far, time of the first.
     pub(super) drain_error: Line<Checked>,
-    pub(super) lost: Line<Lost>,
+    /// Events and definitions lost, and how often this was stored: the odd times in the second copy,
+    /// so that one is always whole.
+    pub(super) lost: Line<[Checked; 2]>,
     unused: [Line<[u64; 8]>; 3],
     /// First time, last time, events.
     pub(super) loss_table: [Checked; LOSS_RANGES],

@@ -9,12 +9,17 @@ use crate::layout::{LOSS_RANGES, dynamic};
 /// No range is open.
 const NONE: u64 = u64::MAX;
 
-/// Writes the head's table of losses, one range for each stall.
+/// Writes the head's totals and its table of losses, one range for each stall.
 pub(super) struct Losses {
     lock: AtomicBool,
     /// The tail at which the open range's stall was declared.
     stall: AtomicU64,
+    /// Ranges in use.
     used: AtomicU64,
+    events: AtomicU64,
+    definitions: AtomicU64,
+    /// How often the totals were stored.
+    stored: AtomicU64,
 }
 
 impl Losses {
@@ -23,14 +28,67 @@ impl Losses {
             lock: AtomicBool::new(false),
             stall: AtomicU64::new(NONE),
             used: AtomicU64::new(0),
+            events: AtomicU64::new(0),
+            definitions: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
         }
     }
 
-    /// Counts an event of that time as lost in the stall with that tail.
-    ///
-    /// The range is stored before the total, each with its check: a reader of a process that died in
-    /// between finds them one apart. When the table is full the last range grows.
+    /// Events lost so far.
+    pub(super) fn events(&self) -> u64 {
+        self.events.load(Ordering::Relaxed)
+    }
+
+    /// Counts an event of that time as lost in the stall with that tail. When the table is full its
+    /// last range grows.
     pub(super) fn event(&self, head: &Head, nonce: u64, time: Nanos, stall: u64) {
+        self.locked(|| {
+            let used = self.used.load(Ordering::Relaxed);
+            let full = used as usize == LOSS_RANGES;
+            let is_new = used == 0 || (self.stall.load(Ordering::Relaxed) != stall && !full);
+            let index = if is_new { used } else { used - 1 };
+            if let Some(range) = head.loss_table.get(index as usize) {
+                let [first, last, events] = if is_new {
+                    [time.0, time.0, 0]
+                } else {
+                    range.load()
+                };
+                let place = dynamic::LOSS_TABLE + 32 * index;
+                range.store(
+                    nonce,
+                    place,
+                    [first.min(time.0), last.max(time.0), events + 1],
+                );
+            }
+            self.stall.store(stall, Ordering::Relaxed);
+            self.used.store(index + 1, Ordering::Relaxed);
+            self.events.fetch_add(1, Ordering::Relaxed);
+            self.store_totals(head, nonce);
+        });
+    }
+
+    /// Counts a definition as refused.
+    pub(super) fn definition(&self, head: &Head, nonce: u64) {
+        self.locked(|| {
+            self.definitions.fetch_add(1, Ordering::Relaxed);
+            self.store_totals(head, nonce);
+        });
+    }
+
+    fn store_totals(&self, head: &Head, nonce: u64) {
+        let stored = self.stored.fetch_add(1, Ordering::Relaxed) + 1;
+        let [even, odd] = &head.lost.0;
+        let (copy, place) = if stored.is_multiple_of(2) {
+            (even, dynamic::LOST)
+        } else {
+            (odd, dynamic::LOST + 32)
+        };
+        let definitions = self.definitions.load(Ordering::Relaxed);
+        copy.store(nonce, place, [self.events(), definitions, stored]);
+    }
+
+    /// Runs `body` with the table to itself; it takes a few nanoseconds and cannot block.
+    fn locked(&self, body: impl FnOnce()) {
         while self
             .lock
             .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
@@ -38,26 +96,7 @@ impl Losses {
         {
             super::sys::yield_now();
         }
-        let used = self.used.load(Ordering::Relaxed);
-        let full = used as usize == LOSS_RANGES;
-        let is_new = used == 0 || (self.stall.load(Ordering::Relaxed) != stall && !full);
-        let index = if is_new { used } else { used - 1 };
-        if let Some(range) = head.loss_table.get(index as usize) {
-            let [first, last, events] = if is_new {
-                [time.0, time.0, 0]
-            } else {
-                range.load()
-            };
-            let place = dynamic::LOSS_TABLE + 32 * index;
-            range.store(
-                nonce,
-                place,
-                [first.min(time.0), last.max(time.0), events + 1],
-            );
-        }
-        self.stall.store(stall, Ordering::Relaxed);
-        self.used.store(index + 1, Ordering::Relaxed);
-        head.lost.0.events.fetch_add(1, Ordering::Relaxed);
+        body();
         self.lock.store(false, Ordering::Release);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::layout::RING_SLOTS;
 
@@ -11,11 +12,17 @@ use crate::layout::RING_SLOTS;
 pub struct Options {
     /// Slots of the ring, 64 bytes each: a power of two from 64 to 2^24. Default 65,536 (4 MiB).
     pub ring_slots: u32,
+    /// How long the recorded program may be held up when the ring is full and the drain does not
+    /// move, before events are counted as lost; once in each stall. Default 100 ms.
+    pub stall: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { ring_slots: 65_536 }
+        Self {
+            ring_slots: 65_536,
+            stall: Duration::from_millis(100),
+        }
     }
 }
 
@@ -24,6 +31,12 @@ impl Options {
     pub fn ring_slots(mut self, slots: u32) -> Self {
         let (least, most) = (*RING_SLOTS.start(), *RING_SLOTS.end());
         self.ring_slots = slots.clamp(least, most).next_power_of_two();
+        self
+    }
+
+    /// The same with another longest hold-up.
+    pub fn stall(mut self, stall: Duration) -> Self {
+        self.stall = stall;
         self
     }
 }

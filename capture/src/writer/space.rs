@@ -8,8 +8,6 @@ use std::time::{Duration, Instant};
 use super::sys;
 use crate::ring::Ring;
 
-/// How long producers wait for a drain that does not move.
-const STALL: Duration = Duration::from_millis(100);
 /// How long a producer waits in all when the drain moves but others take all the room.
 const AT_MOST: Duration = Duration::from_secs(2);
 /// How long the drain sleeps when nobody wakes it.
@@ -19,6 +17,8 @@ const DRAIN_SLEEP: Duration = Duration::from_millis(50);
 const NONE: u64 = u64::MAX;
 
 pub(super) struct Space {
+    /// How long producers wait for a drain that does not move.
+    stall: Duration,
     /// The tail at which a stall was declared: as long as it stands there, nobody waits.
     stalled_at: AtomicU64,
     /// The drain has said that it cannot write: nobody waits.
@@ -31,8 +31,9 @@ pub(super) struct Space {
 }
 
 impl Space {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(stall: Duration) -> Self {
         Self {
+            stall,
             stalled_at: AtomicU64::new(NONE),
             hopeless: AtomicBool::new(false),
             made: AtomicU32::new(0),
@@ -62,13 +63,13 @@ impl Space {
             {
                 return false;
             }
-            if since.elapsed() >= STALL || start.elapsed() >= AT_MOST {
+            if since.elapsed() >= self.stall || start.elapsed() >= AT_MOST {
                 self.stalled_at.store(tail, Ordering::Relaxed);
                 return false;
             }
             nudge();
             self.waiting.fetch_add(1, Ordering::SeqCst);
-            sys::futex_wait(&self.made, made, STALL.saturating_sub(since.elapsed()));
+            sys::futex_wait(&self.made, made, self.stall.saturating_sub(since.elapsed()));
             self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -109,8 +109,9 @@ impl NoFileSizeSignal {
             return Self { before: None };
         }
         // SAFETY: pthread_sigmask succeeded, so it filled `before` in.
+        let before = unsafe { before.assume_init() };
         Self {
-            before: Some(unsafe { before.assume_init() }),
+            before: Some(before),
         }
     }
 

@@ -8,19 +8,20 @@ use super::super::{Integrity, LossRange};
 use crate::checksum::words_check;
 use crate::counters::row_check;
 use crate::layout::{self, LOSS_RANGES, dynamic};
-use crate::{CounterValues, DeviceOrdinal, Level, Nanos};
+use crate::{CounterValues, DeviceOrdinal, Level, Nanos, index};
 
 /// The dynamic header's facts. `Err(())`: damaged.
 pub(super) struct Dynamic {
-    pub(super) head: u64,
-    pub(super) tail: u64,
-    pub(super) pages_end: u64,
+    /// None: damaged. So with the next two.
+    pub(super) head: Option<u64>,
+    pub(super) tail: Option<u64>,
+    pub(super) pages_end: Option<u64>,
     /// Time of the clean exit, if there was one.
     pub(super) ended: Result<Option<u64>, ()>,
     /// errno and time of the first failure, if the drain cannot write now.
     drain_error: Result<Option<(i32, u64)>, ()>,
-    events_lost: u64,
-    definitions_lost: u64,
+    /// Both copies of: events, definitions, how often stored.
+    lost: [Result<Option<[u64; 3]>, ()>; 2],
     /// Offset and content of each used entry of the table of losses.
     losses: Vec<(u64, Result<LossRange, ()>)>,
 }
@@ -55,18 +56,24 @@ impl Dynamic {
             })
             .collect();
         Ok(Self {
-            head: word(dynamic::HEAD),
-            tail: word(dynamic::TAIL),
-            pages_end: word(dynamic::PAGES_END),
+            head: index::open(word(dynamic::HEAD), nonce),
+            tail: index::open(word(dynamic::TAIL), nonce),
+            pages_end: index::open(word(dynamic::PAGES_END), nonce),
             ended: checked(dynamic::END)
                 .map(|facts| facts.and_then(|[state, time, _]| (state == 1).then_some(time))),
             drain_error: checked(dynamic::DRAIN_ERROR).map(|facts| {
                 facts.and_then(|[errno, _, time]| (errno != 0).then_some((errno as i32, time)))
             }),
-            events_lost: word(dynamic::LOST),
-            definitions_lost: word(dynamic::LOST + 8),
+            lost: [dynamic::LOST, dynamic::LOST + 32].map(checked),
             losses,
         })
+    }
+
+    /// Where the pages end now; None: damaged.
+    pub(super) fn pages_end(input: &Input, nonce: u64) -> io::Result<Option<u64>> {
+        let mut bytes = [0; 8];
+        input.fill(dynamic::PAGES_END, &mut bytes)?;
+        Ok(index::open(u64::from_le_bytes(bytes), nonce))
     }
 
     /// Enters what the header says into the account.
@@ -85,7 +92,25 @@ impl Dynamic {
             Ok(None) => {}
             Err(()) => integrity.damaged(dynamic::DRAIN_ERROR, "the drain's error is damaged"),
         }
-        integrity.definitions_lost = self.definitions_lost;
+        for (index, offset, what) in [
+            (self.head, dynamic::HEAD, "the ring's head is damaged"),
+            (self.tail, dynamic::TAIL, "the ring's tail is damaged"),
+            (
+                self.pages_end,
+                dynamic::PAGES_END,
+                "where the pages end is damaged",
+            ),
+        ] {
+            if index.is_none() {
+                integrity.damaged(offset, what);
+            }
+        }
+        self.report_losses(integrity);
+    }
+
+    /// A loss is stored first in the table, then in the older of the two copies of the totals. A
+    /// process that dies in between leaves the totals one behind, or one copy half written.
+    fn report_losses(&self, integrity: &mut Integrity) {
         let mut sum = 0_u64;
         for (offset, range) in &self.losses {
             match range {
@@ -96,16 +121,25 @@ impl Dynamic {
                 Err(()) => integrity.damaged(*offset, "an entry of the table of losses is damaged"),
             }
         }
-        // The total is stored after its range: a process that dies in between leaves them one apart.
-        integrity.events_lost = self.events_lost.max(sum);
-        if self.events_lost > sum || sum - self.events_lost > 1 {
-            let (total, offset) = (self.events_lost, dynamic::LOST);
+        let newest = self
+            .lost
+            .iter()
+            .filter_map(|copy| copy.ok()?)
+            .max_by_key(|copy| copy[2]);
+        let [total, definitions, stored] = newest.unwrap_or_default();
+        integrity.definitions_lost = definitions;
+        integrity.events_lost = total.max(sum);
+        let both_fit = self.lost.iter().all(|copy| match copy {
+            Ok(None) => stored <= 1,
+            Ok(Some([_, _, other])) => stored - other <= 1,
+            Err(()) => false,
+        });
+        if !both_fit {
+            integrity.damaged(dynamic::LOST, "the totals of lost records are damaged");
+        }
+        if sum.abs_diff(total) > 1 || total > sum {
             let what = format!("lost events: {total} in total, but {sum} in the table");
-            integrity.damaged(offset, what);
-            // Neither can be believed alone; the greater errs on the safe side unless it is absurd.
-            if self.events_lost > self.head.saturating_mul(1 << 20) {
-                integrity.events_lost = sum;
-            }
+            integrity.damaged(dynamic::LOST, what);
         }
     }
 }
@@ -119,48 +153,50 @@ pub(super) enum RowState {
 }
 
 /// All rows that were ever used.
-pub(super) fn rows(input: &Input, nonce: u64) -> Vec<(DeviceOrdinal, Level, RowState)> {
-    (0..layout::COUNTER_ROWS)
-        .filter_map(|number| {
-            let (device, level) = layout::row_owner(number);
-            Some((
-                device,
-                level,
-                row(input, nonce, layout::row_offset(number))?,
-            ))
-        })
-        .collect()
+pub(super) fn rows(input: &Input, nonce: u64) -> io::Result<Vec<(DeviceOrdinal, Level, RowState)>> {
+    let mut bytes = vec![0; (layout::COUNTER_ROWS * layout::ROW_BYTES) as usize];
+    input.fill(layout::COUNTERS_OFFSET, &mut bytes)?;
+    let mut rows = Vec::new();
+    for (number, row) in (0..).zip(bytes.chunks_exact_mut(layout::ROW_BYTES as usize)) {
+        let (device, level) = layout::row_owner(number);
+        let offset = layout::row_offset(number);
+        let mut state = row_state(row, nonce, offset);
+        // A running process may be changing it: then look again.
+        for _ in 0..100 {
+            if matches!(state, None | Some(RowState::Good(_))) {
+                break;
+            }
+            std::thread::yield_now();
+            input.fill(offset, row)?;
+            state = row_state(row, nonce, offset);
+        }
+        rows.extend(state.map(|state| (device, level, state)));
+    }
+    Ok(rows)
 }
 
-/// One row; None if it was never used. A running process may be changing it: then look again.
-fn row(input: &Input, nonce: u64, offset: u64) -> Option<RowState> {
-    let mut state = None;
-    for _ in 0..100 {
-        let mut bytes = [0; layout::ROW_BYTES as usize];
-        if input.fill(offset, &mut bytes).is_err() {
-            return Some(RowState::Damaged(offset));
-        }
-        let values = CounterValues {
-            live: word_at(&bytes, 0),
-            peak: word_at(&bytes, 8),
-            allocations: word_at(&bytes, 16),
-            frees: word_at(&bytes, 24),
-            allocated_bytes: word_at(&bytes, 32),
-        };
-        let (version, check) = (word_at(&bytes, 40) as u32, word_at(&bytes, 48));
-        if version == 0 && check == 0 && values.is_zero() {
-            return None;
-        }
-        if version & 1 == 1 {
-            state = Some(RowState::InUpdate);
-        } else if check == row_check(nonce, offset, &values, version) {
-            return Some(RowState::Good(values));
-        } else {
-            state = Some(RowState::Damaged(offset));
-        }
-        std::thread::yield_now();
+/// One row; None if it was never used.
+fn row_state(bytes: &[u8], nonce: u64, offset: u64) -> Option<RowState> {
+    let values = CounterValues {
+        live: word_at(bytes, 0),
+        peak: word_at(bytes, 8),
+        allocations: word_at(bytes, 16),
+        frees: word_at(bytes, 24),
+        allocated_bytes: word_at(bytes, 32),
+    };
+    let (version, check) = (word_at(bytes, 40) as u32, word_at(bytes, 48));
+    // A writer that died holding the row may not have begun to change it, or may have been done.
+    let fits = |version| check == row_check(nonce, offset, &values, version);
+    let is_held = version & 1 == 1;
+    if version == 0 && check == 0 && values.is_zero() {
+        None
+    } else if fits(version) || is_held && (fits(version - 1) || fits(version.wrapping_add(1))) {
+        Some(RowState::Good(values))
+    } else if is_held {
+        Some(RowState::InUpdate)
+    } else {
+        Some(RowState::Damaged(offset))
     }
-    state
 }
 
 fn word_at(bytes: &[u8], offset: u64) -> u64 {

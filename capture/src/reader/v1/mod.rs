@@ -16,8 +16,8 @@ use dynamic::{Dynamic, RowState};
 use pages::Pages;
 use ring::RingImage;
 
-/// How often a file that is being written is looked at again before giving up.
-const LIVE_ATTEMPTS: usize = 1000;
+/// How often an image of the ring of a running process is tried for before the pages must do.
+const LIVE_ATTEMPTS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Capture {
@@ -54,7 +54,8 @@ impl Capture {
     }
 
     pub(super) fn counters(&self) -> Vec<(DeviceOrdinal, Level, CounterValues)> {
-        let rows = dynamic::rows(&self.input, self.header.nonce);
+        // What cannot be read now is reported by `read`.
+        let rows = dynamic::rows(&self.input, self.header.nonce).unwrap_or_default();
         rows.into_iter()
             .filter_map(|(device, level, state)| match state {
                 RowState::Good(values) => Some((device, level, values)),
@@ -77,30 +78,38 @@ impl Capture {
             );
         }
         let slots = self.header.ring_slots;
-        let mut pages = Pages::new(&self.input, self.header.nonce, layout::pages_offset(slots));
+        let start = layout::pages_offset(slots);
+        let mut pages = Pages::new(&self.input, self.header.nonce, start)?;
         let mut ring = RingImage::new(slots, self.header.nonce);
+        let mut recorded_at_start = None;
         let mut attempts = 0;
         // While the process runs, the drain moves records from the ring into pages. The ring's image
         // is good if no page was published between the last page read and the image.
         let dynamic = loop {
-            let before = self.dynamic(layout::DYNAMIC_OFFSET)?;
-            pages.read(&mut cursor, progress, before.pages_end, false)?;
+            let before = self.dynamic()?;
+            let enough = *recorded_at_start.get_or_insert(before.head.unwrap_or(0));
+            pages.read(&mut cursor, progress, before.pages_end.unwrap_or(0), false)?;
+            let indexes = self.dynamic()?;
             ring.load(&self.input)?;
-            let after = self.dynamic(layout::DYNAMIC_OFFSET)?;
+            let after = self.dynamic()?;
+            // What lies past the published end counts if it is whole.
+            if after.pages_end == before.pages_end
+                && !pages.read(&mut cursor, progress, after.pages_end.unwrap_or(0), true)?
+            {
+                pages.finish(&mut cursor, &after);
+                ring.read(&mut cursor, &indexes, after.head);
+                break after;
+            }
             attempts += 1;
-            let has_grown = after.pages_end != before.pages_end;
-            if !has_grown || attempts == LIVE_ATTEMPTS {
-                // What lies past the published end counts if it is whole.
-                let moved = pages.read(&mut cursor, progress, after.pages_end, true)?;
-                if !moved || attempts == LIVE_ATTEMPTS {
-                    break after;
-                }
+            if attempts > LIVE_ATTEMPTS && cursor.expected >= enough {
+                // The process writes faster than we can take images, and all that it had recorded
+                // when we began has been read.
+                break after;
             }
         };
         progress.set(progress.total());
-        pages.finish(&mut cursor, &dynamic)?;
-        ring.read(&mut cursor, &dynamic);
-        let rows = dynamic::rows(&self.input, self.header.nonce);
+        let rows = dynamic::rows(&self.input, self.header.nonce)
+            .map_err(|source| self.input.error(layout::COUNTERS_OFFSET, source))?;
         let mut integrity = cursor.finish();
         dynamic.report(&mut integrity);
         for (device, level, state) in rows {
@@ -118,8 +127,8 @@ impl Capture {
         Ok(integrity)
     }
 
-    fn dynamic(&self, offset: u64) -> Result<Dynamic, ReadError> {
+    fn dynamic(&self) -> Result<Dynamic, ReadError> {
         Dynamic::read(&self.input, self.header.nonce)
-            .map_err(|source| self.input.error(offset, source))
+            .map_err(|source| self.input.error(layout::DYNAMIC_OFFSET, source))
     }
 }

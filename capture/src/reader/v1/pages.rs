@@ -4,38 +4,184 @@ use super::super::input::Input;
 use super::super::{Progress, ReadError};
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
+use crate::layout;
+use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC};
+
+/// How much is read at once when looking for a page.
+const SEARCH_BYTES: usize = 1 << 20;
 
 pub(super) struct Pages<'a> {
     input: &'a Input,
     nonce: u64,
+    /// Where the next page must start.
     offset: u64,
+    /// Where the last page that was read started.
+    last_start: u64,
+    decoder: Decoder,
+    decoded: Decoded,
+    payload: Vec<u8>,
+}
+
+/// What is at an offset.
+enum Found {
+    /// A whole page; it has been decoded.
+    Page(Header),
+    /// A page whose header is whole but whose content is not.
+    Broken(Header, &'static str),
+    Nothing(&'static str),
 }
 
 impl<'a> Pages<'a> {
-    pub(super) fn new(input: &'a Input, nonce: u64, offset: u64) -> Self {
-        Self {
+    pub(super) fn new(input: &'a Input, nonce: u64, offset: u64) -> Result<Self, ReadError> {
+        let decoder = Decoder::new().map_err(|source| input.error(offset, source))?;
+        Ok(Self {
             input,
             nonce,
             offset,
+            last_start: offset,
+            decoder,
+            decoded: Decoded::default(),
+            payload: Vec::new(),
+        })
+    }
+
+    /// Reads the pages up to `published`, where the header says that they end; with `past`, also whole
+    /// pages that lie beyond. Says whether there were any.
+    pub(super) fn read(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        progress: &Progress,
+        published: u64,
+        past: bool,
+    ) -> Result<bool, ReadError> {
+        let mut moved = false;
+        while past || self.offset < published {
+            let offset = self.offset;
+            let is_published = offset < published;
+            let next = match self.at(offset)? {
+                Found::Page(header) => {
+                    self.give(cursor, &header);
+                    self.last_start = offset;
+                    moved = true;
+                    Some(offset + HEADER_BYTES as u64 + u64::from(header.payload_bytes))
+                }
+                Found::Broken(header, what) if is_published => {
+                    cursor.bad(offset, || {
+                        let Header {
+                            events,
+                            definitions,
+                            ..
+                        } = header;
+                        format!("{what}: {events} events and {definitions} definitions are lost")
+                    });
+                    Some(offset + HEADER_BYTES as u64 + u64::from(header.payload_bytes))
+                }
+                Found::Nothing(what) if is_published => {
+                    cursor.bad(offset, || what.to_owned());
+                    self.search(offset + 1)?
+                }
+                // A page that was not finished, unless there are more behind it.
+                Found::Broken(_, what) | Found::Nothing(what) => {
+                    let next = self.search(offset + 1)?;
+                    if next.is_some() {
+                        // Unless a running process has finished it meanwhile.
+                        let now = Dynamic::pages_end(self.input, self.nonce);
+                        if now.is_ok_and(|end| end.is_some_and(|end| end > offset)) {
+                            return Ok(true);
+                        }
+                        cursor.bad(offset, || what.to_owned());
+                    }
+                    next
+                }
+            };
+            match next {
+                Some(next) => self.offset = next,
+                None if is_published => {
+                    // All the rest is lost; there is nothing to look at again.
+                    self.offset = published;
+                    return Ok(moved);
+                }
+                None => return Ok(moved),
+            }
+            progress.set(self.offset);
+        }
+        Ok(moved)
+    }
+
+    /// Compares where the pages end with what the header says.
+    pub(super) fn finish(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) {
+        // A process may die between writing a page and publishing it.
+        let end = dynamic.pages_end;
+        if end.is_some_and(|end| end < self.offset && end != self.last_start) {
+            let what = "where the pages end is damaged: pages lie beyond";
+            cursor.integrity.damaged(layout::dynamic::PAGES_END, what);
         }
     }
 
-    pub(super) fn read(
-        &mut self,
-        _cursor: &mut Cursor<'_>,
-        _progress: &Progress,
-        _published: u64,
-        _past: bool,
-    ) -> Result<bool, ReadError> {
-        let _ = (self.input, self.nonce, self.offset);
-        Ok(false)
+    fn at(&mut self, offset: u64) -> Result<Found, ReadError> {
+        let mut bytes = [0; HEADER_BYTES];
+        let have = self.input.read(offset, &mut bytes)?;
+        if have < HEADER_BYTES {
+            return Ok(Found::Nothing("the file ends before its pages do"));
+        }
+        let header = match Header::decode(&bytes, self.nonce) {
+            Ok(header) => header,
+            Err(what) => return Ok(Found::Nothing(what)),
+        };
+        // At most 16 MiB: the header's limits hold.
+        self.payload.resize(header.payload_bytes as usize, 0);
+        let have = self
+            .input
+            .read(offset + HEADER_BYTES as u64, &mut self.payload)?;
+        if have < self.payload.len() {
+            return Ok(Found::Broken(header, "the file ends within a page"));
+        }
+        Ok(
+            match self
+                .decoder
+                .decode(&header, &self.payload, &mut self.decoded)
+            {
+                Ok(()) => Found::Page(header),
+                Err(what) => Found::Broken(header, what),
+            },
+        )
     }
 
-    pub(super) fn finish(
-        &mut self,
-        _cursor: &mut Cursor<'_>,
-        _dynamic: &Dynamic,
-    ) -> Result<(), ReadError> {
-        Ok(())
+    fn give(&self, cursor: &mut Cursor<'_>, header: &Header) {
+        if header.first < cursor.expected {
+            cursor
+                .integrity
+                .damaged(self.offset, "a page repeats records; it was passed over");
+            return;
+        }
+        cursor.integrity.pages += 1;
+        cursor.good(header.first, self.offset);
+        self.decoded.each(header, |seq, record| match record {
+            Ok(event) => cursor.event(seq, event),
+            Err((kind, payload)) => cursor.definition(seq, kind, payload, self.offset),
+        });
+    }
+
+    /// Where the next page with a whole header starts, from `offset` on.
+    fn search(&self, mut offset: u64) -> Result<Option<u64>, ReadError> {
+        let mut bytes = vec![0; SEARCH_BYTES];
+        loop {
+            let have = self.input.read(offset, &mut bytes)?;
+            for start in (0..have.saturating_sub(MAGIC.len() - 1))
+                .filter(|&start| bytes[start..].starts_with(&MAGIC))
+            {
+                let mut header = [0; HEADER_BYTES];
+                let at = offset + start as u64;
+                let whole = self.input.read(at, &mut header)? == HEADER_BYTES;
+                if whole && Header::decode(&header, self.nonce).is_ok() {
+                    return Ok(Some(at));
+                }
+            }
+            if have < bytes.len() {
+                return Ok(None);
+            }
+            // Blocks overlap, so that no page's first bytes are cut in two.
+            offset += (have - (MAGIC.len() - 1)) as u64;
+        }
     }
 }

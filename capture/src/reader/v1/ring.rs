@@ -7,9 +7,9 @@ use super::dynamic::Dynamic;
 use crate::slot::{self, SLOT_BYTES};
 use crate::{DefKind, EventKind, checksum, layout};
 
-/// A run of reserved slots that nobody has touched is so many threads caught between two
-/// instructions. So many at once are no threads, but a block of the file that was lost.
-const UNTOUCHED_LIMIT: u64 = 32;
+/// A reserved slot that nobody has touched is a thread caught between two instructions. So many side
+/// by side are no threads, but a block of the file that was lost; after a clean exit, even one is.
+const UNTOUCHED_LIMIT: u64 = 3;
 
 pub(super) struct RingImage {
     bytes: Vec<u8>,
@@ -71,6 +71,9 @@ impl RingImage {
     }
 
     fn slot(&self, seq: u64, end: u64) -> Slot {
+        if self.index(seq) * SLOT_BYTES + SLOT_BYTES > self.have {
+            return Slot::Damaged("the file ends before this slot");
+        }
         let words = self.words(seq);
         if words[0] == 0 {
             return Slot::Uncommitted(words);
@@ -115,21 +118,17 @@ impl RingImage {
     /// Checks the indexes against each other and against where the pages ended.
     fn indexes(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) -> Indexes {
         let Dynamic { head, tail, .. } = *dynamic;
-        let is_pair = head
-            .checked_sub(tail)
-            .is_some_and(|used| used <= self.capacity);
-        // Pages hold only what had been reserved, and the tail never passes what is in pages.
-        let head_fits = head >= cursor.expected;
-        if is_pair && head_fits {
-            return Indexes {
-                head: Some(head),
-                tail: Some(tail),
-            };
-        }
         let expected = cursor.expected;
+        // Pages hold only what had been reserved; what is reserved and has not left fits the ring.
+        let is_possible = head.is_none_or(|head| {
+            head >= expected && tail.is_none_or(|tail| tail <= head && head - tail <= self.capacity)
+        });
+        if is_possible {
+            return Indexes { head, tail };
+        }
         cursor.integrity.damaged(
             layout::dynamic::HEAD,
-            format!("the ring's indexes are impossible: head {head}, tail {tail}, pages up to {expected}"),
+            format!("the ring's indexes contradict the pages, which end before {expected}"),
         );
         Indexes {
             head: None,
@@ -141,9 +140,10 @@ impl RingImage {
     /// pages are missing, and then the slots themselves tell.
     fn base(&self, expected: u64, dynamic: &Dynamic) -> u64 {
         let at_pages_end = self.matches(expected);
-        let others = [dynamic.tail, dynamic.head.saturating_sub(self.capacity)];
-        others
+        let from_head = dynamic.head.map(|head| head.saturating_sub(self.capacity));
+        [dynamic.tail, from_head]
             .into_iter()
+            .flatten()
             .filter(|&base| base > expected)
             .map(|base| (self.matches(base), base))
             .max_by_key(|(matches, _)| *matches)
@@ -151,24 +151,31 @@ impl RingImage {
             .map_or(expected, |(_, base)| base)
     }
 
-    /// Gives what is committed, and enters the rest into the account.
-    pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) {
+    /// Gives what is committed, and enters the rest into the account. `dynamic` was read before the
+    /// image was taken: what was reserved since then is not unfinished but later. `head_after` was
+    /// read after it.
+    pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic, head_after: Option<u64>) {
         if self.have < self.bytes.len() {
             let end = layout::RING_OFFSET + self.have as u64;
             cursor.bad(end, || "the file ends within the ring".to_owned());
         }
         let indexes = self.indexes(cursor, dynamic);
         let base = self.base(cursor.expected, dynamic);
-        let end = base.saturating_add(self.capacity);
+        // Nothing can lie further than one lap past the tail. Slots before the pages' end may still
+        // hold records that are in pages: the process may have died before it had emptied them.
+        let start = indexes.tail.map_or(base, |tail| tail.min(base));
+        let end = start.saturating_add(self.capacity).max(base);
         let mut seq = base;
         let mut untouched = 0;
+        let has_ended = matches!(dynamic.ended, Ok(Some(_)));
+        let limit = if has_ended { 1 } else { UNTOUCHED_LIMIT };
         let mut payload = Vec::new();
         while seq < end {
             let offset = self.offset(seq);
             match self.slot(seq, end) {
                 Slot::Record(count, words) => {
                     cursor.good(seq, offset);
-                    if indexes.head.is_some_and(|head| seq >= head) {
+                    if indexes.head.and(head_after).is_some_and(|head| seq >= head) {
                         cursor.integrity.damaged(
                             layout::dynamic::HEAD,
                             "a record lies past the ring's head: the head is damaged",
@@ -193,13 +200,17 @@ impl RingImage {
                     } else {
                         cursor.integrity.in_flight += 1;
                         untouched = if words == [0; 8] { untouched + 1 } else { 0 };
-                        if untouched == UNTOUCHED_LIMIT {
+                        if untouched == limit {
                             let what = "a run of records is blank: too long to be unfinished ones";
                             cursor.integrity.damaged(offset, what);
                         }
                         cursor.pass(seq + count);
                     }
                     seq += count;
+                }
+                // Reserved only after we had looked: a running process's later records start here.
+                Slot::Uncommitted(_) if indexes.head.and(head_after).is_some_and(|h| seq < h) => {
+                    break;
                 }
                 // Past the head, or nobody knows where that is.
                 Slot::Uncommitted(words) => {

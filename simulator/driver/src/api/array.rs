@@ -79,7 +79,7 @@ pub extern "C" fn create_mipmapped(
 pub extern "C" fn destroy(array: Handle) -> CuResult {
     answer(|| {
         let mut state = state()?;
-        state.current()?;
+        state.bound()?;
         let found = state.arrays.get(array).filter(|array| array.owns);
         let base = found.ok_or(CuResult::INVALID_HANDLE)?.base;
         let levels = state.arrays.remove(array).map(|array| array.levels);

@@ -131,7 +131,7 @@ pub extern "C" fn push_current(context: Handle) -> CuResult {
         if context == 0 {
             return Err(CuResult::INVALID_CONTEXT);
         }
-        state()?.context(context)?;
+        state()?.bindable(context)?;
         push(context);
         Ok(())
     })
@@ -150,9 +150,9 @@ pub extern "C" fn pop_current(context: Out<Handle>) -> CuResult {
 /// `cuCtxSetCurrent`: replaces the top of the stack; null takes it off.
 pub extern "C" fn set_current(context: Handle) -> CuResult {
     answer(|| {
-        let mut state = state()?;
+        let state = state()?;
         if context != 0 {
-            state.context(context)?;
+            state.bindable(context)?;
         }
         pop();
         if context != 0 {
@@ -177,7 +177,14 @@ pub extern "C" fn get_device(device: Out<i32>) -> CuResult {
 
 /// `cuCtxGetDevice_v2`: of any context; null means the current one.
 pub extern "C" fn get_device_v2(device: Out<i32>, context: Handle) -> CuResult {
-    answer(|| device.put(state()?.context(context)?.device as i32))
+    answer(|| {
+        let state = state()?;
+        let context = match context {
+            0 => top().ok_or(CuResult::INVALID_CONTEXT)?,
+            context => context,
+        };
+        device.put(state.bindable(context)?.device as i32)
+    })
 }
 
 /// `cuCtxGetFlags`.
@@ -310,7 +317,7 @@ pub extern "C" fn set_shared_mem_config(config: u32) -> CuResult {
 /// `cuCtxGetStreamPriorityRange`.
 pub extern "C" fn get_stream_priority_range(least: Out<i32>, greatest: Out<i32>) -> CuResult {
     answer(|| {
-        state()?.current()?;
+        state()?.bound()?;
         least.put_if_asked(0);
         greatest.put_if_asked(super::stream::GREATEST_PRIORITY);
         Ok(())

@@ -20,8 +20,8 @@ pub enum End {
 /// Copies `bytes` bytes after checking both ends.
 pub fn copy(to: End, from: End, bytes: u64) -> Answer {
     {
-        let mut state = state()?;
-        state.current()?;
+        let state = state()?;
+        state.bound()?;
         if bytes == 0 {
             return Ok(());
         }

@@ -25,8 +25,8 @@ fn fill(to: CuDevicePtr, pitch: usize, width: usize, value: u32, size: Size) -> 
 fn fill_row(to: u64, width: usize, value: u32, columns: usize) -> Answer {
     let bytes = (columns * width) as u64;
     let ours = {
-        let mut state = state()?;
-        state.current()?;
+        let state = state()?;
+        state.bound()?;
         require(state.memory.covers(to, bytes, Access::ReadWrite))?;
         let found = state.memory.holding(to);
         found.is_some_and(|allocation| allocation.backing != Backing::Foreign)

@@ -23,7 +23,7 @@ pub extern "C" fn alloc_host(out: Out<usize>, bytes: usize) -> CuResult {
 pub extern "C" fn free_host(pointer: Handle) -> CuResult {
     answer(|| {
         let mut state = state()?;
-        state.current()?;
+        state.bound()?;
         state.free_host(pointer as u64)
     })
 }
@@ -42,7 +42,7 @@ pub extern "C" fn register(pointer: Handle, bytes: usize, flags: u32) -> CuResul
 pub extern "C" fn unregister(pointer: Handle) -> CuResult {
     answer(|| {
         let mut state = state()?;
-        state.current()?;
+        state.bound()?;
         state.unregister_host(pointer as u64)
     })
 }
@@ -55,8 +55,8 @@ pub extern "C" fn get_device_pointer(
 ) -> CuResult {
     answer(|| {
         require(flags == 0)?;
-        let mut state = state()?;
-        state.current()?;
+        let state = state()?;
+        state.bound()?;
         let found = state.memory.holding(pointer as u64);
         require(found.is_some_and(|allocation| allocation.is_host()))?;
         out.put(CuDevicePtr(pointer as u64))
@@ -66,8 +66,8 @@ pub extern "C" fn get_device_pointer(
 /// `cuMemHostGetFlags`.
 pub extern "C" fn get_flags(flags: Out<u32>, pointer: Handle) -> CuResult {
     answer(|| {
-        let mut state = state()?;
-        state.current()?;
+        let state = state()?;
+        state.bound()?;
         let found = state.memory.holding(pointer as u64);
         let found = found.filter(|allocation| allocation.is_host());
         flags.put(found.ok_or(CuResult::INVALID_VALUE)?.flags)

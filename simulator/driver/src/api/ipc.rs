@@ -10,7 +10,7 @@ pub extern "C" fn get_handle(out: Out<CuIpcMemHandle>, pointer: CuDevicePtr) -> 
     answer(|| {
         require(!out.is_null())?;
         let mut state = state()?;
-        state.current()?;
+        state.bound()?;
         out.put(state.share(pointer.0)?.to_handle())
     })
 }
@@ -34,7 +34,7 @@ pub extern "C" fn open_handle(
 pub extern "C" fn close_handle(pointer: CuDevicePtr) -> CuResult {
     answer(|| {
         let mut state = state()?;
-        state.current()?;
+        state.bound()?;
         state.close_shared(pointer.0)
     })
 }

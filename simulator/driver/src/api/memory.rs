@@ -70,7 +70,7 @@ pub extern "C" fn alloc_managed(out: Out<CuDevicePtr>, bytes: usize, flags: u32)
 pub extern "C" fn free(pointer: CuDevicePtr) -> CuResult {
     answer(|| {
         let mut state = state()?;
-        state.current()?;
+        state.bound()?;
         if pointer.0 == 0 {
             return Ok(());
         }
@@ -85,8 +85,8 @@ pub extern "C" fn get_address_range(
     pointer: CuDevicePtr,
 ) -> CuResult {
     answer(|| {
-        let mut state = state()?;
-        state.current()?;
+        let state = state()?;
+        state.bound()?;
         let found = state.memory.holding(pointer.0);
         let found = found.filter(|allocation| !allocation.is_host());
         let found = found.ok_or(CuResult::NOT_FOUND)?;
@@ -139,8 +139,8 @@ pub extern "C" fn prefetch_v2(
 }
 
 fn managed_base(pointer: CuDevicePtr, bytes: usize) -> Answer<u64> {
-    let mut state = state()?;
-    state.current()?;
+    let state = state()?;
+    state.bound()?;
     let found = state.memory.holding(pointer.0);
     let found = found.filter(|allocation| allocation.kind == Kind::Managed);
     let found = found.ok_or(CuResult::INVALID_VALUE)?;

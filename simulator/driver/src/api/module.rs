@@ -173,8 +173,8 @@ pub extern "C" fn library_unload(library: Handle) -> CuResult {
 /// `cuLibraryGetModule`: one handle serves as both.
 pub extern "C" fn library_get_module(out: Out<Handle>, library: Handle) -> CuResult {
     answer(|| {
-        let mut state = state()?;
-        state.current()?;
+        let state = state()?;
+        state.bound()?;
         let known = state.modules.modules.get(library).is_some();
         if !known {
             return Err(CuResult::INVALID_HANDLE);

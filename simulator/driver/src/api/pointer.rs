@@ -57,7 +57,7 @@ fn of(state: &State, found: &Allocation, attribute: u32, pointer: u64) -> Answer
         12 | 18 => Ok(Value::Wide(found.bytes)),
         13 => flag(true),
         14 => Ok(Value::Wide(exportable(state, found))),
-        15 | 21 => flag(false),
+        15 | 21 => Ok(Value::Byte(0)),
         16 => Ok(Value::Int(found.access.flags() as i32)),
         17 => Ok(Value::Wide(match found.backing {
             Backing::Pool { pool } => pool as u64,
@@ -90,8 +90,8 @@ fn of_unknown(attribute: u32) -> Answer<Value> {
 pub extern "C" fn get_attribute(data: Out<u64>, attribute: u32, pointer: CuDevicePtr) -> CuResult {
     answer(|| {
         require(!data.is_null())?;
-        let mut state = state()?;
-        state.current()?;
+        let state = state()?;
+        state.bound()?;
         match state.memory.holding(pointer.0) {
             Some(found) => of(&state, found, attribute, pointer.0)?.put(data),
             None if attribute == 13 => data.cast().put(0i32),
@@ -110,8 +110,8 @@ pub extern "C" fn get_attributes(
     answer(|| {
         let attributes = attributes.list(count as usize)?;
         let places = data.list(count as usize)?;
-        let mut state = state()?;
-        state.current()?;
+        let state = state()?;
+        state.bound()?;
         let found = state.memory.holding(pointer.0);
         for (attribute, place) in attributes.into_iter().zip(places) {
             let known = match found {
@@ -131,8 +131,8 @@ pub extern "C" fn get_attributes(
 pub extern "C" fn set_attribute(value: Handle, attribute: u32, pointer: CuDevicePtr) -> CuResult {
     answer(|| {
         require(value != 0 && attribute == 6)?;
-        let mut state = state()?;
-        state.current()?;
+        let state = state()?;
+        state.bound()?;
         require(state.memory.holding(pointer.0).is_some())
     })
 }

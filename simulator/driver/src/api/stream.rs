@@ -153,11 +153,20 @@ pub extern "C" fn get_device(stream: Handle, device: Out<i32>) -> CuResult {
     answer(|| device.put(with_stream(stream, |s| s.device as i32)?))
 }
 
-/// `cuStreamGetAttribute`: a structure of zeros, of CUDA's 64 bytes.
-pub extern "C" fn get_attribute(stream: Handle, _attribute: u32, value: Out<[u8; 64]>) -> CuResult {
+/// `cuStreamGetAttribute`: the value is a union, of which only the member that is asked for is
+/// written, since its size has grown with CUDA's versions.
+pub extern "C" fn get_attribute(stream: Handle, attribute: u32, value: Out<[u8; 32]>) -> CuResult {
     answer(|| {
-        with_stream(stream, |_| ())?;
-        value.put([0; 64])
+        let priority = with_stream(stream, |s| s.priority)?;
+        match attribute {
+            // The access policy window.
+            1 => value.put([0; 32]),
+            8 => value.cast().put(priority),
+            // The memory synchronisation domains' map: two bytes.
+            9 => value.cast().put([0u8; 2]),
+            3 | 10 => value.cast().put(0u32),
+            _ => Err(CuResult::INVALID_VALUE),
+        }
     })
 }
 

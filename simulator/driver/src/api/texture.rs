@@ -10,7 +10,7 @@ pub extern "C" fn create(out: Out<u64>, resource: Handle) -> CuResult {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     answer(|| {
         require(!out.is_null() && resource != 0)?;
-        state()?.current()?;
+        state()?.bound()?;
         out.put(NEXT.fetch_add(1, Ordering::Relaxed))
     })
 }

@@ -224,23 +224,30 @@ impl State {
         self.end_context(handle)
     }
 
-    pub(super) fn context_or_revive(&mut self, handle: usize) -> Answer<Current> {
-        if let Some(context) = self.contexts.live.get(handle) {
-            let device = context.device;
-            return Ok(Current {
-                context: handle,
-                device,
-            });
-        }
-        let device = self.contexts.primary_of(handle);
-        let device = device.filter(|d| self.contexts.primary[*d].references > 0);
+    /// A context that may be made current: live, or a primary one that is referred to and will come
+    /// to life with its first use.
+    pub fn bindable(&self, handle: usize) -> Answer<Current> {
+        let device = match self.contexts.live.get(handle) {
+            Some(context) => Some(context.device),
+            None => {
+                let device = self.contexts.primary_of(handle);
+                device.filter(|device| self.contexts.primary[*device].references > 0)
+            }
+        };
         let device = device.ok_or(CuResult::CONTEXT_IS_DESTROYED)?;
-        let flags = self.contexts.primary[device].flags;
-        self.begin_context(handle, device, flags)?;
         Ok(Current {
             context: handle,
             device,
         })
+    }
+
+    pub(super) fn context_or_revive(&mut self, handle: usize) -> Answer<Current> {
+        let found = self.bindable(handle)?;
+        if self.contexts.live.get(handle).is_none() {
+            let flags = self.contexts.primary[found.device].flags;
+            self.begin_context(handle, found.device, flags)?;
+        }
+        Ok(found)
     }
 
     fn begin_context(&mut self, handle: usize, device: usize, flags: u32) -> Answer {

@@ -15,3 +15,6 @@ pub mod stream;
 pub mod vmm;
 
 pub use state::State;
+
+#[cfg(test)]
+mod tests;

@@ -82,6 +82,16 @@ impl State {
         self.context_or_revive(handle)
     }
 
+    /// The calling thread's context, for calls that need one but do not use it: a primary context
+    /// is not brought to life by them.
+    ///
+    /// # Errors
+    /// As [`current`](Self::current), without `OUT_OF_MEMORY`.
+    pub fn bound(&self) -> Answer<Current> {
+        let handle = super::context::top().ok_or(CuResult::INVALID_CONTEXT)?;
+        self.bindable(handle)
+    }
+
     /// The context meant by `handle`, where null means the current one.
     pub fn context(&mut self, handle: usize) -> Answer<Current> {
         if handle == 0 {

@@ -1,0 +1,10 @@
+//! The crate's integration tests: what is written, however its process ends, is what is read.
+
+mod damage;
+mod files;
+mod kill;
+mod live;
+mod loss;
+mod ring;
+mod round_trip;
+mod support;

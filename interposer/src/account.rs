@@ -1,0 +1,174 @@
+//! What the account must say of the recording itself: hooks armed, and everything that went unseen.
+//!
+//! Facts arrive at any time, also before a capture is open; they wait here and are written once one
+//! is.
+
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use gpumem_capture::{DefKind, Writer};
+
+use crate::symbols::table::{self, Need, Way};
+
+/// Hooks armed: hook, way and the caller's address; 0 while unused.
+struct Armed {
+    what: AtomicU64,
+    caller: AtomicU64,
+}
+
+/// Room for each hook in each way.
+static ARMED: [Armed; 256] = [const {
+    Armed {
+        what: AtomicU64::new(0),
+        caller: AtomicU64::new(0),
+    }
+}; 256];
+static ARMED_COUNT: AtomicUsize = AtomicUsize::new(0);
+/// How many of [`ARMED`] are written to the capture.
+static ARMED_WRITTEN: AtomicUsize = AtomicUsize::new(0);
+
+macro_rules! tallies {
+    ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {
+        /// Everything that can go unseen, each with its count and what the account says of it.
+        static TALLIES: &[Tally] = &[$(Tally {
+            text: $text, count: &counts::$name, written: &written::$name,
+        }),*];
+        #[allow(non_upper_case_globals)]
+        mod counts {
+            use core::sync::atomic::AtomicU64;
+            $(pub(super) static $name: AtomicU64 = AtomicU64::new(0);)*
+        }
+        #[allow(non_upper_case_globals)]
+        mod written {
+            use core::sync::atomic::AtomicU64;
+            $(pub(super) static $name: AtomicU64 = AtomicU64::new(0);)*
+        }
+        $($(#[$doc])* pub(crate) fn $name() {
+            counts::$name.fetch_add(1, Ordering::Relaxed);
+            UNWRITTEN.store(true, Ordering::Release);
+        })*
+    };
+}
+
+struct Tally {
+    text: &'static str,
+    count: &'static AtomicU64,
+    written: &'static AtomicU64,
+}
+
+tallies! {
+    /// A hook was met while our own code ran (a signal handler over it).
+    reentered: "calls met while the recorder itself ran (from signal handlers) were not recorded";
+    /// Our code panicked; the call went on.
+    panicked: "calls were not recorded after an internal error";
+    /// A thread waited in vain for another one to open the capture.
+    opening_timed_out: "calls came while the capture was being opened and were not recorded";
+    /// An address was handed out that we held for live: its release went unseen.
+    missed_release: "releases went unseen (their addresses were handed out again)";
+    /// The driver handed out a form of a hooked function that we do not know.
+    unknown_form: "requests for a hooked function were answered with a form that is not hooked";
+}
+
+/// Whether a tally has changed since it was last written.
+static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+
+/// Writes what has come up, if anything has. One load where nothing has; called with each event.
+pub(crate) fn write_if_new(writer: &'static Writer) {
+    if UNWRITTEN.load(Ordering::Relaxed) {
+        write(writer);
+    }
+}
+
+/// The driver answered a request for hook `_id` with an export that is not hooked.
+pub(crate) fn unhooked(_id: u16) {
+    unknown_form();
+}
+
+/// A hook was armed.
+pub(crate) fn armed(id: u16, way: Way, caller: usize) {
+    let place = ARMED_COUNT.fetch_add(1, Ordering::Relaxed);
+    if let Some(entry) = ARMED.get(place) {
+        entry.caller.store(caller as u64, Ordering::Relaxed);
+        entry
+            .what
+            .store(u64::from(id) << 8 | way as u64 + 1, Ordering::Release);
+    }
+}
+
+/// The path of the library that holds an address.
+fn library_of(address: u64, use_name: &mut dyn FnMut(&[u8])) {
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr fills the structure or leaves it zeroed, which is a valid value of it.
+    let info = unsafe {
+        libc::dladdr(address as *const c_void, info.as_mut_ptr());
+        info.assume_init()
+    };
+    if address == 0 || info.dli_fname.is_null() {
+        return use_name(b"");
+    }
+    // SAFETY: the loader's names are NUL-terminated and live as long as the library, whose code has
+    // only just called us.
+    let path = unsafe { core::ffi::CStr::from_ptr(info.dli_fname) }.to_bytes();
+    use_name(path.rsplit(|&b| b == b'/').next().unwrap_or(path));
+}
+
+/// A `str` field of a definition.
+fn text(bytes: &[u8]) -> [u8; 4] {
+    (bytes.len() as u32).to_le_bytes()
+}
+
+/// Writes what has come up since the last call. Called by the drain's thread and at exit.
+pub(crate) fn write(writer: &'static Writer) {
+    let count = ARMED_COUNT.load(Ordering::Acquire).min(ARMED.len());
+    loop {
+        let next = ARMED_WRITTEN.load(Ordering::Acquire);
+        let Some(entry) = ARMED.get(next).filter(|_| next < count) else {
+            break;
+        };
+        let what = entry.what.load(Ordering::Acquire);
+        if what == 0
+            || ARMED_WRITTEN
+                .compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Acquire)
+                .is_err()
+        {
+            break; // being written, or another thread writes it
+        }
+        let way = [Way::Symbol, Way::Dlsym, Way::ProcAddress]
+            .into_iter()
+            .find(|&way| way as u64 + 1 == what & 0xff);
+        if let (Some(hook), Some(way)) = (table::by_id((what >> 8) as u16), way) {
+            let (name, way) = (hook.name.to_bytes(), way.name().as_bytes());
+            library_of(entry.caller.load(Ordering::Relaxed), &mut |library| {
+                let _ = writer.definition(
+                    DefKind::HOOK,
+                    &[&text(name), name, &text(way), way, &text(library), library],
+                );
+            });
+        }
+    }
+    UNWRITTEN.store(false, Ordering::Release);
+    for tally in TALLIES {
+        let count = tally.count.load(Ordering::Relaxed);
+        if tally.written.swap(count, Ordering::AcqRel) != count {
+            note(writer, &format!("inexact: {count} {}", tally.text));
+        }
+    }
+}
+
+/// Says which hooked functions this driver does not have: nothing can come by them.
+pub(crate) fn note_missing(writer: &'static Writer) {
+    crate::symbols::proc_address::resolve_exports();
+    let driver = table::ALL.iter().filter(|hook| hook.is_driver());
+    let missing = driver.filter(|hook| hook.need == Need::Required && !hook.has_real());
+    let names: Vec<_> = missing.map(|hook| hook.name.to_string_lossy()).collect();
+    if !names.is_empty() {
+        note(writer, &format!("this driver has no {}", names.join(", ")));
+    }
+}
+
+/// Writes a line for the account. One that begins with "inexact: " takes the word "exact" from it; of
+/// lines that differ only in their number the last one counts.
+pub(crate) fn note(writer: &'static Writer, line: &str) {
+    let _ = writer.definition(DefKind::NOTE, &[&text(line.as_bytes()), line.as_bytes()]);
+}

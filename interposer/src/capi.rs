@@ -1,0 +1,109 @@
+//! The C API, declared in `include/gpumem.h`.
+
+use core::ffi::{c_char, c_int};
+
+use gpumem_capture::{DeviceOrdinal, Level};
+
+use crate::{lifecycle, options, thread};
+
+/// Version of the C API: raised by one with each change that a caller can notice.
+const API_VERSION: c_int = 1;
+
+/// Counters of one device and level, in bytes and calls.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GpumemCounters {
+    /// Bytes live now.
+    pub live_bytes: u64,
+    /// Most bytes that were live at once.
+    pub peak_bytes: u64,
+    /// Allocations so far.
+    pub allocations: u64,
+    /// Releases so far.
+    pub frees: u64,
+}
+
+/// The version of the C API that this library has.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_api_version() -> c_int {
+    API_VERSION
+}
+
+/// 1 while events of this process are recorded, else 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_recording() -> c_int {
+    c_int::from(lifecycle::session().is_some())
+}
+
+/// Reads the counters of `device` at `level` (0 tensor, 1 driver, 2 host) into `out`. 0 on success,
+/// 1 if nothing is recorded in this process, 2 if an argument is not one.
+///
+/// # Safety
+/// `out` is null or valid for writing one [`GpumemCounters`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_counters(
+    device: c_int,
+    level: c_int,
+    out: *mut GpumemCounters,
+) -> c_int {
+    let (Ok(device), Ok(level)) = (u8::try_from(device), u8::try_from(level)) else {
+        return 2;
+    };
+    if out.is_null() || usize::from(level) >= Level::COUNT {
+        return 2;
+    }
+    let Some(session) = lifecycle::session() else {
+        return 1;
+    };
+    let values = session.writer.counters(DeviceOrdinal(device), Level(level));
+    let counters = GpumemCounters {
+        live_bytes: values.live,
+        peak_bytes: values.peak,
+        allocations: values.allocations,
+        frees: values.frees,
+    };
+    // SAFETY: checked for null; the caller promises that it is valid for writing.
+    unsafe { out.write(counters) };
+    0
+}
+
+/// Copies the path of this process's capture, with a NUL, into `buffer` of `size` bytes as far as it
+/// fits. Returns the length of the whole path in bytes, 0 if nothing is recorded.
+///
+/// # Safety
+/// `buffer` is null or valid for writing `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_report_path(buffer: *mut c_char, size: usize) -> usize {
+    let Some(session) = lifecycle::session() else {
+        return 0;
+    };
+    let path = session.writer.path().as_os_str().as_encoded_bytes();
+    // SAFETY: the caller's promise.
+    unsafe { copy_text(path, buffer, size) }
+}
+
+/// Copies the description of the environment options, with a NUL, into `buffer` of `size` bytes as far
+/// as it fits. Returns the length of the whole text in bytes.
+///
+/// # Safety
+/// `buffer` is null or valid for writing `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_help_env(buffer: *mut c_char, size: usize) -> usize {
+    let text = thread::quietly(|_| options::help()).unwrap_or_default();
+    // SAFETY: the caller's promise.
+    unsafe { copy_text(text.as_bytes(), buffer, size) }
+}
+
+/// # Safety
+/// `buffer` is null or valid for writing `size` bytes.
+unsafe fn copy_text(text: &[u8], buffer: *mut c_char, size: usize) -> usize {
+    if !buffer.is_null() && size > 0 {
+        let length = text.len().min(size - 1);
+        // SAFETY: `length` bytes and a NUL fit in `size`; the text is another object.
+        unsafe {
+            core::ptr::copy_nonoverlapping(text.as_ptr().cast(), buffer, length);
+            buffer.add(length).write(0);
+        }
+    }
+    text.len()
+}

@@ -1,0 +1,233 @@
+//! Contexts: their births, and their ends, which take what they own with them.
+
+use core::ffi::{c_int, c_void};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
+use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
+
+use super::vmm;
+use crate::call::Call;
+use crate::record::{self, Released, Remark};
+use crate::symbols::driver;
+use crate::thread::Thread;
+
+/// Contexts that `cuCtxCreate` made and their devices, never locked across a driver call.
+fn created() -> MutexGuard<'static, BTreeMap<u64, DeviceOrdinal>> {
+    static CREATED: Mutex<BTreeMap<u64, DeviceOrdinal>> = Mutex::new(BTreeMap::new());
+    CREATED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn born(thread: &Thread, call: &Call, context: CuContext, device: DeviceOrdinal) {
+    let what = Remark {
+        ptr: context.0 as u64,
+        device,
+        with_stacks: true,
+        ..Remark::default()
+    };
+    record::remark(thread, call.api(), EventKind::CONTEXT, Level::DRIVER, what);
+}
+
+fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
+    let flags = EventFlags::RESET;
+    let what = Remark {
+        ptr: context,
+        device,
+        flags,
+        ..Remark::default()
+    };
+    record::remark(
+        thread,
+        call.api(),
+        EventKind::CONTEXT_END,
+        Level::DRIVER,
+        what,
+    );
+}
+
+/// Records the release of all that ends with the primary context of `device`: what it owns, and, if it
+/// is the device's last context, what belongs to the device alone (pools, physical handles).
+fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Vec<Released> {
+    let others = created().clone();
+    let last = !others.values().any(|&d| d == device);
+    record::releasing_all(thread, call.api(), |place, block| {
+        block.device == device
+            && place.level != Level::TENSOR
+            && if block.context == 0 {
+                last
+            } else {
+                !others.contains_key(&block.context)
+            }
+    })
+}
+
+fn undo(thread: &Thread, call: &Call, released: Vec<Released>) {
+    for one in released {
+        record::cancel(thread, call.api(), one);
+    }
+}
+
+hook! {
+    /// Brings the primary context to life at the first call.
+    22 Driver Required
+    fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before { driver::primary_is_active(device) }
+    after {
+        if result.is_success() && held == Some(Some(false)) {
+            // SAFETY: the call succeeded, so the driver has just written there.
+            born(thread, &call, unsafe { *context }, driver::ordinal(device));
+        }
+    }
+}
+
+macro_rules! primary {
+    ($($release_id:literal $release:ident $reset_id:literal $reset:ident $need:ident;)*) => {$(
+        hook! {
+            /// Ends the primary context at the last call. Whether it is the last is known only
+            /// afterwards.
+            $release_id Driver $need
+            fn $release(device: CuDevice) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before { driver::primary_is_active(device) }
+            after {
+                let gone = driver::primary_is_active(device) == Some(false);
+                if result.is_success() && gone && held == Some(Some(true)) {
+                    let device = driver::ordinal(device);
+                    release_primary(thread, &call, device);
+                    vmm::forget(device);
+                    ended(thread, &call, 0, device);
+                }
+            }
+        }
+
+        hook! {
+            /// Ends the primary context with all that it owns.
+            $reset_id Driver $need
+            fn $reset(device: CuDevice) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before {
+                let active = driver::primary_is_active(device) != Some(false);
+                active.then(|| release_primary(thread, &call, driver::ordinal(device)))
+            }
+            after {
+                if let Some(Some(released)) = held {
+                    if result.is_success() {
+                        vmm::forget(driver::ordinal(device));
+                        ended(thread, &call, 0, driver::ordinal(device));
+                    } else {
+                        undo(thread, &call, released);
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+primary! {
+    23 cuDevicePrimaryCtxRelease 25 cuDevicePrimaryCtxReset Optional;
+    24 cuDevicePrimaryCtxRelease_v2 26 cuDevicePrimaryCtxReset_v2 Required;
+}
+
+/// After a `cuCtxCreate`.
+///
+/// # Safety
+/// If the call succeeded, `context` is what the driver has just written to.
+unsafe fn made(
+    thread: &Thread,
+    call: &Call,
+    result: CuResult,
+    context: *mut CuContext,
+    device: CuDevice,
+) {
+    if result.is_success() {
+        // SAFETY: the caller's promise.
+        let context = unsafe { *context };
+        let device = driver::ordinal(device);
+        created().insert(context.0 as u64, device);
+        born(thread, call, context, device);
+    }
+}
+
+hook! {
+    /// A context of the caller's own.
+    27 Driver Required
+    fn cuCtxCreate_v2(context: *mut CuContext, flags: u32, device: CuDevice) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the caller's own argument, written if the call succeeded.
+        unsafe { made(thread, &call, result, context, device) };
+    }
+}
+
+hook! {
+    /// A context of the caller's own, with execution affinity.
+    28 Driver Optional
+    fn cuCtxCreate_v3(
+        context: *mut CuContext,
+        parameters: *mut c_void,
+        count: c_int,
+        flags: u32,
+        device: CuDevice,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the caller's own argument, written if the call succeeded.
+        unsafe { made(thread, &call, result, context, device) };
+    }
+}
+
+hook! {
+    /// A context of the caller's own, with CUDA 12.5's parameters.
+    29 Driver Optional
+    fn cuCtxCreate_v4(
+        context: *mut CuContext,
+        parameters: *mut c_void,
+        flags: u32,
+        device: CuDevice,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the caller's own argument, written if the call succeeded.
+        unsafe { made(thread, &call, result, context, device) };
+    }
+}
+
+hook! {
+    /// Ends a context with all that it owns.
+    30 Driver Required
+    fn cuCtxDestroy_v2(context: CuContext) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {
+        let number = context.0 as u64;
+        let device = created().remove(&number);
+        let released = record::releasing_all(thread, call.api(), |place, block| {
+            block.context == number && place.level != Level::TENSOR
+        });
+        Some((device, released))
+    }
+    after {
+        if let Some(Some((device, released))) = held {
+            let number = context.0 as u64;
+            if result.is_success() {
+                ended(thread, &call, number, device.unwrap_or(DeviceOrdinal::NONE));
+            } else {
+                if let Some(device) = device {
+                    created().insert(number, device);
+                }
+                undo(thread, &call, released);
+            }
+        }
+    }
+}

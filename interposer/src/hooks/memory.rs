@@ -1,0 +1,133 @@
+//! The driver's plain memory: device, managed and pinned.
+
+use core::ffi::c_void;
+
+use gpumem_capture::{EventFlags, Level};
+use gpumem_cuda_abi::{CuDevicePtr, CuResult};
+
+use super::seen::{self, Asked, Owner};
+
+/// Device memory that belongs to the current context.
+const fn device(bytes: u64, flags: EventFlags) -> Asked {
+    Asked {
+        level: Level::DRIVER,
+        bytes,
+        owner: Owner::Context,
+        flags,
+    }
+}
+
+/// Pinned host memory that belongs to the current context.
+const fn pinned(bytes: u64) -> Asked {
+    Asked {
+        level: Level::HOST,
+        bytes,
+        owner: Owner::Context,
+        flags: EventFlags::NONE,
+    }
+}
+
+hook! {
+    /// Device memory.
+    3 Driver Required
+    fn cuMemAlloc_v2(pointer: *mut CuDevicePtr, bytes: usize) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the call succeeded, so the driver has just written there.
+        seen::asked_for(&call, thread, result.0, device(bytes as u64, EventFlags::NONE), || unsafe {
+            (*pointer).0
+        });
+    }
+}
+
+hook! {
+    /// Rows of device memory: pitch × height bytes.
+    4 Driver Required
+    fn cuMemAllocPitch_v2(
+        pointer: *mut CuDevicePtr,
+        pitch: *mut usize,
+        width: usize,
+        height: usize,
+        element: u32,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the call succeeded, so the driver has just written the pitch.
+        let row = if result.is_success() { unsafe { *pitch } } else { width };
+        let asked = device(row as u64 * height as u64, EventFlags::NONE);
+        // SAFETY: as above, of the pointer.
+        seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
+    }
+}
+
+hook! {
+    /// Managed memory; where it resides is not known.
+    5 Driver Required
+    fn cuMemAllocManaged(pointer: *mut CuDevicePtr, bytes: usize, flags: u32) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        let asked = device(bytes as u64, EventFlags::MANAGED);
+        // SAFETY: the call succeeded, so the driver has just written there.
+        seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
+    }
+}
+
+hook! {
+    /// Releases device memory of every kind that has a pointer.
+    6 Driver Required
+    fn cuMemFree_v2(pointer: CuDevicePtr) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {
+        seen::about_to_release(&mut call, thread, Level::DRIVER, pointer.0, EventFlags::NONE)
+    }
+    after { seen::released(&call, thread, result.0, held); }
+}
+
+hook! {
+    /// Pinned host memory.
+    7 Driver Required
+    fn cuMemAllocHost_v2(pointer: *mut *mut c_void, bytes: usize) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the call succeeded, so the driver has just written there.
+        seen::asked_for(&call, thread, result.0, pinned(bytes as u64), || unsafe {
+            *pointer as u64
+        });
+    }
+}
+
+hook! {
+    /// Pinned host memory with flags.
+    8 Driver Required
+    fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the call succeeded, so the driver has just written there.
+        seen::asked_for(&call, thread, result.0, pinned(bytes as u64), || unsafe {
+            *pointer as u64
+        });
+    }
+}
+
+hook! {
+    /// Releases pinned host memory.
+    9 Driver Required
+    fn cuMemFreeHost(pointer: *mut c_void) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {
+        seen::about_to_release(&mut call, thread, Level::HOST, pointer as u64, EventFlags::NONE)
+    }
+    after { seen::released(&call, thread, result.0, held); }
+}

@@ -1,0 +1,142 @@
+//! The runtime API, by name. Its functions go on to the driver, where the hooks record them; what is
+//! caught here is the name that the program called, and any memory that comes some other way.
+
+use core::ffi::c_void;
+
+use gpumem_capture::{EventFlags, Level};
+use gpumem_cuda_abi::{CuMemoryPool, CuStream, CudaError, CudaExtent, CudaPitchedPtr};
+
+use super::seen::{self, Asked, Owner};
+use super::stream_ordered::from_pool;
+
+/// Memory that belongs to the current context.
+const fn plain(level: Level, bytes: u64, flags: EventFlags) -> Asked {
+    Asked {
+        level,
+        bytes,
+        owner: Owner::Context,
+        flags,
+    }
+}
+
+macro_rules! allocating {
+    ($(
+        $(#[$doc:meta])*
+        $id:literal $name:ident($pointer:ident, $bytes:ident $(, $arg:ident: $type:ty)*) $asked:expr;
+    )*) => {$(
+        hook! {
+            $(#[$doc])*
+            $id Runtime Optional
+            fn $name($pointer: *mut *mut c_void, $bytes: usize $(, $arg: $type)*) -> CudaError;
+            missing CudaError::INITIALIZATION_ERROR;
+            with call, thread, result, held;
+            before {}
+            after {
+                // SAFETY: the call succeeded, so the runtime has just written there.
+                seen::asked_for(&call, thread, result.0, $asked, || unsafe { *$pointer as u64 });
+            }
+        }
+    )*};
+}
+
+allocating! {
+    /// Device memory.
+    31 cudaMalloc(pointer, bytes) plain(Level::DRIVER, bytes as u64, EventFlags::NONE);
+    /// Managed memory.
+    34 cudaMallocManaged(pointer, bytes, flags: u32)
+        plain(Level::DRIVER, bytes as u64, EventFlags::MANAGED);
+    /// Pinned host memory.
+    35 cudaMallocHost(pointer, bytes) plain(Level::HOST, bytes as u64, EventFlags::NONE);
+    /// Pinned host memory with flags.
+    36 cudaHostAlloc(pointer, bytes, flags: u32)
+        plain(Level::HOST, bytes as u64, EventFlags::NONE);
+    /// Stream-ordered memory.
+    37 cudaMallocAsync(pointer, bytes, stream: CuStream) from_pool(bytes, Owner::Pointer, stream);
+    /// Stream-ordered memory, per-thread default stream.
+    38 cudaMallocAsync_ptsz(pointer, bytes, stream: CuStream)
+        from_pool(bytes, Owner::Pointer, stream);
+    /// Stream-ordered memory from a pool.
+    39 cudaMallocFromPoolAsync(pointer, bytes, pool: CuMemoryPool, stream: CuStream)
+        from_pool(bytes, Owner::Pointer, stream);
+    /// Stream-ordered memory from a pool, per-thread default stream.
+    40 cudaMallocFromPoolAsync_ptsz(pointer, bytes, pool: CuMemoryPool, stream: CuStream)
+        from_pool(bytes, Owner::Pointer, stream);
+}
+
+hook! {
+    /// Rows of device memory: pitch × height bytes.
+    32 Runtime Optional
+    fn cudaMallocPitch(
+        pointer: *mut *mut c_void,
+        pitch: *mut usize,
+        width: usize,
+        height: usize,
+    ) -> CudaError;
+    missing CudaError::INITIALIZATION_ERROR;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the call succeeded, so the runtime has just written the pitch.
+        let row = if result.is_success() { unsafe { *pitch } } else { width };
+        let asked = plain(Level::DRIVER, row as u64 * height as u64, EventFlags::NONE);
+        // SAFETY: as above, of the pointer.
+        seen::asked_for(&call, thread, result.0, asked, || unsafe { *pointer as u64 });
+    }
+}
+
+hook! {
+    /// Slices of rows: pitch × height × depth bytes.
+    33 Runtime Optional
+    fn cudaMalloc3D(pitched: *mut CudaPitchedPtr, extent: CudaExtent) -> CudaError;
+    missing CudaError::INITIALIZATION_ERROR;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the call succeeded, so the runtime has just written the structure.
+        let row = if result.is_success() { unsafe { (*pitched).pitch } } else { extent.width };
+        let bytes = row as u64 * extent.height as u64 * extent.depth as u64;
+        let asked = plain(Level::DRIVER, bytes, EventFlags::NONE);
+        // SAFETY: as above.
+        seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pitched).ptr as u64 });
+    }
+}
+
+macro_rules! releasing {
+    ($(
+        $(#[$doc:meta])*
+        $id:literal $name:ident($pointer:ident $(, $arg:ident: $type:ty)*) $level:expr, $flags:expr;
+    )*) => {$(
+        hook! {
+            $(#[$doc])*
+            $id Runtime Optional
+            fn $name($pointer: *mut c_void $(, $arg: $type)*) -> CudaError;
+            missing CudaError::INITIALIZATION_ERROR;
+            with call, thread, result, held;
+            before {
+                seen::about_to_release(&mut call, thread, $level, $pointer as u64, $flags)
+            }
+            after { seen::released(&call, thread, result.0, held); }
+        }
+    )*};
+}
+
+releasing! {
+    /// Releases device memory.
+    41 cudaFree(pointer) Level::DRIVER, EventFlags::NONE;
+    /// Releases pinned host memory.
+    42 cudaFreeHost(pointer) Level::HOST, EventFlags::NONE;
+    /// Gives memory back to its pool.
+    43 cudaFreeAsync(pointer, stream: CuStream) Level::DRIVER, EventFlags::STREAM_ORDERED;
+    /// Gives memory back to its pool, per-thread default stream.
+    44 cudaFreeAsync_ptsz(pointer, stream: CuStream) Level::DRIVER, EventFlags::STREAM_ORDERED;
+}
+
+hook! {
+    /// Ends the primary context: the driver's hook records what that releases.
+    45 Runtime Optional
+    fn cudaDeviceReset() -> CudaError;
+    missing CudaError::INITIALIZATION_ERROR;
+    with call, thread, result, held;
+    before {}
+    after {}
+}

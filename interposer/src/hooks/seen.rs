@@ -1,0 +1,115 @@
+//! What the families have in common: what was seen when a call returned, or is about to be made.
+
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
+
+use crate::call::Call;
+use crate::record::{self, New, Released};
+use crate::symbols::driver;
+use crate::thread::Thread;
+
+/// The result code for want of memory, the same in both APIs.
+const OUT_OF_MEMORY: u32 = 2;
+
+/// To whom a block belongs.
+#[derive(Clone, Copy)]
+pub(super) enum Owner {
+    /// The current context, and its device.
+    Context,
+    /// The device that holds the pointer.
+    Pointer,
+    /// A device that the call named.
+    Named(DeviceOrdinal),
+}
+
+/// A block that a call asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) level: Level,
+    pub(super) bytes: u64,
+    pub(super) owner: Owner,
+    pub(super) flags: EventFlags,
+}
+
+/// Records what became of a call that asks for memory. `pointer` is read if the call succeeded and no
+/// inner hook has recorded it.
+pub(super) fn asked_for(
+    call: &Call,
+    thread: &Thread,
+    result: u32,
+    asked: Asked,
+    pointer: impl FnOnce() -> u64,
+) {
+    if call.inner_allocated() || (result != 0 && result != OUT_OF_MEMORY) {
+        return;
+    }
+    let pointer = if result == 0 { pointer() } else { 0 };
+    if result == 0 && pointer == 0 {
+        return; // nothing was asked for, nothing was given
+    }
+    let device = match asked.owner {
+        Owner::Pointer if result == 0 => driver::device_of(pointer),
+        Owner::Named(device) => device,
+        _ => driver::current_device(),
+    };
+    if result == OUT_OF_MEMORY {
+        record::out_of_memory(
+            thread,
+            call.api(),
+            asked.level,
+            device,
+            asked.bytes,
+            0,
+            result.into(),
+        );
+    } else {
+        let context = match asked.owner {
+            Owner::Context => driver::current_context(),
+            _ => 0,
+        };
+        let (
+            Asked {
+                level,
+                bytes,
+                flags,
+                ..
+            },
+            ptr,
+            aux,
+        ) = (asked, pointer, 0);
+        record::allocated(
+            thread,
+            call.api(),
+            New {
+                level,
+                ptr,
+                bytes,
+                device,
+                context,
+                flags,
+                aux,
+            },
+        );
+    }
+    call.note_allocated();
+}
+
+/// Records that `pointer` is about to be released, unless an outer hook has done so.
+pub(super) fn about_to_release(
+    call: &mut Call,
+    thread: &Thread,
+    level: Level,
+    pointer: u64,
+    flags: EventFlags,
+) -> Option<Released> {
+    if pointer == 0 || !call.claim_release(pointer) {
+        return None;
+    }
+    record::releasing(thread, call.api(), level, pointer, flags, 0)
+}
+
+/// Takes a release back if the call failed.
+pub(super) fn released(call: &Call, thread: &Thread, result: u32, held: Option<Option<Released>>) {
+    if let (Some(Some(released)), true) = (held, result != 0) {
+        record::cancel(thread, call.api(), released);
+    }
+}

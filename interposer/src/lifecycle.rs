@@ -1,0 +1,241 @@
+//! From "a program that may never use CUDA" to "a capture is open", or to stepping aside.
+//!
+//! ```text
+//!             first event                 opened
+//!  DORMANT ───────────────► OPENING ───────────────► RECORDING ──(fork)──► nothing, in the child
+//!     │                        │
+//!     │                        └── cannot be opened: one line ──► OFF
+//!     └──(fork)──► DORMANT in the child, which opens a capture of its own if it uses CUDA
+//! ```
+//! Nothing leads back. In RECORDING nothing is ever torn down: events are taken until the process is
+//! gone. A forked child finds RECORDING, but the writer knows by a page that fork wipes that it is not
+//! its process, and records nothing.
+
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use gpumem_capture::{DefKind, DeviceOrdinal, Options as CaptureOptions, Writer};
+use gpumem_cuda_abi::CuDevice;
+
+use crate::options::{Options, Stacks};
+use crate::symbols::driver;
+use crate::symbols::table::ALL;
+use crate::{account, facts, message, output, thread};
+
+/// See the diagram.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    Dormant,
+    Opening,
+    Recording,
+    Off,
+}
+
+static STATE: AtomicU8 = AtomicU8::new(State::Dormant as u8);
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
+/// The process that is opening: a child forked meanwhile must not wait for it.
+static OPENER: AtomicU32 = AtomicU32::new(0);
+
+/// How long a thread waits for another one to open the capture.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Names that are tried before giving up.
+const NAMES: u32 = 10_000;
+
+/// An open capture and what the hooks need with it.
+pub(crate) struct Session {
+    pub(crate) writer: &'static Writer,
+    pub(crate) stacks: Stacks,
+    quiet: bool,
+    known_devices: [AtomicBool; 64],
+}
+
+/// The session, if one is open and this is its process.
+pub(crate) fn session() -> Option<&'static Session> {
+    // SAFETY: the pointer is null or that of a leaked session, published with Release.
+    let session = unsafe { SESSION.load(Ordering::Acquire).as_ref() }?;
+    session.writer.is_own_process().then_some(session)
+}
+
+/// The session, opened now if there is none yet.
+pub(crate) fn open_session() -> Option<&'static Session> {
+    if SESSION.load(Ordering::Acquire).is_null() && !open_or_wait() {
+        return None;
+    }
+    session()
+}
+
+/// Whether there is a session after all.
+#[cold]
+fn open_or_wait() -> bool {
+    let swap = STATE.compare_exchange(
+        State::Dormant as u8,
+        State::Opening as u8,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    );
+    match swap {
+        Ok(_) => {
+            OPENER.store(std::process::id(), Ordering::Release);
+            let opened = open();
+            let state = if opened { State::Recording } else { State::Off };
+            STATE.store(state as u8, Ordering::Release);
+            opened
+        }
+        Err(state) if state == State::Opening as u8 => wait(),
+        Err(state) => state == State::Recording as u8,
+    }
+}
+
+/// Waits while another thread opens.
+fn wait() -> bool {
+    let began = Instant::now();
+    while STATE.load(Ordering::Acquire) == State::Opening as u8 {
+        let opener = OPENER.load(Ordering::Acquire);
+        if (opener != 0 && opener != std::process::id()) || began.elapsed() > PATIENCE {
+            account::opening_timed_out();
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    STATE.load(Ordering::Acquire) == State::Recording as u8
+}
+
+/// Opens the capture: the first thread's work, once in a process.
+fn open() -> bool {
+    message::remember();
+    let get = |name: &str| -> Option<OsString> { std::env::var_os(name) };
+    let options = Options::read(get);
+    let rank = output::rank(get);
+    let wanted = output::path(
+        options.output.as_deref(),
+        rank.as_ref(),
+        std::process::id(),
+        &facts::host(),
+    );
+    let Some(writer) = create(&wanted, &options) else {
+        return false;
+    };
+    for hook in ALL {
+        let name = hook.name.to_bytes();
+        let length = (name.len() as u32).to_le_bytes();
+        let _ = writer.definition(DefKind::API, &[&hook.id.to_le_bytes(), &length, name]);
+    }
+    facts::write(writer, &options, rank.as_ref());
+    let session = Box::leak(Box::new(Session {
+        writer,
+        stacks: options.stacks,
+        quiet: options.quiet,
+        known_devices: [const { AtomicBool::new(false) }; 64],
+    }));
+    account::note_missing(writer);
+    account::write(writer);
+    SESSION.store(session, Ordering::Release);
+    start_drain(writer);
+    true
+}
+
+/// Creates the file under the first free name. Says why if that is not possible.
+fn create(wanted: &std::path::Path, options: &Options) -> Option<&'static Writer> {
+    let capture = CaptureOptions::default().ring_slots(options.ring);
+    for n in 1..=NAMES {
+        let path = output::numbered(wanted, n);
+        match Writer::create(&path, &capture) {
+            Ok(writer) => return Some(writer),
+            Err(error) if error.errno() == libc::EEXIST => {}
+            Err(error) => {
+                message::line(&format!(
+                    "cannot write a capture: {error}. Recording is off; the program goes on. Set \
+                     GPUMEM_OUTPUT to a path that can be written."
+                ));
+                return None;
+            }
+        }
+    }
+    message::line(&format!(
+        "cannot write a capture: {} and {NAMES} names after it are taken. Recording is off.",
+        wanted.display()
+    ));
+    None
+}
+
+/// Starts the thread that empties the ring. It takes none of the program's signals and its CUDA calls,
+/// had it any, would not be recorded.
+fn start_drain(writer: &'static Writer) {
+    // SAFETY: an all-zero signal set is valid memory for sigfillset to fill.
+    let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    let mut before: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: both sets are valid; the thread's own mask is put back below.
+    unsafe {
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+    }
+    let started = std::thread::Builder::new()
+        .name("gpumem-drain".to_owned())
+        .stack_size(1 << 20)
+        .spawn(move || thread::never_recorded(|| writer.drain()));
+    // SAFETY: `before` is this thread's mask of a moment ago.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, core::ptr::null_mut()) };
+    if let Err(error) = started {
+        account::note(
+            writer,
+            &format!("the thread that empties the ring did not start: {error}"),
+        );
+    }
+}
+
+impl Session {
+    /// Makes sure that a device is defined before an event names it.
+    pub(crate) fn know_device(&self, device: DeviceOrdinal) {
+        let Some(known) = self.known_devices.get(usize::from(device.0)) else {
+            return;
+        };
+        if known.load(Ordering::Relaxed) || known.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let asked = driver::device_facts(CuDevice(i32::from(device.0)));
+        let (name, pci) = (asked.name.bytes(), asked.pci.bytes());
+        let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes();
+        let _ = self.writer.definition(
+            DefKind::DEVICE,
+            &[
+                &[device.0],
+                &asked.total_bytes.to_le_bytes(),
+                &length(&asked.uuid),
+                &asked.uuid,
+                &length(name),
+                name,
+                &length(pci),
+                pci,
+            ],
+        );
+    }
+}
+
+/// The end of the process, as far as it comes by here: says where the capture is. Events may follow.
+extern "C" fn at_exit() {
+    let _ = thread::quietly(|_| {
+        let Some(session) = session() else { return };
+        account::write(session.writer);
+        session.writer.finish();
+        if !session.quiet {
+            let path = session.writer.path();
+            let here = std::env::current_dir().ok();
+            let shown = here
+                .and_then(|dir| path.strip_prefix(dir).ok())
+                .unwrap_or(path);
+            message::line(&format!(
+                "wrote {}. Read it with: gpumem-analyze {}",
+                shown.display(),
+                facts::quoted(shown.as_os_str())
+            ));
+        }
+    });
+}
+
+/// Run by the loader when the process exits, after the program's own exit handlers.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;

@@ -1,0 +1,54 @@
+//! The live map: what is allocated now, by level and address.
+//!
+//! No guard of the map is ever held across a driver call or across the recording of an event.
+
+use core::hash::BuildHasherDefault;
+use std::sync::OnceLock;
+
+use dashmap::DashMap;
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
+use rustc_hash::FxHasher;
+
+/// Where a block lives: a pointer of one level is never the same block as that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub(crate) level: Level,
+    pub(crate) vmm: bool,
+    pub(crate) ptr: u64,
+}
+
+/// A live block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    pub(crate) bytes: u64,
+    /// The context that owns it; 0: its device alone.
+    pub(crate) context: u64,
+    pub(crate) device: DeviceOrdinal,
+    pub(crate) flags: EventFlags,
+}
+
+type Map = DashMap<Place, Block, BuildHasherDefault<FxHasher>>;
+
+fn map() -> &'static Map {
+    static MAP: OnceLock<Map> = OnceLock::new();
+    MAP.get_or_init(Map::default)
+}
+
+/// Adds a block; the one that was there before, whose release went unseen.
+pub(crate) fn insert(place: Place, block: Block) -> Option<Block> {
+    map().insert(place, block)
+}
+
+/// Takes a block out.
+pub(crate) fn remove(place: Place) -> Option<Block> {
+    map().remove(&place).map(|(_, block)| block)
+}
+
+/// Every block that `wanted` picks, in no order.
+pub(crate) fn matching(wanted: impl Fn(&Place, &Block) -> bool) -> Vec<Place> {
+    map()
+        .iter()
+        .filter(|entry| wanted(entry.key(), entry.value()))
+        .map(|e| *e.key())
+        .collect()
+}

@@ -1,0 +1,187 @@
+//! Every environment option, in one table: what reads them, what documents them.
+
+use std::ffi::OsString;
+
+use crate::message;
+
+/// Which stacks are taken.
+pub(crate) use crate::stacks::Stacks;
+
+/// One option as the help prints it.
+pub(crate) struct Described {
+    pub(crate) name: &'static str,
+    pub(crate) values: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) meaning: &'static str,
+}
+
+/// The options in force.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    /// Pattern of the capture's path.
+    pub(crate) output: Option<OsString>,
+    /// Whether the line at exit is left out.
+    pub(crate) quiet: bool,
+    /// Which stacks are taken.
+    pub(crate) stacks: Stacks,
+    /// Slots of the ring.
+    pub(crate) ring: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            output: None,
+            quiet: false,
+            stacks: Stacks::Mixed,
+            ring: 65_536,
+        }
+    }
+}
+
+/// One row of the table: how it is described and how a value is taken; false if the value is not one.
+type Row = (Described, fn(&mut Options, &OsString) -> bool);
+
+/// All options.
+pub(crate) static TABLE: &[Row] = &[
+    (
+        Described {
+            name: "GPUMEM_OUTPUT",
+            values: "a path; %p is the process id, %r the rank, %h the host's name",
+            default: "report.bin, or report.rank<N>.bin under a launcher",
+            meaning: "where the capture goes; an earlier one is never overwritten: the next free \
+                      name is taken (report-2.bin)",
+        },
+        |options, value| {
+            options.output = Some(value.clone());
+            !value.is_empty()
+        },
+    ),
+    (
+        Described {
+            name: "GPUMEM_STACKS",
+            values: "mixed, python, native, off",
+            default: "mixed",
+            meaning: "which stacks each event carries",
+        },
+        |options, value| {
+            let stacks = match value.to_str() {
+                Some("mixed") => Stacks::Mixed,
+                Some("python") => Stacks::Python,
+                Some("native") => Stacks::Native,
+                Some("off") => Stacks::Off,
+                _ => return false,
+            };
+            options.stacks = stacks;
+            true
+        },
+    ),
+    (
+        Described {
+            name: "GPUMEM_QUIET",
+            values: "1, 0",
+            default: "0",
+            meaning: "leaves out the line that names the capture at exit",
+        },
+        |options, value| {
+            options.quiet = value == "1";
+            value == "1" || value == "0"
+        },
+    ),
+    (
+        Described {
+            name: "GPUMEM_RING",
+            values: "slots of 64 bytes, 1024 to 16777216",
+            default: "65536 (4 MiB)",
+            meaning: "room for events that are not compressed yet; rounded up to a power of two",
+        },
+        |options, value| match value.to_str().and_then(|text| text.parse::<u32>().ok()) {
+            Some(slots) if (1024..=16_777_216).contains(&slots) => {
+                options.ring = slots;
+                true
+            }
+            _ => false,
+        },
+    ),
+];
+
+impl Options {
+    /// Reads the options through `get`. A value that is not one is told on stderr and left aside.
+    pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>) -> Self {
+        let mut options = Self::default();
+        for (described, take) in TABLE {
+            let Some(value) = get(described.name) else {
+                continue;
+            };
+            let before = options.clone();
+            if !take(&mut options, &value) {
+                options = before;
+                message::line(&format!(
+                    "{}={}: not a value of it; using the default, {}. Accepted: {}.",
+                    described.name,
+                    value.to_string_lossy(),
+                    described.default,
+                    described.values
+                ));
+            }
+        }
+        options
+    }
+}
+
+/// The table as text, for `gpumem_help_env` and the docs.
+pub(crate) fn help() -> String {
+    let mut text = String::new();
+    for (row, _) in TABLE {
+        text.push_str(&format!(
+            "{}\n    {}.\n    Values: {}. Default: {}.\n",
+            row.name, row.meaning, row.values, row.default
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Options {
+        Options::read(|name| {
+            pairs
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn values_are_taken() {
+        let options = read(&[
+            ("GPUMEM_OUTPUT", "x.bin"),
+            ("GPUMEM_STACKS", "python"),
+            ("GPUMEM_QUIET", "1"),
+            ("GPUMEM_RING", "4096"),
+        ]);
+        assert_eq!(options.output, Some("x.bin".into()));
+        assert_eq!(options.stacks, Stacks::Python);
+        assert!(options.quiet);
+        assert_eq!(options.ring, 4096);
+    }
+
+    #[test]
+    fn what_is_no_value_is_left_aside() {
+        let odd = read(&[
+            ("GPUMEM_STACKS", "all"),
+            ("GPUMEM_RING", "12"),
+            ("GPUMEM_QUIET", "yes"),
+        ]);
+        assert_eq!(odd, Options::default());
+    }
+
+    #[test]
+    fn the_help_names_each_option() {
+        for (row, _) in TABLE {
+            assert!(help().contains(row.name));
+        }
+    }
+}

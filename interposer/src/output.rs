@@ -1,0 +1,142 @@
+//! Where the capture goes: patterns, ranks and names that are already taken.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// A process's place among the processes of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rank {
+    pub(crate) rank: u64,
+    pub(crate) world_size: Option<u64>,
+}
+
+/// Variables by which launchers tell a process its rank and the number of ranks, most specific first.
+const LAUNCHERS: &[(&str, &str)] = &[
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMIX_RANK", "PMIX_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_NTASKS"),
+];
+
+/// The rank that a launcher gave this process.
+pub(crate) fn rank(get: impl Fn(&str) -> Option<OsString>) -> Option<Rank> {
+    let number = |name: &str| get(name)?.to_str()?.trim().parse::<u64>().ok();
+    LAUNCHERS.iter().find_map(|(rank, size)| {
+        let (rank, world_size) = (number(rank)?, number(size));
+        // A batch job of one task (an interactive Slurm shell, say) is no set of ranks.
+        (*size == "WORLD_SIZE" || world_size != Some(1)).then_some(Rank { rank, world_size })
+    })
+}
+
+/// The path that a pattern stands for.
+pub(crate) fn path(pattern: Option<&OsStr>, rank: Option<&Rank>, pid: u32, host: &str) -> PathBuf {
+    let Some(pattern) = pattern else {
+        return match rank {
+            Some(rank) => PathBuf::from(format!("report.rank{}.bin", rank.rank)),
+            None => PathBuf::from("report.bin"),
+        };
+    };
+    let mut expanded = Vec::new();
+    let mut bytes = pattern.as_bytes().iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        let next = bytes.peek().copied();
+        let value = match (byte, next) {
+            (b'%', Some(b'p')) => pid.to_string(),
+            (b'%', Some(b'r')) => rank.map_or(0, |rank| rank.rank).to_string(),
+            (b'%', Some(b'h')) => host.to_owned(),
+            (b'%', Some(b'%')) => "%".to_owned(),
+            _ => {
+                expanded.push(byte);
+                continue;
+            }
+        };
+        bytes.next();
+        expanded.extend_from_slice(value.as_bytes());
+    }
+    PathBuf::from(OsString::from_vec(expanded))
+}
+
+/// The `n`th name to try: report.bin, report-2.bin, report-3.bin …
+pub(crate) fn numbered(path: &Path, n: u32) -> PathBuf {
+    if n < 2 {
+        return path.to_owned();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{n}"));
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(pairs: &'static [(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
+        |name| {
+            pairs
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, value)| value.into())
+        }
+    }
+
+    #[test]
+    fn launchers_are_known() {
+        let found = rank(environment(&[("RANK", "3"), ("WORLD_SIZE", "8")]));
+        assert_eq!(
+            found,
+            Some(Rank {
+                rank: 3,
+                world_size: Some(8)
+            })
+        );
+        let found = rank(environment(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")]));
+        assert_eq!(found.map(|r| r.rank), Some(1));
+        assert_eq!(
+            rank(environment(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")])),
+            None
+        );
+        assert_eq!(rank(environment(&[("RANK", "first")])), None);
+    }
+
+    #[test]
+    fn patterns_are_expanded() {
+        let rank = Rank {
+            rank: 2,
+            world_size: None,
+        };
+        assert_eq!(path(None, None, 7, "h"), Path::new("report.bin"));
+        assert_eq!(
+            path(None, Some(&rank), 7, "h"),
+            Path::new("report.rank2.bin")
+        );
+        let pattern = OsStr::new("out/%h-%r-%p-100%%-%x.bin");
+        assert_eq!(
+            path(Some(pattern), Some(&rank), 7, "h"),
+            Path::new("out/h-2-7-100%-%x.bin")
+        );
+    }
+
+    #[test]
+    fn taken_names_are_numbered() {
+        assert_eq!(
+            numbered(Path::new("a/report.bin"), 1),
+            Path::new("a/report.bin")
+        );
+        assert_eq!(
+            numbered(Path::new("a/report.bin"), 2),
+            Path::new("a/report-2.bin")
+        );
+        assert_eq!(
+            numbered(Path::new("report.rank0.bin"), 3),
+            Path::new("report.rank0-3.bin")
+        );
+        assert_eq!(numbered(Path::new("trace"), 2), Path::new("trace-2"));
+    }
+}

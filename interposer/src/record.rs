@@ -1,0 +1,262 @@
+//! Turns hooked calls into events.
+//!
+//! An allocation is recorded after the real call, by the innermost hook, under the outermost
+//! function's name. A release is recorded before the real call, by the outermost hook; if the call
+//! then fails, the release is cancelled. So no address is ever live twice in the order of events.
+
+use gpumem_capture::{
+    ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Seq, StackId, Writer,
+};
+
+use crate::lifecycle::{self, Session};
+use crate::live::{self, Block, Place};
+use crate::thread::Thread;
+use crate::{account, stacks};
+
+/// A new block as a hook saw it.
+#[derive(Clone, Copy)]
+pub(crate) struct New {
+    pub(crate) level: Level,
+    pub(crate) ptr: u64,
+    pub(crate) bytes: u64,
+    pub(crate) device: DeviceOrdinal,
+    pub(crate) context: u64,
+    pub(crate) flags: EventFlags,
+    /// By kind: see [`EventKind::ALLOC`].
+    pub(crate) aux: u64,
+}
+
+/// A release that was recorded, should it have to be cancelled.
+pub(crate) struct Released {
+    place: Place,
+    block: Block,
+    seq: Seq,
+}
+
+/// An event of the present moment on this thread.
+fn event(writer: &Writer, thread: &Thread, kind: EventKind, level: Level) -> Event {
+    Event {
+        time: writer.now(),
+        thread: thread.id(),
+        kind,
+        level,
+        ..Event::default()
+    }
+}
+
+/// Records an allocation that succeeded. Opens the capture if it is the first event.
+pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
+    let Some(session) = lifecycle::open_session() else {
+        return;
+    };
+    let writer = session.writer;
+    account::write_if_new(writer);
+    session.know_device(new.device);
+    let (py_stack, native_stack) = stacks::take(writer, session.stacks);
+    let place = place_of(new.level, new.flags, new.ptr);
+    let New {
+        bytes,
+        context,
+        device,
+        flags,
+        ..
+    } = new;
+    let block = Block {
+        bytes,
+        context,
+        device,
+        flags,
+    };
+    if let Some(stale) = live::insert(place, block) {
+        account::missed_release();
+        let _ = writer.event(&Event {
+            ptr: new.ptr,
+            bytes: stale.bytes,
+            device: stale.device,
+            flags: stale.flags.with(EventFlags::MISMATCH),
+            api,
+            ..event(writer, thread, EventKind::FREE, new.level)
+        });
+    }
+    let _ = writer.event(&Event {
+        ptr: new.ptr,
+        bytes: new.bytes,
+        aux: new.aux,
+        device: new.device,
+        flags: new.flags,
+        api,
+        py_stack,
+        native_stack,
+        ..event(writer, thread, EventKind::ALLOC, new.level)
+    });
+}
+
+/// Where a block of that kind lives.
+fn place_of(level: Level, flags: EventFlags, ptr: u64) -> Place {
+    Place {
+        level,
+        vmm: flags.contains(EventFlags::VMM_HANDLE),
+        ptr,
+    }
+}
+
+/// Records a release that is about to be tried. `extra` flags qualify it; `aux` is by kind.
+pub(crate) fn releasing(
+    thread: &Thread,
+    api: ApiId,
+    level: Level,
+    ptr: u64,
+    extra: EventFlags,
+    aux: u64,
+) -> Option<Released> {
+    // Before the capture is open nothing is live, so there is nothing to record.
+    let session = lifecycle::session()?;
+    release_in(
+        session,
+        thread,
+        api,
+        place_of(level, extra, ptr),
+        extra,
+        aux,
+    )
+}
+
+fn release_in(
+    session: &Session,
+    thread: &Thread,
+    api: ApiId,
+    place: Place,
+    extra: EventFlags,
+    aux: u64,
+) -> Option<Released> {
+    let writer = session.writer;
+    let base = Event {
+        ptr: place.ptr,
+        aux,
+        api,
+        ..event(writer, thread, EventKind::FREE, place.level)
+    };
+    let Some(block) = live::remove(place) else {
+        let flags = extra.with(EventFlags::UNKNOWN_POINTER);
+        let _ = writer.event(&Event {
+            device: DeviceOrdinal::NONE,
+            flags,
+            ..base
+        });
+        return None;
+    };
+    let recorded = writer.event(&Event {
+        bytes: block.bytes,
+        device: block.device,
+        flags: block.flags.with(extra),
+        ..base
+    });
+    Some(Released {
+        place,
+        block,
+        seq: recorded.unwrap_or(Seq(u64::MAX)),
+    })
+}
+
+/// Takes a recorded release back: the real call failed.
+pub(crate) fn cancel(thread: &Thread, api: ApiId, released: Released) {
+    let Some(session) = lifecycle::session() else {
+        return;
+    };
+    let Released { place, block, seq } = released;
+    live::insert(place, block);
+    let _ = session.writer.event(&Event {
+        ptr: place.ptr,
+        bytes: block.bytes,
+        aux: seq.0,
+        device: block.device,
+        flags: block.flags,
+        api,
+        ..event(session.writer, thread, EventKind::CANCEL, place.level)
+    });
+}
+
+/// Records the release of everything that `wanted` picks: its context is about to end, or has ended.
+pub(crate) fn releasing_all(
+    thread: &Thread,
+    api: ApiId,
+    wanted: impl Fn(&Place, &Block) -> bool,
+) -> Vec<Released> {
+    let Some(session) = lifecycle::session() else {
+        return Vec::new();
+    };
+    live::matching(wanted)
+        .into_iter()
+        .filter_map(|place| release_in(session, thread, api, place, EventFlags::RESET, 0))
+        .collect()
+}
+
+/// Records that an allocation failed for want of memory.
+pub(crate) fn out_of_memory(
+    thread: &Thread,
+    api: ApiId,
+    level: Level,
+    device: DeviceOrdinal,
+    bytes: u64,
+    ptr: u64,
+    aux: u64,
+) {
+    let Some(session) = lifecycle::open_session() else {
+        return;
+    };
+    session.know_device(device);
+    let (py_stack, native_stack) = stacks::take(session.writer, session.stacks);
+    let _ = session.writer.event(&Event {
+        ptr,
+        bytes,
+        aux,
+        device,
+        api,
+        py_stack,
+        native_stack,
+        ..event(session.writer, thread, EventKind::OUT_OF_MEMORY, level)
+    });
+}
+
+/// What an event that changes no live figure says.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Remark {
+    pub(crate) ptr: u64,
+    pub(crate) bytes: u64,
+    pub(crate) aux: u64,
+    pub(crate) device: DeviceOrdinal,
+    pub(crate) flags: EventFlags,
+    pub(crate) with_stacks: bool,
+}
+
+/// Records an event that changes no live figure: contexts, mappings, aliases.
+pub(crate) fn remark(thread: &Thread, api: ApiId, kind: EventKind, level: Level, what: Remark) {
+    let session = if what.with_stacks {
+        lifecycle::open_session()
+    } else {
+        lifecycle::session()
+    };
+    let Some(session) = session else { return };
+    session.know_device(what.device);
+    let (py_stack, native_stack) = if what.with_stacks {
+        stacks::take(session.writer, session.stacks)
+    } else {
+        (StackId::NONE, StackId::NONE)
+    };
+    let _ = session.writer.event(&Event {
+        ptr: what.ptr,
+        bytes: what.bytes,
+        aux: what.aux,
+        device: what.device,
+        flags: what.flags,
+        api,
+        py_stack,
+        native_stack,
+        ..event(session.writer, thread, kind, level)
+    });
+}
+
+/// Bytes live at a level of a device, by the shared counters; 0 without a capture.
+pub(crate) fn live_bytes(device: DeviceOrdinal, level: Level) -> u64 {
+    lifecycle::session().map_or(0, |session| session.writer.counters(device, level).live)
+}

@@ -1,0 +1,250 @@
+//! Our `dlsym` and `dlvsym`: look-ups of hooked driver functions get the hook, all others go on to the
+//! real function by a tail jump, so that the C library still sees the caller's return address and
+//! `RTLD_NEXT` means what the caller meant.
+
+use core::arch::naked_asm;
+use core::ffi::{CStr, c_char, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::symbols::table::{self, Hook};
+use crate::symbols::{elf, libraries, order};
+
+/// Address of the C library's `dlsym`; 0 until the first use.
+static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
+/// Address of the C library's `dlvsym`; 0 until the first use.
+static REAL_DLVSYM: AtomicUsize = AtomicUsize::new(0);
+
+type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+
+/// What to do with a look-up, returned in rax and rdx.
+#[repr(C)]
+struct Decision {
+    /// With `answered`: what the caller gets. Else: where to jump.
+    address: usize,
+    /// 1 if `address` is the answer.
+    answered: usize,
+}
+
+/// The C library's function, found once.
+fn real(slot: &AtomicUsize, name: &CStr) -> usize {
+    match slot.load(Ordering::Relaxed) {
+        0 => {
+            let found = elf::in_libc(name);
+            slot.store(found, Ordering::Relaxed);
+            found
+        }
+        known => known,
+    }
+}
+
+/// The real `dlsym`, called from here: `RTLD_NEXT` means "after libgpumem.so".
+pub(crate) fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
+    match real(&REAL_DLSYM, c"dlsym") {
+        0 => core::ptr::null_mut(),
+        address => {
+            // SAFETY: the address is that of the C library's dlsym, whose type this is.
+            let function: Dlsym = unsafe { core::mem::transmute(address) };
+            // SAFETY: the handle is the caller's own; the name is NUL-terminated.
+            unsafe { function(handle, name.as_ptr()) }
+        }
+    }
+}
+
+/// `dlsym`, for every program under LD_PRELOAD.
+///
+/// # Safety
+/// As `dlsym(3)`.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    naked_asm!(
+        "mov rdx, [rsp]", // the caller
+        "push rdi",
+        "push rsi",
+        "sub rsp, 8",
+        "call {decide}",
+        "add rsp, 8",
+        "pop rsi",
+        "pop rdi",
+        "test rdx, rdx",
+        "jnz 2f",
+        "jmp rax",
+        "2:",
+        "ret",
+        decide = sym decide_dlsym,
+    )
+}
+
+/// `dlvsym`, for every program under LD_PRELOAD.
+///
+/// # Safety
+/// As `dlvsym(3)`.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlvsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    version: *const c_char,
+) -> *mut c_void {
+    naked_asm!(
+        "mov rcx, [rsp]", // the caller
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "call {decide}",
+        "mov rcx, rdx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "test rcx, rcx",
+        "jnz 2f",
+        "jmp rax",
+        "2:",
+        "ret",
+        decide = sym decide_dlvsym,
+    )
+}
+
+/// A look-up that finds nothing and leaves an error message, should the C library's function be
+/// missing altogether.
+unsafe extern "C" fn nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
+    core::ptr::null_mut()
+}
+
+fn forward(slot: &AtomicUsize, name: &CStr) -> Decision {
+    let address = match real(slot, name) {
+        0 => nothing as *const () as usize,
+        address => address,
+    };
+    Decision {
+        address,
+        answered: 0,
+    }
+}
+
+unsafe extern "C" fn decide_dlsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    caller: usize,
+) -> Decision {
+    // SAFETY: the caller passes a NUL-terminated name, or null, which is checked.
+    let answer = unsafe { decide(handle, name, caller, |wanted| real_dlsym(handle, wanted)) };
+    answer.unwrap_or_else(|| forward(&REAL_DLSYM, c"dlsym"))
+}
+
+unsafe extern "C" fn decide_dlvsym(
+    handle: *mut c_void,
+    name: *const c_char,
+    version: *const c_char,
+    caller: usize,
+) -> Decision {
+    let look_up = |wanted: &CStr| match real(&REAL_DLVSYM, c"dlvsym") {
+        0 => core::ptr::null_mut(),
+        address => {
+            // SAFETY: the address is that of the C library's dlvsym, whose type this is.
+            let function: Dlvsym = unsafe { core::mem::transmute(address) };
+            // SAFETY: handle and version are the caller's own.
+            unsafe { function(handle, wanted.as_ptr(), version) }
+        }
+    };
+    // SAFETY: as in `decide_dlsym`.
+    let answer = unsafe { decide(handle, name, caller, look_up) };
+    answer.unwrap_or_else(|| forward(&REAL_DLVSYM, c"dlvsym"))
+}
+
+/// The answer to a look-up, or None where the real function shall give it.
+///
+/// # Safety
+/// `name` is null or NUL-terminated.
+unsafe fn decide(
+    handle: *mut c_void,
+    name: *const c_char,
+    caller: usize,
+    look_up: impl Fn(&CStr) -> *mut c_void,
+) -> Option<Decision> {
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: checked for null; the caller promises a NUL at the end.
+    let name = unsafe { CStr::from_ptr(name) };
+    if !name.to_bytes().starts_with(b"cu") {
+        return None;
+    }
+    let hook = table::by_name(name.to_bytes())?;
+    if handle == libc::RTLD_NEXT {
+        return after_caller(hook, caller);
+    }
+    let found = look_up(name) as usize;
+    if found == 0 {
+        return None; // the real one says so, and why
+    }
+    if found == hook.address() {
+        let in_scope = handle == libc::RTLD_DEFAULT && !order::in_program(caller);
+        return Some(stand_in(hook, caller, in_scope));
+    }
+    // Runtime functions reach the driver, where they are seen. What a library before us defines will
+    // come by here when it asks for what comes next; taken for the real function it would call us
+    // for ever.
+    if !hook.is_driver() || order::before_us(found) || !hook.adopt(found) {
+        return None;
+    }
+    table::armed(hook, table::Way::Dlsym, caller);
+    Some(answer(hook.address()))
+}
+
+fn answer(address: usize) -> Decision {
+    Decision {
+        address,
+        answered: 1,
+    }
+}
+
+/// `RTLD_NEXT`: what follows the caller's own library.
+fn after_caller(hook: &'static Hook, caller: usize) -> Option<Decision> {
+    if order::before_us(caller) {
+        // Its search meets our export, unless another library between defines the name.
+        let first = real_dlsym(libc::RTLD_DEFAULT, hook.name) as usize;
+        return (first == hook.address()).then(|| stand_in(hook, caller, false));
+    }
+    // A library that wraps the function itself must get what comes after it, not us before it.
+    if !hook.is_driver() || elf::defined_around(caller, hook.name) != Some(false) {
+        return None;
+    }
+    match behind(hook, true) {
+        0 => None,
+        found if !hook.adopt(found) => None,
+        _ => {
+            table::armed(hook, table::Way::Dlsym, caller);
+            Some(answer(hook.address()))
+        }
+    }
+}
+
+/// The function that a search finds after our export: in the global scope or, for callers that have
+/// a scope of their own besides (`in_scope`), wherever its library is loaded. 0 if there is none.
+fn behind(hook: &'static Hook, in_scope: bool) -> usize {
+    let mut found = real_dlsym(libc::RTLD_NEXT, hook.name) as usize;
+    if found == 0 && in_scope {
+        found = libraries::find(hook.home, hook.name, hook.address());
+        if found != 0 {
+            // The first search left an error that its caller must not see.
+            // SAFETY: takes nothing; the text it returns is not kept.
+            unsafe { libc::dlerror() };
+        }
+    }
+    found
+}
+
+/// A search that met our export: the hook, if there is a function behind it. CUDA must not seem to be
+/// there because we are.
+fn stand_in(hook: &'static Hook, caller: usize, in_scope: bool) -> Decision {
+    let found = behind(hook, in_scope);
+    if found == 0 {
+        return answer(0); // the search behind us has left the error that says so
+    }
+    if hook.adopt(found) && hook.is_driver() {
+        table::armed(hook, table::Way::Dlsym, caller);
+    }
+    answer(hook.address())
+}

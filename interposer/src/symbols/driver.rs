@@ -1,0 +1,192 @@
+//! Questions that the hooks ask the driver about what a call did: read-only, and only from within a
+//! call that the program itself made.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use gpumem_capture::DeviceOrdinal;
+use gpumem_cuda_abi::{CuContext, CuDevice, CuDevicePtr, CuResult, CuStream, CuUuid};
+
+use crate::symbols::libraries;
+use crate::symbols::table::Home;
+
+/// A driver function that is asked, looked up once.
+struct Question {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Question {
+    const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            address: AtomicUsize::new(0),
+        }
+    }
+
+    fn address(&self) -> Option<usize> {
+        match self.address.load(Ordering::Relaxed) {
+            0 => match libraries::find(Home::Driver, self.name, 0) {
+                0 => None,
+                found => {
+                    self.address.store(found, Ordering::Relaxed);
+                    Some(found)
+                }
+            },
+            known => Some(known),
+        }
+    }
+}
+
+/// Calls a driver function by name; `None` where the driver has none or it fails.
+macro_rules! ask {
+    ($name:literal, fn($($type:ty),*), $($argument:expr),*) => {{
+        static QUESTION: Question = Question::new($name);
+        QUESTION.address().and_then(|address| {
+            // SAFETY: the driver exports this function with this type in every version we know.
+            let function: unsafe extern "C" fn($($type),*) -> CuResult =
+                unsafe { core::mem::transmute(address) };
+            // SAFETY: out parameters point to live locals of the right type.
+            let result = unsafe { function($($argument),*) };
+            result.is_success().then_some(())
+        })
+    }};
+}
+
+/// The current context's handle; 0 without one.
+pub(crate) fn current_context() -> u64 {
+    let mut context = CuContext::NULL;
+    let asked = ask!(c"cuCtxGetCurrent", fn(*mut CuContext), &mut context);
+    asked.map_or(0, |()| context.0 as u64)
+}
+
+/// The current context's device.
+pub(crate) fn current_device() -> DeviceOrdinal {
+    let mut device = CuDevice(-1);
+    match ask!(c"cuCtxGetDevice", fn(*mut CuDevice), &mut device) {
+        Some(()) => ordinal(device),
+        None => DeviceOrdinal::NONE,
+    }
+}
+
+/// A device as the capture numbers it.
+pub(crate) fn ordinal(device: CuDevice) -> DeviceOrdinal {
+    u8::try_from(device.0).map_or(DeviceOrdinal::NONE, DeviceOrdinal)
+}
+
+/// The device that holds `pointer`.
+pub(crate) fn device_of(pointer: u64) -> DeviceOrdinal {
+    const DEVICE_ORDINAL: u32 = 9;
+    let mut device: c_int = -1;
+    let asked = ask!(
+        c"cuPointerGetAttribute",
+        fn(*mut c_void, u32, CuDevicePtr),
+        (&raw mut device).cast(),
+        DEVICE_ORDINAL,
+        CuDevicePtr(pointer)
+    );
+    match asked {
+        Some(()) => ordinal(CuDevice(device)),
+        None => DeviceOrdinal::NONE,
+    }
+}
+
+/// Whether the primary context of a device is alive.
+pub(crate) fn primary_is_active(device: CuDevice) -> Option<bool> {
+    let (mut flags, mut active) = (0u32, 0 as c_int);
+    ask!(
+        c"cuDevicePrimaryCtxGetState",
+        fn(CuDevice, *mut u32, *mut c_int),
+        device,
+        &mut flags,
+        &mut active
+    )
+    .map(|()| active != 0)
+}
+
+/// Whether a stream is being captured into a graph.
+pub(crate) fn is_capturing(stream: CuStream) -> bool {
+    let mut status: c_int = 0;
+    let asked = ask!(
+        c"cuStreamIsCapturing",
+        fn(CuStream, *mut c_int),
+        stream,
+        &mut status
+    );
+    asked.is_some() && status == 1
+}
+
+/// The driver's version, as 13020 for 13.2.
+pub(crate) fn version() -> Option<i32> {
+    let mut version: c_int = 0;
+    ask!(c"cuDriverGetVersion", fn(*mut c_int), &mut version).map(|()| version)
+}
+
+/// What a DEVICE definition says of a device.
+pub(crate) struct DeviceFacts {
+    pub(crate) total_bytes: u64,
+    pub(crate) uuid: [u8; 16],
+    pub(crate) name: Text,
+    pub(crate) pci: Text,
+}
+
+/// A short text from the driver, held without allocating.
+pub(crate) struct Text([u8; 256]);
+
+impl Text {
+    /// The text's bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
+        self.0.get(..end).unwrap_or(&[])
+    }
+}
+
+/// Asks for a device's facts; what the driver does not tell stays empty.
+pub(crate) fn device_facts(device: CuDevice) -> DeviceFacts {
+    let mut facts = DeviceFacts {
+        total_bytes: 0,
+        uuid: [0; 16],
+        name: Text([0; 256]),
+        pci: Text([0; 256]),
+    };
+    let mut total = 0usize;
+    let _ = ask!(
+        c"cuDeviceTotalMem_v2",
+        fn(*mut usize, CuDevice),
+        &mut total,
+        device
+    );
+    facts.total_bytes = total as u64;
+    let mut uuid = CuUuid { bytes: [0; 16] };
+    // `_v2` names a MIG instance; drivers before 11.4 have only the first.
+    let asked = ask!(
+        c"cuDeviceGetUuid_v2",
+        fn(*mut CuUuid, CuDevice),
+        &mut uuid,
+        device
+    );
+    if asked.is_none() {
+        let _ = ask!(
+            c"cuDeviceGetUuid",
+            fn(*mut CuUuid, CuDevice),
+            &mut uuid,
+            device
+        );
+    }
+    facts.uuid = uuid.bytes;
+    let _ = ask!(
+        c"cuDeviceGetName",
+        fn(*mut c_char, c_int, CuDevice),
+        facts.name.0.as_mut_ptr().cast(),
+        255,
+        device
+    );
+    let _ = ask!(
+        c"cuDeviceGetPCIBusId",
+        fn(*mut c_char, c_int, CuDevice),
+        facts.pci.0.as_mut_ptr().cast(),
+        255,
+        device
+    );
+    facts
+}

@@ -1,0 +1,10 @@
+//! Names and addresses: the table of hooks, the overridden `dlsym` and `cuGetProcAddress`, and the way
+//! from a hook to the function behind it.
+
+pub(crate) mod dlsym;
+pub(crate) mod driver;
+mod elf;
+pub(crate) mod libraries;
+mod order;
+pub(crate) mod proc_address;
+pub(crate) mod table;

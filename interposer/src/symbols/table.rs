@@ -1,0 +1,206 @@
+//! One entry for each hook: its name, its address, and the function that it stands before.
+
+use core::ffi::{CStr, c_void};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+
+use crate::symbols::{dlsym, libraries, order};
+
+/// Whether a capture without this hook can still be complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Allocations go unseen without it.
+    Required,
+    /// Absent from many CUDA versions, or only a name for what another hook sees.
+    Optional,
+}
+
+/// Which library the real function lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// libcuda: handed out by `dlsym` and `cuGetProcAddress`.
+    Driver,
+    /// libcudart: bound by name only.
+    Runtime,
+    /// libc10 of PyTorch: bound by name only.
+    PyTorch,
+}
+
+/// How a client came to call a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The loader bound the name to our export.
+    Symbol,
+    /// `dlsym` or `dlvsym` handed it out.
+    Dlsym,
+    /// `cuGetProcAddress` handed it out.
+    ProcAddress,
+}
+
+impl Way {
+    /// As the capture names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Symbol => "symbol",
+            Self::Dlsym => "dlsym",
+            Self::ProcAddress => "cuGetProcAddress",
+        }
+    }
+}
+
+/// A pointer to code, shareable since code does not change.
+#[derive(Clone, Copy)]
+pub(crate) struct Code(pub(crate) *const c_void);
+
+// SAFETY: the pointer is only compared, handed out and called.
+unsafe impl Sync for Code {}
+
+/// One hook.
+pub(crate) struct Hook {
+    /// Its place in [`ALL`] plus one, and its `ApiId` in the capture.
+    pub(crate) id: u16,
+    /// The exported name.
+    pub(crate) name: &'static CStr,
+    /// Where the real function lives.
+    pub(crate) home: Home,
+    /// Whether it matters.
+    pub(crate) need: Need,
+    code: Code,
+    /// The real function; 0 until it is known.
+    real: AtomicUsize,
+    /// Bits of [`Way`]s already told.
+    told: AtomicU8,
+}
+
+impl Hook {
+    /// An entry whose real function is not known yet.
+    pub(crate) const fn new(
+        id: u16,
+        name: &'static CStr,
+        home: Home,
+        need: Need,
+        code: Code,
+    ) -> Self {
+        Self {
+            id,
+            name,
+            home,
+            need,
+            code,
+            real: AtomicUsize::new(0),
+            told: AtomicU8::new(0),
+        }
+    }
+
+    /// Where clients are sent.
+    pub(crate) fn address(&self) -> usize {
+        self.code.0 as usize
+    }
+
+    /// Whether the driver is its home.
+    pub(crate) fn is_driver(&self) -> bool {
+        self.home == Home::Driver
+    }
+
+    /// Whether the real function is known.
+    pub(crate) fn has_real(&self) -> bool {
+        self.known() != 0
+    }
+
+    /// The real function if it is known, else 0.
+    pub(crate) fn known(&self) -> usize {
+        self.real.load(Ordering::Acquire)
+    }
+
+    /// Takes `address` as the real function; false if another one was taken before.
+    pub(crate) fn adopt(&self, address: usize) -> bool {
+        match self
+            .real
+            .compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => true,
+            Err(known) => known == address,
+        }
+    }
+
+    /// The real function, looked for if it is not known; 0 if there is none.
+    pub(crate) fn real(&self) -> usize {
+        match self.real.load(Ordering::Acquire) {
+            0 => self.find(),
+            known => known,
+        }
+    }
+
+    /// Looks for the function that comes after ours: by the loader's order first, so that another
+    /// preloaded library keeps its turn, then in the library itself, which may be loaded out of the
+    /// global scope's sight (RTLD_LOCAL).
+    #[cold]
+    fn find(&self) -> usize {
+        let mut found = dlsym::real_dlsym(libc::RTLD_NEXT, self.name) as usize;
+        if found == 0 || found == self.address() {
+            found = libraries::find(self.home, self.name, self.address());
+        }
+        // A wrapper that is searched before us would call us for ever.
+        if found == 0 || found == self.address() || order::before_us(found) {
+            return 0;
+        }
+        self.adopt(found);
+        armed(self, Way::Symbol, 0);
+        self.real.load(Ordering::Acquire)
+    }
+}
+
+/// Notes that a hook was armed in a way, by the library that holds `caller` (0: not known).
+pub(crate) fn armed(hook: &Hook, way: Way, caller: usize) {
+    let bit = 1 << way as u8;
+    if hook.told.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        crate::account::armed(hook.id, way, caller);
+        if let Some(session) = crate::lifecycle::session() {
+            let _ = crate::thread::quietly(|_| crate::account::write(session.writer));
+        }
+    }
+}
+
+/// The hook of that exported name.
+pub(crate) fn by_name(name: &[u8]) -> Option<&'static Hook> {
+    ALL.iter()
+        .copied()
+        .find(|hook| hook.name.to_bytes() == name)
+}
+
+/// The hook with that number.
+pub(crate) fn by_id(id: u16) -> Option<&'static Hook> {
+    ALL.get(usize::from(id).checked_sub(1)?).copied()
+}
+
+pub(crate) use crate::hooks::ALL;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_places() {
+        for (place, hook) in ALL.iter().enumerate() {
+            assert_eq!(usize::from(hook.id), place + 1, "{:?}", hook.name);
+            assert_eq!(by_id(hook.id).map(|h| h.name), Some(hook.name));
+            assert_eq!(by_name(hook.name.to_bytes()).map(|h| h.id), Some(hook.id));
+        }
+        assert!(by_id(0).is_none());
+        assert!(by_name(b"cuMemAlloc").is_none());
+    }
+
+    #[test]
+    fn a_second_driver_is_not_adopted() {
+        static HOOK: Hook = Hook::new(
+            1,
+            c"x",
+            Home::Driver,
+            Need::Optional,
+            Code(core::ptr::null()),
+        );
+        assert!(HOOK.adopt(16));
+        assert!(HOOK.adopt(16));
+        assert!(!HOOK.adopt(32));
+        assert_eq!(HOOK.real(), 16);
+    }
+}

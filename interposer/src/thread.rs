@@ -1,0 +1,100 @@
+//! What the hooks keep for each thread: how deep in CUDA it is and whether our own code runs.
+//!
+//! Const-initialised and without a destructor, so that it is there before the first and after the last
+//! line of a thread's own code.
+
+use core::cell::Cell;
+
+use gpumem_capture::ThreadId;
+
+thread_local! {
+    static THREAD: Thread = const { Thread {
+        depth: Cell::new(0),
+        api: Cell::new(0),
+        allocated: Cell::new(0),
+        releasing: Cell::new(0),
+        busy: Cell::new(false),
+        id: Cell::new(0),
+    } };
+}
+
+/// State of one thread.
+pub(crate) struct Thread {
+    /// Hooked calls on the stack.
+    pub(crate) depth: Cell<u32>,
+    /// The outermost of them.
+    pub(crate) api: Cell<u16>,
+    /// Allocations recorded on this thread, wrapping: an outer hook sees by it whether an inner one
+    /// has recorded.
+    pub(crate) allocated: Cell<u32>,
+    /// The pointer whose release an outer hook has recorded; 0 for none.
+    pub(crate) releasing: Cell<u64>,
+    /// Our own code runs: hooks that it (or a signal handler over it) meets record nothing.
+    pub(crate) busy: Cell<bool>,
+    id: Cell<u32>,
+}
+
+impl Thread {
+    /// The kernel's id of this thread.
+    pub(crate) fn id(&self) -> ThreadId {
+        if self.id.get() == 0 {
+            // SAFETY: gettid takes nothing and cannot fail.
+            self.id
+                .set(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
+        }
+        ThreadId(self.id.get())
+    }
+}
+
+/// Runs `f` on this thread's state; `None` only where the thread has no thread-local storage left.
+pub(crate) fn with<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
+    THREAD.try_with(f).ok()
+}
+
+/// Runs our own code from within a hook: not again from within itself, with errno kept and no panic
+/// leaving it. `None` if it did not run to its end.
+pub(crate) fn quietly<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
+    with(|thread| {
+        if thread.busy.replace(true) {
+            crate::account::reentered();
+            return None;
+        }
+        // SAFETY: errno's address is valid for the thread's life.
+        let errno = unsafe { *libc::__errno_location() };
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(thread)));
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = errno };
+        thread.busy.set(false);
+        if result.is_err() {
+            crate::account::panicked();
+        }
+        result.ok()
+    })
+    .flatten()
+}
+
+/// Runs `f` where hooks record nothing: the drain's own thread.
+pub(crate) fn never_recorded(f: impl FnOnce()) {
+    let _ = with(|thread| thread.busy.set(true));
+    f();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_code_does_not_meet_itself() {
+        assert_eq!(quietly(|_| quietly(|_| 1)), Some(None));
+        assert_eq!(quietly(|_| 2), Some(2));
+    }
+
+    #[test]
+    fn a_panic_stays_inside() {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        assert_eq!(quietly(|_| -> u8 { panic!("planted") }), None);
+        std::panic::set_hook(hook);
+        assert_eq!(quietly(|_| 3), Some(3));
+    }
+}
