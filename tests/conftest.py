@@ -113,3 +113,18 @@ def analyze():
 def analyze_json():
     """analyze_json("summary", path) is the JSON that the subcommand prints."""
     return harness.analyze_json
+
+
+@pytest.fixture(scope="session")
+def trained(python_env, tmp_path_factory):
+    """trained("torch215") is one recorded training of that environment, ended by os._exit so that
+    what lived at the end still does; run once a session. See harness.Trained."""
+    runs: dict[str, harness.Trained] = {}
+
+    def run_of(name: str) -> harness.Trained:
+        python = python_env(name)
+        if name not in runs:
+            runs[name] = harness.train(name, python, tmp_path_factory.mktemp(f"trained-{name}"))
+        return runs[name]
+
+    return run_of

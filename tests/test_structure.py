@@ -51,9 +51,36 @@ def dependencies(package):
     return {names[i] for i in seen} - {package}
 
 
+TOP_LEVEL_FOLDERS = {
+    ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "scripts",
+    "simulator", "tests", "unwind",
+}
+TOP_LEVEL_FILES = {
+    ".gitattributes", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml",
+    "LICENSE-APACHE", "LICENSE-MIT", "NOTICE", "README.md", "deny.toml", "rustfmt.toml",
+}
+
+
 def test_top_level():
+    paths = [path.relative_to(ROOT) for path in tracked()]
+    folders = {path.parts[0] for path in paths if len(path.parts) > 1}
+    files = {path.name for path in paths if len(path.parts) == 1}
+    assert folders <= TOP_LEVEL_FOLDERS
+    assert files <= TOP_LEVEL_FILES
     for name in ["Cargo.toml", "interposer", "analyzer", "scripts", "tests", "README.md"]:
         assert (ROOT / name).exists(), name
+
+
+def test_scripts_are_sound():
+    """Each can be executed, stops at the first error, and bash can read it."""
+    scripts = [path for path in tracked("scripts", ".ci/run") if path.suffix not in (".py", ".sh")]
+    assert {"test", "demo", "bench", "run"} <= {path.name for path in scripts}
+    for path in scripts:
+        assert path.stat().st_mode & 0o111, path
+        if "bash" in path.read_text().splitlines()[0]:
+            assert "\nset -euo pipefail\n" in path.read_text(), path
+            subprocess.run(["bash", "-n", path], check=True)
+    assert "scripts/test" in (ROOT / ".ci/run").read_text()
 
 
 def test_the_interposer_stays_small():

@@ -1,1 +1,21 @@
-//! analyzer
+//! From a `report.bin` to answers: replay, attribution, views and their renderings.
+//!
+//! # Design constraints
+//! - Memory is bounded by the live blocks and the distinct stacks of a capture, not by its length.
+//! - The same capture gives the same bytes.
+//! - Damaged captures are normal input: what is missing is said ([`replay::Account`]), and no number
+//!   is made up.
+//! - This crate knows neither CUDA's ABI nor the unwinder: everything comes from the capture.
+//!
+//! # Not suitable for
+//! - Watching a run: it reads a capture once, to its present end.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod attribution;
+pub mod names;
+pub mod python;
+pub mod render;
+pub mod replay;
+pub mod session;
+pub mod views;

@@ -1,3 +1,54 @@
-//! `gpumem-analyze`.
+//! `gpumem-analyze`: the command line over the library.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod cli;
+mod commands;
+
+use std::io::{self, BufWriter, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use gpumem_analyzer::render::Terminal;
+
+use cli::{Cli, Command};
+use commands::{Exit, Output};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut output = Output {
+        out: &mut out,
+        terminal: Terminal::of_stdout(),
+    };
+    let result = run(&cli, &mut output).and_then(|exit| {
+        out.flush()?;
+        Ok(exit)
+    });
+    match result {
+        Ok(exit) => ExitCode::from(exit.code()),
+        // The reader of our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gpumem-analyze: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    match &cli.command {
+        None => Ok(Exit::Complete),
+        Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),
+        Some(Command::Lines(args)) => commands::cmd_lines::run(args, output),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        let json = cause
+            .downcast_ref::<serde_json::Error>()
+            .and_then(|error| error.io_error_kind());
+        io.or(json) == Some(io::ErrorKind::BrokenPipe)
+    })
+}

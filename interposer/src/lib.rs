@@ -23,8 +23,9 @@ mod live;
 mod message;
 mod options;
 mod output;
+pub mod python;
 mod record;
-mod stacks;
+pub mod stacks;
 mod symbols;
 mod thread;
 

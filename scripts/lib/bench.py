@@ -66,16 +66,18 @@ def events(python, rounds, folder):
         for name, results in taken.items()
     }
     base = median["not loaded"]
-    reference = max(median['PyTorch recorder, stacks="python"']["pair_ns"] - base["pair_ns"], 1)
+    added = {name: result["pair_ns"] - base["pair_ns"] for name, result in median.items()}
+    references = [max(added[f'PyTorch recorder, stacks="{kind}"'], 1) for kind in ("python", "all")]
     rows = []
     for name, _, _ in MODES:
-        extra = median[name]["pair_ns"] - base["pair_ns"]
+        extra = added[name]
         slower = median[name]["step_ms"] / base["step_ms"] * 100 - 100
         rows.append([
             name, f"{median[name]['pair_ns']:,.0f}", f"{extra:,.0f}" if extra else "–",
-            f"{extra / reference:.2f}" if extra else "–", f"{median[name]['step_ms']:.2f}", f"{slower:+.1f} %",
+            *(f"{extra / reference:.2f}" if extra else "–" for reference in references),
+            f"{median[name]['step_ms']:.2f}", f"{slower:+.1f} %",
         ])
-    head = ["", "alloc + free, ns", "added, ns", "÷ PyTorch python", "step, ms", "step"]
+    head = ["", "alloc + free, ns", "added, ns", "÷ PyTorch python", "÷ PyTorch all", "step, ms", "step"]
     return table(head, rows), int(base["allocations_per_step"])
 
 
@@ -103,9 +105,12 @@ def analysis(python, wanted, folder):
     size = capture.stat().st_size
     blocks = capture.stat().st_blocks * 512
     text = table(["gpumem-analyze", "seconds", "M events/s"], rows)
+    with open(capture, "rb") as file:  # capture/SPEC.md: the offset of the pages is at 120
+        pages = size - int.from_bytes(file.read(128)[120:128], "little")
     facts = (
         f"{count:,} events, exact: {summary['exact']}, {summary['lost_events']} lost; "
-        f"{size:,} bytes with head and ring ({blocks:,} on disk), {size / count:.2f} bytes an event in all"
+        f"{pages / count:.2f} bytes an event in the pages; "
+        f"{size:,} bytes with head and ring ({blocks:,} on disk), {size / count:.2f} an event in all"
     )
     return text, facts
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Optional, Sequence, Union
 
@@ -121,3 +122,46 @@ def analyze_json(command: str, *arguments: Arg, check: bool = True) -> object:
 def read_books(path: Path) -> dict:
     """The books that the simulator wrote at exit."""
     return json.loads(path.read_text())
+
+
+# What the simulator must look like to clients of NVIDIA's own CUDA 10.2 libraries.
+CUDA_10 = {"GPUMEM_SIM_PROFILE": "cuda10"}
+SIMULATED_CARD = {"torch215": {}, "torch112": CUDA_10, "numba": {}}
+
+
+def figures(done: Done) -> dict:
+    """What tests/workloads/tell.py printed in its last line."""
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith("FIGURES "):
+            return json.loads(line[len("FIGURES ") :])
+    raise AssertionError(f"no figures\n{described(done)}")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A recorded training: its capture, what it said of itself, and how it ended."""
+
+    environment: str
+    report: Path
+    figures: dict
+    done: Done
+
+
+def train(environment: str, python: Path, folder: Path, *script: Arg, end: str = "hard") -> Trained:
+    """Runs tests/workloads/train.py (or another script) under tell.py on the simulator with
+    libgpumem.so, in `folder`."""
+    script = script or (WORKLOADS / "train.py", "--steps", "4", "--batch", "16")
+    report = folder / "report.bin"
+    done = simulate(
+        [python, WORKLOADS / "tell.py", "--end", end, *script],
+        preload=True,
+        env={**SIMULATED_CARD[environment], "GPUMEM_OUTPUT": str(report)},
+        cwd=folder,
+        check=end != "kill",
+    )
+    return Trained(environment, report, figures(done), done)
+
+
+def device_of(summary: dict, ordinal: int = 0) -> dict:
+    """One device of `gpumem-analyze summary --format json`."""
+    return next(row for row in summary["devices"] if row["ordinal"] == ordinal)

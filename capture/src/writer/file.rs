@@ -47,6 +47,7 @@ impl CaptureFile {
             .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
             .mode(0o666)
             .open(&path)
+            .and_then(above_standard_streams)
             .map_err(error("create"))?;
         let mapped = reserve(&file, layout::pages_offset(ring_slots))
             .map_err(error("reserve space for"))
@@ -112,6 +113,17 @@ impl CaptureFile {
             Some(file) => file.write_all_at(bytes, offset),
             None => Err(io::Error::from_raw_os_error(libc::EBADF)),
         }
+    }
+}
+
+/// The same file under a descriptor above 2. A program that has closed its stderr gets the number 2 for
+/// the next file it opens; if that were ours, whatever it then says on stderr would land in the capture.
+fn above_standard_streams(file: File) -> io::Result<File> {
+    // The standard library duplicates to 3 and above.
+    if file.as_raw_fd() < 3 {
+        file.try_clone()
+    } else {
+        Ok(file)
     }
 }
 

@@ -1,0 +1,134 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use gpumem_analyzer::replay::Moment;
+use gpumem_capture::{Level, Seq};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  complete: nothing is missing from the result
+  1  no result: the file cannot be read as a capture
+  2  the command line is wrong
+  3  partial: a result was printed, and what is missing is said first";
+
+const EXAMPLES: &str = "\
+Examples:
+  LD_PRELOAD=libgpumem.so python train.py    # writes report.bin
+  gpumem-analyze report.bin                  # the report, and report.svg beside it
+  gpumem-analyze lines --at end report.bin   # who still holds memory at the end
+  gpumem-analyze summary --format json report.bin";
+
+/// Tells where a program's GPU memory went, from the report.bin that libgpumem.so wrote.
+///
+/// Bytes are shown as KiB, MiB, GiB (steps of 1024); JSON carries plain integers.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gpumem-analyze",
+    version,
+    args_conflicts_with_subcommands = true
+)]
+#[command(arg_required_else_help = true, subcommand_negates_reqs = true)]
+#[command(after_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub struct Cli {
+    /// The capture to report on
+    #[arg(required = true)]
+    pub file: Option<PathBuf>,
+    /// One view alone, or another task.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// What ran and what each GPU held: live, peak, allocations and frees by level
+    #[command(after_help = "Examples:\n  gpumem-analyze summary report.bin\n  \
+        gpumem-analyze summary --format json report.bin | jq '.devices[0].tensor.peak_bytes'")]
+    Summary(SummaryArgs),
+    /// The lines of code that own the memory at a moment
+    #[command(after_help = "Examples:\n  gpumem-analyze lines report.bin\n  \
+        gpumem-analyze lines --level driver --at end report.bin\n  \
+        gpumem-analyze lines --at 21334 --format json report.bin\n\n\
+        The rows sum to the level's own figure at that moment.")]
+    Lines(LinesArgs),
+}
+
+/// Text for people or JSON for programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned text.
+    #[default]
+    Text,
+    /// JSON with integers.
+    Json,
+}
+
+/// What is meant by a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LevelArg {
+    /// Inside a framework's pool: PyTorch's tensors
+    Tensor,
+    /// Device memory from CUDA
+    Driver,
+    /// Pinned host memory
+    Host,
+}
+
+impl From<LevelArg> for Level {
+    fn from(level: LevelArg) -> Self {
+        match level {
+            LevelArg::Tensor => Self::TENSOR,
+            LevelArg::Driver => Self::DRIVER,
+            LevelArg::Host => Self::HOST,
+        }
+    }
+}
+
+/// Reads `peak`, `end` or an event's number.
+pub fn moment(text: &str) -> Result<Moment, String> {
+    match text {
+        "peak" => Ok(Moment::Peak),
+        "end" => Ok(Moment::End),
+        number => number
+            .replace(',', "")
+            .parse()
+            .map(|seq| Moment::At(Seq(seq)))
+            .map_err(|_| "expected peak, end or the number of an event".into()),
+    }
+}
+
+/// `summary`.
+#[derive(Args, Debug)]
+pub struct SummaryArgs {
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// Which figures.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct Which {
+    /// Which level; by default tensors, or the driver's where there are none
+    #[arg(long, value_enum)]
+    pub level: Option<LevelArg>,
+    /// When: peak (each GPU's own), end, or just after an event given by its number
+    #[arg(long, value_name = "peak|end|SEQ", default_value = "peak", value_parser = moment)]
+    pub at: Moment,
+}
+
+/// `lines`.
+#[derive(Args, Debug)]
+pub struct LinesArgs {
+    /// Which figures.
+    #[command(flatten)]
+    pub which: Which,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}

@@ -1,0 +1,70 @@
+//! `gpumem-analyze lines`.
+
+use gpumem_analyzer::render::{Source, bytes, lines_table, partial};
+use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::views::Lines;
+use gpumem_capture::DeviceOrdinal;
+
+use super::{Exit, Output, level_or_default, read, say_missing};
+use crate::cli::{Format, LinesArgs};
+
+/// Runs it.
+pub fn run(args: &LinesArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let session = read(&args.file, args.which.at)?;
+    let level = level_or_default(args.which.level.map(Into::into), &session.replay);
+    let lines = Lines::at(&session.replay, level, args.which.at);
+    for (device, sum, figure) in &lines.mismatches {
+        let device = if *device == DeviceOrdinal::NONE {
+            "no device".into()
+        } else {
+            format!("GPU {}", device.0)
+        };
+        eprintln!(
+            "gpumem-analyze: partial: {device}: the lines sum to {sum} bytes, the {level} level has {figure}"
+        );
+    }
+    match args.format {
+        Format::Json => {
+            say_missing(&session);
+            output.json(&lines.rows)?;
+        }
+        Format::Text => {
+            let names = &session.replay.names;
+            let mut source = Source::new(names, session.header.started_wall_ns);
+            let mut devices: Vec<_> = lines.rows.iter().map(|row| row.device).collect();
+            devices.dedup();
+            let when = match args.which.at {
+                Moment::Peak => "at the peak".into(),
+                Moment::End => "at the end".into(),
+                Moment::At(seq) => format!("after event {}", seq.0),
+            };
+            let mut text = partial(&session.account, output.terminal);
+            if lines.rows.is_empty() {
+                text.push_str(&format!(
+                    "No line owns memory of the {level} level {when}.\n"
+                ));
+            } else {
+                let title = format!("Lines that own the {level} level {when}");
+                let all = lines.rows.len();
+                let many = devices.len() > 1;
+                let terminal = output.terminal;
+                text.push_str(&lines_table(
+                    &lines.rows,
+                    all,
+                    &title,
+                    many,
+                    names,
+                    &mut source,
+                    terminal,
+                ));
+                text.push_str(&format!("Together {}.\n", bytes(lines.bytes())));
+            }
+            output.text(&text)?;
+        }
+    }
+    Ok(if lines.mismatches.is_empty() {
+        Exit::of(&session)
+    } else {
+        Exit::Partial
+    })
+}

@@ -1,0 +1,30 @@
+//! `gpumem-analyze summary`.
+
+use gpumem_analyzer::render::summary_text;
+use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::views::Summary;
+
+use super::{Exit, Output, file_name, read, say_missing};
+use crate::cli::{Format, SummaryArgs};
+
+/// Runs it.
+pub fn run(args: &SummaryArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let session = read(&args.file, Moment::End)?;
+    let summary = Summary::of(&session);
+    match args.format {
+        Format::Json => {
+            say_missing(&session);
+            output.json(&summary)?;
+        }
+        Format::Text => {
+            let file = file_name(&args.file);
+            output.text(&summary_text(
+                &file,
+                &summary,
+                &session.account,
+                output.terminal,
+            ))?;
+        }
+    }
+    Ok(Exit::of(&session))
+}

@@ -1,0 +1,116 @@
+//! One module for each subcommand, and what they share.
+
+pub mod cmd_lines;
+pub mod cmd_summary;
+mod progress;
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context as _;
+use gpumem_analyzer::render::Terminal;
+use gpumem_analyzer::replay::{Moment, Replay};
+use gpumem_analyzer::session::{self, Observer, Session};
+use gpumem_capture::Level;
+use serde::Serialize;
+
+/// How a command ended that has a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Nothing is missing.
+    Complete,
+    /// Something is, and it was said.
+    Partial,
+}
+
+impl Exit {
+    /// By whether the account is exact.
+    pub fn of(session: &Session) -> Self {
+        if session.account.is_exact() {
+            Self::Complete
+        } else {
+            Self::Partial
+        }
+    }
+
+    /// The process's exit code.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Complete => 0,
+            Self::Partial => 3,
+        }
+    }
+}
+
+/// What commands print to.
+pub struct Output<'a> {
+    /// Standard output.
+    pub out: &'a mut dyn Write,
+    /// What it is.
+    pub terminal: Terminal,
+}
+
+impl Output<'_> {
+    /// Prints text.
+    pub fn text(&mut self, text: &str) -> anyhow::Result<()> {
+        self.out.write_all(text.as_bytes())?;
+        Ok(())
+    }
+
+    /// Prints JSON, indented, with a line end.
+    pub fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        serde_json::to_writer_pretty(&mut self.out, value)?;
+        self.out.write_all(b"\n")?;
+        Ok(())
+    }
+}
+
+/// Reads a capture with a progress bar.
+pub fn read(path: &Path, moment: Moment) -> anyhow::Result<Session> {
+    read_with(path, moment, &mut |_, _, _| {})
+}
+
+/// The same, and shows each record to `observer`.
+pub fn read_with(
+    path: &Path,
+    moment: Moment,
+    observer: &mut Observer<'_>,
+) -> anyhow::Result<Session> {
+    let mut bar = None;
+    session::read(path, moment, observer, &mut |progress| {
+        bar = Some(progress::Bar::start(progress))
+    })
+    .with_context(|| hint(path))
+}
+
+/// What to do about a file that cannot be read.
+fn hint(path: &Path) -> String {
+    format!("cannot analyze {}", path.display())
+}
+
+/// The level asked for, or the one that tells most.
+pub fn level_or_default(asked: Option<Level>, replay: &Replay) -> Level {
+    asked.unwrap_or_else(|| {
+        let has = |level| replay.rows.keys().any(|(_, of)| *of == level);
+        if has(Level::TENSOR) || !has(Level::DRIVER) {
+            Level::TENSOR
+        } else {
+            Level::DRIVER
+        }
+    })
+}
+
+/// Says on stderr what is missing, for results in JSON and pictures that have no room for it.
+pub fn say_missing(session: &Session) {
+    for line in &session.account.missing {
+        eprintln!("gpumem-analyze: partial: {line}");
+    }
+}
+
+/// The file's name as the report's first word.
+pub fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy()
+        .into_owned()
+}

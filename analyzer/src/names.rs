@@ -1,0 +1,375 @@
+//! What the numbers in events mean: the capture's definitions, gathered as they come.
+
+use gpumem_capture::{
+    ApiId, CodeId, Definition, DeviceOrdinal, ModuleId, PyFrame, StackId, ThreadId,
+};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// A Python code object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// File name as the interpreter has it.
+    pub file: String,
+    /// Qualified name of the function.
+    pub name: String,
+    /// First line.
+    pub first_line: u32,
+    /// The interpreter's own line table.
+    pub line_table: Vec<u8>,
+}
+
+/// A shared object as it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// The capture's number for this load.
+    pub id: ModuleId,
+    /// Load address − link address.
+    pub bias: u64,
+    /// First address.
+    pub start: u64,
+    /// One past the last address.
+    pub end: u64,
+    /// Path in the recorded process.
+    pub path: String,
+    /// Build id; empty if there is none.
+    pub build_id: Vec<u8>,
+}
+
+impl Module {
+    /// The path's last part.
+    pub fn basename(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+/// A frame of a native stack, tied to the module that was loaded there when the stack was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NativeFrame {
+    /// Return address in the recorded process.
+    pub address: u64,
+    /// Index into [`Names::modules`]; `None` for code that is in no module.
+    pub module: Option<u32>,
+}
+
+impl NativeFrame {
+    /// The address to symbolise by: inside the call, not after it.
+    pub fn call_address(&self) -> u64 {
+        self.address.saturating_sub(1)
+    }
+}
+
+/// A device of the recorded process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Memory of the card.
+    pub total_bytes: u64,
+    /// 16 bytes as the driver gives them.
+    pub uuid: [u8; 16],
+    /// Marketing name.
+    pub name: String,
+    /// PCI bus id.
+    pub pci: String,
+}
+
+impl Device {
+    /// The UUID as nvidia-smi prints it: `GPU-…`; `None` if it is not known (all zeros).
+    pub fn uuid_text(&self) -> Option<String> {
+        if self.uuid == [0; 16] {
+            return None;
+        }
+        let mut out = String::from("GPU-");
+        for (index, byte) in self.uuid.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                out.push('-');
+            }
+            out.push_str(&format!("{byte:02x}"));
+        }
+        Some(out)
+    }
+}
+
+/// A hook that was armed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// The function.
+    pub function: String,
+    /// How the program reached it.
+    pub way: String,
+    /// Who asked for it.
+    pub library: String,
+}
+
+/// The interpreter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interpreter {
+    /// Hex version, 0x030c01f0 for 3.12.1.
+    pub version: u32,
+    /// Addresses of its evaluation function; zeros if unknown.
+    pub eval: (u64, u64),
+}
+
+/// All definitions of a capture read so far.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// Names of API functions.
+    pub apis: FxHashMap<ApiId, String>,
+    /// Python code objects.
+    pub codes: FxHashMap<CodeId, Code>,
+    /// Python stacks, newest frame first; whether older frames were cut off.
+    pub py_stacks: FxHashMap<StackId, (Vec<PyFrame>, bool)>,
+    /// Native stacks, newest frame first; whether older frames were cut off.
+    pub native_stacks: FxHashMap<StackId, (Vec<NativeFrame>, bool)>,
+    /// Every module that was ever loaded.
+    pub modules: Vec<Module>,
+    /// Names of threads.
+    pub threads: FxHashMap<ThreadId, String>,
+    /// Devices by ordinal.
+    pub devices: BTreeMap<DeviceOrdinal, Device>,
+    /// Facts about the process: see [`gpumem_capture::ProcessKey`].
+    pub process: BTreeMap<String, String>,
+    /// Hooks that were armed, in order.
+    pub hooks: Vec<Hook>,
+    /// What the recorder wants said.
+    pub notes: Vec<String>,
+    /// The interpreter, if the process had one.
+    pub interpreter: Option<Interpreter>,
+    /// Definitions of kinds that this analyzer does not know, or cannot read.
+    pub unknown: u64,
+    /// Modules loaded now, by first address: indices into `modules`.
+    loaded: BTreeMap<u64, u32>,
+}
+
+impl Names {
+    /// Takes in a definition.
+    pub fn define(&mut self, definition: &Definition) {
+        match definition.clone() {
+            Definition::Api { id, name } => drop(self.apis.insert(id, name)),
+            Definition::Code {
+                id,
+                first_line,
+                file,
+                name,
+                line_table,
+            } => {
+                self.codes.insert(
+                    id,
+                    Code {
+                        file,
+                        name,
+                        first_line,
+                        line_table,
+                    },
+                );
+            }
+            Definition::PyStack {
+                id,
+                truncated,
+                frames,
+            } => {
+                self.py_stacks.insert(id, (frames, truncated));
+            }
+            Definition::NativeStack {
+                id,
+                truncated,
+                frames,
+            } => {
+                let frames = frames
+                    .into_iter()
+                    .map(|address| self.locate(address))
+                    .collect();
+                self.native_stacks.insert(id, (frames, truncated));
+            }
+            Definition::Module {
+                id,
+                bias,
+                start,
+                end,
+                path,
+                build_id,
+            } => {
+                self.loaded.insert(start, self.modules.len() as u32);
+                self.modules.push(Module {
+                    id,
+                    bias,
+                    start,
+                    end,
+                    path,
+                    build_id,
+                });
+            }
+            Definition::ModuleEnd { id } => {
+                self.loaded
+                    .retain(|_, index| self.modules[*index as usize].id != id);
+            }
+            Definition::Thread { id, name } => drop(self.threads.insert(id, name)),
+            Definition::Device {
+                ordinal,
+                total_bytes,
+                uuid,
+                name,
+                pci,
+            } => {
+                self.devices.insert(
+                    ordinal,
+                    Device {
+                        total_bytes,
+                        uuid,
+                        name,
+                        pci,
+                    },
+                );
+            }
+            Definition::Process { key, value } => drop(self.process.insert(key, value)),
+            Definition::Hook {
+                function,
+                way,
+                library,
+            } => {
+                self.hooks.push(Hook {
+                    function,
+                    way,
+                    library,
+                });
+            }
+            Definition::Python {
+                version,
+                eval_start,
+                eval_end,
+            } => {
+                self.interpreter = Some(Interpreter {
+                    version,
+                    eval: (eval_start, eval_end),
+                });
+            }
+            Definition::Note { text } => self.notes.push(text),
+            _ => self.unknown += 1,
+        }
+    }
+
+    fn locate(&self, address: u64) -> NativeFrame {
+        let call = address.saturating_sub(1);
+        let module = self
+            .loaded
+            .range(..=call)
+            .next_back()
+            .map(|(_, index)| *index)
+            .filter(|index| call < self.modules[*index as usize].end);
+        NativeFrame { address, module }
+    }
+
+    /// The module that a frame lies in.
+    pub fn module(&self, frame: &NativeFrame) -> Option<&Module> {
+        self.modules.get(frame.module? as usize)
+    }
+
+    /// A fact about the process.
+    pub fn fact(&self, key: &str) -> Option<&str> {
+        self.process.get(key).map(String::as_str)
+    }
+
+    /// The line that a Python frame was at; the code's first line where its table gives none.
+    pub fn line(&self, frame: &PyFrame) -> Option<u32> {
+        let code = self.codes.get(&frame.code)?;
+        let version = self
+            .interpreter
+            .map_or(0, |interpreter| interpreter.version);
+        let line = crate::python::line(version, code.first_line, &code.line_table, frame.offset);
+        Some(line.unwrap_or(code.first_line))
+    }
+
+    /// Directory in which the recorded process was started, which relative names refer to.
+    pub fn directory(&self) -> Option<&str> {
+        self.fact(gpumem_capture::ProcessKey::DIRECTORY)
+    }
+
+    /// A file name for people: relative to the recorded working directory where it lies below.
+    pub fn short_path<'a>(&self, file: &'a str) -> &'a str {
+        self.directory()
+            .and_then(|directory| file.strip_prefix(directory)?.strip_prefix('/'))
+            .unwrap_or(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module(id: u32, start: u64, path: &str) -> Definition {
+        Definition::Module {
+            id: ModuleId(id),
+            bias: start,
+            start,
+            end: start + 0x1000,
+            path: path.into(),
+            build_id: vec![],
+        }
+    }
+
+    fn stack(id: u32, address: u64) -> Definition {
+        Definition::NativeStack {
+            id: StackId(id),
+            truncated: false,
+            frames: vec![address],
+        }
+    }
+
+    #[test]
+    fn a_stack_points_into_the_module_that_was_loaded_when_it_was_taken() {
+        let mut names = Names::default();
+        for definition in [
+            module(1, 0x1000, "/lib/one.so"),
+            stack(1, 0x1800),
+            Definition::ModuleEnd { id: ModuleId(1) },
+            stack(2, 0x1800),
+            module(2, 0x1000, "/lib/two.so"),
+            stack(3, 0x1800),
+            stack(4, 0x2000),
+            stack(5, 0x2001),
+        ] {
+            names.define(&definition);
+        }
+        let owner = |id| {
+            let frame = names.native_stacks[&StackId(id)].0[0];
+            names.module(&frame).map(Module::basename)
+        };
+        assert_eq!(owner(1), Some("one.so"));
+        assert_eq!(owner(2), None);
+        assert_eq!(owner(3), Some("two.so"));
+        assert_eq!(
+            owner(4),
+            Some("two.so"),
+            "a call at the module's very end returns past it"
+        );
+        assert_eq!(owner(5), None);
+    }
+
+    #[test]
+    fn paths_are_shortened_at_whole_parts_only() {
+        let mut names = Names::default();
+        names
+            .process
+            .insert("directory".into(), "/home/me/run".into());
+        assert_eq!(names.short_path("/home/me/run/train.py"), "train.py");
+        assert_eq!(
+            names.short_path("/home/me/running/train.py"),
+            "/home/me/running/train.py"
+        );
+    }
+
+    #[test]
+    fn a_uuid_reads_as_nvidia_smi_prints_it() {
+        let uuid = std::array::from_fn(|index| index as u8);
+        let device = Device {
+            total_bytes: 0,
+            uuid,
+            name: String::new(),
+            pci: String::new(),
+        };
+        let text = device.uuid_text();
+        assert_eq!(
+            text.as_deref(),
+            Some("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f")
+        );
+    }
+}

@@ -1,0 +1,5 @@
+//! What the recorder left undone for Python stacks: from an instruction's offset to its line.
+
+mod lines;
+
+pub use lines::line;

@@ -1,0 +1,114 @@
+//! The table of lines that own memory.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::{Align, Style, Table, Terminal, bytes, count, share};
+use crate::attribution::Owner;
+use crate::names::Names;
+use crate::views::LineRow;
+
+/// The text of source lines, where the file is still the one that ran.
+pub struct Source {
+    directory: Option<PathBuf>,
+    started: SystemTime,
+    files: HashMap<String, Option<Vec<String>>>,
+}
+
+/// Larger files are not read for their text.
+const SOURCE_LIMIT: u64 = 8 << 20;
+
+impl Source {
+    /// Sources of a run: relative names start at its directory; files that were changed after it
+    /// started are not shown, for they may not be what ran.
+    pub fn new(names: &Names, started_wall_ns: u64) -> Self {
+        Self {
+            directory: names.directory().map(PathBuf::from),
+            started: SystemTime::UNIX_EPOCH + Duration::from_nanos(started_wall_ns),
+            files: HashMap::new(),
+        }
+    }
+
+    /// A line's text, without the blanks around it; empty where it cannot be had.
+    pub fn line(&mut self, file: &str, line: u32) -> &str {
+        let Self {
+            directory,
+            started,
+            files,
+        } = self;
+        let lines = files
+            .entry(file.to_owned())
+            .or_insert_with(|| read(directory.as_deref(), *started, file));
+        lines
+            .as_ref()
+            .and_then(|lines| lines.get(line.checked_sub(1)? as usize))
+            .map_or("", |line| line.trim())
+    }
+}
+
+fn read(directory: Option<&Path>, started: SystemTime, file: &str) -> Option<Vec<String>> {
+    if file.starts_with('<') {
+        return None;
+    }
+    let path = match directory {
+        Some(directory) => directory.join(file),
+        None if file.starts_with('/') => PathBuf::from(file),
+        None => return None,
+    };
+    let found = std::fs::metadata(&path).ok()?;
+    if !found.is_file() || found.len() > SOURCE_LIMIT || found.modified().ok()? > started {
+        return None;
+    }
+    let text = std::fs::read(&path).ok()?;
+    Some(
+        String::from_utf8_lossy(&text)
+            .lines()
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+/// The first `limit` rows as a table: line, function, source, bytes, share of `whole`, blocks.
+/// `devices`: whether to name the device of each row.
+pub fn lines_table(
+    rows: &[LineRow],
+    limit: usize,
+    title: &str,
+    devices: bool,
+    names: &Names,
+    source: &mut Source,
+    terminal: Terminal,
+) -> String {
+    let figures: Vec<u64> = rows.iter().map(|row| row.bytes).collect();
+    let shares = share(&figures);
+    let left = Align::Left;
+    let right = Align::Right;
+    let mut table = Table::new(&[left, left, left, right, right, right, left]).elastic(2);
+    let device = if devices { "device" } else { "" };
+    table
+        .row([title, "", "", "bytes", "share", "blocks", device])
+        .style_row(Style::Strong);
+    for (row, share) in rows.iter().zip(shares).take(limit) {
+        let text = match &row.owner {
+            Owner::Line(line) => source.line(&line.file, line.line),
+            Owner::Library(_) | Owner::Unknown => "",
+        };
+        let device = match row.device {
+            _ if !devices => String::new(),
+            Some(ordinal) => format!("GPU {ordinal}"),
+            None => "none".into(),
+        };
+        table.row([
+            &format!("  {}", row.owner.label(names)),
+            row.owner.function(),
+            text,
+            &bytes(row.bytes),
+            &format!("{share} %"),
+            &count(row.blocks),
+            &device,
+        ]);
+        table.style(1, Style::Faint).style(2, Style::Faint);
+    }
+    table.render(terminal, 0)
+}

@@ -1,0 +1,152 @@
+//! Numbers for people. JSON carries plain integers instead.
+
+use gpumem_capture::Nanos;
+
+const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// Bytes with three significant digits in steps of 2^10: `0 B`, `1023 B`, `1.22 GiB`, `540 MiB`.
+pub fn bytes(bytes: u64) -> String {
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    loop {
+        let decimals = [2, 1, 0]
+            .into_iter()
+            .find(|decimals| rounded(value, *decimals) < limit(*decimals));
+        match decimals {
+            Some(decimals) => return format!("{value:.decimals$} {}", UNITS[unit]),
+            None => {
+                value /= 1024.0;
+                unit += 1;
+            }
+        }
+    }
+}
+
+fn rounded(value: f64, decimals: usize) -> f64 {
+    let scale = 10_f64.powi(decimals as i32);
+    (value * scale).round() / scale
+}
+
+fn limit(decimals: usize) -> f64 {
+    match decimals {
+        2 => 10.0,
+        1 => 100.0,
+        _ => 1024.0,
+    }
+}
+
+/// Bytes in MiB with one decimal, as gpu_mem_track prints them.
+pub fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// A count with thousands set apart: `48,211`.
+pub fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A moment of the run: `00:03.214`, `1:02:03.214`.
+pub fn time(nanos: Nanos) -> String {
+    let millis = nanos.0 / 1_000_000;
+    let (hours, minutes) = (millis / 3_600_000, millis / 60_000 % 60);
+    let (seconds, millis) = (millis / 1000 % 60, millis % 1000);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}.{millis:03}")
+    } else {
+        format!("{minutes:02}:{seconds:02}.{millis:03}")
+    }
+}
+
+/// Whole percents of each part, rounded so that the parts of a whole sum to 100 (largest remainders
+/// first). All zeros where the whole is 0.
+pub fn share(parts: &[u64]) -> Vec<u64> {
+    let whole: u128 = parts.iter().map(|part| u128::from(*part)).sum();
+    if whole == 0 {
+        return vec![0; parts.len()];
+    }
+    let scaled: Vec<u128> = parts.iter().map(|part| u128::from(*part) * 100).collect();
+    let mut percents: Vec<u64> = scaled.iter().map(|part| (part / whole) as u64).collect();
+    let mut order: Vec<usize> = (0..parts.len()).collect();
+    order.sort_by_key(|index| (std::cmp::Reverse(scaled[*index] % whole), *index));
+    let missing = 100 - percents.iter().sum::<u64>();
+    for index in order.into_iter().take(missing as usize) {
+        percents[index] += 1;
+    }
+    percents
+}
+
+/// A bar of `part` in `whole`, at most `width` characters, in eighths.
+pub fn bar(part: u64, whole: u64, width: usize) -> String {
+    if whole == 0 {
+        return String::new();
+    }
+    let eighths = (u128::from(part) * width as u128 * 8 / u128::from(whole)) as usize;
+    let eighths = eighths.min(width * 8);
+    let mut out = "█".repeat(eighths / 8);
+    if let Some(last) = ["▏", "▎", "▍", "▌", "▋", "▊", "▉"].get((eighths % 8).wrapping_sub(1))
+    {
+        out.push_str(last);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_three_digits_and_never_round_into_the_next_unit() {
+        for (input, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.00 KiB"),
+            (10_239, "10.0 KiB"),
+            (102_399, "100 KiB"),
+            (1_048_575, "1.00 MiB"),
+            (566_231_040, "540 MiB"),
+            (1_309_965_025, "1.22 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(input), expected);
+        }
+    }
+
+    #[test]
+    fn shares_sum_to_a_hundred() {
+        assert_eq!(share(&[1, 1, 1]), [34, 33, 33]);
+        assert_eq!(share(&[u64::MAX / 2, u64::MAX / 2]), [50, 50]);
+        assert_eq!(share(&[0, 0]), [0, 0]);
+        assert_eq!(share(&[0, 7]), [0, 100]);
+    }
+
+    #[test]
+    fn counts_and_times_read_well() {
+        assert_eq!(
+            [count(0), count(999), count(48_211)],
+            ["0", "999", "48,211"]
+        );
+        assert_eq!(time(Nanos(3_214_999_999)), "00:03.214");
+        assert_eq!(time(Nanos(3_723_004_000_000)), "1:02:03.004");
+        assert_eq!(mebibytes(952_735_744), "908.6 MiB");
+    }
+
+    #[test]
+    fn a_bar_is_full_at_the_whole_and_never_longer() {
+        assert_eq!(bar(4, 4, 3), "███");
+        assert_eq!(bar(9, 4, 3), "███");
+        assert_eq!(bar(1, 16, 2), "▏");
+        assert_eq!(bar(0, 4, 3), "");
+        assert_eq!(bar(1, 0, 3), "");
+    }
+}

@@ -1,0 +1,200 @@
+//! The summary as text.
+
+use gpumem_capture::Nanos;
+
+use super::{Align, Style, Table, Terminal, bytes, count, time};
+use crate::replay::{Account, Ending, many};
+use crate::views::{LevelSummary, Summary};
+
+/// What is missing, for the head of every partial result; empty where nothing is.
+pub fn partial(account: &Account, terminal: Terminal) -> String {
+    if account.is_exact() {
+        return String::new();
+    }
+    let mut out = terminal.paint(
+        Style::Bad,
+        "PARTIAL: the figures below are not the whole account.",
+    );
+    out.push('\n');
+    for line in &account.missing {
+        out.push_str(&format!("  - {line}\n"));
+    }
+    out.push('\n');
+    out
+}
+
+/// The line that says what may be claimed, and the notes under it.
+pub fn account_lines(account: &Account, terminal: Terminal) -> String {
+    let hooks = many(account.hooks as u64, "hook armed", "hooks armed");
+    let lost = many(account.events_lost, "event lost", "events lost");
+    let (style, claim) = match (account.is_exact(), account.ending) {
+        (true, Ending::Running) => (Style::Good, "exact so far"),
+        (true, _) => (Style::Good, "exact"),
+        (false, _) => (Style::Bad, "NOT exact"),
+    };
+    let agree = if account.counters_agree {
+        "counters agree with the replay"
+    } else if account.ending == Ending::Running {
+        "counters not compared with the replay"
+    } else if account.is_exact() {
+        "counters agree with the replay but for what is said below"
+    } else {
+        "see what is missing"
+    };
+    let claim = terminal.paint(style, claim);
+    let mut out =
+        format!("account      {claim}: {hooks}, {lost}, {agree}; not compared with NVML\n");
+    if account.ending == Ending::Killed {
+        out.push_str(if account.is_exact() {
+            "             the process was killed, or left without its exit handlers; nothing that was recorded is lost\n"
+        } else {
+            "             the process was killed, or left without its exit handlers\n"
+        });
+    }
+    for note in &account.notes {
+        out.push_str(&format!("             note: {note}\n"));
+    }
+    out
+}
+
+/// What ran: one line.
+pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
+    let process = &summary.process;
+    let mut parts = vec![
+        process
+            .command
+            .clone()
+            .unwrap_or_else(|| "unknown command".into()),
+    ];
+    parts.push(format!("pid {}", process.pid));
+    if let Some(rank) = process.rank {
+        let of = process
+            .world_size
+            .map(|size| format!(" of {size}"))
+            .unwrap_or_default();
+        parts.push(format!("rank {rank}{of}"));
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for device in &summary.devices {
+        let name = device.name.as_deref().unwrap_or("unknown GPU");
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if !names.is_empty() {
+        let times = if summary.devices.len() > 1 {
+            format!("{} × ", summary.devices.len())
+        } else {
+            String::new()
+        };
+        parts.push(format!("{times}{}", names.join(", ")));
+    }
+    parts.push(format!("{:.1} s", process.duration_ns as f64 / 1e9));
+    parts.push(many(summary.events, "event", "events"));
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|part| part.replace(|c: char| c.is_control(), "\u{fffd}"))
+        .collect();
+    format!(
+        "{}   {}\n",
+        terminal.paint(Style::Strong, file),
+        parts.join(" · ")
+    )
+}
+
+/// The whole summary.
+pub fn summary_text(
+    file: &str,
+    summary: &Summary,
+    account: &Account,
+    terminal: Terminal,
+) -> String {
+    let mut out = partial(account, terminal);
+    out.push_str(&what_ran(file, summary, terminal));
+    out.push_str(&account_lines(account, terminal));
+    for device in &summary.devices {
+        let name = device.name.as_deref().unwrap_or("unknown GPU");
+        let uuid = device
+            .uuid
+            .as_deref()
+            .map(|uuid| format!(" · {uuid}"))
+            .unwrap_or_default();
+        let of = device
+            .total_bytes
+            .map(|total| format!(" · {}", bytes(total)))
+            .unwrap_or_default();
+        out.push('\n');
+        let title = format!("GPU {}", device.ordinal);
+        out.push_str(&format!(
+            "{}   {name}{of}{uuid}\n",
+            terminal.paint(Style::Strong, &title)
+        ));
+        let right = Align::Right;
+        let mut table = Table::new(&[Align::Left, right, right, right, right]);
+        table
+            .row(["", "live", "peak", "allocations", "frees"])
+            .style_row(Style::Faint);
+        level(&mut table, "tensors", &device.tensor);
+        let reserved = device.reserved;
+        table.row([
+            "  reserved for them",
+            &bytes(reserved.live_bytes),
+            &bytes(reserved.peak_bytes),
+            "",
+            "",
+        ]);
+        level(&mut table, "driver", &device.driver);
+        level(&mut table, "pinned host memory", &device.host);
+        if let (Some(live), Some(peak)) = (device.physical.live_bytes, device.physical.peak_bytes) {
+            table.row(["physical", &bytes(live), &bytes(peak), "", ""]);
+        }
+        let unexplained = device
+            .unexplained_bytes
+            .map_or("not measured".into(), bytes);
+        table.row(["unexplained", &unexplained, "", "", ""]);
+        out.push_str(&table.render(terminal, 2));
+    }
+    if let Some(host) = &summary.host_of_no_device {
+        let mut table = Table::new(&[
+            Align::Left,
+            Align::Right,
+            Align::Right,
+            Align::Right,
+            Align::Right,
+        ]);
+        level(&mut table, "pinned host memory of no device", host);
+        out.push('\n');
+        out.push_str(&table.render(terminal, 0));
+    }
+    if summary.devices.is_empty() {
+        out.push_str("\nNo GPU memory was allocated.\n");
+    }
+    if summary.out_of_memory_events > 0 {
+        let what = many(
+            summary.out_of_memory_events,
+            "allocation failed",
+            "allocations failed",
+        );
+        out.push_str(&format!(
+            "\n{}\n",
+            terminal.paint(Style::Bad, &format!("{what} for want of memory"))
+        ));
+    }
+    out
+}
+
+fn level(table: &mut Table, name: &str, level: &LevelSummary) {
+    let (allocations, frees) = (count(level.allocations), count(level.frees));
+    table.row([
+        name,
+        &bytes(level.live_bytes),
+        &bytes(level.peak_bytes),
+        &allocations,
+        &frees,
+    ]);
+}
+
+/// An event for people: `00:03.214, event 21,334`.
+pub fn moment(seq: u64, when: Nanos) -> String {
+    format!("{}, event {seq}", time(when))
+}

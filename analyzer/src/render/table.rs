@@ -1,0 +1,186 @@
+//! Columns that align.
+
+use super::{Style, Terminal};
+
+/// Which side a column's cells lean to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Text.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+struct Cell {
+    text: String,
+    style: Option<Style>,
+}
+
+/// Rows of cells; [`Table::render`] aligns them.
+pub struct Table {
+    columns: Vec<Align>,
+    /// The column that gives way where the terminal is narrow.
+    elastic: Option<usize>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// A table with these columns, two blanks between them.
+    pub fn new(columns: &[Align]) -> Self {
+        Self {
+            columns: columns.to_vec(),
+            elastic: None,
+            rows: Vec::new(),
+        }
+    }
+
+    /// The column that is cut (with `…`) where a row is wider than the terminal.
+    pub fn elastic(mut self, column: usize) -> Self {
+        self.elastic = Some(column);
+        self
+    }
+
+    /// Adds a row; missing cells are empty.
+    pub fn row<const N: usize>(&mut self, cells: [&str; N]) -> &mut Self {
+        let cells = cells
+            .into_iter()
+            .map(|text| Cell {
+                text: clean(text),
+                style: None,
+            })
+            .collect();
+        self.rows.push(cells);
+        self
+    }
+
+    /// Styles a cell of the row added last.
+    pub fn style(&mut self, column: usize, style: Style) -> &mut Self {
+        if let Some(cell) = self.rows.last_mut().and_then(|row| row.get_mut(column)) {
+            cell.style = Some(style);
+        }
+        self
+    }
+
+    /// Styles every cell of the row added last.
+    pub fn style_row(&mut self, style: Style) -> &mut Self {
+        for column in 0..self.columns.len() {
+            self.style(column, style);
+        }
+        self
+    }
+
+    /// The rows as lines, each after `indent` blanks.
+    pub fn render(&self, terminal: Terminal, indent: usize) -> String {
+        let mut widths = vec![0; self.columns.len()];
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(width_of(&cell.text));
+            }
+        }
+        if let (Some(limit), Some(elastic)) = (terminal.width, self.elastic) {
+            let used = indent + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+            let over = used.saturating_sub(limit);
+            widths[elastic] = widths[elastic]
+                .saturating_sub(over)
+                .max(widths[elastic].min(12));
+        }
+        let mut out = String::new();
+        for row in &self.rows {
+            let mut line = " ".repeat(indent);
+            let mut pending = 0;
+            for ((cell, width), align) in row.iter().zip(&widths).zip(&self.columns) {
+                let text = cut(&cell.text, *width);
+                let pad = width - width_of(&text);
+                let painted = match cell.style {
+                    Some(style) => terminal.paint(style, &text),
+                    None => text.clone(),
+                };
+                let (before, after) = if *align == Align::Right {
+                    (pad, 0)
+                } else {
+                    (0, pad)
+                };
+                if text.is_empty() {
+                    pending += width + 2;
+                    continue;
+                }
+                line.push_str(&" ".repeat(pending + before));
+                line.push_str(&painted);
+                pending = after + 2;
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Columns that a text takes: its characters, wide ones as two.
+fn width_of(text: &str) -> usize {
+    text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum()
+}
+
+fn is_wide(c: char) -> bool {
+    matches!(c as u32, 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff
+        | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd)
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if width_of(text) <= width {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        let next = if is_wide(c) { 2 } else { 1 };
+        if used + next + 1 > width {
+            break;
+        }
+        used += next;
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+/// Text from a capture must not steer the terminal.
+fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]).elastic(0);
+        table.row(["train.py:88 forward", "3.21 GiB", "x"]);
+        table.row(["名.py:1", "7 B", ""]);
+        table
+    }
+
+    #[test]
+    fn columns_align_and_lines_end_where_their_text_does() {
+        let expected = "  train.py:88 forward  3.21 GiB  x\n  名.py:1                   7 B\n";
+        assert_eq!(table().render(Terminal::PLAIN, 2), expected);
+    }
+
+    #[test]
+    fn a_narrow_terminal_cuts_the_elastic_column_only() {
+        let narrow = Terminal {
+            width: Some(30),
+            colour: false,
+        };
+        let expected = "train.py:88 forw…  3.21 GiB  x\n名.py:1                 7 B\n";
+        assert_eq!(table().render(narrow, 0), expected);
+    }
+
+    #[test]
+    fn text_from_a_capture_cannot_steer_the_terminal() {
+        let mut table = Table::new(&[Align::Left]);
+        table.row(["\x1b[2Jx"]);
+        assert_eq!(table.render(Terminal::PLAIN, 0), "\u{fffd}[2Jx\n");
+    }
+}

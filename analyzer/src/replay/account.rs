@@ -1,0 +1,298 @@
+//! Whether the figures are proven, and if not, exactly what is missing.
+
+use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Integrity, Level, Nanos};
+
+use super::{Anomalies, Replay};
+use crate::render::time;
+
+/// How the recorded process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// In an orderly way.
+    Clean,
+    /// It is still running.
+    Running,
+    /// It was killed, or ended without running its exit handlers.
+    Killed,
+}
+
+impl Ending {
+    /// The word that JSON carries.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::Running => "running",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+/// What may be claimed for a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Hooks that were armed (distinct functions).
+    pub hooks: usize,
+    /// Events that the recorder lost.
+    pub events_lost: u64,
+    /// How the process ended.
+    pub ending: Ending,
+    /// Whether counters and replay were compared, and agreed.
+    pub counters_agree: bool,
+    /// What is missing or does not fit, one line each. Empty: the figures are exact.
+    pub missing: Vec<String>,
+    /// What else must be said.
+    pub notes: Vec<String>,
+}
+
+impl Account {
+    /// Whether the figures may be called exact.
+    pub fn is_exact(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// Judges a capture that was read to its end. `counters` were read from the file after its
+    /// records.
+    pub fn judge(
+        replay: &Replay,
+        header: &Header,
+        integrity: &Integrity,
+        counters: &[(DeviceOrdinal, Level, CounterValues)],
+    ) -> Self {
+        let ending = if integrity.clean_exit || header.ended.is_some() {
+            Ending::Clean
+        } else if header.is_running() {
+            Ending::Running
+        } else {
+            Ending::Killed
+        };
+        let mut hooks: Vec<&str> = replay
+            .names
+            .hooks
+            .iter()
+            .map(|h| h.function.as_str())
+            .collect();
+        hooks.sort_unstable();
+        hooks.dedup();
+        let mut account = Self {
+            hooks: hooks.len(),
+            events_lost: integrity.events_lost,
+            ending,
+            counters_agree: false,
+            missing: lost(integrity),
+            notes: Vec::new(),
+        };
+        account.stacks(replay);
+        account.anomalies(replay);
+        account.compare(replay, integrity, counters);
+        account.notes.extend(replay.names.notes.iter().cloned());
+        account
+    }
+
+    /// Compares the recorder's shared counters with the replay's.
+    fn compare(
+        &mut self,
+        replay: &Replay,
+        integrity: &Integrity,
+        counters: &[(DeviceOrdinal, Level, CounterValues)],
+    ) {
+        if self.ending == Ending::Running {
+            self.notes
+                .push("the process is still running: figures are those up to now".into());
+            return;
+        }
+        for (device, level) in &integrity.counters_in_update {
+            self.notes.push(format!(
+                "the {level} counters of {} were being written when the process died: not compared",
+                place(*device)
+            ));
+        }
+        let mut places: Vec<_> = replay.rows.keys().copied().collect();
+        places.extend(counters.iter().map(|(device, level, _)| (*device, *level)));
+        places.sort_unstable();
+        places.dedup();
+        places.retain(|place| !integrity.counters_in_update.contains(place));
+        let mut spare = integrity.in_flight;
+        let mut agree = true;
+        for (device, level) in places {
+            let shared = counters
+                .iter()
+                .find(|row| (row.0, row.1) == (device, level))
+                .map(|row| row.2)
+                .unwrap_or_default();
+            let replayed = replay.counters(device, level);
+            if shared == replayed {
+                continue;
+            }
+            let differing = shared.allocations.abs_diff(replayed.allocations)
+                + shared.frees.abs_diff(replayed.frees);
+            // A hook that the process died in had counted its event, but not finished its record.
+            if (1..=spare).contains(&differing) {
+                spare -= differing;
+                continue;
+            }
+            agree = false;
+            self.missing.push(format!(
+                "{} {level}: the recorder counted {}, the replay gives {}",
+                place(device),
+                counted(&shared),
+                counted(&replayed)
+            ));
+        }
+        self.counters_agree = agree && integrity.counters_in_update.is_empty();
+        if integrity.in_flight > 0 && self.ending == Ending::Killed {
+            self.notes.push(format!(
+                "the process died inside {} that had not returned: not counted",
+                many(integrity.in_flight, "hook", "hooks")
+            ));
+        } else if integrity.in_flight > 0 {
+            self.missing.push(format!(
+                "{} begun and never finished",
+                many(integrity.in_flight, "record was", "records were")
+            ));
+        }
+    }
+
+    /// Stacks that events refer to and the capture does not have.
+    fn stacks(&mut self, replay: &Replay) {
+        let names = &replay.names;
+        let missing = |id: gpumem_capture::StackId, known: bool| id.0 != 0 && !known;
+        let count = replay
+            .keys
+            .iter()
+            .filter(|key| {
+                missing(key.py, names.py_stacks.contains_key(&key.py))
+                    || missing(key.native, names.native_stacks.contains_key(&key.native))
+            })
+            .count() as u64;
+        if count > 0 {
+            let what = many(count, "stack is", "stacks are");
+            self.missing
+                .push(format!("{what} not in the capture: bytes without a line"));
+        }
+    }
+
+    fn anomalies(&mut self, replay: &Replay) {
+        for ((device, level), row) in &replay.rows {
+            let Anomalies {
+                double_allocations,
+                frees_without_block,
+                frees_of_other_size,
+                unknown_pointers,
+                lost_cancels,
+                mismatches,
+            } = row.anomalies;
+            for (count, one, more) in [
+                (
+                    double_allocations,
+                    "address was given out twice without a free",
+                    "addresses were given out twice without a free",
+                ),
+                (
+                    frees_without_block,
+                    "free of a block whose allocation is not in the capture",
+                    "frees of blocks whose allocations are not in the capture",
+                ),
+                (
+                    frees_of_other_size,
+                    "free of another size than was allocated",
+                    "frees of another size than was allocated",
+                ),
+                (
+                    unknown_pointers,
+                    "free of memory whose allocation was not seen",
+                    "frees of memory whose allocations were not seen",
+                ),
+                (
+                    lost_cancels,
+                    "failed free that is not in the capture",
+                    "failed frees that are not in the capture",
+                ),
+                (
+                    mismatches,
+                    "event at which the framework's own figure differed",
+                    "events at which the framework's own figure differed",
+                ),
+            ] {
+                if count > 0 {
+                    let what = many(count, one, more);
+                    self.missing
+                        .push(format!("{} {level}: {what}", place(*device)));
+                }
+            }
+        }
+    }
+}
+
+/// What the recorder lost and what is damaged in the file.
+fn lost(integrity: &Integrity) -> Vec<String> {
+    let mut missing = Vec::new();
+    if integrity.events_lost > 0 {
+        let times: Vec<String> = integrity
+            .loss_ranges
+            .iter()
+            .map(|range| format!("{}–{}", time(range.first), time(range.last)))
+            .collect();
+        let between = if times.is_empty() {
+            String::new()
+        } else {
+            format!(", at {}", times.join(", "))
+        };
+        let what = many(integrity.events_lost, "event", "events");
+        missing.push(format!(
+            "{what} lost: the recorder's ring was full{between}"
+        ));
+    }
+    for damage in &integrity.damage {
+        let records = match (damage.first_missing, damage.next_good) {
+            (Some(first), Some(next)) => format!(
+                ": records {} to {} are missing",
+                first.0,
+                next.0.saturating_sub(1)
+            ),
+            (Some(first), None) => format!(": all records from {} on are missing", first.0),
+            (None, _) => String::new(),
+        };
+        missing.push(format!(
+            "damaged at byte {}: {}{records}",
+            damage.offset, damage.what
+        ));
+    }
+    if let Some(error) = &integrity.drain_error {
+        missing.push(format!("the recorder could not write: {error}"));
+    }
+    missing
+}
+
+fn counted(values: &CounterValues) -> String {
+    let CounterValues {
+        live,
+        peak,
+        allocations,
+        frees,
+        ..
+    } = values;
+    format!("live {live}, peak {peak}, {allocations} allocations, {frees} frees")
+}
+
+/// A device for people.
+pub(crate) fn place(device: DeviceOrdinal) -> String {
+    if device == DeviceOrdinal::NONE {
+        "no GPU".into()
+    } else {
+        format!("GPU {}", device.0)
+    }
+}
+
+/// A count with its word.
+pub(crate) fn many(count: u64, one: &str, more: &str) -> String {
+    format!(
+        "{} {}",
+        crate::render::count(count),
+        if count == 1 { one } else { more }
+    )
+}
+
+/// How long the recorded time was: to the clean end if there was one, else to the last event.
+pub fn duration(header: &Header, replay: &Replay) -> Nanos {
+    header.ended.unwrap_or(replay.last).max(replay.last)
+}

@@ -1,0 +1,218 @@
+//! One pass over a capture's records: who held what, when it was most.
+//!
+//! Memory is bounded by the live blocks and the distinct pairs of stacks, not by the capture's length.
+
+mod account;
+mod device;
+mod row;
+mod tally;
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{
+    CounterValues, DeviceOrdinal, Event, EventKind, Level, Nanos, Record, Seq, StackId, ThreadId,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::names::Names;
+pub use account::{Account, Ending, duration};
+pub(crate) use account::{many, place};
+pub use device::{DevicePeak, Levels};
+pub use row::{Anomalies, Block, Effect, KeyId, Row};
+pub use tally::Figure;
+
+/// The stacks of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackKey {
+    /// Python stack.
+    pub py: StackId,
+    /// Native stack.
+    pub native: StackId,
+}
+
+/// The moment whose figures by stack are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Moment {
+    /// Each level's own peak.
+    #[default]
+    Peak,
+    /// After the last event.
+    End,
+    /// Just after this event.
+    At(Seq),
+}
+
+/// An allocation that failed for want of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// Which event.
+    pub seq: Seq,
+    /// The event itself: see [`EventKind::OUT_OF_MEMORY`].
+    pub event: Event,
+}
+
+/// How many failures are kept in full; all are counted.
+const FAILURES_KEPT: usize = 100;
+
+/// The state after the events read so far.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// Definitions.
+    pub names: Names,
+    /// Every level of every device that had an event.
+    pub rows: BTreeMap<(DeviceOrdinal, Level), Row>,
+    /// Every device that had an event.
+    pub devices: BTreeMap<DeviceOrdinal, DevicePeak>,
+    /// Distinct pairs of stacks.
+    pub keys: Vec<StackKey>,
+    /// The first failures.
+    pub failures: Vec<OutOfMemory>,
+    /// All failures.
+    pub failure_count: u64,
+    /// Time of the last event.
+    pub last: Nanos,
+    /// Events fed.
+    pub events: u64,
+    until: Option<Seq>,
+    key_ids: FxHashMap<StackKey, KeyId>,
+    threads: FxHashSet<ThreadId>,
+}
+
+impl Replay {
+    /// An empty state. Figures by stack stop at `moment` if that is an event.
+    pub fn new(moment: Moment) -> Self {
+        let until = match moment {
+            Moment::At(seq) => Some(seq),
+            Moment::Peak | Moment::End => None,
+        };
+        Self {
+            until,
+            ..Self::default()
+        }
+    }
+
+    /// Takes in a record; says what an event did to the live blocks.
+    pub fn feed(&mut self, record: Record<'_>) -> Effect {
+        match record {
+            Record::Event(seq, event) => self.event(seq, event),
+            Record::Definition(_, definition) => {
+                self.names.define(definition);
+                Effect::None
+            }
+        }
+    }
+
+    fn event(&mut self, seq: Seq, event: &Event) -> Effect {
+        self.events += 1;
+        self.last = self.last.max(event.time);
+        self.threads.insert(event.thread);
+        if event.kind == EventKind::OUT_OF_MEMORY {
+            self.failure_count += 1;
+            if self.failures.len() < FAILURES_KEPT {
+                self.failures.push(OutOfMemory { seq, event: *event });
+            }
+        }
+        let tallied = self.until.is_none_or(|until| seq <= until);
+        let key = self.key(StackKey {
+            py: event.py_stack,
+            native: event.native_stack,
+        });
+        let device = self.devices.entry(event.device).or_default();
+        let mut effect = Effect::None;
+        if matches!(
+            event.kind,
+            EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL
+        ) {
+            let row = self.rows.entry((event.device, event.level)).or_default();
+            effect = row.apply(seq, event, key, device.clock, tallied);
+            match event.level {
+                Level::TENSOR => device.now.tensor = row.counters.live,
+                Level::DRIVER => device.now.driver = row.counters.live,
+                Level::HOST => device.now.host = row.counters.live,
+                _ => {}
+            }
+        }
+        device.update(seq, event, tallied);
+        effect
+    }
+
+    fn key(&mut self, key: StackKey) -> KeyId {
+        *self.key_ids.entry(key).or_insert_with(|| {
+            self.keys.push(key);
+            KeyId(self.keys.len() as u32 - 1)
+        })
+    }
+
+    /// The stacks that an id stands for.
+    pub fn stacks(&self, key: KeyId) -> StackKey {
+        self.keys.get(key.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Threads that recorded an event.
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// A level's figures; zeros where it had no event.
+    pub fn counters(&self, device: DeviceOrdinal, level: Level) -> CounterValues {
+        self.rows
+            .get(&(device, level))
+            .map(|row| row.counters)
+            .unwrap_or_default()
+    }
+
+    /// Figures by stack of a level at a moment, zeros left out, in no particular order.
+    pub fn figures(
+        &self,
+        device: DeviceOrdinal,
+        level: Level,
+        moment: Moment,
+    ) -> Vec<(StackKey, Figure)> {
+        let Some(row) = self.rows.get(&(device, level)) else {
+            return Vec::new();
+        };
+        match moment {
+            Moment::Peak => self.named(row.at_peak()),
+            Moment::End | Moment::At(_) => self.named(row.live()),
+        }
+    }
+
+    /// Figures by stack of a level at the device's peak (see [`DevicePeak`]), zeros left out.
+    pub fn figures_at_device_peak(
+        &self,
+        device: DeviceOrdinal,
+        level: Level,
+    ) -> Vec<(StackKey, Figure)> {
+        let clock = self
+            .devices
+            .get(&device)
+            .map(|device| device.clock)
+            .unwrap_or_default();
+        self.rows
+            .get(&(device, level))
+            .map(|row| self.named(row.at_device_peak(clock)))
+            .unwrap_or_default()
+    }
+
+    fn named(&self, figures: impl Iterator<Item = (KeyId, Figure)>) -> Vec<(StackKey, Figure)> {
+        figures
+            .filter(|(_, figure)| figure.blocks > 0 || figure.bytes > 0)
+            .map(|(key, figure)| (self.stacks(key), figure))
+            .collect()
+    }
+
+    /// A level's own figure at a moment: what the figures by stack must sum to.
+    pub fn total(&self, device: DeviceOrdinal, level: Level, moment: Moment) -> u64 {
+        let Some(row) = self.rows.get(&(device, level)) else {
+            return 0;
+        };
+        match moment {
+            Moment::Peak => row.counters.peak,
+            Moment::End => row.counters.live,
+            Moment::At(_) => row.live_at_moment,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

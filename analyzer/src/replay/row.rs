@@ -1,0 +1,203 @@
+//! The state of one level of one device.
+
+use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Nanos, Seq, ThreadId};
+use rustc_hash::FxHashMap;
+
+use super::tally::{Clock, Clocks, Figure, Tally};
+
+/// An interned pair of stacks: index into [`super::Replay::keys`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId(pub u32);
+
+/// A live block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its bytes.
+    pub bytes: u64,
+    /// The stacks that allocated it.
+    pub key: KeyId,
+    /// The event that allocated it.
+    pub seq: Seq,
+}
+
+/// What an event did to the live blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// This block became live (again, where a free was cancelled).
+    Live(Block),
+    /// This block is no longer live.
+    Gone(Block),
+}
+
+/// Things that do not happen in a whole account. Each is a reason not to call it exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Anomalies {
+    /// Allocations at an address that was live already: its free was not seen.
+    pub double_allocations: u64,
+    /// Frees that the recorder knew the block of, but whose allocation is not in the capture.
+    pub frees_without_block: u64,
+    /// Frees whose bytes are not those of the allocation.
+    pub frees_of_other_size: u64,
+    /// Frees of addresses that the recorder did not know.
+    pub unknown_pointers: u64,
+    /// Cancelled frees that were not found.
+    pub lost_cancels: u64,
+    /// Events at which the framework's own figure differed from the recorder's.
+    pub mismatches: u64,
+}
+
+/// One level of one device.
+#[derive(Debug, Default)]
+pub struct Row {
+    /// Figures over the whole capture, by the rules that the recorder counts by.
+    pub counters: CounterValues,
+    /// The event at which the peak was reached first, and when.
+    pub peak: (Seq, Nanos),
+    /// Live bytes at the moment asked for (until then: now).
+    pub live_at_moment: u64,
+    /// What does not fit.
+    pub anomalies: Anomalies,
+    clock: Clock,
+    device_clock: Clock,
+    tallies: FxHashMap<KeyId, Tally>,
+    blocks: FxHashMap<(u64, bool), Block>,
+    /// The newest free of each thread, for it may yet be cancelled.
+    freed: FxHashMap<ThreadId, (Seq, Block)>,
+}
+
+impl Row {
+    /// Applies an event. `tallied`: whether it still counts for the figures by stack;
+    /// `device_clock` is the device's before the event.
+    pub(super) fn apply(
+        &mut self,
+        seq: Seq,
+        event: &Event,
+        key: KeyId,
+        device_clock: Clock,
+        tallied: bool,
+    ) -> Effect {
+        let before = self.counters.peak;
+        self.counters.apply(event);
+        self.device_clock = device_clock;
+        let effect = self.blocks(seq, event, key, tallied);
+        if self.counters.peak > before {
+            self.peak = (seq, event.time);
+            if tallied {
+                self.clock.tick();
+            }
+        }
+        if tallied {
+            self.live_at_moment = self.counters.live;
+        }
+        self.anomalies.mismatches += u64::from(event.flags.contains(EventFlags::MISMATCH));
+        effect
+    }
+
+    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) -> Effect {
+        let address = (event.ptr, event.flags.contains(EventFlags::VMM_HANDLE));
+        match event.kind {
+            EventKind::ALLOC => {
+                let block = Block {
+                    bytes: event.bytes,
+                    key,
+                    seq,
+                };
+                if self.blocks.insert(address, block).is_some() {
+                    self.anomalies.double_allocations += 1;
+                }
+                self.add(block, tallied);
+                Effect::Live(block)
+            }
+            EventKind::FREE if event.flags.contains(EventFlags::UNKNOWN_POINTER) => {
+                self.anomalies.unknown_pointers += 1;
+                Effect::None
+            }
+            EventKind::FREE => {
+                let Some(block) = self.blocks.remove(&address) else {
+                    self.anomalies.frees_without_block += 1;
+                    return Effect::None;
+                };
+                self.anomalies.frees_of_other_size += u64::from(block.bytes != event.bytes);
+                self.freed.insert(event.thread, (seq, block));
+                if tallied {
+                    let now = self.clocks();
+                    self.tallies
+                        .entry(block.key)
+                        .or_default()
+                        .remove(event.bytes, now);
+                }
+                Effect::Gone(block)
+            }
+            EventKind::CANCEL => {
+                let block = match self.freed.remove(&event.thread) {
+                    Some((freed, block)) if freed.0 == event.aux => block,
+                    _ => {
+                        self.anomalies.lost_cancels += 1;
+                        Block {
+                            bytes: event.bytes,
+                            key,
+                            seq,
+                        }
+                    }
+                };
+                self.blocks.insert(address, block);
+                self.add(block, tallied);
+                Effect::Live(block)
+            }
+            _ => Effect::None,
+        }
+    }
+
+    fn add(&mut self, block: Block, tallied: bool) {
+        if tallied {
+            let now = self.clocks();
+            self.tallies
+                .entry(block.key)
+                .or_default()
+                .add(block.bytes, now);
+        }
+    }
+
+    fn clocks(&self) -> Clocks {
+        Clocks {
+            level: self.clock,
+            device: self.device_clock,
+        }
+    }
+
+    /// Figures by stack at the level's own peak.
+    pub fn at_peak(&self) -> impl Iterator<Item = (KeyId, Figure)> {
+        let now = self.clocks();
+        self.tallies
+            .iter()
+            .map(move |(key, tally)| (*key, tally.at_level_peak(now)))
+    }
+
+    /// Figures by stack at the device's peak, whose clock is `device_clock` at the end.
+    pub(super) fn at_device_peak(
+        &self,
+        device_clock: Clock,
+    ) -> impl Iterator<Item = (KeyId, Figure)> {
+        let now = Clocks {
+            level: self.clock,
+            device: device_clock,
+        };
+        self.tallies
+            .iter()
+            .map(move |(key, tally)| (*key, tally.at_device_peak(now)))
+    }
+
+    /// Figures by stack at the end, or at the moment asked for.
+    pub fn live(&self) -> impl Iterator<Item = (KeyId, Figure)> {
+        self.tallies.iter().map(|(key, tally)| (*key, tally.live()))
+    }
+
+    /// Blocks live at the end.
+    pub fn live_blocks(&self) -> impl Iterator<Item = (u64, Block)> {
+        self.blocks
+            .iter()
+            .map(|((address, _), block)| (*address, *block))
+    }
+}

@@ -1,0 +1,185 @@
+//! Bytes by stack at the peak, in one pass and with memory for the stacks only.
+//!
+//! A new peak only moves a clock on. A stack's figure at the peak is taken from its live figure when
+//! the stack next changes, or at the end: whichever stack's mark is older than the clock has not
+//! changed since the peak. (Memray's high-water-mark aggregator works so.)
+
+use std::ops::AddAssign;
+
+/// Bytes and how many blocks they are in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Figure {
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+impl Figure {
+    fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.blocks += 1;
+    }
+
+    fn remove(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.blocks = self.blocks.saturating_sub(1);
+    }
+}
+
+impl AddAssign for Figure {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.blocks += other.blocks;
+    }
+}
+
+/// Counts peaks: [`Clock::tick`] at each new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Clock(u64);
+
+impl Clock {
+    /// A new peak, at this moment.
+    pub fn tick(&mut self) {
+        self.0 += 1;
+    }
+}
+
+/// The peaks that a stack's figures are kept for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// Peak of the stack's own level.
+    pub level: Clock,
+    /// Peak of the device: see [`super::DevicePeak`].
+    pub device: Clock,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    figure: Figure,
+    clock: Clock,
+}
+
+impl Mark {
+    fn settle(&mut self, live: Figure, now: Clock) {
+        if self.clock < now {
+            *self = Self {
+                figure: live,
+                clock: now,
+            };
+        }
+    }
+}
+
+/// What one stack holds, and held at the peaks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    live: Figure,
+    level: Mark,
+    device: Mark,
+}
+
+impl Tally {
+    fn settle(&mut self, now: Clocks) {
+        self.level.settle(self.live, now.level);
+        self.device.settle(self.live, now.device);
+    }
+
+    /// A block of this stack became live. `now` is before any peak that this makes.
+    pub fn add(&mut self, bytes: u64, now: Clocks) {
+        self.settle(now);
+        self.live.add(bytes);
+    }
+
+    /// A block of this stack is no longer live.
+    pub fn remove(&mut self, bytes: u64, now: Clocks) {
+        self.settle(now);
+        self.live.remove(bytes);
+    }
+
+    /// What is live now.
+    pub fn live(&self) -> Figure {
+        self.live
+    }
+
+    /// What was live at the level's last peak.
+    pub fn at_level_peak(&self, now: Clocks) -> Figure {
+        let mut mark = self.level;
+        mark.settle(self.live, now.level);
+        mark.figure
+    }
+
+    /// What was live at the device's last peak.
+    pub fn at_device_peak(&self, now: Clocks) -> Figure {
+        let mut mark = self.device;
+        mark.settle(self.live, now.device);
+        mark.figure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a random-looking program on 5 stacks and compares with copies taken at each peak.
+    #[test]
+    fn equals_a_copy_of_all_stacks_taken_at_the_peak() {
+        let mut seed = 0x9e37_79b9_u32;
+        let mut random = move |below: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) % below
+        };
+        let mut tallies = [Tally::default(); 5];
+        let mut blocks: Vec<(usize, u64)> = Vec::new();
+        let (mut clocks, mut live, mut peak) = (Clocks::default(), 0, 0);
+        let mut copy = [Figure::default(); 5];
+        for step in 0..3000 {
+            // Grows for a while, then shrinks, and so on: several peaks with changes after each.
+            let growing = step / 300 % 2 == 0;
+            if blocks.is_empty() || random(10) < if growing { 7 } else { 3 } {
+                let (stack, bytes) = (random(5) as usize, u64::from(random(1000)));
+                blocks.push((stack, bytes));
+                tallies[stack].add(bytes, clocks);
+                live += bytes;
+            } else {
+                let (stack, bytes) = blocks.swap_remove(random(blocks.len() as u32) as usize);
+                tallies[stack].remove(bytes, clocks);
+                live -= bytes;
+            }
+            if live > peak {
+                peak = live;
+                clocks.level.tick();
+                copy = tallies.map(|tally| tally.live());
+            }
+        }
+        assert_eq!(tallies.map(|tally| tally.at_level_peak(clocks)), copy);
+        assert_eq!(copy.iter().map(|figure| figure.bytes).sum::<u64>(), peak);
+        assert_ne!(tallies.map(|tally| tally.live()), copy);
+    }
+
+    #[test]
+    fn the_two_peaks_are_kept_apart() {
+        let (mut tally, mut clocks) = (Tally::default(), Clocks::default());
+        tally.add(10, clocks);
+        clocks.level.tick();
+        tally.remove(10, clocks);
+        tally.add(4, clocks);
+        clocks.device.tick();
+        tally.remove(4, clocks);
+        assert_eq!(
+            tally.at_level_peak(clocks),
+            Figure {
+                bytes: 10,
+                blocks: 1
+            }
+        );
+        assert_eq!(
+            tally.at_device_peak(clocks),
+            Figure {
+                bytes: 4,
+                blocks: 1
+            }
+        );
+        assert_eq!(tally.live(), Figure::default());
+    }
+}

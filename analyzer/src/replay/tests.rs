@@ -1,0 +1,221 @@
+use gpumem_capture::EventFlags;
+
+use super::*;
+
+#[derive(Default)]
+struct Play {
+    replay: Replay,
+    seq: u64,
+}
+
+impl Play {
+    fn until(seq: u64) -> Self {
+        Self {
+            replay: Replay::new(Moment::At(Seq(seq))),
+            seq: 0,
+        }
+    }
+
+    /// Feeds an event on GPU 0, its Python stack being `stack`; returns its number.
+    fn event(&mut self, kind: EventKind, level: Level, ptr: u64, bytes: u64, stack: u32) -> u64 {
+        let event = Event {
+            kind,
+            level,
+            ptr,
+            bytes,
+            py_stack: StackId(stack),
+            ..Event::default()
+        };
+        self.feed(event)
+    }
+
+    fn feed(&mut self, event: Event) -> u64 {
+        self.seq += 1;
+        self.replay.feed(Record::Event(Seq(self.seq), &event));
+        self.seq
+    }
+
+    fn alloc(&mut self, ptr: u64, bytes: u64, stack: u32) -> u64 {
+        self.event(EventKind::ALLOC, Level::TENSOR, ptr, bytes, stack)
+    }
+
+    fn free(&mut self, ptr: u64, bytes: u64) -> u64 {
+        self.event(EventKind::FREE, Level::TENSOR, ptr, bytes, 99)
+    }
+
+    fn figures(&self, level: Level, moment: Moment) -> Vec<(u32, u64, u64)> {
+        let mut out: Vec<_> = self
+            .replay
+            .figures(DeviceOrdinal(0), level, moment)
+            .into_iter()
+            .map(|(key, figure)| (key.py.0, figure.bytes, figure.blocks))
+            .collect();
+        out.sort_unstable();
+        out
+    }
+}
+
+#[test]
+fn bytes_go_to_the_stack_that_allocated_them() {
+    let mut play = Play::default();
+    play.alloc(0x10, 100, 1);
+    play.alloc(0x20, 30, 2);
+    play.alloc(0x30, 5, 1);
+    play.free(0x10, 100);
+    play.alloc(0x10, 7, 3);
+    assert_eq!(
+        play.figures(Level::TENSOR, Moment::Peak),
+        [(1, 105, 2), (2, 30, 1)]
+    );
+    assert_eq!(
+        play.figures(Level::TENSOR, Moment::End),
+        [(1, 5, 1), (2, 30, 1), (3, 7, 1)]
+    );
+    let expected = CounterValues {
+        live: 42,
+        peak: 135,
+        allocations: 4,
+        frees: 1,
+        allocated_bytes: 142,
+    };
+    assert_eq!(
+        play.replay.counters(DeviceOrdinal(0), Level::TENSOR),
+        expected
+    );
+    assert_eq!(
+        play.replay.rows[&(DeviceOrdinal(0), Level::TENSOR)].peak.0,
+        Seq(3)
+    );
+}
+
+#[test]
+fn a_cancelled_free_gives_the_block_back_to_its_stack() {
+    let mut play = Play::default();
+    play.alloc(0x10, 100, 1);
+    let freed = play.free(0x10, 100);
+    play.feed(Event {
+        kind: EventKind::CANCEL,
+        ptr: 0x10,
+        bytes: 100,
+        aux: freed,
+        py_stack: StackId(99),
+        ..Event::default()
+    });
+    assert_eq!(play.figures(Level::TENSOR, Moment::End), [(1, 100, 1)]);
+    let row = &play.replay.rows[&(DeviceOrdinal(0), Level::TENSOR)];
+    assert_eq!((row.counters.live, row.counters.frees), (100, 0));
+    assert_eq!(row.anomalies, Anomalies::default());
+    play.free(0x10, 100);
+    assert_eq!(play.figures(Level::TENSOR, Moment::End), []);
+}
+
+#[test]
+fn a_moment_is_just_after_its_event() {
+    let mut play = Play::until(2);
+    play.alloc(0x10, 100, 1);
+    play.alloc(0x20, 10, 2);
+    play.free(0x10, 100);
+    play.alloc(0x30, 1000, 3);
+    let moment = Moment::At(Seq(2));
+    assert_eq!(
+        play.figures(Level::TENSOR, moment),
+        [(1, 100, 1), (2, 10, 1)]
+    );
+    assert_eq!(
+        play.replay.total(DeviceOrdinal(0), Level::TENSOR, moment),
+        110
+    );
+    assert_eq!(
+        play.replay.counters(DeviceOrdinal(0), Level::TENSOR).peak,
+        1010
+    );
+}
+
+#[test]
+fn levels_and_handles_do_not_mix_though_their_numbers_are_equal() {
+    let mut play = Play::default();
+    play.alloc(0x10, 1, 1);
+    play.event(EventKind::ALLOC, Level::DRIVER, 0x10, 2, 2);
+    play.event(EventKind::ALLOC, Level::HOST, 0x10, 4, 3);
+    play.feed(Event {
+        kind: EventKind::ALLOC,
+        level: Level::DRIVER,
+        ptr: 0x10,
+        bytes: 8,
+        flags: EventFlags::VMM_HANDLE,
+        py_stack: StackId(4),
+        ..Event::default()
+    });
+    play.event(EventKind::FREE, Level::DRIVER, 0x10, 2, 9);
+    assert_eq!(play.figures(Level::DRIVER, Moment::End), [(4, 8, 1)]);
+    assert_eq!(play.figures(Level::HOST, Moment::End), [(3, 4, 1)]);
+    assert_eq!(play.figures(Level::TENSOR, Moment::End), [(1, 1, 1)]);
+    assert!(
+        play.replay
+            .rows
+            .values()
+            .all(|row| row.anomalies == Anomalies::default())
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_counted() {
+    let mut play = Play::default();
+    play.alloc(0x10, 1, 1);
+    play.alloc(0x10, 1, 1);
+    play.free(0x20, 5);
+    play.free(0x10, 2);
+    play.feed(Event {
+        kind: EventKind::FREE,
+        ptr: 0x30,
+        flags: EventFlags::UNKNOWN_POINTER,
+        ..Event::default()
+    });
+    play.event(EventKind::CANCEL, Level::TENSOR, 0x40, 5, 1);
+    let expected = Anomalies {
+        double_allocations: 1,
+        frees_without_block: 1,
+        frees_of_other_size: 1,
+        unknown_pointers: 1,
+        lost_cancels: 1,
+        mismatches: 0,
+    };
+    assert_eq!(
+        play.replay.rows[&(DeviceOrdinal(0), Level::TENSOR)].anomalies,
+        expected
+    );
+}
+
+#[test]
+fn the_device_peak_is_the_fullest_moment_at_the_greatest_driver_level() {
+    let mut play = Play::default();
+    play.event(EventKind::ALLOC, Level::DRIVER, 0x1000, 1000, 1);
+    play.alloc(0x1000, 400, 2);
+    play.alloc(0x1400, 500, 3);
+    play.free(0x1000, 400);
+    play.event(EventKind::ALLOC, Level::HOST, 0x1, 9, 5);
+    play.alloc(0x1000, 300, 4);
+    let device = &play.replay.devices[&DeviceOrdinal(0)];
+    assert_eq!(device.moment.map(|(seq, _)| seq), Some(Seq(3)));
+    let expected = Levels {
+        tensor: 900,
+        driver: 1000,
+        host: 0,
+        reserved: Some(0),
+        contexts: 0,
+    };
+    assert_eq!(device.at_peak, expected);
+    let mut figures: Vec<_> = play
+        .replay
+        .figures_at_device_peak(DeviceOrdinal(0), Level::TENSOR)
+        .into_iter()
+        .map(|(key, figure)| (key.py.0, figure.bytes))
+        .collect();
+    figures.sort_unstable();
+    assert_eq!(figures, [(2, 400), (3, 500)]);
+    assert_eq!(
+        play.replay
+            .figures_at_device_peak(DeviceOrdinal(0), Level::HOST),
+        []
+    );
+}

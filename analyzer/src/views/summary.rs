@@ -1,0 +1,197 @@
+//! The figures of each device and level.
+
+use std::collections::BTreeSet;
+
+use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
+use serde::Serialize;
+
+use crate::replay::duration;
+use crate::session::Session;
+
+/// Everything that `summary` prints.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Version of this shape.
+    pub schema: u32,
+    /// Whether the figures are proven.
+    pub exact: bool,
+    /// Events read.
+    pub events: u64,
+    /// Events that the recorder lost.
+    pub lost_events: u64,
+    /// What is missing, one line each; empty where the figures are exact.
+    pub missing: Vec<String>,
+    /// What else the account says.
+    pub notes: Vec<String>,
+    /// Hooks that were armed.
+    pub hooks: usize,
+    /// Allocations that failed for want of memory.
+    pub out_of_memory_events: u64,
+    /// What ran.
+    pub process: ProcessSummary,
+    /// Each device.
+    pub devices: Vec<DeviceSummary>,
+    /// Pinned memory that was allocated for no device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_of_no_device: Option<LevelSummary>,
+}
+
+/// What ran.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)] // the fields are those of `ProcessKey` and of the capture's header
+pub struct ProcessSummary {
+    pub pid: u32,
+    pub command: Option<String>,
+    pub executable: Option<String>,
+    pub directory: Option<String>,
+    pub host: Option<String>,
+    pub rank: Option<u64>,
+    pub world_size: Option<u64>,
+    pub python: Option<String>,
+    pub driver_version: Option<String>,
+    pub recorder_version: Option<String>,
+    pub stacks: Option<String>,
+    /// Nanoseconds since 1970-01-01 UTC.
+    pub started_unix_ns: u64,
+    /// From opening the capture to the clean end or the last event.
+    pub duration_ns: u64,
+    /// "clean", "killed" or "running".
+    pub ending: &'static str,
+    /// Threads that recorded an event.
+    pub threads: usize,
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[allow(missing_docs)] // the fields are the levels
+pub struct DeviceSummary {
+    pub ordinal: u8,
+    pub name: Option<String>,
+    pub uuid: Option<String>,
+    pub pci: Option<String>,
+    /// Memory of the card; `None` if the capture does not say.
+    pub total_bytes: Option<u64>,
+    pub tensor: LevelSummary,
+    pub driver: LevelSummary,
+    pub host: LevelSummary,
+    pub reserved: ReservedSummary,
+    pub physical: PhysicalSummary,
+    /// NVML's figure less everything accounted for; `None`: not measured.
+    pub unexplained_bytes: Option<u64>,
+}
+
+/// One level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct LevelSummary {
+    pub live_bytes: u64,
+    pub peak_bytes: u64,
+    pub allocations: u64,
+    pub frees: u64,
+}
+
+/// What the framework held from the driver, by its own events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct ReservedSummary {
+    pub live_bytes: u64,
+    pub peak_bytes: u64,
+}
+
+/// What the card gave; `None`: not measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct PhysicalSummary {
+    pub live_bytes: Option<u64>,
+    pub peak_bytes: Option<u64>,
+}
+
+impl From<CounterValues> for LevelSummary {
+    fn from(values: CounterValues) -> Self {
+        Self {
+            live_bytes: values.live,
+            peak_bytes: values.peak,
+            allocations: values.allocations,
+            frees: values.frees,
+        }
+    }
+}
+
+impl Summary {
+    /// The summary of a session.
+    pub fn of(session: &Session) -> Self {
+        let (replay, header) = (&session.replay, &session.header);
+        let fact = |key: &str| replay.names.fact(key).map(str::to_owned);
+        let number = |key: &str| replay.names.fact(key)?.parse().ok();
+        let mut ordinals: BTreeSet<DeviceOrdinal> = replay.names.devices.keys().copied().collect();
+        ordinals.extend(replay.devices.keys());
+        ordinals.remove(&DeviceOrdinal::NONE);
+        let no_device = replay.counters(DeviceOrdinal::NONE, Level::HOST);
+        Self {
+            schema: 1,
+            exact: session.account.is_exact(),
+            events: session.integrity.events,
+            lost_events: session.integrity.events_lost,
+            missing: session.account.missing.clone(),
+            notes: session.account.notes.clone(),
+            hooks: session.account.hooks,
+            out_of_memory_events: replay.failure_count,
+            process: ProcessSummary {
+                pid: header.pid,
+                command: fact(ProcessKey::COMMAND),
+                executable: fact(ProcessKey::EXECUTABLE),
+                directory: fact(ProcessKey::DIRECTORY),
+                host: fact(ProcessKey::HOST),
+                rank: number(ProcessKey::RANK),
+                world_size: number(ProcessKey::WORLD_SIZE),
+                python: replay.names.interpreter.map(|python| {
+                    let part = |shift: u32| python.version >> shift & 0xff;
+                    format!("{}.{}.{}", part(24), part(16), part(8))
+                }),
+                driver_version: fact(ProcessKey::DRIVER_VERSION),
+                recorder_version: fact(ProcessKey::RECORDER_VERSION),
+                stacks: fact(ProcessKey::STACKS),
+                started_unix_ns: header.started_wall_ns,
+                duration_ns: duration(header, replay).0,
+                ending: session.account.ending.word(),
+                threads: replay.threads(),
+            },
+            devices: ordinals
+                .into_iter()
+                .map(|ordinal| device(session, ordinal))
+                .collect(),
+            host_of_no_device: (!no_device.is_zero()).then(|| no_device.into()),
+        }
+    }
+}
+
+fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
+    let replay = &session.replay;
+    let known = replay.names.devices.get(&ordinal);
+    let level = |level| LevelSummary::from(replay.counters(ordinal, level));
+    let peak = replay.devices.get(&ordinal);
+    let text = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let physical = replay
+        .rows
+        .get(&(ordinal, Level::PHYSICAL))
+        .map(|row| row.counters);
+    DeviceSummary {
+        ordinal: ordinal.0,
+        name: known.and_then(|known| text(&known.name)),
+        uuid: known.and_then(|known| known.uuid_text()),
+        pci: known.and_then(|known| text(&known.pci)),
+        total_bytes: known.map(|known| known.total_bytes),
+        tensor: level(Level::TENSOR),
+        driver: level(Level::DRIVER),
+        host: level(Level::HOST),
+        reserved: ReservedSummary {
+            live_bytes: peak.and_then(|peak| peak.now.reserved).unwrap_or(0),
+            peak_bytes: peak.map_or(0, |peak| peak.reserved_peak),
+        },
+        physical: PhysicalSummary {
+            live_bytes: physical.map(|values| values.live),
+            peak_bytes: physical.map(|values| values.peak),
+        },
+        unexplained_bytes: None,
+    }
+}

@@ -1,0 +1,152 @@
+//! Code objects: which one it is, and what it says of itself.
+
+use super::layout::{Layout, type_object};
+use super::memory::{load, plausible};
+use super::text;
+
+/// Longest line table that is kept, in bytes.
+const LONGEST_TABLE: usize = 1 << 20;
+
+/// Something that tells apart the code objects that have lived at the address `code`, one after the
+/// other: an address is used again as soon as a function is gone.
+///
+/// From 3.12 on it is the interpreter's own number of the code object. Before, and when the numbers
+/// have run out, it is a hash over where its names and line table are and how those begin; 20,000
+/// functions made and dropped at one address all differed.
+///
+/// # Safety
+/// `code` is a live code object, laid out as `layout` says.
+#[inline]
+pub(super) unsafe fn identity(layout: &Layout, code: usize) -> u64 {
+    if let Some(at) = layout.code.version {
+        // SAFETY: promised by the caller.
+        let version: u32 = unsafe { load(code, at) };
+        if version != 0 {
+            return u64::from(version);
+        }
+    }
+    // SAFETY: promised by the caller.
+    unsafe { fingerprint(layout, code) }
+}
+
+/// # Safety
+/// As [`identity`].
+unsafe fn fingerprint(layout: &Layout, code: usize) -> u64 {
+    let object = &layout.object;
+    // SAFETY: promised by the caller; the three are objects of the code object, which holds them, and
+    // each is at least a string's or bytes' header long.
+    unsafe {
+        let file: usize = load(code, layout.code.file);
+        let name: usize = load(code, layout.code.qualified_name.unwrap_or(layout.code.name));
+        let table: usize = load(code, layout.code.line_table);
+        let first_line: u32 = load(code, layout.code.first_line);
+        let text = |text: usize| -> (u64, u64) {
+            if plausible(text) {
+                (load(text, object.text_hash), load(text, object.text_len))
+            } else {
+                (0, 0)
+            }
+        };
+        let (file_hash, file_len) = text(file);
+        let (name_hash, name_len) = text(name);
+        let (mut table_len, mut begin, mut end) = (0, 0, 0);
+        if plausible(table) {
+            table_len = load::<usize>(table, object.bytes_len);
+            if (8..LONGEST_TABLE).contains(&table_len) {
+                begin = load(table, object.bytes_data);
+                end = load(table, object.bytes_data + table_len - 8);
+            }
+        }
+        // Three products that do not wait for one another.
+        let lengths = file_len << 40 ^ name_len << 20 ^ table_len as u64;
+        mix(
+            file as u64 ^ file_hash,
+            (name as u64).rotate_left(32) ^ name_hash,
+        ) ^ mix(table as u64 ^ u64::from(first_line) << 40, lengths).rotate_left(21)
+            ^ mix(begin, end).rotate_left(42)
+    }
+}
+
+#[inline]
+fn mix(a: u64, b: u64) -> u64 {
+    let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xc2b2_ae3d_27d4_eb4f);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// What a code object says of itself.
+#[derive(Debug)]
+pub struct CodeText<'a> {
+    /// `co_filename`, UTF-8.
+    pub file: &'a [u8],
+    /// `co_qualname` from 3.11, before that `co_name`; UTF-8.
+    pub name: &'a [u8],
+    /// `co_firstlineno`.
+    pub first_line: u32,
+    /// `co_lnotab` to 3.9, `co_linetable` from 3.10: as the interpreter holds it.
+    pub line_table: &'a [u8],
+}
+
+/// Reads a code object; the names go through `scratch`, which is emptied first. What is not as it
+/// should be comes out empty.
+///
+/// # Safety
+/// `code` is a live code object, laid out as `layout` says, and lives as long as the result.
+pub(super) unsafe fn read<'a>(
+    layout: &Layout,
+    code: usize,
+    scratch: &'a mut Vec<u8>,
+) -> CodeText<'a> {
+    let at = &layout.code;
+    scratch.clear();
+    // SAFETY: promised by the caller.
+    let (first_line, line_table) = unsafe {
+        (
+            load::<i32>(code, at.first_line),
+            line_table(layout, load(code, at.line_table)),
+        )
+    };
+    // SAFETY: promised by the caller; strings never change.
+    unsafe {
+        if !text::append(&layout.object, load(code, at.file), scratch) {
+            scratch.clear();
+        }
+    }
+    let split = scratch.len();
+    // SAFETY: as above.
+    unsafe {
+        let qualified = at
+            .qualified_name
+            .is_some_and(|at| text::append(&layout.object, load(code, at), scratch));
+        if !qualified {
+            scratch.truncate(split);
+            if !text::append(&layout.object, load(code, at.name), scratch) {
+                scratch.truncate(split);
+            }
+        }
+    }
+    let (file, name) = scratch.split_at_checked(split).unwrap_or_default();
+    CodeText {
+        file,
+        name,
+        first_line: u32::try_from(first_line).unwrap_or(0),
+        line_table,
+    }
+}
+
+/// # Safety
+/// `object` is 0 or a live object, laid out as `layout` says, that lives as long as the result.
+unsafe fn line_table<'a>(layout: &Layout, object: usize) -> &'a [u8] {
+    let at = &layout.object;
+    // SAFETY: promised by the caller.
+    if !plausible(object) || !unsafe { text::has_type_flag(at, object, type_object::IS_BYTES) } {
+        return &[];
+    }
+    // SAFETY: it is a bytes object, which has `len` bytes there and never changes.
+    unsafe {
+        let len: usize = load(object, at.bytes_len);
+        if len > LONGEST_TABLE {
+            return &[];
+        }
+        core::slice::from_raw_parts((object + at.bytes_data) as *const u8, len)
+    }
+}

@@ -1,0 +1,107 @@
+//! Where CPython keeps what a walk needs: byte offsets into its structures, for one minor version.
+//!
+//! 64-bit builds with the GIL. The numbers themselves are in `offsets.rs`.
+
+/// Offsets of one minor version of CPython.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The way from a thread state to its newest frame.
+    pub(super) newest: Newest,
+    pub(super) frame: FrameLayout,
+    pub(super) code: CodeLayout,
+    pub(super) object: ObjectLayout,
+    /// What the interpreter must say of itself for these offsets to be its.
+    pub(super) check: Check,
+}
+
+/// The way from a `PyThreadState` to the newest frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Newest {
+    /// A pointer in the thread state.
+    Direct { frame: usize },
+    /// A pointer in the `_PyCFrame` that the thread state points to.
+    CFrame { cframe: usize, frame: usize },
+}
+
+/// `PyFrameObject` (to 3.10), `_PyInterpreterFrame` (from 3.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FrameLayout {
+    pub(super) previous: usize,
+    /// The code object; tagged in its two lowest bits from 3.14.
+    pub(super) code: usize,
+    pub(super) instruction: Instruction,
+    pub(super) entry: Entry,
+}
+
+/// How a frame tells where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Instruction {
+    /// An int at `at`, `unit` bytes each, from the start of the code.
+    Index { at: usize, unit: i32 },
+    /// A pointer at `at` into the code object, whose code starts at `code_start`.
+    Pointer { at: usize, code_start: usize },
+}
+
+/// How to tell which frames C code entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// All: each Python call runs the evaluation function anew.
+    Every,
+    /// Those with a byte at `at` that is not 0.
+    Flag { at: usize },
+    /// Those whose next older frame is a shim, that is, has an `owner` byte of [`SHIM_OWNER`] or more.
+    Shim { owner: usize },
+}
+
+/// `FRAME_OWNED_BY_CSTACK` of 3.12 and 3.13, `FRAME_OWNED_BY_INTERPRETER` of 3.14: a frame of the
+/// evaluation function itself, with no Python code.
+pub(super) const SHIM_OWNER: u8 = 3;
+
+/// `PyCodeObject`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CodeLayout {
+    pub(super) file: usize,
+    pub(super) name: usize,
+    /// From 3.11.
+    pub(super) qualified_name: Option<usize>,
+    pub(super) first_line: usize,
+    pub(super) line_table: usize,
+    /// From 3.12: a number that no other code object of the interpreter has had, or 0 once the
+    /// numbers ran out.
+    pub(super) version: Option<usize>,
+}
+
+/// `PyObject`, `PyBytesObject` and the string objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ObjectLayout {
+    pub(super) kind: usize,
+    pub(super) bytes_len: usize,
+    pub(super) bytes_data: usize,
+    pub(super) text_len: usize,
+    pub(super) text_hash: usize,
+    pub(super) text_state: usize,
+    /// Where the characters of a compact ASCII string begin.
+    pub(super) ascii_data: usize,
+    /// Where those of other compact strings begin, and where others keep the pointer to theirs.
+    pub(super) compact_data: usize,
+}
+
+/// `tp_basicsize` of a few types: other values mean other structures, such as those of a build with
+/// `--with-trace-refs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Check {
+    pub(super) code_size: usize,
+    pub(super) text_size: usize,
+    /// Of frame objects, where the walk reads those.
+    pub(super) frame_size: Option<usize>,
+}
+
+/// Offsets in `PyTypeObject`, the same in all versions without `--with-trace-refs`.
+pub(super) mod type_object {
+    pub(in super::super) const BASIC_SIZE: usize = 32;
+    pub(in super::super) const FLAGS: usize = 168;
+    /// `Py_TPFLAGS_BYTES_SUBCLASS`.
+    pub(in super::super) const IS_BYTES: u64 = 1 << 27;
+    /// `Py_TPFLAGS_UNICODE_SUBCLASS`.
+    pub(in super::super) const IS_TEXT: u64 = 1 << 28;
+}

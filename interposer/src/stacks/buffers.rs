@@ -1,0 +1,142 @@
+//! Room for one thread's stacks, used again and again.
+
+use core::cell::Cell;
+use core::ffi::c_void;
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::alloc::{Layout, alloc_zeroed};
+use std::sync::OnceLock;
+
+use crate::python::Frame;
+
+/// Frames of a Python stack that are kept, the newest.
+pub(super) const PYTHON_FRAMES: usize = 256;
+/// Frames of a native stack that are kept, the newest.
+pub(super) const NATIVE_FRAMES: usize = 512;
+
+/// One thread's room.
+pub(super) struct Buffers {
+    pub(super) python: [Frame; PYTHON_FRAMES],
+    pub(super) native: [u64; NATIVE_FRAMES],
+    /// A stack definition's payload.
+    pub(super) payload: Vec<u8>,
+    /// A code object's names.
+    pub(super) names: Vec<u8>,
+}
+
+thread_local! {
+    /// This thread's; null before the first use and while it is in use. Without a destructor, as
+    /// events come while a thread is being torn down.
+    static MINE: Cell<*mut Buffers> = const { Cell::new(null_mut()) };
+}
+
+/// Buffers of threads that have ended.
+static SPARE: [AtomicPtr<Buffers>; 64] = [const { AtomicPtr::new(null_mut()) }; 64];
+
+/// Runs `use_them` with this thread's buffers; None if there is no memory for any.
+#[inline]
+pub(super) fn with<R>(use_them: impl FnOnce(&mut Buffers) -> R) -> Option<R> {
+    let mut buffers = match NonNull::new(MINE.replace(null_mut())) {
+        Some(buffers) => buffers,
+        None => obtain()?,
+    };
+    // SAFETY: taken out of `MINE` or out of `SPARE`, they belong to this call alone; should it be
+    // interrupted by another one on this thread, that one gets others.
+    let result = use_them(unsafe { buffers.as_mut() });
+    if let Some(others) = NonNull::new(MINE.replace(buffers.as_ptr())) {
+        hand_back(others.as_ptr());
+    }
+    Some(result)
+}
+
+#[cold]
+fn obtain() -> Option<NonNull<Buffers>> {
+    let spare = SPARE
+        .iter()
+        .find_map(|place| NonNull::new(place.swap(null_mut(), Ordering::Acquire)));
+    let buffers = spare.or_else(allocate)?;
+    if let Some(key) = exit_key() {
+        // SAFETY: the key exists; its destructor takes such a pointer.
+        unsafe { libc::pthread_setspecific(key, buffers.as_ptr().cast()) };
+    }
+    Some(buffers)
+}
+
+fn allocate() -> Option<NonNull<Buffers>> {
+    // SAFETY: the layout is not of size 0.
+    let buffers =
+        NonNull::new(unsafe { alloc_zeroed(Layout::new::<Buffers>()) })?.cast::<Buffers>();
+    // SAFETY: zeros are valid numbers and frames; the vectors, for which they are not, are written
+    // before anybody sees them.
+    unsafe {
+        (&raw mut (*buffers.as_ptr()).payload).write(Vec::new());
+        (&raw mut (*buffers.as_ptr()).names).write(Vec::new());
+    }
+    Some(buffers)
+}
+
+/// The key whose destructor runs at a thread's end.
+fn exit_key() -> Option<libc::pthread_key_t> {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` is valid for writing; the destructor is never unloaded with this library, as
+        // a preloaded library stays.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0).then_some(key)
+    })
+}
+
+/// Keeps the buffers for the next thread. Events that this thread still has get others, and this
+/// runs once more.
+unsafe extern "C" fn thread_ends(_: *mut c_void) {
+    hand_back(MINE.replace(null_mut()));
+}
+
+fn hand_back(mut buffers: *mut Buffers) {
+    for place in &SPARE {
+        if buffers.is_null() {
+            return;
+        }
+        if place.load(Ordering::Relaxed).is_null() {
+            buffers = place.swap(buffers, Ordering::AcqRel);
+        }
+    }
+    if !buffers.is_null() {
+        // SAFETY: allocated with this layout by the global allocator, and in nobody's hands.
+        drop(unsafe { Box::from_raw(buffers) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_within_a_call_has_its_own() {
+        let (outer, inner) = with(|outer| {
+            let inner = with(|inner| &raw const *inner as usize).unwrap();
+            (&raw const *outer as usize, inner)
+        })
+        .unwrap();
+        assert_ne!(outer, inner);
+        let next = with(|next| &raw const *next as usize).unwrap();
+        assert!(next == outer || next == inner);
+    }
+
+    #[test]
+    fn threads_that_end_leave_theirs_to_others() {
+        let addresses: std::collections::HashSet<usize> = (0..500)
+            .map(|_| {
+                std::thread::spawn(|| with(|mine| &raw const *mine as usize).unwrap())
+                    .join()
+                    .unwrap()
+            })
+            .collect();
+        // Tests beside this one have threads too.
+        assert!(
+            addresses.len() < 100,
+            "{} buffers for 500 threads",
+            addresses.len()
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! One 64-bit hash over a whole stack.
+//!
+//! Two different stacks among a million share a hash with a probability of 3·10⁻⁸.
+
+use crate::python::Frame;
+
+const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
+const SECOND: u64 = 0xc2b2_ae3d_27d4_eb4f;
+const THIRD: u64 = 0xd6e8_feb8_6659_fd93;
+
+/// The 128-bit product of the two, its halves folded together.
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// Chains `value`, which has been mixed already, to `hash`: the order matters.
+#[inline]
+fn chain(hash: u64, value: u64) -> u64 {
+    (hash.rotate_left(23) ^ value).wrapping_mul(THIRD)
+}
+
+/// 0 is what an empty place in a table holds.
+#[inline]
+fn finish(hash: u64, len: usize) -> u64 {
+    fold(hash ^ FIRST, len as u64 ^ SECOND).max(1)
+}
+
+/// Of a Python stack.
+#[inline]
+pub(super) fn python(frames: &[Frame], truncated: bool) -> u64 {
+    let mut hash = u64::from(truncated);
+    for frame in frames {
+        // Each frame's product is independent of the others', so they overlap in the processor.
+        let place = frame.code ^ u64::from(frame.word) << 32 ^ u64::from(frame.word) >> 15;
+        hash = chain(hash, fold(place ^ FIRST, frame.identity ^ SECOND));
+    }
+    finish(hash, frames.len())
+}
+
+/// Of a native stack, as long as the modules are those of `epoch`.
+#[inline]
+pub(super) fn native(addresses: &[u64], truncated: bool, epoch: u64) -> u64 {
+    let mut hash = epoch << 1 | u64::from(truncated);
+    for &address in addresses {
+        hash = chain(hash, fold(address ^ FIRST, SECOND));
+    }
+    finish(hash, addresses.len())
+}
+
+/// Of a code object.
+pub(super) fn code(frame: &Frame) -> u64 {
+    finish(fold(frame.code ^ FIRST, frame.identity ^ SECOND), 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn frame(code: u64, identity: u64, word: u32) -> Frame {
+        Frame {
+            code,
+            identity,
+            word,
+        }
+    }
+
+    #[test]
+    fn every_part_counts() {
+        let stack = [frame(0x7000, 5, 40), frame(0x7100, 6, 60)];
+        let mut hashes = HashSet::from([python(&stack, false), python(&stack, true)]);
+        let mut add = |change: &dyn Fn(&mut Vec<Frame>)| {
+            let mut changed = stack.to_vec();
+            change(&mut changed);
+            assert!(hashes.insert(python(&changed, false)), "{changed:?}");
+        };
+        add(&|s| s[0].code += 16);
+        add(&|s| s[0].identity += 1);
+        add(&|s| s[0].word += 2);
+        add(&|s| s[1].word |= 1 << 31);
+        add(&|s| s.reverse());
+        add(&|s| s.truncate(1));
+        add(&|s| s.push(frame(0, 0, 0)));
+        add(&|s| s.clear());
+        let addresses = [1, 2, 3];
+        let mut hashes = HashSet::from([native(&addresses, false, 0)]);
+        assert!(hashes.insert(native(&addresses, true, 0)));
+        assert!(hashes.insert(native(&addresses, false, 1)));
+        assert!(hashes.insert(native(&[2, 1, 3], false, 0)));
+        assert!(hashes.insert(native(&addresses[..2], false, 0)));
+    }
+
+    #[test]
+    fn a_million_similar_stacks_differ() {
+        let mut low_bits = HashSet::new();
+        let mut hashes = HashSet::new();
+        for i in 0..1_000_000u64 {
+            let stack = [
+                frame(0x7f00_0000_1000, 9, 20),
+                frame(
+                    0x7f00_0000_0000 + i / 1000 * 64,
+                    i / 1000,
+                    2 * (i % 1000) as u32,
+                ),
+                frame(0x7f00_0000_2000, 1, 30),
+            ];
+            let hash = python(&stack, false);
+            assert!(hashes.insert(hash));
+            low_bits.insert(hash & 0xffff);
+        }
+        assert!(
+            low_bits.len() > 65_000,
+            "tables use the low bits: {}",
+            low_bits.len()
+        );
+    }
+}

@@ -1,0 +1,223 @@
+//! Takes stacks and gives them ids.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use gpumem_capture::{DefKind, Lost, StackId};
+use gpumem_unwind::modules::Span;
+
+use super::Stacks;
+use super::buffers::{self, Buffers};
+use super::codes::Codes;
+use super::hash;
+use super::modules::Modules;
+use super::sink::{DefinitionSink, length};
+use super::table::IdTable;
+use crate::python::{self, Finding, Frame, Runtime};
+
+/// Flag of a stack whose older frames were cut off.
+const TRUNCATED: u32 = 1;
+
+/// The stacks of one capture.
+pub struct Interner {
+    python: IdTable,
+    native: IdTable,
+    /// The next id; Python and native stacks share the numbers.
+    next: AtomicU32,
+    codes: Codes,
+    modules: Modules,
+    /// Whether the capture says which Python this is, or why its stacks are missing.
+    announced: AtomicBool,
+    announcing: Mutex<()>,
+}
+
+impl Default for Interner {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Interner {
+    /// Knows no stack.
+    pub const fn new() -> Self {
+        Self {
+            python: IdTable::new(),
+            native: IdTable::new(),
+            next: AtomicU32::new(1),
+            codes: Codes::new(),
+            modules: Modules::new(),
+            announced: AtomicBool::new(false),
+            announcing: Mutex::new(()),
+        }
+    }
+
+    /// The Python and the native stack of the calling thread: see [`super::take`]. An interner serves
+    /// one sink only.
+    #[inline]
+    pub fn take<S: DefinitionSink + ?Sized>(&self, sink: &S, want: Stacks) -> (StackId, StackId) {
+        if want == Stacks::Off || !sink.is_open() {
+            return (StackId::NONE, StackId::NONE);
+        }
+        buffers::with(|buffers| {
+            let python = want.python().then(|| self.python(sink, buffers));
+            let native = want.native().then(|| self.native(sink, buffers));
+            (
+                python.flatten().map_or(StackId::NONE, StackId),
+                native.flatten().map_or(StackId::NONE, StackId),
+            )
+        })
+        .unwrap_or_default()
+    }
+
+    fn python<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> Option<u32> {
+        let finding = python::finding()?;
+        if !self.announced.load(Ordering::Acquire) {
+            self.announce(sink, finding).ok()?;
+        }
+        let Finding::Readable(runtime) = finding else {
+            return None;
+        };
+        let walked = runtime.walk(&mut buffers.python)?;
+        let frames = buffers.python.get(..walked.len).unwrap_or_default();
+        if frames.is_empty() {
+            return None;
+        }
+        let hash = hash::python(frames, walked.truncated);
+        self.python.get(hash).or_else(|| {
+            self.python.get_or_define(hash, || {
+                let Buffers { payload, names, .. } = buffers;
+                // SAFETY: the frames are those of the walk above, on this thread.
+                unsafe {
+                    self.define_python(sink, runtime, frames, walked.truncated, payload, names)
+                }
+            })
+        })
+    }
+
+    /// # Safety
+    /// As [`Runtime::code`], for each of the frames.
+    #[cold]
+    unsafe fn define_python<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        runtime: &Runtime,
+        frames: &[Frame],
+        truncated: bool,
+        payload: &mut Vec<u8>,
+        names: &mut Vec<u8>,
+    ) -> Option<u32> {
+        let id = self.begin(payload, truncated, frames.len(), size_of::<u64>())?;
+        for frame in frames {
+            // SAFETY: promised by the caller.
+            let code = unsafe { self.codes.id(sink, runtime, frame, names)? };
+            payload.extend_from_slice(&code.0.to_le_bytes());
+            payload.extend_from_slice(&frame.word.to_le_bytes());
+        }
+        sink.definition(DefKind::PY_STACK, &[payload]).ok()?;
+        Some(id)
+    }
+
+    fn native<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> Option<u32> {
+        self.modules.look(sink);
+        let captured = gpumem_unwind::capture(&mut buffers.native, 0);
+        let addresses = buffers.native.get_mut(..captured.len)?;
+        let kept = drop_own(addresses);
+        let addresses = addresses.get(..kept)?;
+        if addresses.is_empty() {
+            return None;
+        }
+        let hash_now = || hash::native(addresses, captured.truncated, self.modules.epoch());
+        if let Some(id) = self.native.get(hash_now()) {
+            return Some(id);
+        }
+        self.modules.define(sink, addresses).ok()?;
+        self.native.get_or_define(hash_now(), || {
+            let payload = &mut buffers.payload;
+            let id = self.begin(payload, captured.truncated, kept, size_of::<u64>())?;
+            for address in addresses {
+                payload.extend_from_slice(&address.to_le_bytes());
+            }
+            sink.definition(DefKind::NATIVE_STACK, &[payload]).ok()?;
+            Some(id)
+        })
+    }
+
+    /// Begins a stack's payload with room for its frames, and gives it a number.
+    fn begin(
+        &self,
+        payload: &mut Vec<u8>,
+        truncated: bool,
+        frames: usize,
+        frame_size: usize,
+    ) -> Option<u32> {
+        payload.clear();
+        payload.try_reserve(12 + frames * frame_size).ok()?;
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let flags = if truncated { TRUNCATED } else { 0 };
+        for word in [id, flags, frames as u32] {
+            payload.extend_from_slice(&word.to_le_bytes());
+        }
+        Some(id)
+    }
+
+    /// Says in the capture which Python this is, or why there are no Python stacks; once.
+    #[cold]
+    fn announce<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        finding: &Finding,
+    ) -> Result<(), Lost> {
+        let _alone = self
+            .announcing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if self.announced.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match finding {
+            Finding::Readable(runtime) => {
+                let (start, end) = runtime.evaluation();
+                sink.definition(
+                    DefKind::PYTHON,
+                    &[
+                        &runtime.version().0.to_le_bytes(),
+                        &start.to_le_bytes(),
+                        &end.to_le_bytes(),
+                    ],
+                )?;
+            }
+            Finding::Declined(why) => {
+                sink.definition(DefKind::NOTE, &[&length(why.as_bytes()), why.as_bytes()])?;
+            }
+        }
+        self.announced.store(true, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Takes the addresses in libgpumem.so itself out; returns how many are left, at the front.
+fn drop_own(addresses: &mut [u64]) -> usize {
+    let Some(own) = own_span() else {
+        return addresses.len();
+    };
+    let cells = Cell::from_mut(addresses).as_slice_of_cells();
+    let mut places = cells.iter();
+    cells
+        .iter()
+        .map(Cell::get)
+        .filter(|address| !own.contains(address.wrapping_sub(1)))
+        .zip(&mut places)
+        .map(|(address, place)| place.set(address))
+        .count()
+}
+
+/// Where this library lies; None if it is part of the program, as in tests.
+fn own_span() -> Option<Span> {
+    static OWN: OnceLock<Option<Span>> = OnceLock::new();
+    *OWN.get_or_init(|| {
+        let here = own_span as *const () as u64;
+        let module = gpumem_unwind::modules::describe(here)?;
+        (!module.is_program).then_some(module.span)
+    })
+}

@@ -1,0 +1,187 @@
+//! From a hash to an id: read without a lock, grown by doubling.
+
+use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::segment::Segment;
+
+/// Places of the first segment.
+const FIRST_PLACES: usize = 1 << 12;
+
+/// Locks among which the definers of different hashes are spread.
+const STRIPES: usize = 16;
+
+/// Ids by hash. A million of them take 24 MiB.
+pub(super) struct IdTable {
+    current: AtomicPtr<Segment>,
+    /// How many hashes the current segment holds, and will hold once those that are being defined
+    /// are in; held while the table changes, and for nothing else.
+    used: Mutex<usize>,
+    /// Held while a hash of the stripe is being defined, which may take 0.1 s if the ring is full:
+    /// whoever meets the same hash waits for that one definition.
+    defining: [Mutex<()>; STRIPES],
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while holding one, and if it did, what is held would still be whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl IdTable {
+    pub(super) const fn new() -> Self {
+        Self {
+            current: AtomicPtr::new(core::ptr::null_mut()),
+            used: Mutex::new(0),
+            defining: [const { Mutex::new(()) }; STRIPES],
+        }
+    }
+
+    fn segment(&self) -> Option<&'static Segment> {
+        // SAFETY: null, or a segment that `grow` leaked.
+        unsafe { self.current.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The id of `hash`; None if it has none, and, rarely, while the table is growing.
+    #[inline]
+    pub(super) fn get(&self, hash: u64) -> Option<u32> {
+        self.segment()?.get(hash)
+    }
+
+    /// The id of `hash`, which is not 0. If it has none, `define` gives it one (not 0), unless that
+    /// fails or there is no memory; then the next call tries again.
+    pub(super) fn get_or_define(
+        &self,
+        hash: u64,
+        define: impl FnOnce() -> Option<u32>,
+    ) -> Option<u32> {
+        if let Some(id) = self.get(hash) {
+            return Some(id);
+        }
+        let stripe = (hash >> 32) as usize % STRIPES;
+        let _defining = self.defining.get(stripe).map(lock)?;
+        {
+            let mut used = lock(&self.used);
+            // Under the lock nothing is missed.
+            if let Some(id) = self.get(hash) {
+                return Some(id);
+            }
+            self.make_room(*used)?;
+            *used += 1;
+        }
+        let id = define();
+        let mut used = lock(&self.used);
+        match (id, self.segment()) {
+            (Some(id), Some(segment)) => segment.insert(hash, id),
+            _ => *used -= 1,
+        }
+        id
+    }
+
+    /// Sees to it that another hash can be inserted. The caller holds `used`.
+    fn make_room(&self, used: usize) -> Option<()> {
+        let old = self.segment();
+        let places = match old {
+            Some(old) if (used + 1) * 4 <= old.places() * 3 => return Some(()),
+            Some(old) => old.places().checked_mul(2)?,
+            None => FIRST_PLACES,
+        };
+        let new = Segment::new(places)?;
+        if let Some(old) = old {
+            for (hash, id) in old.entries() {
+                new.insert(hash, id);
+            }
+        }
+        self.current
+            .store(Box::into_raw(Box::new(new)), Ordering::Release);
+        if let Some(old) = old {
+            old.retire();
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    fn spread(i: u64) -> u64 {
+        i.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1)
+    }
+
+    #[test]
+    fn a_million_ids_are_found_again() {
+        let table = IdTable::new();
+        for i in 1..=1_000_000u32 {
+            let hash = spread(i.into());
+            assert_eq!(table.get(hash), None);
+            assert_eq!(table.get_or_define(hash, || Some(i)), Some(i));
+        }
+        for i in 1..=1_000_000u32 {
+            let hash = spread(i.into());
+            assert_eq!(table.get(hash), Some(i));
+            assert_eq!(table.get_or_define(hash, || unreachable!()), Some(i));
+        }
+        assert_eq!(table.get(spread(1_000_001)), None);
+    }
+
+    #[test]
+    fn hashes_with_the_same_low_bits_are_told_apart() {
+        let table = IdTable::new();
+        for i in 1..5000u32 {
+            table.get_or_define(u64::from(i) << 40 | 0xfff, || Some(i));
+        }
+        for i in 1..5000u32 {
+            assert_eq!(table.get(u64::from(i) << 40 | 0xfff), Some(i));
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_defined_is_tried_again() {
+        let table = IdTable::new();
+        for _ in 0..20_000 {
+            assert_eq!(table.get_or_define(7, || None), None);
+        }
+        assert_eq!(table.segment().unwrap().places(), FIRST_PLACES);
+        assert_eq!(table.get_or_define(7, || Some(3)), Some(3));
+        assert_eq!(table.get(7), Some(3));
+    }
+
+    #[test]
+    fn eight_threads_agree_on_every_id() {
+        // A prime, so that every stride below meets all hashes.
+        const HASHES: u32 = 30_011;
+        let table = IdTable::new();
+        let (next, definitions) = (AtomicU32::new(1), AtomicU32::new(0));
+        let ids = |thread: u64| {
+            let mut ids = vec![0; HASHES as usize];
+            for step in 0..u64::from(HASHES) {
+                // Every thread meets all hashes, in its own order.
+                let i = (step * (2 * thread + 1) + thread * 1000) % u64::from(HASHES);
+                let id = table.get_or_define(spread(i + 1), || {
+                    definitions.fetch_add(1, Ordering::Relaxed);
+                    // Some fail, as they do when the ring is full.
+                    Some(next.fetch_add(1, Ordering::Relaxed)).filter(|id| id % 50 != 0)
+                });
+                if let Some(id) = id {
+                    ids[i as usize] = id;
+                    assert!(table.get(spread(i + 1)).is_none_or(|found| found == id));
+                }
+            }
+            ids
+        };
+        let all: Vec<Vec<u32>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|t| scope.spawn(move || ids(t))).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        let mut seen = std::collections::HashSet::new();
+        for i in 0..HASHES as usize {
+            let mut found = all.iter().map(|ids| ids[i]).filter(|&id| id != 0);
+            let id = found.next().unwrap();
+            assert!(found.all(|other| other == id), "hash {i} has several ids");
+            assert!(seen.insert(id), "id {id} is shared by hashes");
+            assert_eq!(table.get(spread(i as u64 + 1)), Some(id));
+        }
+        assert!(definitions.load(Ordering::Relaxed) >= HASHES);
+    }
+}

@@ -1,0 +1,22 @@
+"""The head of a capture, read from the byte tables of capture/SPEC.md and not by our reader: what a
+test needs to change a version or to see the counters as another process would."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+MAGIC = b"\x89GPUMEM\n"
+HEADER_COPIES = (0, 2048)
+VERSION_OFFSET = 8
+COUNTERS_OFFSET = 8192
+LEVELS = ("tensor", "driver", "host")
+
+
+def with_version(capture: bytes, version: int) -> bytes:
+    """The capture with another format version in both copies of its header."""
+    changed = bytearray(capture)
+    for copy in HEADER_COPIES:
+        assert changed[copy : copy + 8] == MAGIC
+        struct.pack_into("<I", changed, copy + VERSION_OFFSET, version)
+    return bytes(changed)

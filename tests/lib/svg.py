@@ -1,0 +1,65 @@
+"""Reading back an inferno flamegraph: each box with its depth, its place and its width."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+SVG = "{http://www.w3.org/2000/svg}"
+FLAMEGRAPH = "{http://github.com/jonhoo/inferno}"
+
+
+@dataclass(frozen=True)
+class Box:
+    """A frame: the width and the place are in the unit that the flamegraph counts (bytes)."""
+
+    title: str
+    start: int
+    width: int
+    depth: float
+
+
+def boxes(path: Path) -> list[Box]:
+    """All boxes of a flamegraph, the root first."""
+    found = []
+    for group in ElementTree.parse(path).getroot().iter(f"{SVG}g"):
+        title, rectangle = group.find(f"{SVG}title"), group.find(f"{SVG}rect")
+        if title is None or rectangle is None or f"{FLAMEGRAPH}w" not in rectangle.keys():
+            continue
+        found.append(
+            Box(
+                title.text or "",
+                int(rectangle.get(f"{FLAMEGRAPH}x")),
+                int(rectangle.get(f"{FLAMEGRAPH}w")),
+                float(rectangle.get("y")),
+            )
+        )
+    found.sort(key=lambda box: (-box.width, box.start))
+    return found
+
+
+def bytes_in_title(title: str) -> int:
+    """The figure in `name (1,234 bytes, 5.67%)`."""
+    return int(re.search(r"\(([\d,]+) bytes", title)[1].replace(",", ""))
+
+
+def own_widths(all_boxes: list[Box]) -> list[int]:
+    """What each box holds itself: its width less that of the boxes that stand on it (flames grow
+    upwards, so a child's y is the next smaller one). None may be negative, and they sum to the root's
+    width if nothing is drawn twice or left out."""
+    rows: dict[float, list[Box]] = {}
+    for box in all_boxes:
+        rows.setdefault(box.depth, []).append(box)
+    heights = sorted(rows)
+    above = dict(zip(heights[1:], heights))
+    return [
+        box.width
+        - sum(
+            child.width
+            for child in rows.get(above.get(box.depth), [])
+            if box.start <= child.start < box.start + box.width
+        )
+        for box in all_boxes
+    ]

@@ -1,0 +1,116 @@
+"""Files that are no capture, or only a part of one: one clear line each, and the documented exit code
+(1: no result, 3: a partial one; 2 is for usage).
+
+What breaks these tests: a panic or a backtrace for the user, an error without the file's name, a
+report made of a file that is not ours, or exit 0 for a part."""
+
+import header
+import harness
+import pytest
+
+NO_RESULT, USAGE, PARTIAL = 1, 2, 3
+VIEWS = (["check"], ["summary"], ["lines"], ["flamegraph"], [])
+
+
+def one_line_about(done, path):
+    assert done.stdout == "", harness.described(done)
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, harness.described(done)
+    assert str(path) in lines[0]
+    assert "panicked" not in done.stderr
+    return lines[0]
+
+
+@pytest.fixture
+def capture(trained):
+    return trained("torch215").report.read_bytes()
+
+
+@pytest.fixture
+def file_of(tmp_path):
+    def make(name, content):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: " ".join(view) or "report")
+def test_missing(view, analyze, tmp_path):
+    path = tmp_path / "absent.bin"
+    done = analyze(*view, path, check=False)
+    assert done.returncode == NO_RESULT
+    assert "No such file" in one_line_about(done, path)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: " ".join(view) or "report")
+def test_empty(view, analyze, file_of):
+    path = file_of("empty.bin", b"")
+    done = analyze(*view, path, check=False)
+    assert done.returncode == NO_RESULT
+    assert "empty" in one_line_about(done, path)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: " ".join(view) or "report")
+@pytest.mark.parametrize("content", (b"#!/bin/sh\n" * 4000, b"\x7fELF" + bytes(100_000), b"x", bytes(70_000)))
+def test_foreign(view, content, analyze, file_of):
+    path = file_of("foreign.bin", content)
+    done = analyze(*view, path, check=False)
+    assert done.returncode == NO_RESULT
+    assert "not a gpumem capture" in one_line_about(done, path)
+
+
+def test_a_directory(analyze, tmp_path):
+    done = analyze("summary", tmp_path, check=False)
+    assert done.returncode == NO_RESULT
+    one_line_about(done, tmp_path)
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: " ".join(view) or "report")
+def test_future_version(view, analyze, file_of, capture):
+    path = file_of("future.bin", header.with_version(capture, 99))
+    done = analyze(*view, path, check=False)
+    assert done.returncode == NO_RESULT
+    line = one_line_about(done, path)
+    assert "99" in line and "version" in line
+
+
+@pytest.mark.parametrize("length", (1, 8, 100, 511, 3000))
+def test_cut_off_in_the_header(length, analyze, file_of, capture):
+    path = file_of("short.bin", capture[:length])
+    done = analyze("summary", path, check=False)
+    assert done.returncode == NO_RESULT
+    one_line_about(done, path)
+
+
+@pytest.mark.parametrize("part", (0.2, 0.5, 0.8))
+def test_cut_off_later(part, analyze, file_of, capture):
+    """Something can be told, so it is, and it is labelled: exit 3 and what is missing, on stderr.
+    Where nothing whole is left, exit 1 and one line; never 0."""
+    path = file_of("part.bin", capture[: int(len(capture) * part)])
+    done = analyze("check", path, check=False)
+    assert done.returncode in (NO_RESULT, PARTIAL), harness.described(done)
+    assert done.stderr.strip() or done.stdout.strip()
+    assert "panicked" not in done.stderr
+
+
+@pytest.mark.parametrize("missing", (1, 100, 1000))
+def test_pages_cut_off_at_the_end(missing, analyze, analyze_json, file_of, capture):
+    """The last page is torn: check says 3, and the summary does not call itself exact."""
+    path = file_of("torn.bin", capture[:-missing])
+    done = analyze("check", path, check=False)
+    assert done.returncode == PARTIAL, harness.described(done)
+    done = analyze("summary", "--format", "json", path, check=False)
+    assert done.returncode == PARTIAL
+    assert '"exact":true' not in done.stdout.replace(" ", "")
+
+
+def test_usage(analyze):
+    for wrong in (["--no-such-option"], ["lines", "--at", "sometime", "x.bin"], ["nonsense", "x.bin", "y"]):
+        done = analyze(*wrong, check=False)
+        assert done.returncode == USAGE, harness.described(done)
+
+
+def test_help_has_examples(analyze):
+    assert "gpumem-analyze report.bin" in analyze("--help").stdout

@@ -1,0 +1,48 @@
+"""scripts/demo, the README's first command, as a user would run it.
+
+What breaks these tests: an output folder used twice, a demo that depends on the working directory, a
+picture that is not where the last line says, or a simulated run that does not call itself one."""
+
+import os
+import time
+from pathlib import Path
+
+import harness
+import pytest
+
+
+def demo(folder):
+    """The demo as started from `folder`; python3 on PATH has no PyTorch, so its own is used."""
+    return harness.run([harness.ROOT / "scripts" / "demo"], cwd=folder, timeout=900)
+
+
+@pytest.mark.slow
+def test_the_demo_twice(python_env, tmp_path):
+    python_env("torch215")  # else the demo would install PyTorch, which takes minutes
+    pictures = []
+    for _ in range(2):
+        began = time.monotonic()
+        done = demo(tmp_path)
+        taken = time.monotonic() - began
+        last = done.stdout.strip().splitlines()[-1]
+        pictures.append(Path(last.split("The picture: ")[1].split(" (")[0]))
+        assert pictures[-1].is_file()
+        assert pictures[-1].with_suffix(".bin").is_file()
+    assert pictures[0].parent != pictures[1].parent
+    assert taken < 60, "the second run"
+    assert os.listdir(tmp_path) == []
+    # What the page shows of the deliberate faults: the spike and the leak, each with its line.
+    source = (harness.WORKLOADS / "train.py").read_text().splitlines()
+    leak = next(number for number, text in enumerate(source, 1) if "# the leak" in text)
+    spike = next(number for number, text in enumerate(source, 1) if "96).contiguous()" in text)
+    assert f"train.py:{leak}" in done.stdout or f"line {leak}" in done.stdout
+    assert f"train.py:{spike}" in done.stdout
+    assert ("NO GPU HERE" in done.stderr) != ("on the GPU of this machine" in done.stderr)
+
+
+def test_the_scripts_explain_themselves(tmp_path):
+    for name in ("demo", "test", "with-simulator"):
+        done = harness.run([harness.ROOT / "scripts" / name, "--help"], cwd=tmp_path)
+        assert f"scripts/{name}" in done.stdout, harness.described(done)
+    done = harness.run([harness.ROOT / "scripts" / "test", "nonsense"], cwd=tmp_path, check=False)
+    assert done.returncode == 1 and "nonsense" in done.stderr

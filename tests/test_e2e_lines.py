@@ -1,0 +1,67 @@
+"""Known lines own known bytes: tests/workloads/known_lines.py says in comments what each line must
+own, and `gpumem-analyze lines` must say the same, at the peak and at the end, no row more or less.
+
+What breaks these tests: charging a line's caller or callee, decoding a line table wrongly, charging
+a thread's allocation to the main thread, mixing up instruction offset and line, or a decoder of file
+names that knows no UTF-8."""
+
+import re
+
+import harness
+import pytest
+
+MARK = re.compile(r"# bytes: (\d+) (\d+) (\S+)")
+UMLAUT = "größe_測定.py"
+UMLAUT_SOURCE = '''\
+"""Länge läuft."""
+
+
+def allocate(torch):
+    größe = 41 * 512
+    return torch.empty(größe, dtype=torch.uint8, device="cuda")  # bytes: 20992 20992 allocate
+'''
+
+
+def marks(path, column):
+    """{(line, function): bytes} that a source file's comments promise; lines of 0 bytes left out."""
+    promised = {}
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        found = MARK.search(text)
+        if found and int(found[column]):
+            promised[(path.name, number, found[3])] = int(found[column])
+    return promised
+
+
+@pytest.mark.parametrize("environment", ("torch215", "torch112"))
+def test_known_lines_own_known_bytes(environment, python_env, simulate, tmp_path, analyze_json):
+    module = tmp_path / UMLAUT
+    module.write_text(UMLAUT_SOURCE, encoding="utf-8")
+    script = harness.WORKLOADS / "known_lines.py"
+    done = simulate(
+        [python_env(environment), script, module],
+        preload=True,
+        env=harness.SIMULATED_CARD[environment],
+    )
+    live, peak = map(int, done.stdout.split())
+    report = tmp_path / "report.bin"
+    for moment, column, figure in (("peak", 1, peak), ("end", 2, live)):
+        rows = analyze_json("lines", "--at", moment, report)
+        found = {
+            (row["file"].rsplit("/", 1)[-1], row["line"], row["function"].rsplit(".", 1)[-1]): row["bytes"]
+            for row in rows
+        }
+        promised = {**marks(script, column), **marks(module, column)}
+        assert found == promised, moment
+        assert sum(promised.values()) == figure, moment
+        assert any(row["file"] == str(module) for row in rows), "the file's name came through whole"
+
+
+def test_blocks_are_counted(python_env, simulate, tmp_path, analyze_json):
+    """Each row says how many blocks make up its bytes: four of the generator, twelve recursions."""
+    simulate([python_env("torch215"), harness.WORKLOADS / "known_lines.py"], preload=True)
+    rows = analyze_json("lines", tmp_path / "report.bin")
+    blocks = {row["function"].rsplit(".", 1)[-1]: row["blocks"] for row in rows if row["bytes"] < 9000}
+    assert blocks["generator"] == 4
+    assert blocks["recursive"] == 12
+    assert blocks["block"] == 2
+    assert blocks["in_thread"] == 1

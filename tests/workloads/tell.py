@@ -1,0 +1,54 @@
+"""tell.py [--end return|hard|kill] SCRIPT ARGUMENTS…: runs a PyTorch script as __main__, then prints
+`FIGURES {json}` with PyTorch's own figures and the simulator's books, and ends as told: by returning,
+by os._exit (nothing of what lives is freed) or by SIGKILL."""
+
+import json
+import os
+import runpy
+import signal
+import sys
+
+import torch
+
+import simulator
+
+
+def figures():
+    """PyTorch's own figures by device, and the simulator's books."""
+    devices = []
+    for device in range(torch.cuda.device_count()):
+        statistics = torch.cuda.memory_stats(device)
+        devices.append(
+            {
+                "allocated": torch.cuda.memory_allocated(device),
+                "max_allocated": torch.cuda.max_memory_allocated(device),
+                "reserved": torch.cuda.memory_reserved(device),
+                "max_reserved": torch.cuda.max_memory_reserved(device),
+                "allocations": statistics.get("allocation.all.allocated", 0),
+                "frees": statistics.get("allocation.all.freed", 0),
+                "ooms": statistics.get("num_ooms", 0),
+            }
+        )
+    return {"devices": devices, "books": simulator.books() if simulator.simulated() else None}
+
+
+def end(how):
+    """Prints the figures and ends the process as told."""
+    os.write(1, f"FIGURES {json.dumps(figures())}\n".encode())
+    if how == "hard":
+        os._exit(0)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    arguments = sys.argv[1:]
+    how = "return"
+    if arguments[0] == "--end":
+        how, arguments = arguments[1], arguments[2:]
+    if simulator.simulated():
+        simulator.prepare(torch)
+    sys.argv = arguments
+    namespace = runpy.run_path(arguments[0], run_name="__main__")  # keeps what lives alive
+    sys.stdout.flush()
+    end(how)

@@ -1,0 +1,165 @@
+//! The seam behind which the way to unwind may change.
+
+/// What [`capture`] wrote.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// How many addresses.
+    pub len: usize,
+    /// Whether older frames were cut off because there was no room.
+    pub truncated: bool,
+}
+
+/// Writes the return addresses of the calling thread to `out`, the newest first: the first one is in
+/// the caller itself, unless `skip` leaves out that many of the newest.
+///
+/// Neither allocates nor takes a lock where the C library has `_dl_find_object` (glibc 2.35); on
+/// older ones the system's unwinder takes the loader's lock for each frame.
+#[inline(never)]
+pub fn capture(out: &mut [u64], skip: usize) -> Captured {
+    let mut captured = Captured::default();
+    let mut to_skip = skip;
+    // Frames whose stack pointer is below this variable are those of the unwinder and of this
+    // function: the caller's lies above.
+    let own = 0u8;
+    let own_frame = &raw const own as usize;
+    let visit = |frame: &backtrace::Frame| {
+        let address = frame.ip() as u64;
+        if frame.sp() as usize <= own_frame {
+            return true;
+        }
+        if to_skip > 0 {
+            to_skip -= 1;
+            return true;
+        }
+        if address == 0 {
+            return false;
+        }
+        match out.get_mut(captured.len) {
+            Some(slot) => {
+                *slot = address;
+                captured.len += 1;
+                true
+            }
+            None => {
+                captured.truncated = true;
+                false
+            }
+        }
+    };
+    // SAFETY: what is not synchronised is the crate's symboliser, which is never used here.
+    unsafe { backtrace::trace_unsynchronized(visit) };
+    captured
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(addresses: &[u64]) -> Vec<String> {
+        let mut names = Vec::new();
+        for &address in addresses {
+            let mut innermost = None;
+            backtrace::resolve((address - 1) as *mut _, |symbol| {
+                if let Some(name) = symbol.name() {
+                    innermost = Some(name.to_string());
+                }
+            });
+            names.push(innermost.unwrap_or_default());
+        }
+        names
+    }
+
+    #[inline(never)]
+    fn nested(depth: usize, out: &mut [u64], skip: usize) -> Captured {
+        let captured = match depth {
+            0 => capture(out, skip),
+            _ => nested(depth - 1, out, skip),
+        };
+        std::hint::black_box(captured)
+    }
+
+    #[test]
+    fn the_newest_frame_is_the_callers() {
+        let mut out = [0; 256];
+        let captured = nested(5, &mut out, 0);
+        assert!(!captured.truncated);
+        let names = names(&out[..captured.len]);
+        let nested_frames = names.iter().take_while(|n| n.contains("nested")).count();
+        assert_eq!(nested_frames, 6, "{names:#?}");
+        assert!(
+            names[6].contains("the_newest_frame_is_the_callers"),
+            "{names:#?}"
+        );
+    }
+
+    #[test]
+    fn equals_the_backtrace_crates_own_walk() {
+        let mut out = [0; 256];
+        let captured = nested(3, &mut out, 0);
+        let mut all = Vec::new();
+        backtrace::trace(|frame| {
+            all.push(frame.ip() as u64);
+            true
+        });
+        // Both walks share all frames older than this function.
+        let older = |addresses: &[u64]| {
+            let names = names(addresses);
+            let here = names
+                .iter()
+                .rposition(|n| n.contains("equals_the_backtrace"))
+                .unwrap();
+            addresses[here + 1..].to_vec()
+        };
+        all.retain(|&address| address != 0);
+        let expected = older(&all);
+        assert!(expected.len() > 3);
+        assert_eq!(older(&out[..captured.len]), expected);
+    }
+
+    #[test]
+    fn skip_leaves_out_the_newest() {
+        let (mut all, mut fewer) = ([0; 256], [0; 256]);
+        let mut lengths = [0; 2];
+        for (length, (out, skip)) in lengths.iter_mut().zip([(&mut all, 0), (&mut fewer, 2)]) {
+            *length = nested(4, out, skip).len;
+        }
+        assert_eq!(lengths[1], lengths[0] - 2);
+        assert_eq!(all[2..lengths[0]], fewer[..lengths[1]]);
+    }
+
+    #[test]
+    fn a_full_buffer_keeps_the_newest_and_says_so() {
+        let (mut all, mut few) = ([0; 256], [0; 4]);
+        let mut captured = [Captured::default(); 2];
+        for (result, out) in captured.iter_mut().zip([&mut all[..], &mut few[..]]) {
+            *result = nested(10, out, 0);
+        }
+        assert_eq!(
+            captured[1],
+            Captured {
+                len: 4,
+                truncated: true
+            }
+        );
+        assert_eq!(all[..4], few);
+        assert_eq!(
+            nested(1, &mut [], 0),
+            Captured {
+                len: 0,
+                truncated: true
+            }
+        );
+    }
+
+    #[test]
+    fn threads_have_their_own_stacks() {
+        let lengths: Vec<_> = (0..4)
+            .map(|depth| std::thread::spawn(move || nested(depth * 10, &mut [0; 256], 0).len))
+            .map(|thread| thread.join().unwrap())
+            .collect();
+        assert!(
+            lengths.windows(2).all(|pair| pair[1] == pair[0] + 10),
+            "{lengths:?}"
+        );
+    }
+}

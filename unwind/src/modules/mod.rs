@@ -1,0 +1,206 @@
+//! Which module an address lies in.
+//!
+//! [`find`] is for every address, [`describe`] for the first one in a module, [`unloads`] tells when
+//! to ask again.
+
+mod phdr;
+
+use std::path::PathBuf;
+
+use crate::{BuildId, object};
+
+/// Where a module lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First address.
+    pub start: u64,
+    /// First address behind it.
+    pub end: u64,
+    /// Load address less link address.
+    pub bias: u64,
+}
+
+impl Span {
+    /// Whether `address` lies in it.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
+/// A loaded module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Where it lies.
+    pub span: Span,
+    /// Where it was loaded from, as the loader has it (symbolic links are kept: their names are the
+    /// ones that people know), made absolute; the executable's real path for the program itself;
+    /// `linux-vdso.so.1` for the vDSO.
+    pub path: PathBuf,
+    /// Its GNU build id.
+    pub build_id: BuildId,
+    /// Whether it is the program itself.
+    pub is_program: bool,
+}
+
+/// The module that holds `address`, which is executing or about to; None for code that no module
+/// holds (made at run time). No lock where the C library has `_dl_find_object`, else the loader's.
+pub fn find(address: u64) -> Option<Span> {
+    if object::is_available() {
+        object::find(address)
+    } else {
+        phdr::find(address).map(|found| found.span)
+    }
+}
+
+/// The module that holds `address`, with its path and build id. Allocates, and takes the loader's
+/// lock for a moment: for the first address in a module.
+pub fn describe(address: u64) -> Option<Module> {
+    let found = phdr::find(address)?;
+    let name = found.name();
+    Some(Module {
+        span: found.span,
+        path: if name.is_empty() {
+            std::fs::read_link("/proc/self/exe").unwrap_or_default()
+        } else {
+            absolute(name)
+        },
+        build_id: found.build_id,
+        is_program: name.is_empty(),
+    })
+}
+
+/// How many modules have been unloaded since the process began: as long as this stays, what [`find`]
+/// said stays true. Takes the loader's lock for a moment (dl_iterate_phdr has no other way).
+pub fn unloads() -> u64 {
+    phdr::unloads()
+}
+
+fn absolute(name: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    let path = PathBuf::from(std::ffi::OsStr::from_bytes(name));
+    // A bare name is the vDSO's: the loader finds libraries by paths.
+    if path.is_absolute() || path.components().count() < 2 {
+        return path;
+    }
+    std::env::current_dir().map_or(path.clone(), |directory| directory.join(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_with_its_path_and_build_id() {
+        let here = the_program_is_found_with_its_path_and_build_id as *const () as u64;
+        let module = describe(here).unwrap();
+        assert!(module.is_program);
+        assert_eq!(module.path, std::env::current_exe().unwrap());
+        assert!(module.span.contains(here));
+        let span = find(here).unwrap();
+        assert_eq!(span.bias, module.span.bias);
+        assert!(span.contains(here));
+        assert_eq!(module.build_id, build_id_by_readelf(&module.path));
+    }
+
+    /// What another program reads in the file.
+    fn build_id_by_readelf(path: &std::path::Path) -> BuildId {
+        let output = std::process::Command::new("readelf")
+            .arg("-n")
+            .arg(path)
+            .output()
+            .expect("readelf of binutils, which every C compiler needs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let Some(hex) = text
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("Build ID: "))
+        else {
+            return BuildId::NONE;
+        };
+        let mut note = Vec::new();
+        for word in [4, hex.len() as u32 / 2, 3] {
+            note.extend(word.to_ne_bytes());
+        }
+        note.extend(b"GNU\0");
+        note.extend(
+            (0..hex.len())
+                .step_by(2)
+                .map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()),
+        );
+        BuildId::in_notes(&note, 4).unwrap()
+    }
+
+    #[test]
+    fn the_c_library_is_found_where_its_symbols_are() {
+        let address = libc::malloc as *const () as u64;
+        let module = describe(address).unwrap();
+        assert!(!module.is_program);
+        let name = module
+            .path
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        assert!(name.starts_with("libc.so"), "{name}");
+        assert!(module.path.is_absolute());
+        assert_eq!(module.build_id, build_id_by_readelf(&module.path));
+        assert!(!module.build_id.as_bytes().is_empty());
+    }
+
+    #[test]
+    fn both_ways_agree_on_every_module() {
+        let mut seen = 0;
+        for line in std::fs::read_to_string("/proc/self/maps").unwrap().lines() {
+            let fields: Vec<_> = line.split_whitespace().collect();
+            if !fields[1].contains('x') || fields.len() < 6 || fields[5] == "[vsyscall]" {
+                continue;
+            }
+            let ends = fields[0]
+                .split('-')
+                .map(|end| u64::from_str_radix(end, 16).unwrap());
+            let middle = ends.sum::<u64>() / 2;
+            let by_phdr = phdr::find(middle).expect(line);
+            let by_object = find(middle).expect(line);
+            assert_eq!(by_phdr.span.bias, by_object.bias, "{line}");
+            assert!(
+                by_phdr.span.contains(middle) && by_object.contains(middle),
+                "{line}"
+            );
+            seen += 1;
+        }
+        assert!(seen >= 3, "{seen} modules with code");
+    }
+
+    #[test]
+    fn what_is_no_module_is_not_found() {
+        let heap = Box::new(0u64);
+        assert_eq!(find(&raw const *heap as u64), None);
+        assert_eq!(describe(&raw const *heap as u64), None);
+        assert_eq!(find(0), None);
+    }
+
+    #[test]
+    fn unloading_is_seen() {
+        // A library that nothing else here needs, from the C library's own package.
+        let name = c"libnss_compat.so.2";
+        let before = unloads();
+        // SAFETY: the name is NUL-terminated; the library's constructors are harmless.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null());
+        // SAFETY: the handle is valid, the name NUL-terminated.
+        let inside = unsafe { libc::dlsym(handle, c"_nss_compat_getpwnam_r".as_ptr()) } as u64;
+        assert!(inside != 0);
+        assert!(
+            describe(inside)
+                .unwrap()
+                .path
+                .ends_with("libnss_compat.so.2")
+        );
+        assert!(find(inside).is_some());
+        assert_eq!(unloads(), before);
+        // SAFETY: opened above, closed once.
+        assert_eq!(unsafe { libc::dlclose(handle) }, 0);
+        assert!(unloads() > before);
+        assert_eq!(find(inside), None);
+    }
+}
