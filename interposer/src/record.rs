@@ -109,16 +109,49 @@ pub(crate) fn releasing(
     extra: EventFlags,
     aux: u64,
 ) -> Option<Released> {
+    let released = releasing_known(thread, api, level, ptr, extra, aux);
+    if released.is_none() {
+        unknown_release(thread, api, level, ptr, extra, aux);
+    }
+    released
+}
+
+/// As [`releasing`], but a pointer that is not known leaves no trace: whether it was memory at all is
+/// told by the call's result, and then [`unknown_release`] records it.
+pub(crate) fn releasing_known(
+    thread: &Thread,
+    api: ApiId,
+    level: Level,
+    ptr: u64,
+    extra: EventFlags,
+    aux: u64,
+) -> Option<Released> {
     // Before the capture is open nothing is live, so there is nothing to record.
     let session = lifecycle::session()?;
-    release_in(
-        session,
-        thread,
-        api,
-        place_of(level, extra, ptr),
-        extra,
+    let place = place_of(level, extra, ptr);
+    release_in(session, thread, api, place, extra, aux)
+}
+
+/// Records that memory was released which no hook had seen being allocated.
+pub(crate) fn unknown_release(
+    thread: &Thread,
+    api: ApiId,
+    level: Level,
+    ptr: u64,
+    extra: EventFlags,
+    aux: u64,
+) {
+    let Some(session) = lifecycle::session() else {
+        return;
+    };
+    let _ = session.writer.event(&Event {
+        ptr,
         aux,
-    )
+        api,
+        device: DeviceOrdinal::NONE,
+        flags: extra.with(EventFlags::UNKNOWN_POINTER),
+        ..event(session.writer, thread, EventKind::FREE, level)
+    });
 }
 
 fn release_in(
@@ -130,26 +163,15 @@ fn release_in(
     aux: u64,
 ) -> Option<Released> {
     let writer = session.writer;
-    let base = Event {
-        ptr: place.ptr,
-        aux,
-        api,
-        ..event(writer, thread, EventKind::FREE, place.level)
-    };
-    let Some(block) = live::remove(place) else {
-        let flags = extra.with(EventFlags::UNKNOWN_POINTER);
-        let _ = writer.event(&Event {
-            device: DeviceOrdinal::NONE,
-            flags,
-            ..base
-        });
-        return None;
-    };
+    let block = live::remove(place)?;
     let recorded = writer.event(&Event {
+        ptr: place.ptr,
         bytes: block.bytes,
+        aux,
         device: block.device,
+        api,
         flags: block.flags.with(extra),
-        ..base
+        ..event(writer, thread, EventKind::FREE, place.level)
     });
     Some(Released {
         place,
