@@ -2,6 +2,8 @@
 //! has had (1.8 to 2.15). They are called under the allocator's lock of the device, with or without
 //! the GIL.
 
+#![allow(clippy::unused_unit)] // the macro asks for every return type
+
 use core::ffi::c_void;
 
 use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, Level};

@@ -2,6 +2,7 @@
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 
+use super::context;
 use crate::call::Call;
 use crate::record::{self, New, Released};
 use crate::symbols::driver;
@@ -47,7 +48,10 @@ pub(super) fn asked_for(
         return; // nothing was asked for, nothing was given
     }
     let device = match asked.owner {
-        Owner::Pointer if result == 0 => driver::device_of(pointer),
+        Owner::Pointer if result == 0 => match driver::device_of(pointer) {
+            DeviceOrdinal::NONE => driver::current_device(),
+            device => device,
+        },
         Owner::Named(device) => device,
         _ => driver::current_device(),
     };
@@ -66,6 +70,7 @@ pub(super) fn asked_for(
             Owner::Context => driver::current_context(),
             _ => 0,
         };
+        context::used(thread, call, context, device);
         let (
             Asked {
                 level,

@@ -40,27 +40,34 @@ unsafe fn fingerprint(layout: &Layout, code: usize) -> u64 {
         let name: usize = load(code, layout.code.qualified_name.unwrap_or(layout.code.name));
         let table: usize = load(code, layout.code.line_table);
         let first_line: u32 = load(code, layout.code.first_line);
-        let mut hash = mix(file as u64, name as u64);
-        hash = mix(hash ^ table as u64, u64::from(first_line));
-        for text in [file, name] {
+        let text = |text: usize| -> (u64, u64) {
             if plausible(text) {
-                let len: u64 = load(text, object.text_len);
-                hash = mix(hash ^ load::<u64>(text, object.text_hash), len);
+                (load(text, object.text_hash), load(text, object.text_len))
+            } else {
+                (0, 0)
             }
-        }
+        };
+        let (file_hash, file_len) = text(file);
+        let (name_hash, name_len) = text(name);
+        let (mut table_len, mut begin, mut end) = (0, 0, 0);
         if plausible(table) {
-            let len: usize = load(table, object.bytes_len);
-            hash = mix(hash, len as u64);
-            // Bytes objects have one byte more than they say, a NUL.
-            if (8..LONGEST_TABLE).contains(&len) {
-                let (begin, end) = (object.bytes_data, object.bytes_data + len - 8);
-                hash = mix(hash ^ load::<u64>(table, begin), load(table, end));
+            table_len = load::<usize>(table, object.bytes_len);
+            if (8..LONGEST_TABLE).contains(&table_len) {
+                begin = load(table, object.bytes_data);
+                end = load(table, object.bytes_data + table_len - 8);
             }
         }
-        hash
+        // Three products that do not wait for one another.
+        let lengths = file_len << 40 ^ name_len << 20 ^ table_len as u64;
+        mix(
+            file as u64 ^ file_hash,
+            (name as u64).rotate_left(32) ^ name_hash,
+        ) ^ mix(table as u64 ^ u64::from(first_line) << 40, lengths).rotate_left(21)
+            ^ mix(begin, end).rotate_left(42)
     }
 }
 
+#[inline]
 fn mix(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xc2b2_ae3d_27d4_eb4f);
     (product as u64) ^ (product >> 64) as u64

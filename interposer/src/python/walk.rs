@@ -30,6 +30,15 @@ pub struct Walked {
     pub truncated: bool,
 }
 
+/// What the structures say of one frame.
+struct Seen {
+    /// The code object's address, as the frame has it.
+    code: usize,
+    /// Offset of the instruction from the start of the code, in bytes.
+    offset: i32,
+    entered_from_c: bool,
+}
+
 /// Writes the Python frames of the thread whose state is `thread` to `out`, the newest first.
 ///
 /// # Safety
@@ -41,69 +50,119 @@ pub(super) unsafe fn walk(
     thread: usize,
     out: &mut [Frame],
 ) -> Walked {
-    let mut walked = Walked::default();
+    let at = layout.frame;
     // SAFETY: the thread's state and its frames are live and, as the thread is here and not in the
-    // interpreter, unchanging.
-    let mut frame: usize = unsafe {
-        match layout.newest {
+    // interpreter, unchanging; `read` is given such frames only, and the address of a live code
+    // object or nothing readable at all is what `follow` checks for.
+    unsafe {
+        let newest: usize = match layout.newest {
             Newest::Direct { frame } => load(thread, frame),
             Newest::CFrame { cframe, frame } => match load(thread, cframe) {
                 0 => 0,
                 cframe => load(cframe, frame),
             },
-        }
-    };
-    let at = &layout.frame;
-    while frame != 0 {
-        if !plausible(frame) {
-            walked.truncated = true;
-            break;
-        }
-        // SAFETY: `frame` is a live frame: the newest one, or the one before a live one.
-        unsafe {
-            if let Entry::Shim { owner } = at.entry
-                && load::<u8>(frame, owner) >= SHIM_OWNER
-            {
-                let newer = walked.len.checked_sub(1).and_then(|last| out.get_mut(last));
-                if let Some(newer) = newer {
-                    newer.word |= ENTERED_FROM_C;
-                }
-                frame = load(frame, at.previous);
-                continue;
+        };
+        let offset = |frame: usize, code: usize| match at.instruction {
+            Instruction::Index { at, unit } => load::<i32>(frame, at).wrapping_mul(unit),
+            Instruction::Pointer { at, code_start } => {
+                load::<usize>(frame, at).wrapping_sub(code.wrapping_add(code_start)) as i32
             }
-            let code = load::<usize>(frame, at.code) & !3;
-            if !plausible(code) || load::<usize>(code, layout.object.kind) != code_type {
-                walked.truncated = true;
-                break;
-            }
-            let Some(slot) = out.get_mut(walked.len) else {
-                walked.truncated = true;
-                break;
-            };
-            let offset = match at.instruction {
-                Instruction::Index { at, unit } => load::<i32>(frame, at).wrapping_mul(unit),
-                Instruction::Pointer { at, code_start } => {
-                    (load::<usize>(frame, at).wrapping_sub(code + code_start)) as i32
-                }
-            };
-            let entered_from_c = match at.entry {
-                Entry::Every => true,
-                Entry::Flag { at } => load::<u8>(frame, at) != 0,
-                Entry::Shim { .. } => false, // the next older frame tells
-            };
-            *slot = Frame {
-                code: code as u64,
-                identity: code::identity(layout, code),
-                word: PyFrame {
-                    code: CodeId(0),
-                    offset,
+        };
+        // One loop for each way, so that none decides anything anew at each frame.
+        match at.entry {
+            Entry::Every => follow(layout, code_type, newest, out, |frame| {
+                let code = load(frame, at.code);
+                Some(Seen {
+                    code,
+                    offset: offset(frame, code),
+                    entered_from_c: true,
+                })
+            }),
+            Entry::Flag { at: flag } => follow(layout, code_type, newest, out, |frame| {
+                let code = load(frame, at.code);
+                let entered_from_c = load::<u8>(frame, flag) != 0;
+                Some(Seen {
+                    code,
+                    offset: offset(frame, code),
                     entered_from_c,
+                })
+            }),
+            Entry::Shim { owner } => follow(layout, code_type, newest, out, |frame| {
+                if load::<u8>(frame, owner) >= SHIM_OWNER {
+                    return None;
                 }
-                .word(),
-            };
-            walked.len += 1;
-            frame = load(frame, at.previous);
+                let code = load::<usize>(frame, at.code) & !TAG;
+                // The next older frame tells whether C code entered this one.
+                Some(Seen {
+                    code,
+                    offset: offset(frame, code),
+                    entered_from_c: false,
+                })
+            }),
         }
     }
-    walked
+}
+
+/// Bits of a reference that are no part of the address (3.14's `_PyStackRef`).
+const TAG: usize = 3;
+
+/// Goes from `frame` to ever older ones; `read` says what a frame holds, or that it is a shim.
+///
+/// # Safety
+/// As [`walk`]; `frame` is 0 or a live frame.
+#[inline(always)]
+unsafe fn follow(
+    layout: &Layout,
+    code_type: usize,
+    mut frame: usize,
+    out: &mut [Frame],
+    read: impl Fn(usize) -> Option<Seen>,
+) -> Walked {
+    let previous = layout.frame.previous;
+    let mut len = 0;
+    // The word of the frame written last.
+    let mut newer: Option<&mut u32> = None;
+    let mut places = out.iter_mut();
+    while frame != 0 {
+        if !plausible(frame) {
+            return Walked {
+                len,
+                truncated: true,
+            };
+        }
+        if let Some(seen) = read(frame) {
+            let code = seen.code;
+            // SAFETY: `frame` is a live frame that runs code: what it names there is its code object.
+            let is_code =
+                plausible(code) && unsafe { load::<usize>(code, layout.object.kind) } == code_type;
+            let place = if is_code { places.next() } else { None };
+            let Some(place) = place else {
+                return Walked {
+                    len,
+                    truncated: true,
+                };
+            };
+            let position = PyFrame {
+                code: CodeId(0),
+                offset: seen.offset,
+                entered_from_c: seen.entered_from_c,
+            };
+            *place = Frame {
+                code: code as u64,
+                // SAFETY: a live code object.
+                identity: unsafe { code::identity(layout, code) },
+                word: position.word(),
+            };
+            newer = Some(&mut place.word);
+            len += 1;
+        } else if let Some(word) = newer.take() {
+            *word |= ENTERED_FROM_C;
+        }
+        // SAFETY: a live frame's next older one is live, or 0.
+        frame = unsafe { load(frame, previous) };
+    }
+    Walked {
+        len,
+        truncated: false,
+    }
 }

@@ -16,10 +16,6 @@ use super::sink::{DefinitionSink, length};
 use super::table::IdTable;
 use crate::python::{self, Finding, Frame, Runtime};
 
-/// Every so many native stacks of a thread, unloaded modules are looked for though all stacks are
-/// known: an address may have come to mean something else.
-const LOOK_EVERY: u32 = 64;
-
 /// Flag of a stack whose older frames were cut off.
 const TRUNCATED: u32 = 1;
 
@@ -123,10 +119,7 @@ impl Interner {
     }
 
     fn native<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> Option<u32> {
-        buffers.native_taken = buffers.native_taken.wrapping_add(1);
-        if buffers.native_taken.is_multiple_of(LOOK_EVERY) {
-            self.modules.look(sink);
-        }
+        self.modules.look(sink);
         let captured = gpumem_unwind::capture(&mut buffers.native, 0);
         let addresses = buffers.native.get_mut(..captured.len)?;
         let kept = drop_own(addresses);

@@ -17,6 +17,8 @@ mod modules;
 mod segment;
 mod sink;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use gpumem_capture::{StackId, Writer};
 

@@ -42,7 +42,9 @@ impl Modules {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Ends the modules that have been unloaded since the last look.
+    /// Ends the modules that have been unloaded since the last look, so that stacks with the same
+    /// addresses as before, but in another module, are not taken for the old ones. Takes the loader's
+    /// lock for some 10 ns.
     pub(super) fn look<S: DefinitionSink + ?Sized>(&self, sink: &S) {
         if unloads() != self.unloads.load(Ordering::Relaxed) {
             self.end_unloaded(sink, &mut self.lock());

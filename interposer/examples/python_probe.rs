@@ -1,0 +1,102 @@
+//! The stacks that libgpumem.so would record, handed to the Python program that loads this library
+//! with ctypes: for tests/test_python_frames.py.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use gpumem::python::{self, Finding, Frame};
+use gpumem::stacks::{DefinitionSink, Interner, Stacks};
+use gpumem_capture::{DefKind, Lost};
+
+/// Keeps definitions as bytes: u8 kind, u32 length, payload.
+struct Collector(Mutex<Vec<u8>>);
+
+impl DefinitionSink for Collector {
+    fn is_open(&self) -> bool {
+        true
+    }
+
+    fn definition(&self, kind: DefKind, parts: &[&[u8]]) -> Result<(), Lost> {
+        let mut kept = self.0.lock().unwrap();
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        kept.push(kind.0);
+        kept.extend((length as u32).to_le_bytes());
+        for part in parts {
+            kept.extend_from_slice(part);
+        }
+        Ok(())
+    }
+}
+
+static COLLECTOR: Collector = Collector(Mutex::new(Vec::new()));
+static INTERNER: Interner = Interner::new();
+
+fn wanted(want: u32) -> Stacks {
+    match want {
+        0 => Stacks::Mixed,
+        1 => Stacks::Python,
+        2 => Stacks::Native,
+        _ => Stacks::Off,
+    }
+}
+
+/// Takes the calling thread's stacks: the Python stack's id in the lower half of the result, the
+/// native stack's in the upper. `want`: 0 both, 1 Python, 2 native.
+#[unsafe(no_mangle)]
+pub extern "C" fn probe_take(want: u32) -> u64 {
+    let (python, native) = INTERNER.take(&COLLECTOR, wanted(want));
+    u64::from(python.0) | u64::from(native.0) << 32
+}
+
+/// Copies the definitions since the last call to `buffer` and forgets them; if they are longer than
+/// `size` they stay. Returns their length.
+///
+/// # Safety
+/// `buffer` is valid for writes of `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn probe_definitions(buffer: *mut u8, size: usize) -> usize {
+    let mut kept = COLLECTOR.0.lock().unwrap();
+    let length = kept.len();
+    if length <= size {
+        // SAFETY: the caller promises `size` bytes; the two do not overlap.
+        unsafe { buffer.copy_from_nonoverlapping(kept.as_ptr(), length) };
+        kept.clear();
+    }
+    length
+}
+
+/// Nanoseconds of one [`probe_take`], on average over `times`.
+#[unsafe(no_mangle)]
+pub extern "C" fn probe_take_cost(want: u32, times: u32) -> f64 {
+    let want = wanted(want);
+    let start = Instant::now();
+    for _ in 0..times {
+        std::hint::black_box(INTERNER.take(&COLLECTOR, want));
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(times)
+}
+
+/// Nanoseconds of one walk of the Python stack, on average over `times`; −1 without a readable
+/// Python.
+#[unsafe(no_mangle)]
+pub extern "C" fn probe_walk_cost(times: u32) -> f64 {
+    let Some(Finding::Readable(runtime)) = python::finding() else {
+        return -1.0;
+    };
+    let mut frames = [Frame::default(); 256];
+    let start = Instant::now();
+    for _ in 0..times {
+        std::hint::black_box(runtime.walk(&mut frames));
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(times)
+}
+
+/// Nanoseconds of asking the loader how many modules were unloaded, on average over `times`.
+#[unsafe(no_mangle)]
+pub extern "C" fn probe_unloads_cost(times: u32) -> f64 {
+    let start = Instant::now();
+    for _ in 0..times {
+        std::hint::black_box(gpumem_unwind::modules::unloads());
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(times)
+}
