@@ -93,7 +93,7 @@ def test_every_byte_of_the_peak_has_a_line(environment, trained, analyze_json):
     assert nameless < everything / 2
     spike = [row for row in rows if row["file"] and row["function"].endswith("similarity")]
     batch, width = 16, 128
-    pairs = batch * batch * width * 96 * 4
+    pairs = batch * batch * width * 256 * 4
     assert max(row["bytes"] for row in spike) == pairs
 
 
