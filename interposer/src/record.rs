@@ -27,10 +27,20 @@ pub(crate) struct New {
 }
 
 /// A release that was recorded, should it have to be cancelled.
-pub(crate) struct Released {
-    place: Place,
-    block: Block,
-    seq: Seq,
+pub(crate) enum Released {
+    /// Of a live block: recorded before the call.
+    Known {
+        place: Place,
+        block: Block,
+        seq: Seq,
+    },
+    /// Of a pointer that is not in the live map: recorded once the call has succeeded, since a
+    /// program may well try to release what is no allocation at all.
+    Unknown {
+        place: Place,
+        flags: EventFlags,
+        aux: u64,
+    },
 }
 
 /// An event of the present moment on this thread.
@@ -109,49 +119,16 @@ pub(crate) fn releasing(
     extra: EventFlags,
     aux: u64,
 ) -> Option<Released> {
-    let released = releasing_known(thread, api, level, ptr, extra, aux);
-    if released.is_none() {
-        unknown_release(thread, api, level, ptr, extra, aux);
-    }
-    released
-}
-
-/// As [`releasing`], but a pointer that is not known leaves no trace: whether it was memory at all is
-/// told by the call's result, and then [`unknown_release`] records it.
-pub(crate) fn releasing_known(
-    thread: &Thread,
-    api: ApiId,
-    level: Level,
-    ptr: u64,
-    extra: EventFlags,
-    aux: u64,
-) -> Option<Released> {
     // Before the capture is open nothing is live, so there is nothing to record.
     let session = lifecycle::session()?;
-    let place = place_of(level, extra, ptr);
-    release_in(session, thread, api, place, extra, aux)
-}
-
-/// Records that memory was released which no hook had seen being allocated.
-pub(crate) fn unknown_release(
-    thread: &Thread,
-    api: ApiId,
-    level: Level,
-    ptr: u64,
-    extra: EventFlags,
-    aux: u64,
-) {
-    let Some(session) = lifecycle::session() else {
-        return;
-    };
-    let _ = session.writer.event(&Event {
-        ptr,
-        aux,
+    release_in(
+        session,
+        thread,
         api,
-        device: DeviceOrdinal::NONE,
-        flags: extra.with(EventFlags::UNKNOWN_POINTER),
-        ..event(session.writer, thread, EventKind::FREE, level)
-    });
+        place_of(level, extra, ptr),
+        extra,
+        aux,
+    )
 }
 
 fn release_in(
@@ -163,21 +140,43 @@ fn release_in(
     aux: u64,
 ) -> Option<Released> {
     let writer = session.writer;
-    let block = live::remove(place)?;
-    let recorded = writer.event(&Event {
+    let base = Event {
         ptr: place.ptr,
-        bytes: block.bytes,
         aux,
-        device: block.device,
         api,
-        flags: block.flags.with(extra),
         ..event(writer, thread, EventKind::FREE, place.level)
+    };
+    let Some(block) = live::remove(place) else {
+        let flags = extra.with(EventFlags::UNKNOWN_POINTER);
+        return Some(Released::Unknown { place, flags, aux });
+    };
+    let recorded = writer.event(&Event {
+        bytes: block.bytes,
+        device: block.device,
+        flags: block.flags.with(extra),
+        ..base
     });
-    Some(Released {
+    Some(Released::Known {
         place,
         block,
         seq: recorded.unwrap_or(Seq(u64::MAX)),
     })
+}
+
+/// The real call succeeded: records the release if that could not be done before.
+pub(crate) fn done(thread: &Thread, api: ApiId, released: Released) {
+    let (Released::Unknown { place, flags, aux }, Some(session)) = (released, lifecycle::session())
+    else {
+        return;
+    };
+    let _ = session.writer.event(&Event {
+        ptr: place.ptr,
+        aux,
+        device: DeviceOrdinal::NONE,
+        flags,
+        api,
+        ..event(session.writer, thread, EventKind::FREE, place.level)
+    });
 }
 
 /// Takes a recorded release back: the real call failed.
@@ -185,7 +184,9 @@ pub(crate) fn cancel(thread: &Thread, api: ApiId, released: Released) {
     let Some(session) = lifecycle::session() else {
         return;
     };
-    let Released { place, block, seq } = released;
+    let Released::Known { place, block, seq } = released else {
+        return;
+    };
     live::insert(place, block);
     let _ = session.writer.event(&Event {
         ptr: place.ptr,

@@ -98,14 +98,6 @@ pub(super) fn asked_for(
     call.note_allocated();
 }
 
-/// A release that is under way.
-pub(super) enum Attempt {
-    /// Of a live block; recorded already.
-    Known(Released),
-    /// Of a pointer that no hook has seen: memory from before, or none at all.
-    Unknown(Level, u64, EventFlags),
-}
-
 /// Records that `pointer` is about to be released, unless an outer hook has done so.
 pub(super) fn about_to_release(
     call: &mut Call,
@@ -113,23 +105,18 @@ pub(super) fn about_to_release(
     level: Level,
     pointer: u64,
     flags: EventFlags,
-) -> Option<Attempt> {
+) -> Option<Released> {
     if pointer == 0 || !call.claim_release(pointer) {
         return None;
     }
-    let known = record::releasing_known(thread, call.api(), level, pointer, flags, 0);
-    Some(known.map_or(Attempt::Unknown(level, pointer, flags), Attempt::Known))
+    record::releasing(thread, call.api(), level, pointer, flags, 0)
 }
 
-/// Takes a release back if the call failed; records that of an unknown pointer if it did not.
-pub(super) fn released(call: &Call, thread: &Thread, result: u32, held: Option<Option<Attempt>>) {
-    match held.flatten() {
-        Some(Attempt::Known(released)) if result != 0 => {
-            record::cancel(thread, call.api(), released);
-        }
-        Some(Attempt::Unknown(level, pointer, flags)) if result == 0 => {
-            record::unknown_release(thread, call.api(), level, pointer, flags, 0);
-        }
+/// Settles a release by the call's result: it stands, or is taken back.
+pub(super) fn released(call: &Call, thread: &Thread, result: u32, held: Option<Option<Released>>) {
+    match held {
+        Some(Some(released)) if result == 0 => record::done(thread, call.api(), released),
+        Some(Some(released)) => record::cancel(thread, call.api(), released),
         _ => {}
     }
 }
