@@ -64,13 +64,16 @@ fn newest_line(names: &Names, stack: StackId) -> Option<Line> {
         .and_then(|found| line(names, found))
 }
 
-/// The line of the program itself that is at work: the oldest frame of the user's own code.
+/// The line of the program itself that is at work: the newest frame in the script, which is the file of
+/// the oldest frame of the user's own code.
 pub fn script_line(names: &Names, stack: StackId) -> Option<Line> {
-    frames(names, stack)
+    let script = frames(names, stack)
         .rev()
         .find(|(_, code)| is_user_code(&code.file))
         .or_else(|| frames(names, stack).next_back())
-        .and_then(|found| line(names, found))
+        .map(|(_, code)| &code.file)?;
+    let newest = frames(names, stack).find(|(_, code)| code.file == *script)?;
+    line(names, newest)
 }
 
 /// Whether a file is the user's own code: not an installed package, the standard library or code that

@@ -283,10 +283,16 @@ impl Names {
         self.fact(gpumem_capture::ProcessKey::DIRECTORY)
     }
 
-    /// A file name for people: relative to the recorded working directory where it lies below.
+    /// A file name for people: relative to the recorded working directory where it lies below, and to
+    /// the folder of installed packages where it is one of those.
     pub fn short_path<'a>(&self, file: &'a str) -> &'a str {
-        self.directory()
-            .and_then(|directory| file.strip_prefix(directory)?.strip_prefix('/'))
+        let below = |directory: &str| file.strip_prefix(directory)?.strip_prefix('/');
+        let installed = ["/site-packages/", "/dist-packages/"]
+            .iter()
+            .filter_map(|folder| Some(&file[file.rfind(folder)? + folder.len()..]))
+            .next();
+        installed
+            .or_else(|| below(self.directory()?))
             .unwrap_or(file)
     }
 }
@@ -351,6 +357,8 @@ mod tests {
             .process
             .insert("directory".into(), "/home/me/run".into());
         assert_eq!(names.short_path("/home/me/run/train.py"), "train.py");
+        let installed = "/home/me/run/env/lib/python3.12/site-packages/torch/nn/functional.py";
+        assert_eq!(names.short_path(installed), "torch/nn/functional.py");
         assert_eq!(
             names.short_path("/home/me/running/train.py"),
             "/home/me/running/train.py"

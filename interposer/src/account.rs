@@ -11,19 +11,22 @@ use gpumem_capture::{DefKind, Writer};
 
 use crate::symbols::table::{self, Need, Way};
 
-/// Hooks armed: hook, way and the caller's address; 0 while unused.
+/// A hook armed: hook and way (0 while unused), an address in the library that asked for it and that
+/// library's own (0: not known).
 struct Armed {
     what: AtomicU64,
     caller: AtomicU64,
+    library: AtomicU64,
 }
 
-/// Room for each hook in each way.
-static ARMED: [Armed; 256] = [const {
+/// Room for each hook in each way by each library that has one.
+static ARMED: [Armed; 1024] = [const {
     Armed {
         what: AtomicU64::new(0),
         caller: AtomicU64::new(0),
+        library: AtomicU64::new(0),
     }
-}; 256];
+}; 1024];
 static ARMED_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// How many of [`ARMED`] are written to the capture.
 static ARMED_WRITTEN: AtomicUsize = AtomicUsize::new(0);
@@ -85,26 +88,44 @@ pub(crate) fn unhooked(_id: u16) {
     unknown_form();
 }
 
-/// A hook was armed.
+/// A hook was armed; noted once for each way and library.
 pub(crate) fn armed(id: u16, way: Way, caller: usize) {
-    let place = ARMED_COUNT.fetch_add(1, Ordering::Relaxed);
-    if let Some(entry) = ARMED.get(place) {
-        entry.caller.store(caller as u64, Ordering::Relaxed);
-        entry
-            .what
-            .store(u64::from(id) << 8 | way as u64 + 1, Ordering::Release);
+    let what = (u64::from(id) << 8) | (way as u64 + 1);
+    let library = library_at(caller).dli_fbase as u64;
+    let known = ARMED_COUNT.load(Ordering::Acquire).min(ARMED.len());
+    let same = |entry: &Armed| {
+        entry.what.load(Ordering::Acquire) == what
+            && entry.library.load(Ordering::Relaxed) == library
+    };
+    if ARMED.iter().take(known).any(same) {
+        return;
+    }
+    let place = ARMED_COUNT.fetch_add(1, Ordering::AcqRel);
+    let Some(entry) = ARMED.get(place) else {
+        return;
+    };
+    entry.caller.store(caller as u64, Ordering::Relaxed);
+    entry.library.store(library, Ordering::Relaxed);
+    entry.what.store(what, Ordering::Release);
+    UNWRITTEN.store(true, Ordering::Release);
+}
+
+/// What the loader knows of the library that holds an address; zeros if nothing.
+fn library_at(address: usize) -> libc::Dl_info {
+    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr fills the structure or leaves it zeroed, which is a valid value of it.
+    unsafe {
+        if address != 0 {
+            libc::dladdr(address as *const c_void, info.as_mut_ptr());
+        }
+        info.assume_init()
     }
 }
 
-/// The path of the library that holds an address.
+/// Gives `use_name` the file name of the library that holds an address; empty if there is none.
 fn library_of(address: u64, use_name: &mut dyn FnMut(&[u8])) {
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr fills the structure or leaves it zeroed, which is a valid value of it.
-    let info = unsafe {
-        libc::dladdr(address as *const c_void, info.as_mut_ptr());
-        info.assume_init()
-    };
-    if address == 0 || info.dli_fname.is_null() {
+    let info = library_at(address as usize);
+    if info.dli_fname.is_null() {
         return use_name(b"");
     }
     // SAFETY: the loader's names are NUL-terminated and live as long as the library, whose code has
@@ -118,8 +139,11 @@ fn text(bytes: &[u8]) -> [u8; 4] {
     (bytes.len() as u32).to_le_bytes()
 }
 
-/// Writes what has come up since the last call. Called by the drain's thread and at exit.
+/// Writes what has come up since the last call. Called with the first event after
+/// a hook was armed or something went unseen, and at exit.
 pub(crate) fn write(writer: &'static Writer) {
+    // First, so that what comes up meanwhile is written the next time.
+    UNWRITTEN.store(false, Ordering::Release);
     let count = ARMED_COUNT.load(Ordering::Acquire).min(ARMED.len());
     loop {
         let next = ARMED_WRITTEN.load(Ordering::Acquire);
@@ -147,7 +171,6 @@ pub(crate) fn write(writer: &'static Writer) {
             });
         }
     }
-    UNWRITTEN.store(false, Ordering::Release);
     for tally in TALLIES {
         let count = tally.count.load(Ordering::Relaxed);
         if tally.written.swap(count, Ordering::AcqRel) != count {
@@ -159,6 +182,12 @@ pub(crate) fn write(writer: &'static Writer) {
 /// Says which hooked functions this driver does not have: nothing can come by them.
 pub(crate) fn note_missing(writer: &'static Writer) {
     crate::symbols::proc_address::resolve_exports();
+    if !table::ALL
+        .iter()
+        .any(|hook| hook.is_driver() && hook.has_real())
+    {
+        return; // there is no driver at all, or not yet
+    }
     let driver = table::ALL.iter().filter(|hook| hook.is_driver());
     let missing = driver.filter(|hook| hook.need == Need::Required && !hook.has_real());
     let names: Vec<_> = missing.map(|hook| hook.name.to_string_lossy()).collect();

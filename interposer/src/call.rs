@@ -10,12 +10,14 @@ pub(crate) struct Call {
     api: u16,
     allocated_before: u32,
     outermost: bool,
-    owns_release: bool,
+    /// The release that an outer call had claimed before this one claimed its own.
+    claimed_before: Option<u64>,
 }
 
 impl Call {
     /// Enters a call of `hook`.
     pub(crate) fn enter(hook: &'static Hook) -> Self {
+        hook.called();
         thread::with(|thread| {
             let depth = thread.depth.get();
             thread.depth.set(depth + 1);
@@ -26,14 +28,15 @@ impl Call {
                 api: thread.api.get(),
                 allocated_before: thread.allocated.get(),
                 outermost: depth == 0,
-                owns_release: false,
+                claimed_before: None,
             }
         })
-        .unwrap_or(Self {
+        // Made only if it is needed: dropping one leaves a call.
+        .unwrap_or_else(|| Self {
             api: hook.id,
             allocated_before: 0,
             outermost: false,
-            owns_release: false,
+            claimed_before: None,
         })
     }
 
@@ -54,15 +57,12 @@ impl Call {
 
     /// Claims the recording of `pointer`'s release; false if an outer hook has it.
     pub(crate) fn claim_release(&mut self, pointer: u64) -> bool {
-        self.owns_release = thread::with(|t| {
-            let free = t.releasing.get() != pointer;
-            if free {
-                t.releasing.set(pointer);
-            }
-            free
-        })
-        .unwrap_or(true);
-        self.owns_release
+        let before = thread::with(|t| t.releasing.replace(pointer)).unwrap_or(0);
+        if before == pointer {
+            return false;
+        }
+        self.claimed_before = Some(before);
+        true
     }
 }
 
@@ -70,13 +70,65 @@ impl Drop for Call {
     fn drop(&mut self) {
         let _ = thread::with(|thread| {
             thread.depth.set(thread.depth.get().saturating_sub(1));
-            if self.owns_release || self.outermost {
-                thread.releasing.set(0);
+            if let Some(before) = self.claimed_before {
+                thread.releasing.set(before);
             }
             if self.outermost {
+                thread.releasing.set(0);
                 thread.depth.set(0);
                 thread.api.set(0);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::{memory, runtime};
+
+    #[test]
+    fn an_inner_call_goes_by_the_outermost_name() {
+        let outer = Call::enter(&runtime::cudaMalloc::HOOK);
+        {
+            let inner = Call::enter(&memory::cuMemAlloc_v2::HOOK);
+            assert_eq!(inner.api(), ApiId(runtime::cudaMalloc::HOOK.id));
+            assert!(!outer.inner_allocated());
+            inner.note_allocated();
+        }
+        assert!(outer.inner_allocated());
+        drop(outer);
+        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK);
+        assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id));
+        assert!(!alone.inner_allocated());
+    }
+
+    #[test]
+    fn a_release_belongs_to_the_outermost_call() {
+        let mut outer = Call::enter(&runtime::cudaFree::HOOK);
+        assert!(outer.claim_release(64));
+        {
+            let mut inner = Call::enter(&memory::cuMemFree_v2::HOOK);
+            assert!(!inner.claim_release(64));
+            let mut other = Call::enter(&memory::cuMemFree_v2::HOOK);
+            assert!(other.claim_release(128));
+            drop(other);
+            let mut later = Call::enter(&memory::cuMemFree_v2::HOOK);
+            assert!(!later.claim_release(64));
+        }
+        drop(outer);
+        let mut again = Call::enter(&memory::cuMemFree_v2::HOOK);
+        assert!(again.claim_release(64));
+    }
+
+    #[test]
+    fn a_call_ends_when_an_exception_leaves_it() {
+        let left = std::panic::catch_unwind(|| {
+            let _call = Call::enter(&runtime::cudaMalloc::HOOK);
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(left.is_err());
+        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK);
+        assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id));
     }
 }

@@ -58,6 +58,17 @@ pub(crate) fn session() -> Option<&'static Session> {
     session.writer.is_own_process().then_some(session)
 }
 
+/// Whether nothing will be recorded in this process any more: it is a child forked from one that
+/// records, or its capture could not be opened. Nothing of ours may then be touched: another thread
+/// may have held it at the fork.
+pub(crate) fn is_aside() -> bool {
+    // SAFETY: the pointer is null or that of a leaked session, published with Release.
+    match unsafe { SESSION.load(Ordering::Acquire).as_ref() } {
+        Some(session) => !session.writer.is_own_process(),
+        None => STATE.load(Ordering::Relaxed) == State::Off as u8,
+    }
+}
+
 /// The session, opened now if there is none yet.
 pub(crate) fn open_session() -> Option<&'static Session> {
     if SESSION.load(Ordering::Acquire).is_null() && !open_or_wait() {
@@ -118,7 +129,7 @@ fn open() -> bool {
         return false;
     };
     for hook in ALL {
-        let name = hook.name.to_bytes();
+        let name = hook.label();
         let length = (name.len() as u32).to_le_bytes();
         let _ = writer.definition(DefKind::API, &[&hook.id.to_le_bytes(), &length, name]);
     }

@@ -51,7 +51,15 @@ pub(crate) fn with<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
     THREAD.try_with(f).ok()
 }
 
-/// Runs our own code from within a hook: not again from within itself, with errno kept and no panic
+/// Runs a hook's own code, unless this process has stepped aside.
+pub(crate) fn in_hook<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
+    if crate::lifecycle::is_aside() {
+        return None;
+    }
+    quietly(f)
+}
+
+/// Runs our own code: not again from within itself, with errno kept and no panic
 /// leaving it. `None` if it did not run to its end.
 pub(crate) fn quietly<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
     with(|thread| {

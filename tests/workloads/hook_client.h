@@ -78,7 +78,8 @@ static inline void agree_on(int device, int level, const char *kind, const char 
         return;
     struct counters ours = {0, 0, 0, 0};
     uint64_t current, peak;
-    ask(device, level, &ours);
+    if (ask(device, level, &ours) != 0)
+        return; /* nothing is recorded here */
     books(device, kind, &current, &peak);
     if (ours.live != current || ours.peak != peak)
         DIE("line %d, after %s: %s of device %d: recorder %llu, peak %llu; books %llu, peak %llu", line,

@@ -1,6 +1,7 @@
 /* hook_threads HOW: eight threads allocate and release, each blocks of its own size.
  *   join  until they are done: prints the books
  *   exit  until main returns in their midst
+ *   _exit until main leaves without any exit handler
  *   kill  until the process is killed from outside; prints a line once all are under way */
 #include "hook_client.h"
 #include <pthread.h>
@@ -50,6 +51,8 @@ int main(int argc, char **argv) {
     fflush(stdout);
     if (strcmp(how, "exit") == 0)
         return 9;
+    if (strcmp(how, "_exit") == 0)
+        _exit(9);
     for (;;)
         pause();
 }

@@ -88,7 +88,8 @@ pub fn lines_table(
     let device = if devices { "device" } else { "" };
     table
         .row([title, "", "", "bytes", "share", "blocks", device])
-        .style_row(Style::Strong);
+        .style_row(Style::Strong)
+        .span(3);
     for (row, share) in rows.iter().zip(shares).take(limit) {
         let text = match &row.owner {
             Owner::Line(line) => source.line(&line.file, line.line),

@@ -3,7 +3,7 @@
 use gpumem_capture::Nanos;
 
 use super::{Align, Style, Table, Terminal, bytes, count, time};
-use crate::replay::{Account, Ending, many};
+use crate::replay::{Account, Comparison, Ending, many};
 use crate::views::{LevelSummary, Summary};
 
 /// What is missing, for the head of every partial result; empty where nothing is.
@@ -32,14 +32,10 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
         (true, _) => (Style::Good, "exact"),
         (false, _) => (Style::Bad, "NOT exact"),
     };
-    let agree = if account.counters_agree {
-        "counters agree with the replay"
-    } else if account.ending == Ending::Running {
-        "counters not compared with the replay"
-    } else if account.is_exact() {
-        "counters agree with the replay but for what is said below"
-    } else {
-        "see what is missing"
+    let agree = match account.counters {
+        Comparison::Agree => "counters agree with the replay",
+        Comparison::Disagree => "counters disagree with the replay",
+        Comparison::Incomplete => "counters not all compared with the replay",
     };
     let claim = terminal.paint(style, claim);
     let mut out =

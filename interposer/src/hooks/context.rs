@@ -1,6 +1,7 @@
 //! Contexts: their births, and their ends, which take what they own with them.
 
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,9 +20,43 @@ fn created() -> MutexGuard<'static, BTreeMap<u64, DeviceOrdinal>> {
     CREATED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn born(thread: &Thread, call: &Call, context: CuContext, device: DeviceOrdinal) {
+/// A context whose birth is recorded.
+struct Born {
+    /// Its handle; 0 is a free place.
+    context: AtomicU64,
+    device: AtomicU8,
+}
+
+/// The contexts whose birth is recorded. More than these are announced again.
+static BORN: [Born; 64] = [const {
+    Born {
+        context: AtomicU64::new(0),
+        device: AtomicU8::new(0),
+    }
+}; 64];
+
+/// Takes note of a context; whether it was unknown.
+fn is_new(context: u64, device: DeviceOrdinal) -> bool {
+    let known = |place: &Born| place.context.load(Ordering::Acquire) == context;
+    if BORN.iter().any(known) {
+        return false;
+    }
+    let take = |place: &Born| {
+        let taken = place
+            .context
+            .compare_exchange(0, context, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_ok() {
+            place.device.store(device.0, Ordering::Release);
+        }
+        taken.is_ok()
+    };
+    let _ = BORN.iter().any(take);
+    true
+}
+
+fn born(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     let what = Remark {
-        ptr: context.0 as u64,
+        ptr: context,
         device,
         with_stacks: true,
         ..Remark::default()
@@ -29,7 +64,26 @@ fn born(thread: &Thread, call: &Call, context: CuContext, device: DeviceOrdinal)
     record::remark(thread, call.api(), EventKind::CONTEXT, Level::DRIVER, what);
 }
 
+/// Records the birth of the context that a block came from, if no hook has seen it: runtimes bring
+/// primary contexts to life by tables of the driver's own.
+pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
+    if context != 0 && is_new(context, device) {
+        born(thread, call, context, device);
+    }
+}
+
+/// Records the end of a context; 0 is the primary one.
 fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
+    let others = created().clone();
+    for place in &BORN {
+        let known = place.context.load(Ordering::Acquire);
+        // The primary context's handle is not told at its end: it is the one that nobody created.
+        let primary =
+            place.device.load(Ordering::Acquire) == device.0 && !others.contains_key(&known);
+        if known == context || (context == 0 && primary) {
+            place.context.store(0, Ordering::Release);
+        }
+    }
     let flags = EventFlags::RESET;
     let what = Remark {
         ptr: context,
@@ -78,7 +132,10 @@ hook! {
     after {
         if result.is_success() && held == Some(Some(false)) {
             // SAFETY: the call succeeded, so the driver has just written there.
-            born(thread, &call, unsafe { *context }, driver::ordinal(device));
+            let context = unsafe { *context }.0 as u64;
+            let device = driver::ordinal(device);
+            is_new(context, device);
+            born(thread, &call, context, device);
         }
     }
 }
@@ -149,7 +206,8 @@ unsafe fn made(
         let context = unsafe { *context };
         let device = driver::ordinal(device);
         created().insert(context.0 as u64, device);
-        born(thread, call, context, device);
+        is_new(context.0 as u64, device);
+        born(thread, call, context.0 as u64, device);
     }
 }
 

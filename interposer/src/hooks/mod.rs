@@ -1,16 +1,8 @@
 //! The hooks, one family a file, and the macro that makes each of them.
 
-macro_rules! hook {
-    (
-        $(#[$doc:meta])*
-        $id:literal $home:ident $need:ident
-        fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;
-        missing $missing:expr;
-        with $call:ident, $thread:ident, $result:ident, $held:ident;
-        before $before:block
-        after $after:block
-    ) => {
-        /// The table's entry of the hook of that name.
+/// The table's entry of the hook of that name.
+macro_rules! entry {
+    ($id:literal $home:ident $need:ident $name:ident) => {
         #[allow(non_snake_case)]
         pub(crate) mod $name {
             use crate::symbols::table::{Code, Home, Hook, Need};
@@ -28,6 +20,21 @@ macro_rules! hook {
                 Code(super::$name as *const core::ffi::c_void),
             );
         }
+    };
+}
+
+/// A hook: its entry and the exported function that stands before the real one.
+macro_rules! hook {
+    (
+        $(#[$doc:meta])*
+        $id:literal $home:ident $need:ident
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;
+        missing $missing:expr;
+        with $call:ident, $thread:ident, $result:ident, $held:ident;
+        before $before:block
+        after $after:block
+    ) => {
+        entry!($id $home $need $name);
 
         $(#[$doc])*
         ///
@@ -40,18 +47,18 @@ macro_rules! hook {
             if address == 0 {
                 return $missing;
             }
+            type Real = unsafe extern "C-unwind" fn($($type),*) -> $ret;
             // SAFETY: the address is that of the function of this name, whose type this is.
-            let real: unsafe extern "C-unwind" fn($($type),*) -> $ret =
-                unsafe { core::mem::transmute(address) };
+            let real = unsafe { core::mem::transmute::<usize, Real>(address) };
             #[allow(unused_mut, unused_variables)]
             let mut $call = crate::call::Call::enter(&$name::HOOK);
             #[allow(unused_variables, clippy::let_unit_value)]
-            let $held = crate::thread::quietly(|$thread| $before);
+            let $held = crate::thread::in_hook(|$thread| $before);
             // SAFETY: the caller's own arguments.
             #[allow(clippy::let_unit_value)]
             let $result = unsafe { real($($arg),*) };
             #[allow(unused_variables)]
-            let _ = crate::thread::quietly(|$thread| $after);
+            let _ = crate::thread::in_hook(|$thread| $after);
             $result
         }
     };

@@ -2,6 +2,8 @@
 //! has had (1.8 to 2.15). They are called under the allocator's lock of the device, with or without
 //! the GIL.
 
+#![allow(clippy::unused_unit)] // the macro asks for every return type
+
 use core::ffi::c_void;
 
 use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, Level};
@@ -60,7 +62,10 @@ fn reported(
         record::allocated(thread, api, new);
     } else {
         let flags = agreement(live.wrapping_sub(bytes), allocated);
-        let _ = record::releasing(thread, api, Level::TENSOR, ptr, flags, reserved);
+        if let Some(released) = record::releasing(thread, api, Level::TENSOR, ptr, flags, reserved)
+        {
+            record::done(thread, api, released);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 
+use super::context;
 use crate::call::Call;
 use crate::record::{self, New, Released};
 use crate::symbols::driver;
@@ -47,7 +48,10 @@ pub(super) fn asked_for(
         return; // nothing was asked for, nothing was given
     }
     let device = match asked.owner {
-        Owner::Pointer if result == 0 => driver::device_of(pointer),
+        Owner::Pointer if result == 0 => match driver::device_of(pointer) {
+            DeviceOrdinal::NONE => driver::current_device(),
+            device => device,
+        },
         Owner::Named(device) => device,
         _ => driver::current_device(),
     };
@@ -66,6 +70,7 @@ pub(super) fn asked_for(
             Owner::Context => driver::current_context(),
             _ => 0,
         };
+        context::used(thread, call, context, device);
         let (
             Asked {
                 level,
@@ -107,9 +112,11 @@ pub(super) fn about_to_release(
     record::releasing(thread, call.api(), level, pointer, flags, 0)
 }
 
-/// Takes a release back if the call failed.
+/// Settles a release by the call's result: it stands, or is taken back.
 pub(super) fn released(call: &Call, thread: &Thread, result: u32, held: Option<Option<Released>>) {
-    if let (Some(Some(released)), true) = (held, result != 0) {
-        record::cancel(thread, call.api(), released);
+    match held {
+        Some(Some(released)) if result == 0 => record::done(thread, call.api(), released),
+        Some(Some(released)) => record::cancel(thread, call.api(), released),
+        _ => {}
     }
 }

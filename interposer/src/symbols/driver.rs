@@ -43,9 +43,9 @@ macro_rules! ask {
     ($name:literal, fn($($type:ty),*), $($argument:expr),*) => {{
         static QUESTION: Question = Question::new($name);
         QUESTION.address().and_then(|address| {
+            type Function = unsafe extern "C" fn($($type),*) -> CuResult;
             // SAFETY: the driver exports this function with this type in every version we know.
-            let function: unsafe extern "C" fn($($type),*) -> CuResult =
-                unsafe { core::mem::transmute(address) };
+            let function = unsafe { core::mem::transmute::<usize, Function>(address) };
             // SAFETY: out parameters point to live locals of the right type.
             let result = unsafe { function($($argument),*) };
             result.is_success().then_some(())

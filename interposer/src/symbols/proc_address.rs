@@ -53,7 +53,8 @@ fn is_an_export(found: usize) -> bool {
 fn by_request(name: &[u8], version: c_int, flags: u64) -> Option<&'static Hook> {
     const PER_THREAD_STREAM: u64 = 2;
     /// Name without suffix, first version, exported name for the legacy and the per-thread stream.
-    const REQUESTS: &[(&[u8], c_int, &[u8], &[u8])] = &[
+    type Answer = (&'static [u8], c_int, &'static [u8], &'static [u8]);
+    const REQUESTS: &[Answer] = &[
         (b"cuMemAlloc", 3020, b"cuMemAlloc_v2", b"cuMemAlloc_v2"),
         (
             b"cuMemAllocPitch",
@@ -100,6 +101,57 @@ fn by_request(name: &[u8], version: c_int, flags: u64) -> Option<&'static Hook> 
             b"cuMemAllocFromPoolAsync_ptsz",
         ),
         (b"cuMemCreate", 10020, b"cuMemCreate", b"cuMemCreate"),
+        (
+            b"cuMemRetainAllocationHandle",
+            11000,
+            b"cuMemRetainAllocationHandle",
+            b"cuMemRetainAllocationHandle",
+        ),
+        (
+            b"cuMemImportFromShareableHandle",
+            10020,
+            b"cuMemImportFromShareableHandle",
+            b"cuMemImportFromShareableHandle",
+        ),
+        (
+            b"cuDevicePrimaryCtxRetain",
+            7000,
+            b"cuDevicePrimaryCtxRetain",
+            b"cuDevicePrimaryCtxRetain",
+        ),
+        (
+            b"cuDevicePrimaryCtxRelease",
+            7000,
+            b"cuDevicePrimaryCtxRelease",
+            b"cuDevicePrimaryCtxRelease",
+        ),
+        (
+            b"cuDevicePrimaryCtxRelease",
+            11000,
+            b"cuDevicePrimaryCtxRelease_v2",
+            b"cuDevicePrimaryCtxRelease_v2",
+        ),
+        (
+            b"cuDevicePrimaryCtxReset",
+            7000,
+            b"cuDevicePrimaryCtxReset",
+            b"cuDevicePrimaryCtxReset",
+        ),
+        (
+            b"cuDevicePrimaryCtxReset",
+            11000,
+            b"cuDevicePrimaryCtxReset_v2",
+            b"cuDevicePrimaryCtxReset_v2",
+        ),
+        (b"cuCtxCreate", 3020, b"cuCtxCreate_v2", b"cuCtxCreate_v2"),
+        (b"cuCtxCreate", 11040, b"cuCtxCreate_v3", b"cuCtxCreate_v3"),
+        (b"cuCtxCreate", 12050, b"cuCtxCreate_v4", b"cuCtxCreate_v4"),
+        (
+            b"cuCtxDestroy",
+            4000,
+            b"cuCtxDestroy_v2",
+            b"cuCtxDestroy_v2",
+        ),
         (b"cuMemRelease", 10020, b"cuMemRelease", b"cuMemRelease"),
         (b"cuMemMap", 10020, b"cuMemMap", b"cuMemMap"),
         (b"cuMemUnmap", 10020, b"cuMemUnmap", b"cuMemUnmap"),
@@ -129,23 +181,36 @@ fn by_request(name: &[u8], version: c_int, flags: u64) -> Option<&'static Hook> 
         })
 }
 
+/// What a client asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) symbol: *const c_char,
+    pub(crate) function: *mut *mut c_void,
+    pub(crate) version: c_int,
+    pub(crate) flags: u64,
+    /// An address in the client.
+    pub(crate) caller: usize,
+}
+
 /// Replaces an answer of the driver's by the hook for it.
 ///
 /// # Safety
-/// `name` is null or NUL-terminated; `function` is null or writable.
-pub(crate) unsafe fn substitute(
-    result: CuResult,
-    name: *const c_char,
-    function: *mut *mut c_void,
-    version: c_int,
-    flags: u64,
-) {
+/// `symbol` is null or NUL-terminated; `function` is null or writable.
+pub(crate) unsafe fn substitute(result: CuResult, request: Request) {
+    let Request {
+        symbol: name,
+        function,
+        version,
+        flags,
+        caller,
+    } = request;
     if !result.is_success() || name.is_null() || function.is_null() {
         return;
     }
     // SAFETY: checked for null; the caller promises that it is writable.
     let found = unsafe { *function } as usize;
-    if found == 0 {
+    // A driver that calls its own exports by name is answered by our inner hook.
+    if found == 0 || ALL.iter().any(|hook| hook.address() == found) {
         return;
     }
     // SAFETY: checked for null; the caller promises a NUL at the end.
@@ -162,11 +227,8 @@ pub(crate) unsafe fn substitute(
             None => return,
         },
     };
-    if found == hook.address() {
-        return;
-    }
     hook.adopt(found);
-    table::armed(hook, Way::ProcAddress, 0);
+    table::armed(hook, Way::ProcAddress, caller);
     // SAFETY: as above.
     unsafe { *function = hook.address() as *mut c_void };
 }

@@ -1,7 +1,7 @@
 //! One entry for each hook: its name, its address, and the function that it stands before.
 
 use core::ffi::{CStr, c_void};
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::symbols::{dlsym, libraries, order};
 
@@ -67,8 +67,8 @@ pub(crate) struct Hook {
     code: Code,
     /// The real function; 0 until it is known.
     real: AtomicUsize,
-    /// Bits of [`Way`]s already told.
-    told: AtomicU8,
+    /// Whether it is noted how clients come by it.
+    noted: AtomicBool,
 }
 
 impl Hook {
@@ -87,13 +87,21 @@ impl Hook {
             need,
             code,
             real: AtomicUsize::new(0),
-            told: AtomicU8::new(0),
+            noted: AtomicBool::new(false),
         }
     }
 
     /// Where clients are sent.
     pub(crate) fn address(&self) -> usize {
         self.code.0 as usize
+    }
+
+    /// How the capture names the function: PyTorch's reporters go by PyTorch's name.
+    pub(crate) fn label(&self) -> &'static [u8] {
+        match self.home {
+            Home::PyTorch => b"pytorch",
+            Home::Driver | Home::Runtime => self.name.to_bytes(),
+        }
     }
 
     /// Whether the driver is its home.
@@ -109,6 +117,13 @@ impl Hook {
     /// The real function if it is known, else 0.
     pub(crate) fn known(&self) -> usize {
         self.real.load(Ordering::Acquire)
+    }
+
+    /// Notes a call: if nobody was handed the hook, the loader has bound the name to it.
+    pub(crate) fn called(&'static self) {
+        if !self.noted.load(Ordering::Relaxed) {
+            armed(self, Way::Symbol, 0);
+        }
     }
 
     /// Takes `address` as the real function; false if another one was taken before.
@@ -144,20 +159,15 @@ impl Hook {
             return 0;
         }
         self.adopt(found);
-        armed(self, Way::Symbol, 0);
         self.real.load(Ordering::Acquire)
     }
 }
 
-/// Notes that a hook was armed in a way, by the library that holds `caller` (0: not known).
+/// Notes that a hook was armed in a way, by the library that holds `caller` (0: not known). It is
+/// written with the next event.
 pub(crate) fn armed(hook: &Hook, way: Way, caller: usize) {
-    let bit = 1 << way as u8;
-    if hook.told.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-        crate::account::armed(hook.id, way, caller);
-        if let Some(session) = crate::lifecycle::session() {
-            let _ = crate::thread::quietly(|_| crate::account::write(session.writer));
-        }
-    }
+    hook.noted.store(true, Ordering::Relaxed);
+    crate::account::armed(hook.id, way, caller);
 }
 
 /// The hook of that exported name.
