@@ -67,24 +67,12 @@ def test_line_tables_of_the_standard_library(version, python_env, decode_lines, 
 
 @pytest.mark.parametrize("version", ["py310", "py312", "py313"])
 def test_a_known_stack_costs_little(version, python_env, probe):
-    script = (
-        "import ctypes, sys\n"
-        "probe = ctypes.CDLL(sys.argv[1])\n"
-        "for name in ('probe_walk_cost', 'probe_take_cost'):\n"
-        "    getattr(probe, name).restype = ctypes.c_double\n"
-        "def down(depth):\n"
-        "    if depth:\n"
-        "        return down(depth - 1)\n"
-        "    probe.probe_take(1)\n"
-        "    print(min(probe.probe_walk_cost(20000) for _ in range(5)),\n"
-        "          min(probe.probe_take_cost(1, 20000) for _ in range(5)))\n"
-        "down(27)\n"
-    )
-    done = harness.run([python_env(version), "-c", script, probe])
-    walk, take = map(float, done.stdout.split())
+    done = harness.run([python_env(version), harness.WORKLOADS / "stack_cost.py", probe])
+    words = done.stdout.split()
+    cost = dict(zip(words[::2], words[1::2]))
     # Far above what it takes alone, to hold on a loaded machine; a stack interned frame by frame, or
     # with the code objects read anew each time, would not.
-    assert 0 < walk < 3_000 and 0 < take < 5_000, done.stdout
+    assert 0 < float(cost["walk"]) < 3_000 and 0 < float(cost["python_stack"]) < 5_000, cost
 
 
 def test_a_library_in_the_place_of_an_unloaded_one(python_env, probe, build_c):
