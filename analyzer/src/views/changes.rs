@@ -29,7 +29,7 @@ pub struct Group {
 pub struct Change {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// File; `None` before the first Python line.
+    /// File; `None` while the main thread runs no Python.
     pub file: Option<String>,
     /// Line number.
     pub line: Option<u32>,
@@ -100,16 +100,22 @@ impl<F: FnMut(Change)> Changes<F> {
 
     /// Notices that the script is at another line.
     fn follow(&mut self, replay: &Replay, event: &Event) {
-        if event.py_stack == StackId::NONE {
+        let main = event.thread == self.main;
+        let stack = event.py_stack;
+        if stack == StackId::NONE {
+            // The main thread runs no Python any more: the interpreter is being taken down.
+            if main && self.at.is_some() {
+                self.finish();
+                self.at = None;
+            }
             return;
         }
-        if self.thread.is_none() || event.thread == self.main {
+        if self.thread.is_none() || main {
             self.thread = Some(event.thread);
         }
         if self.thread != Some(event.thread) {
             return;
         }
-        let stack = event.py_stack;
         let line = self
             .lines
             .entry(stack)
