@@ -103,8 +103,9 @@ impl<F: FnMut(Change)> Changes<F> {
         let main = event.thread == self.main;
         let stack = event.py_stack;
         if stack == StackId::NONE {
-            // The main thread runs no Python any more: the interpreter is being taken down.
-            if main && self.at.is_some() {
+            // An allocation with no Python on the main thread is the program's other part. Frees carry no
+            // stack: they belong to the line that is at work.
+            if main && event.kind == EventKind::ALLOC && self.at.is_some() {
                 self.finish();
                 self.at = None;
             }
