@@ -270,7 +270,7 @@ def test_every_kind_of_memory(build_c, both, read, tmp_path):
     unit = 2 * MIB
     driver, host = "driver", "host"
     told = story(capture)
-    assert told[:35] == [
+    assert told[:33] == [
         ("cuDevicePrimaryCtxRetain", CONTEXT, driver, 0),
         ("cuMemAlloc_v2", ALLOC, driver, 1000),
         ("cuMemAllocPitch_v2", ALLOC, driver, 1024 * 7),
@@ -281,8 +281,7 @@ def test_every_kind_of_memory(build_c, both, read, tmp_path):
         ("cuMemFree_v2", FREE, driver, 1024 * 7),
         ("cuMemFreeHost", FREE, host, 777),
         ("cuMemAlloc_v2", OUT_OF_MEMORY, driver, 1 << 50),
-        ("cuMemFree_v2", FREE, driver, 0),  # rubbish
-        ("cuMemFree_v2", FREE, driver, 0),  # twice
+        # releases of rubbish, and of what is released already, fail: no event
         ("cuMemAllocAsync", ALLOC, driver, 3000),
         ("cuMemAllocAsync_ptsz", ALLOC, driver, 3001),
         ("cuMemAllocFromPoolAsync", ALLOC, driver, 3002),
@@ -312,9 +311,8 @@ def test_every_kind_of_memory(build_c, both, read, tmp_path):
     assert flags[3000, ALLOC] == STREAM_ORDERED
     assert flags[unit, ALLOC] == VMM_HANDLE
     assert flags[123456, FREE] == RESET
-    unknown = [e for e in capture.events if e["flags"] & UNKNOWN_POINTER]
-    assert [(e["kind"], e["device"]) for e in unknown] == [(FREE, 255), (FREE, 255)]
-    assert {e["device"] for e in capture.events if e not in unknown} == {0}
+    assert not [e for e in capture.events if e["flags"] & UNKNOWN_POINTER]
+    assert {e["device"] for e in capture.events} == {0}
     assert capture.devices[0]["total_bytes"] == 16 << 30
     assert len({e["thread"] for e in capture.events}) == 1
     assert [e["time"] for e in capture.events] == sorted(e["time"] for e in capture.events)
@@ -330,7 +328,7 @@ def test_the_runtime_by_name(build_c, both, read, tmp_path, cudart102):
     assert told[0] in [(api, CONTEXT, "driver", 0) for api in ("cudaFree", "cudaMalloc")]
     told = told[1:]
     pitched = told[1][3]
-    assert told[:11] == [
+    assert told[:10] == [
         ("cudaMalloc", ALLOC, "driver", 1111),
         ("cudaMallocPitch", ALLOC, "driver", pitched),
         ("cudaMalloc3D", ALLOC, "driver", 5 * pitched),
@@ -338,15 +336,15 @@ def test_the_runtime_by_name(build_c, both, read, tmp_path, cudart102):
         ("cudaMallocHost", ALLOC, "host", 5555),
         ("cudaHostAlloc", ALLOC, "host", 6666),
         ("cudaMalloc", OUT_OF_MEMORY, "driver", 1 << 46),
-        ("cudaFree", FREE, "driver", 0),
+        # the release of rubbish fails: no event
         ("cudaFree", FREE, "driver", 1111),
         ("cudaFree", FREE, "driver", 5 * pitched),
         ("cudaFree", FREE, "driver", 4444),
     ]
     assert pitched >= 10_000
-    assert told[11] == ("cudaFreeHost", FREE, "host", 5555)
-    assert {api for api, *_ in told[12:]} == {"cudaDeviceReset"}
-    assert sum(size for _, kind, _, size in told[12:] if kind == FREE) == pitched + 6666
+    assert told[10] == ("cudaFreeHost", FREE, "host", 5555)
+    assert {api for api, *_ in told[11:]} == {"cudaDeviceReset"}
+    assert sum(size for _, kind, _, size in told[11:] if kind == FREE) == pitched + 6666
 
 
 def test_every_call_passes_through_once_and_unchanged(build_c, read, tmp_path):

@@ -135,6 +135,12 @@ pub fn ledger_text(
         ]);
     }
     out.push_str(&table.render(terminal, 2));
+    if ledger.driver_peak_bytes > ledger.bytes {
+        out.push_str(&format!(
+            "  what CUDA had given, at its own peak: {}\n",
+            bytes(ledger.driver_peak_bytes)
+        ));
+    }
     out
 }
 

@@ -40,6 +40,8 @@ pub struct Ledger {
     pub total_bytes: Option<u64>,
     /// The parts.
     pub rows: Vec<LedgerRow>,
+    /// The driver level's own peak, which may come later: a pool keeps what it had.
+    pub driver_peak_bytes: u64,
     /// Pinned host memory then; not part of the sum, for it is not on the card.
     pub host_bytes: u64,
     /// NVML's figure less the sum; `None`: not measured.
@@ -121,6 +123,7 @@ impl Ledger {
             bytes: rows.iter().map(|row| row.bytes).sum(),
             total_bytes: known.map(|known| known.total_bytes),
             rows,
+            driver_peak_bytes: replay.counters(device, Level::DRIVER).peak,
             host_bytes: held.host,
             unexplained_bytes: None,
         })
