@@ -111,7 +111,7 @@ pub fn library(names: &Names, stack: StackId, level: Level) -> Option<String> {
         .iter()
         .filter_map(|frame| names.module(frame))
         .map(|module| module.basename())
-        .find(|name| !is_cuda(name) && !(level == Level::TENSOR && name.starts_with("libc10")))
+        .find(|name| !is_cuda(name) && (level != Level::TENSOR || !name.starts_with("libc10")))
         .map(str::to_owned)
 }
 

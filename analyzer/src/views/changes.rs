@@ -198,11 +198,23 @@ fn groups(counts: BTreeMap<u64, u64>) -> Vec<Group> {
         .collect()
 }
 
+/// What changes that are alike have in common: file, line, device and bytes.
+type Alike = (Option<String>, Option<u32>, Option<u8>, i64);
+
+fn alike(change: &Change) -> Alike {
+    (
+        change.file.clone(),
+        change.line,
+        change.device,
+        change.change_bytes,
+    )
+}
+
 /// The greatest changes, each with how often it happened alike: bounded, however long the capture.
 #[derive(Default)]
 pub struct Greatest {
     changes: Vec<(Change, u64)>,
-    index: FxHashMap<(Option<String>, Option<u32>, Option<u8>, i64), usize>,
+    index: FxHashMap<Alike, usize>,
     /// Changes seen in all.
     pub seen: u64,
 }
@@ -214,12 +226,7 @@ impl Greatest {
     /// Takes in a change.
     pub fn add(&mut self, change: Change) {
         self.seen += 1;
-        let key = (
-            change.file.clone(),
-            change.line,
-            change.device,
-            change.change_bytes,
-        );
+        let key = alike(&change);
         if let Some(index) = self.index.get(&key) {
             self.changes[*index].1 += 1;
             return;
@@ -239,17 +246,11 @@ impl Greatest {
             )
         });
         self.changes.truncate(keep);
-        let keys = self.changes.iter().enumerate().map(|(index, (change, _))| {
-            (
-                (
-                    change.file.clone(),
-                    change.line,
-                    change.device,
-                    change.change_bytes,
-                ),
-                index,
-            )
-        });
+        let keys = self
+            .changes
+            .iter()
+            .enumerate()
+            .map(|(index, (change, _))| (alike(change), index));
         self.index = keys.collect();
     }
 
