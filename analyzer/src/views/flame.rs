@@ -85,7 +85,8 @@ impl Folded {
     }
 }
 
-fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> String {
+/// What a frame is called.
+pub(super) fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> String {
     match frame {
         Frame::Native(frame) => symbols.name(names, frame).to_owned(),
         Frame::Note(note) => (*note).to_owned(),
