@@ -231,12 +231,37 @@ fn the_flamegraph_is_the_same_each_time_and_its_widths_sum_to_the_peak() {
     let first = complete(&["flamegraph", "-o", "-"], &file);
     let second = complete(&["flamegraph", "-o", "-"], &file);
     assert!(first == second, "two runs drew different pictures");
-    assert!(
-        first.contains(&format!("all (211,812,352 bytes, 100%)")),
-        "{first}"
-    );
+    assert!(first.contains("all (211,812,352 bytes, 100%)"), "{first}");
     let (report_one, report_two) = (complete(&[], &file), complete(&[], &file));
     assert_eq!(report_one, report_two);
+}
+
+#[test]
+fn the_tree_parts_where_calls_part_and_sums_everywhere() {
+    fn check(node: &Value) {
+        let bytes = |node: &Value| node["bytes"].as_u64().expect("bytes");
+        let children = node["children"].as_array().expect("children");
+        let below: u64 = children.iter().map(bytes).sum();
+        let own = node["own_bytes"].as_u64().expect("own bytes");
+        assert_eq!(bytes(node), own + below, "{node}");
+        children.iter().for_each(check);
+    }
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    for arguments in [
+        &["tree", "--format", "json"][..],
+        &["tree", "--native", "--format", "json"],
+    ] {
+        let (root, exit) = json_of(arguments, &file);
+        assert_eq!((&root["frame"], exit), (&json!("all"), 0));
+        assert_eq!(root["bytes"], 202 * M);
+        check(&root);
+    }
+    golden("tree.txt", &complete(&["tree"], &file));
+    golden(
+        "tree-native.txt",
+        &complete(&["tree", "--native", "--least", "10"], &file),
+    );
 }
 
 #[test]
@@ -306,6 +331,7 @@ fn every_command_has_help_with_examples() {
         "ledger",
         "changes",
         "flamegraph",
+        "tree",
         "check",
         "completions",
         "man",
