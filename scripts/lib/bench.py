@@ -218,6 +218,7 @@ def main() -> None:
     if options.quick:
         rounds, loops, steps, training, repeats = 3, 2000, 5, 50, 1
 
+    load = os.getloadavg()[0]
     folder = Path(tempfile.mkdtemp(prefix="gpumem-bench-"))
     try:
         say(f"cost of an event: {len(configurations())} configurations, {rounds} rounds")
@@ -233,7 +234,8 @@ def main() -> None:
         "",
         f"`scripts/bench`, {datetime.date.today().isoformat()}, on {machine()}. PyTorch 2.15.0 on the simulator, where",
         "kernels take no time: on a card the same events weigh less. Medians of "
-        f"{rounds} rounds in which the configurations took turns.",
+        f"{rounds} rounds in which the configurations took turns. Load average before the run: {load:.1f}"
+        + (" (the machine was busy: trust the ratios more than the times)." if load > 1 else "."),
         "",
         "## Cost of recording",
         "",
