@@ -114,16 +114,21 @@ def test_the_leak_is_found_at_its_line(environment, trained, analyze_json):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_report_for_people(environment, trained, analyze):
-    """What `gpumem-analyze report.bin` prints: the account, the ledger, the lines, the picture."""
-    run = trained(environment)
-    printed = analyze(run.report).stdout
+def test_report_for_people(environment, python_env, simulate, tmp_path, analyze):
+    """What `gpumem-analyze report.bin` prints: the account, the ledger, the lines, the changes and where
+    the picture is."""
+    command = [python_env(environment), harness.WORKLOADS / "train.py", "--steps", "4", "--batch", "16"]
+    if environment == "torch215":
+        command.append("--no-cudnn")
+    simulate(command, preload=True)
+    printed = analyze(tmp_path / "report.bin").stdout
     assert re.search(r"^report\.bin .*train\.py", printed, re.M), printed
     assert re.search(r"^account +exact", printed, re.M), printed
-    assert "GPU 0 at its peak" in printed
-    assert re.search(r"train\.py:\d+ ", printed), printed
-    assert re.search(r"^At .*train\.py.*: line \d+", printed, re.M), printed
-    assert (run.report.parent / "report.svg").is_file()
+    assert re.search(r"^GPU 0 at its peak, .* of 16\.0 GiB$", printed, re.M), printed
+    spike = line_of("256).contiguous()")
+    assert re.search(rf"^  .*train\.py:{spike} .* 32\.0 MiB +\d+ % +1$", printed, re.M), printed
+    assert re.search(rf"^At .*train\.py similarity: line {spike} +\+3\d\.\d MiB", printed, re.M), printed
+    assert "report.svg" in printed and (tmp_path / "report.svg").is_file()
 
 
 def test_ending_by_return_keeps_the_peak(python_env, tmp_path, analyze_json):
