@@ -34,7 +34,7 @@ def test_the_demo_twice(python_env, tmp_path):
     # What the page shows of the deliberate faults: the spike and the leak, each with its line.
     source = (harness.WORKLOADS / "train.py").read_text().splitlines()
     leak = next(number for number, text in enumerate(source, 1) if "# the leak" in text)
-    spike = next(number for number, text in enumerate(source, 1) if "96).contiguous()" in text)
+    spike = next(number for number, text in enumerate(source, 1) if "256).contiguous()" in text)
     assert f"train.py:{leak}" in done.stdout or f"line {leak}" in done.stdout
     assert f"train.py:{spike}" in done.stdout
     assert ("NO GPU HERE" in done.stderr) != ("on the GPU of this machine" in done.stderr)

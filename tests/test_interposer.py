@@ -260,6 +260,19 @@ def test_a_library_out_of_the_global_scope(way, build_c, both, read, tmp_path, s
     assert_used_once(read(tmp_path / "report.bin"))
 
 
+@pytest.mark.parametrize("first", (True, False), ids=("before us", "after us"))
+@pytest.mark.parametrize("way", ("linked", "default"))
+def test_beside_another_interposer(way, first, build_c, simulate, read, tmp_path, simulator):
+    """Each has its turn, once, in the order of LD_PRELOAD; neither calls the other for ever."""
+    wrapper = build_c("hook_wrapper.c", "-shared", "-fPIC", "-ldl")
+    client = build_c("hook_lookup.c", "-DLINKED", simulator / "libcuda.so.1", "-ldl")
+    order = [str(wrapper), str(harness.LIBRARY)]
+    preload = ":".join(order if first else reversed(order))
+    done = simulate([client, way], env={**QUIET, "LD_PRELOAD": preload})
+    assert "the wrapper had 1 calls" in done.stdout and done.stderr == ""
+    assert_used_once(read(tmp_path / "report.bin"))
+
+
 # What is recorded
 
 
@@ -270,7 +283,7 @@ def test_every_kind_of_memory(build_c, both, read, tmp_path):
     unit = 2 * MIB
     driver, host = "driver", "host"
     told = story(capture)
-    assert told[:35] == [
+    assert told[:33] == [
         ("cuDevicePrimaryCtxRetain", CONTEXT, driver, 0),
         ("cuMemAlloc_v2", ALLOC, driver, 1000),
         ("cuMemAllocPitch_v2", ALLOC, driver, 1024 * 7),
@@ -281,8 +294,7 @@ def test_every_kind_of_memory(build_c, both, read, tmp_path):
         ("cuMemFree_v2", FREE, driver, 1024 * 7),
         ("cuMemFreeHost", FREE, host, 777),
         ("cuMemAlloc_v2", OUT_OF_MEMORY, driver, 1 << 50),
-        ("cuMemFree_v2", FREE, driver, 0),  # rubbish
-        ("cuMemFree_v2", FREE, driver, 0),  # twice
+        # releases of rubbish, and of what is released already, fail: no event
         ("cuMemAllocAsync", ALLOC, driver, 3000),
         ("cuMemAllocAsync_ptsz", ALLOC, driver, 3001),
         ("cuMemAllocFromPoolAsync", ALLOC, driver, 3002),
@@ -312,9 +324,8 @@ def test_every_kind_of_memory(build_c, both, read, tmp_path):
     assert flags[3000, ALLOC] == STREAM_ORDERED
     assert flags[unit, ALLOC] == VMM_HANDLE
     assert flags[123456, FREE] == RESET
-    unknown = [e for e in capture.events if e["flags"] & UNKNOWN_POINTER]
-    assert [(e["kind"], e["device"]) for e in unknown] == [(FREE, 255), (FREE, 255)]
-    assert {e["device"] for e in capture.events if e not in unknown} == {0}
+    assert not [e for e in capture.events if e["flags"] & UNKNOWN_POINTER]
+    assert {e["device"] for e in capture.events} == {0}
     assert capture.devices[0]["total_bytes"] == 16 << 30
     assert len({e["thread"] for e in capture.events}) == 1
     assert [e["time"] for e in capture.events] == sorted(e["time"] for e in capture.events)
@@ -326,10 +337,11 @@ def test_the_runtime_by_name(build_c, both, read, tmp_path, cudart102):
     both([client], env={"GPUMEM_SIM_PROFILE": "cuda10"})
     capture = read(tmp_path / "report.bin")
     told = story(capture)
-    assert told[0] == ("cudaMalloc", CONTEXT, "driver", 0)  # brought to life by a private table
+    # Seen when it is made, or with the first allocation if a private table of the driver made it.
+    assert told[0] in [(api, CONTEXT, "driver", 0) for api in ("cudaFree", "cudaMalloc")]
     told = told[1:]
     pitched = told[1][3]
-    assert told[:11] == [
+    assert told[:10] == [
         ("cudaMalloc", ALLOC, "driver", 1111),
         ("cudaMallocPitch", ALLOC, "driver", pitched),
         ("cudaMalloc3D", ALLOC, "driver", 5 * pitched),
@@ -337,15 +349,15 @@ def test_the_runtime_by_name(build_c, both, read, tmp_path, cudart102):
         ("cudaMallocHost", ALLOC, "host", 5555),
         ("cudaHostAlloc", ALLOC, "host", 6666),
         ("cudaMalloc", OUT_OF_MEMORY, "driver", 1 << 46),
-        ("cudaFree", FREE, "driver", 0),
+        # the release of rubbish fails: no event
         ("cudaFree", FREE, "driver", 1111),
         ("cudaFree", FREE, "driver", 5 * pitched),
         ("cudaFree", FREE, "driver", 4444),
     ]
     assert pitched >= 10_000
-    assert told[11] == ("cudaFreeHost", FREE, "host", 5555)
-    assert {api for api, *_ in told[12:]} == {"cudaDeviceReset"}
-    assert sum(size for _, kind, _, size in told[12:] if kind == FREE) == pitched + 6666
+    assert told[10] == ("cudaFreeHost", FREE, "host", 5555)
+    assert {api for api, *_ in told[11:]} == {"cudaDeviceReset"}
+    assert sum(size for _, kind, _, size in told[11:] if kind == FREE) == pitched + 6666
 
 
 def test_every_call_passes_through_once_and_unchanged(build_c, read, tmp_path):
@@ -371,6 +383,9 @@ def test_every_call_passes_through_once_and_unchanged(build_c, read, tmp_path):
     assert kinds.count(CANCEL) == 11
     assert kinds.count(OUT_OF_MEMORY) == 1
     told = story(capture)
+    # Nobody made a context by a call that we know; the first allocation shows that there is one.
+    assert told[0] == ("cuMemAlloc_v2", CONTEXT, "driver", 0)
+    assert kinds.count(CONTEXT) == 1 and capture.events[0]["ptr"] == 0xC0
     assert [api for api, kind, *_ in told if kind == ALLOC][-4:] == [
         "cuMemAllocAsync", "cuMemAllocAsync", "cuMemAllocAsync_ptsz", "cuMemAlloc_v2",
     ]
@@ -563,6 +578,20 @@ def test_an_option_that_is_none(name, value, client, simulate, tmp_path):
     line = done.stderr.splitlines()[0]
     assert line.startswith(f"gpumem: {name}={value}: ") and "ccepted" in line
     assert (tmp_path / "report.bin").is_file()
+
+
+def test_the_docs_are_the_table(python_env):
+    """docs/environment.md holds the options as the library itself prints them."""
+    script = (
+        "import ctypes, sys\n"
+        "lib = ctypes.CDLL(None)\n"
+        "text = ctypes.create_string_buffer(lib.gpumem_help_env(None, 0) + 1)\n"
+        "lib.gpumem_help_env(text, len(text))\n"
+        "sys.stdout.write(text.value.decode())\n"
+    )
+    told = harness.run([python_env("py312"), "-c", script], env=harness.preloaded()).stdout
+    assert told.startswith("GPUMEM_OUTPUT\n")
+    assert told in (harness.ROOT / "docs" / "environment.md").read_text()
 
 
 def test_stderr_that_became_something_else(build_c, simulate, tmp_path):

@@ -64,13 +64,18 @@ fn newest_line(names: &Names, stack: StackId) -> Option<Line> {
         .and_then(|found| line(names, found))
 }
 
-/// The line of the program itself that is at work: the oldest frame of the user's own code.
+/// The line of the program itself that is at work: the newest frame in the script. The script is the
+/// file of the user's own code whose body (`<module>`) is running, the newest if one runs another; where
+/// none is, as in a thread, that of the oldest frame of the user's own code.
 pub fn script_line(names: &Names, stack: StackId) -> Option<Line> {
-    frames(names, stack)
-        .rev()
-        .find(|(_, code)| is_user_code(&code.file))
+    let own = || frames(names, stack).filter(|(_, code)| is_user_code(&code.file));
+    let script = own()
+        .find(|(_, code)| code.name == "<module>")
+        .or_else(|| own().next_back())
         .or_else(|| frames(names, stack).next_back())
-        .and_then(|found| line(names, found))
+        .map(|(_, code)| &code.file)?;
+    let newest = frames(names, stack).find(|(_, code)| code.file == *script)?;
+    line(names, newest)
 }
 
 /// Whether a file is the user's own code: not an installed package, the standard library or code that
@@ -106,7 +111,7 @@ pub fn library(names: &Names, stack: StackId, level: Level) -> Option<String> {
         .iter()
         .filter_map(|frame| names.module(frame))
         .map(|module| module.basename())
-        .find(|name| !is_cuda(name) && !(level == Level::TENSOR && name.starts_with("libc10")))
+        .find(|name| !is_cuda(name) && (level != Level::TENSOR || !name.starts_with("libc10")))
         .map(str::to_owned)
 }
 

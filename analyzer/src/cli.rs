@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use gpumem_analyzer::replay::Moment;
 use gpumem_capture::{Level, Seq};
 
@@ -53,6 +54,44 @@ pub enum Command {
         gpumem-analyze lines --at 21334 --format json report.bin\n\n\
         The rows sum to the level's own figure at that moment.")]
     Lines(LinesArgs),
+    /// What each GPU's memory consists of at its peak; the parts sum to the whole
+    #[command(after_help = "Examples:\n  gpumem-analyze ledger report.bin\n  \
+        gpumem-analyze ledger --format json report.bin")]
+    Ledger(LedgerArgs),
+    /// What each line of the script changed, in the manner of gpu_mem_track
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze changes report.bin | less\n  \
+        gpumem-analyze changes --level driver report.bin\n  \
+        gpumem-analyze changes --format json report.bin"
+    )]
+    Changes(ChangesArgs),
+    /// A picture of all stacks, as wide as the bytes they own
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze flamegraph report.bin          # writes report.svg\n  \
+        gpumem-analyze flamegraph --at end -o end.svg report.bin\n  \
+        gpumem-analyze flamegraph --folded report.bin | sort -k2\n\n\
+        The widths sum to the level's figure at that moment. The same capture gives the same bytes."
+    )]
+    Flamegraph(FlamegraphArgs),
+    /// The calls that own memory, as a tree
+    #[command(after_help = "Examples:\n  gpumem-analyze tree report.bin\n  \
+        gpumem-analyze tree --native --least 5 report.bin\n  \
+        gpumem-analyze tree --at end --format json report.bin")]
+    Tree(TreeArgs),
+    /// Whether a capture is whole: exit 0 whole, 3 damaged, with what was lost
+    #[command(after_help = "Examples:\n  gpumem-analyze check report.bin\n  \
+        gpumem-analyze check --format json report.bin")]
+    Check(CheckArgs),
+    /// Completions for a shell, on standard output
+    #[command(after_help = "Examples:\n  gpumem-analyze completions bash > \
+        ~/.local/share/bash-completion/completions/gpumem-analyze")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// The manual page, on standard output
+    #[command(after_help = "Examples:\n  gpumem-analyze man | man -l -")]
+    Man,
 }
 
 /// Text for people or JSON for programs.
@@ -126,6 +165,77 @@ pub struct LinesArgs {
     /// Which figures.
     #[command(flatten)]
     pub which: Which,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// `ledger`.
+#[derive(Args, Debug)]
+pub struct LedgerArgs {
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// `changes`.
+#[derive(Args, Debug)]
+pub struct ChangesArgs {
+    /// Which level; by default tensors, or the driver's where there are none
+    #[arg(long, value_enum)]
+    pub level: Option<LevelArg>,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// `flamegraph`.
+#[derive(Args, Debug)]
+pub struct FlamegraphArgs {
+    /// Which figures.
+    #[command(flatten)]
+    pub which: Which,
+    /// Where to; `-` is standard output. By default beside the capture, as .svg
+    #[arg(short, long, value_name = "OUT.svg")]
+    pub output: Option<PathBuf>,
+    /// Folded stacks instead of a picture; by default on standard output
+    #[arg(long)]
+    pub folded: bool,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// `tree`.
+#[derive(Args, Debug)]
+pub struct TreeArgs {
+    /// Which figures.
+    #[command(flatten)]
+    pub which: Which,
+    /// Count calls with less than this many percent together (text only)
+    #[arg(long, value_name = "PERCENT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=100))]
+    pub least: u64,
+    /// Also native frames where there are Python frames
+    #[arg(long)]
+    pub native: bool,
+    /// Also the middle of long runs of frames that call but one other (text only)
+    #[arg(long)]
+    pub all: bool,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// `check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -18,4 +18,6 @@ pub mod python;
 pub mod render;
 pub mod replay;
 pub mod session;
+pub mod stacks;
+pub mod symbols;
 pub mod views;

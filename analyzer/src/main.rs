@@ -37,9 +37,19 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match &cli.command {
-        None => Ok(Exit::Complete),
+        None => match &cli.file {
+            Some(file) => commands::cmd_report::run(file, output),
+            None => anyhow::bail!("no capture was named: see gpumem-analyze --help"),
+        },
         Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),
         Some(Command::Lines(args)) => commands::cmd_lines::run(args, output),
+        Some(Command::Ledger(args)) => commands::cmd_ledger::run(args, output),
+        Some(Command::Changes(args)) => commands::cmd_changes::run(args, output),
+        Some(Command::Flamegraph(args)) => commands::cmd_flamegraph::run(args, output),
+        Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
+        Some(Command::Check(args)) => commands::cmd_check::run(args, output),
+        Some(Command::Completions { shell }) => commands::cmd_shell::completions(*shell, output),
+        Some(Command::Man) => commands::cmd_shell::man(output),
     }
 }
 

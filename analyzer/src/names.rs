@@ -268,6 +268,12 @@ impl Names {
         self.process.get(key).map(String::as_str)
     }
 
+    /// The command as people would type it: the program without its folders.
+    pub fn command(&self) -> Option<&str> {
+        self.fact(gpumem_capture::ProcessKey::COMMAND)
+            .map(short_command)
+    }
+
     /// The line that a Python frame was at; the code's first line where its table gives none.
     pub fn line(&self, frame: &PyFrame) -> Option<u32> {
         let code = self.codes.get(&frame.code)?;
@@ -283,12 +289,28 @@ impl Names {
         self.fact(gpumem_capture::ProcessKey::DIRECTORY)
     }
 
-    /// A file name for people: relative to the recorded working directory where it lies below.
+    /// A file name for people: relative to the recorded working directory where it lies below, and to
+    /// the folder of installed packages where it is one of those.
     pub fn short_path<'a>(&self, file: &'a str) -> &'a str {
-        self.directory()
-            .and_then(|directory| file.strip_prefix(directory)?.strip_prefix('/'))
+        let below = |directory: &str| file.strip_prefix(directory)?.strip_prefix('/');
+        let installed = ["/site-packages/", "/dist-packages/"]
+            .iter()
+            .filter_map(|folder| Some(&file[file.rfind(folder)? + folder.len()..]))
+            .next();
+        installed
+            .or_else(|| below(self.directory()?))
             .unwrap_or(file)
     }
+}
+
+/// A command line without the folders of its program. A quoted program is left as it is.
+pub fn short_command(command: &str) -> &str {
+    let program = command.find(' ').unwrap_or(command.len());
+    let slash = command[..program].rfind('/');
+    let plain = !command.starts_with('\'');
+    slash
+        .filter(|_| plain)
+        .map_or(command, |slash| &command[slash + 1..])
 }
 
 #[cfg(test)]
@@ -351,6 +373,8 @@ mod tests {
             .process
             .insert("directory".into(), "/home/me/run".into());
         assert_eq!(names.short_path("/home/me/run/train.py"), "train.py");
+        let installed = "/home/me/run/env/lib/python3.12/site-packages/torch/nn/functional.py";
+        assert_eq!(names.short_path(installed), "torch/nn/functional.py");
         assert_eq!(
             names.short_path("/home/me/running/train.py"),
             "/home/me/running/train.py"

@@ -90,13 +90,3 @@ pub extern "C" fn probe_walk_cost(times: u32) -> f64 {
     }
     start.elapsed().as_nanos() as f64 / f64::from(times)
 }
-
-/// Nanoseconds of asking the loader how many modules were unloaded, on average over `times`.
-#[unsafe(no_mangle)]
-pub extern "C" fn probe_unloads_cost(times: u32) -> f64 {
-    let start = Instant::now();
-    for _ in 0..times {
-        std::hint::black_box(gpumem_unwind::modules::unloads());
-    }
-    start.elapsed().as_nanos() as f64 / f64::from(times)
-}

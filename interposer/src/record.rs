@@ -27,10 +27,20 @@ pub(crate) struct New {
 }
 
 /// A release that was recorded, should it have to be cancelled.
-pub(crate) struct Released {
-    place: Place,
-    block: Block,
-    seq: Seq,
+pub(crate) enum Released {
+    /// Of a live block: recorded before the call.
+    Known {
+        place: Place,
+        block: Block,
+        seq: Seq,
+    },
+    /// Of a pointer that is not in the live map: recorded once the call has succeeded, since a
+    /// program may well try to release what is no allocation at all.
+    Unknown {
+        place: Place,
+        flags: EventFlags,
+        aux: u64,
+    },
 }
 
 /// An event of the present moment on this thread.
@@ -138,12 +148,7 @@ fn release_in(
     };
     let Some(block) = live::remove(place) else {
         let flags = extra.with(EventFlags::UNKNOWN_POINTER);
-        let _ = writer.event(&Event {
-            device: DeviceOrdinal::NONE,
-            flags,
-            ..base
-        });
-        return None;
+        return Some(Released::Unknown { place, flags, aux });
     };
     let recorded = writer.event(&Event {
         bytes: block.bytes,
@@ -151,11 +156,27 @@ fn release_in(
         flags: block.flags.with(extra),
         ..base
     });
-    Some(Released {
+    Some(Released::Known {
         place,
         block,
         seq: recorded.unwrap_or(Seq(u64::MAX)),
     })
+}
+
+/// The real call succeeded: records the release if that could not be done before.
+pub(crate) fn done(thread: &Thread, api: ApiId, released: Released) {
+    let (Released::Unknown { place, flags, aux }, Some(session)) = (released, lifecycle::session())
+    else {
+        return;
+    };
+    let _ = session.writer.event(&Event {
+        ptr: place.ptr,
+        aux,
+        device: DeviceOrdinal::NONE,
+        flags,
+        api,
+        ..event(session.writer, thread, EventKind::FREE, place.level)
+    });
 }
 
 /// Takes a recorded release back: the real call failed.
@@ -163,7 +184,9 @@ pub(crate) fn cancel(thread: &Thread, api: ApiId, released: Released) {
     let Some(session) = lifecycle::session() else {
         return;
     };
-    let Released { place, block, seq } = released;
+    let Released::Known { place, block, seq } = released else {
+        return;
+    };
     live::insert(place, block);
     let _ = session.writer.event(&Event {
         ptr: place.ptr,

@@ -1,155 +1,259 @@
-"""The measuring half of scripts/bench: interleaved rounds, medians, ratios within this run."""
+"""What scripts/bench runs: see there. Standard library only; any Python from 3.9 on."""
+
+from __future__ import annotations
 
 import argparse
 import datetime
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Optional
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "target/release/libgpumem.so"
-ANALYZER = ROOT / "target/release/gpumem-analyze"
-SIMULATOR = ROOT / "scripts/with-simulator"
-WORKLOADS = ROOT / "tests/workloads"
-
-# What is compared: name, value of GPUMEM_STACKS (None: not preloaded), PyTorch's recorder.
-MODES = [
-    ("not loaded", None, None),
-    ("gpumem, GPUMEM_STACKS=off", "off", None),
-    ("gpumem, GPUMEM_STACKS=python", "python", None),
-    ("gpumem, GPUMEM_STACKS=mixed", "mixed", None),
-    ('PyTorch recorder, stacks="python"', None, "python"),
-    ('PyTorch recorder, stacks="all"', None, "all"),
-]
+WORKLOADS = ROOT / "tests" / "workloads"
+LIBRARY = ROOT / "target" / "release" / "libgpumem.so"
+ANALYZER = ROOT / "target" / "release" / "gpumem-analyze"
+WITH_SIMULATOR = ROOT / "scripts" / "with-simulator"
 
 
-def run(python, script, arguments, stacks, folder):
-    environment = dict(os.environ, GPUMEM_QUIET="1", GPUMEM_OUTPUT=str(folder / "bench-%p.bin"))
-    environment.pop("LD_PRELOAD", None)
-    if stacks is not None:
-        environment.update(LD_PRELOAD=str(LIBRARY), GPUMEM_STACKS=stacks)
-    done = subprocess.run(
-        [str(SIMULATOR), python, str(WORKLOADS / script), *arguments],
-        env=environment, cwd=folder, capture_output=True, text=True,
+@dataclass
+class Configuration:
+    """One way to run the same program: `stacks` is GPUMEM_STACKS (None: without the library),
+    `recorder` what PyTorch's own recorder does."""
+
+    label: str
+    stacks: Optional[str] = None
+    recorder: str = "off"
+    loop: list[float] = field(default_factory=list)
+    step: list[float] = field(default_factory=list)
+    process: Optional[subprocess.Popen] = None
+
+    def start(self, python: str, folder: Path) -> None:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUMEM_", "PYTORCH_"))}
+        if self.stacks is not None:
+            environment.update(
+                LD_PRELOAD=str(LIBRARY), GPUMEM_STACKS=self.stacks, GPUMEM_QUIET="1",
+                GPUMEM_OUTPUT=str(folder / f"{self.stacks}.bin"),
+            )
+        self.process = subprocess.Popen(
+            [WITH_SIMULATOR, "--memory", "16GiB", python, WORKLOADS / "bench_alloc.py", self.recorder],
+            env=environment, cwd=folder, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
+
+    def ask(self, command: str, count: int) -> float:
+        """Nanoseconds per round of the command."""
+        self.process.stdin.write(f"{command} {count}\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"bench: the process of {self.label!r} ended ({self.process.wait()})")
+        return json.loads(answer)
+
+    def stop(self) -> None:
+        self.process.stdin.close()
+        if self.process.wait(timeout=60) != 0:
+            raise SystemExit(f"bench: the process of {self.label!r} failed")
+
+
+def configurations() -> list[Configuration]:
+    return [
+        Configuration("PyTorch alone"),
+        Configuration("gpumem, GPUMEM_STACKS=off", stacks="off"),
+        Configuration("gpumem, GPUMEM_STACKS=python", stacks="python"),
+        Configuration("gpumem, GPUMEM_STACKS=mixed", stacks="mixed"),
+        Configuration('PyTorch\'s recorder, stacks="python"', recorder="python"),
+        Configuration('PyTorch\'s recorder, stacks="all"', recorder="all"),
+    ]
+
+
+def progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K   {text}", end="", file=sys.stderr, flush=True)
+
+
+def say(text: str) -> None:
+    progress("")
+    print(f"== {text}", file=sys.stderr, flush=True)
+
+
+def measure_cost(python: str, rounds: int, loops: int, steps: int, folder: Path) -> list[Configuration]:
+    """All configurations side by side, taking turns."""
+    all_of_them = configurations()
+    for configuration in all_of_them:
+        configuration.start(python, folder)
+    for number in range(rounds + 1):
+        progress(f"round {number} of {rounds}")
+        # Each round starts with another one, so that none always follows the same.
+        turn = number % len(all_of_them)
+        for configuration in all_of_them[turn:] + all_of_them[:turn]:
+            loop, step = configuration.ask("loop", loops), configuration.ask("step", steps)
+            if number:  # round 0 warms up
+                configuration.loop.append(loop)
+                configuration.step.append(step)
+    for configuration in all_of_them:
+        configuration.stop()
+    return all_of_them
+
+
+def added(configuration: Configuration, alone: Configuration, what: str) -> float:
+    """Median over the rounds of what the configuration took more than PyTorch alone, in ns."""
+    return statistics.median(
+        mine - base for mine, base in zip(getattr(configuration, what), getattr(alone, what))
     )
-    if done.returncode:
-        sys.exit(f"bench: {script} failed (exit {done.returncode}):\n{done.stderr}")
-    return done.stdout
 
 
-def table(head, rows):
-    widths = [max(len(str(row[i])) for row in [head, *rows]) for i in range(len(head))]
-    def line(row):
-        cells = [str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(row, widths))]
-        return "| " + " | ".join(cells) + " |"
-    rule = "|" + "|".join("-" * (w + 1) + (":" if i else "-") for i, w in enumerate(widths)) + "|"
-    return "\n".join([line(head), rule, *map(line, rows)])
+def ratio(configuration: Configuration, alone: Configuration, what: str) -> float:
+    return statistics.median(
+        mine / base for mine, base in zip(getattr(configuration, what), getattr(alone, what))
+    )
 
 
-def events(python, rounds, folder):
-    taken = {name: [] for name, _, _ in MODES}
-    for number in range(rounds):
-        for name, stacks, recorder in MODES:
-            print(f"   round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
-            arguments = ["--recorder", recorder] if recorder else []
-            taken[name].append(json.loads(run(python, "bench_events.py", arguments, stacks, folder)))
-            for capture in folder.glob("bench-*.bin"):
-                capture.unlink()
-    median = {
-        name: {key: statistics.median(r[key] for r in results) for key in results[0]}
-        for name, results in taken.items()
+def cost_table(measured: list[Configuration]) -> list[str]:
+    alone = measured[0]
+    rows = [
+        "| | alloc + free, µs | added, µs | training step | added |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for configuration in measured:
+        first = configuration is alone
+        rows.append(
+            f"| {configuration.label} | {statistics.median(configuration.loop) / 1e3:.2f} | "
+            + ("" if first else f"{added(configuration, alone, 'loop') / 1e3:.2f}")
+            + f" | {statistics.median(configuration.step) / 1e6:.2f} ms | "
+            + ("" if first else f"{100 * (ratio(configuration, alone, 'step') - 1):+.1f} %")
+            + " |"
+        )
+    return rows
+
+
+def ratios(measured: list[Configuration]) -> list[str]:
+    alone, _, python, mixed, torch_python, torch_all = measured
+    cost = {id(c): added(c, alone, "loop") for c in measured}
+    return [
+        f"- What gpumem adds with Python stacks is {cost[id(python)] / cost[id(torch_python)]:.2f} of what "
+        'PyTorch\'s recorder adds with `stacks="python"`.',
+        f"- What gpumem adds with both stacks is {cost[id(mixed)] / cost[id(torch_all)]:.2f} of what "
+        'PyTorch\'s recorder adds with `stacks="all"`.',
+    ]
+
+
+def measure_analysis(python: str, steps: int, repeats: int, folder: Path) -> list[str]:
+    """Records a real training and times the views on its capture."""
+    capture = folder / "training.bin"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUMEM_", "PYTORCH_"))}
+    environment.update(LD_PRELOAD=str(LIBRARY), GPUMEM_OUTPUT=str(capture), GPUMEM_QUIET="1")
+    subprocess.run(
+        [WITH_SIMULATOR, "--memory", "16GiB", python, WORKLOADS / "train.py", "--no-cudnn",
+         "--steps", str(steps), "--batch", "8"],
+        env=environment, cwd=folder, check=True, stdout=subprocess.DEVNULL,
+    )
+    summary = json.loads(
+        subprocess.run(
+            [ANALYZER, "summary", "--format", "json", capture], check=True, stdout=subprocess.PIPE
+        ).stdout
+    )
+    events, size = summary["events"], capture.stat().st_size
+    views = {
+        "summary": ["summary"], "lines": ["lines"],
+        "flamegraph": ["flamegraph", "-o", folder / "peak.svg"],
     }
-    base = median["not loaded"]
-    added = {name: result["pair_ns"] - base["pair_ns"] for name, result in median.items()}
-    references = [max(added[f'PyTorch recorder, stacks="{kind}"'], 1) for kind in ("python", "all")]
-    rows = []
-    for name, _, _ in MODES:
-        extra = added[name]
-        slower = median[name]["step_ms"] / base["step_ms"] * 100 - 100
-        rows.append([
-            name, f"{median[name]['pair_ns']:,.0f}", f"{extra:,.0f}" if extra else "–",
-            *(f"{extra / reference:.2f}" if extra else "–" for reference in references),
-            f"{median[name]['step_ms']:.2f}", f"{slower:+.1f} %",
-        ])
-    head = ["", "alloc + free, ns", "added, ns", "÷ PyTorch python", "÷ PyTorch all", "step, ms", "step"]
-    return table(head, rows), int(base["allocations_per_step"])
-
-
-def analysis(python, wanted, folder):
-    print(f"   capture of {wanted:,} events", file=sys.stderr, flush=True)
-    run(python, "bench_capture.py", [str(wanted)], "python", folder)
-    (capture,) = folder.glob("bench-*.bin")
-    summary = json.loads(subprocess.run(
-        [str(ANALYZER), "summary", "--format", "json", str(capture)], capture_output=True, text=True, check=True
-    ).stdout)
-    count = summary["events"]
-    rows = []
-    for label, command in [
-        ("summary", ["summary", str(capture)]),
-        ("lines", ["lines", str(capture)]),
-        ("flamegraph", ["flamegraph", "-o", str(folder / "bench.svg"), str(capture)]),
-    ]:
-        seconds = []
-        for _ in range(3):
+    rows = ["| view | seconds | events/s |", "|---|---:|---:|"]
+    total = 0.0
+    for name, command in views.items():
+        taken = []
+        for _ in range(repeats):
+            progress(f"analysing: {name}")
             began = time.perf_counter()
-            subprocess.run([str(ANALYZER), *command], stdout=subprocess.DEVNULL, check=True)
-            seconds.append(time.perf_counter() - began)
-        best = statistics.median(seconds)
-        rows.append([label, f"{best:.2f}", f"{count / best / 1e6:.2f}"])
-    size = capture.stat().st_size
-    blocks = capture.stat().st_blocks * 512
-    text = table(["gpumem-analyze", "seconds", "M events/s"], rows)
-    with open(capture, "rb") as file:  # capture/SPEC.md: the offset of the pages is at 120
-        pages = size - int.from_bytes(file.read(128)[120:128], "little")
-    facts = (
-        f"{count:,} events, exact: {summary['exact']}, {summary['lost_events']} lost; "
-        f"{pages / count:.2f} bytes an event in the pages; "
-        f"{size:,} bytes with head and ring ({blocks:,} on disk), {size / count:.2f} an event in all"
-    )
-    return text, facts
+            subprocess.run([ANALYZER, *command, capture], check=True, stdout=subprocess.DEVNULL)
+            taken.append(time.perf_counter() - began)
+        seconds = statistics.median(taken)
+        total += seconds
+        rows.append(f"| {name} | {seconds:.2f} | {events / seconds / 1e6:.2f} M |")
+    rows.append(f"| all three, one after the other | {total:.2f} | {events / total / 1e6:.2f} M |")
+    with open(capture, "rb") as file:
+        head = pages_offset(file.read(128))
+    rows += [
+        "",
+        f"The capture: a training of {steps} steps, {events:,} events ({summary['lost_events']} lost), "
+        f"{size / 2**20:.1f} MiB on disk, of which the head (counters and ring) is {head / 2**20:.1f} MiB: "
+        f"**{(size - head) / events:.2f} bytes an event** in pages.",
+    ]
+    return rows
 
 
-def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench")
-    parser.add_argument("python")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--events", type=int, default=2_000_000)
-    parser.add_argument("--no-write", action="store_true")
+def pages_offset(header: bytes) -> int:
+    """Where the pages start (capture/SPEC.md: static header, offset 120)."""
+    return int.from_bytes(header[120:128], "little")
+
+
+def machine() -> str:
+    model = "unknown processor"
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    cores = len(os.sched_getaffinity(0))
+    libc = " ".join(platform.libc_ver())
+    return f"{model}, {cores} cores, {platform.system()} {platform.machine()}, {libc}, CPython {platform.python_version()}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures gpumem; see scripts/bench.")
+    parser.add_argument("--python", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--output", type=Path, help="default: docs/measured/bench.md")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the work, to target/bench.md")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gpumem-bench-") as name:
-        folder = Path(name)
-        cost, allocations = events(options.python, options.rounds, folder)
-        speed, facts = analysis(options.python, options.events, folder)
-    text = f"""# scripts/bench
+    kept = Path("target/bench.md") if options.quick else Path("docs/measured/bench.md")
+    output = options.output or ROOT / kept
+    rounds, loops, steps, training, repeats = options.rounds, 20_000, 30, 2200, 3
+    if options.quick:
+        rounds, loops, steps, training, repeats = 3, 2000, 5, 50, 1
 
-`scripts/bench --rounds {options.rounds} --events {options.events}` on {datetime.date.today()}, {os.cpu_count()} cores, \
-{platform.machine()}, Linux {platform.release().split('-')[0]}. Real PyTorch 2.15 on the simulated driver, where kernels take no
-time: on a GPU the same cost is spread over longer steps. Medians of {options.rounds} interleaved rounds, each mode in a
-process of its own. Compare within a table; the machine is noisy.
+    folder = Path(tempfile.mkdtemp(prefix="gpumem-bench-"))
+    try:
+        say(f"cost of an event: {len(configurations())} configurations, {rounds} rounds")
+        measured = measure_cost(options.python, rounds, loops, steps, folder)
+        say(f"recording and analysing a training of {training} steps")
+        analysis = measure_analysis(options.python, training, repeats, folder)
+    finally:
+        progress("")
+        shutil.rmtree(folder)
 
-## Cost of a tensor event
-An allocation and its free at {20} Python frames plus PyTorch's own, and a training step of a four-block
-transformer ({allocations} allocations).
-
-{cost}
-
-## Reading a capture
-{facts}.
-
-{speed}
-"""
-    print(text)
-    if not options.no_write:
-        target = ROOT / "docs/measured/bench.md"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
-        print(f"written to {target.relative_to(ROOT)}", file=sys.stderr)
+    lines = [
+        "# Benchmark",
+        "",
+        f"`scripts/bench`, {datetime.date.today().isoformat()}, on {machine()}. PyTorch 2.15.0 on the simulator, where",
+        "kernels take no time: on a card the same events weigh less. Medians of "
+        f"{rounds} rounds in which the configurations took turns.",
+        "",
+        "## Cost of recording",
+        "",
+        f"*alloc + free*: one tensor of 1 KiB from PyTorch's cache and its free (two events), {loops:,} a round, under "
+        "nine nested `nn.Module`s.",
+        f"*training step*: a transformer block with Adam, {steps} a round.",
+        "",
+        *cost_table(measured),
+        "",
+        *ratios(measured),
+        "",
+        "## Reading a capture",
+        "",
+        *analysis,
+        "",
+    ]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text("\n".join(lines))
+    print("\n".join(lines))
+    say(f"written to {output}")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class Model(nn.Module):
 def similarity(features):
     """How far apart all pairs of samples are. The spike: it lays out every pair at once."""
     pairs = features.unsqueeze(1) - features.unsqueeze(0)
-    pairs = pairs.unsqueeze(-1).expand(-1, -1, -1, 96).contiguous()
+    pairs = pairs.unsqueeze(-1).expand(-1, -1, -1, 256).contiguous()
     return pairs.pow(2).sum()
 
 

@@ -116,39 +116,37 @@ mod tests {
         assert_eq!(older(&out[..captured.len]), expected);
     }
 
+    /// All from one place in the code, so that the addresses are the same.
+    fn several<const ROOM: usize>(depth: usize, skips: &[usize]) -> Vec<(Captured, [u64; ROOM])> {
+        let mut all = Vec::new();
+        for &skip in std::hint::black_box(skips) {
+            let mut out = [0; ROOM];
+            all.push((nested(depth, &mut out, skip), out));
+        }
+        all
+    }
+
     #[test]
     fn skip_leaves_out_the_newest() {
-        let (mut all, mut fewer) = ([0; 256], [0; 256]);
-        let mut lengths = [0; 2];
-        for (length, (out, skip)) in lengths.iter_mut().zip([(&mut all, 0), (&mut fewer, 2)]) {
-            *length = nested(4, out, skip).len;
-        }
-        assert_eq!(lengths[1], lengths[0] - 2);
-        assert_eq!(all[2..lengths[0]], fewer[..lengths[1]]);
+        let all = several::<256>(4, &[0, 2, 1000]);
+        let [(whole, frames), (less, fewer), (none, _)] = &all[..] else {
+            panic!()
+        };
+        assert_eq!(less.len, whole.len - 2);
+        assert_eq!(frames[2..whole.len], fewer[..less.len]);
+        assert_eq!(*none, Captured::default());
     }
 
     #[test]
     fn a_full_buffer_keeps_the_newest_and_says_so() {
-        let (mut all, mut few) = ([0; 256], [0; 4]);
-        let mut captured = [Captured::default(); 2];
-        for (result, out) in captured.iter_mut().zip([&mut all[..], &mut few[..]]) {
-            *result = nested(10, out, 0);
-        }
-        assert_eq!(
-            captured[1],
-            Captured {
-                len: 4,
-                truncated: true
-            }
-        );
-        assert_eq!(all[..4], few);
-        assert_eq!(
-            nested(1, &mut [], 0),
-            Captured {
-                len: 0,
-                truncated: true
-            }
-        );
+        let (whole, few) = (several::<256>(10, &[0]), several::<4>(10, &[0]));
+        let expected = Captured {
+            len: 4,
+            truncated: true,
+        };
+        assert_eq!(few[0].0, expected);
+        assert_eq!(whole[0].1[..4], few[0].1);
+        assert_eq!(several::<0>(1, &[0])[0].0, Captured { len: 0, ..expected });
     }
 
     #[test]

@@ -1,17 +1,23 @@
 //! One module for each subcommand, and what they share.
 
+pub mod cmd_changes;
+pub mod cmd_check;
+pub mod cmd_flamegraph;
+pub mod cmd_ledger;
 pub mod cmd_lines;
+pub mod cmd_report;
+pub mod cmd_shell;
 pub mod cmd_summary;
+pub mod cmd_tree;
 mod progress;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use anyhow::Context as _;
 use gpumem_analyzer::render::Terminal;
 use gpumem_analyzer::replay::{Moment, Replay};
 use gpumem_analyzer::session::{self, Observer, Session};
-use gpumem_capture::Level;
+use gpumem_capture::{Level, OpenError, Reader};
 use serde::Serialize;
 
 /// How a command ended that has a result.
@@ -80,12 +86,36 @@ pub fn read_with(
     session::read(path, moment, observer, &mut |progress| {
         bar = Some(progress::Bar::start(progress))
     })
-    .with_context(|| hint(path))
+    .map_err(|error| explained(path, &error))
 }
 
-/// What to do about a file that cannot be read.
-fn hint(path: &Path) -> String {
-    format!("cannot analyze {}", path.display())
+/// The process that was recorded.
+pub fn pid(path: &Path) -> anyhow::Result<u32> {
+    let reader = Reader::open(path).map_err(|error| explained(path, &error.into()))?;
+    Ok(reader.header().pid)
+}
+
+/// The error with what to do about it.
+fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
+    let advice = match error {
+        session::Error::Open(OpenError::Io { source, .. }) => match source.kind() {
+            ErrorKind::NotFound => {
+                "to record one: LD_PRELOAD=libgpumem.so COMMAND (report.bin, or where GPUMEM_OUTPUT says)"
+            }
+            ErrorKind::PermissionDenied => "run this as the user who recorded it",
+            _ => "name a report.bin that libgpumem.so wrote",
+        },
+        session::Error::Open(OpenError::Foreign { .. }) => {
+            "name a report.bin that libgpumem.so wrote"
+        }
+        session::Error::Open(OpenError::FutureVersion { .. }) => {
+            "update gpumem, or use the gpumem-analyze that came with the recorder"
+        }
+        session::Error::Open(_) => "copy it again from where it was recorded",
+        _ if path.exists() => "try again, or copy the file to another disk",
+        _ => "the file has gone",
+    };
+    anyhow::anyhow!("{error}: {advice}")
 }
 
 /// The level asked for, or the one that tells most.

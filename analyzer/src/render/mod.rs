@@ -1,13 +1,21 @@
 //! Text for people: numbers with units, aligned tables, bars, colour.
 
+mod changes;
+mod flame;
 mod lines;
 mod numbers;
+mod report;
 mod style;
 mod summary;
 mod table;
+mod tree;
 
+pub use changes::change_text;
+pub use flame::flamegraph;
 pub use lines::{Source, lines_table};
 pub use numbers::{bar, bytes, count, mebibytes, share, time};
+pub use report::{ReportChanges, ledger_text, report_text};
 pub use style::{Style, Terminal};
 pub use summary::{account_lines, moment, partial, summary_text, what_ran};
 pub use table::{Align, Table};
+pub use tree::{TreeLimits, tree_text};

@@ -3,7 +3,8 @@
 use gpumem_capture::Nanos;
 
 use super::{Align, Style, Table, Terminal, bytes, count, time};
-use crate::replay::{Account, Ending, many};
+use crate::names::short_command;
+use crate::replay::{Account, Comparison, Ending, many};
 use crate::views::{LevelSummary, Summary};
 
 /// What is missing, for the head of every partial result; empty where nothing is.
@@ -32,14 +33,10 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
         (true, _) => (Style::Good, "exact"),
         (false, _) => (Style::Bad, "NOT exact"),
     };
-    let agree = if account.counters_agree {
-        "counters agree with the replay"
-    } else if account.ending == Ending::Running {
-        "counters not compared with the replay"
-    } else if account.is_exact() {
-        "counters agree with the replay but for what is said below"
-    } else {
-        "see what is missing"
+    let agree = match account.counters {
+        Comparison::Agree => "counters agree with the replay",
+        Comparison::Disagree => "counters disagree with the replay",
+        Comparison::Incomplete => "counters not all compared with the replay",
     };
     let claim = terminal.paint(style, claim);
     let mut out =
@@ -63,8 +60,9 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
     let mut parts = vec![
         process
             .command
-            .clone()
-            .unwrap_or_else(|| "unknown command".into()),
+            .as_deref()
+            .map_or("unknown command", short_command)
+            .to_owned(),
     ];
     parts.push(format!("pid {}", process.pid));
     if let Some(rank) = process.rank {

@@ -14,6 +14,8 @@ pub enum Align {
 struct Cell {
     text: String,
     style: Option<Style>,
+    /// Columns that the text runs over.
+    span: usize,
 }
 
 /// Rows of cells; [`Table::render`] aligns them.
@@ -47,9 +49,20 @@ impl Table {
             .map(|text| Cell {
                 text: clean(text),
                 style: None,
+                span: 1,
             })
             .collect();
         self.rows.push(cells);
+        self
+    }
+
+    /// Lets the first cell of the row added last run over `columns` columns; the others of these must be
+    /// empty.
+    pub fn span(&mut self, columns: usize) -> &mut Self {
+        if let Some(row) = self.rows.last_mut() {
+            row.drain(1..columns.min(row.len()));
+            row[0].span = columns;
+        }
         self
     }
 
@@ -71,47 +84,73 @@ impl Table {
 
     /// The rows as lines, each after `indent` blanks.
     pub fn render(&self, terminal: Terminal, indent: usize) -> String {
-        let mut widths = vec![0; self.columns.len()];
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(width_of(&cell.text));
-            }
-        }
-        if let (Some(limit), Some(elastic)) = (terminal.width, self.elastic) {
-            let used = indent + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-            let over = used.saturating_sub(limit);
-            widths[elastic] = widths[elastic]
-                .saturating_sub(over)
-                .max(widths[elastic].min(12));
-        }
+        let widths = self.widths(terminal, indent);
         let mut out = String::new();
         for row in &self.rows {
             let mut line = " ".repeat(indent);
-            let mut pending = 0;
-            for ((cell, width), align) in row.iter().zip(&widths).zip(&self.columns) {
-                let text = cut(&cell.text, *width);
+            let (mut column, mut pending) = (0, 0);
+            for cell in row {
+                let over = &widths[column..(column + cell.span).min(widths.len())];
+                let width = over.iter().sum::<usize>() + 2 * (over.len().saturating_sub(1));
+                let align = self.columns[column];
+                column += cell.span;
+                if cell.text.is_empty() {
+                    pending += width + 2;
+                    continue;
+                }
+                let text = cut(&cell.text, width);
                 let pad = width - width_of(&text);
-                let painted = match cell.style {
-                    Some(style) => terminal.paint(style, &text),
-                    None => text.clone(),
-                };
-                let (before, after) = if *align == Align::Right {
+                let (before, after) = if align == Align::Right {
                     (pad, 0)
                 } else {
                     (0, pad)
                 };
-                if text.is_empty() {
-                    pending += width + 2;
-                    continue;
-                }
                 line.push_str(&" ".repeat(pending + before));
-                line.push_str(&painted);
+                match cell.style {
+                    Some(style) => line.push_str(&terminal.paint(style, &text)),
+                    None => line.push_str(&text),
+                }
                 pending = after + 2;
             }
             out.push_str(line.trim_end());
             out.push('\n');
         }
         out
+    }
+
+    fn widths(&self, terminal: Terminal, indent: usize) -> Vec<usize> {
+        let mut widths = vec![0; self.columns.len()];
+        for row in self
+            .rows
+            .iter()
+            .filter(|row| row.iter().all(|cell| cell.span == 1))
+        {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(width_of(&cell.text));
+            }
+        }
+        for row in &self.rows {
+            let mut column = 0;
+            for cell in row {
+                if cell.span == 1 {
+                    widths[column] = widths[column].max(width_of(&cell.text));
+                } else {
+                    let over = &mut widths[column..column + cell.span];
+                    let have = over.iter().sum::<usize>() + 2 * (over.len() - 1);
+                    if let Some(last) = over.last_mut() {
+                        *last += width_of(&cell.text).saturating_sub(have);
+                    }
+                }
+                column += cell.span;
+            }
+        }
+        if let (Some(limit), Some(elastic)) = (terminal.width, self.elastic) {
+            let used = indent + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+            let over = used.saturating_sub(limit);
+            let least = widths[elastic].min(12);
+            widths[elastic] = widths[elastic].saturating_sub(over).max(least);
+        }
+        widths
     }
 }
 
@@ -165,6 +204,18 @@ mod tests {
     fn columns_align_and_lines_end_where_their_text_does() {
         let expected = "  train.py:88 forward  3.21 GiB  x\n  名.py:1                   7 B\n";
         assert_eq!(table().render(Terminal::PLAIN, 2), expected);
+    }
+
+    #[test]
+    fn a_title_runs_over_columns() {
+        let left = Align::Left;
+        let mut table = Table::new(&[left, left, Align::Right]);
+        table
+            .row(["A long title of two columns", "", "bytes"])
+            .span(2);
+        table.row(["a.py:1", "f", "7 B"]);
+        let expected = "A long title of two columns  bytes\na.py:1  f                      7 B\n";
+        assert_eq!(table.render(Terminal::PLAIN, 0), expected);
     }
 
     #[test]

@@ -27,6 +27,17 @@ impl Ending {
     }
 }
 
+/// What comparing the recorder's counters with the replay's gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// They are equal.
+    Agree,
+    /// They are not.
+    Disagree,
+    /// Some counters were in use and could not be compared.
+    Incomplete,
+}
+
 /// What may be claimed for a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
@@ -36,8 +47,8 @@ pub struct Account {
     pub events_lost: u64,
     /// How the process ended.
     pub ending: Ending,
-    /// Whether counters and replay were compared, and agreed.
-    pub counters_agree: bool,
+    /// Whether counters and replay agree.
+    pub counters: Comparison,
     /// What is missing or does not fit, one line each. Empty: the figures are exact.
     pub missing: Vec<String>,
     /// What else must be said.
@@ -77,7 +88,7 @@ impl Account {
             hooks: hooks.len(),
             events_lost: integrity.events_lost,
             ending,
-            counters_agree: false,
+            counters: Comparison::Incomplete,
             missing: lost(integrity),
             notes: Vec::new(),
         };
@@ -138,7 +149,11 @@ impl Account {
                 counted(&replayed)
             ));
         }
-        self.counters_agree = agree && integrity.counters_in_update.is_empty();
+        self.counters = match (agree, integrity.counters_in_update.is_empty()) {
+            (false, _) => Comparison::Disagree,
+            (true, true) => Comparison::Agree,
+            (true, false) => Comparison::Incomplete,
+        };
         if integrity.in_flight > 0 && self.ending == Ending::Killed {
             self.notes.push(format!(
                 "the process died inside {} that had not returned: not counted",

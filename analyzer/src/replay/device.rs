@@ -21,9 +21,10 @@ pub struct Levels {
 
 /// A device over time: what it holds now, and held at its peak.
 ///
-/// The peak is the moment at which the driver level was greatest. A framework's pool often stays at
-/// that level for long, so of the moments at it the one with most tensor bytes is taken, and the first
-/// of those. Where nothing of the driver was recorded, it is the tensors' peak.
+/// The peak is the moment at which tensors held most: a framework's pool keeps what it once had, so the
+/// driver level goes on rising by a little long after the moment that made it large, and says nothing
+/// of who needed the memory. Of equal moments the one at which the driver level was greatest is taken,
+/// and the first of those. Where there are no tensors, it is the driver level's peak.
 #[derive(Clone, Debug, Default)]
 pub struct DevicePeak {
     /// Now.
@@ -57,7 +58,7 @@ impl DevicePeak {
             _ => {}
         }
         let better =
-            (self.now.driver, self.now.tensor) > (self.at_peak.driver, self.at_peak.tensor);
+            (self.now.tensor, self.now.driver) > (self.at_peak.tensor, self.at_peak.driver);
         if better && tallied {
             self.at_peak = self.now;
             self.moment = Some((seq, event.time));

@@ -15,7 +15,7 @@ use gpumem_capture::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::names::Names;
-pub use account::{Account, Ending, duration};
+pub use account::{Account, Comparison, Ending, duration};
 pub(crate) use account::{many, place};
 pub use device::{DevicePeak, Levels};
 pub use row::{Anomalies, Block, Effect, KeyId, Row};

@@ -62,7 +62,10 @@ fn reported(
         record::allocated(thread, api, new);
     } else {
         let flags = agreement(live.wrapping_sub(bytes), allocated);
-        let _ = record::releasing(thread, api, Level::TENSOR, ptr, flags, reserved);
+        if let Some(released) = record::releasing(thread, api, Level::TENSOR, ptr, flags, reserved)
+        {
+            record::done(thread, api, released);
+        }
     }
 }
 

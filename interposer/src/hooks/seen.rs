@@ -112,9 +112,11 @@ pub(super) fn about_to_release(
     record::releasing(thread, call.api(), level, pointer, flags, 0)
 }
 
-/// Takes a release back if the call failed.
+/// Settles a release by the call's result: it stands, or is taken back.
 pub(super) fn released(call: &Call, thread: &Thread, result: u32, held: Option<Option<Released>>) {
-    if let (Some(Some(released)), true) = (held, result != 0) {
-        record::cancel(thread, call.api(), released);
+    match held {
+        Some(Some(released)) if result == 0 => record::done(thread, call.api(), released),
+        Some(Some(released)) => record::cancel(thread, call.api(), released),
+        _ => {}
     }
 }

@@ -3,7 +3,7 @@
 /// Whether `address` can be that of an object: CPython aligns them to 8 bytes or more.
 #[inline]
 pub(super) fn plausible(address: usize) -> bool {
-    address & 7 == 0 && (0x1_0000..1 << 47).contains(&address)
+    address & 7 == 0 && (0x1_0000..1 << 48).contains(&address)
 }
 
 /// The value at `offset` bytes from `base`.

@@ -2,14 +2,14 @@
 //! itself in `_Py_DebugOffsets`.
 //!
 //! The rows were taken from CPython's headers (Include/cpython/{pystate,code,frame,unicodeobject}.h,
-//! Include/internal/pycore_frame.h) and are tested on real interpreters by
-//! tests/test_python_frames.py; 3.14 could be checked against its headers only.
+//! Include/internal/pycore_frame.h) and are tested by tests/test_python_frames.py on each of these
+//! interpreters that is installed.
 
 use super::layout::{
     Check, CodeLayout, Entry, FrameLayout, Instruction, Layout, Newest, ObjectLayout,
 };
 
-/// Bytes of a `_Py_DebugOffsets` that [`with_debug_offsets`] reads at most.
+/// Words of a `_Py_DebugOffsets` that [`with_debug_offsets`] reads at most.
 pub(super) const DEBUG_OFFSETS_WORDS: usize = 81;
 
 /// `_Py_Debug_Cookie`.
@@ -216,15 +216,13 @@ const WORDS_314: Words = Words {
     text: [78, 79, 80],
 };
 
-/// What the interpreter says of itself at the start of `_PyRuntime`.
+/// Why what the interpreter says of itself at the start of `_PyRuntime` is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DebugOffsets {
+pub(super) enum Unusable {
     /// No cookie, the words of another version, or words that cannot be.
     Unknown,
     /// A free-threaded build.
     FreeThreaded,
-    /// `layout` with all that the interpreter says put in.
-    Known(Layout),
 }
 
 /// Whether interpreters of this minor version have `_Py_DebugOffsets`.
@@ -236,24 +234,23 @@ pub(super) fn have_debug_offsets(minor: (u32, u32)) -> bool {
 pub(super) fn with_debug_offsets(
     words: &[u64; DEBUG_OFFSETS_WORDS],
     minor: (u32, u32),
-) -> DebugOffsets {
+) -> Result<Layout, Unusable> {
     let [cookie, version, free_threaded, ..] = *words;
     let said = (version >> 24) as u32 & 0xff;
     if cookie != COOKIE || (said, (version >> 16) as u32 & 0xff) != minor {
-        return DebugOffsets::Unknown;
+        return Err(Unusable::Unknown);
     }
     if free_threaded != 0 {
-        return DebugOffsets::FreeThreaded;
+        return Err(Unusable::FreeThreaded);
     }
     let numbers = match minor {
         (3, 13) => WORDS_313,
         (3, 14) => WORDS_314,
-        _ => return DebugOffsets::Unknown,
+        _ => return Err(Unusable::Unknown),
     };
-    match row(minor).and_then(|layout| read(words, &numbers, layout)) {
-        Some(layout) => DebugOffsets::Known(layout),
-        None => DebugOffsets::Unknown,
-    }
+    row(minor)
+        .and_then(|layout| read(words, &numbers, layout))
+        .ok_or(Unusable::Unknown)
 }
 
 fn read(words: &[u64; DEBUG_OFFSETS_WORDS], numbers: &Words, row: Layout) -> Option<Layout> {
@@ -378,7 +375,7 @@ mod tests {
         for (minor, numbers, layout) in [(13, &WORDS_313, PY_313), (14, &WORDS_314, PY_314)] {
             let words = words(0x0300_00f0 | minor << 16, numbers, &layout);
             let found = with_debug_offsets(&words, (3, minor as u32));
-            assert_eq!(found, DebugOffsets::Known(layout), "3.{minor}");
+            assert_eq!(found, Ok(layout), "3.{minor}");
         }
     }
 
@@ -386,7 +383,7 @@ mod tests {
     fn debug_offsets_win_over_the_row() {
         let mut words = words(0x030d_00f0, &WORDS_313, &PY_313);
         words[WORDS_313.newest_frame] = 80;
-        let DebugOffsets::Known(layout) = with_debug_offsets(&words, (3, 13)) else {
+        let Ok(layout) = with_debug_offsets(&words, (3, 13)) else {
             panic!()
         };
         assert_eq!(layout.newest, Newest::Direct { frame: 80 });
@@ -400,9 +397,9 @@ mod tests {
             words[at] = value;
             with_debug_offsets(&words, (3, 13))
         };
-        assert_eq!(with(0, 1), DebugOffsets::Unknown);
-        assert_eq!(with(1, 0x030e_00f0), DebugOffsets::Unknown);
-        assert_eq!(with(2, 1), DebugOffsets::FreeThreaded);
-        assert_eq!(with(WORDS_313.code[0], 1 << 40), DebugOffsets::Unknown);
+        assert_eq!(with(0, 1), Err(Unusable::Unknown));
+        assert_eq!(with(1, 0x030e_00f0), Err(Unusable::Unknown));
+        assert_eq!(with(2, 1), Err(Unusable::FreeThreaded));
+        assert_eq!(with(WORDS_313.code[0], 1 << 40), Err(Unusable::Unknown));
     }
 }

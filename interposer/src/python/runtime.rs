@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use super::code::{self, CodeText};
 use super::layout::{Check, Layout, type_object};
 use super::memory::load;
-use super::offsets::{self, DEBUG_OFFSETS_WORDS, DebugOffsets};
+use super::offsets::{self, DEBUG_OFFSETS_WORDS, Unusable};
 use super::version::Version;
 use super::walk::{self, Frame, Walked};
 
@@ -19,15 +19,20 @@ pub struct Runtime {
     layout: Layout,
     code_type: usize,
     evaluation: (u64, u64),
-    thread_state: unsafe extern "C" fn() -> *mut c_void,
-    is_finalizing: unsafe extern "C" fn() -> c_int,
+    thread_state: ThreadState,
+    is_finalizing: IsFinalizing,
 }
+
+/// `PyGILState_GetThisThreadState`.
+type ThreadState = unsafe extern "C" fn() -> *mut c_void;
+/// `Py_IsFinalizing`, before 3.13 `_Py_IsFinalizing`.
+type IsFinalizing = unsafe extern "C" fn() -> c_int;
 
 /// What was found.
 #[derive(Debug)]
 pub enum Finding {
     /// An interpreter that can be read.
-    Readable(Runtime),
+    Readable(Box<Runtime>),
     /// One that cannot, and why: a line for the account.
     Declined(String),
 }
@@ -97,7 +102,7 @@ fn look_again() -> Option<&'static Finding> {
     }
     let library = Library::find()?;
     Some(FOUND.get_or_init(|| match examine(&library) {
-        Ok(runtime) => Finding::Readable(runtime),
+        Ok(runtime) => Finding::Readable(Box::new(runtime)),
         Err(why) => {
             let mut text = String::from("no Python stacks are recorded: ");
             let _ = write!(text, "{why}");
@@ -161,12 +166,25 @@ impl Library {
         if global.symbol(c"Py_GetVersion").is_some() {
             return Some(global);
         }
-        let mut local = Self {
-            handle: core::ptr::null_mut(),
+        let mut search = Search {
+            path: [0; LONGEST_PATH],
+            found: false,
         };
         // SAFETY: the callback takes what is passed here, which outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(open_libpython), (&raw mut local).cast()) };
-        (!local.handle.is_null() && local.symbol(c"Py_GetVersion").is_some()).then_some(local)
+        unsafe { libc::dl_iterate_phdr(Some(is_libpython), (&raw mut search).cast()) };
+        if !search.found {
+            return None;
+        }
+        // SAFETY: the path is NUL-terminated; RTLD_NOLOAD runs no constructor. The handle keeps the
+        // library loaded, as its structures are read from now on.
+        let handle = unsafe {
+            libc::dlopen(
+                search.path.as_ptr().cast(),
+                libc::RTLD_LAZY | libc::RTLD_NOLOAD,
+            )
+        };
+        let local = Self { handle };
+        (!handle.is_null() && local.symbol(c"Py_GetVersion").is_some()).then_some(local)
     }
 
     /// The address of a symbol. Goes through this library's own `dlsym`, which hands names that are
@@ -180,28 +198,38 @@ impl Library {
     }
 }
 
-/// Opens the first `libpython3.<minor>` that is loaded.
-unsafe extern "C" fn open_libpython(
+/// Longest path of a library that is taken.
+const LONGEST_PATH: usize = 4096;
+
+/// The path of a loaded libpython. It is opened once the loader's lock is free again.
+struct Search {
+    path: [u8; LONGEST_PATH],
+    found: bool,
+}
+
+/// Takes the first `libpython3.<minor>` that is loaded.
+unsafe extern "C" fn is_libpython(
     info: *mut libc::dl_phdr_info,
     _: usize,
     data: *mut c_void,
 ) -> c_int {
     // SAFETY: the loader passes a valid structure, and `data` is what `find` gave it.
-    let (info, library) = unsafe { (&*info, &mut *data.cast::<Library>()) };
+    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search>()) };
     if info.dlpi_name.is_null() {
         return 0;
     }
     // SAFETY: the loader's names are NUL-terminated.
-    let path = unsafe { CStr::from_ptr(info.dlpi_name) };
-    let name = path.to_bytes().rsplit(|&byte| byte == b'/').next();
+    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes_with_nul();
+    let name = path.rsplit(|&byte| byte == b'/').next();
     let minor = name.and_then(|name| name.strip_prefix(b"libpython3."));
     if !minor.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit)) {
         return 0;
     }
-    // SAFETY: the path is NUL-terminated; RTLD_NOLOAD runs no constructor. The handle keeps the library
-    // loaded, as its structures are read from now on.
-    library.handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    1
+    if let Some(room) = search.path.get_mut(..path.len()) {
+        room.copy_from_slice(path);
+        search.found = true;
+    }
+    c_int::from(search.found)
 }
 
 fn examine(library: &Library) -> Result<Runtime, Declined> {
@@ -226,9 +254,9 @@ fn examine(library: &Library) -> Result<Runtime, Declined> {
         // far larger than the words read here.
         let words: [u64; DEBUG_OFFSETS_WORDS] = unsafe { load(runtime, 0) };
         layout = match offsets::with_debug_offsets(&words, minor) {
-            DebugOffsets::Known(layout) => layout,
-            DebugOffsets::FreeThreaded => return Err(Declined::FreeThreaded(version)),
-            DebugOffsets::Unknown => return Err(Declined::Layout(version)),
+            Ok(layout) => layout,
+            Err(Unusable::FreeThreaded) => return Err(Declined::FreeThreaded(version)),
+            Err(Unusable::Unknown) => return Err(Declined::Layout(version)),
         };
     }
     let code_type = need(c"PyCode_Type")?;
@@ -249,9 +277,9 @@ fn examine(library: &Library) -> Result<Runtime, Declined> {
             .symbol(c"_PyEval_EvalFrameDefault")
             .map_or((0, 0), extent),
         // SAFETY: the functions have had these types in every version of the table.
-        thread_state: unsafe { core::mem::transmute::<usize, _>(thread_state) },
+        thread_state: unsafe { core::mem::transmute::<usize, ThreadState>(thread_state) },
         // SAFETY: as above.
-        is_finalizing: unsafe { core::mem::transmute::<usize, _>(is_finalizing) },
+        is_finalizing: unsafe { core::mem::transmute::<usize, IsFinalizing>(is_finalizing) },
     })
 }
 

@@ -1,0 +1,128 @@
+//! `gpumem-analyze check`.
+
+use gpumem_analyzer::render::{Style, account_lines, bytes, count};
+use gpumem_analyzer::replay::{Comparison, Moment};
+use gpumem_analyzer::session::Session;
+use serde::Serialize;
+
+use super::{Exit, Output, file_name, read};
+use crate::cli::{CheckArgs, Format};
+
+#[derive(Serialize)]
+struct Check<'a> {
+    schema: u32,
+    whole: bool,
+    exact: bool,
+    format_version: u32,
+    bytes: u64,
+    events: u64,
+    definitions: u64,
+    pages: u64,
+    lost_events: u64,
+    lost_definitions: u64,
+    in_flight: u64,
+    ending: &'static str,
+    counters_agree: Option<bool>,
+    loss_ranges: Vec<Loss>,
+    damage: Vec<Damage<'a>>,
+    missing: &'a [String],
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Loss {
+    first_ns: u64,
+    last_ns: u64,
+    events: u64,
+}
+
+#[derive(Serialize)]
+struct Damage<'a> {
+    offset: u64,
+    what: &'a str,
+    first_missing: Option<u64>,
+    next_good: Option<u64>,
+}
+
+/// Runs it.
+pub fn run(args: &CheckArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let session = read(&args.file, Moment::End)?;
+    let length = std::fs::metadata(&args.file)
+        .map(|found| found.len())
+        .unwrap_or(0);
+    let whole = session.integrity.is_whole() && session.account.counters != Comparison::Disagree;
+    match args.format {
+        Format::Json => output.json(&check(&session, whole, length))?,
+        Format::Text => {
+            let text = text(&file_name(&args.file), &session, whole, length, output);
+            output.text(&text)?;
+        }
+    }
+    Ok(if whole { Exit::Complete } else { Exit::Partial })
+}
+
+fn check(session: &Session, whole: bool, length: u64) -> Check<'_> {
+    let (integrity, account) = (&session.integrity, &session.account);
+    Check {
+        schema: 1,
+        whole,
+        exact: account.is_exact(),
+        format_version: session.header.version,
+        bytes: length,
+        events: integrity.events,
+        definitions: integrity.definitions,
+        pages: integrity.pages,
+        lost_events: integrity.events_lost,
+        lost_definitions: integrity.definitions_lost,
+        in_flight: integrity.in_flight,
+        ending: account.ending.word(),
+        counters_agree: match account.counters {
+            Comparison::Agree => Some(true),
+            Comparison::Disagree => Some(false),
+            Comparison::Incomplete => None,
+        },
+        loss_ranges: integrity
+            .loss_ranges
+            .iter()
+            .map(|range| Loss {
+                first_ns: range.first.0,
+                last_ns: range.last.0,
+                events: range.events,
+            })
+            .collect(),
+        damage: integrity
+            .damage
+            .iter()
+            .map(|damage| Damage {
+                offset: damage.offset,
+                what: &damage.what,
+                first_missing: damage.first_missing.map(|seq| seq.0),
+                next_good: damage.next_good.map(|seq| seq.0),
+            })
+            .collect(),
+        missing: &account.missing,
+        notes: &account.notes,
+    }
+}
+
+fn text(file: &str, session: &Session, whole: bool, length: u64, output: &Output<'_>) -> String {
+    let (integrity, terminal) = (&session.integrity, output.terminal);
+    let verdict = if whole {
+        terminal.paint(Style::Good, "whole")
+    } else {
+        terminal.paint(Style::Bad, "DAMAGED")
+    };
+    let mut out = format!(
+        "{file}: {verdict}: {}, {} events, {} definitions, {} pages, format version {}\n",
+        bytes(length),
+        count(integrity.events),
+        count(integrity.definitions),
+        count(integrity.pages),
+        session.header.version,
+    );
+    for line in &session.account.missing {
+        out.push_str(&format!("  - {line}\n"));
+    }
+    out.push_str(&account_lines(&session.account, terminal));
+    out
+}

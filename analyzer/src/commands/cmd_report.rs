@@ -1,0 +1,78 @@
+//! `gpumem-analyze report.bin`: the report, and the flamegraph of the peak beside the capture.
+
+use std::path::{Path, PathBuf};
+
+use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
+use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::symbols::Symbols;
+use gpumem_analyzer::views::{Changes, Folded, Greatest};
+use gpumem_capture::Level;
+
+use super::{Exit, Output, file_name, level_or_default, read_with};
+
+/// Changes shown in the report.
+const CHANGES: usize = 10;
+
+/// Runs it.
+pub fn run(file: &Path, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let pid = super::pid(file)?;
+    let (mut tensor, mut driver) = (Greatest::default(), Greatest::default());
+    let mut tensor_changes = Changes::new(Level::TENSOR, pid, |change| tensor.add(change));
+    let mut driver_changes = Changes::new(Level::DRIVER, pid, |change| driver.add(change));
+    let session = read_with(file, Moment::Peak, &mut |replay, record, effect| {
+        tensor_changes.observe(replay, record, effect);
+        driver_changes.observe(replay, record, effect);
+    })?;
+    tensor_changes.finish();
+    driver_changes.finish();
+    drop((tensor_changes, driver_changes));
+    let level = level_or_default(None, &session.replay);
+    let greatest = if level == Level::TENSOR {
+        tensor
+    } else {
+        driver
+    };
+    let changes = ReportChanges {
+        seen: greatest.seen,
+        shown: greatest.take(CHANGES),
+    };
+    output.text(&report_text(
+        &file_name(file),
+        &session,
+        &changes,
+        output.terminal,
+    ))?;
+
+    let folded = Folded::at(&session.replay, &mut Symbols::new(), level, Moment::Peak);
+    let subtitle = session.replay.names.command().unwrap_or_default();
+    let title = folded.title(level, Moment::Peak);
+    if let Some(svg) = flamegraph(&folded, &title, subtitle) {
+        let path = beside(file);
+        match std::fs::write(&path, svg) {
+            Ok(()) => output.text(&format!(
+                "\nFlamegraph of the peak: {}.   More: gpumem-analyze --help\n",
+                path.display()
+            ))?,
+            Err(error) => {
+                output.text("\nMore: gpumem-analyze --help\n")?;
+                eprintln!(
+                    "gpumem-analyze: no flamegraph: cannot write {}: {error}; \
+                     gpumem-analyze flamegraph -o OUT.svg {} writes it elsewhere",
+                    path.display(),
+                    file.display()
+                );
+            }
+        }
+    }
+    Ok(Exit::of(&session))
+}
+
+/// Where the picture of a capture goes: `report.rank0.bin` → `report.rank0.svg`.
+pub fn beside(file: &Path) -> PathBuf {
+    if file.extension().is_some_and(|extension| extension == "bin") {
+        return file.with_extension("svg");
+    }
+    let mut name = file.as_os_str().to_owned();
+    name.push(".svg");
+    name.into()
+}

@@ -1,0 +1,243 @@
+//! The report: what ran, what may be claimed, the ledger of each device at its peak, the lines that own
+//! it, and what changed line by line.
+
+use gpumem_capture::{DeviceOrdinal, Level};
+
+use super::{
+    Align, Source, Style, Table, Terminal, account_lines, bar, bytes, change_text, lines_table,
+    moment, partial, share, what_ran,
+};
+use crate::attribution::{Owner, owner};
+use crate::replay::{Replay, StackKey, many};
+use crate::session::Session;
+use crate::views::{Change, Ledger, Lines, Summary};
+
+/// Lines shown for each device.
+const LINES: usize = 15;
+/// Group sizes shown for each change.
+const GROUPS: usize = 3;
+/// Failures shown.
+const FAILURES: usize = 5;
+/// Columns of a full bar.
+const BAR: usize = 16;
+
+/// The greatest changes, each with how often it happened alike, and how many there were in all.
+pub struct ReportChanges {
+    /// What to show, in the order of time.
+    pub shown: Vec<(Change, u64)>,
+    /// Changes in the capture.
+    pub seen: u64,
+}
+
+/// The report as text; `file` is the capture's name.
+pub fn report_text(
+    file: &str,
+    session: &Session,
+    changes: &ReportChanges,
+    terminal: Terminal,
+) -> String {
+    let replay = &session.replay;
+    let summary = Summary::of(session);
+    let mut source = Source::new(&replay.names, session.header.started_wall_ns);
+    let mut out = partial(&session.account, terminal);
+    out.push_str(&what_ran(file, &summary, terminal));
+    out.push_str(&account_lines(&session.account, terminal));
+    out.push_str(&failures(replay, file, terminal));
+    let ledgers = Ledger::all(replay);
+    if ledgers.is_empty() {
+        out.push_str("\nNo GPU memory was allocated.\n");
+    }
+    for ledger in &ledgers {
+        out.push('\n');
+        out.push_str(&ledger_text(replay, ledger, &mut source, terminal));
+        out.push('\n');
+        out.push_str(&device_lines(file, replay, ledger, &mut source, terminal));
+    }
+    if !changes.shown.is_empty() {
+        let title = "What changed, line by line (the greatest changes, in the order of time)";
+        out.push_str(&format!("\n{}\n", terminal.paint(Style::Strong, title)));
+        let devices = ledgers.len() > 1;
+        let mut shown = 0;
+        for (change, times) in &changes.shown {
+            shown += times;
+            out.push_str(&change_text(
+                change,
+                *times,
+                GROUPS,
+                devices,
+                &replay.names,
+                terminal,
+            ));
+        }
+        if let Some(more) = changes.seen.checked_sub(shown).filter(|more| *more > 0) {
+            let more = many(more, "change", "changes");
+            out.push_str(&format!(
+                "… {more} more, see gpumem-analyze changes {file}\n"
+            ));
+        }
+    }
+    out
+}
+
+/// A device's ledger.
+pub fn ledger_text(
+    replay: &Replay,
+    ledger: &Ledger,
+    source: &mut Source,
+    terminal: Terminal,
+) -> String {
+    let when = ledger
+        .moment()
+        .map(|(seq, time)| moment(seq.0, time))
+        .unwrap_or_default();
+    let of = ledger
+        .total_bytes
+        .map(|total| format!(" of {}", bytes(total)))
+        .unwrap_or_default();
+    let title = format!(
+        "GPU {} at its peak, {when}: {}{of}",
+        ledger.device,
+        bytes(ledger.bytes)
+    );
+    let mut out = terminal.paint(Style::Strong, &title);
+    out.push('\n');
+    let figures: Vec<u64> = ledger.rows.iter().map(|row| row.bytes).collect();
+    let left = Align::Left;
+    let right = Align::Right;
+    let mut table = Table::new(&[left, right, right, left, left]).elastic(4);
+    for (row, share) in ledger.rows.iter().zip(share(&figures)) {
+        let detail = row
+            .owner
+            .as_ref()
+            .map(|owner| owner_text(replay, owner, source))
+            .unwrap_or_default();
+        let bar = bar(row.bytes, ledger.bytes, BAR);
+        table.row([
+            &row.name,
+            &bytes(row.bytes),
+            &format!("{share} %"),
+            &bar,
+            &detail,
+        ]);
+        table.style(3, Style::Bar).style(4, Style::Faint);
+    }
+    let unexplained = ledger
+        .unexplained_bytes
+        .map_or("not measured".into(), bytes);
+    table.row(["unexplained", &unexplained, "", "", ""]);
+    if ledger.host_bytes > 0 {
+        table.row([
+            "pinned host memory, not on the card",
+            &bytes(ledger.host_bytes),
+            "",
+            "",
+            "",
+        ]);
+    }
+    out.push_str(&table.render(terminal, 2));
+    if ledger.driver_peak_bytes > ledger.bytes {
+        out.push_str(&format!(
+            "  what CUDA had given, at its own peak: {}\n",
+            bytes(ledger.driver_peak_bytes)
+        ));
+    }
+    out
+}
+
+fn owner_text(replay: &Replay, owner: &Owner, source: &mut Source) -> String {
+    match owner {
+        Owner::Line(line) => {
+            let text = source.line(&line.file, line.line);
+            format!("{}  {text}", owner.label(&replay.names))
+                .trim_end()
+                .to_owned()
+        }
+        Owner::Library(_) | Owner::Unknown => String::new(),
+    }
+}
+
+/// The lines that own a device's peak: of tensors, or of the driver level where there are none.
+fn device_lines(
+    file: &str,
+    replay: &Replay,
+    ledger: &Ledger,
+    source: &mut Source,
+    terminal: Terminal,
+) -> String {
+    let device = DeviceOrdinal(ledger.device);
+    let tensors = replay.rows.contains_key(&(device, Level::TENSOR));
+    let (level, what) = if tensors {
+        (Level::TENSOR, "tensors")
+    } else {
+        (Level::DRIVER, "driver level")
+    };
+    let lines = Lines::at_device_peak(replay, device, level);
+    let title = format!("Lines that own the peak ({what})");
+    if lines.rows.is_empty() {
+        return String::new();
+    }
+    let mut out = lines_table(
+        &lines.rows,
+        LINES,
+        &title,
+        false,
+        &replay.names,
+        source,
+        terminal,
+    );
+    if let Some(rest) = lines.rows.get(LINES..).filter(|rest| !rest.is_empty()) {
+        let sum = rest.iter().map(|row| row.bytes).sum();
+        let more = many(rest.len() as u64, "line", "lines");
+        out.push_str(&format!(
+            "  … {more} more with {}, see gpumem-analyze lines {file}\n",
+            bytes(sum)
+        ));
+    }
+    for (_, sum, figure) in &lines.mismatches {
+        out.push_str(&terminal.paint(
+            Style::Bad,
+            &format!(
+                "  the lines sum to {sum} bytes, the level has {figure}: something is missing\n"
+            ),
+        ));
+    }
+    out
+}
+
+/// Allocations that failed.
+fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
+    if replay.failure_count == 0 {
+        return String::new();
+    }
+    let mut out = String::from("\n");
+    for failure in replay.failures.iter().take(FAILURES) {
+        let event = &failure.event;
+        let stacks = StackKey {
+            py: event.py_stack,
+            native: event.native_stack,
+        };
+        let owner = owner(&replay.names, stacks, event.level);
+        let function = match owner.function() {
+            "" => String::new(),
+            function => format!(" {function}"),
+        };
+        let head = terminal.paint(Style::Bad, "OUT OF MEMORY");
+        out.push_str(&format!(
+            "{head}   {} asked for at {}{function}, {}, on {} ({} level)\n",
+            bytes(event.bytes),
+            owner.label(&replay.names),
+            moment(failure.seq.0, event.time),
+            crate::replay::place(event.device),
+            event.level,
+        ));
+    }
+    if let Some(more) = replay
+        .failure_count
+        .checked_sub(FAILURES as u64)
+        .filter(|more| *more > 0)
+    {
+        let more = many(more, "failed allocation", "failed allocations");
+        out.push_str(&format!("… {more} more in {file}\n"));
+    }
+    out
+}

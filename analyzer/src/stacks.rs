@@ -1,0 +1,255 @@
+//! One stack out of a Python stack and a native stack of the same moment.
+//!
+//! The interpreter runs Python functions inside its evaluation function, so each native frame of that
+//! function stands for one or more Python frames: those up to and including one that was entered from
+//! C. Where the counts do not fit, the Python frames come first and the native frames that are newer
+//! than the newest evaluation frame follow; that older native frames are not shown is then said.
+
+use gpumem_capture::PyFrame;
+
+use crate::names::{Names, NativeFrame};
+use crate::replay::StackKey;
+use crate::symbols::{Symbols, is_interpreter};
+
+/// A frame of a mixed stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// A Python function.
+    Python(PyFrame),
+    /// A native function.
+    Native(NativeFrame),
+    /// Something that must be said where frames should be.
+    Note(&'static str),
+}
+
+const CUT_OFF: Frame = Frame::Note("(older frames cut off)");
+const NO_PYTHON: Frame = Frame::Note("(Python stack not in the capture)");
+const NO_NATIVE: Frame = Frame::Note("(native stack not in the capture)");
+const OUT_OF_STEP: Frame =
+    Frame::Note("(native frames under Python not shown: they do not fit its frames)");
+const NO_STACK: Frame = Frame::Note("(no stack)");
+
+/// The stack that an allocation was made on, the oldest frame first. The interpreter's own C functions
+/// and the recorder's are left out, and of the C library what is older than all Python: it starts the
+/// program or the thread.
+pub fn mixed(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Frame> {
+    let (python, python_cut, python_missing) = match names.py_stacks.get(&stacks.py) {
+        Some((frames, cut)) => (&frames[..], *cut, false),
+        None => (&[][..], false, stacks.py.0 != 0),
+    };
+    let (native, native_cut, native_missing) = match names.native_stacks.get(&stacks.native) {
+        Some((frames, cut)) => (&frames[..], *cut, false),
+        None => (&[][..], false, stacks.native.0 != 0),
+    };
+    let native: Vec<NativeFrame> = native
+        .iter()
+        .filter(|frame| !is_recorder(names, frame))
+        .copied()
+        .collect();
+    let mut newest_first = if python.is_empty() {
+        native.into_iter().map(Frame::Native).collect()
+    } else {
+        let kinds: Vec<Kind> = native
+            .iter()
+            .map(|frame| {
+                if symbols.is_evaluation(names, frame) {
+                    Kind::Evaluation
+                } else if is_interpreter(names, frame) {
+                    Kind::Interpreter
+                } else if is_c_library(names, frame) {
+                    Kind::CLibrary
+                } else {
+                    Kind::Other
+                }
+            })
+            .collect();
+        interleave(python, python_cut, &native, &kinds, native_cut)
+    };
+    for (said, frame) in [
+        (native_missing, NO_NATIVE),
+        (python_missing, NO_PYTHON),
+        (
+            if python.is_empty() {
+                native_cut
+            } else {
+                python_cut
+            },
+            CUT_OFF,
+        ),
+    ] {
+        if said {
+            newest_first.push(frame);
+        }
+    }
+    if newest_first.is_empty() {
+        newest_first.push(NO_STACK);
+    }
+    newest_first.reverse();
+    newest_first
+}
+
+fn is_recorder(names: &Names, frame: &NativeFrame) -> bool {
+    names
+        .module(frame)
+        .is_some_and(|module| module.basename().starts_with("libgpumem"))
+}
+
+fn is_c_library(names: &Names, frame: &NativeFrame) -> bool {
+    names.module(frame).is_some_and(|module| {
+        let name = module.basename();
+        ["libc.so", "libc-2.", "libpthread"]
+            .iter()
+            .any(|library| name.starts_with(library))
+    })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The interpreter's evaluation function.
+    Evaluation,
+    /// Another function of the interpreter.
+    Interpreter,
+    /// The C library.
+    CLibrary,
+    /// Any other code.
+    Other,
+}
+
+/// Both lists and the result have the newest frame first.
+fn interleave(
+    python: &[PyFrame],
+    python_cut: bool,
+    native: &[NativeFrame],
+    kinds: &[Kind],
+    native_cut: bool,
+) -> Vec<Frame> {
+    let mut groups: Vec<&[PyFrame]> = python
+        .split_inclusive(|frame| frame.entered_from_c)
+        .collect();
+    let evaluations = kinds
+        .iter()
+        .filter(|kind| **kind == Kind::Evaluation)
+        .count();
+    let fits = evaluations == groups.len()
+        || (native_cut && evaluations < groups.len())
+        || (python_cut && evaluations > groups.len());
+    let others = |frames: &[NativeFrame], kinds: &[Kind]| -> Vec<Frame> {
+        let kept = frames
+            .iter()
+            .zip(kinds)
+            .filter(|(_, kind)| matches!(kind, Kind::Other | Kind::CLibrary));
+        kept.map(|(frame, _)| Frame::Native(*frame)).collect()
+    };
+    if !fits {
+        let newest = kinds
+            .iter()
+            .position(|kind| *kind == Kind::Evaluation)
+            .unwrap_or(native.len());
+        let mut out = others(&native[..newest], &kinds[..newest]);
+        out.extend(python.iter().map(|frame| Frame::Python(*frame)));
+        if newest < native.len() {
+            out.push(OUT_OF_STEP);
+        }
+        return out;
+    }
+    let mut out = Vec::with_capacity(native.len() + python.len());
+    groups.reverse();
+    let mut evaluations_left = evaluations;
+    for (frame, kind) in native.iter().zip(kinds) {
+        match kind {
+            Kind::Evaluation => {
+                evaluations_left -= 1;
+                let group = groups.pop().unwrap_or_default();
+                out.extend(group.iter().map(|frame| Frame::Python(*frame)));
+            }
+            Kind::Interpreter => {}
+            Kind::CLibrary if evaluations_left == 0 && evaluations > 0 => {}
+            Kind::CLibrary | Kind::Other => out.push(Frame::Native(*frame)),
+        }
+    }
+    while let Some(group) = groups.pop() {
+        out.extend(group.iter().map(|frame| Frame::Python(*frame)));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use gpumem_capture::CodeId;
+
+    use super::*;
+
+    /// Python frames from the newest: `c` was entered from C, `p` from Python. Native frames: `E`
+    /// evaluation, `i` interpreter, `l` C library, others other code. The result reads likewise.
+    fn mix(python: &str, python_cut: bool, native: &str, native_cut: bool) -> String {
+        let frames: Vec<PyFrame> = python
+            .chars()
+            .enumerate()
+            .map(|(index, c)| PyFrame {
+                code: CodeId(index as u32 + 1),
+                offset: 0,
+                entered_from_c: c == 'c',
+            })
+            .collect();
+        let kinds: Vec<Kind> = native
+            .chars()
+            .map(|c| match c {
+                'E' => Kind::Evaluation,
+                'i' => Kind::Interpreter,
+                'l' => Kind::CLibrary,
+                _ => Kind::Other,
+            })
+            .collect();
+        let natives: Vec<NativeFrame> = native
+            .chars()
+            .map(|c| NativeFrame {
+                address: c as u64,
+                module: None,
+            })
+            .collect();
+        interleave(&frames, python_cut, &natives, &kinds, native_cut)
+            .into_iter()
+            .map(|frame| match frame {
+                Frame::Python(frame) => char::from_digit(frame.code.0, 10).expect("a digit"),
+                Frame::Native(frame) => char::from(frame.address as u8),
+                Frame::Note(_) => '?',
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_evaluation_frame_stands_for_the_python_frames_of_one_entry() {
+        assert_eq!(mix("ppcpc", false, "abEixEim", false), "ab123x45m");
+        assert_eq!(mix("ccc", false, "aEEbE", false), "a12b3");
+        assert_eq!(
+            mix("pp", false, "aEm", false),
+            "a12m",
+            "the oldest frame needs no mark"
+        );
+    }
+
+    #[test]
+    fn how_a_thread_was_started_is_left_out_and_what_embeds_python_is_not() {
+        assert_eq!(mix("pc", false, "alEill", false), "al12");
+        assert_eq!(mix("cc", false, "aElEmll", false), "a1l2m");
+        assert_eq!(mix("pc", false, "all", false), "all12");
+    }
+
+    #[test]
+    fn what_was_cut_off_is_older_than_all_that_fits() {
+        assert_eq!(mix("cpcc", false, "aEbE", true), "a1b234");
+        assert_eq!(mix("cc", true, "aEbEcEd", false), "a1b2cd");
+    }
+
+    #[test]
+    fn where_counts_do_not_fit_python_is_older_than_the_newest_native_frames() {
+        assert_eq!(mix("ccc", false, "aiEbEm", false), "a123?");
+        assert_eq!(mix("c", false, "aEbEm", false), "a1?");
+        assert_eq!(mix("pc", false, "abm", false), "abm12");
+    }
+
+    #[test]
+    fn without_a_native_stack_python_stands_alone() {
+        assert_eq!(mix("pcpc", false, "", false), "1234");
+    }
+}

@@ -1,0 +1,263 @@
+//! What each line of the script changed, in the manner of gpu_mem_track.
+//!
+//! A section is the time during which the script is at one line: the newest frame in the script's own
+//! file, of the main thread. What other threads do meanwhile (autograd's among them) belongs to it.
+//! Blocks that come and go within a section are not in it.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{
+    DeviceOrdinal, Event, EventKind, Level, Nanos, Record, Seq, StackId, ThreadId,
+};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::attribution::{Line, script_line};
+use crate::replay::{Effect, Replay};
+
+/// Blocks of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Group {
+    /// Size of each.
+    pub bytes: u64,
+    /// How many.
+    pub blocks: u64,
+}
+
+/// What one line changed on one device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Device ordinal; `None` for memory of no device.
+    pub device: Option<u8>,
+    /// File; `None` while the main thread runs no Python.
+    pub file: Option<String>,
+    /// Line number.
+    pub line: Option<u32>,
+    /// Function.
+    pub function: Option<String>,
+    /// Net change.
+    pub change_bytes: i64,
+    /// Live after it.
+    pub total_bytes: u64,
+    /// The section's first event.
+    pub seq: u64,
+    /// Its time, ns since the capture was opened.
+    pub time_ns: u64,
+    /// Blocks that are live after it and were not before, largest size first.
+    pub added: Vec<Group>,
+    /// Blocks that were live before it and are not after, largest size first.
+    pub removed: Vec<Group>,
+}
+
+#[derive(Default)]
+struct Section {
+    first: Option<(Seq, Nanos)>,
+    added: FxHashMap<u64, u64>,
+    removed: BTreeMap<u64, u64>,
+    total: u64,
+}
+
+/// Follows a capture and gives each change to a sink.
+pub struct Changes<F> {
+    level: Level,
+    sink: F,
+    at: Option<Line>,
+    /// The thread whose lines are followed: the first with a Python stack, or the main thread.
+    thread: Option<ThreadId>,
+    main: ThreadId,
+    sections: BTreeMap<DeviceOrdinal, Section>,
+    lines: FxHashMap<StackId, Option<Line>>,
+}
+
+impl<F: FnMut(Change)> Changes<F> {
+    /// Follows a level of a process (its main thread has the process's id).
+    pub fn new(level: Level, pid: u32, sink: F) -> Self {
+        Self {
+            level,
+            sink,
+            at: None,
+            thread: None,
+            main: ThreadId(pid),
+            sections: BTreeMap::new(),
+            lines: FxHashMap::default(),
+        }
+    }
+
+    /// Takes in a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        let Record::Event(seq, event) = record else {
+            return;
+        };
+        if event.level != self.level || effect == Effect::None {
+            return;
+        }
+        self.follow(replay, event);
+        let section = self.sections.entry(event.device).or_default();
+        section.first.get_or_insert((seq, event.time));
+        section.total = replay.counters(event.device, self.level).live;
+        section.change(event, effect);
+    }
+
+    /// Notices that the script is at another line.
+    fn follow(&mut self, replay: &Replay, event: &Event) {
+        let main = event.thread == self.main;
+        let stack = event.py_stack;
+        if stack == StackId::NONE {
+            // An allocation with no Python on the main thread is the program's other part. Frees carry no
+            // stack: they belong to the line that is at work.
+            if main && event.kind == EventKind::ALLOC && self.at.is_some() {
+                self.finish();
+                self.at = None;
+            }
+            return;
+        }
+        if self.thread.is_none() || main {
+            self.thread = Some(event.thread);
+        }
+        if self.thread != Some(event.thread) {
+            return;
+        }
+        let line = self
+            .lines
+            .entry(stack)
+            .or_insert_with(|| script_line(&replay.names, stack))
+            .clone();
+        if line.is_some() && line != self.at {
+            self.finish();
+            self.at = line;
+        }
+    }
+
+    /// Ends the last section.
+    pub fn finish(&mut self) {
+        for (device, section) in std::mem::take(&mut self.sections) {
+            let Some((seq, time)) = section.first else {
+                continue;
+            };
+            let added = grouped(section.added.into_values());
+            let removed = groups(section.removed);
+            if added.is_empty() && removed.is_empty() {
+                continue;
+            }
+            let sum = |groups: &[Group]| {
+                groups
+                    .iter()
+                    .map(|group| group.bytes.wrapping_mul(group.blocks))
+                    .sum::<u64>()
+            };
+            let at = self.at.clone();
+            (self.sink)(Change {
+                device: (device != DeviceOrdinal::NONE).then_some(device.0),
+                file: at.as_ref().map(|at| at.file.clone()),
+                line: at.as_ref().map(|at| at.line),
+                function: at.map(|at| at.function),
+                change_bytes: sum(&added).wrapping_sub(sum(&removed)) as i64,
+                total_bytes: section.total,
+                seq: seq.0,
+                time_ns: time.0,
+                added,
+                removed,
+            });
+        }
+    }
+}
+
+impl Section {
+    fn change(&mut self, event: &Event, effect: Effect) {
+        match effect {
+            Effect::Live(block) if event.kind == EventKind::CANCEL => {
+                // Undoes a free of this section, or of one before.
+                match self.removed.get_mut(&block.bytes) {
+                    Some(count) if *count > 0 => *count -= 1,
+                    _ => drop(self.added.insert(event.ptr, block.bytes)),
+                }
+            }
+            Effect::Live(block) => drop(self.added.insert(event.ptr, block.bytes)),
+            Effect::Gone(block) => {
+                if self.added.remove(&event.ptr).is_none() {
+                    *self.removed.entry(block.bytes).or_default() += 1;
+                }
+            }
+            Effect::None => {}
+        }
+    }
+}
+
+fn grouped(sizes: impl Iterator<Item = u64>) -> Vec<Group> {
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    for bytes in sizes {
+        *counts.entry(bytes).or_default() += 1;
+    }
+    groups(counts)
+}
+
+fn groups(counts: BTreeMap<u64, u64>) -> Vec<Group> {
+    let counts = counts.into_iter().rev().filter(|(_, blocks)| *blocks > 0);
+    counts
+        .map(|(bytes, blocks)| Group { bytes, blocks })
+        .collect()
+}
+
+/// What changes that are alike have in common: file, line, device and bytes.
+type Alike = (Option<String>, Option<u32>, Option<u8>, i64);
+
+fn alike(change: &Change) -> Alike {
+    (
+        change.file.clone(),
+        change.line,
+        change.device,
+        change.change_bytes,
+    )
+}
+
+/// The greatest changes, each with how often it happened alike: bounded, however long the capture.
+#[derive(Default)]
+pub struct Greatest {
+    changes: Vec<(Change, u64)>,
+    index: FxHashMap<Alike, usize>,
+    /// Changes seen in all.
+    pub seen: u64,
+}
+
+/// How many different changes are kept while reading.
+const KEPT: usize = 2048;
+
+impl Greatest {
+    /// Takes in a change.
+    pub fn add(&mut self, change: Change) {
+        self.seen += 1;
+        let key = alike(&change);
+        if let Some(index) = self.index.get(&key) {
+            self.changes[*index].1 += 1;
+            return;
+        }
+        self.index.insert(key, self.changes.len());
+        self.changes.push((change, 1));
+        if self.changes.len() >= 2 * KEPT {
+            self.shrink(KEPT);
+        }
+    }
+
+    fn shrink(&mut self, keep: usize) {
+        self.changes.sort_by_key(|(change, _)| {
+            (
+                std::cmp::Reverse(change.change_bytes.unsigned_abs()),
+                change.seq,
+            )
+        });
+        self.changes.truncate(keep);
+        let keys = self
+            .changes
+            .iter()
+            .enumerate()
+            .map(|(index, (change, _))| (alike(change), index));
+        self.index = keys.collect();
+    }
+
+    /// The `limit` greatest in the order of time, with how often each happened.
+    pub fn take(mut self, limit: usize) -> Vec<(Change, u64)> {
+        self.shrink(limit);
+        self.changes.sort_by_key(|(change, _)| change.seq);
+        self.changes
+    }
+}

@@ -1,0 +1,151 @@
+//! Folded stacks: bytes by whole mixed stack.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level};
+
+use crate::names::{Names, NativeFrame};
+use crate::replay::{Moment, Replay, many};
+use crate::stacks::{Frame, mixed};
+use crate::symbols::Symbols;
+
+/// Bytes by stack, as flamegraphs take them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folded {
+    /// `oldest;…;newest`, each frame sanitised, and its bytes; sorted by stack.
+    pub stacks: BTreeMap<String, u64>,
+}
+
+impl Folded {
+    /// The stacks of a level at a moment; at the peak each device is at its own.
+    pub fn at(replay: &Replay, symbols: &mut Symbols, level: Level, moment: Moment) -> Self {
+        let names = &replay.names;
+        let devices: Vec<DeviceOrdinal> = replay
+            .rows
+            .keys()
+            .filter(|(_, of)| *of == level)
+            .map(|(device, _)| *device)
+            .collect();
+        let mut folded = Self::default();
+        for device in &devices {
+            let figures = replay.figures(*device, level, moment);
+            let frames = figures
+                .iter()
+                .filter_map(|(stacks, _)| names.native_stacks.get(&stacks.native))
+                .flat_map(|(frames, _)| frames);
+            let frames: Vec<&NativeFrame> = frames.collect();
+            symbols.find(names, frames);
+            for (stacks, figure) in figures {
+                let mut parts = Vec::new();
+                if devices.len() > 1 {
+                    parts.push(crate::replay::place(*device));
+                }
+                let frames = mixed(names, symbols, stacks);
+                parts.extend(
+                    frames
+                        .iter()
+                        .map(|frame| sanitised(&label(names, symbols, frame))),
+                );
+                *folded.stacks.entry(parts.join(";")).or_default() += figure.bytes;
+            }
+        }
+        folded.stacks.retain(|_, bytes| *bytes > 0);
+        folded
+    }
+
+    /// Bytes over all stacks.
+    pub fn bytes(&self) -> u64 {
+        self.stacks.values().sum()
+    }
+
+    /// One line for each stack: `oldest;…;newest bytes`.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.stacks
+            .iter()
+            .map(|(stack, bytes)| format!("{stack} {bytes}"))
+    }
+
+    /// What the picture is of.
+    pub fn title(&self, level: Level, moment: Moment) -> String {
+        let what = match level {
+            Level::TENSOR => "GPU memory of tensors",
+            Level::HOST => "Pinned host memory",
+            _ => "GPU memory from CUDA",
+        };
+        let when = match moment {
+            Moment::Peak => "at the peak".into(),
+            Moment::End => "at the end".into(),
+            Moment::At(seq) => format!("after event {}", seq.0),
+        };
+        let stacks = many(self.stacks.len() as u64, "stack", "stacks");
+        format!(
+            "{what} {when}: {} in {stacks}",
+            crate::render::bytes(self.bytes())
+        )
+    }
+}
+
+/// What a frame is called.
+pub(super) fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> String {
+    match frame {
+        Frame::Native(frame) => symbols.name(names, frame).to_owned(),
+        Frame::Note(note) => (*note).to_owned(),
+        Frame::Python(frame) => match (names.codes.get(&frame.code), names.line(frame)) {
+            (Some(code), Some(line)) => {
+                format!("{} ({}:{line})", code.name, names.short_path(&code.file))
+            }
+            _ => "(Python function not in the capture)".into(),
+        },
+    }
+}
+
+/// A frame's name that every reader of folded stacks takes for one frame: no `;`, no control
+/// characters, no number after a blank at its end, which would be read as a count, and no `#` at its
+/// beginning, where a line would be read as a comment.
+fn sanitised(name: &str) -> String {
+    let mut out: String = name
+        .trim()
+        .chars()
+        .map(|c| match c {
+            ';' => ':',
+            c if c.is_control() => '\u{fffd}',
+            c => c,
+        })
+        .collect();
+    let number = out.len()
+        - out
+            .trim_end_matches(|c: char| c.is_ascii_digit() || c == '.')
+            .len();
+    let start = out.len() - number;
+    if number > 0 && out[..start].ends_with(' ') {
+        out.replace_range(start - 1..start, "_");
+    }
+    if out.starts_with('#') {
+        out.insert(0, '_');
+    }
+    if out.is_empty() {
+        "(nameless)".into()
+    } else {
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_be_read_as_two_frames_or_as_counts() {
+        for (name, expected) in [
+            ("kernel 3 100", "kernel 3_100"),
+            ("kernel 3.5", "kernel_3.5"),
+            ("a;b", "a:b"),
+            ("a\nb", "a\u{fffd}b"),
+            ("gemm128", "gemm128"),
+            ("# no comment", "_# no comment"),
+            (" ", "(nameless)"),
+        ] {
+            assert_eq!(sanitised(name), expected);
+        }
+    }
+}

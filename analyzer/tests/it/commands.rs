@@ -1,0 +1,354 @@
+//! The commands on a whole capture.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, StackId};
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::golden::{golden, masked};
+use crate::synthetic::{M, Synthetic, training};
+
+/// Runs the program; its output is a pipe.
+pub fn analyze(arguments: &[&str], file: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
+        .args(arguments)
+        .arg(file)
+        .output()
+        .expect("the program starts")
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+/// What a command prints as JSON, and its exit code.
+pub fn json_of(arguments: &[&str], file: &Path) -> (Value, i32) {
+    let output = analyze(arguments, file);
+    let value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", stdout(&output), stderr(&output)));
+    (value, output.status.code().expect("an exit code"))
+}
+
+fn complete(arguments: &[&str], file: &Path) -> String {
+    let output = analyze(arguments, file);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+    assert_eq!(stderr(&output), "");
+    stdout(&output)
+}
+
+#[test]
+fn the_report_says_what_ran_what_held_memory_and_what_changed() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    let text = complete(&[], &file);
+    golden("report.txt", &masked(&text, folder.path()));
+    let svg = std::fs::read(folder.path().join("report.svg")).expect("the flamegraph");
+    golden("flamegraph.svg", &String::from_utf8(svg).expect("UTF-8"));
+}
+
+#[test]
+fn each_view_alone() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    for (name, arguments) in [
+        ("summary.txt", &["summary"][..]),
+        ("lines.txt", &["lines"]),
+        (
+            "lines-driver-end.txt",
+            &["lines", "--level", "driver", "--at", "end"],
+        ),
+        ("changes.txt", &["changes"]),
+        ("changes.json", &["changes", "--format", "json"]),
+        ("ledger.txt", &["ledger"]),
+        ("ledger.json", &["ledger", "--format", "json"]),
+        ("folded.txt", &["flamegraph", "--folded"]),
+        ("check.txt", &["check"]),
+    ] {
+        golden(name, &masked(&complete(arguments, &file), folder.path()));
+    }
+}
+
+#[test]
+fn the_summary_is_as_the_contract_says() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
+    assert_eq!(exit, 0);
+    assert_eq!(summary["schema"], 1);
+    assert_eq!(summary["exact"], true);
+    assert_eq!(summary["events"], 15);
+    assert_eq!(summary["lost_events"], 0);
+    assert_eq!(summary["process"]["pid"], std::process::id());
+    assert_eq!(summary["process"]["rank"], 0);
+    assert_eq!(summary["process"]["python"], "3.12.1");
+    let device = &summary["devices"][0];
+    assert_eq!(device["ordinal"], 0);
+    assert_eq!(device["uuid"], "GPU-01010101-0101-0101-0101-010101010101");
+    assert_eq!(device["total_bytes"], 16_u64 << 30);
+    let level = |live: u64, peak: u64, allocations: u64, frees: u64| json!({"live_bytes": live * M, "peak_bytes": peak * M, "allocations": allocations, "frees": frees});
+    assert_eq!(device["tensor"], level(102, 202, 8, 2));
+    assert_eq!(device["driver"], level(288, 288, 2, 0));
+    assert_eq!(device["host"], level(8, 8, 1, 0));
+    assert_eq!(
+        device["reserved"],
+        json!({"live_bytes": 256 * M, "peak_bytes": 256 * M})
+    );
+    assert_eq!(device["unexplained_bytes"], Value::Null);
+}
+
+fn bytes_by_line(rows: &Value) -> Vec<(String, u64, u64)> {
+    let rows = rows.as_array().expect("an array");
+    rows.iter()
+        .map(|row| {
+            let place = match row["file"].as_str() {
+                Some(file) => format!(
+                    "{file}:{} {}",
+                    row["line"],
+                    row["function"].as_str().unwrap_or("?")
+                ),
+                None => format!("({})", row["library"].as_str().unwrap_or("no stack")),
+            };
+            (
+                place,
+                row["bytes"].as_u64().expect("bytes") / M,
+                row["blocks"].as_u64().expect("blocks"),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn lines_own_what_they_allocated() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    let line = |place: &str, bytes, blocks| (place.to_owned(), bytes, blocks);
+    let forward = "/home/me/run/train.py:15 Net.forward";
+    let data = "/home/me/run/train.py:8 <module>";
+    let load = "/home/me/run/train.py:5 <module>";
+    let (rows, exit) = json_of(&["lines", "--format", "json"], &file);
+    assert_eq!(exit, 0);
+    let peak = [
+        line(forward, 120, 2),
+        line(data, 40, 1),
+        line("(libtorch_cuda.so)", 30, 1),
+        line(load, 12, 4),
+    ];
+    assert_eq!(bytes_by_line(&rows), peak);
+    let (rows, _) = json_of(&["lines", "--format", "json", "--at", "end"], &file);
+    let end = [
+        line(forward, 60, 1),
+        line("(libtorch_cuda.so)", 30, 1),
+        line(load, 12, 4),
+    ];
+    assert_eq!(bytes_by_line(&rows), end);
+    let (rows, _) = json_of(&["lines", "--format", "json", "--level", "host"], &file);
+    assert_eq!(bytes_by_line(&rows), [line(data, 8, 1)]);
+}
+
+#[test]
+fn lines_at_an_event_are_those_just_after_it() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let (one, two) = (
+        capture.python(&[("a.py", "f", 1, true)]),
+        capture.python(&[("a.py", "f", 2, true)]),
+    );
+    capture.tensor(0x1000, M, 0, one, StackId::NONE);
+    let second = capture.tensor(0x2000, 2 * M, 0, two, StackId::NONE);
+    capture.free_tensor(0x1000, M, 0, one);
+    let file = capture.finish();
+    let (rows, exit) = json_of(
+        &["lines", "--format", "json", "--at", &second.0.to_string()],
+        &file,
+    );
+    let expected = [("a.py:2 f".to_owned(), 2, 1), ("a.py:1 f".to_owned(), 1, 1)];
+    assert_eq!((bytes_by_line(&rows), exit), (expected.to_vec(), 0));
+}
+
+#[test]
+fn two_devices_are_kept_apart_and_each_is_at_its_own_peak() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    capture.device(1);
+    let line = capture.python(&[("a.py", "f", 1, true)]);
+    for (kind, device, bytes) in [
+        (EventKind::ALLOC, 0, 5 * M),
+        (EventKind::FREE, 0, 5 * M),
+        (EventKind::ALLOC, 1, 7 * M),
+    ] {
+        let (ptr, device) = (0x1000, DeviceOrdinal(device));
+        capture.event(Event {
+            kind,
+            device,
+            ptr,
+            bytes,
+            py_stack: line,
+            ..Event::default()
+        });
+    }
+    let file = capture.finish();
+    let (rows, _) = json_of(&["lines", "--format", "json"], &file);
+    let by_device: Vec<_> = rows
+        .as_array()
+        .expect("an array")
+        .iter()
+        .map(|row| (row["device"].as_u64(), row["bytes"].as_u64()))
+        .collect();
+    assert_eq!(by_device, [(Some(1), Some(7 * M)), (Some(0), Some(5 * M))]);
+    let folded = complete(&["flamegraph", "--folded"], &file);
+    assert_eq!(
+        folded,
+        format!("GPU 0;f (a.py:1) {}\nGPU 1;f (a.py:1) {}\n", 5 * M, 7 * M)
+    );
+}
+
+#[test]
+fn the_flamegraph_is_the_same_each_time_and_its_widths_sum_to_the_peak() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    let folded = complete(&["flamegraph", "--folded"], &file);
+    let sum: u64 = folded
+        .lines()
+        .map(|line| {
+            line.rsplit_once(' ')
+                .and_then(|(_, bytes)| bytes.parse::<u64>().ok())
+                .expect("a count")
+        })
+        .sum();
+    assert_eq!(sum, 202 * M);
+    let first = complete(&["flamegraph", "-o", "-"], &file);
+    let second = complete(&["flamegraph", "-o", "-"], &file);
+    assert!(first == second, "two runs drew different pictures");
+    assert!(first.contains("all (211,812,352 bytes, 100%)"), "{first}");
+    let (report_one, report_two) = (complete(&[], &file), complete(&[], &file));
+    assert_eq!(report_one, report_two);
+}
+
+#[test]
+fn the_tree_parts_where_calls_part_and_sums_everywhere() {
+    fn check(node: &Value) {
+        let bytes = |node: &Value| node["bytes"].as_u64().expect("bytes");
+        let children = node["children"].as_array().expect("children");
+        let below: u64 = children.iter().map(bytes).sum();
+        let own = node["own_bytes"].as_u64().expect("own bytes");
+        assert_eq!(bytes(node), own + below, "{node}");
+        children.iter().for_each(check);
+    }
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    for arguments in [
+        &["tree", "--format", "json"][..],
+        &["tree", "--native", "--format", "json"],
+    ] {
+        let (root, exit) = json_of(arguments, &file);
+        assert_eq!((&root["frame"], exit), (&json!("all"), 0));
+        assert_eq!(root["bytes"], 202 * M);
+        check(&root);
+    }
+    golden("tree.txt", &complete(&["tree"], &file));
+    golden(
+        "tree-native.txt",
+        &complete(&["tree", "--native", "--least", "10"], &file),
+    );
+}
+
+#[test]
+fn source_text_is_shown_unless_the_file_changed_since() {
+    let folder = tempdir().expect("a folder");
+    let script = folder.path().join("train.py");
+    std::fs::write(&script, "import torch\nx = torch.ones(3)  # here\n").expect("a script");
+    let mut capture = Synthetic::new(folder.path());
+    capture.fact("directory", folder.path().to_str().expect("plain path"));
+    let line = capture.python(&[("train.py", "<module>", 2, true)]);
+    capture.alloc(Level::TENSOR, 0x1000, M, line, StackId::NONE);
+    let file = capture.finish();
+    let text = complete(&["lines"], &file);
+    assert!(text.contains("x = torch.ones(3)  # here"), "{text}");
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    let changed = std::fs::File::options()
+        .append(true)
+        .open(&script)
+        .expect("the script");
+    changed.set_modified(later).expect("a new time");
+    let text = complete(&["lines"], &file);
+    assert!(
+        !text.contains("torch.ones") && text.contains("train.py:2"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    for index in 0..3000 {
+        let line = capture.python(&[("a.py", "f", index + 1, true)]);
+        capture.tensor(0x1000 * u64::from(index), M, 0, line, StackId::NONE);
+    }
+    let file = capture.finish();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
+        .args(["lines", "--format", "json"])
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(
+        (output.status.code(), stderr(&output).as_str()),
+        (Some(0), "")
+    );
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let help = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
+            .args(arguments)
+            .output()
+            .expect("the program starts");
+        assert_eq!(output.status.code(), Some(0));
+        stdout(&output)
+    };
+    let all = help(&["--help"]);
+    assert!(all.contains("Exit codes:"), "{all}");
+    for command in [
+        "summary",
+        "lines",
+        "ledger",
+        "changes",
+        "flamegraph",
+        "tree",
+        "check",
+        "completions",
+        "man",
+    ] {
+        assert!(all.contains(command), "{all}");
+        let text = help(&[command, "--help"]);
+        assert!(
+            text.contains("Examples:\n  gpumem-analyze "),
+            "{command}: {text}"
+        );
+    }
+    assert!(help(&["man"]).contains(".TH gpumem-analyze-lines"));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(help(&["completions", shell]).contains("flamegraph"));
+    }
+    let wrong = Command::new(env!("CARGO_BIN_EXE_gpumem-analyze"))
+        .args(["lines", "--level", "x", "f"])
+        .output();
+    assert_eq!(wrong.expect("the program starts").status.code(), Some(2));
+}

@@ -1,0 +1,6 @@
+//! `gpumem-analyze` on captures whose every byte is known.
+
+mod commands;
+mod files;
+mod golden;
+mod synthetic;

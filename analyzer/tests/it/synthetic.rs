@@ -1,0 +1,304 @@
+//! Captures written with the real writer, of programs that never ran.
+
+use std::path::{Path, PathBuf};
+
+use gpumem_capture::*;
+
+/// MiB.
+pub const M: u64 = 1 << 20;
+
+/// A capture under construction. Event times are its own: one millisecond an event, from 3.2 s on, so
+/// that the real time of the test's end is earlier.
+pub struct Synthetic {
+    writer: &'static Writer,
+    path: PathBuf,
+    now: u64,
+    /// Python stacks by their lines, native stacks by their addresses.
+    next: u32,
+    /// The thread that events are of: 0 is the main thread.
+    pub thread: u32,
+}
+
+/// A Python line: file, function, line, whether entered from C.
+pub type PyLine = (&'static str, &'static str, u32, bool);
+
+impl Synthetic {
+    /// A capture in `folder`, with one GPU, an API and the modules of a torch process.
+    pub fn new(folder: &Path) -> Self {
+        Self::with_options(folder, &Options::default())
+    }
+
+    pub fn with_options(folder: &Path, options: &Options) -> Self {
+        let path = folder.join("report.bin");
+        let writer = Writer::create(&path, options).expect("a new file");
+        let mut capture = Self {
+            writer,
+            path,
+            now: 3_200_000_000,
+            next: 1,
+            thread: 0,
+        };
+        capture.fact(ProcessKey::COMMAND, "python train.py --epochs 2");
+        capture.fact(ProcessKey::DIRECTORY, "/home/me/run");
+        capture.fact(ProcessKey::RANK, "0");
+        capture.fact(ProcessKey::WORLD_SIZE, "1");
+        capture.device(0);
+        for function in ["cuMemAlloc_v2", "cuMemFree_v2"] {
+            let (function, way, library) =
+                (function.into(), "dlsym".into(), "libcudart.so.13".into());
+            capture.define(&Definition::Hook {
+                function,
+                way,
+                library,
+            });
+        }
+        capture.define(&Definition::Api {
+            id: ApiId(1),
+            name: "pytorch".into(),
+        });
+        capture.define(&Definition::Python {
+            version: 0x030c_01f0,
+            eval_start: 0x10_2000,
+            eval_end: 0x10_3000,
+        });
+        let modules = [
+            (1, 0x10_0000, "/usr/bin/python3.12"),
+            (2, 0x20_0000, "/env/torch/lib/libc10_cuda.so"),
+            (3, 0x30_0000, "/env/torch/lib/libtorch_cuda.so"),
+            (4, 0x40_0000, "/env/lib/libcublas.so.13"),
+            (5, 0x50_0000, "/env/lib/libcudart.so.13"),
+            (6, 0x60_0000, "/opt/gpumem/libgpumem.so"),
+        ];
+        for (id, start, path) in modules {
+            capture.define(&Definition::Module {
+                id: ModuleId(id),
+                bias: start,
+                start,
+                end: start + 0x1_0000,
+                path: path.into(),
+                build_id: vec![id as u8; 20],
+            });
+        }
+        capture
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn define(&mut self, definition: &Definition) {
+        self.writer
+            .definition(definition.kind(), &[&definition.payload()])
+            .expect("room in the ring");
+    }
+
+    pub fn fact(&mut self, key: &str, value: &str) {
+        self.define(&Definition::Process {
+            key: key.into(),
+            value: value.into(),
+        });
+    }
+
+    pub fn device(&mut self, ordinal: u8) {
+        self.define(&Definition::Device {
+            ordinal: DeviceOrdinal(ordinal),
+            total_bytes: 16 << 30,
+            uuid: [ordinal + 1; 16],
+            name: "Simulated GPU".into(),
+            pci: format!("0000:{ordinal:02}:00.0"),
+        });
+    }
+
+    /// A Python stack, the newest line first.
+    pub fn python(&mut self, lines: &[PyLine]) -> StackId {
+        let mut frames = Vec::new();
+        for (file, name, line, entered_from_c) in lines {
+            let code = CodeId(self.next);
+            self.next += 1;
+            self.define(&Definition::Code {
+                id: code,
+                first_line: *line,
+                file: (*file).into(),
+                name: (*name).into(),
+                line_table: Vec::new(),
+            });
+            frames.push(PyFrame {
+                code,
+                offset: 0,
+                entered_from_c: *entered_from_c,
+            });
+        }
+        let id = StackId(self.next);
+        self.next += 1;
+        self.define(&Definition::PyStack {
+            id,
+            truncated: false,
+            frames,
+        });
+        id
+    }
+
+    /// A native stack, the newest return address first.
+    pub fn native(&mut self, frames: &[u64]) -> StackId {
+        let id = StackId(self.next);
+        self.next += 1;
+        self.define(&Definition::NativeStack {
+            id,
+            truncated: false,
+            frames: frames.to_vec(),
+        });
+        id
+    }
+
+    /// Records an event; returns its number.
+    pub fn event(&mut self, mut event: Event) -> Seq {
+        self.now += 1_000_000;
+        event.time = Nanos(self.now);
+        event.api = ApiId(1);
+        event.thread = ThreadId(std::process::id() + self.thread);
+        self.writer.event(&event).expect("room in the ring")
+    }
+
+    pub fn alloc(
+        &mut self,
+        level: Level,
+        ptr: u64,
+        bytes: u64,
+        py: StackId,
+        native: StackId,
+    ) -> Seq {
+        let (py_stack, native_stack) = (py, native);
+        self.event(Event {
+            kind: EventKind::ALLOC,
+            level,
+            ptr,
+            bytes,
+            py_stack,
+            native_stack,
+            ..Event::default()
+        })
+    }
+
+    /// A tensor while the pool holds `reserved`.
+    pub fn tensor(
+        &mut self,
+        ptr: u64,
+        bytes: u64,
+        reserved: u64,
+        py: StackId,
+        native: StackId,
+    ) -> Seq {
+        let (py_stack, native_stack, aux, level) = (py, native, reserved, Level::TENSOR);
+        let kind = EventKind::ALLOC;
+        self.event(Event {
+            kind,
+            level,
+            ptr,
+            bytes,
+            aux,
+            py_stack,
+            native_stack,
+            ..Event::default()
+        })
+    }
+
+    /// A tensor, if the ring has room; says whether it had.
+    pub fn try_tensor(&mut self, ptr: u64, bytes: u64, py_stack: StackId) -> bool {
+        self.now += 1_000_000;
+        let (kind, time) = (EventKind::ALLOC, Nanos(self.now));
+        self.writer
+            .event(&Event {
+                kind,
+                time,
+                ptr,
+                bytes,
+                py_stack,
+                ..Event::default()
+            })
+            .is_ok()
+    }
+
+    pub fn free_tensor(&mut self, ptr: u64, bytes: u64, reserved: u64, py: StackId) -> Seq {
+        let (py_stack, aux, level) = (py, reserved, Level::TENSOR);
+        self.event(Event {
+            kind: EventKind::FREE,
+            level,
+            ptr,
+            bytes,
+            aux,
+            py_stack,
+            ..Event::default()
+        })
+    }
+
+    /// Ends the process in an orderly way.
+    pub fn finish(self) -> PathBuf {
+        self.writer.finish();
+        self.path
+    }
+}
+
+const TRAIN: &str = "/home/me/run/train.py";
+const CONV: &str = "/env/lib/python3.12/site-packages/torch/nn/modules/conv.py";
+
+/// A small training on GPU 0: a model, activations of a forward pass, a workspace of cuBLAS, gradients
+/// that autograd makes on a thread with no Python, and a failed allocation at its end.
+///
+/// Tensors: model 12 MiB (train.py:5), x 40 MiB (train.py:8), forward 2 × 60 MiB (train.py:15), one of
+/// them freed; gradients 30 MiB. Peak 202 MiB. Driver: 256 MiB pool, 32 MiB cuBLAS.
+pub fn training(folder: &Path) -> Synthetic {
+    let mut capture = Synthetic::new(folder);
+    let module = |line| ("/home/me/run/train.py", "<module>", line, true);
+    let load = capture.python(&[module(5)]);
+    let data = capture.python(&[module(8)]);
+    let forward = capture.python(&[
+        (CONV, "Conv2d.forward", 560, true),
+        (TRAIN, "Net.forward", 15, false),
+        module(20),
+    ]);
+    let backward = capture.python(&[module(21)]);
+    let matmul = capture.python(&[(TRAIN, "Net.forward", 16, false), module(20)]);
+
+    // Two evaluation frames of the interpreter, the allocator, and the recorder itself.
+    let conv = capture.native(&[
+        0x60_0100, 0x20_0100, 0x30_0200, 0x10_2100, 0x10_0050, 0x30_0300, 0x10_2200, 0x10_0010,
+    ]);
+    let plain = capture.native(&[0x60_0100, 0x20_0100, 0x30_0200, 0x10_2200, 0x10_0010]);
+    let autograd = capture.native(&[0x60_0100, 0x20_0100, 0x30_0500]);
+    let segment = capture.native(&[
+        0x60_0100, 0x50_0100, 0x20_0200, 0x30_0200, 0x10_2200, 0x10_0010,
+    ]);
+    let workspace = capture.native(&[
+        0x60_0100, 0x50_0100, 0x40_0100, 0x30_0700, 0x10_2200, 0x10_0010,
+    ]);
+
+    capture.event(Event {
+        kind: EventKind::CONTEXT,
+        ptr: 0xc0,
+        bytes: 300 * M,
+        level: Level::DRIVER,
+        ..Event::default()
+    });
+    capture.alloc(Level::DRIVER, 0x1000_0000, 256 * M, load, segment);
+    for index in 0..4 {
+        capture.tensor(0x1000_0000 + index * 3 * M, 3 * M, 256 * M, load, plain);
+    }
+    capture.alloc(Level::HOST, 0x7000, 8 * M, data, StackId::NONE);
+    capture.tensor(0x1100_0000, 40 * M, 256 * M, data, plain);
+    capture.tensor(0x1400_0000, 60 * M, 256 * M, forward, conv);
+    capture.tensor(0x1800_0000, 60 * M, 256 * M, forward, conv);
+    capture.alloc(Level::DRIVER, 0x2000_0000, 32 * M, matmul, workspace);
+    capture.thread = 1;
+    capture.tensor(0x1c00_0000, 30 * M, 256 * M, StackId::NONE, autograd);
+    capture.thread = 0;
+    capture.free_tensor(0x1800_0000, 60 * M, 256 * M, backward);
+    capture.free_tensor(0x1100_0000, 40 * M, 256 * M, backward);
+    capture.event(Event {
+        kind: EventKind::OUT_OF_MEMORY,
+        bytes: 20 << 30,
+        level: Level::TENSOR,
+        py_stack: matmul,
+        ..Event::default()
+    });
+    capture
+}
