@@ -1,7 +1,9 @@
 //! The library stays mapped once it is loaded, however it was loaded: its drain thread and its hooks'
-//! addresses outlive any `dlclose`.
+//! addresses outlive any `dlclose`. And a hook's address, as the table has it, is our function even where
+//! another preloaded library before us exports the same name.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     println!("cargo:rerun-if-changed=build.rs");
 }

@@ -260,6 +260,19 @@ def test_a_library_out_of_the_global_scope(way, build_c, both, read, tmp_path, s
     assert_used_once(read(tmp_path / "report.bin"))
 
 
+@pytest.mark.parametrize("first", (True, False), ids=("before us", "after us"))
+@pytest.mark.parametrize("way", ("linked", "default"))
+def test_beside_another_interposer(way, first, build_c, simulate, read, tmp_path, simulator):
+    """Each has its turn, once, in the order of LD_PRELOAD; neither calls the other for ever."""
+    wrapper = build_c("hook_wrapper.c", "-shared", "-fPIC", "-ldl")
+    client = build_c("hook_lookup.c", "-DLINKED", simulator / "libcuda.so.1", "-ldl")
+    order = [str(wrapper), str(harness.LIBRARY)]
+    preload = ":".join(order if first else reversed(order))
+    done = simulate([client, way], env={**QUIET, "LD_PRELOAD": preload})
+    assert "the wrapper had 1 calls" in done.stdout and done.stderr == ""
+    assert_used_once(read(tmp_path / "report.bin"))
+
+
 # What is recorded
 
 
@@ -565,6 +578,20 @@ def test_an_option_that_is_none(name, value, client, simulate, tmp_path):
     line = done.stderr.splitlines()[0]
     assert line.startswith(f"gpumem: {name}={value}: ") and "ccepted" in line
     assert (tmp_path / "report.bin").is_file()
+
+
+def test_the_docs_are_the_table(python_env):
+    """docs/environment.md holds the options as the library itself prints them."""
+    script = (
+        "import ctypes, sys\n"
+        "lib = ctypes.CDLL(None)\n"
+        "text = ctypes.create_string_buffer(lib.gpumem_help_env(None, 0) + 1)\n"
+        "lib.gpumem_help_env(text, len(text))\n"
+        "sys.stdout.write(text.value.decode())\n"
+    )
+    told = harness.run([python_env("py312"), "-c", script], env=harness.preloaded()).stdout
+    assert told.startswith("GPUMEM_OUTPUT\n")
+    assert told in (harness.ROOT / "docs" / "environment.md").read_text()
 
 
 def test_stderr_that_became_something_else(build_c, simulate, tmp_path):

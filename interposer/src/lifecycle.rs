@@ -203,13 +203,15 @@ impl Session {
         let Some(known) = self.known_devices.get(usize::from(device.0)) else {
             return;
         };
-        if known.load(Ordering::Relaxed) || known.swap(true, Ordering::AcqRel) {
+        if known.load(Ordering::Acquire) {
             return;
         }
+        // Set last: threads that meet here each write the same definition, and none goes on to an
+        // event before there is one.
         let asked = driver::device_facts(CuDevice(i32::from(device.0)));
         let (name, pci) = (asked.name.bytes(), asked.pci.bytes());
         let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes();
-        let _ = self.writer.definition(
+        let written = self.writer.definition(
             DefKind::DEVICE,
             &[
                 &[device.0],
@@ -222,6 +224,7 @@ impl Session {
                 pci,
             ],
         );
+        known.store(written.is_ok(), Ordering::Release);
     }
 }
 

@@ -1,4 +1,5 @@
-"""Real PyTorch 2.15.0 on the simulated driver, runtime and cuBLAS: one check, named by the argument.
+"""Real PyTorch 2.15.0 on the simulated driver, runtime and cuBLAS: the checks that the
+arguments name, in one process.
 PyTorch's own figures must agree with the simulator's books. Kernels compute nothing, so numbers that
 they would have made mean nothing; bytes do."""
 
@@ -132,6 +133,7 @@ def figures():
 
 
 def exhaustion():
+    torch.cuda.empty_cache()
     room = torch.cuda.mem_get_info()[0] // (256 * MIB)
     held = []
     try:
@@ -312,5 +314,6 @@ def threads():
 
 if __name__ == "__main__":
     torch.cuda.init()
-    globals()[sys.argv[1]]()
-    print("holds")
+    for check in sys.argv[1:]:
+        globals()[check]()
+        print(check, "holds", flush=True)

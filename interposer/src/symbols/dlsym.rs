@@ -7,7 +7,7 @@ use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::symbols::table::{self, Hook};
-use crate::symbols::{elf, libraries, order};
+use crate::symbols::{elf, libraries, order, proc_address};
 
 /// Address of the C library's `dlsym`; 0 until the first use.
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
@@ -186,11 +186,19 @@ unsafe fn decide(
     // Runtime functions reach the driver, where they are seen. What a library before us defines will
     // come by here when it asks for what comes next; taken for the real function it would call us
     // for ever.
-    if !hook.is_driver() || order::before_us(found) || !hook.adopt(found) {
+    if !hook.is_driver() || order::before_us(found) || !takes(hook, found) {
         return None;
     }
     table::armed(hook, table::Way::Dlsym, caller);
     Some(answer(hook.address()))
+}
+
+/// Whether the hook stands before the function at `found`.
+fn takes(hook: &'static Hook, found: usize) -> bool {
+    hook.adopt(found) || {
+        proc_address::resolve_exports();
+        hook.adopt(found)
+    }
 }
 
 fn answer(address: usize) -> Decision {
@@ -213,7 +221,7 @@ fn after_caller(hook: &'static Hook, caller: usize) -> Option<Decision> {
     }
     match behind(hook, true) {
         0 => None,
-        found if !hook.adopt(found) => None,
+        found if !takes(hook, found) => None,
         _ => {
             table::armed(hook, table::Way::Dlsym, caller);
             Some(answer(hook.address()))

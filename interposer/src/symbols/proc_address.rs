@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gpumem_cuda_abi::CuResult;
 
 use crate::symbols::table::{self, ALL, Hook, Way};
-use crate::symbols::{libraries, table::Home};
+use crate::symbols::{libraries, order, table::Home};
 
 /// Reads the driver's own exports of all hooked names, once.
 pub(crate) fn resolve_exports() {
@@ -18,13 +18,11 @@ pub(crate) fn resolve_exports() {
     }
     let mut any = false;
     for hook in ALL.iter().copied().filter(|hook| hook.is_driver()) {
-        if !hook.has_real() {
-            let found = libraries::find(Home::Driver, hook.name, hook.address());
-            if found != 0 && found != hook.address() {
-                hook.adopt(found);
-            }
+        let found = libraries::find(Home::Driver, hook.name, hook.address());
+        if found != 0 && found != hook.address() && !order::before_us(found) {
+            hook.set_exported(found);
+            any = true;
         }
-        any |= hook.has_real();
     }
     DONE.store(any, Ordering::Release);
 }
@@ -34,7 +32,7 @@ fn by_address(found: usize) -> Option<&'static Hook> {
     resolve_exports();
     ALL.iter()
         .copied()
-        .find(|hook| hook.is_driver() && hook.known() == found)
+        .find(|hook| hook.is_driver() && hook.exported() == found)
 }
 
 /// Whether `found` is where an exported function begins.

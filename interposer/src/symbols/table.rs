@@ -65,8 +65,11 @@ pub(crate) struct Hook {
     /// Whether it matters.
     pub(crate) need: Need,
     code: Code,
-    /// The real function; 0 until it is known.
+    /// The real function: what comes after ours in the loader's order; 0 until it is known.
     real: AtomicUsize,
+    /// The driver's own export of that name; 0 until it is known. Another one than `real` where a
+    /// preloaded library after us has the name too.
+    exported: AtomicUsize,
     /// Whether it is noted how clients come by it.
     noted: AtomicBool,
 }
@@ -87,6 +90,7 @@ impl Hook {
             need,
             code,
             real: AtomicUsize::new(0),
+            exported: AtomicUsize::new(0),
             noted: AtomicBool::new(false),
         }
     }
@@ -109,14 +113,19 @@ impl Hook {
         self.home == Home::Driver
     }
 
-    /// Whether the real function is known.
+    /// Whether there is a function behind the hook, as far as is known.
     pub(crate) fn has_real(&self) -> bool {
-        self.known() != 0
+        self.real.load(Ordering::Acquire) != 0 || self.exported() != 0
     }
 
-    /// The real function if it is known, else 0.
-    pub(crate) fn known(&self) -> usize {
-        self.real.load(Ordering::Acquire)
+    /// The driver's own export, if it is known; else 0.
+    pub(crate) fn exported(&self) -> usize {
+        self.exported.load(Ordering::Acquire)
+    }
+
+    /// Takes `address` as the driver's own export.
+    pub(crate) fn set_exported(&self, address: usize) {
+        self.exported.store(address, Ordering::Release);
     }
 
     /// Notes a call: if nobody was handed the hook, the loader has bound the name to it.
@@ -126,14 +135,15 @@ impl Hook {
         }
     }
 
-    /// Takes `address` as the real function; false if another one was taken before.
+    /// Takes `address` as the real function; false if another one was taken before and this is not the
+    /// driver's own.
     pub(crate) fn adopt(&self, address: usize) -> bool {
         match self
             .real
             .compare_exchange(0, address, Ordering::AcqRel, Ordering::Acquire)
         {
             Ok(_) => true,
-            Err(known) => known == address,
+            Err(known) => known == address || self.exported() == address,
         }
     }
 
