@@ -102,7 +102,7 @@ pub fn ledger_text(
     let figures: Vec<u64> = ledger.rows.iter().map(|row| row.bytes).collect();
     let left = Align::Left;
     let right = Align::Right;
-    let mut table = Table::new(&[left, right, right, left, left]).elastic(4);
+    let mut table = Table::new(&[left, right, right, left, left]).elastic(&[4, 0]);
     for (row, share) in ledger.rows.iter().zip(share(&figures)) {
         let detail = row
             .owner
