@@ -73,6 +73,11 @@ pub enum Command {
         The widths sum to the level's figure at that moment. The same capture gives the same bytes."
     )]
     Flamegraph(FlamegraphArgs),
+    /// The calls that own memory, as a tree
+    #[command(after_help = "Examples:\n  gpumem-analyze tree report.bin\n  \
+        gpumem-analyze tree --native --least 5 report.bin\n  \
+        gpumem-analyze tree --at end --format json report.bin")]
+    Tree(TreeArgs),
     /// Whether a capture is whole: exit 0 whole, 3 damaged, with what was lost
     #[command(after_help = "Examples:\n  gpumem-analyze check report.bin\n  \
         gpumem-analyze check --format json report.bin")]
@@ -202,6 +207,28 @@ pub struct FlamegraphArgs {
     /// Folded stacks instead of a picture; by default on standard output
     #[arg(long)]
     pub folded: bool,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// `tree`.
+#[derive(Args, Debug)]
+pub struct TreeArgs {
+    /// Which figures.
+    #[command(flatten)]
+    pub which: Which,
+    /// Count calls with less than this many percent together (text only)
+    #[arg(long, value_name = "PERCENT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=100))]
+    pub least: u64,
+    /// Also native frames where there are Python frames
+    #[arg(long)]
+    pub native: bool,
+    /// Also the middle of long runs of frames that call but one other (text only)
+    #[arg(long)]
+    pub all: bool,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
     /// The capture
     pub file: PathBuf,
 }

@@ -46,6 +46,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Ledger(args)) => commands::cmd_ledger::run(args, output),
         Some(Command::Changes(args)) => commands::cmd_changes::run(args, output),
         Some(Command::Flamegraph(args)) => commands::cmd_flamegraph::run(args, output),
+        Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
         Some(Command::Completions { shell }) => commands::cmd_shell::completions(*shell, output),
         Some(Command::Man) => commands::cmd_shell::man(output),

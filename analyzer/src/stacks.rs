@@ -3,7 +3,7 @@
 //! The interpreter runs Python functions inside its evaluation function, so each native frame of that
 //! function stands for one or more Python frames: those up to and including one that was entered from
 //! C. Where the counts do not fit, the Python frames come first and the native frames that are newer
-//! than the newest evaluation frame follow.
+//! than the newest evaluation frame follow; that older native frames are not shown is then said.
 
 use gpumem_capture::PyFrame;
 
@@ -25,10 +25,13 @@ pub enum Frame {
 const CUT_OFF: Frame = Frame::Note("(older frames cut off)");
 const NO_PYTHON: Frame = Frame::Note("(Python stack not in the capture)");
 const NO_NATIVE: Frame = Frame::Note("(native stack not in the capture)");
+const OUT_OF_STEP: Frame =
+    Frame::Note("(native frames under Python not shown: they do not fit its frames)");
 const NO_STACK: Frame = Frame::Note("(no stack)");
 
 /// The stack that an allocation was made on, the oldest frame first. The interpreter's own C functions
-/// and the recorder's are left out.
+/// and the recorder's are left out, and of the C library what is older than all Python: it starts the
+/// program or the thread.
 pub fn mixed(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Frame> {
     let (python, python_cut, python_missing) = match names.py_stacks.get(&stacks.py) {
         Some((frames, cut)) => (&frames[..], *cut, false),
@@ -53,6 +56,8 @@ pub fn mixed(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Fram
                     Kind::Evaluation
                 } else if is_interpreter(names, frame) {
                     Kind::Interpreter
+                } else if is_c_library(names, frame) {
+                    Kind::CLibrary
                 } else {
                     Kind::Other
                 }
@@ -89,12 +94,23 @@ fn is_recorder(names: &Names, frame: &NativeFrame) -> bool {
         .is_some_and(|module| module.basename().starts_with("libgpumem"))
 }
 
+fn is_c_library(names: &Names, frame: &NativeFrame) -> bool {
+    names.module(frame).is_some_and(|module| {
+        let name = module.basename();
+        ["libc.so", "libc-2.", "libpthread"]
+            .iter()
+            .any(|library| name.starts_with(library))
+    })
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The interpreter's evaluation function.
     Evaluation,
     /// Another function of the interpreter.
     Interpreter,
+    /// The C library.
+    CLibrary,
     /// Any other code.
     Other,
 }
@@ -121,7 +137,7 @@ fn interleave(
         let kept = frames
             .iter()
             .zip(kinds)
-            .filter(|(_, kind)| **kind == Kind::Other);
+            .filter(|(_, kind)| matches!(kind, Kind::Other | Kind::CLibrary));
         kept.map(|(frame, _)| Frame::Native(*frame)).collect()
     };
     if !fits {
@@ -131,18 +147,24 @@ fn interleave(
             .unwrap_or(native.len());
         let mut out = others(&native[..newest], &kinds[..newest]);
         out.extend(python.iter().map(|frame| Frame::Python(*frame)));
+        if newest < native.len() {
+            out.push(OUT_OF_STEP);
+        }
         return out;
     }
     let mut out = Vec::with_capacity(native.len() + python.len());
     groups.reverse();
+    let mut evaluations_left = evaluations;
     for (frame, kind) in native.iter().zip(kinds) {
         match kind {
             Kind::Evaluation => {
+                evaluations_left -= 1;
                 let group = groups.pop().unwrap_or_default();
                 out.extend(group.iter().map(|frame| Frame::Python(*frame)));
             }
             Kind::Interpreter => {}
-            Kind::Other => out.push(Frame::Native(*frame)),
+            Kind::CLibrary if evaluations_left == 0 && evaluations > 0 => {}
+            Kind::CLibrary | Kind::Other => out.push(Frame::Native(*frame)),
         }
     }
     while let Some(group) = groups.pop() {
@@ -158,7 +180,7 @@ mod tests {
     use super::*;
 
     /// Python frames from the newest: `c` was entered from C, `p` from Python. Native frames: `E`
-    /// evaluation, `i` interpreter, others other code. The result reads likewise.
+    /// evaluation, `i` interpreter, `l` C library, others other code. The result reads likewise.
     fn mix(python: &str, python_cut: bool, native: &str, native_cut: bool) -> String {
         let frames: Vec<PyFrame> = python
             .chars()
@@ -174,6 +196,7 @@ mod tests {
             .map(|c| match c {
                 'E' => Kind::Evaluation,
                 'i' => Kind::Interpreter,
+                'l' => Kind::CLibrary,
                 _ => Kind::Other,
             })
             .collect();
@@ -206,6 +229,13 @@ mod tests {
     }
 
     #[test]
+    fn how_a_thread_was_started_is_left_out_and_what_embeds_python_is_not() {
+        assert_eq!(mix("pc", false, "alEill", false), "al12");
+        assert_eq!(mix("cc", false, "aElEmll", false), "a1l2m");
+        assert_eq!(mix("pc", false, "all", false), "all12");
+    }
+
+    #[test]
     fn what_was_cut_off_is_older_than_all_that_fits() {
         assert_eq!(mix("cpcc", false, "aEbE", true), "a1b234");
         assert_eq!(mix("cc", true, "aEbEcEd", false), "a1b2cd");
@@ -213,8 +243,8 @@ mod tests {
 
     #[test]
     fn where_counts_do_not_fit_python_is_older_than_the_newest_native_frames() {
-        assert_eq!(mix("ccc", false, "aiEbEm", false), "a123");
-        assert_eq!(mix("c", false, "aEbEm", false), "a1");
+        assert_eq!(mix("ccc", false, "aiEbEm", false), "a123?");
+        assert_eq!(mix("c", false, "aEbEm", false), "a1?");
         assert_eq!(mix("pc", false, "abm", false), "abm12");
     }
 

@@ -126,9 +126,10 @@ pub fn is_interpreter(names: &Names, frame: &NativeFrame) -> bool {
     let eval = names
         .interpreter
         .map_or(0, |interpreter| interpreter.eval.0);
-    if eval != 0 {
-        return (module.start..module.end).contains(&eval);
+    if eval != 0 && (module.start..module.end).contains(&eval) {
+        return true;
     }
+    // The program itself, where the interpreter is a library, and where its address is not known.
     let name = module.basename();
     let version = name
         .strip_prefix("libpython")

@@ -8,6 +8,7 @@ pub mod cmd_lines;
 pub mod cmd_report;
 pub mod cmd_shell;
 pub mod cmd_summary;
+pub mod cmd_tree;
 mod progress;
 
 use std::io::{ErrorKind, Write};

@@ -8,6 +8,7 @@ mod report;
 mod style;
 mod summary;
 mod table;
+mod tree;
 
 pub use changes::change_text;
 pub use flame::flamegraph;
@@ -17,3 +18,4 @@ pub use report::{ReportChanges, ledger_text, report_text};
 pub use style::{Style, Terminal};
 pub use summary::{account_lines, moment, partial, summary_text, what_ran};
 pub use table::{Align, Table};
+pub use tree::{TreeLimits, tree_text};

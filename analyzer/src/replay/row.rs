@@ -1,6 +1,8 @@
 //! The state of one level of one device.
 
-use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Nanos, Seq, ThreadId};
+use std::collections::VecDeque;
+
+use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Level, Nanos, Seq};
 use rustc_hash::FxHashMap;
 
 use super::tally::{Clock, Clocks, Figure, Tally};
@@ -63,8 +65,32 @@ pub struct Row {
     device_clock: Clock,
     tallies: FxHashMap<KeyId, Tally>,
     blocks: FxHashMap<(u64, bool), Block>,
-    /// The newest free of each thread, for it may yet be cancelled.
-    freed: FxHashMap<ThreadId, (Seq, Block)>,
+    freed: Freed,
+}
+
+/// How many frees are remembered. One call frees many blocks if it ends a context or unmaps a range,
+/// and other threads free meanwhile; all of that lies between a free and its cancellation.
+const REMEMBERED: usize = 1 << 18;
+
+/// The newest frees, for they may yet be cancelled: each of them, for one failed call may have to take
+/// back many.
+#[derive(Debug, Default)]
+struct Freed(VecDeque<(Seq, Block)>);
+
+impl Freed {
+    /// Remembers a free. Sequence numbers rise from call to call.
+    fn push(&mut self, seq: Seq, block: Block) {
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((seq, block));
+    }
+
+    /// The block that the free `seq` took.
+    fn find(&self, seq: Seq) -> Option<Block> {
+        let at = self.0.binary_search_by_key(&seq, |(seq, _)| *seq).ok()?;
+        self.0.get(at).map(|(_, block)| *block)
+    }
 }
 
 impl Row {
@@ -120,7 +146,10 @@ impl Row {
                     return Effect::None;
                 };
                 self.anomalies.frees_of_other_size += u64::from(block.bytes != event.bytes);
-                self.freed.insert(event.thread, (seq, block));
+                // What a framework says of its own blocks cannot fail.
+                if event.level != Level::TENSOR {
+                    self.freed.push(seq, block);
+                }
                 if tallied {
                     let now = self.clocks();
                     self.tallies
@@ -131,18 +160,17 @@ impl Row {
                 Effect::Gone(block)
             }
             EventKind::CANCEL => {
-                let block = match self.freed.remove(&event.thread) {
-                    Some((freed, block)) if freed.0 == event.aux => block,
-                    _ => {
-                        self.anomalies.lost_cancels += 1;
-                        Block {
-                            bytes: event.bytes,
-                            key,
-                            seq,
-                        }
+                let block = self.freed.find(Seq(event.aux)).unwrap_or_else(|| {
+                    self.anomalies.lost_cancels += 1;
+                    Block {
+                        bytes: event.bytes,
+                        key,
+                        seq,
                     }
-                };
-                self.blocks.insert(address, block);
+                });
+                if self.blocks.insert(address, block).is_some() {
+                    self.anomalies.double_allocations += 1;
+                }
                 self.add(block, tallied);
                 Effect::Live(block)
             }

@@ -89,24 +89,34 @@ fn bytes_go_to_the_stack_that_allocated_them() {
 }
 
 #[test]
-fn a_cancelled_free_gives_the_block_back_to_its_stack() {
+fn cancelled_frees_give_the_blocks_back_to_their_stacks() {
     let mut play = Play::default();
-    play.alloc(0x10, 100, 1);
-    let freed = play.free(0x10, 100);
-    play.feed(Event {
-        kind: EventKind::CANCEL,
-        ptr: 0x10,
-        bytes: 100,
-        aux: freed,
-        py_stack: StackId(99),
-        ..Event::default()
-    });
-    assert_eq!(play.figures(Level::TENSOR, Moment::End), [(1, 100, 1)]);
-    let row = &play.replay.rows[&(DeviceOrdinal(0), Level::TENSOR)];
-    assert_eq!((row.counters.live, row.counters.frees), (100, 0));
+    let driver = Level::DRIVER;
+    play.event(EventKind::ALLOC, driver, 0x10, 100, 1);
+    play.event(EventKind::ALLOC, driver, 0x20, 30, 2);
+    // One call that would have freed both, and failed; other threads freed meanwhile.
+    let freed: Vec<u64> = [(0x10, 100), (0x20, 30)]
+        .map(|(ptr, bytes)| play.event(EventKind::FREE, driver, ptr, bytes, 0))
+        .into();
+    play.event(EventKind::ALLOC, driver, 0x30, 7, 3);
+    play.event(EventKind::FREE, driver, 0x30, 7, 0);
+    for (free, (ptr, bytes)) in freed.iter().zip([(0x10, 100), (0x20, 30)]) {
+        play.feed(Event {
+            kind: EventKind::CANCEL,
+            level: driver,
+            ptr,
+            bytes,
+            aux: *free,
+            py_stack: StackId(99),
+            ..Event::default()
+        });
+    }
+    assert_eq!(play.figures(driver, Moment::End), [(1, 100, 1), (2, 30, 1)]);
+    let row = &play.replay.rows[&(DeviceOrdinal(0), driver)];
+    assert_eq!((row.counters.live, row.counters.frees), (130, 1));
     assert_eq!(row.anomalies, Anomalies::default());
-    play.free(0x10, 100);
-    assert_eq!(play.figures(Level::TENSOR, Moment::End), []);
+    play.event(EventKind::FREE, driver, 0x10, 100, 0);
+    assert_eq!(play.figures(driver, Moment::End), [(2, 30, 1)]);
 }
 
 #[test]

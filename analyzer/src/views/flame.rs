@@ -85,7 +85,8 @@ impl Folded {
     }
 }
 
-fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> String {
+/// What a frame is called.
+pub(super) fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> String {
     match frame {
         Frame::Native(frame) => symbols.name(names, frame).to_owned(),
         Frame::Note(note) => (*note).to_owned(),
@@ -99,7 +100,8 @@ fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> String {
 }
 
 /// A frame's name that every reader of folded stacks takes for one frame: no `;`, no control
-/// characters, and no number after a blank at its end, which would be read as a count.
+/// characters, no number after a blank at its end, which would be read as a count, and no `#` at its
+/// beginning, where a line would be read as a comment.
 fn sanitised(name: &str) -> String {
     let mut out: String = name
         .trim()
@@ -117,6 +119,9 @@ fn sanitised(name: &str) -> String {
     let start = out.len() - number;
     if number > 0 && out[..start].ends_with(' ') {
         out.replace_range(start - 1..start, "_");
+    }
+    if out.starts_with('#') {
+        out.insert(0, '_');
     }
     if out.is_empty() {
         "(nameless)".into()
@@ -137,6 +142,7 @@ mod tests {
             ("a;b", "a:b"),
             ("a\nb", "a\u{fffd}b"),
             ("gemm128", "gemm128"),
+            ("# no comment", "_# no comment"),
             (" ", "(nameless)"),
         ] {
             assert_eq!(sanitised(name), expected);

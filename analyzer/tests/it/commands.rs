@@ -237,6 +237,34 @@ fn the_flamegraph_is_the_same_each_time_and_its_widths_sum_to_the_peak() {
 }
 
 #[test]
+fn the_tree_parts_where_calls_part_and_sums_everywhere() {
+    fn check(node: &Value) {
+        let bytes = |node: &Value| node["bytes"].as_u64().expect("bytes");
+        let children = node["children"].as_array().expect("children");
+        let below: u64 = children.iter().map(bytes).sum();
+        let own = node["own_bytes"].as_u64().expect("own bytes");
+        assert_eq!(bytes(node), own + below, "{node}");
+        children.iter().for_each(check);
+    }
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    for arguments in [
+        &["tree", "--format", "json"][..],
+        &["tree", "--native", "--format", "json"],
+    ] {
+        let (root, exit) = json_of(arguments, &file);
+        assert_eq!((&root["frame"], exit), (&json!("all"), 0));
+        assert_eq!(root["bytes"], 202 * M);
+        check(&root);
+    }
+    golden("tree.txt", &complete(&["tree"], &file));
+    golden(
+        "tree-native.txt",
+        &complete(&["tree", "--native", "--least", "10"], &file),
+    );
+}
+
+#[test]
 fn source_text_is_shown_unless_the_file_changed_since() {
     let folder = tempdir().expect("a folder");
     let script = folder.path().join("train.py");
@@ -303,6 +331,7 @@ fn every_command_has_help_with_examples() {
         "ledger",
         "changes",
         "flamegraph",
+        "tree",
         "check",
         "completions",
         "man",

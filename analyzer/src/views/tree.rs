@@ -1,0 +1,141 @@
+//! Bytes by call: the stacks of a moment as a tree, the oldest frames at its root.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level};
+use serde::Serialize;
+
+use super::flame::label;
+use crate::replay::{Figure, Moment, Replay, StackKey};
+use crate::stacks::{Frame, mixed};
+use crate::symbols::Symbols;
+
+/// A frame and everything that was allocated by it and by what it called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// `function (file:line)`, or a native function.
+    pub frame: String,
+    /// Bytes of this frame and all that it called.
+    pub bytes: u64,
+    /// Blocks that they are in.
+    pub blocks: u64,
+    /// Bytes that no called frame accounts for.
+    pub own_bytes: u64,
+    /// What it called, the largest first.
+    pub children: Vec<Node>,
+}
+
+/// A node while stacks are added to it.
+#[derive(Default)]
+struct Growing {
+    held: Figure,
+    own: u64,
+    children: BTreeMap<String, Growing>,
+}
+
+impl Growing {
+    fn add(&mut self, stack: &[String], figure: Figure) {
+        let mut node = self;
+        node.held += figure;
+        for frame in stack {
+            node = node.children.entry(frame.clone()).or_default();
+            node.held += figure;
+        }
+        node.own += figure.bytes;
+    }
+
+    fn grown(self, frame: String) -> Node {
+        let children = self.children.into_iter();
+        let mut children: Vec<Node> = children.map(|(frame, node)| node.grown(frame)).collect();
+        children.sort_by(|a, b| (b.bytes, &a.frame).cmp(&(a.bytes, &b.frame)));
+        Node {
+            frame,
+            bytes: self.held.bytes,
+            blocks: self.held.blocks,
+            own_bytes: self.own,
+            children,
+        }
+    }
+}
+
+impl Node {
+    /// The tree of a level at a moment; at the peak each device is at its own. Its root stands for all
+    /// stacks. Where more than one device has the level, the devices are the root's children. Native
+    /// frames are left out where there are Python frames, unless `native`.
+    pub fn tree(
+        replay: &Replay,
+        symbols: &mut Symbols,
+        level: Level,
+        moment: Moment,
+        native: bool,
+    ) -> Self {
+        let of_level = replay.rows.keys().filter(|(_, of)| *of == level);
+        let devices: Vec<DeviceOrdinal> = of_level.map(|(device, _)| *device).collect();
+        let mut root = Growing::default();
+        for device in &devices {
+            for (stacks, figure) in replay.figures(*device, level, moment) {
+                let mut stack = Vec::new();
+                if devices.len() > 1 {
+                    stack.push(crate::replay::place(*device));
+                }
+                stack.extend(frames(replay, symbols, stacks, native));
+                root.add(&stack, figure);
+            }
+        }
+        root.grown("all".into())
+    }
+}
+
+fn frames(replay: &Replay, symbols: &mut Symbols, stacks: StackKey, native: bool) -> Vec<String> {
+    let names = &replay.names;
+    // Without a native stack nothing has to be put among the Python frames, and no file is read.
+    let has_python = names.py_stacks.contains_key(&stacks.py);
+    let stacks = StackKey {
+        native: match has_python && !native {
+            true => Default::default(),
+            false => stacks.native,
+        },
+        ..stacks
+    };
+    let frames: Vec<Frame> = mixed(names, symbols, stacks);
+    let frames = frames.iter();
+    frames.map(|frame| label(names, symbols, frame)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(text: &str) -> Vec<String> {
+        text.split(';').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_node_holds_what_it_and_its_children_allocated() {
+        let mut root = Growing::default();
+        let figure = |bytes, blocks| Figure { bytes, blocks };
+        root.add(&stack("main;load"), figure(10, 2));
+        root.add(&stack("main;train;forward"), figure(70, 3));
+        root.add(&stack("main;train"), figure(5, 1));
+        root.add(&stack("main;train;forward"), figure(1, 1));
+        let root = root.grown("all".into());
+        assert_eq!((root.bytes, root.blocks, root.own_bytes), (86, 7, 0));
+        let main = &root.children[0];
+        let names: Vec<_> = main
+            .children
+            .iter()
+            .map(|node| node.frame.as_str())
+            .collect();
+        assert_eq!(names, ["train", "load"]);
+        let train = &main.children[0];
+        assert_eq!((train.bytes, train.blocks, train.own_bytes), (76, 5, 5));
+        assert_eq!(train.children[0].own_bytes, 71);
+        sums(&root);
+    }
+
+    fn sums(node: &Node) {
+        let below: u64 = node.children.iter().map(|child| child.bytes).sum();
+        assert_eq!(node.bytes, node.own_bytes + below, "{}", node.frame);
+        node.children.iter().for_each(sums);
+    }
+}
