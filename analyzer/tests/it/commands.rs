@@ -178,6 +178,47 @@ fn lines_at_an_event_are_those_just_after_it() {
 }
 
 #[test]
+fn an_event_that_is_not_there_gives_no_figures() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    let output = analyze(&["lines", "--at", "99999"], &file);
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(1), "")
+    );
+    let said = stderr(&output);
+    assert!(
+        said.contains("no event 99999") && said.lines().count() == 1,
+        "{said}"
+    );
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_leaves_a_partial_result() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    std::fs::create_dir(folder.path().join("report.svg")).expect("a folder in the way");
+    let output = analyze(&[], &file);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        stdout(&output).contains("GPU 0 at its peak"),
+        "{}",
+        stdout(&output)
+    );
+    let said = stderr(&output);
+    assert!(
+        said.contains("report.svg") && said.lines().count() == 1,
+        "{said}"
+    );
+    let output = analyze(&["flamegraph"], &file);
+    assert_eq!(output.status.code(), Some(1));
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("the folder")
+        .collect();
+    assert_eq!(left.len(), 2, "no half-written file is left: {left:?}");
+}
+
+#[test]
 fn two_devices_are_kept_apart_and_each_is_at_its_own_peak() {
     let folder = tempdir().expect("a folder");
     let mut capture = Synthetic::new(folder.path());
