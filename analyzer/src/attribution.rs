@@ -65,30 +65,17 @@ fn newest_line(names: &Names, stack: StackId) -> Option<Line> {
 }
 
 /// The line of the program itself that is at work: the newest frame in the script. The script is the
-/// file that `runpy` ran last (`python -m`, launchers), else that of the oldest frame of the user's own
-/// code.
+/// file of the user's own code whose body (`<module>`) is running, the newest if one runs another; where
+/// none is, as in a thread, that of the oldest frame of the user's own code.
 pub fn script_line(names: &Names, stack: StackId) -> Option<Line> {
-    let mut oldest_first = frames(names, stack).rev().peekable();
-    let mut run = None;
-    let mut first = None;
-    while let Some((_, code)) = oldest_first.next() {
-        if first.is_none() && is_user_code(&code.file) {
-            first = Some(&code.file);
-        }
-        if code.name == "_run_code" && is_runpy(&code.file) {
-            let next = oldest_first.peek().map(|(_, code)| &code.file);
-            run = next.filter(|file| is_user_code(file)).or(run);
-        }
-    }
-    let oldest = || frames(names, stack).next_back().map(|(_, code)| &code.file);
-    let script = run.or(first).or_else(oldest)?;
+    let own = || frames(names, stack).filter(|(_, code)| is_user_code(&code.file));
+    let script = own()
+        .find(|(_, code)| code.name == "<module>")
+        .or_else(|| own().next_back())
+        .or_else(|| frames(names, stack).next_back())
+        .map(|(_, code)| &code.file)?;
     let newest = frames(names, stack).find(|(_, code)| code.file == *script)?;
     line(names, newest)
-}
-
-/// Whether a file is the standard library's module that runs scripts.
-fn is_runpy(file: &str) -> bool {
-    file == "<frozen runpy>" || file.ends_with("/runpy.py")
 }
 
 /// Whether a file is the user's own code: not an installed package, the standard library or code that
@@ -124,7 +111,7 @@ pub fn library(names: &Names, stack: StackId, level: Level) -> Option<String> {
         .iter()
         .filter_map(|frame| names.module(frame))
         .map(|module| module.basename())
-        .find(|name| !is_cuda(name) && !(level == Level::TENSOR && name.starts_with("libc10")))
+        .find(|name| !is_cuda(name) && (level != Level::TENSOR || !name.starts_with("libc10")))
         .map(str::to_owned)
 }
 

@@ -87,7 +87,7 @@ impl Symbols {
         found
             .into_iter()
             .map(|symbol| match symbol {
-                Symbolized::Sym(symbol) => Some(without_parameters(&symbol.name).to_owned()),
+                Symbolized::Sym(symbol) => Some(readable(&symbol.name)),
                 Symbolized::Unknown(_) => None,
             })
             .collect()
@@ -149,6 +149,36 @@ fn is_the_one_that_ran(module: &Module) -> bool {
         && matches!(read_elf_build_id(&module.path), Ok(Some(id)) if *id == *module.build_id)
 }
 
+/// Longer names lose the arguments of their templates.
+const LONG_NAME: usize = 80;
+
+/// A function's name as a person would say it.
+fn readable(name: &str) -> String {
+    let name = without_parameters(name);
+    if name.chars().count() <= LONG_NAME
+        || ["operator<", "operator>", "->"]
+            .iter()
+            .any(|sign| name.contains(sign))
+    {
+        return name.to_owned();
+    }
+    let (mut out, mut depth) = (String::new(), 0_u32);
+    for c in name.chars() {
+        match c {
+            '<' => {
+                if depth == 0 {
+                    out.push_str("<…>");
+                }
+                depth += 1;
+            }
+            '>' => depth = depth.saturating_sub(1),
+            c if depth == 0 => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
 /// A C++ function's name without its parameters, which say little and can be very long.
 fn without_parameters(name: &str) -> &str {
     let mut depth = 0_i32;
@@ -205,6 +235,19 @@ mod tests {
         ] {
             assert_eq!(without_parameters(full), short);
         }
+    }
+
+    #[test]
+    fn only_long_names_lose_their_template_arguments() {
+        assert_eq!(
+            readable("std::vector<int>::push_back(int)"),
+            "std::vector<int>::push_back"
+        );
+        let long = format!(
+            "c10::wrap_<f<{}>, (int)3>::call(int)",
+            "at::Tensor, ".repeat(20)
+        );
+        assert_eq!(readable(&long), "c10::wrap_<…>::call");
     }
 
     /// This very test is a file with symbols; its own function must be found through its build id,

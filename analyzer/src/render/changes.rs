@@ -19,7 +19,7 @@ pub fn change_text(
             let function = change.function.as_deref().unwrap_or("?");
             format!("At {} {function}: line {line}", names.short_path(file))
         }
-        _ => "Before the first Python line".into(),
+        _ => "Outside Python".into(),
     };
     let place: String = place
         .chars()

@@ -15,7 +15,7 @@ pub fn flamegraph(folded: &Folded, title: &str, subtitle: &str) -> Option<Vec<u8
     options.count_name = "bytes".into();
     options.name_type = "Frame:".into();
     options.deterministic = true;
-    options.colors = color::Palette::Basic(color::BasicPalette::Mem);
+    options.colors = color::Palette::Basic(color::BasicPalette::Hot);
     options.min_width = 0.1;
     options.image_width = None;
     let lines: Vec<String> = folded.lines().collect();

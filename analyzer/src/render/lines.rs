@@ -18,6 +18,8 @@ pub struct Source {
 
 /// Larger files are not read for their text.
 const SOURCE_LIMIT: u64 = 8 << 20;
+/// Characters of a line of source that are shown.
+const SOURCE_COLUMNS: usize = 48;
 
 impl Source {
     /// Sources of a run: relative names start at its directory; files that were changed after it
@@ -30,8 +32,17 @@ impl Source {
         }
     }
 
-    /// A line's text, without the blanks around it; empty where it cannot be had.
-    pub fn line(&mut self, file: &str, line: u32) -> &str {
+    /// A line's text, without the blanks around it and cut to a readable length; empty where it cannot
+    /// be had.
+    pub fn line(&mut self, file: &str, line: u32) -> String {
+        let text = self.whole_line(file, line);
+        if text.chars().count() <= SOURCE_COLUMNS {
+            return text.to_owned();
+        }
+        text.chars().take(SOURCE_COLUMNS - 1).chain(['…']).collect()
+    }
+
+    fn whole_line(&mut self, file: &str, line: u32) -> &str {
         let Self {
             directory,
             started,
@@ -93,7 +104,7 @@ pub fn lines_table(
     for (row, share) in rows.iter().zip(shares).take(limit) {
         let text = match &row.owner {
             Owner::Line(line) => source.line(&line.file, line.line),
-            Owner::Library(_) | Owner::Unknown => "",
+            Owner::Library(_) | Owner::Unknown => String::new(),
         };
         let device = match row.device {
             _ if !devices => String::new(),
@@ -103,7 +114,7 @@ pub fn lines_table(
         table.row([
             &format!("  {}", row.owner.label(names)),
             row.owner.function(),
-            text,
+            &text,
             &bytes(row.bytes),
             &format!("{share} %"),
             &count(row.blocks),

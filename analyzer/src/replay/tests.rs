@@ -197,16 +197,18 @@ fn what_does_not_fit_is_counted() {
 }
 
 #[test]
-fn the_device_peak_is_the_fullest_moment_at_the_greatest_driver_level() {
+fn the_device_peak_is_the_tensors_with_most_driver_memory_under_them() {
     let mut play = Play::default();
-    play.event(EventKind::ALLOC, Level::DRIVER, 0x1000, 1000, 1);
+    play.event(EventKind::ALLOC, Level::DRIVER, 0x1000, 900, 1);
     play.alloc(0x1000, 400, 2);
     play.alloc(0x1400, 500, 3);
+    play.event(EventKind::ALLOC, Level::DRIVER, 0x9000, 100, 1);
     play.free(0x1000, 400);
+    play.event(EventKind::ALLOC, Level::DRIVER, 0xa000, 1000, 1);
     play.event(EventKind::ALLOC, Level::HOST, 0x1, 9, 5);
     play.alloc(0x1000, 300, 4);
     let device = &play.replay.devices[&DeviceOrdinal(0)];
-    assert_eq!(device.moment.map(|(seq, _)| seq), Some(Seq(3)));
+    assert_eq!(device.moment.map(|(seq, _)| seq), Some(Seq(4)));
     let expected = Levels {
         tensor: 900,
         driver: 1000,

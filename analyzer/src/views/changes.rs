@@ -29,7 +29,7 @@ pub struct Group {
 pub struct Change {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
-    /// File; `None` before the first Python line.
+    /// File; `None` while the main thread runs no Python.
     pub file: Option<String>,
     /// Line number.
     pub line: Option<u32>,
@@ -100,16 +100,23 @@ impl<F: FnMut(Change)> Changes<F> {
 
     /// Notices that the script is at another line.
     fn follow(&mut self, replay: &Replay, event: &Event) {
-        if event.py_stack == StackId::NONE {
+        let main = event.thread == self.main;
+        let stack = event.py_stack;
+        if stack == StackId::NONE {
+            // An allocation with no Python on the main thread is the program's other part. Frees carry no
+            // stack: they belong to the line that is at work.
+            if main && event.kind == EventKind::ALLOC && self.at.is_some() {
+                self.finish();
+                self.at = None;
+            }
             return;
         }
-        if self.thread.is_none() || event.thread == self.main {
+        if self.thread.is_none() || main {
             self.thread = Some(event.thread);
         }
         if self.thread != Some(event.thread) {
             return;
         }
-        let stack = event.py_stack;
         let line = self
             .lines
             .entry(stack)
@@ -191,11 +198,23 @@ fn groups(counts: BTreeMap<u64, u64>) -> Vec<Group> {
         .collect()
 }
 
+/// What changes that are alike have in common: file, line, device and bytes.
+type Alike = (Option<String>, Option<u32>, Option<u8>, i64);
+
+fn alike(change: &Change) -> Alike {
+    (
+        change.file.clone(),
+        change.line,
+        change.device,
+        change.change_bytes,
+    )
+}
+
 /// The greatest changes, each with how often it happened alike: bounded, however long the capture.
 #[derive(Default)]
 pub struct Greatest {
     changes: Vec<(Change, u64)>,
-    index: FxHashMap<(Option<String>, Option<u32>, Option<u8>, i64), usize>,
+    index: FxHashMap<Alike, usize>,
     /// Changes seen in all.
     pub seen: u64,
 }
@@ -207,12 +226,7 @@ impl Greatest {
     /// Takes in a change.
     pub fn add(&mut self, change: Change) {
         self.seen += 1;
-        let key = (
-            change.file.clone(),
-            change.line,
-            change.device,
-            change.change_bytes,
-        );
+        let key = alike(&change);
         if let Some(index) = self.index.get(&key) {
             self.changes[*index].1 += 1;
             return;
@@ -232,17 +246,11 @@ impl Greatest {
             )
         });
         self.changes.truncate(keep);
-        let keys = self.changes.iter().enumerate().map(|(index, (change, _))| {
-            (
-                (
-                    change.file.clone(),
-                    change.line,
-                    change.device,
-                    change.change_bytes,
-                ),
-                index,
-            )
-        });
+        let keys = self
+            .changes
+            .iter()
+            .enumerate()
+            .map(|(index, (change, _))| (alike(change), index));
         self.index = keys.collect();
     }
 

@@ -15,6 +15,8 @@ pub struct Synthetic {
     now: u64,
     /// Python stacks by their lines, native stacks by their addresses.
     next: u32,
+    /// The thread that events are of: 0 is the main thread.
+    pub thread: u32,
 }
 
 /// A Python line: file, function, line, whether entered from C.
@@ -34,6 +36,7 @@ impl Synthetic {
             path,
             now: 3_200_000_000,
             next: 1,
+            thread: 0,
         };
         capture.fact(ProcessKey::COMMAND, "python train.py --epochs 2");
         capture.fact(ProcessKey::DIRECTORY, "/home/me/run");
@@ -152,7 +155,7 @@ impl Synthetic {
         self.now += 1_000_000;
         event.time = Nanos(self.now);
         event.api = ApiId(1);
-        event.thread = ThreadId(std::process::id());
+        event.thread = ThreadId(std::process::id() + self.thread);
         self.writer.event(&event).expect("room in the ring")
     }
 
@@ -285,7 +288,9 @@ pub fn training(folder: &Path) -> Synthetic {
     capture.tensor(0x1400_0000, 60 * M, 256 * M, forward, conv);
     capture.tensor(0x1800_0000, 60 * M, 256 * M, forward, conv);
     capture.alloc(Level::DRIVER, 0x2000_0000, 32 * M, matmul, workspace);
+    capture.thread = 1;
     capture.tensor(0x1c00_0000, 30 * M, 256 * M, StackId::NONE, autograd);
+    capture.thread = 0;
     capture.free_tensor(0x1800_0000, 60 * M, 256 * M, backward);
     capture.free_tensor(0x1100_0000, 40 * M, 256 * M, backward);
     capture.event(Event {
