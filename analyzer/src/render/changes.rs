@@ -32,6 +32,10 @@ pub fn change_text(
         "  Total Used Memory: {}",
         mebibytes(change.total_bytes)
     ));
+    if change.rise() > 0 {
+        let peak = mebibytes(change.peak_bytes);
+        head.push_str(&format!("  (up to {peak} in between)"));
+    }
     if devices {
         let device = change
             .device
