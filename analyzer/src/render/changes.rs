@@ -32,8 +32,9 @@ pub fn change_text(
         "  Total Used Memory: {}",
         mebibytes(change.total_bytes)
     ));
-    if change.rise() > 0 {
-        let peak = mebibytes(change.peak_bytes);
+    let peak = mebibytes(change.peak_bytes);
+    let highest_end = change.peak_bytes.saturating_sub(change.rise());
+    if peak != mebibytes(highest_end) {
         head.push_str(&format!("  (up to {peak} in between)"));
     }
     if devices {
