@@ -8,7 +8,7 @@ use gpumem_analyzer::symbols::Symbols;
 use gpumem_analyzer::views::Folded;
 
 use super::cmd_report::beside;
-use super::{Exit, Output, level_or_default, read, say_missing};
+use super::{Exit, Output, level_or_default, read, say_missing, write_file};
 use crate::cli::FlamegraphArgs;
 
 /// Runs it.
@@ -40,7 +40,7 @@ pub fn run(args: &FlamegraphArgs, output: &mut Output<'_>) -> anyhow::Result<Exi
         return Ok(Exit::of(&session));
     }
     let path = args.output.clone().unwrap_or_else(|| beside(&args.file));
-    std::fs::write(&path, contents).with_context(|| format!("cannot write {}", path.display()))?;
+    write_file(&path, &contents).with_context(|| format!("cannot write {}", path.display()))?;
     let (path, total) = (path.display(), bytes(folded.bytes()));
     output.text(&format!("{path}: {total} of the {level} level\n"))?;
     Ok(Exit::of(&session))

@@ -8,7 +8,7 @@ use gpumem_analyzer::symbols::Symbols;
 use gpumem_analyzer::views::{Changes, Folded, Greatest};
 use gpumem_capture::Level;
 
-use super::{Exit, Output, file_name, level_or_default, read_with};
+use super::{Exit, Output, file_name, level_or_default, read_with, write_file};
 
 /// Changes shown in the report.
 const CHANGES: usize = 10;
@@ -48,7 +48,7 @@ pub fn run(file: &Path, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let title = folded.title(level, Moment::Peak);
     if let Some(svg) = flamegraph(&folded, &title, subtitle) {
         let path = beside(file);
-        match std::fs::write(&path, svg) {
+        match write_file(&path, &svg) {
             Ok(()) => output.text(&format!(
                 "\nFlamegraph of the peak: {}.   More: gpumem-analyze --help\n",
                 path.display()
@@ -61,6 +61,7 @@ pub fn run(file: &Path, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                     path.display(),
                     file.display()
                 );
+                return Ok(Exit::Partial);
             }
         }
     }
