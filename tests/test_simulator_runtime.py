@@ -102,7 +102,8 @@ def client(build_c):
 @pytest.mark.parametrize(
     "check",
     ["errors", "memory", "pitched", "arrays", "copies", "kernels", "entry_points", "pools",
-     "pointers", "streams", "reset", "threads", "blas", "properties", "shared"],
+     "pointers", "streams", "reset", "threads", "blas", "properties", "shared",
+     "forked"],
 )
 def test_c_program(simulate, client, check):
     done = simulate([client, check], devices=2, memory="4GiB")
@@ -154,6 +155,12 @@ def pytorch(simulate, python_env, checks, **options):
 )
 def test_pytorch(simulate, python_env, checks):
     pytorch(simulate, python_env, checks)
+
+
+def test_pytorch_shares_tensors_between_processes(simulate, python_env):
+    command = [python_env("torch215"), WORKLOADS / "sim_torch215_share.py"]
+    done = simulate(command, memory="4GiB")
+    assert done.stdout == "the child saw [0, 1, 2, 3, 4] and owned 0 bytes\n"
 
 
 def test_pytorch_with_expandable_segments(simulate, python_env):

@@ -268,6 +268,12 @@ impl Names {
         self.process.get(key).map(String::as_str)
     }
 
+    /// The command as people would type it: the program without its folders.
+    pub fn command(&self) -> Option<&str> {
+        self.fact(gpumem_capture::ProcessKey::COMMAND)
+            .map(short_command)
+    }
+
     /// The line that a Python frame was at; the code's first line where its table gives none.
     pub fn line(&self, frame: &PyFrame) -> Option<u32> {
         let code = self.codes.get(&frame.code)?;
@@ -295,6 +301,16 @@ impl Names {
             .or_else(|| below(self.directory()?))
             .unwrap_or(file)
     }
+}
+
+/// A command line without the folders of its program. A quoted program is left as it is.
+pub fn short_command(command: &str) -> &str {
+    let program = command.find(' ').unwrap_or(command.len());
+    let slash = command[..program].rfind('/');
+    let plain = !command.starts_with('\'');
+    slash
+        .filter(|_| plain)
+        .map_or(command, |slash| &command[slash + 1..])
 }
 
 #[cfg(test)]

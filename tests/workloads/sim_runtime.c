@@ -69,6 +69,8 @@ extern int cudaEventQuery(void *), cudaEventElapsedTime(float *, void *, void *)
 extern int cudaGetDriverEntryPoint(const char *, void **, unsigned long long, int *);
 extern int cudaGetDriverEntryPointByVersion(const char *, void **, unsigned, unsigned long long, int *);
 extern int cudaIpcGetMemHandle(ipc_handle *, void *), cudaIpcOpenMemHandle(void **, ipc_handle, unsigned);
+extern int cudaIpcGetEventHandle(ipc_handle *, void *), cudaIpcOpenEventHandle(void **, ipc_handle);
+extern int cudaEventCreateWithFlags(void **, unsigned), cudaEventSynchronize(void *);
 extern int cudaIpcCloseMemHandle(void *), cudaDeviceCanAccessPeer(int *, int, int);
 extern int cudaDeviceEnablePeerAccess(int, unsigned), cudaDeviceDisablePeerAccess(int);
 extern int cudaGetDeviceProperties(void *, int), cudaDeviceGetAttribute(int *, int, int);
@@ -100,7 +102,7 @@ extern int cublasGetVersion_v2(void *, int *);
 extern const char *cublasGetStatusName(int);
 
 enum { TO_DEVICE = 1, TO_HOST = 2, BETWEEN = 3, ANY = 4 };
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_SYMBOL = 13, INSUFFICIENT_DRIVER = 35,
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_SYMBOL = 13, INSUFFICIENT_DRIVER = 35,
        MISSING_CONFIGURATION = 52, INVALID_FUNCTION = 98, NO_DEVICE = 100, INVALID_DEVICE = 101,
        SYMBOL_NOT_FOUND = 500, NOT_SUPPORTED = 801 };
 
@@ -412,27 +414,49 @@ static void properties(void) {
 static void shared(void) {
     int to_child[2], to_parent[2];
     HOLD(!pipe(to_child) && !pipe(to_parent));
-    ipc_handle handle;
+    ipc_handle handle, event_handle;
     char done = 0;
     pid_t child = fork();
     if (child == 0) {
-        void *theirs;
+        void *theirs, *event;
         int seen = 0;
         HOLD(read(to_child[0], &handle, sizeof handle) == sizeof handle);
+        HOLD(read(to_child[0], &event_handle, sizeof event_handle) == sizeof event_handle);
+        HOLD(cudaIpcOpenEventHandle(&event, handle) == INVALID_VALUE);
+        HOLD(cudaIpcOpenEventHandle(&event, event_handle) == 0 && cudaEventSynchronize(event) == 0);
         HOLD(cudaIpcOpenMemHandle(&theirs, handle, 1) == 0);
         HOLD(cudaMemcpy(&seen, theirs, 4, TO_HOST) == 0 && seen == 99);
         HOLD(live(0, "driver") == 0 && cudaIpcCloseMemHandle(theirs) == 0);
         HOLD(write(to_parent[1], "x", 1) == 1);
         _exit(0);
     }
-    void *p;
+    void *p, *event;
     int value = 99, status;
+    HOLD(cudaEventCreateWithFlags(&event, 4) == INVALID_VALUE);
+    HOLD(cudaEventCreateWithFlags(&event, 0) == 0 && cudaIpcGetEventHandle(&event_handle, event) == INVALID_VALUE);
+    HOLD(cudaEventCreateWithFlags(&event, 6) == 0 && cudaIpcGetEventHandle(&event_handle, event) == 0);
     HOLD(cudaMalloc(&p, 1000) == 0 && cudaMemcpy(p, &value, 4, TO_DEVICE) == 0);
     HOLD(cudaIpcGetMemHandle(&handle, p) == 0);
     HOLD(write(to_child[1], &handle, sizeof handle) == sizeof handle);
+    HOLD(write(to_child[1], &event_handle, sizeof event_handle) == sizeof event_handle);
     close(to_parent[1]);
     HOLD(read(to_parent[0], &done, 1) == 1 && done == 'x');
     HOLD(waitpid(child, &status, 0) == child && status == 0 && cudaFree(p) == 0);
+}
+
+static void forked(void) {
+    void *p;
+    HOLD(cudaMalloc(&p, 1000) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        void *q;
+        HOLD(cudaMalloc(&q, 10) == NOT_INITIALIZED && cudaFree(p) == NOT_INITIALIZED);
+        HOLD(cudaGetLastError() == NOT_INITIALIZED);
+        _exit(0);
+    }
+    int status;
+    HOLD(waitpid(child, &status, 0) == child && status == 0);
+    HOLD(cudaMalloc(&p, 1000) == 0 && live(0, "driver") == 2000);
 }
 
 static void blas_only(void) {
@@ -492,7 +516,7 @@ int main(int count, char **arguments) {
         {"copies", copies}, {"kernels", kernels}, {"entry_points", entry_points}, {"pools", pools},
         {"pointers", pointers}, {"streams", streams}, {"threads", threads}, {"reset", reset},
         {"properties", properties}, {"shared", shared}, {"blas", blas}, {"blas_only", blas_only},
-        {"no_device", no_device}, {"no_driver", no_driver},
+        {"forked", forked}, {"no_device", no_device}, {"no_driver", no_driver},
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
         if (count == 2 && !strcmp(arguments[1], checks[i].name)) {

@@ -6,10 +6,9 @@ use anyhow::{Context as _, bail};
 use gpumem_analyzer::render::{bytes, flamegraph};
 use gpumem_analyzer::symbols::Symbols;
 use gpumem_analyzer::views::Folded;
-use gpumem_capture::ProcessKey;
 
 use super::cmd_report::beside;
-use super::{Exit, Output, level_or_default, read, say_missing};
+use super::{Exit, Output, level_or_default, read, say_missing, write_file};
 use crate::cli::FlamegraphArgs;
 
 /// Runs it.
@@ -27,11 +26,7 @@ pub fn run(args: &FlamegraphArgs, output: &mut Output<'_>) -> anyhow::Result<Exi
             .collect::<String>()
             .into_bytes()
     } else {
-        let subtitle = session
-            .replay
-            .names
-            .fact(ProcessKey::COMMAND)
-            .unwrap_or_default();
+        let subtitle = session.replay.names.command().unwrap_or_default();
         match flamegraph(&folded, &folded.title(level, at), subtitle) {
             Some(svg) => svg,
             None => bail!(
@@ -45,7 +40,7 @@ pub fn run(args: &FlamegraphArgs, output: &mut Output<'_>) -> anyhow::Result<Exi
         return Ok(Exit::of(&session));
     }
     let path = args.output.clone().unwrap_or_else(|| beside(&args.file));
-    std::fs::write(&path, contents).with_context(|| format!("cannot write {}", path.display()))?;
+    write_file(&path, &contents).with_context(|| format!("cannot write {}", path.display()))?;
     let (path, total) = (path.display(), bytes(folded.bytes()));
     output.text(&format!("{path}: {total} of the {level} level\n"))?;
     Ok(Exit::of(&session))

@@ -6,9 +6,9 @@ use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::symbols::Symbols;
 use gpumem_analyzer::views::{Changes, Folded, Greatest};
-use gpumem_capture::{Level, ProcessKey};
+use gpumem_capture::Level;
 
-use super::{Exit, Output, file_name, level_or_default, read_with};
+use super::{Exit, Output, file_name, level_or_default, read_with, write_file};
 
 /// Changes shown in the report.
 const CHANGES: usize = 10;
@@ -44,15 +44,11 @@ pub fn run(file: &Path, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     ))?;
 
     let folded = Folded::at(&session.replay, &mut Symbols::new(), level, Moment::Peak);
-    let subtitle = session
-        .replay
-        .names
-        .fact(ProcessKey::COMMAND)
-        .unwrap_or_default();
+    let subtitle = session.replay.names.command().unwrap_or_default();
     let title = folded.title(level, Moment::Peak);
     if let Some(svg) = flamegraph(&folded, &title, subtitle) {
         let path = beside(file);
-        match std::fs::write(&path, svg) {
+        match write_file(&path, &svg) {
             Ok(()) => output.text(&format!(
                 "\nFlamegraph of the peak: {}.   More: gpumem-analyze --help\n",
                 path.display()
@@ -65,6 +61,7 @@ pub fn run(file: &Path, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                     path.display(),
                     file.display()
                 );
+                return Ok(Exit::Partial);
             }
         }
     }

@@ -87,6 +87,34 @@ pub fn read_with(
         bar = Some(progress::Bar::start(progress))
     })
     .map_err(|error| explained(path, &error))
+    .and_then(|session| match moment {
+        Moment::At(at) if at > session.replay.last_seq => anyhow::bail!(
+            "{}: there is no event {}, the last is {}: name an earlier one",
+            path.display(),
+            at.0,
+            session.replay.last_seq.0
+        ),
+        _ => Ok(session),
+    })
+}
+
+/// Writes a file in one go: a browser that has it open never sees half of it.
+///
+/// # Errors
+/// The system's.
+pub fn write_file(path: &Path, contents: &[u8]) -> std::io::Result<()> {
+    // Only an ordinary file can be put in another's place; pipes and devices are written to.
+    if path.symlink_metadata().is_ok_and(|facts| !facts.is_file()) {
+        return std::fs::write(path, contents);
+    }
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{}.part", std::process::id()));
+    let part = Path::new(&part);
+    let written = std::fs::write(part, contents).and_then(|()| std::fs::rename(part, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(part);
+    }
+    written
 }
 
 /// The process that was recorded.

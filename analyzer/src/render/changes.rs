@@ -32,6 +32,11 @@ pub fn change_text(
         "  Total Used Memory: {}",
         mebibytes(change.total_bytes)
     ));
+    let peak = mebibytes(change.peak_bytes);
+    let highest_end = change.peak_bytes.saturating_sub(change.rise());
+    if peak != mebibytes(highest_end) {
+        head.push_str(&format!("  (up to {peak} in between)"));
+    }
     if devices {
         let device = change
             .device

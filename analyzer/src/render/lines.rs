@@ -95,7 +95,9 @@ pub fn lines_table(
     let shares = share(&figures);
     let left = Align::Left;
     let right = Align::Right;
-    let mut table = Table::new(&[left, left, left, right, right, right, left]).elastic(2);
+    let mut table = Table::new(&[left, left, left, right, right, right, left])
+        .elastic(&[2, 0, 1])
+        .keep_end(0);
     let device = if devices { "device" } else { "" };
     table
         .row([title, "", "", "bytes", "share", "blocks", device])

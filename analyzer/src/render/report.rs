@@ -70,10 +70,8 @@ pub fn report_text(
             ));
         }
         if let Some(more) = changes.seen.checked_sub(shown).filter(|more| *more > 0) {
-            let more = many(more, "change", "changes");
-            out.push_str(&format!(
-                "… {more} more, see gpumem-analyze changes {file}\n"
-            ));
+            let more = many(more, "more change", "more changes");
+            out.push_str(&format!("… {more}, see gpumem-analyze changes {file}\n"));
         }
     }
     out
@@ -104,7 +102,7 @@ pub fn ledger_text(
     let figures: Vec<u64> = ledger.rows.iter().map(|row| row.bytes).collect();
     let left = Align::Left;
     let right = Align::Right;
-    let mut table = Table::new(&[left, right, right, left, left]).elastic(4);
+    let mut table = Table::new(&[left, right, right, left, left]).elastic(&[4, 0]);
     for (row, share) in ledger.rows.iter().zip(share(&figures)) {
         let detail = row
             .owner
@@ -187,9 +185,9 @@ fn device_lines(
     );
     if let Some(rest) = lines.rows.get(LINES..).filter(|rest| !rest.is_empty()) {
         let sum = rest.iter().map(|row| row.bytes).sum();
-        let more = many(rest.len() as u64, "line", "lines");
+        let more = many(rest.len() as u64, "more line", "more lines");
         out.push_str(&format!(
-            "  … {more} more with {}, see gpumem-analyze lines {file}\n",
+            "  … {more} with {}, see gpumem-analyze lines {file}\n",
             bytes(sum)
         ));
     }
@@ -236,8 +234,8 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
         .checked_sub(FAILURES as u64)
         .filter(|more| *more > 0)
     {
-        let more = many(more, "failed allocation", "failed allocations");
-        out.push_str(&format!("… {more} more in {file}\n"));
+        let more = many(more, "more failed allocation", "more failed allocations");
+        out.push_str(&format!("… {more} in {file}\n"));
     }
     out
 }

@@ -3,6 +3,7 @@
 use gpumem_capture::Nanos;
 
 use super::{Align, Style, Table, Terminal, bytes, count, time};
+use crate::names::short_command;
 use crate::replay::{Account, Comparison, Ending, many};
 use crate::views::{LevelSummary, Summary};
 
@@ -59,8 +60,9 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
     let mut parts = vec![
         process
             .command
-            .clone()
-            .unwrap_or_else(|| "unknown command".into()),
+            .as_deref()
+            .map_or("unknown command", short_command)
+            .to_owned(),
     ];
     parts.push(format!("pid {}", process.pid));
     if let Some(rank) = process.rank {

@@ -11,6 +11,9 @@ pub enum Align {
     Right,
 }
 
+/// No column is made narrower.
+const LEAST: usize = 12;
+
 struct Cell {
     text: String,
     style: Option<Style>,
@@ -21,8 +24,10 @@ struct Cell {
 /// Rows of cells; [`Table::render`] aligns them.
 pub struct Table {
     columns: Vec<Align>,
-    /// The column that gives way where the terminal is narrow.
-    elastic: Option<usize>,
+    /// The columns that give way where the terminal is narrow, the first as far as it can first.
+    elastic: Vec<usize>,
+    /// The column that is cut at its start.
+    keep_end: Option<usize>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -31,14 +36,21 @@ impl Table {
     pub fn new(columns: &[Align]) -> Self {
         Self {
             columns: columns.to_vec(),
-            elastic: None,
+            elastic: Vec::new(),
+            keep_end: None,
             rows: Vec::new(),
         }
     }
 
-    /// The column that is cut (with `…`) where a row is wider than the terminal.
-    pub fn elastic(mut self, column: usize) -> Self {
-        self.elastic = Some(column);
+    /// The columns that are cut (with `…`) where a row is wider than the terminal, one after the other.
+    pub fn elastic(mut self, columns: &[usize]) -> Self {
+        self.elastic = columns.to_vec();
+        self
+    }
+
+    /// The column that is cut at its start, for paths.
+    pub fn keep_end(mut self, column: usize) -> Self {
+        self.keep_end = Some(column);
         self
     }
 
@@ -93,12 +105,17 @@ impl Table {
                 let over = &widths[column..(column + cell.span).min(widths.len())];
                 let width = over.iter().sum::<usize>() + 2 * (over.len().saturating_sub(1));
                 let align = self.columns[column];
+                let keep_end = cell.span == 1 && self.keep_end == Some(column);
                 column += cell.span;
                 if cell.text.is_empty() {
                     pending += width + 2;
                     continue;
                 }
-                let text = cut(&cell.text, width);
+                let text = if keep_end {
+                    cut_start(&cell.text, width)
+                } else {
+                    cut(&cell.text, width)
+                };
                 let pad = width - width_of(&text);
                 let (before, after) = if align == Align::Right {
                     (pad, 0)
@@ -144,11 +161,14 @@ impl Table {
                 column += cell.span;
             }
         }
-        if let (Some(limit), Some(elastic)) = (terminal.width, self.elastic) {
-            let used = indent + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-            let over = used.saturating_sub(limit);
-            let least = widths[elastic].min(12);
-            widths[elastic] = widths[elastic].saturating_sub(over).max(least);
+        if let Some(limit) = terminal.width {
+            for elastic in &self.elastic {
+                let used =
+                    indent + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+                let over = used.saturating_sub(limit);
+                let least = widths[*elastic].min(LEAST);
+                widths[*elastic] = widths[*elastic].saturating_sub(over).max(least);
+            }
         }
         widths
     }
@@ -182,6 +202,14 @@ fn cut(text: &str, width: usize) -> String {
     out
 }
 
+fn cut_start(text: &str, width: usize) -> String {
+    if width_of(text) <= width {
+        return text.to_owned();
+    }
+    let backwards: String = text.chars().rev().collect();
+    cut(&backwards, width).chars().rev().collect()
+}
+
 /// Text from a capture must not steer the terminal.
 fn clean(text: &str) -> String {
     text.chars()
@@ -194,7 +222,7 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]).elastic(0);
+        let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]).elastic(&[0]);
         table.row(["train.py:88 forward", "3.21 GiB", "x"]);
         table.row(["名.py:1", "7 B", ""]);
         table
@@ -226,6 +254,21 @@ mod tests {
         };
         let expected = "train.py:88 forw…  3.21 GiB  x\n名.py:1                 7 B\n";
         assert_eq!(table().render(narrow, 0), expected);
+    }
+
+    #[test]
+    fn columns_give_way_in_their_order_and_paths_keep_their_end() {
+        let left = Align::Left;
+        let mut table = Table::new(&[left, left]).elastic(&[1, 0]).keep_end(0);
+        table.row(["/very/long/path/to/train.py:88", "loss = f(x).sum()"]);
+        let narrow = Terminal {
+            width: Some(34),
+            colour: false,
+        };
+        assert_eq!(
+            table.render(narrow, 0),
+            "…path/to/train.py:88  loss = f(x)…\n"
+        );
     }
 
     #[test]

@@ -24,7 +24,7 @@ const NEXT: &str = "  ";
 pub fn tree_text(root: &Node, limits: TreeLimits, terminal: Terminal) -> String {
     let (left, right) = (Align::Left, Align::Right);
     let mut printer = Printer {
-        table: Table::new(&[right, right, right, left]).elastic(3),
+        table: Table::new(&[right, right, right, left]).elastic(&[3]),
         whole: root.bytes,
         limits,
     };

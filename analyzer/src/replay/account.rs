@@ -92,6 +92,15 @@ impl Account {
             missing: lost(integrity),
             notes: Vec::new(),
         };
+        if let Some(error) = integrity
+            .drain_error
+            .as_ref()
+            .filter(|_| integrity.events_lost == 0)
+        {
+            let note =
+                format!("the recorder could not write: {error}; the ring had room for all events");
+            account.notes.push(note);
+        }
         account.stacks(replay);
         account.anomalies(replay);
         account.compare(replay, integrity, counters);
@@ -272,7 +281,11 @@ fn lost(integrity: &Integrity) -> Vec<String> {
             damage.offset, damage.what
         ));
     }
-    if let Some(error) = &integrity.drain_error {
+    if let Some(error) = integrity
+        .drain_error
+        .as_ref()
+        .filter(|_| integrity.events_lost > 0)
+    {
         missing.push(format!("the recorder could not write: {error}"));
     }
     missing

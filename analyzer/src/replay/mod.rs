@@ -71,6 +71,8 @@ pub struct Replay {
     pub failure_count: u64,
     /// Time of the last event.
     pub last: Nanos,
+    /// Number of the last event.
+    pub last_seq: Seq,
     /// Events fed.
     pub events: u64,
     until: Option<Seq>,
@@ -105,6 +107,7 @@ impl Replay {
     fn event(&mut self, seq: Seq, event: &Event) -> Effect {
         self.events += 1;
         self.last = self.last.max(event.time);
+        self.last_seq = self.last_seq.max(seq);
         self.threads.insert(event.thread);
         if event.kind == EventKind::OUT_OF_MEMORY {
             self.failure_count += 1;

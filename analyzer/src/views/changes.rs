@@ -2,7 +2,7 @@
 //!
 //! A section is the time during which the script is at one line: the newest frame in the script's own
 //! file, of the main thread. What other threads do meanwhile (autograd's among them) belongs to it.
-//! Blocks that come and go within a section are not in it.
+//! Blocks that come and go within a section are not among its blocks, but its peak tells of them.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +39,8 @@ pub struct Change {
     pub change_bytes: i64,
     /// Live after it.
     pub total_bytes: u64,
+    /// Most that was live from before it to after it.
+    pub peak_bytes: u64,
     /// The section's first event.
     pub seq: u64,
     /// Its time, ns since the capture was opened.
@@ -55,6 +57,25 @@ struct Section {
     added: FxHashMap<u64, u64>,
     removed: BTreeMap<u64, u64>,
     total: u64,
+    peak: u64,
+}
+
+impl Change {
+    /// How far memory rose during it above what was live before and after: what came and went.
+    pub fn rise(&self) -> u64 {
+        self.peak_bytes
+            .saturating_sub(self.before().max(self.total_bytes))
+    }
+
+    fn before(&self) -> u64 {
+        self.total_bytes
+            .saturating_add_signed(self.change_bytes.saturating_neg())
+    }
+
+    /// How much moved: the net change or the rise, whichever is more.
+    pub fn extent(&self) -> u64 {
+        self.change_bytes.unsigned_abs().max(self.rise())
+    }
 }
 
 /// Follows a capture and gives each change to a sink.
@@ -95,6 +116,7 @@ impl<F: FnMut(Change)> Changes<F> {
         let section = self.sections.entry(event.device).or_default();
         section.first.get_or_insert((seq, event.time));
         section.total = replay.counters(event.device, self.level).live;
+        section.peak = section.peak.max(section.total);
         section.change(event, effect);
     }
 
@@ -136,9 +158,6 @@ impl<F: FnMut(Change)> Changes<F> {
             };
             let added = grouped(section.added.into_values());
             let removed = groups(section.removed);
-            if added.is_empty() && removed.is_empty() {
-                continue;
-            }
             let sum = |groups: &[Group]| {
                 groups
                     .iter()
@@ -146,18 +165,23 @@ impl<F: FnMut(Change)> Changes<F> {
                     .sum::<u64>()
             };
             let at = self.at.clone();
-            (self.sink)(Change {
+            let mut change = Change {
                 device: (device != DeviceOrdinal::NONE).then_some(device.0),
                 file: at.as_ref().map(|at| at.file.clone()),
                 line: at.as_ref().map(|at| at.line),
                 function: at.map(|at| at.function),
                 change_bytes: sum(&added).wrapping_sub(sum(&removed)) as i64,
                 total_bytes: section.total,
+                peak_bytes: section.peak,
                 seq: seq.0,
                 time_ns: time.0,
                 added,
                 removed,
-            });
+            };
+            change.peak_bytes = change.peak_bytes.max(change.before());
+            if !change.added.is_empty() || !change.removed.is_empty() || change.rise() > 0 {
+                (self.sink)(change);
+            }
         }
     }
 }
@@ -228,7 +252,11 @@ impl Greatest {
         self.seen += 1;
         let key = alike(&change);
         if let Some(index) = self.index.get(&key) {
-            self.changes[*index].1 += 1;
+            let (kept, times) = &mut self.changes[*index];
+            *times += 1;
+            if change.rise() > kept.rise() {
+                *kept = change;
+            }
             return;
         }
         self.index.insert(key, self.changes.len());
@@ -239,12 +267,8 @@ impl Greatest {
     }
 
     fn shrink(&mut self, keep: usize) {
-        self.changes.sort_by_key(|(change, _)| {
-            (
-                std::cmp::Reverse(change.change_bytes.unsigned_abs()),
-                change.seq,
-            )
-        });
+        self.changes
+            .sort_by_key(|(change, _)| (std::cmp::Reverse(change.extent()), change.seq));
         self.changes.truncate(keep);
         let keys = self
             .changes

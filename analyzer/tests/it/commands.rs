@@ -178,6 +178,78 @@ fn lines_at_an_event_are_those_just_after_it() {
 }
 
 #[test]
+fn what_comes_and_goes_on_one_line_is_a_change_too() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let keep = capture.python(&[("a.py", "f", 1, true)]);
+    let spike = capture.python(&[("a.py", "f", 2, true)]);
+    capture.tensor(0x1000, 10 * M, 0, keep, StackId::NONE);
+    for bytes in [3 * M, 70 * M, 5 * M] {
+        capture.tensor(0x2000, bytes, 0, spike, StackId::NONE);
+        capture.free_tensor(0x2000, bytes, 0, spike);
+    }
+    let file = capture.finish();
+    let (changes, exit) = json_of(&["changes", "--format", "json"], &file);
+    let figures = |change: &Value| {
+        ["line", "change_bytes", "total_bytes", "peak_bytes"].map(|key| change[key].as_u64())
+    };
+    let changes: Vec<_> = changes
+        .as_array()
+        .expect("an array")
+        .iter()
+        .map(figures)
+        .collect();
+    let expected = [[1, 10 * M, 10 * M, 10 * M], [2, 0, 10 * M, 80 * M]];
+    assert_eq!(
+        (changes, exit),
+        (expected.map(|row| row.map(Some)).to_vec(), 0)
+    );
+    let report = complete(&[], &file);
+    assert!(report.contains("(up to 80.0 MiB in between)"), "{report}");
+}
+
+#[test]
+fn an_event_that_is_not_there_gives_no_figures() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    let output = analyze(&["lines", "--at", "99999"], &file);
+    assert_eq!(
+        (output.status.code(), stdout(&output).as_str()),
+        (Some(1), "")
+    );
+    let said = stderr(&output);
+    assert!(
+        said.contains("no event 99999") && said.lines().count() == 1,
+        "{said}"
+    );
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_leaves_a_partial_result() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    std::fs::create_dir(folder.path().join("report.svg")).expect("a folder in the way");
+    let output = analyze(&[], &file);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(
+        stdout(&output).contains("GPU 0 at its peak"),
+        "{}",
+        stdout(&output)
+    );
+    let said = stderr(&output);
+    assert!(
+        said.contains("report.svg") && said.lines().count() == 1,
+        "{said}"
+    );
+    let output = analyze(&["flamegraph"], &file);
+    assert_eq!(output.status.code(), Some(1));
+    let left: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("the folder")
+        .collect();
+    assert_eq!(left.len(), 2, "no half-written file is left: {left:?}");
+}
+
+#[test]
 fn two_devices_are_kept_apart_and_each_is_at_its_own_peak() {
     let folder = tempdir().expect("a folder");
     let mut capture = Synthetic::new(folder.path());

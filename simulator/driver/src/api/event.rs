@@ -4,16 +4,22 @@ use super::stream::stream_device;
 use crate::ffi::{Handle, Out, answer, require};
 use crate::model::state::state;
 use crate::model::stream::Event;
-use gpumem_cuda_abi::CuResult;
+use gpumem_cuda_abi::{CuIpcMemHandle, CuResult};
 use std::time::Instant;
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
+/// `CU_EVENT_INTERPROCESS`, which must come with `DISABLE_TIMING`.
+const INTERPROCESS: u32 = 4;
+
+/// What the handle of a shared event begins with; the rest is zero.
+const SHARED: [u8; 16] = *b"gpumem sim event";
 
 /// `cuEventCreate`.
 pub extern "C" fn create(out: Out<Handle>, flags: u32) -> CuResult {
     answer(|| {
         require(!out.is_null() && flags <= 7)?;
+        require(flags & INTERPROCESS == 0 || flags & DISABLE_TIMING != 0)?;
         let mut state = state()?;
         let context = state.current()?.context;
         let event = Event {
@@ -83,5 +89,33 @@ pub extern "C" fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) ->
         let forward = end.saturating_duration_since(start).as_secs_f32();
         let backward = start.saturating_duration_since(end).as_secs_f32();
         milliseconds.put((forward - backward) * 1e3)
+    })
+}
+
+/// `cuIpcGetEventHandle`, of an event made for it. Work is done when it is asked for, so there is
+/// nothing to tell another process but that this is an event.
+pub extern "C" fn share(out: Out<CuIpcMemHandle>, event: Handle) -> CuResult {
+    answer(|| {
+        let state = state()?;
+        let found = state.events.get(event).ok_or(CuResult::INVALID_HANDLE)?;
+        require(found.flags & INTERPROCESS != 0)?;
+        let mut handle = CuIpcMemHandle { reserved: [0; 64] };
+        handle.reserved[..SHARED.len()].copy_from_slice(&SHARED);
+        out.put(handle)
+    })
+}
+
+/// `cuIpcOpenEventHandle`: the handle goes by value.
+pub extern "C" fn open_shared(out: Out<Handle>, handle: CuIpcMemHandle) -> CuResult {
+    answer(|| {
+        require(!out.is_null() && handle.reserved.starts_with(&SHARED))?;
+        let mut state = state()?;
+        let context = state.current()?.context;
+        let event = Event {
+            context,
+            flags: INTERPROCESS | DISABLE_TIMING,
+            recorded: None,
+        };
+        out.put(state.events.insert(event))
     })
 }

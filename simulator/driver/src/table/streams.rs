@@ -16,8 +16,8 @@ rows! {
     cuEventRecordWithFlags "cuEventRecordWithFlags" 11010 Legacy api::event::record;
     cuEventRecordWithFlags_ptsz "cuEventRecordWithFlags" 11010 PerThread api::event::record;
     cuEventSynchronize "cuEventSynchronize" 2000 Legacy api::event::synchronize;
-    cuIpcGetEventHandle "cuIpcGetEventHandle" 4010 Legacy api::not_supported;
-    cuIpcOpenEventHandle "cuIpcOpenEventHandle" 4010 Legacy api::not_supported;
+    cuIpcGetEventHandle "cuIpcGetEventHandle" 4010 Legacy api::event::share;
+    cuIpcOpenEventHandle "cuIpcOpenEventHandle" 4010 Legacy api::event::open_shared;
     cuLaunchHostFunc "cuLaunchHostFunc" 10000 Legacy api::stream::launch_host_function;
     cuLaunchHostFunc_ptsz "cuLaunchHostFunc" 10000 PerThread api::stream::launch_host_function;
     cuLaunchHostFunc_v2 "cuLaunchHostFunc" 13010 Legacy api::stream::launch_host_function;
