@@ -87,7 +87,9 @@ pub fn is_user_code(file: &str) -> bool {
             .any(|own| made_up.starts_with(own));
     }
     let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
-    !installed && !is_standard_library(file)
+    // What torch.compile writes into its cache is a library's work, whoever asked for it.
+    let generated = file.contains("/torchinductor_") || file.contains("/.triton/");
+    !installed && !generated && !is_standard_library(file)
 }
 
 /// Whether a path runs through `lib/pythonX.Y/` or `lib/pythonXY.zip/`.
@@ -157,6 +159,7 @@ mod tests {
             assert!(is_user_code(own), "{own}");
         }
         for other in [
+            "/tmp/torchinductor_me/cd/ccdf5xt2.py",
             "/env/lib/python3.12/site-packages/torch/nn/modules/conv.py",
             "/usr/lib/python3/dist-packages/x.py",
             "/usr/lib/python3.10/threading.py",
