@@ -120,7 +120,7 @@ def test_changes_name_the_line_that_made_them(python_env, simulate, tmp_path, an
         "At flat.py <module>: line 2 +3.0 MiB Total Used Memory: 3.0 MiB",
         "+ | 1 * Size: 3.00 MiB | Memory: 3.00 MiB",
         # Frees carry no stack: the four of line 4 belong to the section that is not over until line 5.
-        "At flat.py <module>: line 3 +2.0 MiB Total Used Memory: 5.0 MiB",
+        "At flat.py <module>: line 3 +2.0 MiB Total Used Memory: 5.0 MiB (up to 13.0 MiB in between)",
         "+ | 1 * Size: 2.00 MiB | Memory: 2.00 MiB",
     ]
     assert squeezed[4:] == [
