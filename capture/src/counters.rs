@@ -25,6 +25,8 @@ impl CounterValues {
     /// - ALLOC: `live` and `allocated_bytes` grow by the event's bytes, `allocations` by 1.
     /// - FREE of a known pointer: `live` falls by the event's bytes (never below 0), `frees` grows by 1.
     /// - CANCEL: the free did not happen: `live` grows again, `frees` falls by 1.
+    /// - RESIZE: `live` changes by the event's `bytes` less its `aux`; a growth counts as allocated
+    ///   bytes, the first one as an allocation, the end as a free.
     /// - `peak` follows `live` up in all cases.
     #[inline]
     pub fn apply(&mut self, event: &Event) -> bool {
@@ -42,6 +44,14 @@ impl CounterValues {
                 self.live = self.live.wrapping_add(event.bytes);
                 self.frees = self.frees.saturating_sub(1);
             }
+            EventKind::RESIZE if event.bytes != event.aux => {
+                let grown = event.bytes.saturating_sub(event.aux);
+                self.live = self.live.wrapping_add(grown);
+                self.live = self.live.saturating_sub(event.aux.saturating_sub(event.bytes));
+                self.allocated_bytes = self.allocated_bytes.wrapping_add(grown);
+                self.allocations = self.allocations.wrapping_add(u64::from(event.aux == 0));
+                self.frees = self.frees.wrapping_add(u64::from(event.bytes == 0));
+            }
             _ => return false,
         }
         self.peak = self.peak.max(self.live);
@@ -54,6 +64,7 @@ impl CounterValues {
         match event.kind {
             EventKind::ALLOC | EventKind::CANCEL => true,
             EventKind::FREE => !event.flags.contains(EventFlags::UNKNOWN_POINTER),
+            EventKind::RESIZE => event.bytes != event.aux,
             _ => false,
         }
     }
@@ -114,6 +125,30 @@ mod tests {
             allocated_bytes: 20,
         };
         assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn a_holding_counts_by_its_change() {
+        let resize = |bytes, aux| Event {
+            aux,
+            ..event(EventKind::RESIZE, bytes)
+        };
+        let mut values = CounterValues::default();
+        for (bytes, aux) in [(30, 0), (50, 30), (20, 50), (0, 20)] {
+            assert!(CounterValues::counts(&resize(bytes, aux)));
+            assert!(values.apply(&resize(bytes, aux)));
+            assert_eq!(values.live, bytes);
+        }
+        let expected = CounterValues {
+            live: 0,
+            peak: 50,
+            allocations: 1,
+            frees: 1,
+            allocated_bytes: 50,
+        };
+        assert_eq!(values, expected);
+        assert!(!CounterValues::counts(&resize(7, 7)));
+        assert!(!values.apply(&resize(7, 7)));
     }
 
     #[test]

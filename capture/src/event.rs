@@ -28,7 +28,8 @@ pub struct EventKind(pub u8);
 
 impl EventKind {
     /// `bytes` at `ptr` became live at `level`. Tensor level: `aux` is what the framework then held
-    /// from the driver (reserved bytes).
+    /// from the driver (reserved bytes). Driver and host level: `aux` is the return address of the
+    /// call, which lies in the library that made it; 0: not known.
     pub const ALLOC: Self = Self(1);
     /// `bytes` at `ptr` are no longer live; recorded before the real call. `bytes` is the live map's
     /// figure (0 with [`EventFlags::UNKNOWN_POINTER`]). Tensor level: `aux` as for ALLOC.
@@ -42,14 +43,16 @@ impl EventKind {
     /// An allocation of `bytes` failed for want of memory. Tensor level: `aux` is reserved bytes,
     /// `ptr` the live bytes that the framework reported. Driver level: `aux` is the result code.
     pub const OUT_OF_MEMORY: Self = Self(6);
-    /// A context was born on `device`; `ptr` is the handle. `bytes` is what the device's free memory
-    /// fell by, if known, else 0.
+    /// A context was born on `device`; `ptr` is the handle, `aux` the return address of the call. What
+    /// it cost is a RESIZE with [`EventFlags::CONTEXT`].
     pub const CONTEXT: Self = Self(7);
     /// A context ended; with [`EventFlags::RESET`] every driver allocation of the device ends too.
     pub const CONTEXT_END: Self = Self(8);
-    /// A module or library of kernels was loaded.
+    /// A module or library of kernels was loaded: `ptr` is its handle, `bytes` the address of its image
+    /// in memory (0: it came from a file), `aux` the return address of the call. What it cost is a
+    /// RESIZE with [`EventFlags::MODULE`].
     pub const MODULE_LOAD: Self = Self(9);
-    /// A module or library of kernels was unloaded.
+    /// The module or library `ptr` was unloaded.
     pub const MODULE_UNLOAD: Self = Self(10);
     /// A scope began; `aux` is its number.
     pub const SCOPE_BEGIN: Self = Self(11);
@@ -57,12 +60,25 @@ impl EventKind {
     pub const SCOPE_END: Self = Self(12);
     /// A training step ended; `aux` is its number.
     pub const STEP: Self = Self(13);
-    /// A sample of NVML: `bytes` used by this process on `device`, `aux` used by all.
+    /// A reading of NVML: `bytes` used by this process on `device`, `aux` by all other processes
+    /// (`u64::MAX`: NVML does not tell), `ptr` the physical level's live bytes at that moment.
     pub const SAMPLE: Self = Self(14);
     /// `bytes` reached an address owned elsewhere (IPC, import): an alias, counted nowhere.
     pub const ALIAS: Self = Self(15);
     /// An alias ended.
     pub const ALIAS_END: Self = Self(16);
+    /// The holding `ptr` at the physical level, of the kind that the flags say, has `bytes` now and had
+    /// `aux` before. A holding grows and shrinks (a pool, a context); 0 is its end.
+    pub const RESIZE: Self = Self(17);
+    /// A reading of NVML, of the whole card: `bytes` used, those that the driver reserves included;
+    /// `aux` reserved by the driver (`u64::MAX`: not told), `ptr` the card's memory.
+    pub const CARD: Self = Self(18);
+    /// `bytes` of address space were reserved at `ptr`: no memory.
+    pub const ADDRESS: Self = Self(19);
+    /// Address space was given back.
+    pub const ADDRESS_END: Self = Self(20);
+    /// A memory node of the graph `aux` was made, for `bytes` at `ptr`. They become live at a launch.
+    pub const NODE: Self = Self(21);
 
     /// Whether the record is an event rather than a definition.
     pub fn is_event(self) -> bool {
@@ -92,6 +108,19 @@ impl EventFlags {
     pub const RESET: Self = Self(32);
     /// Made while a stream was being captured.
     pub const CAPTURE: Self = Self(64);
+    /// Of a graph's memory node. Physical level: what stands behind the graphs of a device; `ptr` is 1 +
+    /// the device's ordinal.
+    pub const GRAPH: Self = Self(128);
+    /// What a context costs, its limits included; `ptr` is its handle.
+    pub const CONTEXT: Self = Self(256);
+    /// What a module or library of kernels costs; `ptr` is its handle.
+    pub const MODULE: Self = Self(512);
+    /// An array or mipmapped array; `ptr` is its handle.
+    pub const ARRAY: Self = Self(1024);
+    /// Found as a difference while something else may have moved.
+    pub const ESTIMATED: Self = Self(2048);
+    /// Pinned host memory that the program brought: registered, not allocated.
+    pub const REGISTERED: Self = Self(4096);
 
     /// Both sets of bits.
     pub const fn with(self, other: Self) -> Self {
