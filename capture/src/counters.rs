@@ -47,7 +47,9 @@ impl CounterValues {
             EventKind::RESIZE if event.bytes != event.aux => {
                 let grown = event.bytes.saturating_sub(event.aux);
                 self.live = self.live.wrapping_add(grown);
-                self.live = self.live.saturating_sub(event.aux.saturating_sub(event.bytes));
+                self.live = self
+                    .live
+                    .saturating_sub(event.aux.saturating_sub(event.bytes));
                 self.allocated_bytes = self.allocated_bytes.wrapping_add(grown);
                 self.allocations = self.allocations.wrapping_add(u64::from(event.aux == 0));
                 self.frees = self.frees.wrapping_add(u64::from(event.bytes == 0));

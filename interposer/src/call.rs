@@ -8,6 +8,7 @@ use crate::thread;
 /// A hooked call in progress on this thread.
 pub(crate) struct Call {
     api: u16,
+    caller: usize,
     allocated_before: u32,
     outermost: bool,
     /// The release that an outer call had claimed before this one claimed its own.
@@ -15,17 +16,19 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Enters a call of `hook`.
-    pub(crate) fn enter(hook: &'static Hook) -> Self {
+    /// Enters a call of `hook` that will return to `caller`.
+    pub(crate) fn enter(hook: &'static Hook, caller: usize) -> Self {
         hook.called();
         thread::with(|thread| {
             let depth = thread.depth.get();
             thread.depth.set(depth + 1);
             if depth == 0 {
                 thread.api.set(hook.id);
+                thread.caller.set(caller);
             }
             Self {
                 api: thread.api.get(),
+                caller: thread.caller.get(),
                 allocated_before: thread.allocated.get(),
                 outermost: depth == 0,
                 claimed_before: None,
@@ -34,6 +37,7 @@ impl Call {
         // Made only if it is needed: dropping one leaves a call.
         .unwrap_or_else(|| Self {
             api: hook.id,
+            caller,
             allocated_before: 0,
             outermost: false,
             claimed_before: None,
@@ -43,6 +47,11 @@ impl Call {
     /// The name under which this call's event is recorded: the outermost function.
     pub(crate) fn api(&self) -> ApiId {
         ApiId(self.api)
+    }
+
+    /// The address in the code of whoever called the outermost function.
+    pub(crate) fn caller(&self) -> u64 {
+        self.caller as u64
     }
 
     /// Whether an inner hook has recorded an allocation since this call began.
@@ -89,46 +98,47 @@ mod tests {
 
     #[test]
     fn an_inner_call_goes_by_the_outermost_name() {
-        let outer = Call::enter(&runtime::cudaMalloc::HOOK);
+        let outer = Call::enter(&runtime::cudaMalloc::HOOK, 8);
         {
-            let inner = Call::enter(&memory::cuMemAlloc_v2::HOOK);
+            let inner = Call::enter(&memory::cuMemAlloc_v2::HOOK, 16);
             assert_eq!(inner.api(), ApiId(runtime::cudaMalloc::HOOK.id));
+            assert_eq!(inner.caller(), 8);
             assert!(!outer.inner_allocated());
             inner.note_allocated();
         }
         assert!(outer.inner_allocated());
         drop(outer);
-        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK);
+        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK, 8);
         assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id));
         assert!(!alone.inner_allocated());
     }
 
     #[test]
     fn a_release_belongs_to_the_outermost_call() {
-        let mut outer = Call::enter(&runtime::cudaFree::HOOK);
+        let mut outer = Call::enter(&runtime::cudaFree::HOOK, 8);
         assert!(outer.claim_release(64));
         {
-            let mut inner = Call::enter(&memory::cuMemFree_v2::HOOK);
+            let mut inner = Call::enter(&memory::cuMemFree_v2::HOOK, 8);
             assert!(!inner.claim_release(64));
-            let mut other = Call::enter(&memory::cuMemFree_v2::HOOK);
+            let mut other = Call::enter(&memory::cuMemFree_v2::HOOK, 8);
             assert!(other.claim_release(128));
             drop(other);
-            let mut later = Call::enter(&memory::cuMemFree_v2::HOOK);
+            let mut later = Call::enter(&memory::cuMemFree_v2::HOOK, 8);
             assert!(!later.claim_release(64));
         }
         drop(outer);
-        let mut again = Call::enter(&memory::cuMemFree_v2::HOOK);
+        let mut again = Call::enter(&memory::cuMemFree_v2::HOOK, 8);
         assert!(again.claim_release(64));
     }
 
     #[test]
     fn a_call_ends_when_an_exception_leaves_it() {
         let left = std::panic::catch_unwind(|| {
-            let _call = Call::enter(&runtime::cudaMalloc::HOOK);
+            let _call = Call::enter(&runtime::cudaMalloc::HOOK, 8);
             std::panic::resume_unwind(Box::new(()));
         });
         assert!(left.is_err());
-        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK);
+        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK, 8);
         assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id));
     }
 }

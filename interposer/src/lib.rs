@@ -15,6 +15,7 @@
 
 mod account;
 mod call;
+mod caller;
 mod capi;
 mod facts;
 mod hooks;
@@ -23,6 +24,7 @@ mod live;
 mod message;
 mod options;
 mod output;
+mod physical;
 pub mod python;
 mod record;
 pub mod stacks;

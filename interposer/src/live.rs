@@ -21,10 +21,26 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
     pub(crate) bytes: u64,
-    /// The context that owns it; 0: its device alone.
+    /// The context that owns it, or the pool that stream-ordered memory came from; 0: its device alone.
     pub(crate) context: u64,
     pub(crate) device: DeviceOrdinal,
     pub(crate) flags: EventFlags,
+}
+
+impl Block {
+    /// The context that owns it; 0: its device alone.
+    pub(crate) fn owner(&self) -> u64 {
+        match self.pool() {
+            Some(_) => 0,
+            None => self.context,
+        }
+    }
+
+    /// The pool that it came from, if it is stream-ordered.
+    pub(crate) fn pool(&self) -> Option<u64> {
+        let pooled = self.flags.contains(EventFlags::STREAM_ORDERED);
+        pooled.then_some(self.context)
+    }
 }
 
 type Map = DashMap<Place, Block, BuildHasherDefault<FxHasher>>;

@@ -10,6 +10,7 @@ use gpumem_capture::{
 
 use crate::lifecycle::{self, Session};
 use crate::live::{self, Block, Place};
+use crate::physical::{self, Cause};
 use crate::thread::Thread;
 use crate::{account, stacks};
 
@@ -77,6 +78,12 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
         device,
         flags,
     };
+    let cause = Cause {
+        session,
+        thread: thread.id(),
+        api,
+        stacks: (py_stack, native_stack),
+    };
     if let Some(stale) = live::insert(place, block) {
         account::missed_release();
         let _ = writer.event(&Event {
@@ -87,6 +94,7 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
             api,
             ..event(writer, thread, EventKind::FREE, new.level)
         });
+        physical::lost(&cause, place, &stale);
     }
     let _ = writer.event(&Event {
         ptr: new.ptr,
@@ -99,6 +107,29 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
         native_stack,
         ..event(writer, thread, EventKind::ALLOC, new.level)
     });
+    if new.level == Level::DRIVER {
+        physical::gained(&cause, place, &block);
+        if physical::anything_to_settle() {
+            physical::settle(&cause);
+        }
+    }
+}
+
+/// Records what pools and graphs hold by now, if that has changed.
+pub(crate) fn settle(thread: &Thread, api: ApiId) {
+    if let (true, Some(session)) = (physical::anything_to_settle(), lifecycle::session()) {
+        physical::settle(&cause(session, thread, api));
+    }
+}
+
+/// What a call without stacks of its own changes at the physical level.
+fn cause<'a>(session: &'a Session, thread: &Thread, api: ApiId) -> Cause<'a> {
+    Cause {
+        session,
+        thread: thread.id(),
+        api,
+        stacks: (StackId::NONE, StackId::NONE),
+    }
 }
 
 /// Where a block of that kind lives.
@@ -156,6 +187,9 @@ fn release_in(
         flags: block.flags.with(extra),
         ..base
     });
+    if place.level == Level::DRIVER {
+        physical::lost(&cause(session, thread, api), place, &block);
+    }
     Some(Released::Known {
         place,
         block,
@@ -197,6 +231,9 @@ pub(crate) fn cancel(thread: &Thread, api: ApiId, released: Released) {
         api,
         ..event(session.writer, thread, EventKind::CANCEL, place.level)
     });
+    if place.level == Level::DRIVER {
+        physical::gained(&cause(session, thread, api), place, &block);
+    }
 }
 
 /// Records the release of everything that `wanted` picks: its context is about to end, or has ended.

@@ -11,6 +11,7 @@ thread_local! {
     static THREAD: Thread = const { Thread {
         depth: Cell::new(0),
         api: Cell::new(0),
+        caller: Cell::new(0),
         allocated: Cell::new(0),
         releasing: Cell::new(0),
         busy: Cell::new(false),
@@ -24,6 +25,8 @@ pub(crate) struct Thread {
     pub(crate) depth: Cell<u32>,
     /// The outermost of them.
     pub(crate) api: Cell<u16>,
+    /// To where that one returns.
+    pub(crate) caller: Cell<usize>,
     /// Allocations recorded on this thread, wrapping: an outer hook sees by it whether an inner one
     /// has recorded.
     pub(crate) allocated: Cell<u32>,

@@ -57,6 +57,7 @@ fn is_new(context: u64, device: DeviceOrdinal) -> bool {
 fn born(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     let what = Remark {
         ptr: context,
+        aux: call.caller(),
         device,
         with_stacks: true,
         ..Remark::default()
@@ -108,10 +109,9 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Vec<R
     record::releasing_all(thread, call.api(), |place, block| {
         block.device == device
             && place.level != Level::TENSOR
-            && if block.context == 0 {
-                last
-            } else {
-                !others.contains_key(&block.context)
+            && match block.owner() {
+                0 => last,
+                owner => !others.contains_key(&owner),
             }
     })
 }
@@ -124,7 +124,7 @@ fn undo(thread: &Thread, call: &Call, released: Vec<Released>) {
 
 hook! {
     /// Brings the primary context to life at the first call.
-    22 Driver Required
+    Driver Required
     fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -141,11 +141,11 @@ hook! {
 }
 
 macro_rules! primary {
-    ($($release_id:literal $release:ident $reset_id:literal $reset:ident $need:ident;)*) => {$(
+    ($($release:ident $reset:ident $need:ident;)*) => {$(
         hook! {
             /// Ends the primary context at the last call. Whether it is the last is known only
             /// afterwards.
-            $release_id Driver $need
+            Driver $need
             fn $release(device: CuDevice) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
@@ -157,13 +157,14 @@ macro_rules! primary {
                     release_primary(thread, &call, device);
                     vmm::forget(device);
                     ended(thread, &call, 0, device);
+                    record::settle(thread, call.api());
                 }
             }
         }
 
         hook! {
             /// Ends the primary context with all that it owns.
-            $reset_id Driver $need
+            Driver $need
             fn $reset(device: CuDevice) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
@@ -176,6 +177,7 @@ macro_rules! primary {
                     if result.is_success() {
                         vmm::forget(driver::ordinal(device));
                         ended(thread, &call, 0, driver::ordinal(device));
+                        record::settle(thread, call.api());
                     } else {
                         undo(thread, &call, released);
                     }
@@ -186,8 +188,8 @@ macro_rules! primary {
 }
 
 primary! {
-    23 cuDevicePrimaryCtxRelease 25 cuDevicePrimaryCtxReset Optional;
-    24 cuDevicePrimaryCtxRelease_v2 26 cuDevicePrimaryCtxReset_v2 Required;
+    cuDevicePrimaryCtxRelease cuDevicePrimaryCtxReset Optional;
+    cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxReset_v2 Required;
 }
 
 /// After a `cuCtxCreate`.
@@ -213,7 +215,7 @@ unsafe fn made(
 
 hook! {
     /// A context of the caller's own.
-    27 Driver Required
+    Driver Required
     fn cuCtxCreate_v2(context: *mut CuContext, flags: u32, device: CuDevice) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -226,7 +228,7 @@ hook! {
 
 hook! {
     /// A context of the caller's own, with execution affinity.
-    28 Driver Optional
+    Driver Optional
     fn cuCtxCreate_v3(
         context: *mut CuContext,
         parameters: *mut c_void,
@@ -245,7 +247,7 @@ hook! {
 
 hook! {
     /// A context of the caller's own, with CUDA 12.5's parameters.
-    29 Driver Optional
+    Driver Optional
     fn cuCtxCreate_v4(
         context: *mut CuContext,
         parameters: *mut c_void,
@@ -263,7 +265,7 @@ hook! {
 
 hook! {
     /// Ends a context with all that it owns.
-    30 Driver Required
+    Driver Required
     fn cuCtxDestroy_v2(context: CuContext) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -271,7 +273,7 @@ hook! {
         let number = context.0 as u64;
         let device = created().remove(&number);
         let released = record::releasing_all(thread, call.api(), |place, block| {
-            block.context == number && place.level != Level::TENSOR
+            block.owner() == number && place.level != Level::TENSOR
         });
         Some((device, released))
     }
@@ -280,6 +282,7 @@ hook! {
             let number = context.0 as u64;
             if result.is_success() {
                 ended(thread, &call, number, device.unwrap_or(DeviceOrdinal::NONE));
+                record::settle(thread, call.api());
             } else {
                 if let Some(device) = device {
                     created().insert(number, device);

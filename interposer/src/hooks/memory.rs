@@ -29,7 +29,7 @@ const fn pinned(bytes: u64) -> Asked {
 
 hook! {
     /// Device memory.
-    3 Driver Required
+    Driver Required
     fn cuMemAlloc_v2(pointer: *mut CuDevicePtr, bytes: usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -44,7 +44,7 @@ hook! {
 
 hook! {
     /// Rows of device memory: pitch × height bytes.
-    4 Driver Required
+    Driver Required
     fn cuMemAllocPitch_v2(
         pointer: *mut CuDevicePtr,
         pitch: *mut usize,
@@ -66,7 +66,7 @@ hook! {
 
 hook! {
     /// Managed memory; where it resides is not known.
-    5 Driver Required
+    Driver Required
     fn cuMemAllocManaged(pointer: *mut CuDevicePtr, bytes: usize, flags: u32) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -80,7 +80,7 @@ hook! {
 
 hook! {
     /// Releases device memory of every kind that has a pointer.
-    6 Driver Required
+    Driver Required
     fn cuMemFree_v2(pointer: CuDevicePtr) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -92,7 +92,7 @@ hook! {
 
 hook! {
     /// Pinned host memory.
-    7 Driver Required
+    Driver Required
     fn cuMemAllocHost_v2(pointer: *mut *mut c_void, bytes: usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -107,7 +107,7 @@ hook! {
 
 hook! {
     /// Pinned host memory with flags.
-    8 Driver Required
+    Driver Required
     fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -122,7 +122,7 @@ hook! {
 
 hook! {
     /// Releases pinned host memory.
-    9 Driver Required
+    Driver Required
     fn cuMemFreeHost(pointer: *mut c_void) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;

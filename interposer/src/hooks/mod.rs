@@ -1,67 +1,97 @@
 //! The hooks, one family a file, and the macro that makes each of them.
 
-/// The table's entry of the hook of that name.
+/// The table's entry of the hook of that name, in a module of that name, with what `$inside` adds.
 macro_rules! entry {
-    ($id:literal $home:ident $need:ident $name:ident) => {
+    ($home:ident $need:ident $name:ident $($inside:item)*) => {
         #[allow(non_snake_case)]
         pub(crate) mod $name {
-            use crate::symbols::table::{Code, Home, Hook, Need};
+            #[allow(unused_imports)]
+            use super::*;
 
-            pub(crate) static HOOK: Hook = Hook::new(
-                $id,
+            pub(crate) static HOOK: crate::symbols::table::Hook = crate::symbols::table::Hook::new(
+                crate::hooks::number(stringify!($name)),
                 match core::ffi::CStr::from_bytes_with_nul(
                     concat!(stringify!($name), "\0").as_bytes(),
                 ) {
                     Ok(name) => name,
                     Err(_) => c"",
                 },
-                Home::$home,
-                Need::$need,
-                Code(super::$name as *const core::ffi::c_void),
+                crate::symbols::table::Home::$home,
+                crate::symbols::table::Need::$need,
+                crate::symbols::table::Code(super::$name as *const core::ffi::c_void),
             );
+
+            $($inside)*
         }
     };
 }
 
-/// A hook: its entry and the exported function that stands before the real one.
+/// A hook: its entry and the exported function that stands before the real one. The exported function
+/// only notes who calls and jumps on to the body.
 macro_rules! hook {
     (
         $(#[$doc:meta])*
-        $id:literal $home:ident $need:ident
+        $home:ident $need:ident
         fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;
         missing $missing:expr;
         with $call:ident, $thread:ident, $result:ident, $held:ident;
         before $before:block
         after $after:block
     ) => {
-        entry!($id $home $need $name);
+        entry! {
+            $home $need $name
+
+            #[allow(clippy::too_many_arguments)]
+            pub(super) unsafe extern "C-unwind" fn body($($arg: $type),*) -> $ret {
+                let caller = crate::caller::noted();
+                let address = HOOK.real();
+                if address == 0 {
+                    return $missing;
+                }
+                type Real = unsafe extern "C-unwind" fn($($type),*) -> $ret;
+                // SAFETY: the address is that of the function of this name, whose type this is.
+                let real = unsafe { core::mem::transmute::<usize, Real>(address) };
+                #[allow(unused_mut, unused_variables)]
+                let mut $call = crate::call::Call::enter(&HOOK, caller);
+                #[allow(unused_variables, clippy::let_unit_value)]
+                let $held = crate::thread::in_hook(|$thread| $before);
+                // SAFETY: the caller's own arguments.
+                #[allow(clippy::let_unit_value)]
+                let $result = unsafe { real($($arg),*) };
+                #[allow(unused_variables)]
+                let _ = crate::thread::in_hook(|$thread| $after);
+                $result
+            }
+        }
 
         $(#[$doc])*
         ///
         /// # Safety
         /// As the function that it stands before: the arguments go to it unchanged.
+        #[unsafe(naked)]
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C-unwind" fn $name($($arg: $type),*) -> $ret {
-            let address = $name::HOOK.real();
-            if address == 0 {
-                return $missing;
-            }
-            type Real = unsafe extern "C-unwind" fn($($type),*) -> $ret;
-            // SAFETY: the address is that of the function of this name, whose type this is.
-            let real = unsafe { core::mem::transmute::<usize, Real>(address) };
-            #[allow(unused_mut, unused_variables)]
-            let mut $call = crate::call::Call::enter(&$name::HOOK);
-            #[allow(unused_variables, clippy::let_unit_value)]
-            let $held = crate::thread::in_hook(|$thread| $before);
-            // SAFETY: the caller's own arguments.
-            #[allow(clippy::let_unit_value)]
-            let $result = unsafe { real($($arg),*) };
-            #[allow(unused_variables)]
-            let _ = crate::thread::in_hook(|$thread| $after);
-            $result
+            crate::caller::note_and_go_on!($name::body)
         }
     };
+}
+
+/// A hook of a function of the runtime that goes on to hooked functions of the driver: what it takes is
+/// the name that the program called, and who called.
+#[allow(unused_macros)]
+macro_rules! named {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
+        hook! {
+            $(#[$doc])*
+            Runtime Optional
+            fn $name($($arg: $type),*) -> gpumem_cuda_abi::CudaError;
+            missing gpumem_cuda_abi::CudaError::INITIALIZATION_ERROR;
+            with call, thread, result, held;
+            before {}
+            after {}
+        }
+    )*};
 }
 
 pub(crate) mod context;
@@ -75,56 +105,60 @@ pub(crate) mod vmm;
 
 use crate::symbols::table::Hook;
 
-/// Every hook, in the order of its number.
-pub(crate) static ALL: &[&Hook] = &[
-    &proc_address::cuGetProcAddress::HOOK,
-    &proc_address::cuGetProcAddress_v2::HOOK,
-    &memory::cuMemAlloc_v2::HOOK,
-    &memory::cuMemAllocPitch_v2::HOOK,
-    &memory::cuMemAllocManaged::HOOK,
-    &memory::cuMemFree_v2::HOOK,
-    &memory::cuMemAllocHost_v2::HOOK,
-    &memory::cuMemHostAlloc::HOOK,
-    &memory::cuMemFreeHost::HOOK,
-    &stream_ordered::cuMemAllocAsync::HOOK,
-    &stream_ordered::cuMemAllocAsync_ptsz::HOOK,
-    &stream_ordered::cuMemAllocFromPoolAsync::HOOK,
-    &stream_ordered::cuMemAllocFromPoolAsync_ptsz::HOOK,
-    &stream_ordered::cuMemFreeAsync::HOOK,
-    &stream_ordered::cuMemFreeAsync_ptsz::HOOK,
-    &vmm::cuMemCreate::HOOK,
-    &vmm::cuMemRelease::HOOK,
-    &vmm::cuMemRetainAllocationHandle::HOOK,
-    &vmm::cuMemImportFromShareableHandle::HOOK,
-    &vmm::cuMemMap::HOOK,
-    &vmm::cuMemUnmap::HOOK,
-    &context::cuDevicePrimaryCtxRetain::HOOK,
-    &context::cuDevicePrimaryCtxRelease::HOOK,
-    &context::cuDevicePrimaryCtxRelease_v2::HOOK,
-    &context::cuDevicePrimaryCtxReset::HOOK,
-    &context::cuDevicePrimaryCtxReset_v2::HOOK,
-    &context::cuCtxCreate_v2::HOOK,
-    &context::cuCtxCreate_v3::HOOK,
-    &context::cuCtxCreate_v4::HOOK,
-    &context::cuCtxDestroy_v2::HOOK,
-    &runtime::cudaMalloc::HOOK,
-    &runtime::cudaMallocPitch::HOOK,
-    &runtime::cudaMalloc3D::HOOK,
-    &runtime::cudaMallocManaged::HOOK,
-    &runtime::cudaMallocHost::HOOK,
-    &runtime::cudaHostAlloc::HOOK,
-    &runtime::cudaMallocAsync::HOOK,
-    &runtime::cudaMallocAsync_ptsz::HOOK,
-    &runtime::cudaMallocFromPoolAsync::HOOK,
-    &runtime::cudaMallocFromPoolAsync_ptsz::HOOK,
-    &runtime::cudaFree::HOOK,
-    &runtime::cudaFreeHost::HOOK,
-    &runtime::cudaFreeAsync::HOOK,
-    &runtime::cudaFreeAsync_ptsz::HOOK,
-    &runtime::cudaDeviceReset::HOOK,
-    &pytorch::_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE::HOOK,
-    &pytorch::_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE::HOOK,
-    &pytorch::_ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE::HOOK,
-    &pytorch::_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE::HOOK,
-    &pytorch::_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE::HOOK,
-];
+/// Lists every hook by family. A hook's number is its place in the list, from 1.
+macro_rules! manifest {
+    ($($family:ident: $($name:ident),* $(,)?;)*) => {
+        /// Every hook, in the order of its number.
+        pub(crate) static ALL: &[&Hook] = &[$($(&$family::$name::HOOK),*),*];
+
+        const NAMES: &[&str] = &[$($(stringify!($name)),*),*];
+    };
+}
+
+manifest! {
+    proc_address: cuGetProcAddress, cuGetProcAddress_v2;
+    memory: cuMemAlloc_v2, cuMemAllocPitch_v2, cuMemAllocManaged, cuMemFree_v2, cuMemAllocHost_v2,
+        cuMemHostAlloc, cuMemFreeHost;
+    stream_ordered: cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync,
+        cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync, cuMemFreeAsync_ptsz;
+    vmm: cuMemCreate, cuMemRelease, cuMemRetainAllocationHandle, cuMemImportFromShareableHandle,
+        cuMemMap, cuMemUnmap;
+    context: cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2,
+        cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, cuCtxCreate_v2, cuCtxCreate_v3,
+        cuCtxCreate_v4, cuCtxDestroy_v2;
+    runtime: cudaMalloc, cudaMallocPitch, cudaMalloc3D, cudaMallocManaged, cudaMallocHost,
+        cudaHostAlloc, cudaMallocAsync, cudaMallocAsync_ptsz, cudaMallocFromPoolAsync,
+        cudaMallocFromPoolAsync_ptsz, cudaFree, cudaFreeHost, cudaFreeAsync, cudaFreeAsync_ptsz,
+        cudaDeviceReset;
+    pytorch: _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE,
+        _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE,
+        _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE,
+        _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE,
+        _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE;
+}
+
+/// The number of the hook of that name; it does not compile for a name that is not in the list.
+pub(crate) const fn number(name: &str) -> u16 {
+    let mut place = 0;
+    while place < NAMES.len() {
+        if same(NAMES[place].as_bytes(), name.as_bytes()) {
+            return place as u16 + 1;
+        }
+        place += 1;
+    }
+    panic!("a hook that is not in the list");
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}

@@ -19,8 +19,8 @@ type Second = unsafe extern "C-unwind" fn(
     *mut CuProcAddressStatus,
 ) -> CuResult;
 
-entry!(1 Driver Optional cuGetProcAddress);
-entry!(2 Driver Required cuGetProcAddress_v2);
+entry!(Driver Optional cuGetProcAddress);
+entry!(Driver Required cuGetProcAddress_v2);
 
 /// CUDA 11.3's form.
 ///

@@ -70,10 +70,10 @@ fn reported(
 }
 
 macro_rules! reports {
-    ($($(#[$doc:meta])* $id:literal $name:ident($figure:ty);)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($figure:ty);)*) => {$(
         hook! {
             $(#[$doc])*
-            $id PyTorch Optional
+            PyTorch Optional
             fn $name(
                 ptr: *mut c_void,
                 size: i64,
@@ -94,14 +94,14 @@ macro_rules! reports {
 
 reports! {
     /// PyTorch 2.0 to 2.15.
-    46 _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(u64);
+    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(u64);
     /// PyTorch 1.10 to 1.13.
-    47 _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(i64);
+    _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(i64);
 }
 
 hook! {
     /// PyTorch 1.8 and 1.9: `ptr` is the allocator's block, not the data, and no figures come along.
-    48 PyTorch Optional
+    PyTorch Optional
     fn _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE(
         ptr: *mut c_void,
         size: i64,
@@ -114,10 +114,10 @@ hook! {
 }
 
 macro_rules! failures {
-    ($($(#[$doc:meta])* $id:literal $name:ident($figure:ty);)*) => {$(
+    ($($(#[$doc:meta])* $name:ident($figure:ty);)*) => {$(
         hook! {
             $(#[$doc])*
-            $id PyTorch Optional
+            PyTorch Optional
             fn $name(size: i64, allocated: $figure, reserved: $figure, device: u16) -> ();
             missing ();
             with call, thread, result, held;
@@ -135,9 +135,9 @@ macro_rules! failures {
 
 failures! {
     /// PyTorch 2.0 to 2.15.
-    49 _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(u64);
+    _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(u64);
     /// PyTorch 1.13.
-    50 _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(i64);
+    _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(i64);
 }
 
 #[cfg(test)]

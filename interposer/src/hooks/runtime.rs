@@ -22,11 +22,11 @@ const fn plain(level: Level, bytes: u64, flags: EventFlags) -> Asked {
 macro_rules! allocating {
     ($(
         $(#[$doc:meta])*
-        $id:literal $name:ident($pointer:ident, $bytes:ident $(, $arg:ident: $type:ty)*) $asked:expr;
+        $name:ident($pointer:ident, $bytes:ident $(, $arg:ident: $type:ty)*) $asked:expr;
     )*) => {$(
         hook! {
             $(#[$doc])*
-            $id Runtime Optional
+            Runtime Optional
             fn $name($pointer: *mut *mut c_void, $bytes: usize $(, $arg: $type)*) -> CudaError;
             missing CudaError::INITIALIZATION_ERROR;
             with call, thread, result, held;
@@ -41,31 +41,31 @@ macro_rules! allocating {
 
 allocating! {
     /// Device memory.
-    31 cudaMalloc(pointer, bytes) plain(Level::DRIVER, bytes as u64, EventFlags::NONE);
+    cudaMalloc(pointer, bytes) plain(Level::DRIVER, bytes as u64, EventFlags::NONE);
     /// Managed memory.
-    34 cudaMallocManaged(pointer, bytes, flags: u32)
+    cudaMallocManaged(pointer, bytes, flags: u32)
         plain(Level::DRIVER, bytes as u64, EventFlags::MANAGED);
     /// Pinned host memory.
-    35 cudaMallocHost(pointer, bytes) plain(Level::HOST, bytes as u64, EventFlags::NONE);
+    cudaMallocHost(pointer, bytes) plain(Level::HOST, bytes as u64, EventFlags::NONE);
     /// Pinned host memory with flags.
-    36 cudaHostAlloc(pointer, bytes, flags: u32)
+    cudaHostAlloc(pointer, bytes, flags: u32)
         plain(Level::HOST, bytes as u64, EventFlags::NONE);
     /// Stream-ordered memory.
-    37 cudaMallocAsync(pointer, bytes, stream: CuStream) from_pool(bytes, Owner::Pointer, stream);
+    cudaMallocAsync(pointer, bytes, stream: CuStream) from_pool(bytes, CuMemoryPool::NULL, stream);
     /// Stream-ordered memory, per-thread default stream.
-    38 cudaMallocAsync_ptsz(pointer, bytes, stream: CuStream)
-        from_pool(bytes, Owner::Pointer, stream);
+    cudaMallocAsync_ptsz(pointer, bytes, stream: CuStream)
+        from_pool(bytes, CuMemoryPool::NULL, stream);
     /// Stream-ordered memory from a pool.
-    39 cudaMallocFromPoolAsync(pointer, bytes, pool: CuMemoryPool, stream: CuStream)
-        from_pool(bytes, Owner::Pointer, stream);
+    cudaMallocFromPoolAsync(pointer, bytes, pool: CuMemoryPool, stream: CuStream)
+        from_pool(bytes, pool, stream);
     /// Stream-ordered memory from a pool, per-thread default stream.
-    40 cudaMallocFromPoolAsync_ptsz(pointer, bytes, pool: CuMemoryPool, stream: CuStream)
-        from_pool(bytes, Owner::Pointer, stream);
+    cudaMallocFromPoolAsync_ptsz(pointer, bytes, pool: CuMemoryPool, stream: CuStream)
+        from_pool(bytes, pool, stream);
 }
 
 hook! {
     /// Rows of device memory: pitch × height bytes.
-    32 Runtime Optional
+    Runtime Optional
     fn cudaMallocPitch(
         pointer: *mut *mut c_void,
         pitch: *mut usize,
@@ -86,7 +86,7 @@ hook! {
 
 hook! {
     /// Slices of rows: pitch × height × depth bytes.
-    33 Runtime Optional
+    Runtime Optional
     fn cudaMalloc3D(pitched: *mut CudaPitchedPtr, extent: CudaExtent) -> CudaError;
     missing CudaError::INITIALIZATION_ERROR;
     with call, thread, result, held;
@@ -104,11 +104,11 @@ hook! {
 macro_rules! releasing {
     ($(
         $(#[$doc:meta])*
-        $id:literal $name:ident($pointer:ident $(, $arg:ident: $type:ty)*) $level:expr, $flags:expr;
+        $name:ident($pointer:ident $(, $arg:ident: $type:ty)*) $level:expr, $flags:expr;
     )*) => {$(
         hook! {
             $(#[$doc])*
-            $id Runtime Optional
+            Runtime Optional
             fn $name($pointer: *mut c_void $(, $arg: $type)*) -> CudaError;
             missing CudaError::INITIALIZATION_ERROR;
             with call, thread, result, held;
@@ -122,18 +122,18 @@ macro_rules! releasing {
 
 releasing! {
     /// Releases device memory.
-    41 cudaFree(pointer) Level::DRIVER, EventFlags::NONE;
+    cudaFree(pointer) Level::DRIVER, EventFlags::NONE;
     /// Releases pinned host memory.
-    42 cudaFreeHost(pointer) Level::HOST, EventFlags::NONE;
+    cudaFreeHost(pointer) Level::HOST, EventFlags::NONE;
     /// Gives memory back to its pool.
-    43 cudaFreeAsync(pointer, stream: CuStream) Level::DRIVER, EventFlags::STREAM_ORDERED;
+    cudaFreeAsync(pointer, stream: CuStream) Level::DRIVER, EventFlags::STREAM_ORDERED;
     /// Gives memory back to its pool, per-thread default stream.
-    44 cudaFreeAsync_ptsz(pointer, stream: CuStream) Level::DRIVER, EventFlags::STREAM_ORDERED;
+    cudaFreeAsync_ptsz(pointer, stream: CuStream) Level::DRIVER, EventFlags::STREAM_ORDERED;
 }
 
 hook! {
     /// Ends the primary context: the driver's hook records what that releases.
-    45 Runtime Optional
+    Runtime Optional
     fn cudaDeviceReset() -> CudaError;
     missing CudaError::INITIALIZATION_ERROR;
     with call, thread, result, held;

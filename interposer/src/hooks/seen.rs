@@ -4,6 +4,7 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 
 use super::context;
 use crate::call::Call;
+use crate::physical::pools;
 use crate::record::{self, New, Released};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -16,8 +17,8 @@ const OUT_OF_MEMORY: u32 = 2;
 pub(super) enum Owner {
     /// The current context, and its device.
     Context,
-    /// The device that holds the pointer.
-    Pointer,
+    /// A pool and, of memory that it gave, the device that holds the pointer.
+    Pool(u64),
     /// A device that the call named.
     Named(DeviceOrdinal),
 }
@@ -48,7 +49,7 @@ pub(super) fn asked_for(
         return; // nothing was asked for, nothing was given
     }
     let device = match asked.owner {
-        Owner::Pointer if result == 0 => match driver::device_of(pointer) {
+        Owner::Pool(_) if result == 0 => match driver::device_of(pointer) {
             DeviceOrdinal::NONE => driver::current_device(),
             device => device,
         },
@@ -68,9 +69,14 @@ pub(super) fn asked_for(
     } else {
         let context = match asked.owner {
             Owner::Context => driver::current_context(),
+            Owner::Pool(pool) => pool,
             _ => 0,
         };
-        context::used(thread, call, context, device);
+        match asked.owner {
+            Owner::Context => context::used(thread, call, context, device),
+            Owner::Pool(pool) => pools::used(pool, device),
+            Owner::Named(_) => {}
+        }
         let (
             Asked {
                 level,
@@ -80,7 +86,7 @@ pub(super) fn asked_for(
             },
             ptr,
             aux,
-        ) = (asked, pointer, 0);
+        ) = (asked, pointer, call.caller());
         record::allocated(
             thread,
             call.api(),

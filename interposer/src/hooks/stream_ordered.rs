@@ -6,8 +6,15 @@ use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
 use super::seen::{self, Asked, Owner};
 use crate::symbols::driver;
 
-/// Memory of a pool: it outlives contexts.
-pub(super) fn from_pool(bytes: usize, owner: Owner, stream: CuStream) -> Asked {
+/// Memory of a pool (null: the current device's): it outlives contexts.
+pub(super) fn from_pool(bytes: usize, pool: CuMemoryPool, stream: CuStream) -> Asked {
+    let device = driver::current_device();
+    let pool = if pool.is_null() {
+        driver::pool_of(device).unwrap_or(pool)
+    } else {
+        pool
+    };
+    let owner = Owner::Pool(pool.0 as u64);
     let flags = if driver::is_capturing(stream) {
         EventFlags::STREAM_ORDERED.with(EventFlags::CAPTURE)
     } else {
@@ -22,16 +29,16 @@ pub(super) fn from_pool(bytes: usize, owner: Owner, stream: CuStream) -> Asked {
 }
 
 macro_rules! stream_ordered {
-    ($($id:literal $alloc:ident, $pool_id:literal $from_pool:ident, $free_id:literal $free:ident;)*) => {$(
+    ($($alloc:ident, $from_pool:ident, $free:ident;)*) => {$(
         hook! {
             /// Memory from the current pool of the stream's device.
-            $id Driver Required
+            Driver Required
             fn $alloc(pointer: *mut CuDevicePtr, bytes: usize, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
             before {}
             after {
-                let asked = from_pool(bytes, Owner::Pointer, stream);
+                let asked = from_pool(bytes, CuMemoryPool::NULL, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
                 seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
             }
@@ -39,7 +46,7 @@ macro_rules! stream_ordered {
 
         hook! {
             /// Memory from a pool that the caller names.
-            $pool_id Driver Required
+            Driver Required
             fn $from_pool(
                 pointer: *mut CuDevicePtr,
                 bytes: usize,
@@ -50,7 +57,7 @@ macro_rules! stream_ordered {
             with call, thread, result, held;
             before {}
             after {
-                let asked = from_pool(bytes, Owner::Pointer, stream);
+                let asked = from_pool(bytes, pool, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
                 seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
             }
@@ -58,7 +65,7 @@ macro_rules! stream_ordered {
 
         hook! {
             /// Gives memory back to its pool.
-            $free_id Driver Required
+            Driver Required
             fn $free(pointer: CuDevicePtr, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
@@ -72,6 +79,6 @@ macro_rules! stream_ordered {
 }
 
 stream_ordered! {
-    10 cuMemAllocAsync, 12 cuMemAllocFromPoolAsync, 14 cuMemFreeAsync;
-    11 cuMemAllocAsync_ptsz, 13 cuMemAllocFromPoolAsync_ptsz, 15 cuMemFreeAsync_ptsz;
+    cuMemAllocAsync, cuMemAllocFromPoolAsync, cuMemFreeAsync;
+    cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync_ptsz;
 }

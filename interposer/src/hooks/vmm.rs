@@ -109,7 +109,7 @@ impl Undo {
 
 hook! {
     /// Physical memory with no address.
-    16 Driver Required
+    Driver Required
     fn cuMemCreate(
         handle: *mut CuMemHandle,
         bytes: usize,
@@ -147,7 +147,7 @@ hook! {
 
 hook! {
     /// One reference less.
-    17 Driver Required
+    Driver Required
     fn cuMemRelease(handle: CuMemHandle) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -172,7 +172,7 @@ hook! {
 
 hook! {
     /// One reference more, found by an address that is mapped to the handle.
-    18 Driver Required
+    Driver Required
     fn cuMemRetainAllocationHandle(handle: *mut CuMemHandle, address: *mut c_void) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
@@ -187,7 +187,7 @@ hook! {
 
 hook! {
     /// A handle on memory that another process or API made: an alias, counted nowhere.
-    19 Driver Optional
+    Driver Optional
     fn cuMemImportFromShareableHandle(
         handle: *mut CuMemHandle,
         shared: *mut c_void,
@@ -216,7 +216,7 @@ hook! {
 
 hook! {
     /// Gives a handle an address.
-    20 Driver Required
+    Driver Required
     fn cuMemMap(
         address: CuDevicePtr,
         bytes: usize,
@@ -247,7 +247,7 @@ hook! {
 
 hook! {
     /// Takes addresses back; one call may end several mappings.
-    21 Driver Required
+    Driver Required
     fn cuMemUnmap(address: CuDevicePtr, bytes: usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;

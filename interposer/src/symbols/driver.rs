@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumem_capture::DeviceOrdinal;
-use gpumem_cuda_abi::{CuContext, CuDevice, CuDevicePtr, CuResult, CuStream, CuUuid};
+use gpumem_cuda_abi::{CuContext, CuDevice, CuDevicePtr, CuMemoryPool, CuResult, CuStream, CuUuid};
 
 use crate::symbols::libraries;
 use crate::symbols::table::Home;
@@ -114,6 +114,47 @@ pub(crate) fn is_capturing(stream: CuStream) -> bool {
         &mut status
     );
     asked.is_some() && status == 1
+}
+
+/// The pool that a device's stream-ordered memory comes from.
+pub(crate) fn pool_of(device: DeviceOrdinal) -> Option<CuMemoryPool> {
+    let device = CuDevice(i32::from(device.0));
+    let mut pool = CuMemoryPool::NULL;
+    ask!(
+        c"cuDeviceGetMemPool",
+        fn(*mut CuMemoryPool, CuDevice),
+        &mut pool,
+        device
+    )
+    .map(|()| pool)
+}
+
+/// Bytes that a pool holds from its device; `None` if there is no such pool.
+pub(crate) fn pool_reserved(pool: CuMemoryPool) -> Option<u64> {
+    const RESERVED_MEM_CURRENT: u32 = 5;
+    let mut bytes = 0u64;
+    ask!(
+        c"cuMemPoolGetAttribute",
+        fn(CuMemoryPool, u32, *mut c_void),
+        pool,
+        RESERVED_MEM_CURRENT,
+        (&raw mut bytes).cast()
+    )
+    .map(|()| bytes)
+}
+
+/// Bytes that a device holds for its graphs' memory nodes.
+pub(crate) fn graph_reserved(device: CuDevice) -> Option<u64> {
+    const RESERVED_MEM_CURRENT: u32 = 2;
+    let mut bytes = 0u64;
+    ask!(
+        c"cuDeviceGetGraphMemAttribute",
+        fn(CuDevice, u32, *mut c_void),
+        device,
+        RESERVED_MEM_CURRENT,
+        (&raw mut bytes).cast()
+    )
+    .map(|()| bytes)
 }
 
 /// The driver's version, as 13020 for 13.2.

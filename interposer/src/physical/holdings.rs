@@ -1,0 +1,89 @@
+//! Holdings: what grows and shrinks under one name, such as a pool or a context.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind};
+
+use super::{Cause, Change};
+
+/// What a holding is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Holding {
+    pub(crate) kind: Kind,
+    /// Its handle: see [`EventKind::RESIZE`].
+    pub(crate) ptr: u64,
+}
+
+/// Of which kind a holding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A memory pool.
+    Pool,
+    /// What stands behind the graphs of a device.
+    Graphs,
+    /// A context, with its limits.
+    Context,
+    /// A module or library of kernels.
+    Module,
+}
+
+impl Kind {
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::Pool => EventFlags::STREAM_ORDERED,
+            Self::Graphs => EventFlags::GRAPH,
+            Self::Context => EventFlags::CONTEXT,
+            Self::Module => EventFlags::MODULE,
+        }
+    }
+}
+
+/// The holdings that are not empty: device and bytes.
+type Sizes = BTreeMap<Holding, (DeviceOrdinal, u64)>;
+
+fn sizes() -> MutexGuard<'static, Sizes> {
+    static SIZES: Mutex<Sizes> = Mutex::new(BTreeMap::new());
+    SIZES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sets a holding's size to what `to` makes of the one that it has. `extra` flags qualify the change.
+pub(crate) fn resize(
+    cause: &Cause<'_>,
+    device: DeviceOrdinal,
+    holding: Holding,
+    extra: EventFlags,
+    to: impl FnOnce(u64) -> u64,
+) {
+    let mut sizes = sizes();
+    let before = sizes.get(&holding).map_or(0, |(_, bytes)| *bytes);
+    let now = to(before);
+    if now == before {
+        return;
+    }
+    if now == 0 {
+        sizes.remove(&holding);
+    } else {
+        sizes.insert(holding, (device, now));
+    }
+    let change = Change {
+        bytes: now,
+        aux: before,
+        flags: holding.kind.flags().with(extra),
+    };
+    cause.record(EventKind::RESIZE, device, holding.ptr, change);
+}
+
+/// A holding's size now.
+pub(crate) fn size(holding: Holding) -> u64 {
+    sizes().get(&holding).map_or(0, |(_, bytes)| *bytes)
+}
+
+/// The holdings of a device, of the kinds that `wanted` picks.
+pub(crate) fn of_device(device: DeviceOrdinal, wanted: impl Fn(Kind) -> bool) -> Vec<Holding> {
+    sizes()
+        .iter()
+        .filter(|(holding, (of, _))| *of == device && wanted(holding.kind))
+        .map(|(holding, _)| *holding)
+        .collect()
+}

@@ -1,0 +1,134 @@
+//! The second ledger: what the card gave, beside what programs asked for.
+//!
+//! | part | bytes | known by |
+//! |---|---|---|
+//! | [`pages`] | 2 MiB pages under plain device memory | the addresses that the driver gives |
+//! | handles | `cuMemCreate`'s bytes | the call itself |
+//! | [`pools`] | what each memory pool holds from the device | `cuMemPoolGetAttribute` |
+//! | [`graphs`] | what stands behind graphs' memory nodes | `cuDeviceGetGraphMemAttribute` |
+//! | [`holdings`] | contexts, modules: whatever grows and shrinks | whoever measures them |
+//!
+//! Every change is an event at the physical level, recorded in the order in which the figures changed:
+//! a part's lock is held while its event is recorded, and never across a call of the driver. Where
+//! managed memory resides nobody but the driver knows, so it is not here.
+
+pub(crate) mod graphs;
+pub(crate) mod holdings;
+mod pages;
+pub(crate) mod pools;
+
+use gpumem_capture::{
+    ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, ThreadId,
+};
+
+use crate::lifecycle::Session;
+use crate::live::{Block, Place};
+
+/// On whose behalf the card gives or takes back: the fields that every event of a call has.
+#[derive(Clone, Copy)]
+pub(crate) struct Cause<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) thread: ThreadId,
+    pub(crate) api: ApiId,
+    pub(crate) stacks: (StackId, StackId),
+}
+
+impl Cause<'_> {
+    /// Records a change at the physical level.
+    fn record(&self, kind: EventKind, device: DeviceOrdinal, ptr: u64, change: Change) {
+        let writer = self.session.writer;
+        let _ = writer.event(&Event {
+            time: writer.now(),
+            thread: self.thread,
+            kind,
+            level: Level::PHYSICAL,
+            device,
+            ptr,
+            bytes: change.bytes,
+            aux: change.aux,
+            flags: change.flags,
+            api: self.api,
+            py_stack: self.stacks.0,
+            native_stack: self.stacks.1,
+        });
+    }
+}
+
+/// The figures of a change: see [`EventKind::ALLOC`] and [`EventKind::RESIZE`].
+#[derive(Clone, Copy)]
+struct Change {
+    bytes: u64,
+    aux: u64,
+    flags: EventFlags,
+}
+
+/// How the card stands behind a block.
+enum Behind {
+    /// Pages that other blocks may share.
+    Pages,
+    /// As many bytes of its own.
+    Own(u64),
+    /// Something that is counted by itself, or not known.
+    Other,
+}
+
+fn behind(place: Place, block: &Block) -> Behind {
+    const OTHERS: [EventFlags; 3] = [
+        EventFlags::STREAM_ORDERED,
+        EventFlags::GRAPH,
+        EventFlags::MANAGED,
+    ];
+    if place.level != Level::DRIVER || OTHERS.iter().any(|flag| block.flags.contains(*flag)) {
+        Behind::Other
+    } else if place.vmm {
+        Behind::Own(block.bytes)
+    } else if block.flags.contains(EventFlags::ARRAY) {
+        Behind::Own(pages::whole(block.bytes))
+    } else {
+        Behind::Pages
+    }
+}
+
+/// Flags of a block of its own: of which kind it is.
+fn own_flags(block: &Block) -> EventFlags {
+    let both = EventFlags::VMM_HANDLE.with(EventFlags::ARRAY);
+    EventFlags(block.flags.0 & both.0)
+}
+
+/// A block has become live: after its own event.
+pub(crate) fn gained(cause: &Cause<'_>, place: Place, block: &Block) {
+    match behind(place, block) {
+        Behind::Pages => pages::gained(cause, block.device, place.ptr, block.bytes),
+        Behind::Own(bytes) => {
+            let (aux, flags) = (0, own_flags(block));
+            let change = Change { bytes, aux, flags };
+            cause.record(EventKind::ALLOC, block.device, place.ptr, change);
+        }
+        Behind::Other => {}
+    }
+}
+
+/// A block is about to be released: after its own event.
+pub(crate) fn lost(cause: &Cause<'_>, place: Place, block: &Block) {
+    match behind(place, block) {
+        Behind::Pages => pages::lost(cause, block.device, place.ptr, block.bytes),
+        Behind::Own(bytes) => {
+            let (aux, flags) = (0, own_flags(block));
+            let change = Change { bytes, aux, flags };
+            cause.record(EventKind::FREE, block.device, place.ptr, change);
+        }
+        Behind::Other => {}
+    }
+}
+
+/// Takes note of what the driver may have moved by itself: pools and graphs, where there are any.
+pub(crate) fn settle(cause: &Cause<'_>) {
+    pools::settle(cause);
+    graphs::settle(cause);
+}
+
+/// Whether [`settle`] would have anything to ask.
+#[inline]
+pub(crate) fn anything_to_settle() -> bool {
+    pools::any() || graphs::any()
+}
