@@ -52,6 +52,11 @@ pointer_handle! {
     CuExternalMemory;
 }
 
+impl CuStream {
+    /// `CU_STREAM_PER_THREAD`: the calling thread's own default stream.
+    pub const PER_THREAD: Self = Self(core::ptr::without_provenance_mut(2));
+}
+
 /// `CUdevice`: a device ordinal as this process sees it.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

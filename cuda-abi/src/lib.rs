@@ -12,11 +12,13 @@
 
 #![forbid(unsafe_code)]
 
+mod graph;
 mod handles;
 mod memory;
 mod result;
 mod runtime;
 
+pub use graph::*;
 pub use handles::*;
 pub use memory::*;
 pub use result::*;

@@ -47,6 +47,9 @@ fn structures() {
         CuMemAllocationProp = sys::CUmemAllocationProp;
         CuMemAccessDesc = sys::CUmemAccessDesc;
         CuMemPoolProps = sys::CUmemPoolProps;
+        CuMemAllocNodeParams = sys::CUDA_MEM_ALLOC_NODE_PARAMS_v1;
+        CuGraphNodeParams = sys::CUgraphNodeParams;
+        CuGraphInstantiateParams = sys::CUDA_GRAPH_INSTANTIATE_PARAMS;
         CuIpcMemHandle = sys::CUipcMemHandle;
         CuArrayDescriptor = sys::CUDA_ARRAY_DESCRIPTOR;
         CuArray3dDescriptor = sys::CUDA_ARRAY3D_DESCRIPTOR;

@@ -18,6 +18,7 @@ mod call;
 mod caller;
 mod capi;
 mod facts;
+mod graph_nodes;
 mod hooks;
 mod lifecycle;
 mod live;
@@ -40,10 +41,18 @@ pub use hooks::context::{
     cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2,
     cuDevicePrimaryCtxRetain,
 };
+pub use hooks::graphs::{
+    cuDeviceGraphMemTrim, cuGraphAddChildGraphNode, cuGraphAddMemAllocNode, cuGraphAddMemFreeNode,
+    cuGraphAddNode, cuGraphAddNode_v2, cuGraphDestroy, cuGraphDestroyNode, cuGraphExecDestroy,
+    cuGraphInstantiate, cuGraphInstantiate_v2, cuGraphInstantiateWithFlags,
+    cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz, cuGraphLaunch,
+    cuGraphLaunch_ptsz, cuGraphUpload, cuGraphUpload_ptsz,
+};
 pub use hooks::memory::{
     cuMemAlloc_v2, cuMemAllocHost_v2, cuMemAllocManaged, cuMemAllocPitch_v2, cuMemFree_v2,
     cuMemFreeHost, cuMemHostAlloc,
 };
+pub use hooks::pools::{cuMemPoolDestroy, cuMemPoolSetAttribute, cuMemPoolTrimTo};
 pub use hooks::proc_address::{cuGetProcAddress, cuGetProcAddress_v2};
 pub use hooks::pytorch::{
     _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE,
@@ -60,6 +69,10 @@ pub use hooks::runtime::{
 pub use hooks::stream_ordered::{
     cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz,
     cuMemFreeAsync, cuMemFreeAsync_ptsz,
+};
+pub use hooks::sync::{
+    cuCtxSynchronize, cuCtxSynchronize_v2, cuEventSynchronize, cuStreamSynchronize,
+    cuStreamSynchronize_ptsz,
 };
 pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,

@@ -68,3 +68,13 @@ pub(crate) fn matching(wanted: impl Fn(&Place, &Block) -> bool) -> Vec<Place> {
         .map(|e| *e.key())
         .collect()
 }
+
+/// Whether any block is one that `wanted` picks.
+pub(crate) fn any(wanted: impl Fn(&Place, &Block) -> bool) -> bool {
+    map().iter().any(|entry| wanted(entry.key(), entry.value()))
+}
+
+/// The block at a place.
+pub(crate) fn at(place: Place) -> Option<Block> {
+    map().get(&place).map(|entry| *entry.value())
+}

@@ -95,12 +95,15 @@ macro_rules! named {
 }
 
 pub(crate) mod context;
+pub(crate) mod graphs;
 pub(crate) mod memory;
+pub(crate) mod pools;
 pub(crate) mod proc_address;
 pub(crate) mod pytorch;
 pub(crate) mod runtime;
 mod seen;
 pub(crate) mod stream_ordered;
+pub(crate) mod sync;
 pub(crate) mod vmm;
 
 use crate::symbols::table::Hook;
@@ -121,6 +124,14 @@ manifest! {
         cuMemHostAlloc, cuMemFreeHost;
     stream_ordered: cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync,
         cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync, cuMemFreeAsync_ptsz;
+    pools: cuMemPoolDestroy, cuMemPoolTrimTo, cuMemPoolSetAttribute;
+    graphs: cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddNode, cuGraphAddNode_v2,
+        cuGraphAddChildGraphNode, cuGraphDestroyNode, cuGraphDestroy, cuGraphInstantiate,
+        cuGraphInstantiate_v2, cuGraphInstantiateWithFlags, cuGraphInstantiateWithParams,
+        cuGraphInstantiateWithParams_ptsz, cuGraphUpload, cuGraphUpload_ptsz, cuGraphLaunch,
+        cuGraphLaunch_ptsz, cuGraphExecDestroy, cuDeviceGraphMemTrim;
+    sync: cuStreamSynchronize, cuStreamSynchronize_ptsz, cuEventSynchronize, cuCtxSynchronize,
+        cuCtxSynchronize_v2;
     vmm: cuMemCreate, cuMemRelease, cuMemRetainAllocationHandle, cuMemImportFromShareableHandle,
         cuMemMap, cuMemUnmap;
     context: cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2,

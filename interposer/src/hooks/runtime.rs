@@ -7,7 +7,7 @@ use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{CuMemoryPool, CuStream, CudaError, CudaExtent, CudaPitchedPtr};
 
 use super::seen::{self, Asked, Owner};
-use super::stream_ordered::from_pool;
+use super::stream_ordered::{about_to_release, from_pool};
 
 /// Memory that belongs to the current context.
 const fn plain(level: Level, bytes: u64, flags: EventFlags) -> Asked {
@@ -51,16 +51,17 @@ allocating! {
     cudaHostAlloc(pointer, bytes, flags: u32)
         plain(Level::HOST, bytes as u64, EventFlags::NONE);
     /// Stream-ordered memory.
-    cudaMallocAsync(pointer, bytes, stream: CuStream) from_pool(bytes, CuMemoryPool::NULL, stream);
+    cudaMallocAsync(pointer, bytes, stream: CuStream)
+        from_pool("cudaMallocAsync", bytes, CuMemoryPool::NULL, stream);
     /// Stream-ordered memory, per-thread default stream.
     cudaMallocAsync_ptsz(pointer, bytes, stream: CuStream)
-        from_pool(bytes, CuMemoryPool::NULL, stream);
+        from_pool("cudaMallocAsync_ptsz", bytes, CuMemoryPool::NULL, stream);
     /// Stream-ordered memory from a pool.
     cudaMallocFromPoolAsync(pointer, bytes, pool: CuMemoryPool, stream: CuStream)
-        from_pool(bytes, pool, stream);
+        from_pool("cudaMallocFromPoolAsync", bytes, pool, stream);
     /// Stream-ordered memory from a pool, per-thread default stream.
     cudaMallocFromPoolAsync_ptsz(pointer, bytes, pool: CuMemoryPool, stream: CuStream)
-        from_pool(bytes, pool, stream);
+        from_pool("cudaMallocFromPoolAsync_ptsz", bytes, pool, stream);
 }
 
 hook! {
@@ -104,31 +105,39 @@ hook! {
 macro_rules! releasing {
     ($(
         $(#[$doc:meta])*
-        $name:ident($pointer:ident $(, $arg:ident: $type:ty)*) $level:expr, $flags:expr;
+        $name:ident($pointer:ident $(, $stream:ident)?) |$call:ident, $thread:ident| $held:expr;
     )*) => {$(
         hook! {
             $(#[$doc])*
             Runtime Optional
-            fn $name($pointer: *mut c_void $(, $arg: $type)*) -> CudaError;
+            fn $name($pointer: *mut c_void $(, $stream: CuStream)?) -> CudaError;
             missing CudaError::INITIALIZATION_ERROR;
-            with call, thread, result, held;
-            before {
-                seen::about_to_release(&mut call, thread, $level, $pointer as u64, $flags)
-            }
-            after { seen::released(&call, thread, result.0, held); }
+            with $call, $thread, result, held;
+            before { $held }
+            after { seen::released(&$call, $thread, result.0, held); }
         }
     )*};
 }
 
 releasing! {
     /// Releases device memory.
-    cudaFree(pointer) Level::DRIVER, EventFlags::NONE;
+    cudaFree(pointer) |call, thread| {
+        let (level, pointer) = (Level::DRIVER, pointer as u64);
+        seen::about_to_release(&mut call, thread, level, pointer, EventFlags::NONE)
+    };
     /// Releases pinned host memory.
-    cudaFreeHost(pointer) Level::HOST, EventFlags::NONE;
+    cudaFreeHost(pointer) |call, thread| {
+        let (level, pointer) = (Level::HOST, pointer as u64);
+        seen::about_to_release(&mut call, thread, level, pointer, EventFlags::NONE)
+    };
     /// Gives memory back to its pool.
-    cudaFreeAsync(pointer, stream: CuStream) Level::DRIVER, EventFlags::STREAM_ORDERED;
+    cudaFreeAsync(pointer, stream) |call, thread| {
+        about_to_release("cudaFreeAsync", &mut call, thread, pointer as u64, stream)
+    };
     /// Gives memory back to its pool, per-thread default stream.
-    cudaFreeAsync_ptsz(pointer, stream: CuStream) Level::DRIVER, EventFlags::STREAM_ORDERED;
+    cudaFreeAsync_ptsz(pointer, stream) |call, thread| {
+        about_to_release("cudaFreeAsync_ptsz", &mut call, thread, pointer as u64, stream)
+    };
 }
 
 hook! {

@@ -2,8 +2,9 @@
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 
-use super::context;
+use super::{context, graphs};
 use crate::call::Call;
+use crate::graph_nodes::{Node, Work};
 use crate::physical::pools;
 use crate::record::{self, New, Released};
 use crate::symbols::driver;
@@ -19,6 +20,8 @@ pub(super) enum Owner {
     Context,
     /// A pool and, of memory that it gave, the device that holds the pointer.
     Pool(u64),
+    /// A graph that is being captured: nothing becomes live before it is launched.
+    Graph(u64),
     /// A device that the call named.
     Named(DeviceOrdinal),
 }
@@ -56,7 +59,16 @@ pub(super) fn asked_for(
         Owner::Named(device) => device,
         _ => driver::current_device(),
     };
-    if result == OUT_OF_MEMORY {
+    if let (0, Owner::Graph(graph)) = (result, asked.owner) {
+        let Asked { bytes, flags, .. } = asked;
+        let work = Work::Allocate {
+            bytes,
+            device,
+            flags,
+        };
+        let (handle, ptr) = (0, pointer);
+        graphs::allocates(thread, call, graph, Node { handle, ptr, work });
+    } else if result == OUT_OF_MEMORY {
         record::out_of_memory(
             thread,
             call.api(),
@@ -75,7 +87,7 @@ pub(super) fn asked_for(
         match asked.owner {
             Owner::Context => context::used(thread, call, context, device),
             Owner::Pool(pool) => pools::used(pool, device),
-            Owner::Named(_) => {}
+            Owner::Named(_) | Owner::Graph(_) => {}
         }
         let (
             Asked {
@@ -121,7 +133,12 @@ pub(super) fn about_to_release(
 /// Settles a release by the call's result: it stands, or is taken back.
 pub(super) fn released(call: &Call, thread: &Thread, result: u32, held: Option<Option<Released>>) {
     match held {
-        Some(Some(released)) if result == 0 => record::done(thread, call.api(), released),
+        Some(Some(released)) if result == 0 => {
+            record::done(thread, call.api(), released);
+            if pools::any_destroyed() {
+                record::settle(thread, call.api());
+            }
+        }
         Some(Some(released)) => record::cancel(thread, call.api(), released),
         _ => {}
     }

@@ -3,28 +3,75 @@
 use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
 
+use super::graphs;
 use super::seen::{self, Asked, Owner};
+use crate::call::Call;
+use crate::record::Released;
 use crate::symbols::driver;
+use crate::thread::Thread;
 
-/// Memory of a pool (null: the current device's): it outlives contexts.
-pub(super) fn from_pool(bytes: usize, pool: CuMemoryPool, stream: CuStream) -> Asked {
-    let device = driver::current_device();
-    let pool = if pool.is_null() {
-        driver::pool_of(device).unwrap_or(pool)
+/// A stream as a function sees it: null is the thread's own default stream in the `_ptsz` forms.
+fn stream_of(function: &str, stream: CuStream) -> CuStream {
+    if stream.is_null() && function.ends_with("_ptsz") {
+        CuStream::PER_THREAD
     } else {
-        pool
-    };
-    let owner = Owner::Pool(pool.0 as u64);
-    let flags = if driver::is_capturing(stream) {
-        EventFlags::STREAM_ORDERED.with(EventFlags::CAPTURE)
-    } else {
-        EventFlags::STREAM_ORDERED
+        stream
+    }
+}
+
+/// Memory that `function` asks a pool for (null: the current device's). It outlives contexts.
+pub(super) fn from_pool(
+    function: &str,
+    bytes: usize,
+    pool: CuMemoryPool,
+    stream: CuStream,
+) -> Asked {
+    let captured = driver::captured_graph(stream_of(function, stream));
+    let (owner, flags) = match captured {
+        Some(graph) => {
+            let flags = EventFlags::GRAPH.with(EventFlags::CAPTURE);
+            (Owner::Graph(graph.0 as u64), flags)
+        }
+        None => {
+            let current = || driver::pool_of(driver::current_device());
+            let pool = if pool.is_null() {
+                current()
+            } else {
+                Some(pool)
+            };
+            let pool = pool.map_or(0, |pool| pool.0 as u64);
+            (Owner::Pool(pool), EventFlags::STREAM_ORDERED)
+        }
     };
     Asked {
         level: Level::DRIVER,
         bytes: bytes as u64,
         owner,
         flags,
+    }
+}
+
+/// Records that `pointer` is about to be given back to its pool, unless that is being captured.
+pub(super) fn about_to_release(
+    function: &str,
+    call: &mut Call,
+    thread: &Thread,
+    pointer: u64,
+    stream: CuStream,
+) -> Option<Released> {
+    if driver::captured_graph(stream_of(function, stream)).is_some() {
+        return None;
+    }
+    let flags = EventFlags::STREAM_ORDERED;
+    seen::about_to_release(call, thread, Level::DRIVER, pointer, flags)
+}
+
+/// Takes note of a release that was captured: it is a node of the graph.
+fn captured(function: &str, result: CuResult, pointer: CuDevicePtr, stream: CuStream) {
+    if result.is_success()
+        && let Some(graph) = driver::captured_graph(stream_of(function, stream))
+    {
+        graphs::frees(graph.0 as u64, 0, pointer.0);
     }
 }
 
@@ -38,7 +85,7 @@ macro_rules! stream_ordered {
             with call, thread, result, held;
             before {}
             after {
-                let asked = from_pool(bytes, CuMemoryPool::NULL, stream);
+                let asked = from_pool(stringify!($alloc), bytes, CuMemoryPool::NULL, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
                 seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
             }
@@ -57,7 +104,7 @@ macro_rules! stream_ordered {
             with call, thread, result, held;
             before {}
             after {
-                let asked = from_pool(bytes, pool, stream);
+                let asked = from_pool(stringify!($from_pool), bytes, pool, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
                 seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
             }
@@ -69,11 +116,11 @@ macro_rules! stream_ordered {
             fn $free(pointer: CuDevicePtr, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
-            before {
-                let flags = EventFlags::STREAM_ORDERED;
-                seen::about_to_release(&mut call, thread, Level::DRIVER, pointer.0, flags)
+            before { about_to_release(stringify!($free), &mut call, thread, pointer.0, stream) }
+            after {
+                seen::released(&call, thread, result.0, held);
+                captured(stringify!($free), result, pointer, stream);
             }
-            after { seen::released(&call, thread, result.0, held); }
         }
     )*};
 }

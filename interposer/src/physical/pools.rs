@@ -9,12 +9,22 @@ use gpumem_cuda_abi::CuMemoryPool;
 
 use super::Cause;
 use super::holdings::{self, Holding, Kind};
+use crate::live;
 use crate::symbols::driver;
 
-/// The pools that memory has come from, and their devices.
-type Known = BTreeMap<u64, DeviceOrdinal>;
+/// A pool that memory has come from.
+#[derive(Clone, Copy)]
+struct Pool {
+    device: DeviceOrdinal,
+    /// Destroyed while memory of it was live: the driver answers no more questions about it, and keeps
+    /// what it holds until the last block of it is released.
+    destroyed: bool,
+}
+
+type Known = BTreeMap<u64, Pool>;
 
 static ANY: AtomicBool = AtomicBool::new(false);
+static ANY_DESTROYED: AtomicBool = AtomicBool::new(false);
 
 fn known() -> MutexGuard<'static, Known> {
     static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
@@ -29,9 +39,42 @@ pub(crate) fn any() -> bool {
 
 /// Takes note of a pool of `device`.
 pub(crate) fn used(pool: u64, device: DeviceOrdinal) {
-    if pool != 0 && known().insert(pool, device).is_none() {
-        ANY.store(true, Ordering::Release);
+    if pool == 0 {
+        return;
     }
+    let destroyed = false;
+    known().entry(pool).or_insert(Pool { device, destroyed });
+    ANY.store(true, Ordering::Release);
+}
+
+/// Takes note that a pool was destroyed.
+pub(crate) fn destroyed(pool: u64) {
+    if let Some(pool) = known().get_mut(&pool) {
+        pool.destroyed = true;
+        ANY_DESTROYED.store(true, Ordering::Release);
+    }
+}
+
+/// Whether the release of a block may be the end of a destroyed pool.
+#[inline]
+pub(crate) fn any_destroyed() -> bool {
+    ANY_DESTROYED.load(Ordering::Relaxed)
+}
+
+fn holding(handle: u64) -> Holding {
+    Holding {
+        kind: Kind::Pool,
+        ptr: handle,
+    }
+}
+
+/// What a pool holds now; `None`: it is gone.
+fn holds(handle: u64, pool: Pool) -> Option<u64> {
+    if !pool.destroyed {
+        return driver::pool_reserved(CuMemoryPool(handle as *mut _));
+    }
+    let used = live::any(|_, block| block.pool() == Some(handle));
+    used.then(|| holdings::size(holding(handle)))
 }
 
 /// Asks every pool for its figure and records what has changed.
@@ -44,24 +87,23 @@ pub(crate) fn settle(cause: &Cause<'_>) {
         return;
     }
     let ticket = BEGUN.fetch_add(1, Ordering::AcqRel) + 1;
-    let pools: Vec<_> = known()
-        .iter()
-        .map(|(pool, device)| (*pool, *device))
-        .collect();
-    for (pool, device) in pools {
-        let reserved = driver::pool_reserved(CuMemoryPool(pool as *mut _));
+    let pools: Vec<_> = {
+        let known = known();
+        known
+            .iter()
+            .map(|(handle, pool)| (*handle, *pool))
+            .collect()
+    };
+    for (handle, pool) in pools {
+        let reserved = holds(handle, pool);
         if BEGUN.load(Ordering::Acquire) != ticket {
             return;
         }
-        let holding = Holding {
-            kind: Kind::Pool,
-            ptr: pool,
-        };
-        holdings::resize(cause, device, holding, EventFlags::NONE, |_| {
-            reserved.unwrap_or(0)
-        });
+        let bytes = reserved.unwrap_or(0);
+        let none = EventFlags::NONE;
+        holdings::resize(cause, pool.device, holding(handle), none, |_| bytes);
         if reserved.is_none() {
-            known().remove(&pool); // it is gone
+            known().remove(&handle);
         }
     }
 }

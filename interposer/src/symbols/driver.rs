@@ -5,7 +5,9 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumem_capture::DeviceOrdinal;
-use gpumem_cuda_abi::{CuContext, CuDevice, CuDevicePtr, CuMemoryPool, CuResult, CuStream, CuUuid};
+use gpumem_cuda_abi::{
+    CuContext, CuDevice, CuDevicePtr, CuGraph, CuMemoryPool, CuResult, CuStream, CuUuid,
+};
 
 use crate::symbols::libraries;
 use crate::symbols::table::Home;
@@ -104,8 +106,27 @@ pub(crate) fn primary_is_active(device: CuDevice) -> Option<bool> {
     .map(|()| active != 0)
 }
 
+/// The graph that a stream is being captured into.
+pub(crate) fn captured_graph(stream: CuStream) -> Option<CuGraph> {
+    if !is_capturing(stream) {
+        return None;
+    }
+    let (mut status, mut id, mut graph) = (0 as c_int, 0u64, CuGraph::NULL);
+    ask!(
+        c"cuStreamGetCaptureInfo_v2",
+        fn(CuStream, *mut c_int, *mut u64, *mut CuGraph, *mut c_void, *mut usize),
+        stream,
+        &mut status,
+        &mut id,
+        &mut graph,
+        core::ptr::null_mut(),
+        core::ptr::null_mut()
+    )?;
+    Some(graph)
+}
+
 /// Whether a stream is being captured into a graph.
-pub(crate) fn is_capturing(stream: CuStream) -> bool {
+fn is_capturing(stream: CuStream) -> bool {
     let mut status: c_int = 0;
     let asked = ask!(
         c"cuStreamIsCapturing",

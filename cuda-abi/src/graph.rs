@@ -1,0 +1,71 @@
+//! Structures of the graph API.
+
+use crate::{CuDevicePtr, CuGraphNode, CuMemAccessDesc, CuMemPoolProps, CuStream};
+
+/// `CUgraphNodeType`.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CuGraphNodeType(pub u32);
+
+impl CuGraphNodeType {
+    /// Allocates memory that the graph owns.
+    pub const MEM_ALLOC: Self = Self(10);
+    /// Frees such memory.
+    pub const MEM_FREE: Self = Self(11);
+}
+
+/// `CUDA_MEM_ALLOC_NODE_PARAMS` (`_v1` and `_v2`): 120 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuMemAllocNodeParams {
+    /// Where the memory lies.
+    pub pool_props: CuMemPoolProps,
+    /// Who else gets access.
+    pub access_descs: *const CuMemAccessDesc,
+    /// How many of these.
+    pub access_desc_count: usize,
+    /// Bytes asked for.
+    pub bytesize: usize,
+    /// The address, which the driver writes.
+    pub dptr: CuDevicePtr,
+}
+
+/// `CUgraphNodeParams`: 256 bytes, of which the type says how the middle ones are read.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CuGraphNodeParams {
+    /// Of which kind the node is.
+    pub kind: CuGraphNodeType,
+    /// Zero.
+    pub reserved0: [i32; 3],
+    /// The parameters of that kind.
+    pub parameters: CuGraphNodeUnion,
+    /// Zero.
+    pub reserved2: i64,
+}
+
+/// The parameters of a node of one kind.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union CuGraphNodeUnion {
+    /// All of it.
+    pub words: [i64; 29],
+    /// Of a node that allocates.
+    pub alloc: CuMemAllocNodeParams,
+    /// Of a node that frees: the address.
+    pub free: CuDevicePtr,
+}
+
+/// `CUDA_GRAPH_INSTANTIATE_PARAMS`: 32 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuGraphInstantiateParams {
+    /// `CUgraphInstantiate_flags`.
+    pub flags: u64,
+    /// The stream to upload on.
+    pub upload_stream: CuStream,
+    /// The node at fault, which the driver writes.
+    pub error_node: CuGraphNode,
+    /// `CUgraphInstantiateResult`, which the driver writes.
+    pub result: u32,
+}

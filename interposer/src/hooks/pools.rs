@@ -1,0 +1,43 @@
+//! Memory pools: what they hold changes by more calls than allocations.
+
+use core::ffi::{c_int, c_void};
+
+use gpumem_cuda_abi::{CuMemoryPool, CuResult};
+
+use crate::physical::pools;
+use crate::record;
+
+hook! {
+    /// Ends a pool. It keeps what it holds for as long as memory of it is live.
+    Driver Optional
+    fn cuMemPoolDestroy(pool: CuMemoryPool) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            pools::destroyed(pool.0 as u64);
+            record::settle(thread, call.api());
+        }
+    }
+}
+
+hook! {
+    /// Gives back what a pool does not use.
+    Driver Optional
+    fn cuMemPoolTrimTo(pool: CuMemoryPool, keep: usize) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after { record::settle(thread, call.api()); }
+}
+
+hook! {
+    /// Changes what a pool keeps.
+    Driver Optional
+    fn cuMemPoolSetAttribute(pool: CuMemoryPool, attribute: c_int, value: *mut c_void) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after { record::settle(thread, call.api()); }
+}
