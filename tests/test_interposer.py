@@ -16,11 +16,14 @@ import harness
 import pytest
 
 ALLOC, FREE, CANCEL, MAP, UNMAP, OUT_OF_MEMORY, CONTEXT, CONTEXT_END = range(1, 9)
+RESIZE = 17
 UNKNOWN_POINTER, MISMATCH, STREAM_ORDERED, MANAGED, VMM_HANDLE, RESET = 1, 2, 4, 8, 16, 32
+# Of what kind a holding at the physical level is: pool, graphs, context, module.
+HOLDINGS = 4 | 128 | 256 | 512
 MIB = 1 << 20
 QUIET = {"GPUMEM_QUIET": "1"}
 
-Capture = namedtuple("Capture", "events apis hooks facts notes devices counters end")
+Capture = namedtuple("Capture", "events physical apis hooks facts notes devices counters end")
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +66,15 @@ def replayed(events):
             row = figure(event)
             row[0] += event["bytes"]
             row[3] -= 1
+        elif event["kind"] == RESIZE:
+            key = (event["level"], event["flags"] & HOLDINGS, event["ptr"])
+            assert event["flags"] & HOLDINGS and live.get(key, 0) == event["aux"] != event["bytes"], event
+            live[key] = event["bytes"]
+            row = figure(event)
+            row[0] += event["bytes"] - event["aux"]
+            row[1] = max(row[:2])
+            row[2] += event["aux"] == 0
+            row[3] += event["bytes"] == 0
     return figures
 
 
@@ -70,9 +82,11 @@ def replayed(events):
 def read(dump):
     def read(path, whole=True) -> Capture:
         lines = harness.run([dump, path]).stdout.splitlines()
-        capture = Capture([], {}, [], {}, [], {}, {}, {})
+        capture = Capture([], [], {}, [], {}, [], {}, {}, {})
         for record in map(json.loads, lines):
-            if "kind" in record:
+            if record.get("level") == "physical" and "kind" in record:
+                capture.physical.append(record)
+            elif "kind" in record:
                 capture.events.append(record)
             elif "api" in record:
                 capture.apis[record["id"]] = record["api"]
@@ -92,11 +106,16 @@ def read(dump):
                 capture.end.update(record)
         if whole:
             assert capture.end["whole"] and capture.end["lost"] == 0, capture.end
-            assert replayed(capture.events) == capture.counters
+            assert replayed(everything(capture)) == capture.counters
             assert not [note for note in capture.notes if note.startswith("inexact")]
         return capture
 
     return read
+
+
+def everything(capture):
+    """The events of all levels, in order."""
+    return sorted(capture.events + capture.physical, key=lambda event: event["seq"])
 
 
 def story(capture):
@@ -227,7 +246,8 @@ def assert_used_once(capture):
         ("cuMemAlloc_v2", ALLOC, "driver", 3 * MIB),
         ("cuMemFree_v2", FREE, "driver", 3 * MIB),
     ]
-    assert capture.counters == {("driver", 0): [0, 3 * MIB, 1, 1]}
+    # Three mebibytes are one page and half of another.
+    assert capture.counters == {("driver", 0): [0, 3 * MIB, 1, 1], ("physical", 0): [0, 4 * MIB, 2, 2]}
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -377,7 +397,7 @@ def test_every_call_passes_through_once_and_unchanged(build_c, read, tmp_path):
         assert (done.returncode, done.stdout) == (0, "all as the driver left it\n"), harness.described(done)
     path = tmp_path / "report.bin"
     capture = read(path, whole=False)
-    assert replayed(capture.events) == capture.counters
+    assert replayed(everything(capture)) == capture.counters
     assert capture.counters["driver", 0] == [0, 12388, 6, 6]
     kinds = [kind for _, kind, *_ in story(capture)]
     assert kinds.count(CANCEL) == 11
