@@ -64,6 +64,9 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
     account::write_if_new(writer);
     session.know_device(new.device);
     let (py_stack, native_stack) = stacks::take(writer, session.stacks);
+    if new.level != Level::TENSOR {
+        stacks::know_caller(writer, new.aux);
+    }
     let place = place_of(new.level, new.flags, new.ptr);
     let New {
         bytes,
@@ -298,6 +301,11 @@ pub(crate) fn remark(thread: &Thread, api: ApiId, kind: EventKind, level: Level,
     };
     let Some(session) = session else { return };
     session.know_device(what.device);
+    if matches!(kind, EventKind::CONTEXT | EventKind::MODULE_LOAD) {
+        // A return address, and an image of code in memory, which may be another module's.
+        stacks::know_caller(session.writer, what.aux);
+        stacks::know_image(session.writer, what.bytes);
+    }
     let (py_stack, native_stack) = if what.with_stacks {
         stacks::take(session.writer, session.stacks)
     } else {

@@ -70,6 +70,12 @@ impl Interner {
         .unwrap_or_default()
     }
 
+    /// Defines the modules of code or data addresses, so that an event may name one of them. One whose
+    /// definition is lost stays without a module.
+    pub fn know_modules<S: DefinitionSink + ?Sized>(&self, sink: &S, addresses: &[u64]) {
+        let _ = self.modules.define(sink, addresses);
+    }
+
     fn python<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> Option<u32> {
         let finding = python::finding()?;
         if !self.announced.load(Ordering::Acquire) {

@@ -71,6 +71,21 @@ impl Stacks {
 /// The process's one interner: there is one capture in a process.
 static INTERNER: Interner = Interner::new();
 
+/// Defines the module that holds `caller`, the return address of a call.
+pub(crate) fn know_caller(writer: &'static Writer, caller: u64) {
+    if caller != 0 {
+        INTERNER.know_modules(writer, &[caller]);
+    }
+}
+
+/// Defines the module that holds an image of code for the card; 0: it is not in memory.
+pub(crate) fn know_image(writer: &'static Writer, image: u64) {
+    if image != 0 {
+        // Modules are looked for by return addresses, which lie one past what is meant.
+        INTERNER.know_modules(writer, &[image.saturating_add(1)]);
+    }
+}
+
 /// The Python and the native stack of the calling thread; [`StackId::NONE`] for one that is not wanted,
 /// not there, or could not be defined in the capture.
 ///
