@@ -165,7 +165,8 @@ impl State {
     pub fn allocate_device(&mut self, current: Current, bytes: u64, kind: Kind) -> Answer<u64> {
         require(bytes > 0)?;
         let page = self.machine.page_bytes;
-        let (base, backing) = if bytes < page / 2 {
+        // Arrays have a layout of their own: they share no page with other memory.
+        let (base, backing) = if bytes < page / 2 && kind != Kind::Array {
             (self.allocate_small(current, bytes)?, Backing::Small)
         } else {
             self.allocate_pages(current.device, bytes)?
