@@ -32,8 +32,11 @@ macro_rules! allocating {
             with call, thread, result, held;
             before {}
             after {
-                // SAFETY: the call succeeded, so the runtime has just written there.
-                seen::asked_for(&call, thread, result.0, $asked, || unsafe { *$pointer as u64 });
+                if !call.inner_allocated() {
+                    // SAFETY: the call succeeded, so the runtime has just written there.
+                    let pointer = || unsafe { *$pointer as u64 };
+                    seen::asked_for(&call, thread, result.0, $asked, pointer);
+                }
             }
         }
     )*};
