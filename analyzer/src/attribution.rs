@@ -142,6 +142,14 @@ impl Owner {
         }
     }
 
+    /// The library, where no Python line is known.
+    pub fn library(&self) -> Option<String> {
+        match self {
+            Self::Library(library) => Some(library.clone()),
+            Self::Line(_) | Self::Unknown => None,
+        }
+    }
+
     /// The function, empty where there is none.
     pub fn function(&self) -> &str {
         match self {

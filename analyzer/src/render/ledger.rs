@@ -55,6 +55,16 @@ pub fn ledger_text(
             "",
         ]);
     }
+    if ledger.alias_bytes > 0 {
+        let alias = bytes(ledger.alias_bytes);
+        table.row([
+            "reachable and owned elsewhere, not in the sum",
+            &alias,
+            "",
+            "",
+            "",
+        ]);
+    }
     if ledger.host_bytes > 0 {
         let host = bytes(ledger.host_bytes);
         table.row(["pinned host memory, not on the card", &host, "", "", ""]);
@@ -99,6 +109,7 @@ fn detail(replay: &Replay, row: &LedgerRow, source: &mut Source) -> String {
         _ => String::new(),
     };
     match &row.detail {
+        Some(detail) if row.kind == Kind::Line && !line.is_empty() => format!("{line}   {detail}"),
         Some(detail) if line.is_empty() => detail.clone(),
         Some(detail) => format!("{detail}, {line}"),
         None => line,
@@ -147,7 +158,7 @@ fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
     }
     for jump in jumps {
         let span = format!(
-            "{} to {}",
+            "{} and {}",
             time(Nanos(jump.from_ns)),
             time(Nanos(jump.time_ns))
         );

@@ -136,6 +136,8 @@ pub struct Ledger {
     pub host_bytes: u64,
     /// Managed memory then, wherever it resided.
     pub managed_bytes: u64,
+    /// Memory that this process can reach and others own (IPC, imports); not part of the sum.
+    pub alias_bytes: u64,
     /// NVML's figure of this process, when it was read.
     pub nvml_process_bytes: Option<u64>,
     /// NVML's used figure of the card, when it was read.

@@ -105,14 +105,10 @@ impl Ledger {
     pub(super) fn of_events(
         first: &Replay,
         events: &[(Seq, gpumem_capture::Event)],
-        definitions: &[gpumem_capture::Definition],
         asked: Asked,
     ) -> Vec<Self> {
         let mut wanted = wanted(first, asked);
         let mut replay = Replay::new(Moment::End);
-        for definition in definitions {
-            replay.names.define(definition);
-        }
         for (seq, event) in events {
             feed(&mut replay, &mut wanted, Record::Event(*seq, event));
         }

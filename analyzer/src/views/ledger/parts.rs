@@ -49,6 +49,7 @@ pub(super) struct Parts {
     pub driver: u64,
     pub host: u64,
     pub managed: u64,
+    pub aliases: u64,
     /// What the framework reported and no driver event stands behind.
     pub unseen: u64,
     pub pool: Option<Pool>,
@@ -124,11 +125,20 @@ impl Parts {
             driver: replay.counters(device, Level::DRIVER).live,
             host: replay.counters(device, Level::HOST).live,
             managed: build.managed,
+            aliases: aliases(replay, device),
             unseen,
             pool,
             before: now.and_then(|now| now.readings.best()),
         }
     }
+}
+
+fn aliases(replay: &Replay, at: DeviceOrdinal) -> u64 {
+    let aliases = replay.objects.aliases.iter();
+    aliases
+        .filter(|((device, _), _)| *device == at)
+        .map(|(_, bytes)| bytes)
+        .sum()
 }
 
 struct Build<'a> {

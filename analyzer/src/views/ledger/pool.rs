@@ -68,6 +68,8 @@ pub struct SegmentLine {
     /// The line.
     #[serde(flatten)]
     pub place: Place,
+    /// The library that made them, where no Python line did.
+    pub library: Option<String>,
     /// Bytes of its tensors.
     pub bytes: u64,
     /// How many they are.
@@ -83,6 +85,8 @@ pub struct PoolLine {
     /// The line.
     #[serde(flatten)]
     pub place: Place,
+    /// The library that made them, where no Python line did.
+    pub library: Option<String>,
     /// Bytes of its tensors.
     pub bytes: u64,
     /// How many they are.
@@ -303,6 +307,7 @@ fn segment(
         .iter()
         .map(|(owner, figure)| SegmentLine {
             place: Place::of(Some(owner)),
+            library: owner.library(),
             bytes: figure.bytes,
             blocks: figure.blocks,
             owner: (*owner).clone(),
@@ -329,6 +334,7 @@ fn segment(
 fn line<'a>(lines: &'a mut BTreeMap<Owner, PoolLine>, owner: &Owner) -> &'a mut PoolLine {
     lines.entry(owner.clone()).or_insert_with(|| PoolLine {
         place: Place::of(Some(owner)),
+        library: owner.library(),
         bytes: 0,
         blocks: 0,
         segments: 0,

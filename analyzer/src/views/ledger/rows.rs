@@ -35,7 +35,7 @@ struct RowId {
 #[derive(Debug, Default)]
 struct Sum {
     bytes: i128,
-    library: Option<String>,
+    libraries: BTreeMap<String, i128>,
     owners: BTreeMap<Owner, i128>,
 }
 
@@ -67,16 +67,18 @@ impl Ledger {
         for (id, bytes) in pieces {
             let sum = sums.entry(row_id(id, by)).or_default();
             sum.bytes += bytes;
-            sum.library = id.library.clone();
+            if let Some(library) = &id.library {
+                *sum.libraries.entry(library.clone()).or_default() += bytes;
+            }
             if let Some(owner) = &id.owner {
                 *sum.owners.entry(owner.clone()).or_default() += bytes;
             }
         }
         let mut rows: Vec<LedgerRow> = sums
             .into_iter()
-            .map(|(id, sum)| row(id, sum, by, &parts, (replay, stray_of)))
+            .map(|(id, sum)| row(id, &sum, &parts, (replay, stray_of)))
             .collect();
-        rows.sort_by(|a, b| order(a).cmp(&order(b)));
+        rows.sort_by_cached_key(order);
         let jumps = replay
             .devices
             .get(&device)
@@ -102,6 +104,7 @@ impl Ledger {
             physical_bytes: facts.physical.then_some(parts.physical),
             host_bytes: parts.host,
             managed_bytes: parts.managed,
+            alias_bytes: parts.aliases,
             nvml_process_bytes: reading.and_then(|reading| reading.process),
             nvml_used_bytes: card.map(|card| card.used),
             other_processes_bytes: reading.and_then(|reading| reading.others),
@@ -222,8 +225,7 @@ fn order(row: &LedgerRow) -> (u8, Reverse<i64>, String) {
 
 fn row(
     id: RowId,
-    sum: Sum,
-    by: By,
+    sum: &Sum,
     parts: &Parts,
     (replay, stray_of): (&Replay, Option<DeviceOrdinal>),
 ) -> LedgerRow {
@@ -231,17 +233,17 @@ fn row(
         Some(owner) => Some(owner),
         None => sum
             .owners
-            .into_iter()
-            .max_by_key(|(owner, bytes)| (*bytes, Reverse(owner.clone())))
-            .map(|(owner, _)| owner)
-            .filter(|_| id.kind != Kind::Tensors && by == By::Kind),
+            .iter()
+            .max_by_key(|(owner, bytes)| (**bytes, Reverse((*owner).clone())))
+            .map(|(owner, _)| owner.clone())
+            .filter(|_| id.kind != Kind::Tensors),
     };
     let library = match id.kind {
-        Kind::Line => owner.as_ref().and_then(|owner| match owner {
-            Owner::Library(library) => Some(library.clone()),
-            _ => None,
-        }),
-        Kind::Owner | Kind::Library | Kind::Module | Kind::Context => sum.library,
+        Kind::Line => owner.as_ref().and_then(Owner::library),
+        Kind::Owner | Kind::Library | Kind::Module | Kind::Context => sum
+            .libraries
+            .first_key_value()
+            .map(|(name, _)| name.clone()),
         _ => None,
     };
     let free = parts
@@ -252,6 +254,7 @@ fn row(
         Kind::Cached => free
             .filter(|free| *free > 0)
             .map(|free| format!("largest free block {}", text(free))),
+        Kind::Line => through(&sum.libraries),
         Kind::Managed => Some(format!("of {} that were asked for", text(parts.managed))),
         _ => None,
     };
@@ -277,6 +280,18 @@ fn row(
         owner,
         detail,
     }
+}
+
+/// The libraries that a line's memory is of.
+fn through(libraries: &BTreeMap<String, i128>) -> Option<String> {
+    let mut libraries: Vec<(&String, &i128)> = libraries.iter().collect();
+    libraries.sort_by_key(|(name, bytes)| (Reverse(**bytes), *name));
+    let names: Vec<String> = libraries
+        .iter()
+        .take(3)
+        .map(|(name, bytes)| format!("{name} {}", text((**bytes).max(0) as u64)))
+        .collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 fn name(
