@@ -33,7 +33,7 @@ pub fn owner(names: &Names, stacks: StackKey, level: Level) -> Owner {
     if let Some(line) = newest_line(names, stacks.py) {
         return Owner::Line(line);
     }
-    match library(names, stacks.native, level) {
+    match library(names, stacks, level) {
         Some(library) => Owner::Library(library),
         None => Owner::Unknown,
     }
@@ -105,10 +105,20 @@ fn is_standard_library(file: &str) -> bool {
     })
 }
 
-/// The library that owns an allocation: the newest native frame outside CUDA's own libraries and ours;
-/// for tensors also outside PyTorch's allocator, through which all tensors go.
-pub fn library(names: &Names, stack: StackId, level: Level) -> Option<String> {
-    let (frames, _) = names.native_stacks.get(&stack)?;
+/// The library that owns an allocation: the one that made the call; where that is CUDA's own or not
+/// known, the newest native frame outside CUDA's own libraries and ours; for tensors also outside
+/// PyTorch's allocator, through which all tensors go. The program itself goes by its file's name.
+pub fn library(names: &Names, stacks: StackKey, level: Level) -> Option<String> {
+    let caller = stacks
+        .caller
+        .module()
+        .and_then(|index| names.modules.get(index as usize))
+        .map(|module| module.basename())
+        .filter(|name| !is_cuda(name));
+    if let Some(caller) = caller {
+        return Some(caller.to_owned());
+    }
+    let (frames, _) = names.native_stacks.get(&stacks.native)?;
     frames
         .iter()
         .filter_map(|frame| names.module(frame))
@@ -117,6 +127,7 @@ pub fn library(names: &Names, stack: StackId, level: Level) -> Option<String> {
         .map(str::to_owned)
 }
 
+/// Whether a library is CUDA's runtime or driver, through which all calls go, or ours.
 fn is_cuda(library: &str) -> bool {
     library.starts_with("libcuda") || library.starts_with("libgpumem")
 }
@@ -128,6 +139,14 @@ impl Owner {
             Self::Line(line) => format!("{}:{}", names.short_path(&line.file), line.line),
             Self::Library(library) => format!("(no Python: {library})"),
             Self::Unknown => "(no stack)".into(),
+        }
+    }
+
+    /// The library, where no Python line is known.
+    pub fn library(&self) -> Option<String> {
+        match self {
+            Self::Library(library) => Some(library.clone()),
+            Self::Line(_) | Self::Unknown => None,
         }
     }
 

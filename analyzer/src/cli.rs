@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::views::{By, LedgerAt};
 use gpumem_capture::{Level, Seq};
 
 const EXIT_CODES: &str = "\
@@ -54,9 +55,11 @@ pub enum Command {
         gpumem-analyze lines --at 21334 --format json report.bin\n\n\
         The rows sum to the level's own figure at that moment.")]
     Lines(LinesArgs),
-    /// What each GPU's memory consists of at its peak; the parts sum to the whole
+    /// What each GPU's memory consists of at a moment; the parts sum to what NVML saw
     #[command(after_help = "Examples:\n  gpumem-analyze ledger report.bin\n  \
-        gpumem-analyze ledger --format json report.bin")]
+        gpumem-analyze ledger --by owner --at end report.bin\n  \
+        gpumem-analyze ledger --segments report.bin    # which lines pin PyTorch's pool\n  \
+        gpumem-analyze ledger --at peak=physical --format json report.bin")]
     Ledger(LedgerArgs),
     /// What each line of the script changed, in the manner of gpu_mem_track
     #[command(
@@ -172,9 +175,62 @@ pub struct LinesArgs {
     pub file: PathBuf,
 }
 
+/// Reads `peak`, `peak=LEVEL`, `end` or an event's number.
+pub fn ledger_moment(text: &str) -> Result<LedgerAt, String> {
+    let level = match text.split_once('=') {
+        Some(("peak", "tensor")) => Level::TENSOR,
+        Some(("peak", "driver")) => Level::DRIVER,
+        Some(("peak", "physical")) => Level::PHYSICAL,
+        Some(_) => return Err("expected peak=tensor, peak=driver or peak=physical".into()),
+        None => {
+            return Ok(match moment(text)? {
+                Moment::Peak => LedgerAt::Peak,
+                Moment::End => LedgerAt::End,
+                Moment::At(seq) => LedgerAt::At(seq),
+            });
+        }
+    };
+    Ok(LedgerAt::PeakOf(level))
+}
+
+/// How a ledger's rows are put together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ByArg {
+    /// By what they are
+    #[default]
+    Kind,
+    /// By the library that the memory belongs to
+    Owner,
+    /// By the line that led to it
+    Line,
+}
+
+impl From<ByArg> for By {
+    fn from(by: ByArg) -> Self {
+        match by {
+            ByArg::Kind => Self::Kind,
+            ByArg::Owner => Self::Owner,
+            ByArg::Line => Self::Line,
+        }
+    }
+}
+
 /// `ledger`.
 #[derive(Args, Debug)]
 pub struct LedgerArgs {
+    /// When: peak (each GPU's own), peak=tensor, peak=driver, peak=physical (a level's own), end, or
+    /// just after an event given by its number
+    #[arg(long, value_name = "peak|end|SEQ", default_value = "peak", value_parser = ledger_moment)]
+    pub at: LedgerAt,
+    /// How the rows are put together
+    #[arg(long, value_enum, default_value_t)]
+    pub by: ByArg,
+    /// Only the GPU with this ordinal
+    #[arg(long, value_name = "N")]
+    pub device: Option<u8>,
+    /// Also the segments of PyTorch's pool and the lines that pin them (JSON always has them)
+    #[arg(long)]
+    pub segments: bool,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -248,14 +248,17 @@ impl Names {
     }
 
     fn locate(&self, address: u64) -> NativeFrame {
-        let call = address.saturating_sub(1);
-        let module = self
-            .loaded
-            .range(..=call)
+        let module = self.module_at(address.saturating_sub(1));
+        NativeFrame { address, module }
+    }
+
+    /// The module that holds an address now: an index into [`Names::modules`].
+    pub fn module_at(&self, address: u64) -> Option<u32> {
+        self.loaded
+            .range(..=address)
             .next_back()
             .map(|(_, index)| *index)
-            .filter(|index| call < self.modules[*index as usize].end);
-        NativeFrame { address, module }
+            .filter(|index| address < self.modules[*index as usize].end)
     }
 
     /// The module that a frame lies in.

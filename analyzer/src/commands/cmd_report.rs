@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::symbols::Symbols;
-use gpumem_analyzer::views::{Changes, Folded, Greatest};
+use gpumem_analyzer::views::{Asked, Changes, Folded, Greatest};
 use gpumem_capture::Level;
 
-use super::{Exit, Output, file_name, level_or_default, read_with, write_file};
+use super::{Exit, Output, file_name, ledgers, level_or_default, read_with, write_file};
 
 /// Changes shown in the report.
 const CHANGES: usize = 10;
@@ -36,9 +36,11 @@ pub fn run(file: &Path, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         seen: greatest.seen,
         shown: greatest.take(CHANGES),
     };
+    let ledgers = ledgers(file, &session, Asked::default())?;
     output.text(&report_text(
         &file_name(file),
         &session,
+        &ledgers,
         &changes,
         output.terminal,
     ))?;

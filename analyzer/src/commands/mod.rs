@@ -17,6 +17,7 @@ use std::path::Path;
 use gpumem_analyzer::render::Terminal;
 use gpumem_analyzer::replay::{Moment, Replay};
 use gpumem_analyzer::session::{self, Observer, Session};
+use gpumem_analyzer::views::{Asked, Ledger};
 use gpumem_capture::{Level, OpenError, Reader};
 use serde::Serialize;
 
@@ -96,6 +97,15 @@ pub fn read_with(
         ),
         _ => Ok(session),
     })
+}
+
+/// The ledgers of a capture that was read as `session`, with a progress bar.
+pub fn ledgers(path: &Path, session: &Session, asked: Asked) -> anyhow::Result<Vec<Ledger>> {
+    let mut bar = None;
+    Ledger::read(path, session, asked, &mut |progress| {
+        bar = Some(progress::Bar::start(progress))
+    })
+    .map_err(|error| explained(path, &error))
 }
 
 /// Writes a file in one go: a browser that has it open never sees half of it.

@@ -2,6 +2,7 @@
 
 mod changes;
 mod flame;
+mod ledger;
 mod lines;
 mod numbers;
 mod report;
@@ -12,9 +13,10 @@ mod tree;
 
 pub use changes::change_text;
 pub use flame::flamegraph;
+pub use ledger::{ledger_text, pool_text};
 pub use lines::{Source, lines_table};
-pub use numbers::{bar, bytes, count, mebibytes, share, time};
-pub use report::{ReportChanges, ledger_text, report_text};
+pub use numbers::{bar, bytes, count, mebibytes, share, signed, time};
+pub use report::{ReportChanges, report_text};
 pub use style::{Style, Terminal};
 pub use summary::{account_lines, moment, partial, summary_text, what_ran};
 pub use table::{Align, Table};

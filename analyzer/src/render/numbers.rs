@@ -25,6 +25,12 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
+/// Bytes that may be negative: `-540 MiB`.
+pub fn signed(value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    format!("{sign}{}", bytes(value.unsigned_abs()))
+}
+
 fn rounded(value: f64, decimals: usize) -> f64 {
     let scale = 10_f64.powi(decimals as i32);
     (value * scale).round() / scale
@@ -139,6 +145,13 @@ mod tests {
         assert_eq!(time(Nanos(3_214_999_999)), "00:03.214");
         assert_eq!(time(Nanos(3_723_004_000_000)), "1:02:03.004");
         assert_eq!(mebibytes(952_735_744), "908.6 MiB");
+    }
+
+    #[test]
+    fn negative_bytes_keep_their_sign() {
+        assert_eq!(signed(-(540 << 20)), "-540 MiB");
+        assert_eq!(signed(i64::MIN), "-8.00 EiB");
+        assert_eq!([signed(0), signed(7)], ["0 B", "7 B"]);
     }
 
     #[test]

@@ -4,10 +4,10 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::{
-    Align, Source, Style, Table, Terminal, account_lines, bar, bytes, change_text, lines_table,
-    moment, partial, share, what_ran,
+    Source, Style, Terminal, account_lines, bytes, change_text, ledger_text, lines_table, moment,
+    partial, what_ran,
 };
-use crate::attribution::{Owner, owner};
+use crate::attribution::owner;
 use crate::replay::{Replay, StackKey, many};
 use crate::session::Session;
 use crate::views::{Change, Ledger, Lines, Summary};
@@ -18,8 +18,6 @@ const LINES: usize = 15;
 const GROUPS: usize = 3;
 /// Failures shown.
 const FAILURES: usize = 5;
-/// Columns of a full bar.
-const BAR: usize = 16;
 
 /// The greatest changes, each with how often it happened alike, and how many there were in all.
 pub struct ReportChanges {
@@ -33,6 +31,7 @@ pub struct ReportChanges {
 pub fn report_text(
     file: &str,
     session: &Session,
+    ledgers: &[Ledger],
     changes: &ReportChanges,
     terminal: Terminal,
 ) -> String {
@@ -43,11 +42,10 @@ pub fn report_text(
     out.push_str(&what_ran(file, &summary, terminal));
     out.push_str(&account_lines(&session.account, terminal));
     out.push_str(&failures(replay, file, terminal));
-    let ledgers = Ledger::all(replay);
     if ledgers.is_empty() {
         out.push_str("\nNo GPU memory was allocated.\n");
     }
-    for ledger in &ledgers {
+    for ledger in ledgers {
         out.push('\n');
         out.push_str(&ledger_text(replay, ledger, &mut source, terminal));
         out.push('\n');
@@ -75,83 +73,6 @@ pub fn report_text(
         }
     }
     out
-}
-
-/// A device's ledger.
-pub fn ledger_text(
-    replay: &Replay,
-    ledger: &Ledger,
-    source: &mut Source,
-    terminal: Terminal,
-) -> String {
-    let when = ledger
-        .moment()
-        .map(|(seq, time)| moment(seq.0, time))
-        .unwrap_or_default();
-    let of = ledger
-        .total_bytes
-        .map(|total| format!(" of {}", bytes(total)))
-        .unwrap_or_default();
-    let title = format!(
-        "GPU {} at its peak, {when}: {}{of}",
-        ledger.device,
-        bytes(ledger.bytes)
-    );
-    let mut out = terminal.paint(Style::Strong, &title);
-    out.push('\n');
-    let figures: Vec<u64> = ledger.rows.iter().map(|row| row.bytes).collect();
-    let left = Align::Left;
-    let right = Align::Right;
-    let mut table = Table::new(&[left, right, right, left, left]).elastic(&[4, 0]);
-    for (row, share) in ledger.rows.iter().zip(share(&figures)) {
-        let detail = row
-            .owner
-            .as_ref()
-            .map(|owner| owner_text(replay, owner, source))
-            .unwrap_or_default();
-        let bar = bar(row.bytes, ledger.bytes, BAR);
-        table.row([
-            &row.name,
-            &bytes(row.bytes),
-            &format!("{share} %"),
-            &bar,
-            &detail,
-        ]);
-        table.style(3, Style::Bar).style(4, Style::Faint);
-    }
-    let unexplained = ledger
-        .unexplained_bytes
-        .map_or("not measured".into(), bytes);
-    table.row(["unexplained", &unexplained, "", "", ""]);
-    if ledger.host_bytes > 0 {
-        table.row([
-            "pinned host memory, not on the card",
-            &bytes(ledger.host_bytes),
-            "",
-            "",
-            "",
-        ]);
-    }
-    out.push_str(&table.render(terminal, 2));
-    if ledger.driver_peak_bytes > ledger.bytes {
-        out.push_str(&format!(
-            "  what CUDA had given, at its own peak: {}\n",
-            bytes(ledger.driver_peak_bytes)
-        ));
-    }
-    out
-}
-
-fn owner_text(replay: &Replay, owner: &Owner, source: &mut Source) -> String {
-    match owner {
-        Owner::Line(line) => {
-            let text = source.line(&line.file, line.line);
-            format!("{}  {text}", owner.label(&replay.names))
-                .trim_end()
-                .to_owned()
-        }
-        Owner::Library(_) | Owner::Unknown => String::new(),
-    }
 }
 
 /// The lines that own a device's peak: of tensors, or of the driver level where there are none.
@@ -213,6 +134,7 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
         let stacks = StackKey {
             py: event.py_stack,
             native: event.native_stack,
+            ..StackKey::default()
         };
         let owner = owner(&replay.names, stacks, event.level);
         let function = match owner.function() {

@@ -2,9 +2,9 @@
 
 use gpumem_capture::Nanos;
 
-use super::{Align, Style, Table, Terminal, bytes, count, time};
+use super::{Align, Style, Table, Terminal, bytes, count, signed, time};
 use crate::names::short_command;
-use crate::replay::{Account, Comparison, Ending, many};
+use crate::replay::{Account, Comparison, Ending, many, place};
 use crate::views::{LevelSummary, Summary};
 
 /// What is missing, for the head of every partial result; empty where nothing is.
@@ -39,8 +39,11 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
         Comparison::Incomplete => "counters not all compared with the replay",
     };
     let claim = terminal.paint(style, claim);
-    let mut out =
-        format!("account      {claim}: {hooks}, {lost}, {agree}; not compared with NVML\n");
+    let nvml = nvml(account);
+    let mut out = format!("account      {claim}: {hooks}, {lost}, {agree}; {nvml}\n");
+    if let Some(reached) = reached(account) {
+        out.push_str(&format!("             {reached}\n"));
+    }
     if account.ending == Ending::Killed {
         out.push_str(if account.is_exact() {
             "             the process was killed, or left without its exit handlers; nothing that was recorded is lost\n"
@@ -52,6 +55,53 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
         out.push_str(&format!("             note: {note}\n"));
     }
     out
+}
+
+/// What NVML says of the account.
+fn nvml(account: &Account) -> String {
+    if account.unexplained.is_empty() {
+        return "not compared with NVML".into();
+    }
+    let beyond: Vec<String> = account
+        .unexplained
+        .iter()
+        .filter(|(_, unexplained)| *unexplained != 0)
+        .map(|(device, unexplained)| {
+            let word = if *unexplained > 0 { "more" } else { "less" };
+            let amount = bytes(unexplained.unsigned_abs());
+            format!("{amount} {word} on {}", place(*device))
+        })
+        .collect();
+    if beyond.is_empty() {
+        return "agrees with NVML to the byte".into();
+    }
+    format!("NVML has {}, unexplained", beyond.join(", "))
+}
+
+/// Libraries shown with their way to the driver.
+const REACHED: usize = 6;
+
+/// By which way each library reached the driver, and what was seen of it.
+fn reached(account: &Account) -> Option<String> {
+    let mut ways = account.reached.clone();
+    ways.sort_by_key(|way| {
+        (
+            std::cmp::Reverse(way.hooks),
+            way.library.clone(),
+            way.way.clone(),
+        )
+    });
+    let shown: Vec<String> = ways
+        .iter()
+        .take(REACHED)
+        .map(|way| format!("{} by {} {}", way.library, way.way, count(way.hooks)))
+        .collect();
+    let more = match ways.len().saturating_sub(REACHED) {
+        0 => String::new(),
+        more => format!(", {more} more"),
+    };
+    let calls = many(account.calls, "driver event", "driver events");
+    (!shown.is_empty()).then(|| format!("reached from {}{more}; {calls} seen", shown.join(", ")))
 }
 
 /// What ran: one line.
@@ -148,7 +198,7 @@ pub fn summary_text(
         }
         let unexplained = device
             .unexplained_bytes
-            .map_or("not measured".into(), bytes);
+            .map_or("not measured".into(), signed);
         table.row(["unexplained", &unexplained, "", "", ""]);
         out.push_str(&table.render(terminal, 2));
     }

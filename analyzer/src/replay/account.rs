@@ -1,6 +1,10 @@
 //! Whether the figures are proven, and if not, exactly what is missing.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Integrity, Level, Nanos};
+
+use serde::Serialize;
 
 use super::{Anomalies, Replay};
 use crate::render::time;
@@ -38,11 +42,28 @@ pub enum Comparison {
     Incomplete,
 }
 
+/// A library's way to the driver.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Reached {
+    /// Who asked for the functions.
+    pub library: String,
+    /// How.
+    pub way: String,
+    /// How many functions.
+    pub hooks: u64,
+}
+
 /// What may be claimed for a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// Hooks that were armed (distinct functions).
     pub hooks: usize,
+    /// By which way each library reached them.
+    pub reached: Vec<Reached>,
+    /// Driver events.
+    pub calls: u64,
+    /// What NVML saw beyond the account, at its last reading of each device that it was read on.
+    pub unexplained: Vec<(DeviceOrdinal, i64)>,
     /// Events that the recorder lost.
     pub events_lost: u64,
     /// How the process ended.
@@ -86,6 +107,13 @@ impl Account {
         hooks.dedup();
         let mut account = Self {
             hooks: hooks.len(),
+            reached: reached(replay),
+            calls: replay.calls.values().sum(),
+            unexplained: replay
+                .devices
+                .iter()
+                .filter_map(|(device, now)| Some((*device, now.readings.best()?.unexplained()?)))
+                .collect(),
             events_lost: integrity.events_lost,
             ending,
             counters: Comparison::Incomplete,
@@ -204,6 +232,7 @@ impl Account {
                 unknown_pointers,
                 lost_cancels,
                 mismatches,
+                holdings_of_other_size,
             } = row.anomalies;
             for (count, one, more) in [
                 (
@@ -236,6 +265,11 @@ impl Account {
                     "event at which the framework's own figure differed",
                     "events at which the framework's own figure differed",
                 ),
+                (
+                    holdings_of_other_size,
+                    "holding changed from another size than it had",
+                    "holdings changed from other sizes than they had",
+                ),
             ] {
                 if count > 0 {
                     let what = many(count, one, more);
@@ -245,6 +279,22 @@ impl Account {
             }
         }
     }
+}
+
+fn reached(replay: &Replay) -> Vec<Reached> {
+    let mut ways: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for hook in &replay.names.hooks {
+        let library = hook.library.rsplit('/').next().unwrap_or(&hook.library);
+        let functions = ways.entry((library, &hook.way)).or_default();
+        functions.insert(&hook.function);
+    }
+    ways.into_iter()
+        .map(|((library, way), functions)| Reached {
+            library: library.to_owned(),
+            way: way.to_owned(),
+            hooks: functions.len() as u64,
+        })
+        .collect()
 }
 
 /// What the recorder lost and what is damaged in the file.

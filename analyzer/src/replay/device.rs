@@ -1,7 +1,9 @@
 //! The moment at which a device held most.
 
-use gpumem_capture::{Event, EventKind, Level, Nanos, Seq};
+use gpumem_capture::{Event, EventKind, Level, Nanos, Seq, StackId};
 
+use super::readings::Readings;
+use super::row::KeyId;
 use super::tally::Clock;
 
 /// The figures of a device at one moment, in bytes.
@@ -15,8 +17,10 @@ pub struct Levels {
     pub host: u64,
     /// What the framework held from the driver, as its own events say; `None` before the first.
     pub reserved: Option<u64>,
-    /// What the live contexts cost, as far as it is known.
-    pub contexts: u64,
+    /// Managed memory, wherever it resides; a part of `driver`.
+    pub managed: u64,
+    /// What the card gave.
+    pub physical: u64,
 }
 
 /// A device over time: what it holds now, and held at its peak.
@@ -24,7 +28,8 @@ pub struct Levels {
 /// The peak is the moment at which tensors held most: a framework's pool keeps what it once had, so the
 /// driver level goes on rising by a little long after the moment that made it large, and says nothing
 /// of who needed the memory. Of equal moments the one at which the driver level was greatest is taken,
-/// and the first of those. Where there are no tensors, it is the driver level's peak.
+/// then the one at which the physical level was, and the first of those. Where there are no tensors, it
+/// is the driver level's peak.
 #[derive(Clone, Debug, Default)]
 pub struct DevicePeak {
     /// Now.
@@ -35,38 +40,43 @@ pub struct DevicePeak {
     pub moment: Option<(Seq, Nanos)>,
     /// The greatest reserved figure seen.
     pub reserved_peak: u64,
+    /// What NVML said.
+    pub readings: Readings,
     pub(super) clock: Clock,
-    contexts: Vec<(u64, u64)>,
+    /// The stacks of the newest event that has any.
+    nearest: Option<KeyId>,
 }
 
 impl DevicePeak {
     /// Takes in an event after the levels in `now` were brought up to date.
-    pub(super) fn update(&mut self, seq: Seq, event: &Event, tallied: bool) {
+    pub(super) fn update(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) {
         match event.kind {
             EventKind::ALLOC | EventKind::FREE if event.level == Level::TENSOR => {
                 self.now.reserved = Some(event.aux);
                 self.reserved_peak = self.reserved_peak.max(event.aux);
             }
-            EventKind::CONTEXT => {
-                self.contexts.push((event.ptr, event.bytes));
-                self.sum_contexts();
+            EventKind::SAMPLE => {
+                self.readings
+                    .sample(seq, event, self.now.managed, self.nearest);
             }
-            EventKind::CONTEXT_END => {
-                self.contexts.retain(|(handle, _)| *handle != event.ptr);
-                self.sum_contexts();
-            }
+            EventKind::CARD => self.readings.card(event),
             _ => {}
         }
-        let better =
-            (self.now.tensor, self.now.driver) > (self.at_peak.tensor, self.at_peak.driver);
-        if better && tallied {
+        let reading = matches!(event.kind, EventKind::SAMPLE | EventKind::CARD);
+        if !reading && (event.py_stack, event.native_stack) != (StackId::NONE, StackId::NONE) {
+            self.nearest = Some(key);
+        }
+        if self.now.rank() > self.at_peak.rank() && tallied {
             self.at_peak = self.now;
             self.moment = Some((seq, event.time));
             self.clock.tick();
         }
     }
+}
 
-    fn sum_contexts(&mut self) {
-        self.now.contexts = self.contexts.iter().map(|(_, bytes)| bytes).sum();
+impl Levels {
+    /// What makes one moment a greater one than another.
+    fn rank(&self) -> (u64, u64, u64) {
+        (self.tensor, self.driver, self.physical)
     }
 }

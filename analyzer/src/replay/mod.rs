@@ -4,20 +4,27 @@
 
 mod account;
 mod device;
+mod holding;
+mod objects;
+mod readings;
 mod row;
 mod tally;
 
 use std::collections::BTreeMap;
 
 use gpumem_capture::{
-    CounterValues, DeviceOrdinal, Event, EventKind, Level, Nanos, Record, Seq, StackId, ThreadId,
+    ApiId, CounterValues, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record, Seq,
+    StackId, ThreadId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::names::Names;
-pub use account::{Account, Comparison, Ending, duration};
+pub use account::{Account, Comparison, Ending, Reached, duration};
 pub(crate) use account::{many, place};
 pub use device::{DevicePeak, Levels};
+pub use holding::{Holding, HoldingKind};
+pub use objects::{Load, Mapping, Objects};
+pub use readings::{Card, Jump, Reading, Readings};
 pub use row::{Anomalies, Block, Effect, KeyId, Row};
 pub use tally::Figure;
 
@@ -28,6 +35,24 @@ pub struct StackKey {
     pub py: StackId,
     /// Native stack.
     pub native: StackId,
+    /// The module that made the call, if the recorder says: see [`Caller::module`].
+    pub caller: Caller,
+}
+
+/// The module that made a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Caller(u32);
+
+impl Caller {
+    /// The module whose index in [`Names::modules`] is this.
+    pub fn of(module: Option<u32>) -> Self {
+        Self(module.map_or(0, |index| index + 1))
+    }
+
+    /// Index into [`Names::modules`]; `None`: not known.
+    pub fn module(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
 }
 
 /// The moment whose figures by stack are wanted.
@@ -75,6 +100,10 @@ pub struct Replay {
     pub last_seq: Seq,
     /// Events fed.
     pub events: u64,
+    /// Events below the tensor level by the function that was called, readings of NVML left out.
+    pub calls: FxHashMap<ApiId, u64>,
+    /// Mappings, address space, loads and contexts there are now.
+    pub objects: Objects,
     until: Option<Seq>,
     key_ids: FxHashMap<StackKey, KeyId>,
     threads: FxHashSet<ThreadId>,
@@ -119,24 +148,60 @@ impl Replay {
         let key = self.key(StackKey {
             py: event.py_stack,
             native: event.native_stack,
+            caller: self.caller(event),
         });
+        let reading = matches!(event.kind, EventKind::SAMPLE | EventKind::CARD);
+        if !reading && event.level != Level::TENSOR {
+            *self.calls.entry(event.api).or_default() += 1;
+        }
+        self.objects.update(event, key, &self.names);
         let device = self.devices.entry(event.device).or_default();
         let mut effect = Effect::None;
         if matches!(
             event.kind,
-            EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL
+            EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL | EventKind::RESIZE
         ) {
             let row = self.rows.entry((event.device, event.level)).or_default();
             effect = row.apply(seq, event, key, device.clock, tallied);
+            let now = &mut device.now;
             match event.level {
-                Level::TENSOR => device.now.tensor = row.counters.live,
-                Level::DRIVER => device.now.driver = row.counters.live,
-                Level::HOST => device.now.host = row.counters.live,
+                Level::TENSOR => now.tensor = row.counters.live,
+                Level::DRIVER => now.driver = row.counters.live,
+                Level::HOST => now.host = row.counters.live,
+                Level::PHYSICAL => now.physical = row.counters.live,
                 _ => {}
             }
+            let managed = |block: Block| {
+                let counts = event.level == Level::DRIVER;
+                if counts && block.flags.contains(EventFlags::MANAGED) {
+                    block.bytes
+                } else {
+                    0
+                }
+            };
+            match effect {
+                Effect::Live(block) => now.managed = now.managed.saturating_add(managed(block)),
+                Effect::Gone(block) => now.managed = now.managed.saturating_sub(managed(block)),
+                Effect::None => {}
+            }
         }
-        device.update(seq, event, tallied);
+        device.update(seq, event, key, tallied);
         effect
+    }
+
+    /// The module that made an event's call, where the event says.
+    fn caller(&self, event: &Event) -> Caller {
+        let says = match event.kind {
+            EventKind::ALLOC => event.level == Level::DRIVER || event.level == Level::HOST,
+            EventKind::CONTEXT | EventKind::MODULE_LOAD => true,
+            _ => false,
+        };
+        let address = if says { event.aux } else { 0 };
+        Caller::of(
+            address
+                .checked_sub(1)
+                .and_then(|call| self.names.module_at(call)),
+        )
     }
 
     fn key(&mut self, key: StackKey) -> KeyId {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Level, Nanos, Seq};
 use rustc_hash::FxHashMap;
 
+use super::holding::{Change, Holding, HoldingKind};
 use super::tally::{Clock, Clocks, Figure, Tally};
 
 /// An interned pair of stacks: index into [`super::Replay::keys`].
@@ -20,6 +21,8 @@ pub struct Block {
     pub key: KeyId,
     /// The event that allocated it.
     pub seq: Seq,
+    /// What kind of memory it is.
+    pub flags: EventFlags,
 }
 
 /// What an event did to the live blocks.
@@ -48,6 +51,8 @@ pub struct Anomalies {
     pub lost_cancels: u64,
     /// Events at which the framework's own figure differed from the recorder's.
     pub mismatches: u64,
+    /// Holdings that grew or shrank from another size than they had.
+    pub holdings_of_other_size: u64,
 }
 
 /// One level of one device.
@@ -65,6 +70,7 @@ pub struct Row {
     device_clock: Clock,
     tallies: FxHashMap<KeyId, Tally>,
     blocks: FxHashMap<(u64, bool), Block>,
+    holdings: FxHashMap<(HoldingKind, u64), Holding>,
     freed: Freed,
 }
 
@@ -129,6 +135,7 @@ impl Row {
                     bytes: event.bytes,
                     key,
                     seq,
+                    flags: event.flags,
                 };
                 if self.blocks.insert(address, block).is_some() {
                     self.anomalies.double_allocations += 1;
@@ -166,6 +173,7 @@ impl Row {
                         bytes: event.bytes,
                         key,
                         seq,
+                        flags: event.flags,
                     }
                 });
                 if self.blocks.insert(address, block).is_some() {
@@ -174,7 +182,39 @@ impl Row {
                 self.add(block, tallied);
                 Effect::Live(block)
             }
+            EventKind::RESIZE => {
+                self.resize(event, key, tallied);
+                Effect::None
+            }
             _ => Effect::None,
+        }
+    }
+
+    /// A holding has another size now.
+    fn resize(&mut self, event: &Event, key: KeyId, tallied: bool) {
+        let id = (HoldingKind::of(event.flags), event.ptr);
+        let now = self.clocks();
+        let holding = self.holdings.entry(id).or_default();
+        self.anomalies.holdings_of_other_size += u64::from(holding.bytes() != event.aux);
+        let tallies = &mut self.tallies;
+        holding.resize(event.bytes, key, &mut |change| {
+            if !tallied {
+                return;
+            }
+            let (Change::New(key, _)
+            | Change::More(key, _)
+            | Change::Less(key, _)
+            | Change::End(key, _)) = change;
+            let tally = tallies.entry(key).or_default();
+            match change {
+                Change::New(_, bytes) => tally.add(bytes, now),
+                Change::More(_, bytes) => tally.grow(bytes, now),
+                Change::Less(_, bytes) => tally.shrink(bytes, now),
+                Change::End(_, bytes) => tally.remove(bytes, now),
+            }
+        });
+        if holding.bytes() == 0 {
+            self.holdings.remove(&id);
         }
     }
 
@@ -222,10 +262,26 @@ impl Row {
         self.tallies.iter().map(|(key, tally)| (*key, tally.live()))
     }
 
-    /// Blocks live at the end.
+    /// Blocks live now, in no particular order.
     pub fn live_blocks(&self) -> impl Iterator<Item = (u64, Block)> {
         self.blocks
             .iter()
             .map(|((address, _), block)| (*address, *block))
+    }
+
+    /// Whether a VMM handle is live, and its block.
+    pub fn handle(&self, handle: u64) -> Option<Block> {
+        self.blocks.get(&(handle, true)).copied()
+    }
+
+    /// Holdings as they are now, in the order of their kinds and handles.
+    pub fn holdings(&self) -> Vec<(HoldingKind, u64, &Holding)> {
+        let mut all: Vec<_> = self
+            .holdings
+            .iter()
+            .map(|((kind, ptr), holding)| (*kind, *ptr, holding))
+            .collect();
+        all.sort_unstable_by_key(|(kind, ptr, _)| (*kind, *ptr));
+        all
     }
 }

@@ -97,6 +97,18 @@ impl Tally {
         self.live.remove(bytes);
     }
 
+    /// A holding that this stack made larger before grew again.
+    pub fn grow(&mut self, bytes: u64, now: Clocks) {
+        self.settle(now);
+        self.live.bytes = self.live.bytes.saturating_add(bytes);
+    }
+
+    /// A holding lost a part of what this stack made it grow by.
+    pub fn shrink(&mut self, bytes: u64, now: Clocks) {
+        self.settle(now);
+        self.live.bytes = self.live.bytes.saturating_sub(bytes);
+    }
+
     /// What is live now.
     pub fn live(&self) -> Figure {
         self.live

@@ -182,6 +182,13 @@ fn what_does_not_fit_is_counted() {
         ..Event::default()
     });
     play.event(EventKind::CANCEL, Level::TENSOR, 0x40, 5, 1);
+    // The holding has nothing, not 3.
+    play.feed(Event {
+        kind: EventKind::RESIZE,
+        bytes: 8,
+        aux: 3,
+        ..Event::default()
+    });
     let expected = Anomalies {
         double_allocations: 1,
         frees_without_block: 1,
@@ -189,6 +196,7 @@ fn what_does_not_fit_is_counted() {
         unknown_pointers: 1,
         lost_cancels: 1,
         mismatches: 0,
+        holdings_of_other_size: 1,
     };
     assert_eq!(
         play.replay.rows[&(DeviceOrdinal(0), Level::TENSOR)].anomalies,
@@ -214,7 +222,7 @@ fn the_device_peak_is_the_tensors_with_most_driver_memory_under_them() {
         driver: 1000,
         host: 0,
         reserved: Some(0),
-        contexts: 0,
+        ..Levels::default()
     };
     assert_eq!(device.at_peak, expected);
     let mut figures: Vec<_> = play
@@ -230,4 +238,46 @@ fn the_device_peak_is_the_tensors_with_most_driver_memory_under_them() {
             .figures_at_device_peak(DeviceOrdinal(0), Level::HOST),
         []
     );
+}
+
+#[test]
+fn a_holding_is_charged_to_who_made_it_grow_at_every_peak() {
+    let mut play = Play::default();
+    let mut resize = |bytes, aux, stack| {
+        play.feed(Event {
+            kind: EventKind::RESIZE,
+            level: Level::PHYSICAL,
+            ptr: 0xb0,
+            bytes,
+            aux,
+            py_stack: StackId(stack),
+            flags: EventFlags::STREAM_ORDERED,
+            ..Event::default()
+        })
+    };
+    resize(10, 0, 1);
+    resize(16, 10, 2);
+    resize(20, 16, 2);
+    resize(12, 20, 3);
+    assert_eq!(
+        play.figures(Level::PHYSICAL, Moment::Peak),
+        [(1, 10, 1), (2, 10, 1)]
+    );
+    assert_eq!(
+        play.figures(Level::PHYSICAL, Moment::End),
+        [(1, 10, 1), (2, 2, 1)]
+    );
+    let expected = CounterValues {
+        live: 12,
+        peak: 20,
+        allocations: 1,
+        frees: 0,
+        allocated_bytes: 20,
+    };
+    let device = DeviceOrdinal(0);
+    assert_eq!(play.replay.counters(device, Level::PHYSICAL), expected);
+    assert_eq!(play.replay.devices[&device].now.physical, 12);
+    let row = &play.replay.rows[&(device, Level::PHYSICAL)];
+    assert_eq!(row.anomalies, Anomalies::default());
+    assert_eq!(row.holdings().len(), 1);
 }

@@ -134,10 +134,7 @@ fn row(device: DeviceOrdinal, owner: Owner, figure: Figure) -> LineRow {
         function: line.map(|line| line.function),
         bytes: figure.bytes,
         blocks: figure.blocks,
-        library: match &owner {
-            Owner::Library(library) => Some(library.clone()),
-            _ => None,
-        },
+        library: owner.library(),
         owner,
     }
 }

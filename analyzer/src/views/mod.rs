@@ -9,7 +9,12 @@ mod tree;
 
 pub use changes::{Change, Changes, Greatest, Group};
 pub use flame::Folded;
-pub use ledger::{Ledger, LedgerRow};
+pub use ledger::{
+    Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
+    Segment, SegmentLine,
+};
 pub use lines::{LineRow, Lines};
-pub use summary::{DeviceSummary, LevelSummary, PhysicalSummary, ReservedSummary, Summary};
+pub use summary::{
+    Calls, ContextSummary, DeviceSummary, LevelSummary, PhysicalSummary, ReservedSummary, Summary,
+};
 pub use tree::Node;

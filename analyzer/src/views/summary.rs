@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
-use crate::replay::duration;
+use crate::replay::{HoldingKind, Reached, Replay, duration};
 use crate::session::Session;
 
 /// Everything that `summary` prints.
@@ -25,6 +25,10 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// Hooks that were armed.
     pub hooks: usize,
+    /// By which way each library reached the driver.
+    pub reached: Vec<Reached>,
+    /// Events below the tensor level by the function that was called, most first.
+    pub calls: Vec<Calls>,
     /// Allocations that failed for want of memory.
     pub out_of_memory_events: u64,
     /// What ran.
@@ -61,6 +65,15 @@ pub struct ProcessSummary {
     pub threads: usize,
 }
 
+/// What was recorded of one function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Calls {
+    /// Its name; `None` where the capture does not say.
+    pub function: Option<String>,
+    /// Events.
+    pub events: u64,
+}
+
 /// One device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[allow(missing_docs)] // the fields are the levels
@@ -76,8 +89,25 @@ pub struct DeviceSummary {
     pub host: LevelSummary,
     pub reserved: ReservedSummary,
     pub physical: PhysicalSummary,
-    /// NVML's figure less everything accounted for; `None`: not measured.
-    pub unexplained_bytes: Option<u64>,
+    /// What the live contexts cost at the end, each by itself.
+    pub contexts: Vec<ContextSummary>,
+    /// Readings of NVML.
+    pub readings: u64,
+    /// NVML's figure of this process at its last reading.
+    pub nvml_process_bytes: Option<u64>,
+    /// NVML's used figure of the card then.
+    pub nvml_used_bytes: Option<u64>,
+    /// NVML's figure less everything accounted for, at its last reading; `None`: not measured.
+    pub unexplained_bytes: Option<i64>,
+}
+
+/// A context that is live at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ContextSummary {
+    /// Its handle.
+    pub handle: u64,
+    /// What it costs, its limits included.
+    pub bytes: u64,
 }
 
 /// One level.
@@ -135,6 +165,8 @@ impl Summary {
             missing: session.account.missing.clone(),
             notes: session.account.notes.clone(),
             hooks: session.account.hooks,
+            reached: session.account.reached.clone(),
+            calls: calls(replay),
             out_of_memory_events: replay.failure_count,
             process: ProcessSummary {
                 pid: header.pid,
@@ -165,11 +197,25 @@ impl Summary {
     }
 }
 
+fn calls(replay: &Replay) -> Vec<Calls> {
+    let mut calls: Vec<Calls> = replay
+        .calls
+        .iter()
+        .map(|(api, events)| Calls {
+            function: replay.names.apis.get(api).cloned(),
+            events: *events,
+        })
+        .collect();
+    calls.sort_by(|a, b| (b.events, &a.function).cmp(&(a.events, &b.function)));
+    calls
+}
+
 fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
     let replay = &session.replay;
     let known = replay.names.devices.get(&ordinal);
     let level = |level| LevelSummary::from(replay.counters(ordinal, level));
     let peak = replay.devices.get(&ordinal);
+    let reading = peak.and_then(|peak| peak.readings.best());
     let text = |text: &String| (!text.is_empty()).then(|| text.clone());
     let physical = replay
         .rows
@@ -192,6 +238,30 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
             live_bytes: physical.map(|values| values.live),
             peak_bytes: physical.map(|values| values.peak),
         },
-        unexplained_bytes: None,
+        contexts: contexts(replay, ordinal),
+        readings: peak.map_or(0, |peak| peak.readings.count),
+        nvml_process_bytes: reading.and_then(|reading| reading.process),
+        nvml_used_bytes: reading.and_then(|reading| Some(reading.card?.used)),
+        unexplained_bytes: reading.and_then(|reading| reading.unexplained()),
     }
+}
+
+fn contexts(replay: &Replay, ordinal: DeviceOrdinal) -> Vec<ContextSummary> {
+    if let Some(row) = replay.rows.get(&(ordinal, Level::PHYSICAL)) {
+        let holdings = row.holdings().into_iter();
+        return holdings
+            .filter(|(kind, _, _)| *kind == HoldingKind::Context)
+            .map(|(_, handle, holding)| ContextSummary {
+                handle,
+                bytes: holding.bytes(),
+            })
+            .collect();
+    }
+    let live = replay.objects.contexts.iter();
+    live.filter(|((device, _), _)| *device == ordinal)
+        .map(|((_, handle), (_, bytes))| ContextSummary {
+            handle: *handle,
+            bytes: *bytes,
+        })
+        .collect()
 }

@@ -3,4 +3,5 @@
 mod commands;
 mod files;
 mod golden;
+mod ledger;
 mod synthetic;

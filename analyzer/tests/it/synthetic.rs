@@ -231,6 +231,87 @@ impl Synthetic {
         })
     }
 
+    /// Device memory from CUDA, of the kind that `flags` say, asked for by the code at `caller`.
+    pub fn asked(&mut self, ptr: u64, bytes: u64, flags: EventFlags, caller: u64, py: StackId) {
+        self.event(Event {
+            kind: EventKind::ALLOC,
+            level: Level::DRIVER,
+            ptr,
+            bytes,
+            aux: caller,
+            flags,
+            py_stack: py,
+            ..Event::default()
+        });
+    }
+
+    /// What the card gave for it: pages, or a VMM handle.
+    pub fn given(&mut self, ptr: u64, bytes: u64, flags: EventFlags) {
+        self.event(Event {
+            kind: EventKind::ALLOC,
+            level: Level::PHYSICAL,
+            ptr,
+            bytes,
+            flags,
+            ..Event::default()
+        });
+    }
+
+    /// A free at any level.
+    pub fn freed(&mut self, level: Level, ptr: u64, bytes: u64, flags: EventFlags) -> Seq {
+        self.event(Event {
+            kind: EventKind::FREE,
+            level,
+            ptr,
+            bytes,
+            flags,
+            ..Event::default()
+        })
+    }
+
+    /// A holding's new size.
+    pub fn resize(
+        &mut self,
+        ptr: u64,
+        (before, bytes): (u64, u64),
+        flags: EventFlags,
+        py: StackId,
+    ) {
+        self.event(Event {
+            kind: EventKind::RESIZE,
+            level: Level::PHYSICAL,
+            ptr,
+            bytes,
+            aux: before,
+            flags,
+            py_stack: py,
+            ..Event::default()
+        });
+    }
+
+    /// A reading of NVML: this process, all others, the physical level at that moment.
+    pub fn sample(&mut self, process: u64, others: u64, physical: u64, flags: EventFlags) -> Seq {
+        self.event(Event {
+            kind: EventKind::SAMPLE,
+            ptr: physical,
+            bytes: process,
+            aux: others,
+            flags,
+            ..Event::default()
+        })
+    }
+
+    /// The card's figures: used, and reserved by the driver.
+    pub fn card(&mut self, used: u64, reserved: u64) {
+        self.event(Event {
+            kind: EventKind::CARD,
+            ptr: 16 << 30,
+            bytes: used,
+            aux: reserved,
+            ..Event::default()
+        });
+    }
+
     /// Ends the process in an orderly way.
     pub fn finish(self) -> PathBuf {
         self.writer.finish();

@@ -1,0 +1,290 @@
+//! The ledger as text.
+
+use gpumem_capture::Level;
+
+use super::{Align, Source, Style, Table, Terminal, bar, bytes, moment, share, signed, time};
+use crate::attribution::Owner;
+use crate::replay::Replay;
+use crate::views::{Kind, Ledger, LedgerAt, LedgerRow, Pool};
+use gpumem_capture::Nanos;
+
+/// Columns of a full bar.
+const BAR: usize = 16;
+/// Jumps of what is unexplained that are shown.
+const JUMPS: usize = 5;
+/// Segments that are shown.
+const SEGMENTS: usize = 40;
+/// Lines shown for each segment.
+const PINNING: usize = 3;
+/// Lines of the pool that are shown.
+const LINES: usize = 20;
+
+/// A device's ledger.
+pub fn ledger_text(
+    replay: &Replay,
+    ledger: &Ledger,
+    source: &mut Source,
+    terminal: Terminal,
+) -> String {
+    let mut out = terminal.paint(Style::Strong, &title(ledger));
+    out.push('\n');
+    let figures: Vec<u64> = ledger
+        .rows
+        .iter()
+        .map(|row| row.bytes.max(0) as u64)
+        .collect();
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[left, right, right, left, left]).elastic(&[4, 0]);
+    for (row, share) in ledger.rows.iter().zip(share(&figures)) {
+        let bar = bar(row.bytes.max(0) as u64, ledger.bytes, BAR);
+        let share = format!("{share} %");
+        let detail = detail(replay, row, source);
+        table.row([&row.name, &signed(row.bytes), &share, &bar, &detail]);
+        table.style(3, Style::Bar).style(4, Style::Faint);
+    }
+    if ledger.unexplained_bytes.is_none() {
+        table.row(["unexplained", "not measured", "", "", ""]);
+    }
+    if ledger.managed_bytes > 0 && ledger.unexplained_bytes.is_none() {
+        let managed = bytes(ledger.managed_bytes);
+        table.row([
+            "managed memory, not in the sum: where it is, is not known",
+            &managed,
+            "",
+            "",
+            "",
+        ]);
+    }
+    if ledger.alias_bytes > 0 {
+        let alias = bytes(ledger.alias_bytes);
+        table.row([
+            "reachable and owned elsewhere, not in the sum",
+            &alias,
+            "",
+            "",
+            "",
+        ]);
+    }
+    if ledger.host_bytes > 0 {
+        let host = bytes(ledger.host_bytes);
+        table.row(["pinned host memory, not on the card", &host, "", "", ""]);
+    }
+    out.push_str(&table.render(terminal, 2));
+    for note in notes(replay, ledger, source) {
+        out.push_str(&format!("  {}\n", terminal.paint(Style::Faint, &note)));
+    }
+    out
+}
+
+fn title(ledger: &Ledger) -> String {
+    let moment = ledger
+        .moment()
+        .map(|(seq, time)| moment(seq.0, time))
+        .unwrap_or_default();
+    let of = ledger
+        .total_bytes
+        .map(|total| format!(" of {}", bytes(total)))
+        .unwrap_or_default();
+    let when = match ledger.at {
+        LedgerAt::Peak => format!("at its peak, {moment}"),
+        LedgerAt::PeakOf(Level::TENSOR) => format!("at its tensors' peak, {moment}"),
+        LedgerAt::PeakOf(level) => format!("at its {level} level's peak, {moment}"),
+        LedgerAt::End => format!("at the end, {moment}"),
+        LedgerAt::At(_) => format!("at {moment}"),
+    };
+    format!("GPU {} {when}: {}{of}", ledger.device, bytes(ledger.bytes))
+}
+
+fn detail(replay: &Replay, row: &LedgerRow, source: &mut Source) -> String {
+    let line = match &row.owner {
+        Some(owner @ Owner::Line(line)) => {
+            let text = source.line(&line.file, line.line);
+            match row.kind {
+                Kind::Line => text,
+                _ => format!("{}  {text}", owner.label(&replay.names))
+                    .trim_end()
+                    .to_owned(),
+            }
+        }
+        _ => String::new(),
+    };
+    match &row.detail {
+        Some(detail) if row.kind == Kind::Line && !line.is_empty() => format!("{line}   {detail}"),
+        Some(detail) if line.is_empty() => detail.clone(),
+        Some(detail) => format!("{detail}, {line}"),
+        None => line,
+    }
+}
+
+/// What stands below the table: where the figures come from, and what they do not say.
+fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let (Some(reading), Some(at)) = (&ledger.reading, ledger.time_ns) {
+        let apart = millis(reading.time_ns.abs_diff(at));
+        let mut note = match reading.time_ns.cmp(&at) {
+            std::cmp::Ordering::Less => format!("NVML was read {apart} before"),
+            std::cmp::Ordering::Equal => "NVML was read at the same time".into(),
+            std::cmp::Ordering::Greater => format!("NVML was read {apart} later"),
+        };
+        let physical = ledger.physical_bytes.unwrap_or(reading.physical_bytes);
+        let moved = reading.physical_bytes.abs_diff(physical);
+        let direction = if reading.physical_bytes > physical {
+            "more"
+        } else {
+            "less"
+        };
+        if moved > 0 {
+            note.push_str(&format!(
+                ", when the card had given {} {direction}",
+                bytes(moved)
+            ));
+        }
+        if reading.estimated {
+            note.push_str("; its figures are estimates");
+        }
+        notes.push(note);
+    }
+    if ledger.driver_peak_bytes > ledger.bytes {
+        let peak = bytes(ledger.driver_peak_bytes);
+        notes.push(format!("what CUDA had given, at its own peak: {peak}"));
+    }
+    let jumps = ledger.jumps.iter().take(JUMPS);
+    if ledger
+        .jumps
+        .iter()
+        .any(|jump| jump.bytes.unsigned_abs() > 0)
+    {
+        notes.push("largest changes of what is unexplained, over the whole run:".into());
+    }
+    for jump in jumps {
+        let span = format!(
+            "{} and {}",
+            time(Nanos(jump.from_ns)),
+            time(Nanos(jump.time_ns))
+        );
+        let line = match &jump.owner {
+            Some(owner @ Owner::Line(line)) => {
+                let text = source.line(&line.file, line.line);
+                format!(", after {}  {text}", owner.label(&replay.names))
+                    .trim_end()
+                    .to_owned()
+            }
+            Some(Owner::Library(library)) => format!(", after a call of {library}"),
+            _ => String::new(),
+        };
+        let sign = if jump.bytes > 0 { "+" } else { "" };
+        notes.push(format!(
+            "  {sign}{} between {span}{line}",
+            signed(jump.bytes)
+        ));
+    }
+    notes
+}
+
+fn millis(nanos: u64) -> String {
+    if nanos >= 10_000_000_000 {
+        format!("{:.1} s", nanos as f64 / 1e9)
+    } else {
+        format!("{:.1} ms", nanos as f64 / 1e6)
+    }
+}
+
+/// PyTorch's pool: its segments, and the lines that pin them.
+pub fn pool_text(
+    replay: &Replay,
+    device: u8,
+    pool: &Pool,
+    source: &mut Source,
+    terminal: Terminal,
+) -> String {
+    let title = format!(
+        "PyTorch's pool on GPU {device}: {} reserved, {} cached, largest free block {}, \
+         {} for empty_cache to give back",
+        bytes(pool.reserved_bytes),
+        bytes(pool.cached_bytes),
+        bytes(pool.largest_free_block_bytes),
+        bytes(pool.reclaimable_bytes),
+    );
+    let (left, right) = (Align::Left, Align::Right);
+    let mut out = format!("{}\n", terminal.paint(Style::Strong, &title));
+    let mut table = Table::new(&[left, right, right, right, right, left]).elastic(&[5, 0]);
+    let heads = [
+        "segment",
+        "bytes",
+        "live",
+        "largest free",
+        "pinned",
+        "pinned by",
+    ];
+    table.row(heads).style_row(Style::Faint);
+    for segment in pool.segments.iter().take(SEGMENTS) {
+        let mut by: Vec<String> = segment
+            .lines
+            .iter()
+            .take(PINNING)
+            .map(|line| format!("{} {}", line.owner.label(&replay.names), bytes(line.bytes)))
+            .collect();
+        if let Some(more) = segment
+            .lines
+            .len()
+            .checked_sub(PINNING)
+            .filter(|more| *more > 0)
+        {
+            by.push(format!("{more} more"));
+        }
+        let kind = if segment.expandable {
+            " expandable"
+        } else {
+            ""
+        };
+        table.row([
+            &format!("{:#x}{kind}", segment.address),
+            &bytes(segment.bytes),
+            &bytes(segment.live_bytes),
+            &bytes(segment.largest_free_block_bytes),
+            &bytes(segment.pinned_bytes),
+            &by.join(", "),
+        ]);
+    }
+    out.push_str(&table.render(terminal, 2));
+    if let Some(rest) = pool
+        .segments
+        .get(SEGMENTS..)
+        .filter(|rest| !rest.is_empty())
+    {
+        let sum = rest.iter().map(|segment| segment.bytes).sum();
+        out.push_str(&format!(
+            "  … {} more segments with {}\n",
+            rest.len(),
+            bytes(sum)
+        ));
+    }
+    if pool.lines.is_empty() {
+        return out;
+    }
+    out.push_str("  What would be given back if the tensors of one line were freed\n");
+    let mut table = Table::new(&[left, right, right, right, left])
+        .elastic(&[4, 0])
+        .keep_end(0);
+    let heads = ["line", "given back", "tensors", "segments", ""];
+    table.row(heads).style_row(Style::Faint);
+    for line in pool.lines.iter().take(LINES) {
+        let text = match &line.owner {
+            Owner::Line(at) => source.line(&at.file, at.line),
+            _ => String::new(),
+        };
+        table.row([
+            &line.owner.label(&replay.names),
+            &bytes(line.given_back_bytes),
+            &bytes(line.bytes),
+            &line.segments.to_string(),
+            &text,
+        ]);
+        table.style(4, Style::Faint);
+    }
+    out.push_str(&table.render(terminal, 2));
+    if let Some(more) = pool.lines.len().checked_sub(LINES).filter(|more| *more > 0) {
+        out.push_str(&format!("  … {more} more lines\n"));
+    }
+    out
+}

@@ -1,0 +1,136 @@
+//! Memory that grows and shrinks under one name: a pool, a context, what stands behind graphs.
+
+use gpumem_capture::EventFlags;
+
+use super::row::KeyId;
+
+/// What a holding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HoldingKind {
+    /// What a context costs, its limits included.
+    Context,
+    /// Kernels that were loaded.
+    Module,
+    /// A stream-ordered memory pool.
+    Pool,
+    /// What stands behind the graphs of a device.
+    Graphs,
+    /// Of a kind that this analyzer does not know.
+    Other,
+}
+
+impl HoldingKind {
+    /// The kind that an event's flags say.
+    pub fn of(flags: EventFlags) -> Self {
+        [
+            (EventFlags::CONTEXT, Self::Context),
+            (EventFlags::MODULE, Self::Module),
+            (EventFlags::STREAM_ORDERED, Self::Pool),
+            (EventFlags::GRAPH, Self::Graphs),
+        ]
+        .into_iter()
+        .find(|(flag, _)| flags.contains(*flag))
+        .map_or(Self::Other, |(_, kind)| kind)
+    }
+}
+
+/// What a part of a holding did; bytes are charged to the stack that made it grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A part came.
+    New(KeyId, u64),
+    /// The newest part became larger.
+    More(KeyId, u64),
+    /// The newest part became smaller.
+    Less(KeyId, u64),
+    /// The newest part is gone.
+    End(KeyId, u64),
+}
+
+/// A holding: what it grew by, oldest first. What it shrinks by is taken from the newest growth.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holding {
+    parts: Vec<(KeyId, u64)>,
+}
+
+impl Holding {
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Bytes by the stacks that made it grow, oldest first.
+    pub fn parts(&self) -> &[(KeyId, u64)] {
+        &self.parts
+    }
+
+    /// Makes it `bytes` large; a growth is charged to `key`. `changed` hears what happened.
+    pub(super) fn resize(&mut self, bytes: u64, key: KeyId, changed: &mut dyn FnMut(Change)) {
+        let before = self.bytes();
+        if let Some(grown) = bytes.checked_sub(before).filter(|grown| *grown > 0) {
+            match self.parts.last_mut() {
+                Some((newest, have)) if *newest == key => {
+                    *have += grown;
+                    changed(Change::More(key, grown));
+                }
+                _ => {
+                    self.parts.push((key, grown));
+                    changed(Change::New(key, grown));
+                }
+            }
+        }
+        let mut less = before.saturating_sub(bytes);
+        while let Some((newest, have)) = self.parts.last_mut().filter(|_| less > 0) {
+            let (newest, taken) = (*newest, less.min(*have));
+            less -= taken;
+            *have -= taken;
+            if *have == 0 {
+                self.parts.pop();
+                changed(Change::End(newest, taken));
+            } else {
+                changed(Change::Less(newest, taken));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_shrinks_by_is_taken_from_the_newest_growth() {
+        let (a, b) = (KeyId(1), KeyId(2));
+        let mut holding = Holding::default();
+        let mut seen = Vec::new();
+        for (bytes, key) in [(10, a), (15, a), (25, b), (25, a), (12, b), (0, a)] {
+            holding.resize(bytes, key, &mut |change| seen.push(change));
+            assert_eq!(holding.bytes(), bytes);
+        }
+        assert_eq!(
+            seen,
+            [
+                Change::New(a, 10),
+                Change::More(a, 5),
+                Change::New(b, 10),
+                Change::End(b, 10),
+                Change::Less(a, 3),
+                Change::End(a, 12),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_flags_say_the_kind() {
+        let estimated = EventFlags::ESTIMATED;
+        for (flags, kind) in [
+            (EventFlags::CONTEXT, HoldingKind::Context),
+            (EventFlags::MODULE, HoldingKind::Module),
+            (EventFlags::STREAM_ORDERED, HoldingKind::Pool),
+            (EventFlags::GRAPH, HoldingKind::Graphs),
+            (EventFlags::NONE, HoldingKind::Other),
+        ] {
+            assert_eq!(HoldingKind::of(flags.with(estimated)), kind);
+        }
+    }
+}

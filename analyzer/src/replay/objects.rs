@@ -1,0 +1,95 @@
+//! What has a name or an address and is no memory itself: mappings, address space, loads, contexts.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Event, EventKind};
+use rustc_hash::FxHashMap;
+
+use super::row::KeyId;
+use crate::names::Names;
+
+/// A VMM handle's mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// How many bytes.
+    pub bytes: u64,
+    /// Of which handle.
+    pub handle: u64,
+    /// Whose memory.
+    pub device: DeviceOrdinal,
+}
+
+/// A module or library of kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The module whose file holds the image: index into [`Names::modules`].
+    pub image: Option<u32>,
+    /// The stacks that loaded it.
+    pub key: KeyId,
+}
+
+/// All of them that there are now. Bounded by what is live in the recorded process.
+#[derive(Debug, Default)]
+pub struct Objects {
+    /// Mappings by first address.
+    pub mappings: BTreeMap<u64, Mapping>,
+    /// Address space by first address: bytes.
+    pub reservations: BTreeMap<u64, u64>,
+    /// Loads by handle.
+    pub loads: FxHashMap<u64, Load>,
+    /// Stacks at the birth of each context, by device and handle, and what older recorders say it cost.
+    pub contexts: BTreeMap<(DeviceOrdinal, u64), (KeyId, u64)>,
+    /// Memory owned elsewhere that this process can reach, by level's key: bytes. Counted nowhere.
+    pub aliases: FxHashMap<(DeviceOrdinal, u64), u64>,
+    /// Memory nodes of graphs that were made.
+    pub nodes: u64,
+}
+
+impl Objects {
+    /// Takes in an event.
+    pub(super) fn update(&mut self, event: &Event, key: KeyId, names: &Names) {
+        match event.kind {
+            EventKind::MAP => {
+                let mapping = Mapping {
+                    bytes: event.bytes,
+                    handle: event.aux,
+                    device: event.device,
+                };
+                self.mappings.insert(event.ptr, mapping);
+            }
+            EventKind::UNMAP => {
+                let end = event.ptr.saturating_add(event.bytes.max(1));
+                let gone: Vec<u64> = self
+                    .mappings
+                    .range(event.ptr..end)
+                    .map(|(address, _)| *address)
+                    .collect();
+                for address in gone {
+                    self.mappings.remove(&address);
+                }
+            }
+            EventKind::ADDRESS => drop(self.reservations.insert(event.ptr, event.bytes)),
+            EventKind::ADDRESS_END => drop(self.reservations.remove(&event.ptr)),
+            EventKind::MODULE_LOAD => {
+                let image = (event.bytes != 0)
+                    .then(|| names.module_at(event.bytes))
+                    .flatten();
+                self.loads.insert(event.ptr, Load { image, key });
+            }
+            EventKind::MODULE_UNLOAD => drop(self.loads.remove(&event.ptr)),
+            EventKind::CONTEXT => {
+                self.contexts
+                    .insert((event.device, event.ptr), (key, event.bytes));
+            }
+            EventKind::CONTEXT_END => {
+                self.contexts.remove(&(event.device, event.ptr));
+            }
+            EventKind::ALIAS => {
+                self.aliases.insert((event.device, event.ptr), event.bytes);
+            }
+            EventKind::ALIAS_END => drop(self.aliases.remove(&(event.device, event.ptr))),
+            EventKind::NODE => self.nodes += 1,
+            _ => {}
+        }
+    }
+}

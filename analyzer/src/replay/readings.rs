@@ -1,0 +1,168 @@
+//! What NVML said, and what it saw beyond our own figures.
+
+use gpumem_capture::{Event, EventFlags, Nanos, Seq};
+
+use super::row::KeyId;
+
+/// A reading of the whole card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Used bytes, those that the driver reserves included.
+    pub used: u64,
+    /// Reserved by the driver, if NVML tells.
+    pub reserved: Option<u64>,
+    /// The card's memory.
+    pub total: u64,
+}
+
+/// A reading of NVML on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Which event.
+    pub seq: Seq,
+    /// When.
+    pub time: Nanos,
+    /// This process's figure, if NVML tells.
+    pub process: Option<u64>,
+    /// All other processes' figures, if NVML tells.
+    pub others: Option<u64>,
+    /// The physical level at that moment.
+    pub physical: u64,
+    /// Managed memory at that moment, wherever it resided.
+    pub managed: u64,
+    /// Whether memory moved while it was read, or a figure was worked out from others.
+    pub estimated: bool,
+    /// The card as it was then.
+    pub card: Option<Card>,
+}
+
+impl Reading {
+    /// What NVML saw of this process beyond the physical level, managed memory included; without a
+    /// figure of the process what is left of the card.
+    pub fn beyond(&self) -> Option<i64> {
+        let process = self.process.or_else(|| {
+            let card = self.card?;
+            let known = card
+                .reserved
+                .unwrap_or(0)
+                .saturating_add(self.others.unwrap_or(0));
+            Some(card.used.saturating_sub(known))
+        })?;
+        Some(difference(process, self.physical))
+    }
+
+    /// The part of [`Reading::beyond`] that managed memory can explain: where that resides is unknown.
+    pub fn managed_at_most(&self) -> Option<u64> {
+        Some((self.beyond()?.max(0) as u64).min(self.managed))
+    }
+
+    /// What nothing explains.
+    pub fn unexplained(&self) -> Option<i64> {
+        Some(self.beyond()? - self.managed_at_most()? as i64)
+    }
+}
+
+/// `a - b`, signed.
+fn difference(a: u64, b: u64) -> i64 {
+    (i128::from(a) - i128::from(b)).clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// A change of what is unexplained between two readings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jump {
+    /// The earlier reading; the capture's start for the first.
+    pub from: Nanos,
+    /// The later reading.
+    pub time: Nanos,
+    /// Which event that is.
+    pub seq: Seq,
+    /// By how much.
+    pub bytes: i64,
+    /// The stacks of the device's event nearest before.
+    pub key: Option<KeyId>,
+}
+
+/// How many jumps are kept: the largest.
+const JUMPS: usize = 16;
+
+/// The readings of a device so far.
+#[derive(Clone, Debug, Default)]
+pub struct Readings {
+    /// The newest.
+    pub last: Option<Reading>,
+    /// The newest during which nothing moved.
+    pub last_settled: Option<Reading>,
+    /// How many there were.
+    pub count: u64,
+    /// The largest changes of what is unexplained, largest first.
+    pub jumps: Vec<Jump>,
+    card: Option<Card>,
+}
+
+impl Readings {
+    /// The one to believe: the newest during which nothing moved, else the newest.
+    pub fn best(&self) -> Option<Reading> {
+        self.last_settled.or(self.last)
+    }
+
+    /// Takes in a SAMPLE. `nearest` is the stacks of the device's event before it.
+    pub(super) fn sample(&mut self, seq: Seq, event: &Event, managed: u64, nearest: Option<KeyId>) {
+        let before = self.last;
+        let reading = Reading {
+            seq,
+            time: event.time,
+            process: told(event.bytes),
+            others: told(event.aux),
+            physical: event.ptr,
+            managed,
+            estimated: event.flags.contains(EventFlags::ESTIMATED),
+            card: self.card,
+        };
+        self.count += 1;
+        self.set(reading);
+        if reading.process.is_none() {
+            return;
+        }
+        let was = before.and_then(|before| before.unexplained()).unwrap_or(0);
+        let bytes = reading.unexplained().unwrap_or(0).saturating_sub(was);
+        if bytes != 0 {
+            self.jumps.push(Jump {
+                from: before.map_or(Nanos(0), |before| before.time),
+                time: event.time,
+                seq,
+                bytes,
+                key: nearest,
+            });
+            self.jumps
+                .sort_by_key(|jump| (std::cmp::Reverse(jump.bytes.unsigned_abs()), jump.seq));
+            self.jumps.truncate(JUMPS);
+        }
+    }
+
+    /// Takes in a CARD, which belongs to the newest SAMPLE.
+    pub(super) fn card(&mut self, event: &Event) {
+        let card = Card {
+            used: event.bytes,
+            reserved: told(event.aux),
+            total: event.ptr,
+        };
+        self.card = Some(card);
+        if let Some(last) = self.last {
+            self.set(Reading {
+                card: Some(card),
+                ..last
+            });
+        }
+    }
+
+    fn set(&mut self, reading: Reading) {
+        self.last = Some(reading);
+        if !reading.estimated {
+            self.last_settled = Some(reading);
+        }
+    }
+}
+
+fn told(bytes: u64) -> Option<u64> {
+    (bytes != u64::MAX).then_some(bytes)
+}

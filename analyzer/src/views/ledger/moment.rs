@@ -1,0 +1,221 @@
+//! The second reading of a capture: up to the moment that the first one found.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gpumem_capture::{DeviceOrdinal, EventKind, Level, Nanos, Progress, Reader, Record, Seq};
+
+use super::Ledger;
+use super::parts::{Parts, Whole};
+use super::rows::By;
+use crate::replay::{Moment, Reading, Replay};
+use crate::session::{Error, Session};
+
+/// The moment of a ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LedgerAt {
+    /// Each device's own: see [`crate::replay::DevicePeak`].
+    #[default]
+    Peak,
+    /// The peak of one level of each device.
+    PeakOf(Level),
+    /// After the last event.
+    End,
+    /// Just after this event.
+    At(Seq),
+}
+
+/// Which ledgers, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// When.
+    pub at: LedgerAt,
+    /// How the rows are put together.
+    pub by: By,
+    /// Only this device.
+    pub device: Option<DeviceOrdinal>,
+}
+
+/// How many readings after the moment are looked at for one during which nothing moved.
+const TRIES: u32 = 16;
+
+/// Where device memory is counted.
+const LEVELS: [Level; 3] = [Level::TENSOR, Level::DRIVER, Level::PHYSICAL];
+
+/// A device on its way to its ledger.
+struct Wanted {
+    /// The moment: just after this event.
+    until: Seq,
+    /// Its time, where that is known already.
+    time: Option<Nanos>,
+    whole: Whole,
+    parts: Option<Parts>,
+    after: Option<Reading>,
+    tries: u32,
+}
+
+impl Wanted {
+    /// A reading came after the moment: the first during which nothing moved is taken, or the first.
+    fn reading(&mut self, reading: Reading, fresh: bool) {
+        self.tries += u32::from(fresh);
+        let better = match self.after {
+            None => true,
+            Some(had) if had.seq == reading.seq => true,
+            Some(had) => fresh && had.estimated && !reading.estimated && self.tries <= TRIES,
+        };
+        if better {
+            self.after = Some(reading);
+        }
+    }
+
+    /// The reading that belongs to the moment.
+    fn belongs(&self) -> Option<Reading> {
+        self.after.or(self.parts.as_ref()?.before)
+    }
+}
+
+impl Ledger {
+    /// The ledgers that are asked for, of a capture that was read to its end as `session`. Reads it
+    /// again, for what was live at a moment can only be told once it is known which moment that is.
+    /// `started` is given a handle that tells how far reading has come.
+    ///
+    /// # Errors
+    /// Only where nothing can be read.
+    pub fn read(
+        path: &Path,
+        session: &Session,
+        asked: Asked,
+        started: &mut dyn FnMut(Progress),
+    ) -> Result<Vec<Self>, Error> {
+        let first = &session.replay;
+        let mut wanted = wanted(first, asked);
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut reader = Reader::open(path)?;
+        started(reader.progress());
+        let mut replay = Replay::new(Moment::End);
+        reader.read(&mut |record| feed(&mut replay, &mut wanted, record))?;
+        settle(&replay, &mut wanted, None);
+        Ok(ledgers(wanted, first, asked))
+    }
+
+    /// The same, of records at hand.
+    #[cfg(test)]
+    pub(super) fn of_events(
+        first: &Replay,
+        events: &[(Seq, gpumem_capture::Event)],
+        asked: Asked,
+    ) -> Vec<Self> {
+        let mut wanted = wanted(first, asked);
+        let mut replay = Replay::new(Moment::End);
+        for (seq, event) in events {
+            feed(&mut replay, &mut wanted, Record::Event(*seq, event));
+        }
+        settle(&replay, &mut wanted, None);
+        ledgers(wanted, first, asked)
+    }
+}
+
+fn ledgers(wanted: BTreeMap<DeviceOrdinal, Wanted>, first: &Replay, asked: Asked) -> Vec<Ledger> {
+    let build = |(device, mut wanted): (DeviceOrdinal, Wanted)| {
+        let reading = wanted.belongs();
+        let parts = wanted.parts.take()?;
+        let facts = (first, &wanted.whole);
+        Some(Ledger::new(
+            parts, reading, asked.at, asked.by, facts, device,
+        ))
+    };
+    wanted.into_iter().filter_map(build).collect()
+}
+
+/// Takes in a record of the second reading.
+fn feed(replay: &mut Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, record: Record<'_>) {
+    let Record::Event(seq, event) = record else {
+        replay.feed(record);
+        return;
+    };
+    settle(replay, wanted, Some(seq));
+    replay.feed(record);
+    if !matches!(event.kind, EventKind::SAMPLE | EventKind::CARD) {
+        return;
+    }
+    let last = replay
+        .devices
+        .get(&event.device)
+        .and_then(|device| device.readings.last);
+    let waiting = wanted
+        .get_mut(&event.device)
+        .filter(|wanted| wanted.parts.is_some());
+    if let (Some(waiting), Some(last)) = (waiting, last)
+        && last.seq > waiting.until
+    {
+        waiting.reading(last, event.kind == EventKind::SAMPLE);
+    }
+}
+
+/// Takes the parts of each device whose moment is over when `next` comes; at the end of all.
+fn settle(replay: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, next: Option<Seq>) {
+    for (device, wanted) in wanted {
+        let over = next.is_none_or(|next| next > wanted.until);
+        if over && wanted.parts.is_none() {
+            let mut parts = Parts::at(replay, *device, &wanted.whole);
+            parts.time = wanted.time.unwrap_or(parts.time);
+            wanted.parts = Some(parts);
+        }
+    }
+}
+
+/// The devices to tell of, each with its moment.
+fn wanted(first: &Replay, asked: Asked) -> BTreeMap<DeviceOrdinal, Wanted> {
+    let main = main_device(first);
+    let devices = first.devices.iter().filter(|(device, _)| {
+        **device != DeviceOrdinal::NONE && asked.device.is_none_or(|only| only == **device)
+    });
+    devices
+        .filter_map(|(device, peak)| {
+            let has = |level| first.rows.contains_key(&(*device, level));
+            let (until, time) = match asked.at {
+                LedgerAt::Peak => peak.moment.map(|(seq, time)| (seq, Some(time)))?,
+                LedgerAt::PeakOf(level) => {
+                    let row = first.rows.get(&(*device, level));
+                    let peak = row.filter(|row| row.counters.peak > 0)?.peak;
+                    (peak.0, Some(peak.1))
+                }
+                LedgerAt::End | LedgerAt::At(_) if !LEVELS.into_iter().any(has) => return None,
+                LedgerAt::End => (first.last_seq, None),
+                LedgerAt::At(seq) => (seq, None),
+            };
+            let whole = Whole {
+                tensors: has(Level::TENSOR),
+                physical: has(Level::PHYSICAL),
+                main: main.filter(|main| main != device),
+            };
+            let wanted = Wanted {
+                until,
+                time,
+                whole,
+                parts: None,
+                after: None,
+                tries: 0,
+            };
+            Some((*device, wanted))
+        })
+        .collect()
+}
+
+/// The device that the process works on: the one that held most.
+fn main_device(replay: &Replay) -> Option<DeviceOrdinal> {
+    let devices = replay
+        .devices
+        .keys()
+        .filter(|device| **device != DeviceOrdinal::NONE);
+    devices.copied().max_by_key(|device| {
+        let peak = |level| replay.counters(*device, level).peak;
+        (
+            peak(Level::TENSOR),
+            peak(Level::DRIVER),
+            std::cmp::Reverse(*device),
+        )
+    })
+}

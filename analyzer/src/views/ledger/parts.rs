@@ -1,0 +1,334 @@
+//! The physical level of a device at a moment, taken apart to library and line.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Seq};
+use rustc_hash::FxHashMap;
+
+use super::Kind;
+use super::pool::{Pool, Segments, Tensors};
+use crate::attribution::{Owner, library, owner};
+use crate::replay::{Block, HoldingKind, KeyId, Reading, Replay};
+
+/// PyTorch's caching allocator lives in this library: what it holds from the driver is the pool.
+pub(super) const POOL: &str = "libc10_cuda.so";
+
+/// The smallest part that is told from others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PieceId {
+    pub kind: Kind,
+    /// Which one of its kind, where each is to be shown by itself: a context's handle.
+    pub which: u64,
+    pub library: Option<String>,
+    pub owner: Option<Owner>,
+}
+
+/// Parts and their bytes.
+pub(super) type Pieces = BTreeMap<PieceId, i128>;
+
+/// What only the whole capture can tell of a device.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Whole {
+    /// Whether a framework's pool reported tensors.
+    pub tensors: bool,
+    /// Whether the physical level was recorded.
+    pub physical: bool,
+    /// The device that the process mostly works on, where that is another one.
+    pub main: Option<DeviceOrdinal>,
+}
+
+/// A device at a moment.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub seq: Seq,
+    pub time: Nanos,
+    /// They sum to the physical level, and `unseen`.
+    pub pieces: Pieces,
+    /// The physical level, or what stands for it where it was not recorded.
+    pub physical: u64,
+    pub driver: u64,
+    pub host: u64,
+    pub managed: u64,
+    pub aliases: u64,
+    /// What the framework reported and no driver event stands behind.
+    pub unseen: u64,
+    pub pool: Option<Pool>,
+    /// The newest reading before the moment.
+    pub before: Option<Reading>,
+}
+
+/// How a driver block is backed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Backing {
+    Pages,
+    Handle,
+    Pool,
+    Graph,
+    Unknown,
+}
+
+impl Backing {
+    fn of(flags: EventFlags) -> Self {
+        [
+            (EventFlags::MANAGED, Self::Unknown),
+            (EventFlags::VMM_HANDLE, Self::Handle),
+            (EventFlags::GRAPH, Self::Graph),
+            (EventFlags::STREAM_ORDERED, Self::Pool),
+        ]
+        .into_iter()
+        .find(|(flag, _)| flags.contains(*flag))
+        .map_or(Self::Pages, |(_, backing)| backing)
+    }
+}
+
+/// Bytes by how they are backed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Backed {
+    pages: u64,
+    handles: u64,
+    pools: u64,
+    graphs: u64,
+}
+
+impl Backed {
+    fn sum(self) -> u64 {
+        self.pages + self.handles + self.pools + self.graphs
+    }
+}
+
+impl Parts {
+    /// The device as `replay` has it now.
+    pub fn at(replay: &Replay, device: DeviceOrdinal, whole: &Whole) -> Self {
+        let mut build = Build {
+            replay,
+            device,
+            whole,
+            known: FxHashMap::default(),
+            pieces: Pieces::new(),
+            asked: Backed::default(),
+            managed: 0,
+        };
+        let (pool, unseen) = build.driver();
+        let physical = build.physical();
+        let pieces = build.pieces;
+        debug_assert_eq!(
+            pieces.values().sum::<i128>(),
+            i128::from(physical) + i128::from(unseen),
+            "the parts are the physical level"
+        );
+        let now = replay.devices.get(&device);
+        Self {
+            seq: replay.last_seq,
+            time: replay.last,
+            pieces,
+            physical,
+            driver: replay.counters(device, Level::DRIVER).live,
+            host: replay.counters(device, Level::HOST).live,
+            managed: build.managed,
+            aliases: aliases(replay, device),
+            unseen,
+            pool,
+            before: now.and_then(|now| now.readings.best()),
+        }
+    }
+}
+
+fn aliases(replay: &Replay, at: DeviceOrdinal) -> u64 {
+    let aliases = replay.objects.aliases.iter();
+    aliases
+        .filter(|((device, _), _)| *device == at)
+        .map(|(_, bytes)| bytes)
+        .sum()
+}
+
+struct Build<'a> {
+    replay: &'a Replay,
+    device: DeviceOrdinal,
+    whole: &'a Whole,
+    known: FxHashMap<(KeyId, Level), (Option<String>, Owner)>,
+    pieces: Pieces,
+    asked: Backed,
+    managed: u64,
+}
+
+impl Build<'_> {
+    fn who(&mut self, key: KeyId, level: Level) -> (Option<String>, Owner) {
+        let replay = self.replay;
+        let known = self.known.entry((key, level)).or_insert_with(|| {
+            let stacks = replay.stacks(key);
+            let library = library(&replay.names, stacks, level);
+            (library, owner(&replay.names, stacks, level))
+        });
+        known.clone()
+    }
+
+    fn add(&mut self, kind: Kind, library: Option<String>, owner: Option<Owner>, bytes: i128) {
+        let which = 0;
+        let id = PieceId {
+            kind,
+            which,
+            library,
+            owner,
+        };
+        *self.pieces.entry(id).or_default() += bytes;
+    }
+
+    /// What was asked for: tensors and the pool they lie in, and each library's own. Also says how much
+    /// of the pool no driver event stands behind.
+    fn driver(&mut self) -> (Option<Pool>, u64) {
+        let (replay, at) = (self.replay, self.device);
+        let mut tensors = Tensors::default();
+        if let Some(row) = replay.rows.get(&(at, Level::TENSOR)) {
+            for (address, block) in row.live_blocks() {
+                tensors.insert(address, block.bytes, self.who(block.key, Level::TENSOR).1);
+            }
+        }
+        let row = replay.rows.get(&(at, Level::DRIVER));
+        let mut segments = Segments::new(&replay.objects);
+        let (mut in_pool, mut any_known) = (0_u64, false);
+        for (address, block) in row.iter().flat_map(|row| row.live_blocks()) {
+            let backing = Backing::of(block.flags);
+            let asked = match backing {
+                Backing::Pages => &mut self.asked.pages,
+                Backing::Handle => &mut self.asked.handles,
+                Backing::Pool => &mut self.asked.pools,
+                Backing::Graph => &mut self.asked.graphs,
+                Backing::Unknown => &mut self.managed,
+            };
+            *asked = asked.saturating_add(block.bytes);
+            if backing == Backing::Unknown {
+                continue;
+            }
+            let (name, line) = self.who(block.key, Level::DRIVER);
+            any_known |= name.is_some();
+            let bytes = i128::from(block.bytes);
+            let pooled = matches!(backing, Backing::Pages | Backing::Handle) && self.whole.tensors;
+            let holds = || segments.holds_a_tensor(address, &block, &tensors);
+            if pooled && name.as_deref().map_or_else(holds, |name| name == POOL) {
+                segments.add(address, &block, line);
+                in_pool = in_pool.saturating_add(block.bytes);
+            } else if !self.whole.tensors && name.as_deref() == Some(POOL) {
+                // Without its own pool PyTorch asks CUDA for each tensor.
+                self.add(Kind::Tensors, name, Some(line), bytes);
+            } else if backing == Backing::Graph {
+                self.add(Kind::Graph, name, Some(line), bytes);
+            } else {
+                self.add(Kind::Library, name, Some(line), bytes);
+            }
+        }
+        if !self.whole.tensors {
+            return (None, 0);
+        }
+        let says = replay.devices.get(&at).and_then(|now| now.now.reserved);
+        let says = says.unwrap_or(0).max(tensors.bytes());
+        if !any_known {
+            in_pool += self.take_unknown(says.saturating_sub(in_pool));
+        }
+        // Where the driver level was not seen at all, the framework's own figure is all there is.
+        let reserved = if row.is_some() {
+            in_pool.max(tensors.bytes())
+        } else {
+            says
+        };
+        for (owner, bytes) in tensors.by_owner() {
+            self.add(
+                Kind::Tensors,
+                Some(POOL.into()),
+                Some(owner),
+                i128::from(bytes),
+            );
+        }
+        let cached = reserved - tensors.bytes();
+        self.add(Kind::Cached, Some(POOL.into()), None, i128::from(cached));
+        let pool = segments.pool(reserved, &tensors);
+        (Some(pool), reserved - in_pool)
+    }
+
+    /// Takes bytes from what has no library: the pool is somewhere in there. Returns what there was.
+    fn take_unknown(&mut self, bytes: u64) -> u64 {
+        let mut left = i128::from(bytes);
+        for (id, have) in &mut self.pieces {
+            if id.kind == Kind::Library && id.library.is_none() {
+                let taken = left.min(*have);
+                *have -= taken;
+                left -= taken;
+            }
+        }
+        bytes - left.max(0) as u64
+    }
+
+    /// What stands behind that: whole pages, pools, graphs; and contexts and modules. Returns the level.
+    fn physical(&mut self) -> u64 {
+        let mut given = self.asked;
+        let mut others = 0;
+        if self.whole.physical {
+            given = Backed::default();
+            let row = self.replay.rows.get(&(self.device, Level::PHYSICAL));
+            for (_, Block { bytes, flags, .. }) in row.iter().flat_map(|row| row.live_blocks()) {
+                if flags.contains(EventFlags::VMM_HANDLE) {
+                    given.handles += bytes;
+                } else {
+                    given.pages += bytes;
+                }
+            }
+            for (kind, ptr, holding) in row.iter().flat_map(|row| row.holdings()) {
+                match kind {
+                    HoldingKind::Pool => given.pools += holding.bytes(),
+                    HoldingKind::Graphs => given.graphs += holding.bytes(),
+                    HoldingKind::Context | HoldingKind::Module | HoldingKind::Other => {
+                        others += holding.bytes();
+                        for (key, bytes) in holding.parts() {
+                            self.implicit(kind, ptr, *key, *bytes);
+                        }
+                    }
+                }
+            }
+        } else {
+            for ((device, handle), (key, bytes)) in &self.replay.objects.contexts {
+                if *device == self.device {
+                    others += bytes;
+                    self.implicit(HoldingKind::Context, *handle, *key, *bytes);
+                }
+            }
+        }
+        let asked = self.asked;
+        for (kind, given, asked) in [
+            (Kind::Rounding, given.pages, asked.pages),
+            (Kind::Rounding, given.handles, asked.handles),
+            (Kind::Pool, given.pools, asked.pools),
+            (Kind::GraphUnused, given.graphs, asked.graphs),
+        ] {
+            self.add(kind, None, None, i128::from(given) - i128::from(asked));
+        }
+        given.sum() + others
+    }
+
+    /// What nobody asked for in bytes: a context, a module.
+    fn implicit(&mut self, kind: HoldingKind, ptr: u64, key: KeyId, bytes: u64) {
+        let objects = &self.replay.objects;
+        let (fallback, line) = self.who(key, Level::DRIVER);
+        let (kind, which, library) = match kind {
+            HoldingKind::Context => {
+                let birth = objects.contexts.get(&(self.device, ptr));
+                let maker = birth.and_then(|(key, _)| self.who(*key, Level::DRIVER).0);
+                (Kind::Context, ptr, maker)
+            }
+            HoldingKind::Module => {
+                let load = objects.loads.get(&ptr);
+                let image = load
+                    .and_then(|load| self.replay.names.modules.get(load.image? as usize))
+                    .map(|module| module.basename().to_owned());
+                let caller = || load.and_then(|load| self.who(load.key, Level::DRIVER).0);
+                (Kind::Module, 0, image.or_else(caller))
+            }
+            _ => (Kind::Library, 0, None),
+        };
+        let id = PieceId {
+            kind,
+            which,
+            library: library.or(fallback),
+            owner: Some(line),
+        };
+        *self.pieces.entry(id).or_default() += i128::from(bytes);
+    }
+}

@@ -1,0 +1,344 @@
+//! PyTorch's pool at a moment: its segments, and the tensors that keep them from being given back.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::EventFlags;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::Place;
+use crate::attribution::Owner;
+use crate::replay::{Block, Figure, Objects};
+
+/// The pool. Free blocks are what lies between tensors; where a block waits for another stream it
+/// counts as free.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pool {
+    /// What it holds from the driver.
+    pub reserved_bytes: u64,
+    /// Tensors live.
+    pub live_bytes: u64,
+    /// The difference.
+    pub cached_bytes: u64,
+    /// The largest block that a tensor could get without asking the driver.
+    pub largest_free_block_bytes: u64,
+    /// What `empty_cache` would give back at once.
+    pub reclaimable_bytes: u64,
+    /// The segments, largest first.
+    pub segments: Vec<Segment>,
+    /// The lines whose tensors lie in them, those that pin most first.
+    pub lines: Vec<PoolLine>,
+}
+
+/// A piece of address space that the pool cuts blocks from: a driver allocation, or a run of mappings
+/// of an expandable segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Segment {
+    /// First address.
+    pub address: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Whether it is of expandable segments.
+    pub expandable: bool,
+    /// Tensors live in it.
+    pub live_bytes: u64,
+    /// How many those are.
+    pub blocks: u64,
+    /// The difference.
+    pub cached_bytes: u64,
+    /// The largest gap between them.
+    pub largest_free_block_bytes: u64,
+    /// What `empty_cache` would give back of it at once.
+    pub reclaimable_bytes: u64,
+    /// What would be given back besides, if the tensors in it were freed.
+    pub pinned_bytes: u64,
+    /// The line that led to it.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The same.
+    #[serde(skip)]
+    pub owner: Option<Owner>,
+    /// The lines whose tensors pin it, largest first.
+    pub lines: Vec<SegmentLine>,
+}
+
+/// What a line's tensors have in one segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SegmentLine {
+    /// The line.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The library that made them, where no Python line did.
+    pub library: Option<String>,
+    /// Bytes of its tensors.
+    pub bytes: u64,
+    /// How many they are.
+    pub blocks: u64,
+    /// The same.
+    #[serde(skip)]
+    pub owner: Owner,
+}
+
+/// What a line's tensors have in the pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolLine {
+    /// The line.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The library that made them, where no Python line did.
+    pub library: Option<String>,
+    /// Bytes of its tensors.
+    pub bytes: u64,
+    /// How many they are.
+    pub blocks: u64,
+    /// Segments that they lie in.
+    pub segments: u64,
+    /// What would be given back if they alone were freed: what no other line's tensors pin.
+    pub given_back_bytes: u64,
+    /// The same.
+    #[serde(skip)]
+    pub owner: Owner,
+}
+
+/// Live tensors by address.
+#[derive(Debug, Default)]
+pub(super) struct Tensors {
+    blocks: BTreeMap<u64, (u64, Owner)>,
+}
+
+impl Tensors {
+    pub fn insert(&mut self, address: u64, bytes: u64, owner: Owner) {
+        self.blocks.insert(address, (bytes, owner));
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.blocks.values().map(|(bytes, _)| bytes).sum()
+    }
+
+    pub fn by_owner(&self) -> BTreeMap<Owner, u64> {
+        let mut out = BTreeMap::new();
+        for (bytes, owner) in self.blocks.values() {
+            *out.entry(owner.clone()).or_default() += bytes;
+        }
+        out
+    }
+
+    /// Those that begin in a range: address, bytes, owner.
+    fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, &Owner)> {
+        let end = end.max(start);
+        self.blocks
+            .range(start..end)
+            .map(|(address, (bytes, owner))| (*address, *bytes, owner))
+    }
+
+    /// Owners of those that touch a range.
+    fn touching(&self, start: u64, end: u64) -> impl Iterator<Item = &Owner> {
+        let before = self.blocks.range(..start).next_back();
+        before
+            .filter(move |(address, (bytes, _))| address.saturating_add(*bytes) > start)
+            .map(|(_, (_, owner))| owner)
+            .into_iter()
+            .chain(self.within(start, end).map(|(_, _, owner)| owner))
+    }
+}
+
+/// A stretch of a segment that can be given back by itself.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    address: u64,
+    bytes: u64,
+}
+
+/// The pool's driver memory, gathered block by block.
+#[derive(Debug)]
+pub(super) struct Segments<'a> {
+    objects: &'a Objects,
+    /// Where each VMM handle is mapped.
+    mapped: FxHashMap<u64, Vec<Unit>>,
+    plain: Vec<(Unit, Owner)>,
+    expandable: BTreeMap<u64, (Unit, Owner)>,
+}
+
+impl<'a> Segments<'a> {
+    pub fn new(objects: &'a Objects) -> Self {
+        let mut mapped: FxHashMap<u64, Vec<Unit>> = FxHashMap::default();
+        for (address, mapping) in &objects.mappings {
+            let unit = Unit {
+                address: *address,
+                bytes: mapping.bytes,
+            };
+            mapped.entry(mapping.handle).or_default().push(unit);
+        }
+        Self {
+            objects,
+            mapped,
+            plain: Vec::new(),
+            expandable: BTreeMap::new(),
+        }
+    }
+
+    fn units(&self, address: u64, block: &Block) -> Vec<Unit> {
+        if block.flags.contains(EventFlags::VMM_HANDLE) {
+            return self.mapped.get(&address).cloned().unwrap_or_default();
+        }
+        vec![Unit {
+            address,
+            bytes: block.bytes,
+        }]
+    }
+
+    /// Whether a tensor lies in a driver block.
+    pub fn holds_a_tensor(&self, address: u64, block: &Block, tensors: &Tensors) -> bool {
+        self.units(address, block).iter().any(|unit| {
+            let end = unit.address.saturating_add(unit.bytes);
+            tensors.touching(unit.address, end).next().is_some()
+        })
+    }
+
+    /// A driver block is the pool's.
+    pub fn add(&mut self, address: u64, block: &Block, owner: Owner) {
+        let units = self.units(address, block);
+        if block.flags.contains(EventFlags::VMM_HANDLE) {
+            // Mapped twice it is still one piece of memory: the first address stands for it.
+            let first = units.into_iter().next();
+            self.expandable
+                .extend(first.map(|unit| (unit.address, (unit, owner))));
+        } else {
+            self.plain
+                .extend(units.into_iter().map(|unit| (unit, owner.clone())));
+        }
+    }
+
+    /// The pool with these tensors in it.
+    pub fn pool(self, reserved: u64, tensors: &Tensors) -> Pool {
+        let mut lines: BTreeMap<Owner, PoolLine> = BTreeMap::new();
+        let mut segments = Vec::new();
+        let runs = runs(self.expandable.into_values(), self.objects);
+        let plain = self
+            .plain
+            .into_iter()
+            .map(|(unit, owner)| (vec![unit], owner, false));
+        for (units, owner, expandable) in plain.chain(runs) {
+            segments.push(segment(&units, owner, expandable, tensors, &mut lines));
+        }
+        segments.sort_by(|a, b| (b.bytes, a.address).cmp(&(a.bytes, b.address)));
+        let mut lines: Vec<PoolLine> = lines.into_values().collect();
+        lines.sort_by(|a, b| {
+            (b.given_back_bytes, b.bytes, &a.owner).cmp(&(a.given_back_bytes, a.bytes, &b.owner))
+        });
+        let live = tensors.bytes();
+        Pool {
+            reserved_bytes: reserved,
+            live_bytes: live,
+            cached_bytes: reserved.saturating_sub(live),
+            largest_free_block_bytes: segments
+                .iter()
+                .map(|segment| segment.largest_free_block_bytes)
+                .max()
+                .unwrap_or(0),
+            reclaimable_bytes: segments
+                .iter()
+                .map(|segment| segment.reclaimable_bytes)
+                .sum(),
+            segments,
+            lines,
+        }
+    }
+}
+
+/// Mappings that lie side by side in one piece of reserved address space.
+fn runs(
+    units: impl Iterator<Item = (Unit, Owner)>,
+    objects: &Objects,
+) -> Vec<(Vec<Unit>, Owner, bool)> {
+    let mut out: Vec<(Vec<Unit>, Owner, bool)> = Vec::new();
+    for (unit, owner) in units {
+        let starts = objects.reservations.contains_key(&unit.address);
+        match out.last_mut() {
+            Some((run, _, _)) if !starts && end_of(run) == unit.address => run.push(unit),
+            _ => out.push((vec![unit], owner, true)),
+        }
+    }
+    out
+}
+
+fn end_of(units: &[Unit]) -> u64 {
+    units
+        .last()
+        .map_or(0, |unit| unit.address.saturating_add(unit.bytes))
+}
+
+fn segment(
+    units: &[Unit],
+    owner: Owner,
+    expandable: bool,
+    tensors: &Tensors,
+    lines: &mut BTreeMap<Owner, PoolLine>,
+) -> Segment {
+    let start = units.first().map_or(0, |unit| unit.address);
+    let end = end_of(units);
+    let mut by_owner: BTreeMap<&Owner, Figure> = BTreeMap::new();
+    let (mut free_from, mut largest) = (start, 0);
+    for (address, bytes, owner) in tensors.within(start, end) {
+        largest = largest.max(address.saturating_sub(free_from));
+        free_from = free_from.max(address.saturating_add(bytes));
+        *by_owner.entry(owner).or_default() += Figure { bytes, blocks: 1 };
+    }
+    largest = largest.max(end.saturating_sub(free_from));
+    let mut reclaimable = 0;
+    for unit in units {
+        let mut owners = tensors.touching(unit.address, unit.address.saturating_add(unit.bytes));
+        match owners.next() {
+            None => reclaimable += unit.bytes,
+            Some(first) if owners.all(|owner| owner == first) => {
+                line(lines, first).given_back_bytes += unit.bytes;
+            }
+            Some(_) => {}
+        }
+    }
+    for (owner, figure) in &by_owner {
+        let line = line(lines, owner);
+        line.bytes += figure.bytes;
+        line.blocks += figure.blocks;
+        line.segments += 1;
+    }
+    let live = by_owner.values().map(|figure| figure.bytes).sum();
+    let mut rows: Vec<SegmentLine> = by_owner
+        .iter()
+        .map(|(owner, figure)| SegmentLine {
+            place: Place::of(Some(owner)),
+            library: owner.library(),
+            bytes: figure.bytes,
+            blocks: figure.blocks,
+            owner: (*owner).clone(),
+        })
+        .collect();
+    rows.sort_by(|a, b| (b.bytes, &a.owner).cmp(&(a.bytes, &b.owner)));
+    let bytes = end.saturating_sub(start);
+    Segment {
+        address: start,
+        bytes,
+        expandable,
+        live_bytes: live,
+        blocks: by_owner.values().map(|figure| figure.blocks).sum(),
+        cached_bytes: bytes.saturating_sub(live),
+        largest_free_block_bytes: largest,
+        reclaimable_bytes: reclaimable,
+        pinned_bytes: bytes.saturating_sub(reclaimable),
+        place: Place::of(Some(&owner)),
+        owner: Some(owner),
+        lines: rows,
+    }
+}
+
+fn line<'a>(lines: &'a mut BTreeMap<Owner, PoolLine>, owner: &Owner) -> &'a mut PoolLine {
+    lines.entry(owner.clone()).or_insert_with(|| PoolLine {
+        place: Place::of(Some(owner)),
+        library: owner.library(),
+        bytes: 0,
+        blocks: 0,
+        segments: 0,
+        given_back_bytes: 0,
+        owner: owner.clone(),
+    })
+}

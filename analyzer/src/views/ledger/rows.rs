@@ -1,0 +1,340 @@
+//! Parts and a reading of NVML become the table's rows.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level, ProcessKey};
+
+use super::parts::{Parts, PieceId, Whole};
+use super::{JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place};
+use crate::attribution::{Owner, owner};
+use crate::render::bytes as text;
+use crate::replay::{Reading, Replay};
+
+/// How the rows are put together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By what they are.
+    #[default]
+    Kind,
+    /// By the library that the memory belongs to.
+    Owner,
+    /// By the line that led to it.
+    Line,
+}
+
+/// What a row stands for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RowId {
+    kind: Kind,
+    which: u64,
+    name: Option<String>,
+    owner: Option<Owner>,
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    bytes: i128,
+    libraries: BTreeMap<String, i128>,
+    owners: BTreeMap<Owner, i128>,
+}
+
+impl Ledger {
+    /// The ledger of a device: `whole` is the replay of the whole capture.
+    pub(super) fn new(
+        mut parts: Parts,
+        reading: Option<Reading>,
+        at: LedgerAt,
+        by: By,
+        (replay, facts): (&Replay, &Whole),
+        device: DeviceOrdinal,
+    ) -> Self {
+        let reading = reading.filter(|reading| reading.beyond().is_some());
+        let unexplained = reading.map(|reading| nvml(&mut parts, &reading));
+        // A context that costs more than its device ever held is not there for work.
+        let contexts = parts
+            .pieces
+            .iter()
+            .filter(|(id, _)| id.kind == Kind::Context);
+        let contexts: i128 = contexts.map(|(_, bytes)| bytes).sum();
+        let peak = i128::from(replay.counters(device, Level::DRIVER).peak);
+        let stray_of = facts.main.filter(|_| peak < contexts);
+        let pieces = parts
+            .pieces
+            .iter()
+            .filter(|(id, bytes)| **bytes != 0 || always(id.kind));
+        let mut sums: BTreeMap<RowId, Sum> = BTreeMap::new();
+        for (id, bytes) in pieces {
+            let sum = sums.entry(row_id(id, by)).or_default();
+            sum.bytes += bytes;
+            if let Some(library) = &id.library {
+                *sum.libraries.entry(library.clone()).or_default() += bytes;
+            }
+            if let Some(owner) = &id.owner {
+                *sum.owners.entry(owner.clone()).or_default() += bytes;
+            }
+        }
+        let mut rows: Vec<LedgerRow> = sums
+            .into_iter()
+            .map(|(id, sum)| row(id, &sum, &parts, (replay, stray_of)))
+            .collect();
+        rows.sort_by_cached_key(order);
+        let jumps = replay
+            .devices
+            .get(&device)
+            .map(|device| &device.readings.jumps);
+        let card = reading.and_then(|reading| reading.card);
+        let (pool, seq, time) = (parts.pool, parts.seq, parts.time);
+        Self {
+            device: device.0,
+            seq: Some(seq.0),
+            time_ns: Some(time.0),
+            bytes: rows
+                .iter()
+                .map(|row| i128::from(row.bytes))
+                .sum::<i128>()
+                .max(0) as u64,
+            total_bytes: card
+                .map(|card| card.total)
+                .filter(|total| *total > 0)
+                .or_else(|| Some(replay.names.devices.get(&device)?.total_bytes)),
+            rows,
+            driver_bytes: parts.driver,
+            driver_peak_bytes: replay.counters(device, Level::DRIVER).peak,
+            physical_bytes: facts.physical.then_some(parts.physical),
+            host_bytes: parts.host,
+            managed_bytes: parts.managed,
+            alias_bytes: parts.aliases,
+            nvml_process_bytes: reading.and_then(|reading| reading.process),
+            nvml_used_bytes: card.map(|card| card.used),
+            other_processes_bytes: reading.and_then(|reading| reading.others),
+            driver_reserved_bytes: card.and_then(|card| card.reserved),
+            unexplained_bytes: unexplained,
+            reading: reading.map(Into::into),
+            pool,
+            jumps: jumps
+                .into_iter()
+                .flatten()
+                .map(|jump| {
+                    let owner = jump
+                        .key
+                        .map(|key| owner(&replay.names, replay.stacks(key), Level::DRIVER));
+                    JumpRow {
+                        from_ns: jump.from.0,
+                        time_ns: jump.time.0,
+                        seq: jump.seq.0,
+                        bytes: jump.bytes,
+                        place: Place::of(owner.as_ref()),
+                        owner,
+                    }
+                })
+                .collect(),
+            at,
+        }
+    }
+}
+
+/// Adds what NVML saw beyond the physical level; returns what is unexplained. The reading's figures are
+/// its own moment's: what is beyond them does not depend on what came and went in between.
+fn nvml(parts: &mut Parts, reading: &Reading) -> i64 {
+    let mut add = |kind, bytes: i128| {
+        let id = PieceId {
+            kind,
+            which: 0,
+            library: None,
+            owner: None,
+        };
+        *parts.pieces.entry(id).or_default() += bytes;
+    };
+    // What has no driver event behind it is in the parts already.
+    let beyond = i128::from(reading.beyond().unwrap_or(0)) - i128::from(parts.unseen);
+    let managed = beyond.clamp(0, i128::from(parts.managed));
+    add(Kind::Managed, managed);
+    add(Kind::Unexplained, beyond - managed);
+    let reserved = reading.card.and_then(|card| card.reserved);
+    add(Kind::DriverReserved, i128::from(reserved.unwrap_or(0)));
+    let others = reading.others.map_or(0, i128::from);
+    let rest = match (reading.card, reading.process) {
+        (Some(card), Some(process)) => {
+            let known = i128::from(reserved.unwrap_or(0)) + i128::from(process) + others;
+            i128::from(card.used) - known
+        }
+        _ => 0,
+    };
+    // Where NVML does not tell the others' figures, what is left of the card is theirs.
+    match reading.others {
+        Some(_) => {
+            add(Kind::OtherProcesses, others);
+            add(Kind::NoProcess, rest);
+        }
+        None => add(Kind::OtherProcesses, rest),
+    }
+    (beyond - managed).clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+/// Whether a row is there even with no bytes.
+fn always(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Tensors | Kind::Cached | Kind::OtherProcesses | Kind::Unexplained
+    )
+}
+
+fn row_id(id: &PieceId, by: By) -> RowId {
+    let plain = RowId {
+        kind: id.kind,
+        which: id.which,
+        name: None,
+        owner: None,
+    };
+    let named = |kind| RowId {
+        kind,
+        which: 0,
+        name: id.library.clone(),
+        owner: None,
+    };
+    match (by, &id.library, &id.owner) {
+        (By::Owner, Some(_), _) => named(Kind::Owner),
+        (By::Line, _, Some(owner)) => RowId {
+            kind: Kind::Line,
+            which: 0,
+            name: None,
+            owner: Some(owner.clone()),
+        },
+        _ if matches!(id.kind, Kind::Library | Kind::Module) => named(id.kind),
+        _ => plain,
+    }
+}
+
+/// Fixed rows first in the table's order, those of libraries, lines, contexts by size in between.
+fn order(row: &LedgerRow) -> (u8, Reverse<i64>, String) {
+    let (place, by_size) = match row.kind {
+        Kind::Tensors => (0, false),
+        Kind::Cached => (1, false),
+        Kind::NoProcess => (4, false),
+        Kind::DriverReserved => (5, false),
+        Kind::OtherProcesses => (6, false),
+        Kind::Managed => (7, false),
+        Kind::Unexplained => (8, false),
+        Kind::Rounding | Kind::Pool | Kind::GraphUnused => (3, true),
+        _ => (2, true),
+    };
+    let size = if by_size { row.bytes } else { 0 };
+    (place, Reverse(size), row.name.clone())
+}
+
+fn row(
+    id: RowId,
+    sum: &Sum,
+    parts: &Parts,
+    (replay, stray_of): (&Replay, Option<DeviceOrdinal>),
+) -> LedgerRow {
+    let owner = match id.owner {
+        Some(owner) => Some(owner),
+        None => sum
+            .owners
+            .iter()
+            .max_by_key(|(owner, bytes)| (**bytes, Reverse((*owner).clone())))
+            .map(|(owner, _)| owner.clone())
+            .filter(|_| id.kind != Kind::Tensors),
+    };
+    let library = match id.kind {
+        Kind::Line => owner.as_ref().and_then(Owner::library),
+        Kind::Owner | Kind::Library | Kind::Module | Kind::Context => sum
+            .libraries
+            .first_key_value()
+            .map(|(name, _)| name.clone()),
+        _ => None,
+    };
+    let free = parts
+        .pool
+        .as_ref()
+        .map(|pool| pool.largest_free_block_bytes);
+    let detail = match id.kind {
+        Kind::Cached => free
+            .filter(|free| *free > 0)
+            .map(|free| format!("largest free block {}", text(free))),
+        Kind::Line => through(&sum.libraries),
+        Kind::Managed => Some(format!("of {} that were asked for", text(parts.managed))),
+        _ => None,
+    };
+    let name = name(
+        &id.kind,
+        id.name.as_deref(),
+        sum.bytes,
+        owner.as_ref(),
+        replay,
+        stray_of,
+    );
+    let seen = id.kind == Kind::Cached && parts.unseen > 0 && parts.driver > 0;
+    LedgerRow {
+        kind: id.kind,
+        name: if seen {
+            format!("{name} (in part not seen at the driver)")
+        } else {
+            name
+        },
+        bytes: sum.bytes.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64,
+        library,
+        place: Place::of(owner.as_ref()),
+        owner,
+        detail,
+    }
+}
+
+/// The libraries that a line's memory is of.
+fn through(libraries: &BTreeMap<String, i128>) -> Option<String> {
+    let mut libraries: Vec<(&String, &i128)> = libraries.iter().collect();
+    libraries.sort_by_key(|(name, bytes)| (Reverse(**bytes), *name));
+    let names: Vec<String> = libraries
+        .iter()
+        .take(3)
+        .map(|(name, bytes)| format!("{name} {}", text((**bytes).max(0) as u64)))
+        .collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+fn name(
+    kind: &Kind,
+    library: Option<&str>,
+    bytes: i128,
+    owner: Option<&Owner>,
+    replay: &Replay,
+    stray_of: Option<DeviceOrdinal>,
+) -> String {
+    let negative = bytes < 0;
+    match kind {
+        Kind::Tensors => "tensors live".into(),
+        Kind::Cached => "cached by PyTorch, unused".into(),
+        Kind::Library | Kind::Owner => library
+            .unwrap_or("by callers unknown (no native stack)")
+            .into(),
+        Kind::Line => owner.map_or("(no stack)".into(), |owner| owner.label(&replay.names)),
+        Kind::Graph => "CUDA graphs, live".into(),
+        Kind::GraphUnused | Kind::Pool | Kind::Rounding if negative => {
+            "asked for, and not yet given".into()
+        }
+        Kind::GraphUnused => "CUDA graphs, behind them unused".into(),
+        Kind::Pool => "CUDA's pools, reserved but unused".into(),
+        Kind::Rounding => "rounded up to whole pages".into(),
+        Kind::Context => context(replay, stray_of),
+        Kind::Module => format!("kernels of {}", library.unwrap_or("an unknown library")),
+        Kind::Managed => "managed memory, as far as it can be".into(),
+        Kind::OtherProcesses => "other processes".into(),
+        Kind::DriverReserved => "reserved by the driver".into(),
+        Kind::NoProcess => "of no process, by NVML".into(),
+        Kind::Unexplained => "unexplained".into(),
+    }
+}
+
+fn context(replay: &Replay, stray_of: Option<DeviceOrdinal>) -> String {
+    let Some(main) = stray_of else {
+        return "CUDA context".into();
+    };
+    let rank = replay
+        .names
+        .fact(ProcessKey::RANK)
+        .map(|rank| format!(" of rank {rank}"))
+        .unwrap_or_default();
+    format!("stray CUDA context{rank}, at work on GPU {}", main.0)
+}

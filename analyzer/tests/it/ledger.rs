@@ -1,0 +1,640 @@
+//! The ledger on the physical level, with NVML's readings.
+
+use std::path::Path;
+
+use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, ProcessKey, StackId};
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::commands::{analyze, json_of, stdout};
+use crate::golden::{golden, masked};
+use crate::synthetic::{M, Synthetic};
+
+const NONE: EventFlags = EventFlags::NONE;
+const VMM: EventFlags = EventFlags::VMM_HANDLE;
+const POOL: EventFlags = EventFlags::STREAM_ORDERED;
+const GRAPH: EventFlags = EventFlags::GRAPH;
+const CONTEXT: EventFlags = EventFlags::CONTEXT;
+const MODULE: EventFlags = EventFlags::MODULE;
+/// Return addresses in the modules of [`Synthetic`].
+const C10: u64 = 0x20_0100;
+const TORCH: u64 = 0x30_0100;
+const CUBLAS: u64 = 0x40_0100;
+const CUDART: u64 = 0x50_0100;
+const PYTHON: u64 = 0x10_0100;
+
+/// The ledgers, each of which must sum.
+fn ledgers(arguments: &[&str], file: &Path) -> Vec<Value> {
+    let arguments = [&["ledger", "--format", "json"], arguments].concat();
+    let (value, exit) = json_of(&arguments, file);
+    assert_eq!(exit, 0);
+    let ledgers = value.as_array().expect("an array").clone();
+    for ledger in &ledgers {
+        let rows = ledger["rows"].as_array().expect("rows");
+        let sum: i64 = rows
+            .iter()
+            .map(|row| row["bytes"].as_i64().expect("bytes"))
+            .sum();
+        assert_eq!(Some(sum), ledger["bytes"].as_i64(), "{ledger}");
+    }
+    ledgers
+}
+
+fn ledger(arguments: &[&str], file: &Path) -> Value {
+    ledgers(arguments, file).remove(0)
+}
+
+/// The rows: kind, name, MiB.
+fn rows(ledger: &Value) -> Vec<(String, String, i64)> {
+    let rows = ledger["rows"].as_array().expect("rows");
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    rows.iter()
+        .map(|row| {
+            let bytes = row["bytes"].as_i64().expect("bytes");
+            (text(&row["kind"]), text(&row["name"]), bytes / M as i64)
+        })
+        .collect()
+}
+
+/// MiB of all rows of a kind.
+fn of_kind(ledger: &Value, kind: &str) -> i64 {
+    let rows = rows(ledger).into_iter();
+    rows.filter(|(of, _, _)| of == kind)
+        .map(|(_, _, bytes)| bytes)
+        .sum()
+}
+
+fn context(capture: &mut Synthetic, caller: u64, py: StackId) {
+    capture.event(Event {
+        kind: EventKind::CONTEXT,
+        ptr: 0xc0,
+        aux: caller,
+        py_stack: py,
+        ..Event::default()
+    });
+}
+
+fn load(capture: &mut Synthetic, ptr: u64, image: u64, caller: u64, py: StackId) {
+    capture.event(Event {
+        kind: EventKind::MODULE_LOAD,
+        ptr,
+        bytes: image,
+        aux: caller,
+        py_stack: py,
+        ..Event::default()
+    });
+}
+
+/// A training of which all is known: a context of 300 MiB and 8 more for its limits; kernels of cuBLAS
+/// (found by their image) and of a user's file (found by who loaded it), 20 and 6 MiB; PyTorch's pool
+/// of 64 MiB with 40 of tensors; a cuBLAS workspace of 33 MiB on 34 of pages. NVML sees 5 MiB more.
+fn known(folder: &Path) -> Synthetic {
+    let mut capture = Synthetic::new(folder);
+    let module = |line| ("/home/me/run/train.py", "<module>", line, true);
+    let first = capture.python(&[module(5)]);
+    let data = capture.python(&[module(8)]);
+    let matmul = capture.python(&[module(16)]);
+    context(&mut capture, TORCH, first);
+    capture.resize(0xc0, (0, 300 * M), CONTEXT, first);
+    capture.resize(0xc0, (300 * M, 308 * M), CONTEXT, matmul);
+    load(&mut capture, 0xe0, 0x40_8000, CUDART, first);
+    load(&mut capture, 0xe1, 0x9999_0000, PYTHON, matmul);
+    capture.sample(310 * M, 700 * M, 308 * M, NONE);
+    capture.card(1110 * M, 100 * M);
+    capture.asked(0x1000_0000, 64 * M, NONE, C10, data);
+    capture.given(0x1000_0000, 64 * M, NONE);
+    capture.tensor(0x1000_0000, 30 * M, 64 * M, data, StackId::NONE);
+    capture.asked(0x2000_0000, 33 * M, NONE, CUBLAS, matmul);
+    capture.given(0x2000_0000, 34 * M, NONE);
+    capture.resize(0xe0, (0, 20 * M), MODULE, matmul);
+    capture.resize(0xe1, (0, 6 * M), MODULE, matmul);
+    capture.tensor(0x1200_0000, 10 * M, 64 * M, matmul, StackId::NONE);
+    let physical = 308 * M + 64 * M + 34 * M + 26 * M;
+    capture.sample(physical + 5 * M, 700 * M, physical, NONE);
+    capture.card(physical + 5 * M + 800 * M, 100 * M);
+    capture
+}
+
+#[test]
+fn the_parts_sum_to_what_nvml_saw() {
+    let folder = tempdir().expect("a folder");
+    let file = known(folder.path()).finish();
+    let found = ledger(&[], &file);
+    let row = |kind: &str, name: &str, bytes| (kind.to_owned(), name.to_owned(), bytes);
+    let expected = [
+        row("tensors", "tensors live", 40),
+        row("cached", "cached by PyTorch, unused", 24),
+        row("context", "CUDA context", 308),
+        row("library", "libcublas.so.13", 33),
+        row("module", "kernels of libcublas.so.13", 20),
+        row("module", "kernels of python3.12", 6),
+        row("rounding", "rounded up to whole pages", 1),
+        row("driver_reserved", "reserved by the driver", 100),
+        row("other_processes", "other processes", 700),
+        row("unexplained", "unexplained", 5),
+    ];
+    assert_eq!(rows(&found), expected);
+    assert_eq!(found["bytes"], found["nvml_used_bytes"]);
+    assert_eq!(found["bytes"], 1237 * M);
+    assert_eq!(found["physical_bytes"], 432 * M);
+    assert_eq!(found["nvml_process_bytes"], 437 * M);
+    assert_eq!(found["other_processes_bytes"], 700 * M);
+    assert_eq!(found["driver_reserved_bytes"], 100 * M);
+    assert_eq!(found["unexplained_bytes"], 5 * M);
+    assert_eq!(found["driver_bytes"], 97 * M);
+    let jumps = found["jumps"].as_array().expect("jumps");
+    let jump = |jump: &Value| (jump["bytes"].clone(), jump["line"].clone());
+    let seen: Vec<_> = jumps.iter().map(jump).collect();
+    assert_eq!(seen, [(json!(3 * M), json!(16)), (json!(2 * M), json!(16))]);
+
+    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    let device = &summary["devices"][0];
+    assert_eq!(
+        device["physical"],
+        json!({"live_bytes": 432 * M, "peak_bytes": 432 * M})
+    );
+    assert_eq!(device["unexplained_bytes"], 5 * M);
+    assert_eq!(
+        device["contexts"],
+        json!([{"handle": 0xc0, "bytes": 308 * M}])
+    );
+    assert_eq!(
+        summary["reached"],
+        json!([{"library": "libcudart.so.13", "way": "dlsym", "hooks": 2}])
+    );
+    assert_eq!(summary["exact"], true);
+    for (name, arguments) in [
+        ("known.txt", &["ledger", "--segments"][..]),
+        ("known-owner.txt", &["ledger", "--by", "owner"]),
+        ("known-line.txt", &["ledger", "--by", "line"]),
+        ("known-summary.txt", &["summary"]),
+    ] {
+        golden(
+            name,
+            &masked(&stdout(&analyze(arguments, &file)), folder.path()),
+        );
+    }
+}
+
+#[test]
+fn every_way_of_putting_rows_together_has_the_same_sum_and_owners() {
+    let folder = tempdir().expect("a folder");
+    let file = known(folder.path()).finish();
+    let by_kind = ledger(&["--by", "kind"], &file);
+    let by_owner = ledger(&["--by", "owner"], &file);
+    let by_line = ledger(&["--by", "line"], &file);
+    assert_eq!(by_kind["bytes"], by_owner["bytes"]);
+    assert_eq!(by_kind["bytes"], by_line["bytes"]);
+    let owners: Vec<_> = rows(&by_owner)
+        .into_iter()
+        .filter(|(kind, _, _)| kind == "owner")
+        .map(|(_, name, bytes)| (name, bytes))
+        .collect();
+    let owner = |name: &str, bytes| (name.to_owned(), bytes);
+    let expected = [
+        owner("libtorch_cuda.so", 308),
+        owner("libc10_cuda.so", 64),
+        owner("libcublas.so.13", 53),
+        owner("python3.12", 6),
+    ];
+    assert_eq!(owners, expected);
+    let lines: Vec<_> = rows(&by_line)
+        .into_iter()
+        .filter(|(kind, _, _)| kind == "line")
+        .map(|(_, name, bytes)| (name, bytes))
+        .collect();
+    let expected = [
+        owner("train.py:5", 300),
+        owner("train.py:16", 10 + 33 + 26 + 8),
+        owner("train.py:8", 30),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = known(folder.path());
+    // Both tensors go, then the workspace; NVML is read while that happens, and once more.
+    capture.free_tensor(0x1000_0000, 30 * M, 64 * M, StackId::NONE);
+    let before = capture.free_tensor(0x1200_0000, 10 * M, 64 * M, StackId::NONE);
+    capture.freed(Level::DRIVER, 0x2000_0000, 33 * M, NONE);
+    capture.sample(437 * M, 700 * M, 400 * M, EventFlags::ESTIMATED);
+    capture.freed(Level::PHYSICAL, 0x2000_0000, 34 * M, NONE);
+    capture.sample(405 * M, 650 * M, 398 * M, NONE);
+    let file = capture.finish();
+
+    let then = ledger(&["--at", &before.0.to_string()], &file);
+    assert_eq!(
+        (of_kind(&then, "tensors"), of_kind(&then, "cached")),
+        (0, 64)
+    );
+    assert_eq!(of_kind(&then, "library"), 33);
+    assert_eq!(
+        then["reading"]["physical_bytes"],
+        398 * M,
+        "not the estimated one"
+    );
+    assert_eq!(then["unexplained_bytes"], 7 * M);
+    assert_eq!(then["other_processes_bytes"], 650 * M);
+    // The card's figure is of an earlier reading: 1237 used, of which NVML names 405 and 650, and 100.
+    assert_eq!(of_kind(&then, "no_process"), 82);
+    assert_eq!(then["pool"]["reclaimable_bytes"], 64 * M);
+    let text = stdout(&analyze(&["ledger", "--at", &before.0.to_string()], &file));
+    assert!(
+        text.contains("NVML was read 4.0 ms later, when the card had given 34.0 MiB less"),
+        "{text}"
+    );
+
+    let end = ledger(&["--at", "end"], &file);
+    assert_eq!(
+        (of_kind(&end, "library"), of_kind(&end, "rounding")),
+        (0, 0)
+    );
+    assert_eq!(end["physical_bytes"], 398 * M);
+    assert_eq!(end["reading"]["physical_bytes"], 398 * M, "the last before");
+
+    let between = before.0 + 1;
+    let between = ledger(&["--at", &between.to_string()], &file);
+    assert_eq!(
+        of_kind(&between, "rounding"),
+        34,
+        "pages that are yet to be given back"
+    );
+
+    let peak = ledger(&["--at", "peak=physical"], &file);
+    assert_eq!(peak["physical_bytes"], 432 * M);
+    assert_eq!(
+        of_kind(&peak, "tensors"),
+        30,
+        "the last module came before the second tensor"
+    );
+    assert_eq!(
+        ledger(&["--at", "peak=driver"], &file)["driver_bytes"],
+        97 * M
+    );
+    assert_eq!(
+        of_kind(&ledger(&["--at", "peak=tensor"], &file), "tensors"),
+        40
+    );
+    let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+    assert_eq!(summary["devices"][0]["unexplained_bytes"], 7 * M);
+}
+
+#[test]
+fn expandable_segments_are_counted_once_and_given_back_in_pieces() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let (a, b) = (
+        capture.python(&[("a.py", "f", 1, true)]),
+        capture.python(&[("a.py", "g", 2, true)]),
+    );
+    let base = 0x7000_0000;
+    capture.event(Event {
+        kind: EventKind::ADDRESS,
+        ptr: base,
+        bytes: 1 << 30,
+        ..Event::default()
+    });
+    for index in 0..4 {
+        let (handle, address) = (0x10 + index, base + index * 20 * M);
+        capture.asked(handle, 20 * M, VMM, C10, a);
+        capture.given(handle, 20 * M, VMM);
+        capture.event(Event {
+            kind: EventKind::MAP,
+            level: Level::DRIVER,
+            ptr: address,
+            bytes: 20 * M,
+            aux: handle,
+            ..Event::default()
+        });
+    }
+    // One handle of NCCL's, mapped far away.
+    capture.asked(0x99, 2 * M, VMM, CUBLAS, b);
+    capture.given(0x99, 2 * M, VMM);
+    capture.tensor(base, 10 * M, 80 * M, a, StackId::NONE);
+    capture.tensor(base + 10 * M, 15 * M, 80 * M, b, StackId::NONE);
+    capture.tensor(base + 60 * M, 5 * M, 80 * M, b, StackId::NONE);
+    capture.sample(82 * M, 0, 82 * M, NONE);
+    capture.card(82 * M, 0);
+    let file = capture.finish();
+    let found = ledger(&[], &file);
+    assert_eq!(found["bytes"], 82 * M);
+    assert_eq!(found["unexplained_bytes"], 0);
+    assert_eq!(
+        (of_kind(&found, "tensors"), of_kind(&found, "cached")),
+        (30, 50)
+    );
+    assert_eq!(
+        (of_kind(&found, "library"), of_kind(&found, "rounding")),
+        (2, 0)
+    );
+    let pool = &found["pool"];
+    assert_eq!(pool["reserved_bytes"], 80 * M);
+    assert_eq!(pool["largest_free_block_bytes"], 35 * M);
+    assert_eq!(
+        pool["reclaimable_bytes"],
+        20 * M,
+        "the third handle has no tensor in it"
+    );
+    let segments = pool["segments"].as_array().expect("segments");
+    assert_eq!(segments.len(), 1, "{segments:?}");
+    let segment = &segments[0];
+    assert_eq!(
+        (&segment["bytes"], &segment["expandable"]),
+        (&json!(80 * M), &json!(true))
+    );
+    assert_eq!(segment["pinned_bytes"], 60 * M);
+    let lines = pool["lines"].as_array().expect("lines");
+    let given: Vec<_> = lines
+        .iter()
+        .map(|line| (line["line"].as_u64(), line["given_back_bytes"].as_u64()))
+        .collect();
+    // The first handle has tensors of both lines, the second and fourth of line 2 alone.
+    assert_eq!(given, [(Some(2), Some(40 * M)), (Some(1), Some(0))]);
+    let text = stdout(&analyze(&[], &file));
+    assert!(text.contains("agrees with NVML to the byte"), "{text}");
+}
+
+#[test]
+fn plain_segments_are_given_back_whole() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let (a, b) = (
+        capture.python(&[("a.py", "f", 1, true)]),
+        capture.python(&[("a.py", "g", 2, true)]),
+    );
+    for (ptr, bytes) in [
+        (0x1000_0000, 20 * M),
+        (0x2000_0000, 20 * M),
+        (0x3000_0000, 2 * M),
+    ] {
+        capture.asked(ptr, bytes, NONE, C10, a);
+    }
+    capture.tensor(0x1000_0000, M, 42 * M, a, StackId::NONE);
+    capture.tensor(0x1000_0000 + 5 * M, M, 42 * M, b, StackId::NONE);
+    capture.tensor(0x2000_0000, 4 * M, 42 * M, b, StackId::NONE);
+    let file = capture.finish();
+    let found = ledger(&[], &file);
+    let pool = &found["pool"];
+    let lines: Vec<_> = pool["lines"].as_array().expect("lines").iter().collect();
+    assert_eq!(
+        (
+            &lines[0]["line"],
+            &lines[0]["given_back_bytes"],
+            &lines[0]["segments"]
+        ),
+        (&json!(2), &json!(20 * M), &json!(2))
+    );
+    assert_eq!(lines[1]["given_back_bytes"], 0);
+    assert_eq!(pool["reclaimable_bytes"], 2 * M);
+    assert_eq!(pool["largest_free_block_bytes"], 16 * M);
+    let pinned: Vec<_> = pool["segments"]
+        .as_array()
+        .expect("segments")
+        .iter()
+        .map(|segment| {
+            (
+                segment["address"].as_u64(),
+                segment["pinned_bytes"].as_u64(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        pinned,
+        [
+            (Some(0x1000_0000), Some(20 * M)),
+            (Some(0x2000_0000), Some(20 * M)),
+            (Some(0x3000_0000), Some(0))
+        ]
+    );
+    golden(
+        "segments.txt",
+        &masked(
+            &stdout(&analyze(&["ledger", "--segments"], &file)),
+            folder.path(),
+        ),
+    );
+}
+
+#[test]
+fn stream_ordered_memory_and_graphs_come_out_right() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let line = capture.python(&[("a.py", "f", 1, true)]);
+    // PyTorch with cudaMallocAsync: no tensor events, the pool is CUDA's.
+    capture.resize(0xb0, (0, 64 * M), POOL, line);
+    capture.asked(0x1000_0000, 40 * M, POOL, C10, line);
+    capture.asked(0x2000_0000, 10 * M, POOL, CUBLAS, line);
+    // A graph's nodes are live, on more than they need.
+    capture.resize(1, (0, 32 * M), GRAPH, line);
+    capture.asked(0x3000_0000, 24 * M, GRAPH, TORCH, line);
+    capture.sample(96 * M, 0, 96 * M, NONE);
+    capture.card(96 * M, 0);
+    let file = capture.finish();
+    let found = ledger(&[], &file);
+    let row = |kind: &str, name: &str, bytes| (kind.to_owned(), name.to_owned(), bytes);
+    let expected = [
+        row("tensors", "tensors live", 40),
+        row("graph", "CUDA graphs, live", 24),
+        row("library", "libcublas.so.13", 10),
+        row("pool", "CUDA's pools, reserved but unused", 14),
+        row("graph_unused", "CUDA graphs, behind them unused", 8),
+        row("other_processes", "other processes", 0),
+        row("unexplained", "unexplained", 0),
+    ];
+    assert_eq!(rows(&found), expected);
+    assert_eq!(found["pool"], Value::Null);
+    assert_eq!(found["bytes"], 96 * M);
+}
+
+#[test]
+fn managed_memory_explains_no_more_than_it_is() {
+    for (beyond, managed, unexplained) in [(4, 4, 0), (10, 10, 0), (13, 10, 3), (-2, 0, -2)] {
+        let folder = tempdir().expect("a folder");
+        let mut capture = Synthetic::new(folder.path());
+        capture.asked(0x1000_0000, 20 * M, NONE, PYTHON, StackId::NONE);
+        capture.given(0x1000_0000, 20 * M, NONE);
+        capture.asked(
+            0x5000_0000,
+            6 * M,
+            EventFlags::MANAGED,
+            PYTHON,
+            StackId::NONE,
+        );
+        capture.asked(
+            0x6000_0000,
+            4 * M,
+            EventFlags::MANAGED,
+            PYTHON,
+            StackId::NONE,
+        );
+        let process = (20 + beyond) as u64 * M;
+        capture.sample(process, 0, 20 * M, NONE);
+        capture.card(process, 0);
+        let file = capture.finish();
+        let found = ledger(&[], &file);
+        assert_eq!(of_kind(&found, "managed"), managed);
+        assert_eq!(found["unexplained_bytes"], unexplained * M as i64);
+        assert_eq!(of_kind(&found, "unexplained"), unexplained);
+        assert_eq!(found["managed_bytes"], 10 * M);
+        assert_eq!(found["bytes"], process);
+    }
+}
+
+#[test]
+fn a_stray_context_is_named() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    capture.fact(ProcessKey::RANK, "1");
+    capture.device(1);
+    let line = capture.python(&[("a.py", "f", 7, true)]);
+    for device in [0, 1] {
+        let device = DeviceOrdinal(device);
+        let event = |kind, bytes, flags| Event {
+            kind,
+            bytes,
+            flags,
+            device,
+            level: Level::PHYSICAL,
+            ptr: 0xc0 + u64::from(device.0),
+            py_stack: line,
+            ..Event::default()
+        };
+        capture.event(event(EventKind::CONTEXT, 0, NONE));
+        capture.event(event(EventKind::RESIZE, 871 * M, CONTEXT));
+        if device.0 == 1 {
+            let level = Level::DRIVER;
+            capture.event(Event {
+                level,
+                ..event(EventKind::ALLOC, 2 * M, NONE)
+            });
+            capture.event(event(EventKind::ALLOC, 2 * M, NONE));
+        }
+    }
+    let file = capture.finish();
+    let found = ledgers(&[], &file);
+    let name = |ledger: &Value| rows(ledger)[0].clone();
+    let stray = "stray CUDA context of rank 1, at work on GPU 1";
+    assert_eq!(name(&found[0]), ("context".into(), stray.into(), 871));
+    assert_eq!(found[0]["rows"][0]["line"], 7);
+    assert_eq!(
+        name(&found[1]),
+        ("context".into(), "CUDA context".into(), 871)
+    );
+    let only = ledgers(&["--device", "1"], &file);
+    assert_eq!((only.len(), &only[0]["device"]), (1, &json!(1)));
+    let none = analyze(&["ledger", "--device", "5"], &file);
+    assert_eq!(none.status.code(), Some(1));
+}
+
+#[test]
+fn a_holding_that_does_not_fit_takes_exact_away() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    capture.resize(0xb0, (0, 64 * M), POOL, StackId::NONE);
+    capture.resize(0xb0, (60 * M, 70 * M), POOL, StackId::NONE);
+    let file = capture.finish();
+    let (summary, exit) = json_of(&["summary", "--format", "json"], &file);
+    assert_eq!((exit, &summary["exact"]), (3, &json!(false)));
+    assert_eq!(
+        summary["missing"],
+        json!(["GPU 0 physical: 1 holding changed from another size than it had"])
+    );
+}
+
+#[test]
+fn nvml_may_keep_things_to_itself() {
+    let silent = u64::MAX;
+    // What is told: process, others; and what follows from a card with 150 MiB in use, 10 reserved.
+    for (process, others, unexplained, other_row) in [
+        (105 * M, silent, 5, 35),
+        (silent, 30 * M, 10, 30),
+        (silent, silent, 40, 0),
+    ] {
+        let folder = tempdir().expect("a folder");
+        let mut capture = Synthetic::new(folder.path());
+        capture.asked(0x1000_0000, 100 * M, NONE, PYTHON, StackId::NONE);
+        capture.given(0x1000_0000, 100 * M, NONE);
+        capture.sample(process, others, 100 * M, NONE);
+        capture.card(150 * M, 10 * M);
+        let file = capture.finish();
+        let found = ledger(&[], &file);
+        assert_eq!(found["bytes"], 150 * M);
+        assert_eq!(of_kind(&found, "other_processes"), other_row);
+        assert_eq!(found["unexplained_bytes"], unexplained * M);
+        let told = |bytes: u64| {
+            if bytes == silent {
+                Value::Null
+            } else {
+                json!(bytes)
+            }
+        };
+        assert_eq!(found["nvml_process_bytes"], told(process));
+        assert_eq!(found["other_processes_bytes"], told(others));
+    }
+}
+
+#[test]
+fn the_owner_is_who_called_or_who_called_the_runtime() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let through = capture.native(&[0x60_0100, CUDART, CUBLAS, TORCH, PYTHON]);
+    let native = |caller| Event {
+        kind: EventKind::ALLOC,
+        level: Level::DRIVER,
+        bytes: M,
+        aux: caller,
+        native_stack: through,
+        ..Event::default()
+    };
+    for (index, caller) in [TORCH, CUDART, 0, 0xdead_0000].into_iter().enumerate() {
+        let ptr = (index as u64 + 1) << 28;
+        capture.event(Event {
+            ptr,
+            ..native(caller)
+        });
+    }
+    // A library that is gone by the end, and another in its place.
+    capture.define(&gpumem_capture::Definition::ModuleEnd {
+        id: gpumem_capture::ModuleId(3),
+    });
+    capture.define(&gpumem_capture::Definition::Module {
+        id: gpumem_capture::ModuleId(9),
+        bias: 0x30_0000,
+        start: 0x30_0000,
+        end: 0x31_0000,
+        path: "/home/me/run/train".into(),
+        build_id: Vec::new(),
+    });
+    capture.event(Event {
+        ptr: 0x9000_0000,
+        ..native(TORCH)
+    });
+    let file = capture.finish();
+    let found = rows(&ledger(&["--by", "owner"], &file));
+    let owner = |name: &str, bytes| ("owner".to_owned(), name.to_owned(), bytes);
+    let expected = [
+        owner("libcublas.so.13", 3),
+        owner("libtorch_cuda.so", 1),
+        owner("train", 1),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn without_stacks_the_pool_is_found_by_its_tensors() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    capture.asked(0x1000_0000, 20 * M, NONE, 0, StackId::NONE);
+    capture.asked(0x2000_0000, 8 * M, NONE, 0, StackId::NONE);
+    capture.tensor(0x1000_0000, 5 * M, 20 * M, StackId::NONE, StackId::NONE);
+    let file = capture.finish();
+    let found = ledger(&[], &file);
+    assert_eq!(
+        (of_kind(&found, "tensors"), of_kind(&found, "cached")),
+        (5, 15)
+    );
+    assert_eq!(of_kind(&found, "library"), 8);
+    assert_eq!(found["pool"]["segments"][0]["bytes"], 20 * M);
+}
