@@ -86,8 +86,9 @@ def test_the_headers_of_13_5_are_in_the_table():
 
 # Names that sound like memory and yet neither take nor give any.
 INNOCENT = (
-    r"Get|Set|Texture|Semaphore|Surf|TexRef|TexObject|Event|StreamCreate|StreamDestroy|GraphCreate"
-    r"|GreenCtxStream|ExecutionCtxStream|UserObject|LogicalEndpoint|Export|Link|Channel|Conditional"
+    r"Get|Set|Texture|Semaphore|Surf|TexRef|TexObject|TensorMap|Event|StreamCreate|StreamDestroy"
+    r"|GraphCreate|GreenCtxStream|ExecutionCtxStream|UserObject|LogicalEndpoint|Export|Link|Channel"
+    r"|Conditional|cudaGraphDestroyNode"
 )
 
 
