@@ -30,6 +30,7 @@ fn handles_and_results() {
         CuGraphNode = sys::CUgraphNode;
         CuGraphExec = sys::CUgraphExec;
         CuExternalMemory = sys::CUexternalMemory;
+        CuGreenCtx = sys::CUgreenCtx;
         CuDevice = sys::CUdevice;
         CuDevicePtr = sys::CUdeviceptr;
         CuMemHandle = sys::CUmemGenericAllocationHandle;
@@ -53,6 +54,14 @@ fn structures() {
         CuIpcMemHandle = sys::CUipcMemHandle;
         CuArrayDescriptor = sys::CUDA_ARRAY_DESCRIPTOR;
         CuArray3dDescriptor = sys::CUDA_ARRAY3D_DESCRIPTOR;
+        CuArrayDescriptorV1 = sys::CUDA_ARRAY_DESCRIPTOR_v1;
+        CuArray3dDescriptorV1 = sys::CUDA_ARRAY3D_DESCRIPTOR_v1;
+        CuArrayMapInfo = sys::CUarrayMapInfo;
+        CuMulticastObjectProp = sys::CUmulticastObjectProp;
+        CuExternalMemoryHandleDesc = sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+        CuExternalMemoryBufferDesc = sys::CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+        CuExternalMemoryMipmappedArrayDesc = sys::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
+        CudaChannelFormatDesc = runtime::cudaChannelFormatDesc;
         CudaExtent = runtime::cudaExtent;
         CudaPitchedPtr = runtime::cudaPitchedPtr;
         Dim3 = runtime::dim3;

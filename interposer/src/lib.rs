@@ -14,6 +14,7 @@
 //! Linking into a program. Preload it: `LD_PRELOAD=libgpumem.so python train.py`.
 
 mod account;
+mod aliases;
 mod call;
 mod caller;
 mod capi;
