@@ -171,9 +171,9 @@ pub struct CuArrayMapInfo {
     pub resource: u64,
     /// `CUarraySparseSubresourceType`: 0 a part of a level, 1 the tail of small levels.
     pub subresource_type: u32,
-    /// Of a level: level, layer, offsets x, y, z, extents x, y, z. Of the tail: layer, padding, offset
-    /// (two words), size (two words). Aligned as its largest member.
-    pub subresource: [u32; 8],
+    /// Of a level, two numbers in each word: level, layer, offsets x, y, z, extents x, y, z. Of the tail:
+    /// layer, offset, size.
+    pub subresource: [u64; 4],
     /// `CUmemOperationType`: 1 map, 2 unmap.
     pub operation: u32,
     /// `CUmemHandleType`.

@@ -11,7 +11,7 @@ use gpumem_cuda_abi::{
 };
 use rustc_hash::FxHasher;
 
-use super::array_size;
+use super::{array_size, tiles};
 use super::seen::{self, Asked, Owner};
 use crate::account;
 use crate::call::Call;
@@ -138,7 +138,7 @@ macro_rules! destroying {
             }
             after {
                 if result.is_success() && sparse().remove(&($array.0 as u64)).is_some() {
-                    super::tiles::forget(thread, &call, $array.0 as u64);
+                    tiles::forget(thread, &call, $array.0 as u64);
                 }
                 seen::released(&call, thread, result.0, held);
             }

@@ -15,7 +15,7 @@ use crate::record::{self, Remark};
 use crate::thread::Thread;
 
 /// Where a tile lies: the array, and the subresource as the caller describes it.
-type Place = (u64, u32, [u32; 8]);
+type Place = (u64, u32, [u64; 4]);
 
 /// A tile: its bytes and the handle behind it.
 #[derive(Clone, Copy)]
@@ -33,12 +33,11 @@ fn mapped() -> MutexGuard<'static, BTreeMap<Place, Tile>> {
 /// Bytes of a tile; 0 if the array is not known.
 fn bytes_of(info: &CuArrayMapInfo) -> u64 {
     const LEVEL: u32 = 0;
-    let [.., width, height, depth] = info.subresource;
+    let [_, _, third, fourth] = info.subresource;
     if info.subresource_type != LEVEL {
-        // The tail of a mipmapped array: layer, padding, offset and size of two words each.
-        let [_, _, _, _, low, high, ..] = info.subresource;
-        return u64::from(low) | u64::from(high) << 32;
+        return third; // of the tail of a mipmapped array
     }
+    let (width, height, depth) = (third >> 32, fourth & 0xffff_ffff, fourth >> 32);
     let array = arrays::sparse().get(&info.resource).map(|entry| *entry);
     let tile = array.map(|array| CuArray3dDescriptor {
         width: width as usize,
@@ -89,7 +88,7 @@ fn done(thread: &Thread, call: &Call, info: &CuArrayMapInfo) {
 pub(super) fn forget(thread: &Thread, call: &Call, array: u64) {
     let gone: Vec<(Place, Tile)> = {
         let mut all = mapped();
-        let first = (array, 0, [0; 8]);
+        let first = (array, 0, [0; 4]);
         let places: Vec<Place> = all
             .range(first..)
             .take_while(|(place, _)| place.0 == array)
