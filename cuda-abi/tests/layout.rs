@@ -54,8 +54,6 @@ fn structures() {
         CuIpcMemHandle = sys::CUipcMemHandle;
         CuArrayDescriptor = sys::CUDA_ARRAY_DESCRIPTOR;
         CuArray3dDescriptor = sys::CUDA_ARRAY3D_DESCRIPTOR;
-        CuArrayDescriptorV1 = sys::CUDA_ARRAY_DESCRIPTOR_v1;
-        CuArray3dDescriptorV1 = sys::CUDA_ARRAY3D_DESCRIPTOR_v1;
         CuArrayMapInfo = sys::CUarrayMapInfo;
         CuMulticastObjectProp = sys::CUmulticastObjectProp;
         CuExternalMemoryHandleDesc = sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
@@ -98,6 +96,39 @@ fn fields_that_the_hooks_read() {
         offset_of!(CuArray3dDescriptor, format),
         offset_of!(sys::CUDA_ARRAY3D_DESCRIPTOR, Format)
     );
+}
+
+macro_rules! same_places {
+    ($($ours:ident.$field:ident = $theirs:ident.$their_field:ident;)*) => {$(
+        assert_eq!(
+            offset_of!($ours, $field),
+            offset_of!(sys::$theirs, $their_field),
+            "{}.{}", stringify!($ours), stringify!($field)
+        );
+    )*};
+}
+
+#[test]
+fn fields_of_sparse_arrays_external_memory_and_multicast() {
+    same_places! {
+        CuArrayMapInfo.resource = CUarrayMapInfo.resource;
+        CuArrayMapInfo.subresource_type = CUarrayMapInfo.subresourceType;
+        CuArrayMapInfo.subresource = CUarrayMapInfo.subresource;
+        CuArrayMapInfo.operation = CUarrayMapInfo.memOperationType;
+        CuArrayMapInfo.memory = CUarrayMapInfo.memHandle;
+        CuMulticastObjectProp.size = CUmulticastObjectProp.size;
+        CuExternalMemoryHandleDesc.size = CUDA_EXTERNAL_MEMORY_HANDLE_DESC.size;
+        CuExternalMemoryBufferDesc.size = CUDA_EXTERNAL_MEMORY_BUFFER_DESC.size;
+        CuExternalMemoryMipmappedArrayDesc.array = CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC.arrayDesc;
+        CuExternalMemoryMipmappedArrayDesc.num_levels = CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC.numLevels;
+    }
+}
+
+#[test]
+fn old_descriptors() {
+    // cuda.h has them for the library itself only: four and six words.
+    assert_eq!(size_of::<CuArrayDescriptorV1>(), 16);
+    assert_eq!(size_of::<CuArray3dDescriptorV1>(), 24);
 }
 
 #[test]

@@ -73,7 +73,11 @@ pub(super) fn plain(array: &CuArray3dDescriptor) -> Option<u64> {
         extent(array.depth),
     );
     let texels = texels(array.format)?;
-    let samples = |chroma: u64| width.checked_mul(height)?.checked_add(chroma.checked_mul(2)?);
+    let samples = |chroma: u64| {
+        width
+            .checked_mul(height)?
+            .checked_add(chroma.checked_mul(2)?)
+    };
     let half = |extent: u64| extent.div_ceil(2);
     let (units, bytes) = match texels {
         Texels::Channel(bytes) => (
@@ -94,14 +98,28 @@ pub(super) fn plain(array: &CuArray3dDescriptor) -> Option<u64> {
 pub(super) fn mipmapped(array: &CuArray3dDescriptor, levels: u32) -> Option<u64> {
     let fixed = array.flags & (LAYERED | CUBEMAP) != 0;
     let largest = array.width.max(array.height);
-    let largest = if fixed { largest } else { largest.max(array.depth) };
+    let largest = if fixed {
+        largest
+    } else {
+        largest.max(array.depth)
+    };
     let most = largest.max(1).ilog2() + 1;
     (0..levels.clamp(1, most)).try_fold(0u64, |sum, level| {
-        let half = |extent: usize| if extent == 0 { 0 } else { (extent >> level).max(1) };
+        let half = |extent: usize| {
+            if extent == 0 {
+                0
+            } else {
+                (extent >> level).max(1)
+            }
+        };
         let of_level = CuArray3dDescriptor {
             width: half(array.width),
             height: half(array.height),
-            depth: if fixed { array.depth } else { half(array.depth) },
+            depth: if fixed {
+                array.depth
+            } else {
+                half(array.depth)
+            },
             ..*array
         };
         sum.checked_add(plain(&of_level)?)
@@ -138,7 +156,10 @@ mod tests {
         assert_eq!(plain(&array(8, 8, 0, 0x9e)), Some(4 * 16));
         assert_eq!(plain(&array(10, 3, 0, 0xc5)), Some(240));
         assert_eq!(plain(&array(10, 3, 0, 0x50)), Some(120));
-        assert_eq!(plain(&array(1920, 1080, 0, 0xb0)), Some(1920 * 1080 * 3 / 2));
+        assert_eq!(
+            plain(&array(1920, 1080, 0, 0xb0)),
+            Some(1920 * 1080 * 3 / 2)
+        );
         assert_eq!(plain(&array(1920, 1080, 0, 0x9f)), Some(1920 * 1080 * 3));
         assert_eq!(plain(&array(1920, 1080, 0, 0xa2)), Some(1920 * 1080 * 2));
         assert_eq!(plain(&array(1920, 1080, 0, 0xa4)), Some(1920 * 1080 * 4));
@@ -169,7 +190,10 @@ mod tests {
         assert_eq!(mipmapped(&plain, 32), Some(4 * (32 + 8 + 2 + 1)));
         let solid = array(8, 8, 8, 0x01);
         assert_eq!(mipmapped(&solid, 2), Some(4 * (512 + 64)));
-        let layered = CuArray3dDescriptor { flags: LAYERED, ..solid };
+        let layered = CuArray3dDescriptor {
+            flags: LAYERED,
+            ..solid
+        };
         assert_eq!(mipmapped(&layered, 2), Some(4 * (512 + 128)));
     }
 }

@@ -11,8 +11,8 @@ use gpumem_cuda_abi::{
 };
 use rustc_hash::FxHasher;
 
-use super::{array_size, tiles};
 use super::seen::{self, Asked, Owner};
+use super::{array_size, tiles};
 use crate::account;
 use crate::call::Call;
 use crate::thread::Thread;

@@ -12,7 +12,11 @@ use super::{arrays, seen};
 
 /// The runtime's description of an array as the driver's. Kinds that are neither integers nor floats have
 /// no format here: their bytes are not known.
-fn described(channels: &CudaChannelFormatDesc, extent: CudaExtent, flags: u32) -> CuArray3dDescriptor {
+fn described(
+    channels: &CudaChannelFormatDesc,
+    extent: CudaExtent,
+    flags: u32,
+) -> CuArray3dDescriptor {
     let [first, ..] = channels.bits;
     let format = match (channels.kind, first) {
         (0 | 1, 8) => 0x01,
