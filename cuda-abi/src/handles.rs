@@ -50,6 +50,8 @@ pointer_handle! {
     CuGraphExec;
     /// `CUexternalMemory`.
     CuExternalMemory;
+    /// `CUgreenCtx` (CUDA 12.4).
+    CuGreenCtx;
 }
 
 impl CuStream {

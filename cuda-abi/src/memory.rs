@@ -1,6 +1,6 @@
 //! Structures of the driver's memory functions (cuda.h, CUDA 10.2 to 13.5).
 
-use crate::CuDevicePtr;
+use crate::{CuDevicePtr, CuMemHandle};
 use libc::{c_int, c_uchar, c_ushort, c_void};
 
 /// `CUmemLocationType`.
@@ -127,6 +127,125 @@ pub struct CuArray3dDescriptor {
     pub num_channels: u32,
     /// Layered, cube map, sparse and so on.
     pub flags: u32,
+}
+
+/// `CUDA_ARRAY_DESCRIPTOR_v1`: 16 bytes, before CUDA 3.2.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuArrayDescriptorV1 {
+    /// Elements across.
+    pub width: u32,
+    /// Elements down; 0 for one dimension.
+    pub height: u32,
+    /// `CUarray_format`.
+    pub format: u32,
+    /// Channels of an element.
+    pub num_channels: u32,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR_v1`: 24 bytes, before CUDA 3.2.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuArray3dDescriptorV1 {
+    /// Elements across.
+    pub width: u32,
+    /// Elements down.
+    pub height: u32,
+    /// Slices.
+    pub depth: u32,
+    /// `CUarray_format`.
+    pub format: u32,
+    /// Channels of an element.
+    pub num_channels: u32,
+    /// Layered, cube map and so on.
+    pub flags: u32,
+}
+
+/// `CUarrayMapInfo`: 96 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuArrayMapInfo {
+    /// `CUresourcetype`: 0 array, 1 mipmapped array.
+    pub resource_type: u32,
+    /// The array's handle.
+    pub resource: u64,
+    /// `CUarraySparseSubresourceType`: 0 a part of a level, 1 the tail of small levels.
+    pub subresource_type: u32,
+    /// Of a level, two numbers in each word: level, layer, offsets x, y, z, extents x, y, z. Of the tail:
+    /// layer, offset, size.
+    pub subresource: [u64; 4],
+    /// `CUmemOperationType`: 1 map, 2 unmap.
+    pub operation: u32,
+    /// `CUmemHandleType`.
+    pub memory_type: u32,
+    /// The physical memory behind it.
+    pub memory: CuMemHandle,
+    /// Where in that memory.
+    pub offset: u64,
+    /// Devices, by ordinal.
+    pub device_bit_mask: u32,
+    /// Zero.
+    pub flags: u32,
+    /// Reserved by CUDA.
+    pub reserved: [u32; 2],
+}
+
+/// `CUmulticastObjectProp`: 32 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuMulticastObjectProp {
+    /// Devices that will bind memory to it.
+    pub num_devices: u32,
+    /// Most bytes that each may bind.
+    pub size: usize,
+    /// `CUmemAllocationHandleType` bits.
+    pub handle_types: u64,
+    /// Zero.
+    pub flags: u64,
+}
+
+/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`: 104 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuExternalMemoryHandleDesc {
+    /// `CUexternalMemoryHandleType`.
+    pub kind: u32,
+    /// A file descriptor, or two pointers.
+    pub handle: [u64; 2],
+    /// Bytes of the object.
+    pub size: u64,
+    /// 1: the object is a resource of its own.
+    pub flags: u32,
+    /// Reserved by CUDA.
+    pub reserved: [u32; 16],
+}
+
+/// `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`: 88 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuExternalMemoryBufferDesc {
+    /// Where in the object.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Zero.
+    pub flags: u32,
+    /// Reserved by CUDA.
+    pub reserved: [u32; 16],
+}
+
+/// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`: 120 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuExternalMemoryMipmappedArrayDesc {
+    /// Where in the object.
+    pub offset: u64,
+    /// Its level 0.
+    pub array: CuArray3dDescriptor,
+    /// How many levels.
+    pub num_levels: u32,
+    /// Reserved by CUDA.
+    pub reserved: [u32; 16],
 }
 
 /// `CUdriverProcAddressQueryResult`.

@@ -1,6 +1,6 @@
 //! Structures of the runtime API that pass by value or by pointer through memory functions.
 
-use libc::c_void;
+use libc::{c_int, c_void};
 
 /// `cudaExtent`: 24 bytes, by value.
 #[repr(C)]
@@ -38,4 +38,14 @@ pub struct Dim3 {
     pub y: u32,
     /// Along z.
     pub z: u32,
+}
+
+/// `cudaChannelFormatDesc`: 20 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CudaChannelFormatDesc {
+    /// Bits of each channel; 0 for one that is not there.
+    pub bits: [c_int; 4],
+    /// `cudaChannelFormatKind`: 0 signed, 1 unsigned, 2 float.
+    pub kind: u32,
 }

@@ -30,6 +30,7 @@ fn handles_and_results() {
         CuGraphNode = sys::CUgraphNode;
         CuGraphExec = sys::CUgraphExec;
         CuExternalMemory = sys::CUexternalMemory;
+        CuGreenCtx = sys::CUgreenCtx;
         CuDevice = sys::CUdevice;
         CuDevicePtr = sys::CUdeviceptr;
         CuMemHandle = sys::CUmemGenericAllocationHandle;
@@ -53,6 +54,12 @@ fn structures() {
         CuIpcMemHandle = sys::CUipcMemHandle;
         CuArrayDescriptor = sys::CUDA_ARRAY_DESCRIPTOR;
         CuArray3dDescriptor = sys::CUDA_ARRAY3D_DESCRIPTOR;
+        CuArrayMapInfo = sys::CUarrayMapInfo;
+        CuMulticastObjectProp = sys::CUmulticastObjectProp;
+        CuExternalMemoryHandleDesc = sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+        CuExternalMemoryBufferDesc = sys::CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
+        CuExternalMemoryMipmappedArrayDesc = sys::CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
+        CudaChannelFormatDesc = runtime::cudaChannelFormatDesc;
         CudaExtent = runtime::cudaExtent;
         CudaPitchedPtr = runtime::cudaPitchedPtr;
         Dim3 = runtime::dim3;
@@ -89,6 +96,39 @@ fn fields_that_the_hooks_read() {
         offset_of!(CuArray3dDescriptor, format),
         offset_of!(sys::CUDA_ARRAY3D_DESCRIPTOR, Format)
     );
+}
+
+macro_rules! same_places {
+    ($($ours:ident.$field:ident = $theirs:ident.$their_field:ident;)*) => {$(
+        assert_eq!(
+            offset_of!($ours, $field),
+            offset_of!(sys::$theirs, $their_field),
+            "{}.{}", stringify!($ours), stringify!($field)
+        );
+    )*};
+}
+
+#[test]
+fn fields_of_sparse_arrays_external_memory_and_multicast() {
+    same_places! {
+        CuArrayMapInfo.resource = CUarrayMapInfo.resource;
+        CuArrayMapInfo.subresource_type = CUarrayMapInfo.subresourceType;
+        CuArrayMapInfo.subresource = CUarrayMapInfo.subresource;
+        CuArrayMapInfo.operation = CUarrayMapInfo.memOperationType;
+        CuArrayMapInfo.memory = CUarrayMapInfo.memHandle;
+        CuMulticastObjectProp.size = CUmulticastObjectProp.size;
+        CuExternalMemoryHandleDesc.size = CUDA_EXTERNAL_MEMORY_HANDLE_DESC.size;
+        CuExternalMemoryBufferDesc.size = CUDA_EXTERNAL_MEMORY_BUFFER_DESC.size;
+        CuExternalMemoryMipmappedArrayDesc.array = CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC.arrayDesc;
+        CuExternalMemoryMipmappedArrayDesc.num_levels = CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC.numLevels;
+    }
+}
+
+#[test]
+fn old_descriptors() {
+    // cuda.h has them for the library itself only: four and six words.
+    assert_eq!(size_of::<CuArrayDescriptorV1>(), 16);
+    assert_eq!(size_of::<CuArray3dDescriptorV1>(), 24);
 }
 
 #[test]

@@ -71,6 +71,10 @@ tallies! {
     missed_release: "releases went unseen (their addresses were handed out again)";
     /// The driver handed out a form of a hooked function that we do not know.
     unknown_form: "requests for a hooked function were answered with a form that is not hooked";
+    /// An array has a format that we do not know.
+    unknown_array: "arrays of a format that is not known were counted with no bytes";
+    /// A call of the runtime that allocates, opens or launches met no hook of the driver.
+    unreached: "calls of the runtime reached the driver by a way that is not hooked";
 }
 
 /// Whether a tally has changed since it was last written.

@@ -10,6 +10,7 @@ pub(crate) struct Call {
     api: u16,
     caller: usize,
     allocated_before: u32,
+    driver_calls_before: u32,
     outermost: bool,
     /// The release that an outer call had claimed before this one claimed its own.
     claimed_before: Option<u64>,
@@ -21,6 +22,10 @@ impl Call {
         hook.called();
         thread::with(|thread| {
             let depth = thread.depth.get();
+            let driver_calls = thread.driver_calls.get();
+            if hook.is_driver() {
+                thread.driver_calls.set(driver_calls.wrapping_add(1));
+            }
             thread.depth.set(depth + 1);
             if depth == 0 {
                 thread.api.set(hook.id);
@@ -30,6 +35,7 @@ impl Call {
                 api: thread.api.get(),
                 caller: thread.caller.get(),
                 allocated_before: thread.allocated.get(),
+                driver_calls_before: driver_calls,
                 outermost: depth == 0,
                 claimed_before: None,
             }
@@ -39,6 +45,7 @@ impl Call {
             api: hook.id,
             caller,
             allocated_before: 0,
+            driver_calls_before: 0,
             outermost: false,
             claimed_before: None,
         })
@@ -62,6 +69,11 @@ impl Call {
     /// Tells outer hooks that the allocation is recorded.
     pub(crate) fn note_allocated(&self) {
         let _ = thread::with(|t| t.allocated.set(t.allocated.get().wrapping_add(1)));
+    }
+
+    /// Whether a hook of the driver was called since this call of the runtime began.
+    pub(crate) fn reached_driver(&self) -> bool {
+        thread::with(|t| t.driver_calls.get() != self.driver_calls_before).unwrap_or(true)
     }
 
     /// Claims the recording of `pointer`'s release; false if an outer hook has it.
@@ -99,11 +111,13 @@ mod tests {
     #[test]
     fn an_inner_call_goes_by_the_outermost_name() {
         let outer = Call::enter(&runtime::cudaMalloc::HOOK, 8);
+        assert!(!outer.reached_driver());
         {
             let inner = Call::enter(&memory::cuMemAlloc_v2::HOOK, 16);
             assert_eq!(inner.api(), ApiId(runtime::cudaMalloc::HOOK.id));
             assert_eq!(inner.caller(), 8);
             assert!(!outer.inner_allocated());
+            assert!(outer.reached_driver());
             inner.note_allocated();
         }
         assert!(outer.inner_allocated());

@@ -14,6 +14,7 @@
 //! Linking into a program. Preload it: `LD_PRELOAD=libgpumem.so python train.py`.
 
 mod account;
+mod aliases;
 mod call;
 mod caller;
 mod capi;
@@ -36,21 +37,42 @@ pub use capi::{
     GpumemCounters, gpumem_api_version, gpumem_counters, gpumem_help_env, gpumem_recording,
     gpumem_report_path,
 };
+pub use hooks::address::{cuMemAddressFree, cuMemAddressReserve};
+pub use hooks::aliases::{
+    cuDestroyExternalMemory, cuExternalMemoryGetMappedBuffer,
+    cuExternalMemoryGetMappedMipmappedArray, cuImportExternalMemory, cuIpcCloseMemHandle,
+    cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, cuMemPoolImportFromShareableHandle,
+    cuMemPoolImportPointer,
+};
+pub use hooks::arrays::{
+    cuArray3DCreate_v2, cuArrayCreate_v2, cuArrayDestroy, cuMipmappedArrayCreate,
+    cuMipmappedArrayDestroy,
+};
 pub use hooks::context::{
-    cuCtxCreate_v2, cuCtxCreate_v3, cuCtxCreate_v4, cuCtxDestroy_v2, cuDevicePrimaryCtxRelease,
-    cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2,
-    cuDevicePrimaryCtxRetain,
+    cuCtxCreate, cuCtxCreate_v2, cuCtxCreate_v3, cuCtxCreate_v4, cuCtxDestroy, cuCtxDestroy_v2,
+    cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxReset,
+    cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxRetain, cuGLCtxCreate, cuGLCtxCreate_v2,
 };
 pub use hooks::graphs::{
     cuDeviceGraphMemTrim, cuGraphAddChildGraphNode, cuGraphAddMemAllocNode, cuGraphAddMemFreeNode,
-    cuGraphAddNode, cuGraphAddNode_v2, cuGraphDestroy, cuGraphDestroyNode, cuGraphExecDestroy,
-    cuGraphInstantiate, cuGraphInstantiate_v2, cuGraphInstantiateWithFlags,
+    cuGraphAddNode, cuGraphAddNode_v2, cuGraphAddNode_v3, cuGraphDestroy, cuGraphDestroyNode,
+    cuGraphExecDestroy, cuGraphInstantiate, cuGraphInstantiate_v2, cuGraphInstantiateWithFlags,
     cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz, cuGraphLaunch,
     cuGraphLaunch_ptsz, cuGraphUpload, cuGraphUpload_ptsz,
 };
+pub use hooks::green::{cuCtxFromGreenCtx, cuGreenCtxCreate, cuGreenCtxDestroy};
+pub use hooks::host_register::{cuMemHostRegister, cuMemHostRegister_v2, cuMemHostUnregister};
 pub use hooks::memory::{
     cuMemAlloc_v2, cuMemAllocHost_v2, cuMemAllocManaged, cuMemAllocPitch_v2, cuMemFree_v2,
     cuMemFreeHost, cuMemHostAlloc,
+};
+pub use hooks::multicast::{
+    cuMulticastBindAddr, cuMulticastBindAddr_v2, cuMulticastBindMem, cuMulticastBindMem_v2,
+    cuMulticastCreate, cuMulticastUnbind,
+};
+pub use hooks::old::{
+    cuArray3DCreate, cuArrayCreate, cuCtxAttach, cuCtxDetach, cuMemAlloc, cuMemAllocHost,
+    cuMemAllocPitch, cuMemFree, cuVDPAUCtxCreate, cuVDPAUCtxCreate_v2,
 };
 pub use hooks::pools::{cuMemPoolDestroy, cuMemPoolSetAttribute, cuMemPoolTrimTo};
 pub use hooks::proc_address::{cuGetProcAddress, cuGetProcAddress_v2};
@@ -66,6 +88,22 @@ pub use hooks::runtime::{
     cudaMalloc, cudaMalloc3D, cudaMallocAsync, cudaMallocAsync_ptsz, cudaMallocFromPoolAsync,
     cudaMallocFromPoolAsync_ptsz, cudaMallocHost, cudaMallocManaged, cudaMallocPitch,
 };
+pub use hooks::runtime_arrays::{
+    cudaFreeArray, cudaFreeMipmappedArray, cudaHostRegister, cudaHostUnregister, cudaMalloc3DArray,
+    cudaMallocArray, cudaMallocMipmappedArray,
+};
+pub use hooks::runtime_names::{
+    cudaDestroyExternalMemory, cudaDeviceGraphMemTrim, cudaDeviceSetLimit, cudaExecutionCtxDestroy,
+    cudaExternalMemoryGetMappedBuffer, cudaExternalMemoryGetMappedMipmappedArray,
+    cudaGraphAddMemAllocNode, cudaGraphAddMemFreeNode, cudaGraphAddNode, cudaGraphAddNode_v2,
+    cudaGraphDestroy, cudaGraphExecDestroy, cudaGraphInstantiate, cudaGraphInstantiateWithFlags,
+    cudaGraphInstantiateWithParams, cudaGraphInstantiateWithParams_ptsz, cudaGraphLaunch,
+    cudaGraphLaunch_ptsz, cudaGraphUpload, cudaGraphUpload_ptsz, cudaGreenCtxCreate,
+    cudaImportExternalMemory, cudaIpcCloseMemHandle, cudaIpcOpenMemHandle, cudaLibraryLoadData,
+    cudaLibraryLoadFromFile, cudaLibraryUnload, cudaMemPoolDestroy,
+    cudaMemPoolImportFromShareableHandle, cudaMemPoolImportPointer, cudaMemPoolSetAttribute,
+    cudaMemPoolTrimTo, cudaThreadExit, cudaThreadSetLimit,
+};
 pub use hooks::stream_ordered::{
     cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz,
     cuMemFreeAsync, cuMemFreeAsync_ptsz,
@@ -74,6 +112,7 @@ pub use hooks::sync::{
     cuCtxSynchronize, cuCtxSynchronize_v2, cuEventSynchronize, cuStreamSynchronize,
     cuStreamSynchronize_ptsz,
 };
+pub use hooks::tiles::{cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz};
 pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
     cuMemRetainAllocationHandle, cuMemUnmap,

@@ -8,6 +8,7 @@ use gpumem_capture::{
     ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Seq, StackId, Writer,
 };
 
+use crate::aliases::{self, Ended};
 use crate::lifecycle::{self, Session};
 use crate::live::{self, Block, Place};
 use crate::physical::{self, Cause};
@@ -42,6 +43,8 @@ pub(crate) enum Released {
         flags: EventFlags,
         aux: u64,
     },
+    /// Of memory that belongs to somebody else: its end is recorded, counted nowhere.
+    Alias(Ended),
 }
 
 /// An event of the present moment on this thread.
@@ -181,6 +184,12 @@ fn release_in(
         ..event(writer, thread, EventKind::FREE, place.level)
     };
     let Some(block) = live::remove(place) else {
+        if place.level == Level::DRIVER
+            && !place.vmm
+            && let Some(ended) = aliases::ending(thread, api, place.ptr)
+        {
+            return Some(Released::Alias(ended));
+        }
         let flags = extra.with(EventFlags::UNKNOWN_POINTER);
         return Some(Released::Unknown { place, flags, aux });
     };
@@ -221,8 +230,10 @@ pub(crate) fn cancel(thread: &Thread, api: ApiId, released: Released) {
     let Some(session) = lifecycle::session() else {
         return;
     };
-    let Released::Known { place, block, seq } = released else {
-        return;
+    let (place, block, seq) = match released {
+        Released::Known { place, block, seq } => (place, block, seq),
+        Released::Alias(ended) => return aliases::take_back(thread, api, ended),
+        Released::Unknown { .. } => return,
     };
     live::insert(place, block);
     let _ = session.writer.event(&Event {

@@ -13,6 +13,7 @@ thread_local! {
         api: Cell::new(0),
         caller: Cell::new(0),
         allocated: Cell::new(0),
+        driver_calls: Cell::new(0),
         releasing: Cell::new(0),
         busy: Cell::new(false),
         id: Cell::new(0),
@@ -30,6 +31,9 @@ pub(crate) struct Thread {
     /// Allocations recorded on this thread, wrapping: an outer hook sees by it whether an inner one
     /// has recorded.
     pub(crate) allocated: Cell<u32>,
+    /// Calls of the driver's hooks on this thread, wrapping: an outer hook sees by it whether its call
+    /// has reached a hooked driver.
+    pub(crate) driver_calls: Cell<u32>,
     /// The pointer whose release an outer hook has recorded; 0 for none.
     pub(crate) releasing: Cell<u64>,
     /// Our own code runs: hooks that it (or a signal handler over it) meets record nothing.

@@ -9,6 +9,7 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
 use super::vmm;
+use crate::aliases;
 use crate::call::Call;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
@@ -116,6 +117,27 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Vec<R
     })
 }
 
+/// After the primary context of `device` has ended and the release of what it owned is recorded.
+fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal) {
+    vmm::forget(device);
+    let others = created().clone();
+    aliases::end_all(thread, call.api(), |alias| {
+        alias.device == device && !others.contains_key(&alias.context)
+    });
+    ended(thread, call, 0, device);
+    record::settle(thread, call.api());
+}
+
+/// After a call that gave up one hold on the primary context of `device`, which was alive before: if it
+/// was the last, all that the context owned has ended.
+pub(super) fn primary_may_have_ended(thread: &Thread, call: &Call, device: CuDevice) {
+    if driver::primary_is_active(device) == Some(false) {
+        let device = driver::ordinal(device);
+        release_primary(thread, call, device);
+        primary_ended(thread, call, device);
+    }
+}
+
 fn undo(thread: &Thread, call: &Call, released: Vec<Released>) {
     for one in released {
         record::cancel(thread, call.api(), one);
@@ -151,13 +173,8 @@ macro_rules! primary {
             with call, thread, result, held;
             before { driver::primary_is_active(device) }
             after {
-                let gone = driver::primary_is_active(device) == Some(false);
-                if result.is_success() && gone && held == Some(Some(true)) {
-                    let device = driver::ordinal(device);
-                    release_primary(thread, &call, device);
-                    vmm::forget(device);
-                    ended(thread, &call, 0, device);
-                    record::settle(thread, call.api());
+                if result.is_success() && held == Some(Some(true)) {
+                    primary_may_have_ended(thread, &call, device);
                 }
             }
         }
@@ -175,9 +192,7 @@ macro_rules! primary {
             after {
                 if let Some(Some(released)) = held {
                     if result.is_success() {
-                        vmm::forget(driver::ordinal(device));
-                        ended(thread, &call, 0, driver::ordinal(device));
-                        record::settle(thread, call.api());
+                        primary_ended(thread, &call, driver::ordinal(device));
                     } else {
                         undo(thread, &call, released);
                     }
@@ -196,7 +211,7 @@ primary! {
 ///
 /// # Safety
 /// If the call succeeded, `context` is what the driver has just written to.
-unsafe fn made(
+pub(super) unsafe fn made(
     thread: &Thread,
     call: &Call,
     result: CuResult,
@@ -213,17 +228,32 @@ unsafe fn made(
     }
 }
 
-hook! {
+macro_rules! creating {
+    ($($(#[$doc:meta])* $name:ident $need:ident;)*) => {$(
+        hook! {
+            $(#[$doc])*
+            Driver $need
+            fn $name(context: *mut CuContext, flags: u32, device: CuDevice) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before {}
+            after {
+                // SAFETY: the caller's own argument, written if the call succeeded.
+                unsafe { made(thread, &call, result, context, device) };
+            }
+        }
+    )*};
+}
+
+creating! {
     /// A context of the caller's own.
-    Driver Required
-    fn cuCtxCreate_v2(context: *mut CuContext, flags: u32, device: CuDevice) -> CuResult;
-    missing CuResult::NOT_INITIALIZED;
-    with call, thread, result, held;
-    before {}
-    after {
-        // SAFETY: the caller's own argument, written if the call succeeded.
-        unsafe { made(thread, &call, result, context, device) };
-    }
+    cuCtxCreate_v2 Required;
+    /// CUDA 2's form.
+    cuCtxCreate Optional;
+    /// A context that shares memory with OpenGL.
+    cuGLCtxCreate_v2 Optional;
+    /// CUDA 2's form.
+    cuGLCtxCreate Optional;
 }
 
 hook! {
@@ -263,32 +293,67 @@ hook! {
     }
 }
 
-hook! {
-    /// Ends a context with all that it owns.
-    Driver Required
-    fn cuCtxDestroy_v2(context: CuContext) -> CuResult;
-    missing CuResult::NOT_INITIALIZED;
-    with call, thread, result, held;
-    before {
-        let number = context.0 as u64;
-        let device = created().remove(&number);
-        let released = record::releasing_all(thread, call.api(), |place, block| {
-            block.owner() == number && place.level != Level::TENSOR
-        });
-        Some((device, released))
+/// A context of the caller's own that is about to end, should that have to be undone.
+pub(super) struct Ending {
+    context: u64,
+    device: Option<DeviceOrdinal>,
+    released: Vec<Released>,
+}
+
+/// Records the release of all that `context` owns: it is about to end.
+pub(super) fn about_to_end(thread: &Thread, call: &Call, context: CuContext) -> Ending {
+    let context = context.0 as u64;
+    let device = created().remove(&context);
+    let released = record::releasing_all(thread, call.api(), |place, block| {
+        block.owner() == context && place.level != Level::TENSOR
+    });
+    Ending {
+        context,
+        device,
+        released,
     }
-    after {
-        if let Some(Some((device, released))) = held {
-            let number = context.0 as u64;
-            if result.is_success() {
-                ended(thread, &call, number, device.unwrap_or(DeviceOrdinal::NONE));
-                record::settle(thread, call.api());
-            } else {
-                if let Some(device) = device {
-                    created().insert(number, device);
+}
+
+/// Settles the end of a context by the call's result.
+pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: Ending) {
+    let Ending {
+        context,
+        device,
+        released,
+    } = ending;
+    if succeeded {
+        aliases::end_all(thread, call.api(), |alias| alias.context == context);
+        ended(thread, call, context, device.unwrap_or(DeviceOrdinal::NONE));
+        record::settle(thread, call.api());
+    } else {
+        if let Some(device) = device {
+            created().insert(context, device);
+        }
+        undo(thread, call, released);
+    }
+}
+
+macro_rules! destroying {
+    ($($(#[$doc:meta])* $name:ident $need:ident;)*) => {$(
+        hook! {
+            $(#[$doc])*
+            Driver $need
+            fn $name(context: CuContext) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before { about_to_end(thread, &call, context) }
+            after {
+                if let Some(ending) = held {
+                    settle_end(thread, &call, result.is_success(), ending);
                 }
-                undo(thread, &call, released);
             }
         }
-    }
+    )*};
+}
+
+destroying! {
+    /// Ends a context with all that it owns.
+    cuCtxDestroy_v2 Required;
+    /// CUDA 2's form.
+    cuCtxDestroy Optional;
 }

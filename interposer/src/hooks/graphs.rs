@@ -157,26 +157,35 @@ hook! {
     }
 }
 
-hook! {
-    /// A node of any kind, with edge data.
-    Driver Optional
-    fn cuGraphAddNode_v2(
-        node: *mut CuGraphNode,
-        graph: CuGraph,
-        dependencies: *const CuGraphNode,
-        data: *const c_void,
-        count: usize,
-        params: *mut CuGraphNodeParams,
-    ) -> CuResult;
-    missing CuResult::NOT_INITIALIZED;
-    with call, thread, result, held;
-    before {}
-    after {
-        if result.is_success() {
-            // SAFETY: the call succeeded with these arguments.
-            unsafe { added(thread, &call, graph, node, params) };
+macro_rules! with_edge_data {
+    ($($name:ident;)*) => {$(
+        hook! {
+            /// A node of any kind, with edge data.
+            Driver Optional
+            fn $name(
+                node: *mut CuGraphNode,
+                graph: CuGraph,
+                dependencies: *const CuGraphNode,
+                data: *const c_void,
+                count: usize,
+                params: *mut CuGraphNodeParams,
+            ) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before {}
+            after {
+                if result.is_success() {
+                    // SAFETY: the call succeeded with these arguments.
+                    unsafe { added(thread, &call, graph, node, params) };
+                }
+            }
         }
-    }
+    )*};
+}
+
+with_edge_data! {
+    cuGraphAddNode_v2;
+    cuGraphAddNode_v3;
 }
 
 hook! {

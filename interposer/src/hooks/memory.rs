@@ -8,7 +8,7 @@ use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 use super::seen::{self, Asked, Owner};
 
 /// Device memory that belongs to the current context.
-const fn device(bytes: u64, flags: EventFlags) -> Asked {
+pub(super) const fn device(bytes: u64, flags: EventFlags) -> Asked {
     Asked {
         level: Level::DRIVER,
         bytes,
@@ -18,7 +18,7 @@ const fn device(bytes: u64, flags: EventFlags) -> Asked {
 }
 
 /// Pinned host memory that belongs to the current context.
-const fn pinned(bytes: u64) -> Asked {
+pub(super) const fn pinned(bytes: u64) -> Asked {
     Asked {
         level: Level::HOST,
         bytes,

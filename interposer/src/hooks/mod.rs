@@ -79,7 +79,6 @@ macro_rules! hook {
 
 /// A hook of a function of the runtime that goes on to hooked functions of the driver: what it takes is
 /// the name that the program called, and who called.
-#[allow(unused_macros)]
 macro_rules! named {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
         hook! {
@@ -94,16 +93,27 @@ macro_rules! named {
     )*};
 }
 
+pub(crate) mod address;
+pub(crate) mod aliases;
+mod array_size;
+pub(crate) mod arrays;
 pub(crate) mod context;
 pub(crate) mod graphs;
+pub(crate) mod green;
+pub(crate) mod host_register;
 pub(crate) mod memory;
+pub(crate) mod multicast;
+pub(crate) mod old;
 pub(crate) mod pools;
 pub(crate) mod proc_address;
 pub(crate) mod pytorch;
 pub(crate) mod runtime;
+pub(crate) mod runtime_arrays;
+pub(crate) mod runtime_names;
 mod seen;
 pub(crate) mod stream_ordered;
 pub(crate) mod sync;
+pub(crate) mod tiles;
 pub(crate) mod vmm;
 
 use crate::symbols::table::Hook;
@@ -125,7 +135,7 @@ manifest! {
     stream_ordered: cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync,
         cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync, cuMemFreeAsync_ptsz;
     pools: cuMemPoolDestroy, cuMemPoolTrimTo, cuMemPoolSetAttribute;
-    graphs: cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddNode, cuGraphAddNode_v2,
+    graphs: cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddNode, cuGraphAddNode_v2, cuGraphAddNode_v3,
         cuGraphAddChildGraphNode, cuGraphDestroyNode, cuGraphDestroy, cuGraphInstantiate,
         cuGraphInstantiate_v2, cuGraphInstantiateWithFlags, cuGraphInstantiateWithParams,
         cuGraphInstantiateWithParams_ptsz, cuGraphUpload, cuGraphUpload_ptsz, cuGraphLaunch,
@@ -136,11 +146,36 @@ manifest! {
         cuMemMap, cuMemUnmap;
     context: cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2,
         cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, cuCtxCreate_v2, cuCtxCreate_v3,
-        cuCtxCreate_v4, cuCtxDestroy_v2;
+        cuCtxCreate_v4, cuCtxDestroy_v2, cuCtxCreate, cuCtxDestroy, cuGLCtxCreate_v2, cuGLCtxCreate;
+    green: cuGreenCtxCreate, cuCtxFromGreenCtx, cuGreenCtxDestroy;
+    arrays: cuArrayCreate_v2, cuArray3DCreate_v2, cuMipmappedArrayCreate, cuArrayDestroy,
+        cuMipmappedArrayDestroy;
+    tiles: cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz;
+    host_register: cuMemHostRegister_v2, cuMemHostRegister, cuMemHostUnregister;
+    address: cuMemAddressReserve, cuMemAddressFree;
+    aliases: cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuImportExternalMemory,
+        cuExternalMemoryGetMappedBuffer, cuExternalMemoryGetMappedMipmappedArray,
+        cuDestroyExternalMemory, cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer;
+    multicast: cuMulticastCreate, cuMulticastBindMem, cuMulticastBindMem_v2, cuMulticastBindAddr,
+        cuMulticastBindAddr_v2, cuMulticastUnbind;
+    old: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemAllocHost, cuArrayCreate, cuArray3DCreate,
+        cuVDPAUCtxCreate_v2, cuVDPAUCtxCreate, cuCtxAttach, cuCtxDetach;
     runtime: cudaMalloc, cudaMallocPitch, cudaMalloc3D, cudaMallocManaged, cudaMallocHost,
         cudaHostAlloc, cudaMallocAsync, cudaMallocAsync_ptsz, cudaMallocFromPoolAsync,
         cudaMallocFromPoolAsync_ptsz, cudaFree, cudaFreeHost, cudaFreeAsync, cudaFreeAsync_ptsz,
         cudaDeviceReset;
+    runtime_arrays: cudaMallocArray, cudaMalloc3DArray, cudaMallocMipmappedArray, cudaFreeArray,
+        cudaFreeMipmappedArray, cudaHostRegister, cudaHostUnregister;
+    runtime_names: cudaMemPoolDestroy, cudaMemPoolTrimTo, cudaMemPoolSetAttribute,
+        cudaMemPoolImportFromShareableHandle, cudaMemPoolImportPointer, cudaIpcOpenMemHandle,
+        cudaIpcCloseMemHandle, cudaImportExternalMemory, cudaExternalMemoryGetMappedBuffer,
+        cudaExternalMemoryGetMappedMipmappedArray, cudaDestroyExternalMemory, cudaDeviceSetLimit,
+        cudaThreadSetLimit, cudaThreadExit, cudaDeviceGraphMemTrim, cudaGraphAddMemAllocNode,
+        cudaGraphAddMemFreeNode, cudaGraphAddNode, cudaGraphAddNode_v2, cudaGraphInstantiate,
+        cudaGraphInstantiateWithFlags, cudaGraphInstantiateWithParams,
+        cudaGraphInstantiateWithParams_ptsz, cudaGraphUpload, cudaGraphUpload_ptsz, cudaGraphLaunch,
+        cudaGraphLaunch_ptsz, cudaGraphExecDestroy, cudaGraphDestroy, cudaLibraryLoadData,
+        cudaLibraryLoadFromFile, cudaLibraryUnload, cudaGreenCtxCreate, cudaExecutionCtxDestroy;
     pytorch: _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE,
         _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE,
         _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE,

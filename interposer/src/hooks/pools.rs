@@ -4,6 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use gpumem_cuda_abi::{CuMemoryPool, CuResult};
 
+use crate::aliases;
 use crate::physical::pools;
 use crate::record;
 
@@ -13,8 +14,9 @@ hook! {
     fn cuMemPoolDestroy(pool: CuMemoryPool) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before {}
+    before { aliases::ending(thread, call.api(), pool.0 as u64) }
     after {
+        aliases::settle(thread, call.api(), result.is_success(), held);
         if result.is_success() {
             pools::destroyed(pool.0 as u64);
             record::settle(thread, call.api());

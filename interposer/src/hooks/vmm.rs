@@ -298,3 +298,33 @@ pub(super) fn forget(device: DeviceOrdinal) {
     let mut all = mappings();
     all.retain(|_, mapping| handles().contains_key(&mapping.handle));
 }
+
+/// Takes note of a handle on memory that is counted elsewhere.
+pub(super) fn imported(handle: u64, device: DeviceOrdinal) {
+    let entry = Handle {
+        level: Level::DRIVER,
+        device,
+        alias: true,
+        references: 1,
+        mappings: 0,
+    };
+    handles().insert(handle, entry);
+}
+
+/// The device of a handle, if it is known.
+pub(super) fn device_of(handle: u64) -> Option<DeviceOrdinal> {
+    handles().get(&handle).map(|entry| entry.device)
+}
+
+/// Takes note of a mapping that has no address.
+pub(super) fn mapped(handle: u64) {
+    change(handle, |h| h.mappings += 1);
+}
+
+/// Takes note of the end of such a mapping, and with it of what nothing holds any more.
+pub(super) fn unmapped(thread: &Thread, call: &Call, handle: u64) {
+    let after = change(handle, |h| h.mappings = h.mappings.saturating_sub(1));
+    if let Some(after) = after {
+        let _ = end(thread, call, handle, after);
+    }
+}

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{
     CuContext, CuDevice, CuDevicePtr, CuGraph, CuMemoryPool, CuResult, CuStream, CuUuid,
+    DeviceRange,
 };
 
 use crate::symbols::libraries;
@@ -91,6 +92,20 @@ pub(crate) fn device_of(pointer: u64) -> DeviceOrdinal {
         Some(()) => ordinal(CuDevice(device)),
         None => DeviceOrdinal::NONE,
     }
+}
+
+/// The allocation that holds `pointer`.
+pub(crate) fn range_of(pointer: CuDevicePtr) -> Option<DeviceRange> {
+    let (mut base, mut bytes) = (CuDevicePtr(0), 0usize);
+    let asked = ask!(
+        c"cuMemGetAddressRange_v2",
+        fn(*mut CuDevicePtr, *mut usize, CuDevicePtr),
+        &mut base,
+        &mut bytes,
+        pointer
+    );
+    let bytes = bytes as u64;
+    asked.map(|()| DeviceRange { base, bytes })
 }
 
 /// Whether the primary context of a device is alive.

@@ -7,4 +7,5 @@ mod elf;
 pub(crate) mod libraries;
 mod order;
 pub(crate) mod proc_address;
+mod requests;
 pub(crate) mod table;

@@ -123,6 +123,11 @@ impl Hook {
         self.exported.load(Ordering::Acquire)
     }
 
+    /// Whether the driver exports the function at `address`.
+    pub(crate) fn is_exported_at(&self, address: usize) -> bool {
+        self.is_driver() && self.exported() == address
+    }
+
     /// Takes `address` as the driver's own export.
     pub(crate) fn set_exported(&self, address: usize) {
         self.exported.store(address, Ordering::Release);
@@ -206,7 +211,7 @@ mod tests {
             assert_eq!(by_name(hook.name.to_bytes()).map(|h| h.id), Some(hook.id));
         }
         assert!(by_id(0).is_none());
-        assert!(by_name(b"cuMemAlloc").is_none());
+        assert!(by_name(b"cuMemcpy").is_none());
     }
 
     #[test]

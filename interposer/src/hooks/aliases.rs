@@ -1,0 +1,163 @@
+//! Memory of other processes and APIs: opened, mapped, imported; counted where it was asked for.
+
+use core::ffi::c_void;
+
+use gpumem_capture::EventFlags;
+use gpumem_cuda_abi::{
+    CuDevicePtr, CuExternalMemory, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
+    CuExternalMemoryMipmappedArrayDesc, CuIpcMemHandle, CuMemoryPool, CuMipmappedArray, CuResult,
+};
+
+use super::array_size;
+use crate::aliases;
+use crate::symbols::driver;
+
+macro_rules! opening {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        hook! {
+            $(#[$doc])*
+            Driver Optional
+            fn $name(pointer: *mut CuDevicePtr, handle: CuIpcMemHandle, flags: u32) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before {}
+            after {
+                if result.is_success() {
+                    // SAFETY: the call succeeded, so the driver has just written there.
+                    let pointer = unsafe { *pointer };
+                    let bytes = driver::range_of(pointer).map_or(0, |range| range.bytes);
+                    aliases::begun(thread, &call, pointer.0, bytes, EventFlags::NONE);
+                }
+            }
+        }
+    )*};
+}
+
+opening! {
+    /// Another process's allocation, as a whole.
+    cuIpcOpenMemHandle_v2;
+    /// CUDA 4.1's form.
+    cuIpcOpenMemHandle;
+}
+
+hook! {
+    /// Closes what was opened; the memory is its owner's.
+    Driver Optional
+    fn cuIpcCloseMemHandle(pointer: CuDevicePtr) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before { aliases::ending(thread, call.api(), pointer.0) }
+    after { aliases::settle(thread, call.api(), result.is_success(), held); }
+}
+
+hook! {
+    /// Memory of Vulkan, Direct3D and others, as an object.
+    Driver Optional
+    fn cuImportExternalMemory(
+        memory: *mut CuExternalMemory,
+        description: *const CuExternalMemoryHandleDesc,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            // SAFETY: the call succeeded: the driver has just read the one and written to the other.
+            let (made, bytes) = unsafe { ((*memory).0 as u64, (*description).size) };
+            aliases::begun(thread, &call, made, bytes, EventFlags::NONE);
+        }
+    }
+}
+
+hook! {
+    /// A part of such an object at an address, which `cuMemFree` ends.
+    Driver Optional
+    fn cuExternalMemoryGetMappedBuffer(
+        pointer: *mut CuDevicePtr,
+        memory: CuExternalMemory,
+        description: *const CuExternalMemoryBufferDesc,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            // SAFETY: the call succeeded: the driver has just read the one and written to the other.
+            let (pointer, bytes) = unsafe { ((*pointer).0, (*description).size) };
+            aliases::begun(thread, &call, pointer, bytes, EventFlags::NONE);
+        }
+    }
+}
+
+hook! {
+    /// A part of such an object as a mipmapped array, which `cuMipmappedArrayDestroy` ends.
+    Driver Optional
+    fn cuExternalMemoryGetMappedMipmappedArray(
+        array: *mut CuMipmappedArray,
+        memory: CuExternalMemory,
+        description: *const CuExternalMemoryMipmappedArrayDesc,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            // SAFETY: the call succeeded: the driver has just read the one and written to the other.
+            let (array, description) = unsafe { ((*array).0 as u64, &*description) };
+            let bytes = array_size::mipmapped(&description.array, description.num_levels);
+            aliases::begun(thread, &call, array, bytes.unwrap_or(0), EventFlags::ARRAY);
+        }
+    }
+}
+
+hook! {
+    /// Ends the object; its mappings end by themselves.
+    Driver Optional
+    fn cuDestroyExternalMemory(memory: CuExternalMemory) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before { aliases::ending(thread, call.api(), memory.0 as u64) }
+    after { aliases::settle(thread, call.api(), result.is_success(), held); }
+}
+
+hook! {
+    /// Another process's pool: nothing is allocated from it here.
+    Driver Optional
+    fn cuMemPoolImportFromShareableHandle(
+        pool: *mut CuMemoryPool,
+        handle: *mut c_void,
+        kind: u32,
+        flags: u64,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            // SAFETY: the call succeeded, so the driver has just written there.
+            let made = unsafe { (*pool).0 as u64 };
+            aliases::begun(thread, &call, made, 0, EventFlags::STREAM_ORDERED);
+        }
+    }
+}
+
+hook! {
+    /// A block of such a pool, which `cuMemFree` or `cuMemFreeAsync` ends.
+    Driver Optional
+    fn cuMemPoolImportPointer(
+        pointer: *mut CuDevicePtr,
+        pool: CuMemoryPool,
+        shared: *mut c_void,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            // SAFETY: the call succeeded, so the driver has just written there.
+            let pointer = unsafe { *pointer };
+            let bytes = driver::range_of(pointer).map_or(0, |range| range.bytes);
+            aliases::begun(thread, &call, pointer.0, bytes, EventFlags::STREAM_ORDERED);
+        }
+    }
+}

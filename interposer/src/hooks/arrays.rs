@@ -1,0 +1,154 @@
+//! Arrays and mipmapped arrays. They have no address that a program could see: their handle stands for
+//! them.
+
+use core::hash::BuildHasherDefault;
+use std::sync::OnceLock;
+
+use dashmap::DashMap;
+use gpumem_capture::{EventFlags, Level};
+use gpumem_cuda_abi::{
+    CuArray, CuArray3dDescriptor, CuArrayDescriptor, CuMipmappedArray, CuResult,
+};
+use rustc_hash::FxHasher;
+
+use super::seen::{self, Asked, Owner};
+use super::{array_size, tiles};
+use crate::account;
+use crate::call::Call;
+use crate::thread::Thread;
+
+type Sparse = DashMap<u64, CuArray3dDescriptor, BuildHasherDefault<FxHasher>>;
+
+/// The arrays whose memory is mapped later, by handle.
+pub(super) fn sparse() -> &'static Sparse {
+    static SPARSE: OnceLock<Sparse> = OnceLock::new();
+    SPARSE.get_or_init(Sparse::default)
+}
+
+/// A descriptor of two dimensions as one of three.
+pub(super) fn in_3d(flat: &CuArrayDescriptor) -> CuArray3dDescriptor {
+    CuArray3dDescriptor {
+        width: flat.width,
+        height: flat.height,
+        depth: 0,
+        format: flat.format,
+        num_channels: flat.num_channels,
+        flags: 0,
+    }
+}
+
+/// Records what became of a call that makes an array.
+pub(super) fn made(
+    call: &Call,
+    thread: &Thread,
+    result: u32,
+    descriptor: &CuArray3dDescriptor,
+    levels: u32,
+    handle: impl FnOnce() -> u64,
+) {
+    let later = array_size::is_mapped_later(descriptor.flags);
+    let bytes = match array_size::mipmapped(descriptor, levels) {
+        _ if later => 0,
+        Some(bytes) => bytes,
+        None => {
+            if result == 0 && !call.inner_allocated() {
+                account::unknown_array();
+            }
+            0
+        }
+    };
+    let asked = Asked {
+        level: Level::DRIVER,
+        bytes,
+        owner: Owner::Context,
+        flags: EventFlags::ARRAY,
+    };
+    seen::asked_for(call, thread, result, asked, || {
+        let handle = handle();
+        if later {
+            sparse().insert(handle, *descriptor);
+        }
+        handle
+    });
+}
+
+hook! {
+    /// An array of one or two dimensions.
+    Driver Required
+    fn cuArrayCreate_v2(array: *mut CuArray, descriptor: *const CuArrayDescriptor) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: null, or the structure that the driver has just read.
+        if let Some(descriptor) = unsafe { descriptor.as_ref() } {
+            // SAFETY: the call succeeded, so the driver has just written there.
+            made(&call, thread, result.0, &in_3d(descriptor), 1, || unsafe { (*array).0 as u64 });
+        }
+    }
+}
+
+hook! {
+    /// An array of up to three dimensions, or of layers.
+    Driver Required
+    fn cuArray3DCreate_v2(array: *mut CuArray, descriptor: *const CuArray3dDescriptor) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: null, or the structure that the driver has just read.
+        if let Some(descriptor) = unsafe { descriptor.as_ref() } {
+            // SAFETY: the call succeeded, so the driver has just written there.
+            made(&call, thread, result.0, descriptor, 1, || unsafe { (*array).0 as u64 });
+        }
+    }
+}
+
+hook! {
+    /// An array with smaller levels of itself.
+    Driver Required
+    fn cuMipmappedArrayCreate(
+        array: *mut CuMipmappedArray,
+        descriptor: *const CuArray3dDescriptor,
+        levels: u32,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: null, or the structure that the driver has just read.
+        if let Some(descriptor) = unsafe { descriptor.as_ref() } {
+            // SAFETY: the call succeeded, so the driver has just written there.
+            made(&call, thread, result.0, descriptor, levels, || unsafe { (*array).0 as u64 });
+        }
+    }
+}
+
+macro_rules! destroying {
+    ($($(#[$doc:meta])* $name:ident($array:ident: $type:ty);)*) => {$(
+        hook! {
+            $(#[$doc])*
+            Driver Required
+            fn $name($array: $type) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before {
+                let handle = $array.0 as u64;
+                seen::about_to_release(&mut call, thread, Level::DRIVER, handle, EventFlags::ARRAY)
+            }
+            after {
+                if result.is_success() && sparse().remove(&($array.0 as u64)).is_some() {
+                    tiles::forget(thread, &call, $array.0 as u64);
+                }
+                seen::released(&call, thread, result.0, held);
+            }
+        }
+    )*};
+}
+
+destroying! {
+    /// Releases an array.
+    cuArrayDestroy(array: CuArray);
+    /// Releases a mipmapped array with all its levels, or one that was mapped from outside.
+    cuMipmappedArrayDestroy(array: CuMipmappedArray);
+}

@@ -1,0 +1,94 @@
+//! Green contexts: parts of a device's multiprocessors, over the primary context. What is allocated in one
+//! belongs to the primary context, which it holds while it lives.
+
+use core::ffi::c_void;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpumem_capture::{DeviceOrdinal, EventKind, Level};
+use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
+
+use super::context;
+use crate::call::Call;
+use crate::record::{self, Remark};
+use crate::symbols::driver;
+use crate::thread::Thread;
+
+/// The green contexts and their devices, never locked across a driver call.
+fn created() -> MutexGuard<'static, BTreeMap<u64, CuDevice>> {
+    static CREATED: Mutex<BTreeMap<u64, CuDevice>> = Mutex::new(BTreeMap::new());
+    CREATED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn remark(thread: &Thread, call: &Call, kind: EventKind, context: u64, device: DeviceOrdinal) {
+    let begins = kind == EventKind::CONTEXT;
+    let what = Remark {
+        ptr: context,
+        aux: if begins { call.caller() } else { 0 },
+        device,
+        with_stacks: begins,
+        ..Remark::default()
+    };
+    record::remark(thread, call.api(), kind, Level::DRIVER, what);
+}
+
+hook! {
+    /// A part of a device.
+    Driver Optional
+    fn cuGreenCtxCreate(
+        context: *mut CuGreenCtx,
+        resources: *mut c_void,
+        device: CuDevice,
+        flags: u32,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            // SAFETY: the call succeeded, so the driver has just written there.
+            let context = unsafe { (*context).0 as u64 };
+            created().insert(context, device);
+            remark(thread, &call, EventKind::CONTEXT, context, driver::ordinal(device));
+        }
+    }
+}
+
+hook! {
+    /// Such a part as a context that can be made current.
+    Driver Optional
+    fn cuCtxFromGreenCtx(context: *mut CuContext, green: CuGreenCtx) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            // SAFETY: the call succeeded, so the driver has just written there.
+            let context = unsafe { (*context).0 as u64 };
+            let device = created().get(&(green.0 as u64)).map(|device| driver::ordinal(*device));
+            context::used(thread, &call, context, device.unwrap_or(DeviceOrdinal::NONE));
+        }
+    }
+}
+
+hook! {
+    /// Ends such a part, and with the last hold the primary context.
+    Driver Optional
+    fn cuGreenCtxDestroy(green: CuGreenCtx) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {
+        let device = created().get(&(green.0 as u64)).copied();
+        device.map(|device| (device, driver::primary_is_active(device)))
+    }
+    after {
+        if let (Some(Some((device, active))), true) = (held, result.is_success()) {
+            created().remove(&(green.0 as u64));
+            let ordinal = driver::ordinal(device);
+            remark(thread, &call, EventKind::CONTEXT_END, green.0 as u64, ordinal);
+            if active == Some(true) {
+                context::primary_may_have_ended(thread, &call, device);
+            }
+        }
+    }
+}

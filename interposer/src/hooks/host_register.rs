@@ -1,0 +1,55 @@
+//! Host memory that the program brought and the driver pins: registered, not allocated.
+
+use core::ffi::c_void;
+
+use gpumem_capture::{EventFlags, Level};
+use gpumem_cuda_abi::CuResult;
+
+use super::seen::{self, Asked, Owner};
+
+/// Registered memory that belongs to the current context.
+pub(super) const fn registered(bytes: u64) -> Asked {
+    Asked {
+        level: Level::HOST,
+        bytes,
+        owner: Owner::Context,
+        flags: EventFlags::REGISTERED,
+    }
+}
+
+macro_rules! registering {
+    ($($(#[$doc:meta])* $name:ident $need:ident;)*) => {$(
+        hook! {
+            $(#[$doc])*
+            Driver $need
+            fn $name(pointer: *mut c_void, bytes: usize, flags: u32) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before {}
+            after {
+                let asked = registered(bytes as u64);
+                seen::asked_for(&call, thread, result.0, asked, || pointer as u64);
+            }
+        }
+    )*};
+}
+
+registering! {
+    /// Pins memory of the program's own.
+    cuMemHostRegister_v2 Required;
+    /// CUDA 4.0's form.
+    cuMemHostRegister Optional;
+}
+
+hook! {
+    /// Ends the pinning; the memory stays the program's.
+    Driver Required
+    fn cuMemHostUnregister(pointer: *mut c_void) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {
+        let flags = EventFlags::REGISTERED;
+        seen::about_to_release(&mut call, thread, Level::HOST, pointer as u64, flags)
+    }
+    after { seen::released(&call, thread, result.0, held); }
+}
