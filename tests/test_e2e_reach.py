@@ -157,11 +157,12 @@ def test_calls_are_counted(build_c, both, read, tmp_path):  # noqa: F811
     assert facts["calls.cuMemFree_v2"] == str(8 * 4000 - 8 * 10)
 
 
-def test_a_static_cudart(trained, read):  # noqa: F811
+def test_a_static_cudart(python_env, read, tmp_path):  # noqa: F811
     """PyTorch 1.12.1's allocator carries CUDA 10.2's runtime within itself, and so do NVIDIA's
     libraries beside it: each one's calls are seen at the driver, once (the replay says so). cuDNN calls
     a runtime of its own file by name: one event each, under that name."""
-    capture = read(trained("torch112").report)
+    run = harness.train("torch112", python_env("torch112"), tmp_path, end="return")
+    capture = read(run.report)
     reached = {(library, way) for function, way, library in capture.hooks if function == "cuMemAlloc_v2"}
     assert {way for _, way in reached} == {"dlsym"}
     assert {"libc10_cuda.so", "libcublas.so.10", "libcublasLt.so.10"} <= {name for name, _ in reached}
