@@ -266,7 +266,7 @@ def test_a_program_linked_with_the_driver(build_c, both, read, tmp_path, simulat
     both([client, "linked"])
     capture = read(tmp_path / "report.bin")
     assert_used_once(capture)
-    assert ("cuMemAlloc_v2", "symbol", "") in capture.hooks
+    assert ("cuMemAlloc_v2", "symbol", client.name) in capture.hooks
 
 
 @pytest.mark.parametrize("way", ("direct", "default", "next"))

@@ -87,6 +87,11 @@ pub(crate) fn write_if_new(writer: &'static Writer) {
     }
 }
 
+/// There is something to write.
+pub(crate) fn something_new() {
+    UNWRITTEN.store(true, Ordering::Release);
+}
+
 /// The driver answered a request for hook `_id` with an export that is not hooked.
 pub(crate) fn unhooked(_id: u16) {
     unknown_form();
@@ -175,6 +180,7 @@ pub(crate) fn write(writer: &'static Writer) {
             });
         }
     }
+    crate::symbols::dlopen::write(writer);
     for tally in TALLIES {
         let count = tally.count.load(Ordering::Relaxed);
         if tally.written.swap(count, Ordering::AcqRel) != count {

@@ -19,7 +19,7 @@ pub(crate) struct Call {
 impl Call {
     /// Enters a call of `hook` that will return to `caller`.
     pub(crate) fn enter(hook: &'static Hook, caller: usize) -> Self {
-        hook.called();
+        hook.called(caller);
         thread::with(|thread| {
             let depth = thread.depth.get();
             let driver_calls = thread.driver_calls.get();

@@ -31,6 +31,7 @@ pub mod python;
 mod record;
 pub mod stacks;
 mod symbols;
+mod tally;
 mod thread;
 
 pub use capi::{
@@ -117,4 +118,5 @@ pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
     cuMemRetainAllocationHandle, cuMemUnmap,
 };
+pub use symbols::dlopen::dlopen;
 pub use symbols::dlsym::{dlsym, dlvsym};

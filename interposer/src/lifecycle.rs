@@ -232,6 +232,8 @@ impl Session {
 extern "C" fn at_exit() {
     let _ = thread::quietly(|_| {
         let Some(session) = session() else { return };
+        crate::symbols::bound::look(session.writer);
+        crate::tally::write(session.writer);
         account::write(session.writer);
         session.writer.finish();
         if !session.quiet {

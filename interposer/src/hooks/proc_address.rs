@@ -60,7 +60,7 @@ unsafe extern "C-unwind" fn first_form(
     flags: u64,
     caller: usize,
 ) -> CuResult {
-    cuGetProcAddress::HOOK.called();
+    cuGetProcAddress::HOOK.called(caller);
     let address = cuGetProcAddress::HOOK.real();
     if address == 0 {
         return CuResult::NOT_INITIALIZED;
@@ -89,7 +89,7 @@ unsafe extern "C-unwind" fn second_form(
     status: *mut CuProcAddressStatus,
     caller: usize,
 ) -> CuResult {
-    cuGetProcAddress_v2::HOOK.called();
+    cuGetProcAddress_v2::HOOK.called(caller);
     let address = cuGetProcAddress_v2::HOOK.real();
     if address == 0 {
         return CuResult::NOT_INITIALIZED;

@@ -120,19 +120,39 @@ unsafe extern "C" fn visit_own(
     1
 }
 
-/// Tables of a library that a look-up needs.
+/// Tables of a loaded library: addresses, 0 for those that it has not.
 #[derive(Default)]
-struct Tables {
-    symbols: usize,
-    strings: usize,
+pub(crate) struct Tables {
+    /// Its symbols.
+    pub(crate) symbols: usize,
+    /// Their names.
+    pub(crate) strings: usize,
     gnu_hash: usize,
+    /// Relocations of data, and their length in bytes.
+    pub(crate) relocations: (usize, usize),
+    /// Relocations of calls, and their length in bytes.
+    pub(crate) calls: (usize, usize),
 }
 
 /// Looks `name` up in one library: 0 if it is not defined there, None if there is no table to tell by.
 ///
 /// # Safety
 /// `info` describes a loaded library.
-unsafe fn look_up(info: &libc::dl_phdr_info, name: &[u8]) -> Option<usize> {
+pub(crate) unsafe fn look_up(info: &libc::dl_phdr_info, name: &[u8]) -> Option<usize> {
+    // SAFETY: the caller's promise.
+    let tables = unsafe { tables_of(info) };
+    if tables.symbols == 0 || tables.strings == 0 || tables.gnu_hash == 0 {
+        return None;
+    }
+    // SAFETY: the three tables belong to one loaded library.
+    Some(unsafe { gnu_hash_find(&tables, info.dlpi_addr as usize, name) })
+}
+
+/// The tables of one library.
+///
+/// # Safety
+/// `info` describes a loaded library.
+pub(crate) unsafe fn tables_of(info: &libc::dl_phdr_info) -> Tables {
     let base = info.dlpi_addr as usize;
     let mut tables = Tables::default();
     for index in 0..usize::from(info.dlpi_phnum) {
@@ -140,22 +160,22 @@ unsafe fn look_up(info: &libc::dl_phdr_info, name: &[u8]) -> Option<usize> {
         let header = unsafe { &*info.dlpi_phdr.add(index) };
         if header.p_type == libc::PT_DYNAMIC {
             // SAFETY: the dynamic segment of a loaded library is mapped and ends with a null tag.
-            tables = unsafe { dynamic_tables(base, base + header.p_vaddr as usize) };
+            tables = unsafe { dynamic_tables(base, base.wrapping_add(header.p_vaddr as usize)) };
         }
     }
-    if tables.symbols == 0 || tables.strings == 0 || tables.gnu_hash == 0 {
-        return None;
-    }
-    // SAFETY: the three tables belong to one loaded library.
-    Some(unsafe { gnu_hash_find(&tables, base, name) })
+    tables
 }
 
 /// # Safety
 /// `dynamic` is the mapped dynamic segment of the library loaded at `base`.
 unsafe fn dynamic_tables(base: usize, dynamic: usize) -> Tables {
     const NULL: u64 = 0;
+    const PLTRELSZ: u64 = 2;
     const STRTAB: u64 = 5;
     const SYMTAB: u64 = 6;
+    const RELA: u64 = 7;
+    const RELASZ: u64 = 8;
+    const JMPREL: u64 = 23;
     const GNU_HASH: u64 = 0x6fff_fef5;
     let mut tables = Tables::default();
     let mut entry = dynamic as *const [u64; 2];
@@ -170,6 +190,10 @@ unsafe fn dynamic_tables(base: usize, dynamic: usize) -> Tables {
             STRTAB => tables.strings = address,
             SYMTAB => tables.symbols = address,
             GNU_HASH => tables.gnu_hash = address,
+            RELA => tables.relocations.0 = address,
+            RELASZ => tables.relocations.1 = value,
+            JMPREL => tables.calls.0 = address,
+            PLTRELSZ => tables.calls.1 = value,
             _ => {}
         }
         // SAFETY: the null tag has not been met, so another entry follows.

@@ -1,10 +1,13 @@
 //! Names and addresses: the table of hooks, the overridden `dlsym` and `cuGetProcAddress`, and the way
 //! from a hook to the function behind it.
 
+pub(crate) mod bound;
+pub(crate) mod dlopen;
 pub(crate) mod dlsym;
 pub(crate) mod driver;
 mod elf;
 pub(crate) mod libraries;
+mod namespaces;
 mod order;
 pub(crate) mod proc_address;
 mod requests;

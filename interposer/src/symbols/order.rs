@@ -25,7 +25,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
 }
 
 /// The place, in the order of loading, of the library that holds `address`; 0 is the program itself.
-fn place_of(address: usize) -> Option<usize> {
+pub(crate) fn place_of(address: usize) -> Option<usize> {
     let mut walk = Walk {
         address,
         place: 0,

@@ -133,10 +133,12 @@ impl Hook {
         self.exported.store(address, Ordering::Release);
     }
 
-    /// Notes a call: if nobody was handed the hook, the loader has bound the name to it.
-    pub(crate) fn called(&'static self) {
+    /// Notes a call that will return to `caller`: if nobody was handed the hook, the loader has bound
+    /// the name to it.
+    pub(crate) fn called(&'static self, caller: usize) {
+        crate::tally::count(self.id);
         if !self.noted.load(Ordering::Relaxed) {
-            armed(self, Way::Symbol, 0);
+            armed(self, Way::Symbol, caller);
         }
     }
 

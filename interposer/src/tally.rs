@@ -1,0 +1,119 @@
+//! How often each hook was called: for the account.
+//!
+//! Each thread counts in a row of its own, so that a call costs a load and a store and no cache line is
+//! fought over. Rows are given out once and never taken back; threads beyond the last one share a row,
+//! in which they count by an atomic addition.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use gpumem_capture::{DefKind, Writer};
+
+use crate::hooks::ALL;
+
+/// Hooks that are counted; a test compares it with the list.
+const HOOKS: usize = 512;
+/// Rows: threads that count alone, and one for all others.
+const ROWS: usize = 64;
+const SHARED: usize = ROWS - 1;
+
+static COUNTS: [[AtomicU64; HOOKS]; ROWS] = [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS];
+static GIVEN: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The thread's row plus one; 0 before its first call.
+    static ROW: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The row of a thread that makes its first call.
+#[cold]
+fn row() -> usize {
+    GIVEN.fetch_add(1, Ordering::Relaxed).min(SHARED)
+}
+
+/// Counts a call of the hook of that number.
+#[inline]
+pub(crate) fn count(id: u16) {
+    let mine = ROW
+        .try_with(|mine| {
+            if mine.get() == 0 {
+                mine.set(row() + 1);
+            }
+            mine.get() - 1
+        })
+        .unwrap_or(SHARED);
+    let Some(counter) = COUNTS.get(mine).and_then(|row| row.get(usize::from(id))) else {
+        return;
+    };
+    if mine == SHARED {
+        counter.fetch_add(1, Ordering::Relaxed);
+    } else {
+        // Nobody else writes to this row.
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+/// Calls of the hook of that number by all threads.
+fn calls(id: u16) -> u64 {
+    COUNTS
+        .iter()
+        .filter_map(|row| row.get(usize::from(id)))
+        .map(|counter| counter.load(Ordering::Relaxed))
+        .sum()
+}
+
+/// Writes each hook's calls as a fact about the process: `calls.cuMemAlloc_v2` = `17`. Done at exit.
+pub(crate) fn write(writer: &'static Writer) {
+    for hook in ALL {
+        let count = calls(hook.id);
+        if count == 0 {
+            continue;
+        }
+        let key = format!("calls.{}", hook.name.to_string_lossy());
+        let value = count.to_string();
+        let length = |text: &str| (text.len() as u32).to_le_bytes();
+        let _ = writer.definition(
+            DefKind::PROCESS,
+            &[
+                &length(&key),
+                key.as_bytes(),
+                &length(&value),
+                value.as_bytes(),
+            ],
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_for_every_hook() {
+        assert!(ALL.iter().all(|hook| usize::from(hook.id) < HOOKS));
+    }
+
+    #[test]
+    fn no_call_is_lost_between_threads() {
+        let id = (HOOKS - 1) as u16;
+        std::thread::scope(|scope| {
+            for _ in 0..2 * ROWS {
+                scope.spawn(|| (0..1000).for_each(|_| count(id)));
+            }
+        });
+        assert_eq!(calls(id), 2 * ROWS as u64 * 1000);
+    }
+
+    #[test]
+    #[ignore = "a measurement: cargo test --release -p gpumem --lib tally -- --ignored --nocapture"]
+    fn what_a_call_costs() {
+        let rounds = 100_000_000u32;
+        let began = std::time::Instant::now();
+        for _ in 0..rounds {
+            count(core::hint::black_box((HOOKS - 2) as u16));
+        }
+        let each = began.elapsed().as_nanos() as f64 / f64::from(rounds);
+        println!("{each:.2} ns for each call");
+        assert!(each < 20.0);
+    }
+}

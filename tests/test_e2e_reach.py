@@ -1,0 +1,174 @@
+"""Every way by which a client may get at the driver: each call is seen, and seen once.
+
+Each program compares the recorder's counters with the simulator's books as it goes, runs with and
+without the library to the same effect, and leaves a capture whose events and hooks are counted here."""
+
+import harness
+import pytest
+from test_interposer import (  # noqa: F401  (fixtures are taken by name)
+    ALLOC, CONTEXT, FREE, MIB, QUIET, both, dump, read, simulator, story,
+)
+
+
+UNSEEN = {**QUIET, "REACH_UNSEEN": "1"}
+
+
+def used_once(capture, library=None, way=None):
+    told = [row for row in story(capture) if row[1] in (ALLOC, FREE) and row[2] == "driver"]
+    assert told == [
+        ("cuMemAlloc_v2", ALLOC, "driver", 3 * MIB),
+        ("cuMemFree_v2", FREE, "driver", 3 * MIB),
+    ]
+    assert capture.counters["driver", 0] == [0, 3 * MIB, 1, 1]
+    assert [kind for _, kind, level, _ in story(capture) if level == "driver"].count(CONTEXT) == 1
+    if library is not None:
+        assert ("cuMemAlloc_v2", way, library.name) in capture.hooks
+        assert ("cuMemFree_v2", way, library.name) in capture.hooks
+
+
+FLAGS = {
+    "plain": [], "local": ["local"], "global": ["global"], "deep": ["deep"],
+    "deep, local, lazy": ["deep", "local", "lazy"], "deep, global": ["deep", "global"],
+}
+WAYS = {
+    "handle": "dlsym", "versioned": "dlsym", "proc": "cuGetProcAddress", "default": "dlsym",
+    "next": "dlsym", "deep": "dlsym", "linked": "symbol",
+}
+
+
+@pytest.fixture
+def plugin(build_c, simulator):  # noqa: F811
+    def built(way):
+        linked = ["-DLINKED", simulator / "libcuda.so.1"] if way in ("linked", "next") else []
+        return build_c("reach_plugin.c", "-shared", "-fPIC", *linked, "-ldl")
+
+    return built
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_plugin(way, flags, plugin, build_c, both, read, tmp_path):  # noqa: F811
+    library = plugin(way)
+    done = both([build_c("reach_loader.c", "-ldl"), library, way, *FLAGS[flags]])
+    assert f"{way}: 0 live, {3 * MIB} peak" in done.stdout
+    capture = read(tmp_path / "report.bin")
+    used_once(capture, library, WAYS[way])
+    taken = [note for note in capture.notes if note.startswith("RTLD_DEEPBIND was taken from")]
+    names = [library.name] if "deep" in FLAGS[flags] else []
+    names += ["libcuda.so.1"] if way == "deep" else []
+    assert len(taken) == len(names)
+    assert all(any(note.endswith(name) for note in taken) for name in names)
+
+
+@pytest.mark.parametrize("flags", ("plain", "deep"))
+@pytest.mark.parametrize("way", ("handle", "versioned", "proc"))
+def test_pointers_taken_in_a_constructor(way, flags, build_c, both, read, tmp_path):  # noqa: F811
+    library = build_c("reach_plugin.c", "-shared", "-fPIC", f'-DEARLY="{way}"', "-ldl")
+    both([build_c("reach_loader.c", "-ldl"), library, way, *FLAGS[flags]])
+    used_once(read(tmp_path / "report.bin"), library, WAYS[way])
+
+
+@pytest.mark.parametrize("way", ("handle", "proc"))
+@pytest.mark.parametrize("first", (True, False), ids=("before us", "after us"))
+def test_pointers_taken_by_a_preloaded_library(first, way, build_c, simulate, read, tmp_path):  # noqa: F811
+    """Its constructor runs before any hook of ours has."""
+    library = build_c("reach_plugin.c", "-shared", "-fPIC", f'-DEARLY="{way}"', "-ldl")
+    order = [str(library), str(harness.LIBRARY)]
+    preload = ":".join(order if first else reversed(order))
+    client = build_c("reach_loader.c", "-ldl")
+    done = simulate(["env", f"LD_PRELOAD={preload}", client, "-", way], env=QUIET)
+    assert f"{way}: 0 live" in done.stdout and done.stderr == ""
+    used_once(read(tmp_path / "report.bin"), library, WAYS[way])
+
+
+VERSIONS = 22
+STREAMS = 3
+
+
+@pytest.mark.parametrize(
+    "arguments, ways", (([], 5), (["entry"], 1), (["version"], 1)),
+    ids=("cuGetProcAddress", "cudaGetDriverEntryPoint", "cudaGetDriverEntryPointByVersion"),
+)
+def test_every_version_of_cugetprocaddress(arguments, ways, build_c, both, read, tmp_path):  # noqa: F811
+    done = both(
+        [build_c("reach_versions.c", "-ldl"), *arguments], env={"GPUMEM_SIM_DRIVER_VERSION": "13050"}
+    )
+    rounds = VERSIONS * STREAMS * ways
+    assert f"{rounds} rounds" in done.stdout
+    capture = read(tmp_path / "report.bin")
+    told = [row for row in story(capture) if row[2] == "driver" and row[1] != CONTEXT]
+    assert len(told) == 4 * rounds
+    sizes = [4096 + 256 * n for n in range(rounds)]
+    for kind in (ALLOC, FREE):
+        plain = [size for api, k, _, size in told if k == kind and "Async" not in api]
+        ordered = [size for api, k, _, size in told if k == kind and "Async" in api]
+        assert plain == sizes and ordered == sizes
+    names = {api for api, *_ in told}
+    assert {"cuMemAllocAsync", "cuMemAllocAsync_ptsz", "cuMemFreeAsync_ptsz"} <= names
+    assert capture.counters["driver", 0][2:] == [2 * rounds, 2 * rounds]
+    assert "cuGetProcAddress" in {way for _, way, _ in capture.hooks}
+
+
+def test_threads_that_look_up_at_the_same_time(build_c, both, read, tmp_path):  # noqa: F811
+    both([build_c("reach_threads.c", "-ldl", "-pthread")])
+    capture = read(tmp_path / "report.bin")
+    sizes = [size for _, kind, level, size in story(capture) if kind == ALLOC and level == "driver"]
+    assert sorted(sizes) == [(n + 1) * MIB for n in range(16)]
+    assert capture.counters["driver", 0] == [0, sum(sizes), 16, 16]
+
+
+def test_a_deep_library_is_found_where_its_caller_looks(build_c, both, tmp_path):  # noqa: F811
+    """The caller's RUNPATH holds although the call passes through us."""
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "libreachdeep.so").symlink_to(build_c("reach_deep.c", "-shared", "-fPIC"))
+    client = build_c("reach_loader.c", f"-Wl,-rpath,{folder}", "-ldl")
+    done = both([client, "libreachdeep.so", "yes", "deep"])
+    assert done.stdout == "found by the caller's RUNPATH: yes\n"
+
+
+def test_a_library_that_goes_past_is_named(plugin, build_c, simulate, read, tmp_path):  # noqa: F811
+    """Loaded deep by the C library's own dlopen, it is bound to the driver: its calls are not seen, and
+    the account does not say that all is well."""
+    client = build_c("reach_loader.c", "-ldl")
+    simulate([client, plugin("linked"), "linked", "deep", "past"], preload=True, env=UNSEEN)
+    capture = read(tmp_path / "report.bin", whole=False)
+    assert [row[3] for row in story(capture) if row[1] == ALLOC and row[2] == "driver"] == [4096]
+    inexact = [note for note in capture.notes if note.startswith("inexact")]
+    assert inexact == [
+        f"inexact: {plugin('linked').name} is bound to the driver's cuMemAlloc_v2 past the recorder"
+    ]
+
+
+def test_another_namespace_is_told_of(plugin, build_c, simulate, read, tmp_path):  # noqa: F811
+    """dlmopen's libraries have a driver of their own, out of our sight: the account says so."""
+    client = build_c("reach_loader.c", "-ldl")
+    simulate([client, plugin("handle"), "handle", "namespace"], preload=True, env=UNSEEN)
+    capture = read(tmp_path / "report.bin", whole=False)
+    assert [row[3] for row in story(capture) if row[1] == ALLOC and row[2] == "driver"] == [4096]
+    inexact = [note for note in capture.notes if note.startswith("inexact")]
+    assert len(inexact) == 1 and "namespace (dlmopen)" in inexact[0]
+
+
+def test_calls_are_counted(build_c, both, read, tmp_path):  # noqa: F811
+    both([build_c("hook_threads.c", "-ldl", "-pthread"), "join"])
+    facts = read(tmp_path / "report.bin").facts
+    assert facts["calls.cuMemAlloc_v2"] == str(8 * 4000)
+    assert facts["calls.cuMemFree_v2"] == str(8 * 4000 - 8 * 10)
+
+
+def test_a_static_cudart(python_env, read, tmp_path):  # noqa: F811
+    """PyTorch 1.12.1's allocator carries CUDA 10.2's runtime within itself, and so do NVIDIA's
+    libraries beside it: each one's calls are seen at the driver, once (the replay says so). cuDNN calls
+    a runtime of its own file by name: one event each, under that name."""
+    run = harness.train("torch112", python_env("torch112"), tmp_path, end="return")
+    capture = read(run.report)
+    reached = {(library, way) for function, way, library in capture.hooks if function == "cuMemAlloc_v2"}
+    assert {way for _, way in reached} == {"dlsym"}
+    assert {"libc10_cuda.so", "libcublas.so.10", "libcublasLt.so.10"} <= {name for name, _ in reached}
+    driver = [row for row in story(capture) if row[1] == ALLOC and row[2] == "driver"]
+    by_name = [row for row in driver if row[0] == "cudaMalloc"]
+    assert {api for api, *_ in driver} == {"cuMemAlloc_v2", "cudaMalloc"}
+    assert int(capture.facts["calls.cuMemAlloc_v2"]) == len(driver)
+    assert int(capture.facts["calls.cudaMalloc"]) == len(by_name)
+    assert capture.counters["driver", 0][2] == len(driver)
