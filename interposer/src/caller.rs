@@ -51,19 +51,25 @@ pub(crate) fn noted() -> usize {
 mod tests {
     use super::*;
 
-    extern "C" fn body(argument: usize) -> (usize, usize) {
-        (argument, noted())
+    #[repr(C)]
+    struct Seen {
+        argument: usize,
+        caller: usize,
+    }
+
+    extern "C" fn body(argument: usize) -> Seen {
+        let caller = noted();
+        Seen { argument, caller }
     }
 
     #[unsafe(naked)]
-    extern "C" fn exported(argument: usize) -> (usize, usize) {
+    extern "C" fn exported(argument: usize) -> Seen {
         note_and_go_on!(body)
     }
 
     #[test]
-    #[allow(improper_ctypes_definitions)]
     fn the_caller_is_the_function_that_called() {
-        let (argument, caller) = exported(7);
+        let Seen { argument, caller } = exported(7);
         assert_eq!(argument, 7);
         let here = the_caller_is_the_function_that_called as *const () as usize;
         assert!((here..here + 4096).contains(&caller), "{here:x} {caller:x}");
