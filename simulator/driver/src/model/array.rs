@@ -1,6 +1,12 @@
 //! Arrays: textures' memory, with their bytes taken from the descriptor.
 
-use gpumem_cuda_abi::CuArray3dDescriptor;
+use super::State;
+use super::books::Kind;
+use super::context::Current;
+use super::sparse::Tile;
+use crate::ffi::{Answer, require};
+use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
+use std::collections::BTreeMap;
 
 /// An array, or all levels of a mipmapped one.
 #[derive(Clone, Debug)]
@@ -15,6 +21,133 @@ pub struct Array {
     pub owns: bool,
     /// Handles of the levels, of a mipmapped array.
     pub levels: Vec<usize>,
+    /// Of an array without memory of its own: what is mapped, and which handle's.
+    pub tiles: BTreeMap<Tile, u64>,
+}
+
+/// `CUDA_ARRAY3D_LAYERED`.
+const LAYERED: u32 = 0x01;
+/// `CUDA_ARRAY3D_SPARSE`.
+const SPARSE: u32 = 0x40;
+/// `CUDA_ARRAY3D_DEFERRED_MAPPING`.
+const DEFERRED: u32 = 0x80;
+
+impl Array {
+    /// Whether its tiles are mapped one by one.
+    pub fn is_sparse(&self) -> bool {
+        self.descriptor.flags & SPARSE != 0
+    }
+
+    /// Whether all of it is mapped later.
+    pub fn is_deferred(&self) -> bool {
+        self.descriptor.flags & DEFERRED != 0
+    }
+
+    /// Whether its third extent counts layers.
+    pub fn is_layered(&self) -> bool {
+        self.descriptor.flags & LAYERED != 0
+    }
+}
+
+/// The levels of a mipmapped array (one, of another array), with their bytes.
+///
+/// # Errors
+/// `INVALID_VALUE` for what cannot be.
+pub fn levels(
+    descriptor: &CuArray3dDescriptor,
+    count: u32,
+) -> Answer<Vec<(CuArray3dDescriptor, u64)>> {
+    require((1..=32).contains(&count))?;
+    let sized = |level: CuArray3dDescriptor| {
+        let bytes = Layout::of(&level).and_then(|layout| layout.bytes());
+        Ok((level, bytes.ok_or(CuResult::INVALID_VALUE)?))
+    };
+    (0..count).map(|l| sized(level(descriptor, l))).collect()
+}
+
+impl State {
+    /// `cuArrayCreate`, `cuMipmappedArrayCreate`. Sparse arrays and those that are mapped later get
+    /// addresses and no memory.
+    pub fn create_array(
+        &mut self,
+        at: Current,
+        descriptor: CuArray3dDescriptor,
+        count: u32,
+    ) -> Answer<usize> {
+        let levels = levels(&descriptor, count)?;
+        let sizes = levels.iter().map(|(_, bytes)| *bytes);
+        let total = sizes.fold(0u64, |sum, bytes| sum.saturating_add(bytes));
+        let base = match descriptor.flags & (SPARSE | DEFERRED) {
+            0 => self.allocate_device(at, total, Kind::Array)?,
+            SPARSE => {
+                require(descriptor.height > 0)?;
+                self.allocate_unbacked(at, total)?
+            }
+            DEFERRED => self.allocate_unbacked(at, total)?,
+            _ => return Err(CuResult::INVALID_VALUE),
+        };
+        Ok(self.keep_array(at, descriptor, base, levels))
+    }
+
+    /// Keeps an array whose bytes lie at `base`, with its levels if it has more than one.
+    pub fn keep_array(
+        &mut self,
+        at: Current,
+        descriptor: CuArray3dDescriptor,
+        base: u64,
+        levels: Vec<(CuArray3dDescriptor, u64)>,
+    ) -> usize {
+        let one = |descriptor, base, owns, levels| Array {
+            context: at.context,
+            descriptor,
+            base,
+            owns,
+            levels,
+            tiles: Default::default(),
+        };
+        let mut handles = Vec::new();
+        if levels.len() > 1 {
+            let mut base = base;
+            for (descriptor, bytes) in levels {
+                handles.push(self.arrays.insert(one(descriptor, base, false, Vec::new())));
+                base += bytes;
+            }
+        }
+        self.arrays.insert(one(descriptor, base, true, handles))
+    }
+
+    /// `cuArrayDestroy`, `cuMipmappedArrayDestroy`: not of a level of another.
+    pub fn destroy_array(&mut self, handle: usize) -> Answer {
+        let found = self.arrays.get(handle).filter(|array| array.owns);
+        let base = found.ok_or(CuResult::INVALID_HANDLE)?.base;
+        self.forget_array(handle);
+        self.free_allocation(base);
+        Ok(())
+    }
+
+    /// The arrays of a context, whose memory has been freed.
+    pub(super) fn forget_arrays_of(&mut self, context: usize) {
+        let all = self.arrays.iter();
+        let mine: Vec<usize> = all
+            .filter(|(_, array)| array.context == context)
+            .map(|(handle, _)| handle)
+            .collect();
+        for handle in mine {
+            self.forget_array(handle);
+        }
+    }
+
+    fn forget_array(&mut self, handle: usize) {
+        let Some(gone) = self.arrays.remove(handle) else {
+            return;
+        };
+        for level in gone.levels {
+            self.arrays.remove(level);
+        }
+        for physical in gone.tiles.into_values() {
+            self.unhold_physical(physical);
+        }
+    }
 }
 
 /// Bytes of one channel of a `CUarray_format`, if the format is known.
@@ -72,7 +205,7 @@ pub fn level(descriptor: &CuArray3dDescriptor, level: u32) -> CuArray3dDescripto
             (extent >> level).max(1)
         }
     };
-    let layered = descriptor.flags & 1 != 0;
+    let layered = descriptor.flags & LAYERED != 0;
     CuArray3dDescriptor {
         width: half(descriptor.width),
         height: half(descriptor.height),
