@@ -1,0 +1,28 @@
+"""The simulated driver where the same memory is reached a second way: shared handles, pools, IPC,
+external memory, multicast, mapped arrays; green contexts and the old forms."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+WORKLOAD = Path(__file__).parent / "workloads" / "sim_alias.py"
+
+
+@pytest.mark.parametrize(
+    "check",
+    ["reservations", "handles", "pools", "ipc", "external", "sparse", "green", "old"],
+)
+def test_one_device(simulate, check):
+    simulate([sys.executable, WORKLOAD, check], memory="4GiB")
+
+
+@pytest.mark.parametrize("check", ["ordinals", "multicast", "multicast_shared"])
+def test_two_devices(simulate, check):
+    simulate([sys.executable, WORKLOAD, check], devices=2, memory="4GiB")
+
+
+def test_older_devices(simulate):
+    simulate([sys.executable, WORKLOAD, "no_multicast"], env={"GPUMEM_SIM_CC": "8.6"})
