@@ -3,6 +3,7 @@
 use super::State;
 use super::books::Kind;
 use super::context::Current;
+use super::formats::{Format, format};
 use super::sparse::Tile;
 use crate::ffi::{Answer, require};
 use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
@@ -27,6 +28,8 @@ pub struct Array {
 
 /// `CUDA_ARRAY3D_LAYERED`.
 const LAYERED: u32 = 0x01;
+/// `CUDA_ARRAY3D_CUBEMAP`.
+const CUBEMAP: u32 = 0x04;
 /// `CUDA_ARRAY3D_SPARSE`.
 const SPARSE: u32 = 0x40;
 /// `CUDA_ARRAY3D_DEFERRED_MAPPING`.
@@ -49,7 +52,8 @@ impl Array {
     }
 }
 
-/// The levels of a mipmapped array (one, of another array), with their bytes.
+/// The levels of a mipmapped array (one, of another array), with their bytes. No more of them than it
+/// takes to come down to one element.
 ///
 /// # Errors
 /// `INVALID_VALUE` for what cannot be.
@@ -57,7 +61,10 @@ pub fn levels(
     descriptor: &CuArray3dDescriptor,
     count: u32,
 ) -> Answer<Vec<(CuArray3dDescriptor, u64)>> {
-    require((1..=32).contains(&count))?;
+    let fixed = descriptor.flags & (LAYERED | CUBEMAP) != 0;
+    let depth = if fixed { 0 } else { descriptor.depth };
+    let largest = descriptor.width.max(descriptor.height).max(depth);
+    let count = count.clamp(1, largest.max(1).ilog2() + 1);
     let sized = |level: CuArray3dDescriptor| {
         let bytes = Layout::of(&level).and_then(|layout| layout.bytes());
         Ok((level, bytes.ok_or(CuResult::INVALID_VALUE)?))
@@ -150,20 +157,10 @@ impl State {
     }
 }
 
-/// Bytes of one channel of a `CUarray_format`, if the format is known.
-pub fn channel_bytes(format: u32) -> Option<u64> {
-    match format {
-        0x01 | 0x08 => Some(1),
-        0x02 | 0x09 | 0x10 => Some(2),
-        0x03 | 0x0a | 0x20 => Some(4),
-        _ => None,
-    }
-}
-
 /// Size and layout of an array, in bytes and rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of one element.
+    /// Bytes of one element (of a block, in compressed formats).
     pub element: u64,
     /// Bytes of one row.
     pub row: u64,
@@ -171,32 +168,49 @@ pub struct Layout {
     pub rows: u64,
     /// Slices (or layers, or faces).
     pub slices: u64,
+    /// Bytes after the rows of a slice: the colours of formats that keep them apart.
+    pub colours: u64,
 }
 
 impl Layout {
     /// The layout of a descriptor; `None` if it describes nothing that can be.
     pub fn of(descriptor: &CuArray3dDescriptor) -> Option<Self> {
         let channels = u64::from(descriptor.num_channels);
-        if !matches!(channels, 1 | 2 | 4) || descriptor.width == 0 {
+        let (width, height) = (descriptor.width as u64, descriptor.height.max(1) as u64);
+        if !matches!(channels, 1..=4) || width == 0 {
             return None;
         }
-        let element = channel_bytes(descriptor.format)? * channels;
+        let (element, columns, rows, colours) = match format(descriptor.format)? {
+            Format::Channels(_) if channels == 3 => return None,
+            Format::Channels(bytes) => (bytes * channels, width, height, 0),
+            Format::Packed(bytes, count) if u64::from(count) == channels => {
+                (bytes, width, height, 0)
+            }
+            Format::Packed(..) => return None,
+            Format::Blocks(bytes) => (bytes, width.div_ceil(4), height.div_ceil(4), 0),
+            Format::Colours(bytes, across, down) => {
+                let groups = width.div_ceil(across).checked_mul(height.div_ceil(down))?;
+                (bytes, width, height, groups.checked_mul(2 * bytes)?)
+            }
+        };
         Some(Self {
             element,
-            row: element.checked_mul(descriptor.width as u64)?,
-            rows: descriptor.height.max(1) as u64,
+            row: element.checked_mul(columns)?,
+            rows,
             slices: descriptor.depth.max(1) as u64,
+            colours,
         })
     }
 
     /// All of it.
     pub fn bytes(&self) -> Option<u64> {
-        self.row.checked_mul(self.rows)?.checked_mul(self.slices)
+        let slice = self.row.checked_mul(self.rows)?.checked_add(self.colours)?;
+        slice.checked_mul(self.slices)
     }
 }
 
 /// The descriptor of a level of a mipmapped array: each extent halved, never below one. Layers
-/// (flag 1) are not halved.
+/// and faces are not halved.
 pub fn level(descriptor: &CuArray3dDescriptor, level: u32) -> CuArray3dDescriptor {
     let half = |extent: usize| {
         if extent == 0 {
@@ -205,7 +219,7 @@ pub fn level(descriptor: &CuArray3dDescriptor, level: u32) -> CuArray3dDescripto
             (extent >> level).max(1)
         }
     };
-    let layered = descriptor.flags & LAYERED != 0;
+    let layered = descriptor.flags & (LAYERED | CUBEMAP) != 0;
     CuArray3dDescriptor {
         width: half(descriptor.width),
         height: half(descriptor.height),
@@ -243,6 +257,45 @@ mod tests {
         assert_eq!(bytes(10, 3, 2), Some(960));
         assert_eq!(bytes(0, 3, 2), None);
         assert_eq!(bytes(usize::MAX, 3, 2), None);
+    }
+
+    #[test]
+    fn formats_have_their_own_bytes() {
+        let bytes = |width, height, format, num_channels| {
+            let descriptor = CuArray3dDescriptor {
+                format,
+                num_channels,
+                ..descriptor(width, height, 0)
+            };
+            Layout::of(&descriptor).and_then(|l| l.bytes())
+        };
+        assert_eq!(bytes(10, 3, 0xc1, 2), Some(60));
+        assert_eq!(bytes(10, 3, 0xc1, 1), None);
+        assert_eq!(bytes(5, 5, 0x91, 4), Some(4 * 8), "four blocks");
+        assert_eq!(bytes(1920, 1080, 0xb0, 3), Some(1920 * 1080 * 3 / 2));
+        assert_eq!(bytes(1920, 1080, 0xa4, 3), Some(1920 * 1080 * 4));
+        assert_eq!(bytes(3, 3, 0xb0, 3), Some(9 + 2 * 4));
+        assert_eq!(bytes(10, 3, FLOAT, 3), None);
+        assert_eq!(bytes(10, 3, 0x77, 4), None);
+    }
+
+    #[test]
+    fn levels_end_at_one_element() {
+        let bytes = |descriptor: &CuArray3dDescriptor, count| {
+            let levels = levels(descriptor, count);
+            levels.map(|levels| {
+                levels
+                    .iter()
+                    .map(|(_, bytes)| *bytes / 16)
+                    .collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(bytes(&descriptor(8, 4, 0), 0), Ok(vec![32]));
+        assert_eq!(bytes(&descriptor(8, 4, 0), 99), Ok(vec![32, 8, 2, 1]));
+        assert_eq!(bytes(&descriptor(1, 1, 4), 99), Ok(vec![4, 2, 1]));
+        let mut layered = descriptor(1, 1, 4);
+        layered.flags = LAYERED;
+        assert_eq!(bytes(&layered, 99), Ok(vec![4]));
     }
 
     #[test]

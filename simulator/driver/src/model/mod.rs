@@ -4,6 +4,7 @@ pub mod array;
 pub mod books;
 pub mod context;
 pub mod external;
+pub mod formats;
 pub mod green;
 pub mod handles;
 pub mod ipc;
