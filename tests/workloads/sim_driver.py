@@ -170,7 +170,7 @@ def virtual_memory():
     handle = physical(4 * MIB)
     assert (now("vmm"), now("physical")) == (4 * MIB, context + 4 * MIB)
     must("cuMemMap", base, 4 * MIB, 0, handle, 0)
-    assert code("cuMemMap", base + 2 * MIB, 4 * MIB, 0, handle, 0) == ALREADY_MAPPED
+    assert code("cuMemMap", base + 2 * MIB, 4 * MIB, 0, handle, 0) == INVALID_VALUE, "overlaps"
     assert code("cuMemMap", base + 14 * MIB, 4 * MIB, 0, handle, 0) == INVALID_VALUE
     assert code("cuMemcpyHtoD_v2", base, b"abc", 3) == INVALID_VALUE, "no access yet"
     assert allow(base, 4 * MIB) == SUCCESS
@@ -431,16 +431,12 @@ def shared():
     assert done.returncode == 0
     for pointer in (small, large):
         assert read_back(pointer + 50, 6) == b"child!"
-    # In the same process: the allocation itself.
+    # In the same process NVIDIA's driver refuses.
     handle = IpcHandle.from_buffer_copy(bytes.fromhex(lines[1]))
     place = c_uint64()
     LIBRARY.cuIpcOpenMemHandle_v2.argtypes = [c_void_p, IpcHandle, ctypes.c_uint32]
-    assert LIBRARY.cuIpcOpenMemHandle_v2(byref(place), handle, 1) == SUCCESS
-    assert place.value == large and now("device") == 3 * MIB + 100
-    must("cuIpcCloseMemHandle", large)
+    assert LIBRARY.cuIpcOpenMemHandle_v2(byref(place), handle, 1) == INVALID_CONTEXT
     assert code("cuIpcCloseMemHandle", large) == INVALID_VALUE
-    must("cuMemFree_v2", large)
-    assert LIBRARY.cuIpcOpenMemHandle_v2(byref(place), handle, 1) == INVALID_VALUE
 
 
 def opened(*handles):

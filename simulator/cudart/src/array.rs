@@ -1,7 +1,7 @@
 //! Arrays.
 
 use gpumem_cuda_abi::{CuArray3dDescriptor, CuArrayDescriptor, CudaError, CudaExtent};
-use gpumem_sim_client::cu;
+use gpumem_sim_client::cu::{self, ExternalArray};
 use gpumem_sim_client::ffi::{Answer, Handle, In, Out, require};
 
 /// `cudaChannelFormatDesc`: 20 bytes. Bits of each channel, and what they mean.
@@ -151,6 +151,31 @@ pub fn malloc_mipmapped(
     cu::cuMipmappedArrayCreate(array, In::of(&shape), levels)
 }
 
+/// `cudaExternalMemoryMipmappedArrayDesc`: 128 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct External {
+    offset: u64,
+    channels: Channels,
+    extent: CudaExtent,
+    flags: u32,
+    levels: u32,
+    reserved: [u32; 16],
+}
+
+/// `cudaExternalMemoryGetMappedMipmappedArray`.
+pub fn map_external(array: Out<Handle>, memory: Handle, asked: In<External>) -> Answer {
+    require(!array.is_null())?;
+    let asked = asked.get()?;
+    let descriptor = ExternalArray {
+        offset: asked.offset,
+        shape: described(In::of(&asked.channels), asked.extent, asked.flags)?,
+        levels: asked.levels,
+        reserved: [0; 16],
+    };
+    cu::cuExternalMemoryGetMappedMipmappedArray(array, memory, In::of(&descriptor))
+}
+
 /// `cudaFreeArray`: null is fine.
 pub fn free(array: Handle) -> Answer {
     if array == 0 {
@@ -205,5 +230,6 @@ mod tests {
         let three = Channels::new(8, 8, 8, 0, UNSIGNED);
         assert_eq!(three.format(), Err(INVALID_CHANNELS));
         assert_eq!(size_of::<Channels>(), 20);
+        assert_eq!(size_of::<External>(), 128);
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! # Not suitable for
 //! Computing anything, and for programs on a real driver: NVIDIA's runtime is there. Textures,
-//! graphics, external memory and green contexts answer `cudaErrorNotSupported`.
+//! graphics and semaphores answer `cudaErrorNotSupported`.
 
 mod array;
 mod context;
@@ -25,6 +25,7 @@ mod error;
 mod error_names;
 mod fill;
 mod function;
+mod green;
 mod launch;
 mod memory;
 mod pointer;

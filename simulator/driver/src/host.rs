@@ -2,7 +2,6 @@
 
 use libc::{MAP_ANONYMOUS, MAP_FIXED, MAP_NORESERVE, MAP_PRIVATE, MAP_SHARED};
 use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr;
 
 /// The host's own page.
@@ -34,6 +33,29 @@ pub fn map(bytes: u64, align: u64, access: Access) -> Option<u64> {
     let base = start.next_multiple_of(align);
     unmap(start, base - start);
     unmap(base + length, start + padded - (base + length));
+    Some(base)
+}
+
+/// As [`map`], at `base` and nowhere else; `None` if something is there already.
+pub fn map_at(base: u64, bytes: u64, access: Access) -> Option<u64> {
+    // SAFETY: MAP_FIXED_NOREPLACE never touches what is mapped there.
+    let at = unsafe {
+        libc::mmap(
+            base as *mut _,
+            usize::try_from(host_length(bytes)?).ok()?,
+            access.bits(),
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE,
+            -1,
+            0,
+        )
+    };
+    if at == libc::MAP_FAILED {
+        return None;
+    }
+    if at as u64 != base {
+        unmap(at as u64, bytes);
+        return None;
+    }
     Some(base)
 }
 
@@ -146,20 +168,6 @@ pub fn protect(base: u64, bytes: u64, access: Access) {
     unsafe { libc::mprotect(base as *mut _, bytes as usize, access.bits()) };
 }
 
-/// A file in memory of `bytes` bytes, none of them taken yet.
-pub fn memory_file(bytes: u64) -> Option<OwnedFd> {
-    // SAFETY: a literal, terminated name; the kernel copies it.
-    let file = unsafe { libc::memfd_create(c"gpumem-sim".as_ptr(), libc::MFD_CLOEXEC) };
-    if file < 0 {
-        return None;
-    }
-    // SAFETY: the descriptor is new and nobody else's.
-    let owned = unsafe { OwnedFd::from_raw_fd(file) };
-    // SAFETY: an open descriptor.
-    let sized = unsafe { libc::ftruncate(file, i64::try_from(bytes).ok()?) };
-    (sized == 0).then_some(owned)
-}
-
 /// Copies `bytes` bytes; the ranges may overlap.
 pub fn copy(to: u64, from: u64, bytes: u64) {
     // SAFETY: callers have checked device ranges against the books; host ranges are vouched for by
@@ -214,6 +222,7 @@ fn host_length(bytes: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::memory_file;
     use std::os::fd::AsRawFd;
 
     #[test]
@@ -233,7 +242,7 @@ mod tests {
         let bytes = 4 << 20;
         let private = map(bytes, 4096, Access::ReadWrite).expect("address space");
         let shared = map(bytes, 4096, Access::None).expect("address space");
-        let file = memory_file(bytes).expect("a file in memory");
+        let file = memory_file("test", bytes).expect("a file in memory");
         assert!(map_file_over(shared, bytes, file.as_raw_fd(), 0));
         protect(shared, bytes, Access::ReadWrite);
         for base in [private, shared] {

@@ -9,7 +9,8 @@
 //! - [`model`]: the state, behind one lock: contexts, memory, pools, virtual memory, arrays;
 //! - [`api`]: the driver's functions, one family a file;
 //! - [`table`]: every exported name in one table, which also answers `cuGetProcAddress`;
-//! - [`ffi`], [`host`]: pointers from C, and address space from the host.
+//! - [`ffi`], [`host`], [`files`]: pointers from C, address space from the host, and the files in
+//!   memory by which processes share it.
 //!
 //! # Not suitable for
 //! Computing anything. And it never answers NVIDIA's driver-validity check: runtimes from 11.2 on
@@ -17,6 +18,7 @@
 
 pub mod api;
 pub mod ffi;
+pub mod files;
 pub mod host;
 pub mod model;
 pub mod report;

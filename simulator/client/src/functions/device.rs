@@ -42,4 +42,15 @@ functions! { super::DEVICE;
     cuCtxDisablePeerAccess 4000 (peer: Handle);
     cuProfilerStart 4000 ();
     cuProfilerStop 4000 ();
+    cuDeviceGetDevResource 12040 (device: i32, resource: Address, kind: u32);
+    cuDevSmResourceSplitByCount 12040 (results: Address, count: Address, input: Address, remainder: Address, flags: u32, least: u32);
+    cuDevResourceGenerateDesc 12040 (descriptor: Out<Handle>, resources: Address, count: u32);
+    cuGreenCtxCreate 12040 (green: Out<Handle>, descriptor: Handle, device: i32, flags: u32);
+    cuGreenCtxDestroy 12040 (green: Handle);
+    cuGreenCtxGetDevResource 12040 (green: Handle, resource: Address, kind: u32);
+    cuGreenCtxGetId 12090 (green: Handle, id: Out<u64>);
+    cuGreenCtxRecordEvent 12040 (green: Handle, event: Handle);
+    cuGreenCtxWaitEvent 12040 (green: Handle, event: Handle);
+    cuGreenCtxStreamCreate 12050 (stream: Out<Handle>, green: Handle, flags: u32, priority: i32);
+    cuCtxFromGreenCtx 12040 (context: Out<Handle>, green: Handle);
 }

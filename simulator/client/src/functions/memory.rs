@@ -85,6 +85,20 @@ pub struct Memcpy3d {
     pub depth: usize,
 }
 
+/// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`: 120 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ExternalArray {
+    /// Where it starts.
+    pub offset: u64,
+    /// What it is.
+    pub shape: CuArray3dDescriptor,
+    /// How many levels it has.
+    pub levels: u32,
+    /// 0.
+    pub reserved: [u32; 16],
+}
+
 functions! { super::MEMORY;
     cuMemGetInfo 3020 (free: Out<usize>, total: Out<usize>);
     cuMemAllocManaged 6000 (pointer: Out<Address>, bytes: usize, flags: u32);
@@ -158,6 +172,12 @@ functions! { super::MEMORY;
     cuIpcGetMemHandle 4010 (handle: Out<CuIpcMemHandle>, pointer: Address);
     cuIpcOpenMemHandle 11000 (pointer: Out<Address>, handle: CuIpcMemHandle, flags: u32);
     cuIpcCloseMemHandle 4010 (pointer: Address);
+    cuArrayGetSparseProperties 11010 (properties: Address, array: Handle);
+    cuMipmappedArrayGetSparseProperties 11010 (properties: Address, mipmapped: Handle);
+    cuImportExternalMemory 10000 (memory: Out<Handle>, descriptor: Address);
+    cuExternalMemoryGetMappedBuffer 10000 (pointer: Out<Address>, memory: Handle, descriptor: Address);
+    cuExternalMemoryGetMappedMipmappedArray 10000 (mipmapped: Out<Handle>, memory: Handle, descriptor: In<ExternalArray>);
+    cuDestroyExternalMemory 10000 (memory: Handle);
 }
 
 #[cfg(test)]
@@ -168,5 +188,6 @@ mod tests {
     fn copy_structures_have_cudas_sizes() {
         assert_eq!(size_of::<Memcpy2d>(), 128);
         assert_eq!(size_of::<Memcpy3d>(), 200);
+        assert_eq!(size_of::<ExternalArray>(), 120);
     }
 }

@@ -1,4 +1,4 @@
-//! Arrays.
+//! Arrays, and memory of other interfaces.
 
 use super::exports;
 use crate::array::{self, Channels};
@@ -18,4 +18,10 @@ exports! {
     context cudaArrayGetPlane (plane: Out<Handle>, array: Handle, index: u32) = cu::cuArrayGetPlane;
     context cudaArrayGetMemoryRequirements (requirements: Address, array: Handle, device: i32) = cu::cuArrayGetMemoryRequirements;
     context cudaMipmappedArrayGetMemoryRequirements (requirements: Address, mipmapped: Handle, device: i32) = cu::cuMipmappedArrayGetMemoryRequirements;
+    context cudaArrayGetSparseProperties (properties: Address, array: Handle) = cu::cuArrayGetSparseProperties;
+    context cudaMipmappedArrayGetSparseProperties (properties: Address, mipmapped: Handle) = cu::cuMipmappedArrayGetSparseProperties;
+    context cudaImportExternalMemory (memory: Out<Handle>, descriptor: Address) = cu::cuImportExternalMemory;
+    context cudaExternalMemoryGetMappedBuffer (pointer: Out<Address>, memory: Handle, descriptor: Address) = cu::cuExternalMemoryGetMappedBuffer;
+    context cudaExternalMemoryGetMappedMipmappedArray (mipmapped: Out<Handle>, memory: Handle, descriptor: In<array::External>) = array::map_external;
+    context cudaDestroyExternalMemory (memory: Handle) = cu::cuDestroyExternalMemory;
 }

@@ -2,7 +2,7 @@
 
 use super::exports;
 use crate::properties::Properties;
-use crate::{context, device, entry, memory, properties};
+use crate::{context, device, entry, green, memory, properties};
 use gpumem_cuda_abi::CuProcAddressStatus;
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Handle, In, Out, Text};
@@ -50,4 +50,16 @@ exports! {
     driver cudaDeviceGraphMemTrim (device: i32) = cu::cuDeviceGraphMemTrim;
     driver cudaDeviceGetGraphMemAttribute (device: i32, attribute: u32, value: Address) = cu::cuDeviceGetGraphMemAttribute;
     driver cudaDeviceSetGraphMemAttribute (device: i32, attribute: u32, value: Address) = cu::cuDeviceSetGraphMemAttribute;
+    driver cudaDeviceGetDevResource (device: i32, resource: Address, kind: u32) = cu::cuDeviceGetDevResource;
+    driver cudaDevSmResourceSplitByCount (results: Address, count: Address, input: Address, remainder: Address, flags: u32, least: u32) = cu::cuDevSmResourceSplitByCount;
+    driver cudaDevResourceGenerateDesc (descriptor: Out<Handle>, resources: Address, count: u32) = cu::cuDevResourceGenerateDesc;
+    driver cudaGreenCtxCreate (green: Out<Handle>, descriptor: Handle, device: i32, flags: u32) = green::create;
+    driver cudaExecutionCtxDestroy (green: Handle) = cu::cuGreenCtxDestroy;
+    driver cudaExecutionCtxGetDevResource (green: Handle, resource: Address, kind: u32) = cu::cuGreenCtxGetDevResource;
+    driver cudaExecutionCtxGetDevice (device: Out<i32>, green: Handle) = green::get_device;
+    driver cudaExecutionCtxGetId (green: Handle, id: Out<u64>) = cu::cuGreenCtxGetId;
+    driver cudaExecutionCtxStreamCreate (stream: Out<Handle>, green: Handle, flags: u32, priority: i32) = cu::cuGreenCtxStreamCreate;
+    driver cudaExecutionCtxSynchronize (green: Handle) = green::synchronize;
+    driver cudaExecutionCtxRecordEvent (green: Handle, event: Handle) = cu::cuGreenCtxRecordEvent;
+    driver cudaExecutionCtxWaitEvent (green: Handle, event: Handle) = cu::cuGreenCtxWaitEvent;
 }

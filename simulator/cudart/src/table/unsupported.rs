@@ -1,6 +1,5 @@
 //! What the simulated runtime does not do: it is there, so that programs link, and says so.
-//! Graph nodes other than those of memory, graphics, external memory, textures and surfaces, green
-//! contexts, logs.
+//! Graph nodes other than those of memory, graphics, semaphores, textures and surfaces, logs.
 
 /// Makes exports that need no parameters, whatever a caller passes.
 macro_rules! unsupported {
@@ -21,17 +20,12 @@ macro_rules! unsupported {
 
 unsupported! {
     __cudaGetProcAddress;
-    cudaArrayGetSparseProperties;
     cudaCreateSurfaceObject;
     cudaCreateTextureObject;
-    cudaDestroyExternalMemory;
     cudaDestroyExternalSemaphore;
     cudaDestroySurfaceObject;
     cudaDestroyTextureObject;
-    cudaDevResourceGenerateDesc;
     cudaDevSmResourceSplit;
-    cudaDevSmResourceSplitByCount;
-    cudaDeviceGetDevResource;
     cudaDeviceGetExecutionCtx;
     cudaDeviceGetHostAtomicCapabilities;
     cudaDeviceGetNvSciSyncAttributes;
@@ -49,16 +43,6 @@ unsupported! {
     cudaEGLStreamProducerPresentFrame;
     cudaEGLStreamProducerReturnFrame;
     cudaEventCreateFromEGLSync;
-    cudaExecutionCtxDestroy;
-    cudaExecutionCtxGetDevResource;
-    cudaExecutionCtxGetDevice;
-    cudaExecutionCtxGetId;
-    cudaExecutionCtxRecordEvent;
-    cudaExecutionCtxStreamCreate;
-    cudaExecutionCtxSynchronize;
-    cudaExecutionCtxWaitEvent;
-    cudaExternalMemoryGetMappedBuffer;
-    cudaExternalMemoryGetMappedMipmappedArray;
     cudaGLGetDevices;
     cudaGLMapBufferObject;
     cudaGLMapBufferObjectAsync;
@@ -148,8 +132,6 @@ unsupported! {
     cudaGraphicsUnregisterResource;
     cudaGraphicsVDPAURegisterOutputSurface;
     cudaGraphicsVDPAURegisterVideoSurface;
-    cudaGreenCtxCreate;
-    cudaImportExternalMemory;
     cudaImportExternalSemaphore;
     cudaLogsCurrent;
     cudaLogsDumpToFile;
@@ -178,7 +160,6 @@ unsupported! {
     cudaMemcpyToArray_ptds;
     cudaMemcpyWithAttributesAsync;
     cudaMemcpyWithAttributesAsync_ptsz;
-    cudaMipmappedArrayGetSparseProperties;
     cudaSignalExternalSemaphoresAsync;
     cudaSignalExternalSemaphoresAsync_ptsz;
     cudaStreamGetDevResource;

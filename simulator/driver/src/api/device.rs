@@ -283,6 +283,7 @@ fn attribute_of(spec: &DeviceSpec, attribute: u32) -> Answer<i32> {
                 0
             }
         }
+        112 | 121 => 1,      // sparse arrays and deferred mapping
         113 => 1,            // read-only registration
         115 => 1,            // pools
         119 => 1,            // pools exported as descriptors
@@ -298,6 +299,7 @@ fn attribute_of(spec: &DeviceSpec, attribute: u32) -> Answer<i32> {
         127 => from((9, 0)), // tensor maps
         129 => 1,            // unified function pointers
         131 | 134 => -1,     // NUMA nodes
+        132 => from((9, 0)), // multicast
         known if known > 0 && known <= LAST_ATTRIBUTE => 0,
         _ => return Err(CuResult::INVALID_VALUE),
     })

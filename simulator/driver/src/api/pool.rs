@@ -3,11 +3,14 @@
 use super::stream::stream_device;
 use crate::ffi::{Answer, Handle, In, Out, answer, require};
 use crate::host::Access;
+use crate::model::pool::ExportedPointer;
+use crate::model::sharing::{FILE_DESCRIPTOR, check_handle_types};
 use crate::model::state::state;
 use gpumem_cuda_abi::{
     CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemLocation, CuMemLocationType, CuMemPoolProps,
     CuResult,
 };
+use std::os::fd::IntoRawFd;
 
 /// `cuMemAllocAsync`.
 pub extern "C" fn alloc_async(out: Out<CuDevicePtr>, bytes: usize, stream: Handle) -> CuResult {
@@ -71,13 +74,15 @@ pub extern "C" fn device_set(device: CuDevice, pool: Handle) -> CuResult {
     })
 }
 
-/// The device that a location means; pools on the host are not simulated.
+/// The device that a location means; pools on the host and managed ones are not simulated.
 fn located(location: In<CuMemLocation>, kind: u32) -> Answer<CuDevice> {
     let location = location.get()?;
-    if location.kind != CuMemLocationType::DEVICE || kind != 1 {
-        return Err(CuResult::NOT_SUPPORTED);
+    match (location.kind, kind) {
+        (CuMemLocationType::DEVICE, 1) => Ok(CuDevice(location.id)),
+        (CuMemLocationType::HOST | CuMemLocationType::HOST_NUMA, 1) => Err(CuResult::NOT_SUPPORTED),
+        (CuMemLocationType(0..=3), 2) => Err(CuResult::NOT_SUPPORTED),
+        _ => Err(CuResult::INVALID_VALUE),
     }
-    Ok(CuDevice(location.id))
 }
 
 /// `cuMemGetDefaultMemPool`.
@@ -117,11 +122,11 @@ pub extern "C" fn create(out: Out<Handle>, properties: In<CuMemPoolProps>) -> Cu
         if properties.location.kind != CuMemLocationType::DEVICE {
             return Err(CuResult::NOT_SUPPORTED);
         }
+        check_handle_types(properties.handle_types)?;
         let mut state = state()?;
         let device = state.device(properties.location.id)?;
         let max = properties.max_size as u64;
-        let handle = state.pools.create(device, max, properties.handle_types);
-        out.put(handle)
+        out.put(state.create_pool(device, max, properties.handle_types)?)
     })
 }
 
@@ -192,7 +197,9 @@ pub extern "C" fn get_attribute(pool: Handle, attribute: u32, value: Out<u64>) -
 pub extern "C" fn set_access(pool: Handle, access: In<CuMemAccessDesc>, count: usize) -> CuResult {
     answer(|| {
         let mut state = state()?;
+        state.pools.get(pool)?;
         for access in access.list(count)? {
+            require(access.location.kind == CuMemLocationType::DEVICE)?;
             let device = state.device(access.location.id)?;
             let allowed = Access::from_flags(access.flags).ok_or(CuResult::INVALID_VALUE)?;
             let pool = state.pools.get_mut(pool)?;
@@ -212,10 +219,53 @@ pub extern "C" fn get_access(
 ) -> CuResult {
     answer(|| {
         let location = location.get()?;
+        require(location.kind == CuMemLocationType::DEVICE)?;
         let state = state()?;
         let device = state.device(location.id)?;
         let pool = state.pools.get(pool)?;
         let given = pool.access.get(&location.id).map_or(0, |a| a.flags());
         flags.put(if device == pool.device { 3 } else { given })
+    })
+}
+
+/// `cuMemPoolExportToShareableHandle`: a file descriptor.
+pub extern "C" fn export(out: Out<i32>, pool: Handle, kind: u32, flags: u64) -> CuResult {
+    answer(|| {
+        require(!out.is_null() && flags == 0)?;
+        let state = state()?;
+        state.pools.get(pool)?;
+        check_handle_types(kind)?;
+        require(kind == FILE_DESCRIPTOR)?;
+        out.put(state.export_pool(pool)?.into_raw_fd())
+    })
+}
+
+/// `cuMemPoolImportFromShareableHandle`: the descriptor itself stands for the pointer.
+pub extern "C" fn import(out: Out<Handle>, descriptor: Handle, kind: u32, flags: u64) -> CuResult {
+    answer(|| {
+        require(!out.is_null() && flags == 0)?;
+        let mut state = state()?;
+        check_handle_types(kind)?;
+        require(kind == FILE_DESCRIPTOR)?;
+        let file = i32::try_from(descriptor).map_err(|_| CuResult::INVALID_VALUE)?;
+        out.put(state.import_pool(file)?)
+    })
+}
+
+/// `cuMemPoolExportPointer`.
+pub extern "C" fn export_pointer(out: Out<ExportedPointer>, pointer: CuDevicePtr) -> CuResult {
+    answer(|| out.put(state()?.export_pool_pointer(pointer.0)?))
+}
+
+/// `cuMemPoolImportPointer`.
+pub extern "C" fn import_pointer(
+    out: Out<CuDevicePtr>,
+    pool: Handle,
+    data: In<ExportedPointer>,
+) -> CuResult {
+    answer(|| {
+        require(!out.is_null())?;
+        let exported = data.get()?;
+        out.put(CuDevicePtr(state()?.import_pool_pointer(pool, exported)?))
     })
 }

@@ -2,16 +2,14 @@
 
 use crate::ffi::{Handle, In, Out, answer, require};
 use crate::host::Access;
+use crate::model::sharing::{FILE_DESCRIPTOR, check_handle_types};
 use crate::model::state::state;
 use crate::model::vmm::GRANULARITY;
 use gpumem_cuda_abi::{
     CuDevicePtr, CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemLocation,
     CuMemLocationType, CuResult,
 };
-use std::os::fd::{FromRawFd, OwnedFd};
-
-/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
-const FILE_DESCRIPTOR: u32 = 1;
+use std::os::fd::IntoRawFd;
 
 /// `cuMemGetAllocationGranularity`: 2 MiB, smallest and recommended alike.
 pub extern "C" fn get_granularity(
@@ -27,17 +25,17 @@ pub extern "C" fn get_granularity(
     })
 }
 
-/// `cuMemAddressReserve`. The address asked for is a hint and not followed.
+/// `cuMemAddressReserve`. The address asked for is a hint, followed if it is free.
 pub extern "C" fn address_reserve(
     out: Out<CuDevicePtr>,
     bytes: usize,
     align: usize,
-    _hint: CuDevicePtr,
+    hint: CuDevicePtr,
     flags: u64,
 ) -> CuResult {
     answer(|| {
         require(!out.is_null() && flags == 0)?;
-        let base = state()?.reserve_addresses(bytes as u64, align as u64)?;
+        let base = state()?.reserve_addresses(bytes as u64, align as u64, hint.0)?;
         out.put(CuDevicePtr(base))
     })
 }
@@ -76,6 +74,8 @@ pub extern "C" fn retain(out: Out<CuMemHandle>, address: Handle) -> CuResult {
 }
 
 /// `cuMemMap`.
+///
+/// A multicast object is mapped once its team is complete; until then the call waits.
 pub extern "C" fn map(
     base: CuDevicePtr,
     bytes: usize,
@@ -85,6 +85,7 @@ pub extern "C" fn map(
 ) -> CuResult {
     answer(|| {
         require(flags == 0)?;
+        super::multicast::wait_for_team(handle)?;
         state()?.map_physical(base.0, bytes as u64, offset as u64, handle.0)
     })
 }
@@ -141,88 +142,25 @@ pub extern "C" fn export(out: Out<i32>, handle: CuMemHandle, kind: u32, flags: u
     answer(|| {
         require(!out.is_null() && flags == 0)?;
         let state = state()?;
-        let properties = state.vmm.get(handle.0)?.properties;
-        if kind != FILE_DESCRIPTOR {
-            return Err(CuResult::NOT_SUPPORTED);
-        }
-        require(properties.requested_handle_types & FILE_DESCRIPTOR != 0)?;
-        let file = state.physical_file(handle.0)?;
-        // SAFETY: an open descriptor, kept open by the handle; the copy becomes the caller's.
-        let copy = unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 0) };
-        if copy < 0 {
-            return Err(CuResult::OUT_OF_MEMORY);
-        }
-        out.put(copy)
+        check_handle_types(kind)?;
+        require(kind == FILE_DESCRIPTOR)?;
+        let file = match state.export_multicast(handle.0) {
+            Some(file) => file?,
+            None => state.export_physical(handle.0)?,
+        };
+        out.put(file.into_raw_fd())
     })
 }
 
-/// `cuMemImportFromShareableHandle`: our own memory comes back under its own handle, with one more
-/// reference; another process's becomes an alias that the books here do not count.
+/// `cuMemImportFromShareableHandle`: the descriptor itself stands for the pointer. The caller keeps
+/// it.
 pub extern "C" fn import(out: Out<CuMemHandle>, descriptor: Handle, kind: u32) -> CuResult {
     answer(|| {
         require(!out.is_null())?;
-        if kind != FILE_DESCRIPTOR {
-            return Err(CuResult::NOT_SUPPORTED);
-        }
-        let file = i32::try_from(descriptor).map_err(|_| CuResult::INVALID_VALUE)?;
-        let identity = identity(file).ok_or(CuResult::INVALID_VALUE)?;
         let mut state = state()?;
-        let ours = state.physical_with(|ours| {
-            self::identity(ours).is_some_and(|ours| ours.number == identity.number)
-        });
-        let handle = match ours {
-            Some(handle) => {
-                state.retain_handle(handle)?;
-                handle
-            }
-            None => {
-                // SAFETY: an open descriptor, as fstat has just shown; the caller keeps its own.
-                let copy = unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 0) };
-                require(copy >= 0 && identity.bytes > 0)?;
-                // SAFETY: the copy is new and nobody else's.
-                let file = unsafe { OwnedFd::from_raw_fd(copy) };
-                let properties = imported_properties();
-                state.import_physical(file, identity.bytes, properties)?
-            }
-        };
-        out.put(CuMemHandle(handle))
+        check_handle_types(kind)?;
+        require(kind == FILE_DESCRIPTOR)?;
+        let file = i32::try_from(descriptor).map_err(|_| CuResult::INVALID_VALUE)?;
+        out.put(CuMemHandle(state.import_physical(file)?))
     })
-}
-
-/// A file by device and inode, and its size.
-struct Identity {
-    number: (u64, u64),
-    bytes: u64,
-}
-
-fn identity(file: i32) -> Option<Identity> {
-    // SAFETY: all-zero is a valid stat structure, and fstat fills it or fails.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: a descriptor number (a wrong one is an error) and a structure of ours.
-    if unsafe { libc::fstat(file, &mut stat) } != 0 {
-        return None;
-    }
-    Some(Identity {
-        number: (stat.st_dev, stat.st_ino),
-        bytes: u64::try_from(stat.st_size).ok()?,
-    })
-}
-
-/// Properties of imported memory: the file says nothing, so device 0.
-fn imported_properties() -> CuMemAllocationProp {
-    CuMemAllocationProp {
-        kind: 1,
-        requested_handle_types: FILE_DESCRIPTOR,
-        location: CuMemLocation {
-            kind: CuMemLocationType::DEVICE,
-            id: 0,
-        },
-        win32_handle_meta_data: std::ptr::null_mut(),
-        alloc_flags: gpumem_cuda_abi::CuMemAllocFlags {
-            compression_type: 0,
-            gpu_direct_rdma_capable: 0,
-            usage: 0,
-            reserved: [0; 4],
-        },
-    }
 }

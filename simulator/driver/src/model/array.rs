@@ -1,6 +1,13 @@
 //! Arrays: textures' memory, with their bytes taken from the descriptor.
 
-use gpumem_cuda_abi::CuArray3dDescriptor;
+use super::State;
+use super::books::Kind;
+use super::context::Current;
+use super::formats::{Format, format};
+use super::sparse::Tile;
+use crate::ffi::{Answer, require};
+use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
+use std::collections::BTreeMap;
 
 /// An array, or all levels of a mipmapped one.
 #[derive(Clone, Debug)]
@@ -15,22 +22,145 @@ pub struct Array {
     pub owns: bool,
     /// Handles of the levels, of a mipmapped array.
     pub levels: Vec<usize>,
+    /// Of an array without memory of its own: what is mapped, and which handle's.
+    pub tiles: BTreeMap<Tile, u64>,
 }
 
-/// Bytes of one channel of a `CUarray_format`, if the format is known.
-pub fn channel_bytes(format: u32) -> Option<u64> {
-    match format {
-        0x01 | 0x08 => Some(1),
-        0x02 | 0x09 | 0x10 => Some(2),
-        0x03 | 0x0a | 0x20 => Some(4),
-        _ => None,
+/// `CUDA_ARRAY3D_LAYERED`.
+const LAYERED: u32 = 0x01;
+/// `CUDA_ARRAY3D_CUBEMAP`.
+const CUBEMAP: u32 = 0x04;
+/// `CUDA_ARRAY3D_SPARSE`.
+const SPARSE: u32 = 0x40;
+/// `CUDA_ARRAY3D_DEFERRED_MAPPING`.
+const DEFERRED: u32 = 0x80;
+
+impl Array {
+    /// Whether its tiles are mapped one by one.
+    pub fn is_sparse(&self) -> bool {
+        self.descriptor.flags & SPARSE != 0
+    }
+
+    /// Whether all of it is mapped later.
+    pub fn is_deferred(&self) -> bool {
+        self.descriptor.flags & DEFERRED != 0
+    }
+
+    /// Whether its third extent counts layers.
+    pub fn is_layered(&self) -> bool {
+        self.descriptor.flags & LAYERED != 0
+    }
+}
+
+/// The levels of a mipmapped array (one, of another array), with their bytes. No more of them than it
+/// takes to come down to one element.
+///
+/// # Errors
+/// `INVALID_VALUE` for what cannot be.
+pub fn levels(
+    descriptor: &CuArray3dDescriptor,
+    count: u32,
+) -> Answer<Vec<(CuArray3dDescriptor, u64)>> {
+    let fixed = descriptor.flags & (LAYERED | CUBEMAP) != 0;
+    let depth = if fixed { 0 } else { descriptor.depth };
+    let largest = descriptor.width.max(descriptor.height).max(depth);
+    let count = count.clamp(1, largest.max(1).ilog2() + 1);
+    let sized = |level: CuArray3dDescriptor| {
+        let bytes = Layout::of(&level).and_then(|layout| layout.bytes());
+        Ok((level, bytes.ok_or(CuResult::INVALID_VALUE)?))
+    };
+    (0..count).map(|l| sized(level(descriptor, l))).collect()
+}
+
+impl State {
+    /// `cuArrayCreate`, `cuMipmappedArrayCreate`. Sparse arrays and those that are mapped later get
+    /// addresses and no memory.
+    pub fn create_array(
+        &mut self,
+        at: Current,
+        descriptor: CuArray3dDescriptor,
+        count: u32,
+    ) -> Answer<usize> {
+        let levels = levels(&descriptor, count)?;
+        let sizes = levels.iter().map(|(_, bytes)| *bytes);
+        let total = sizes.fold(0u64, |sum, bytes| sum.saturating_add(bytes));
+        let base = match descriptor.flags & (SPARSE | DEFERRED) {
+            0 => self.allocate_device(at, total, Kind::Array)?,
+            SPARSE => {
+                require(descriptor.height > 0)?;
+                self.allocate_unbacked(at, total)?
+            }
+            DEFERRED => self.allocate_unbacked(at, total)?,
+            _ => return Err(CuResult::INVALID_VALUE),
+        };
+        Ok(self.keep_array(at, descriptor, base, levels))
+    }
+
+    /// Keeps an array whose bytes lie at `base`, with its levels if it has more than one.
+    pub fn keep_array(
+        &mut self,
+        at: Current,
+        descriptor: CuArray3dDescriptor,
+        base: u64,
+        levels: Vec<(CuArray3dDescriptor, u64)>,
+    ) -> usize {
+        let one = |descriptor, base, owns, levels| Array {
+            context: at.context,
+            descriptor,
+            base,
+            owns,
+            levels,
+            tiles: Default::default(),
+        };
+        let mut handles = Vec::new();
+        if levels.len() > 1 {
+            let mut base = base;
+            for (descriptor, bytes) in levels {
+                handles.push(self.arrays.insert(one(descriptor, base, false, Vec::new())));
+                base += bytes;
+            }
+        }
+        self.arrays.insert(one(descriptor, base, true, handles))
+    }
+
+    /// `cuArrayDestroy`, `cuMipmappedArrayDestroy`: not of a level of another.
+    pub fn destroy_array(&mut self, handle: usize) -> Answer {
+        let found = self.arrays.get(handle).filter(|array| array.owns);
+        let base = found.ok_or(CuResult::INVALID_HANDLE)?.base;
+        self.forget_array(handle);
+        self.free_allocation(base);
+        Ok(())
+    }
+
+    /// The arrays of a context, whose memory has been freed.
+    pub(super) fn forget_arrays_of(&mut self, context: usize) {
+        let all = self.arrays.iter();
+        let mine: Vec<usize> = all
+            .filter(|(_, array)| array.context == context)
+            .map(|(handle, _)| handle)
+            .collect();
+        for handle in mine {
+            self.forget_array(handle);
+        }
+    }
+
+    fn forget_array(&mut self, handle: usize) {
+        let Some(gone) = self.arrays.remove(handle) else {
+            return;
+        };
+        for level in gone.levels {
+            self.arrays.remove(level);
+        }
+        for physical in gone.tiles.into_values() {
+            self.unhold_physical(physical);
+        }
     }
 }
 
 /// Size and layout of an array, in bytes and rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of one element.
+    /// Bytes of one element (of a block, in compressed formats).
     pub element: u64,
     /// Bytes of one row.
     pub row: u64,
@@ -38,32 +168,49 @@ pub struct Layout {
     pub rows: u64,
     /// Slices (or layers, or faces).
     pub slices: u64,
+    /// Bytes after the rows of a slice: the colours of formats that keep them apart.
+    pub colours: u64,
 }
 
 impl Layout {
     /// The layout of a descriptor; `None` if it describes nothing that can be.
     pub fn of(descriptor: &CuArray3dDescriptor) -> Option<Self> {
         let channels = u64::from(descriptor.num_channels);
-        if !matches!(channels, 1 | 2 | 4) || descriptor.width == 0 {
+        let (width, height) = (descriptor.width as u64, descriptor.height.max(1) as u64);
+        if !matches!(channels, 1..=4) || width == 0 {
             return None;
         }
-        let element = channel_bytes(descriptor.format)? * channels;
+        let (element, columns, rows, colours) = match format(descriptor.format)? {
+            Format::Channels(_) if channels == 3 => return None,
+            Format::Channels(bytes) => (bytes * channels, width, height, 0),
+            Format::Packed(bytes, count) if u64::from(count) == channels => {
+                (bytes, width, height, 0)
+            }
+            Format::Packed(..) => return None,
+            Format::Blocks(bytes) => (bytes, width.div_ceil(4), height.div_ceil(4), 0),
+            Format::Colours(bytes, across, down) => {
+                let groups = width.div_ceil(across).checked_mul(height.div_ceil(down))?;
+                (bytes, width, height, groups.checked_mul(2 * bytes)?)
+            }
+        };
         Some(Self {
             element,
-            row: element.checked_mul(descriptor.width as u64)?,
-            rows: descriptor.height.max(1) as u64,
+            row: element.checked_mul(columns)?,
+            rows,
             slices: descriptor.depth.max(1) as u64,
+            colours,
         })
     }
 
     /// All of it.
     pub fn bytes(&self) -> Option<u64> {
-        self.row.checked_mul(self.rows)?.checked_mul(self.slices)
+        let slice = self.row.checked_mul(self.rows)?.checked_add(self.colours)?;
+        slice.checked_mul(self.slices)
     }
 }
 
 /// The descriptor of a level of a mipmapped array: each extent halved, never below one. Layers
-/// (flag 1) are not halved.
+/// and faces are not halved.
 pub fn level(descriptor: &CuArray3dDescriptor, level: u32) -> CuArray3dDescriptor {
     let half = |extent: usize| {
         if extent == 0 {
@@ -72,7 +219,7 @@ pub fn level(descriptor: &CuArray3dDescriptor, level: u32) -> CuArray3dDescripto
             (extent >> level).max(1)
         }
     };
-    let layered = descriptor.flags & 1 != 0;
+    let layered = descriptor.flags & (LAYERED | CUBEMAP) != 0;
     CuArray3dDescriptor {
         width: half(descriptor.width),
         height: half(descriptor.height),
@@ -110,6 +257,45 @@ mod tests {
         assert_eq!(bytes(10, 3, 2), Some(960));
         assert_eq!(bytes(0, 3, 2), None);
         assert_eq!(bytes(usize::MAX, 3, 2), None);
+    }
+
+    #[test]
+    fn formats_have_their_own_bytes() {
+        let bytes = |width, height, format, num_channels| {
+            let descriptor = CuArray3dDescriptor {
+                format,
+                num_channels,
+                ..descriptor(width, height, 0)
+            };
+            Layout::of(&descriptor).and_then(|l| l.bytes())
+        };
+        assert_eq!(bytes(10, 3, 0xc1, 2), Some(60));
+        assert_eq!(bytes(10, 3, 0xc1, 1), None);
+        assert_eq!(bytes(5, 5, 0x91, 4), Some(4 * 8), "four blocks");
+        assert_eq!(bytes(1920, 1080, 0xb0, 3), Some(1920 * 1080 * 3 / 2));
+        assert_eq!(bytes(1920, 1080, 0xa4, 3), Some(1920 * 1080 * 4));
+        assert_eq!(bytes(3, 3, 0xb0, 3), Some(9 + 2 * 4));
+        assert_eq!(bytes(10, 3, FLOAT, 3), None);
+        assert_eq!(bytes(10, 3, 0x77, 4), None);
+    }
+
+    #[test]
+    fn levels_end_at_one_element() {
+        let bytes = |descriptor: &CuArray3dDescriptor, count| {
+            let levels = levels(descriptor, count);
+            levels.map(|levels| {
+                levels
+                    .iter()
+                    .map(|(_, bytes)| *bytes / 16)
+                    .collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(bytes(&descriptor(8, 4, 0), 0), Ok(vec![32]));
+        assert_eq!(bytes(&descriptor(8, 4, 0), 99), Ok(vec![32, 8, 2, 1]));
+        assert_eq!(bytes(&descriptor(1, 1, 4), 99), Ok(vec![4, 2, 1]));
+        let mut layered = descriptor(1, 1, 4);
+        layered.flags = LAYERED;
+        assert_eq!(bytes(&layered, 99), Ok(vec![4]));
     }
 
     #[test]

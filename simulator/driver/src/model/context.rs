@@ -266,7 +266,7 @@ impl State {
         let device = context.device;
         self.streams.retain(|stream| stream.context != handle);
         self.events.retain(|event| event.context != handle);
-        self.arrays.retain(|array| array.context != handle);
+        self.forget_arrays_of(handle);
         self.modules.drop_context(handle);
         let context_bytes = self.machine.context_bytes;
         self.books.device_mut(device).give_physical(context_bytes);

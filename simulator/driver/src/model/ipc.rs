@@ -3,17 +3,18 @@
 //! An allocation becomes a file in memory when its handle is first asked for: the contents are
 //! copied there and the file is mapped in the allocation's place, at the same address. Another
 //! process of the same user opens the file through `/proc` and maps it too. It is an alias: the
-//! books of the process that opens it do not count it.
+//! books of the process that opens it do not count it. When the owner frees the memory while another
+//! process has it open, the card keeps it until that process closes it.
 
 use super::State;
 use super::books::Kind;
 use super::context::Current;
-use super::memory::{Allocation, Backing};
+use super::memory::{Backing, Import};
 use crate::ffi::{Answer, require};
+use crate::files;
 use crate::host::{self, Access};
 use gpumem_cuda_abi::{CuIpcMemHandle, CuResult};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"gpumem\x01i");
@@ -22,12 +23,13 @@ const MAGIC: u64 = u64::from_ne_bytes(*b"gpumem\x01i");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     pid: u64,
-    /// The exporter's allocation: its number and address, for telling it from others.
+    /// The exporter's allocation: its number, for telling it from others.
     id: u64,
-    base: u64,
     bytes: u64,
-    /// The exporter's file, and where in it the allocation starts.
+    /// The exporter's file: its descriptor and its serial number; where in it the allocation
+    /// starts.
     file: u64,
+    serial: u64,
     offset: u64,
     /// Index of the device on the machine.
     device: u64,
@@ -40,9 +42,9 @@ impl Ticket {
             MAGIC,
             self.pid,
             self.id,
-            self.base,
             self.bytes,
             self.file,
+            self.serial,
             self.offset,
             self.device,
         ];
@@ -59,24 +61,37 @@ impl Ticket {
         for (word, bytes) in words.iter_mut().zip(handle.reserved.chunks_exact(8)) {
             *word = u64::from_ne_bytes(bytes.try_into().ok()?);
         }
-        let [magic, pid, id, base, bytes, file, offset, device] = words;
+        let [magic, pid, id, bytes, file, serial, offset, device] = words;
         (magic == MAGIC).then_some(Self {
             pid,
             id,
-            base,
             bytes,
             file,
+            serial,
             offset,
             device,
         })
     }
 }
 
+/// Memory that has become a file.
+#[derive(Debug)]
+struct Shared {
+    file: OwnedFd,
+    /// Its number, never used again.
+    serial: u64,
+}
+
+fn file_name(serial: u64) -> String {
+    format!("ipc:{serial}")
+}
+
 /// What has been shared and what has been opened.
 #[derive(Debug, Default)]
 pub struct Ipc {
-    /// Files by the first address that they are mapped at.
-    shared: BTreeMap<u64, OwnedFd>,
+    /// By the first address that the file is mapped at.
+    shared: BTreeMap<u64, Shared>,
+    serials: u64,
     /// Opened handles: the address that each was given, and how often.
     opened: BTreeMap<(u64, u64), (u64, u32)>,
 }
@@ -93,36 +108,49 @@ impl State {
             Backing::Small => (found.base / page * page, page),
             _ => return Err(CuResult::INVALID_VALUE),
         };
-        let file = match self.ipc.shared.get(&start) {
-            Some(file) => file.as_raw_fd(),
-            None => self.move_to_file(start, length)?,
-        };
+        if !self.ipc.shared.contains_key(&start) {
+            self.move_to_file(start, length)?;
+        }
+        let shared = self.ipc.shared.get(&start);
+        let shared = shared.ok_or(CuResult::INVALID_VALUE)?;
+        let (file, serial) = (shared.file.as_raw_fd(), shared.serial);
         let device = self.machine.visible.get(found.device).copied();
         Ok(Ticket {
             pid: u64::from(std::process::id()),
             id: found.id,
-            base: found.base,
             bytes: found.bytes,
             file: file as u64,
+            serial,
             offset: found.base - start,
             device: u64::from(device.unwrap_or(0)),
         })
     }
 
-    /// `cuIpcOpenMemHandle`. A handle of this process's own gives the allocation itself.
+    /// `cuIpcOpenMemHandle`. Opened once more it is the same address, to be closed once more.
+    ///
+    /// # Errors
+    /// `INVALID_CONTEXT` for a handle of this process's own, as NVIDIA's driver has it;
+    /// `INVALID_VALUE` if the memory is gone.
     pub fn open_shared(&mut self, at: Current, ticket: Ticket) -> Answer<u64> {
-        let key = (ticket.pid, ticket.id);
-        if let Some((base, count)) = self.ipc.opened.get_mut(&key) {
-            *count += 1;
-            return Ok(*base);
+        if ticket.pid == u64::from(std::process::id()) {
+            return Err(CuResult::INVALID_CONTEXT);
         }
-        let base = if ticket.pid == u64::from(std::process::id()) {
-            let found = self.memory.at(ticket.base);
-            require(found.is_some_and(|allocation| allocation.id == ticket.id))?;
-            ticket.base
-        } else {
-            self.map_shared(at, ticket)?
-        };
+        let key = (ticket.pid, ticket.id);
+        match self.ipc.opened.get_mut(&key) {
+            // The context that opened it may have ended.
+            Some((base, count)) if self.memory.at(*base).is_some() => {
+                *count += 1;
+                return Ok(*base);
+            }
+            _ => {}
+        }
+        let path = files::path_in(ticket.pid, ticket.file);
+        let file = files::open(&path).ok_or(CuResult::INVALID_VALUE)?;
+        // A number that the owner has used again since for another file.
+        let name = files::name(file.as_raw_fd());
+        require(name.is_some_and(|name| name == file_name(ticket.serial)))?;
+        let part = (ticket.offset, ticket.bytes);
+        let base = self.map_alias(at, file.as_raw_fd(), part, Import::Ipc)?;
         self.ipc.opened.insert(key, (base, 1));
         Ok(base)
     }
@@ -142,55 +170,29 @@ impl State {
             .memory
             .at(base)
             .is_some_and(|a| matches!(a.backing, Backing::Imported { .. }));
-        if imported {
-            self.free_allocation(base);
-        }
+        require(imported)?;
+        self.free_allocation(base);
         Ok(())
     }
 
-    /// The memory at `start` is going: so is its file.
-    pub(super) fn forget_shared(&mut self, start: u64) {
-        self.ipc.shared.remove(&start);
+    /// The memory at `start` is going: so is its file, if it has one.
+    pub(super) fn forget_shared(&mut self, start: u64) -> Option<OwnedFd> {
+        self.ipc.shared.remove(&start).map(|shared| shared.file)
     }
 
-    fn move_to_file(&mut self, start: u64, length: u64) -> Answer<i32> {
-        let file = host::memory_file(length).ok_or(CuResult::OUT_OF_MEMORY)?;
-        let number = file.as_raw_fd();
-        if !host::copy_to_file(number, start, length)
-            || !host::map_file_over(start, length, number, 0)
+    fn move_to_file(&mut self, start: u64, length: u64) -> Answer {
+        self.ipc.serials += 1;
+        let serial = self.ipc.serials;
+        let file = files::memory_file(&file_name(serial), length);
+        let file = file.ok_or(CuResult::OUT_OF_MEMORY)?;
+        if !host::copy_to_file(file.as_raw_fd(), start, length)
+            || !host::map_file_over(start, length, file.as_raw_fd(), 0)
         {
             return Err(CuResult::OUT_OF_MEMORY);
         }
         host::protect(start, length, Access::ReadWrite);
-        self.ipc.shared.insert(start, file);
-        Ok(number)
-    }
-
-    fn map_shared(&mut self, at: Current, ticket: Ticket) -> Answer<u64> {
-        let path = format!("/proc/{}/fd/{}", ticket.pid, ticket.file);
-        let open = File::options().read(true).write(true).open(path);
-        let file = open.map_err(|_| CuResult::INVALID_VALUE)?;
-        let mapped = ticket.offset + ticket.bytes;
-        let start =
-            host::map(mapped, self.machine.page_bytes, Access::None).ok_or(CuResult::MAP_FAILED)?;
-        if !host::map_file_over(start, mapped, file.as_raw_fd(), 0) {
-            host::unmap(start, mapped);
-            return Err(CuResult::MAP_FAILED);
-        }
-        host::protect(start, mapped, Access::ReadWrite);
-        let base = start + ticket.offset;
-        self.memory.insert(Allocation {
-            base,
-            bytes: ticket.bytes,
-            kind: Kind::Device,
-            context: at.context,
-            device: at.device,
-            flags: 0,
-            id: 0,
-            backing: Backing::Imported { start, mapped },
-            access: Access::ReadWrite,
-        });
-        Ok(base)
+        self.ipc.shared.insert(start, Shared { file, serial });
+        Ok(())
     }
 }
 
@@ -203,9 +205,9 @@ mod tests {
         let ticket = Ticket {
             pid: 1,
             id: 2,
-            base: 3,
-            bytes: 4,
-            file: 5,
+            bytes: 3,
+            file: 4,
+            serial: 5,
             offset: 6,
             device: 7,
         };

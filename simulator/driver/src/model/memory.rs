@@ -27,12 +27,21 @@ pub enum Backing {
     },
     /// A mapping of a physical handle (`cuMemMap`).
     Mapping,
+    /// A mapping of a multicast object: addresses that only kernels can use.
+    Multicast,
     /// Memory that belongs to somebody else: registered host memory, an import.
     Foreign,
-    /// Memory of another process, mapped here (`cuIpcOpenMemHandle`).
+    /// Memory of another process or interface, mapped here.
     Imported {
         /// Where its mapping starts.
         start: u64,
+        /// Bytes of address space.
+        mapped: u64,
+        /// How it came, and so how it goes.
+        from: Import,
+    },
+    /// An array without memory: its bytes are the host's, outside the books.
+    Unbacked {
         /// Bytes of address space.
         mapped: u64,
     },
@@ -41,6 +50,19 @@ pub enum Backing {
         /// Bytes of address space.
         mapped: u64,
     },
+}
+
+/// How memory of others came here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Import {
+    /// `cuIpcOpenMemHandle`; ended by `cuIpcCloseMemHandle`.
+    Ipc,
+    /// `cuMemPoolImportPointer`; ended by `cuMemFree` or `cuMemFreeAsync`.
+    Pool,
+    /// `cuExternalMemoryGetMappedBuffer`; ended by `cuMemFree`.
+    External,
+    /// `cuExternalMemoryGetMappedMipmappedArray`; ended by `cuMipmappedArrayDestroy`.
+    Array,
 }
 
 /// One allocation.
@@ -77,7 +99,11 @@ impl Allocation {
     pub fn is_counted(&self) -> bool {
         let aliased = matches!(
             self.backing,
-            Backing::Mapping | Backing::Global { .. } | Backing::Imported { .. }
+            Backing::Mapping
+                | Backing::Multicast
+                | Backing::Unbacked { .. }
+                | Backing::Global { .. }
+                | Backing::Imported { .. }
         );
         !aliased
     }
@@ -112,7 +138,9 @@ impl Memory {
             let Some(allocation) = self.holding(at) else {
                 return false;
             };
-            if allocation.access.flags() & access.flags() != access.flags() {
+            if allocation.access.flags() & access.flags() != access.flags()
+                || allocation.backing == Backing::Multicast
+            {
                 return false;
             }
             at = allocation.base + allocation.bytes;
@@ -236,11 +264,17 @@ impl State {
         }
     }
 
-    /// `cuMemFree`: device, managed and stream-ordered memory.
+    /// `cuMemFree`: device, managed and stream-ordered memory, and what was imported from a pool or
+    /// another interface.
     pub fn free_device(&mut self, base: u64) -> Answer {
         let found = self.memory.at(base).ok_or(CuResult::INVALID_VALUE)?;
         let freeable = matches!(found.kind, Kind::Device | Kind::Managed | Kind::Async);
-        require(freeable && found.is_counted())?;
+        let freeable = freeable
+            && match found.backing {
+                Backing::Imported { from, .. } => matches!(from, Import::Pool | Import::External),
+                _ => found.is_counted(),
+            };
+        require(freeable)?;
         self.free_allocation(base);
         Ok(())
     }
@@ -261,6 +295,14 @@ impl State {
         Ok(base)
     }
 
+    /// The addresses of an array whose memory is mapped tile by tile.
+    pub fn allocate_unbacked(&mut self, current: Current, bytes: u64) -> Answer<u64> {
+        let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let backing = Backing::Unbacked { mapped: bytes };
+        self.keep(current, base, bytes, Kind::Array, 0, backing);
+        Ok(base)
+    }
+
     /// Frees whatever starts at `base` and writes it in the books.
     pub fn free_allocation(&mut self, base: u64) {
         let Some(gone) = self.memory.remove(base) else {
@@ -272,9 +314,9 @@ impl State {
         }
         match gone.backing {
             Backing::Pages { mapped, physical } => {
-                books.give_physical(physical);
                 host::unmap(base, mapped);
-                self.forget_shared(base);
+                let file = self.forget_shared(base);
+                self.give_when_unheld(gone.device, physical, file);
             }
             Backing::Small => {
                 let page = self.machine.page_bytes;
@@ -283,15 +325,17 @@ impl State {
                     Err(_) => None,
                 };
                 if let Some(unused) = unused {
-                    self.books.device_mut(gone.device).give_physical(page);
                     host::unmap(unused, page);
-                    self.forget_shared(unused);
+                    let file = self.forget_shared(unused);
+                    self.give_when_unheld(gone.device, page, file);
                 }
             }
             Backing::Pool { pool } => self.give_to_pool(pool, base, gone.bytes),
-            Backing::Global { mapped } => host::unmap(base, mapped),
-            Backing::Imported { start, mapped } => host::unmap(start, mapped),
-            Backing::Mapping | Backing::Foreign => {}
+            Backing::Global { mapped } | Backing::Unbacked { mapped } => {
+                host::unmap(base, mapped);
+            }
+            Backing::Imported { start, mapped, .. } => host::unmap(start, mapped),
+            Backing::Mapping | Backing::Multicast | Backing::Foreign => {}
         }
     }
 

@@ -5,22 +5,63 @@
 //! again at once, since the simulated device is never busy. Chunks with nothing live in them are
 //! given back to the device at the next synchronisation, until no more than the release threshold
 //! (0 at first) is reserved; at once by `cuMemPoolTrimTo`; and when memory is short.
+//!
+//! A pool that can be shared has its chunks in a file in memory, of which every chunk gets a part
+//! that is never used again. Another process imports the pool, which gives it the file, and then
+//! pointer by pointer: each is an alias at an address of its own.
 
 use super::State;
 use super::books::Kind;
 use super::context::Current;
 use super::handles::Handles;
+use super::memory::Import;
 use super::memory::{Allocation, Backing, whole_pages};
 use super::ranges::FreeRanges;
+use super::sharing::{Label, Made};
 use crate::ffi::{Answer, require};
+use crate::files;
 use crate::host::{self, Access};
 use gpumem_cuda_abi::CuResult;
 use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: u64 = 32 << 20;
 /// Step and alignment of what a pool hands out.
 const STEP: u64 = 512;
+/// Bytes of a shared pool's file: more than it will ever hand out.
+const FILE_BYTES: u64 = 1 << 46;
+
+/// `CUmemPoolPtrExportData`: 64 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ExportedPointer {
+    magic: u64,
+    /// Device and inode of the pool's file.
+    file: (u64, u64),
+    offset: u64,
+    bytes: u64,
+    reserved: [u64; 3],
+}
+
+const MAGIC: u64 = u64::from_ne_bytes(*b"gpumem\x01p");
+
+/// A block of memory that a pool has taken from its device.
+#[derive(Debug)]
+struct Chunk {
+    ranges: FreeRanges,
+    /// Where in the pool's file it lies.
+    offset: u64,
+}
+
+/// The file of a shared pool.
+#[derive(Debug)]
+struct PoolFile {
+    file: OwnedFd,
+    number: (u64, u64),
+    /// Where the next chunk goes.
+    next: u64,
+}
 
 /// A figure with its high-water mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +107,9 @@ pub struct Pool {
     pub handle_types: u32,
     /// Access of other devices, by ordinal.
     pub access: BTreeMap<i32, Access>,
-    chunks: BTreeMap<u64, FreeRanges>,
+    chunks: BTreeMap<u64, Chunk>,
+    file: Option<PoolFile>,
+    imported: bool,
     destroyed: bool,
 }
 
@@ -82,19 +125,22 @@ impl Pool {
             handle_types,
             access: BTreeMap::new(),
             chunks: BTreeMap::new(),
+            file: None,
+            imported: false,
             destroyed: false,
         }
     }
 
     fn unused_bytes(&self) -> u64 {
-        let unused = self.chunks.values().filter(|chunk| chunk.is_unused());
+        let chunks = self.chunks.values().map(|chunk| &chunk.ranges);
+        let unused = chunks.filter(|ranges| ranges.is_unused());
         unused.map(FreeRanges::size).sum()
     }
 
     fn take(&mut self, bytes: u64) -> Option<u64> {
         self.chunks
             .iter_mut()
-            .find_map(|(base, chunk)| Some(base + chunk.take(bytes)?))
+            .find_map(|(base, chunk)| Some(base + chunk.ranges.take(bytes)?))
     }
 }
 
@@ -144,14 +190,16 @@ impl Pools {
 
     /// Changes that pool. It must lie on the device.
     pub fn set_current(&mut self, device: usize, handle: usize) -> Answer {
-        require(self.get(handle)?.device == device)?;
+        let pool = self.get(handle)?;
+        require(pool.device == device && !pool.imported)?;
         self.current[device] = handle;
         Ok(())
     }
 
-    /// A new pool.
-    pub fn create(&mut self, device: usize, max_bytes: u64, handle_types: u32) -> usize {
-        self.live.insert(Pool::new(device, max_bytes, handle_types))
+    /// Whether a pool's memory can be shared.
+    pub fn is_shareable(&self, handle: usize) -> bool {
+        let pool = self.live.get(handle);
+        pool.is_some_and(|pool| pool.handle_types != 0)
     }
 
     /// Bytes that the device's pools hold and nobody uses.
@@ -167,11 +215,92 @@ impl Pools {
 }
 
 impl State {
+    /// `cuMemPoolCreate`.
+    pub fn create_pool(
+        &mut self,
+        device: usize,
+        max_bytes: u64,
+        handle_types: u32,
+    ) -> Answer<usize> {
+        let mut pool = Pool::new(device, max_bytes, handle_types);
+        if handle_types != 0 {
+            let index = self.machine.visible.get(device).copied().unwrap_or(0);
+            let label = Label::Pool(Made {
+                kind: 1,
+                location: 1,
+                id: i64::from(index),
+                usage: 0,
+            });
+            let file = files::memory_file(&label.to_name(), FILE_BYTES);
+            pool.file = Some(PoolFile::of(file.ok_or(CuResult::OUT_OF_MEMORY)?)?);
+        }
+        Ok(self.pools.live.insert(pool))
+    }
+
+    /// `cuMemPoolExportToShareableHandle`: of a pool that was made for it.
+    pub fn export_pool(&self, handle: usize) -> Answer<OwnedFd> {
+        let pool = self.pools.get(handle)?;
+        require(!pool.imported)?;
+        let file = pool.file.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        files::hand_out(file.file.as_raw_fd()).ok_or(CuResult::OUT_OF_MEMORY)
+    }
+
+    /// `cuMemPoolImportFromShareableHandle`: a pool that nothing can be allocated from.
+    pub fn import_pool(&mut self, file: i32) -> Answer<usize> {
+        let Label::Pool(made) = Label::of_file(file)? else {
+            return Err(CuResult::INVALID_VALUE);
+        };
+        let location = self.described(made)?.location;
+        let device = self.device(location.id)?;
+        let file = files::duplicate(file).ok_or(CuResult::INVALID_VALUE)?;
+        let mut pool = Pool::new(device, 0, 0);
+        pool.file = Some(PoolFile::of(file)?);
+        pool.imported = true;
+        Ok(self.pools.live.insert(pool))
+    }
+
+    /// `cuMemPoolExportPointer`.
+    pub fn export_pool_pointer(&self, pointer: u64) -> Answer<ExportedPointer> {
+        let found = self.memory.holding(pointer);
+        let found = found.ok_or(CuResult::INVALID_VALUE)?;
+        let Backing::Pool { pool } = found.backing else {
+            return Err(CuResult::INVALID_VALUE);
+        };
+        let pool = self.pools.live.get(pool).ok_or(CuResult::INVALID_VALUE)?;
+        let file = pool.file.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        let chunk = pool.chunks.range(..=found.base).next_back();
+        let (start, chunk) = chunk.ok_or(CuResult::INVALID_VALUE)?;
+        Ok(ExportedPointer {
+            magic: MAGIC,
+            file: file.number,
+            offset: chunk.offset + (found.base - start),
+            bytes: found.bytes,
+            reserved: [0; 3],
+        })
+    }
+
+    /// `cuMemPoolImportPointer`: from the imported pool that the pointer was exported of.
+    pub fn import_pool_pointer(&mut self, handle: usize, exported: ExportedPointer) -> Answer<u64> {
+        let pool = self.pools.get(handle)?;
+        require(pool.imported && exported.magic == MAGIC)?;
+        let file = pool.file.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        require(file.number == exported.file)?;
+        let end = exported.offset.checked_add(exported.bytes);
+        require(end.is_some_and(|end| end <= FILE_BYTES))?;
+        let at = Current {
+            context: 0,
+            device: pool.device,
+        };
+        let part = (exported.offset, exported.bytes);
+        self.map_alias(at, file.file.as_raw_fd(), part, Import::Pool)
+    }
+
     /// `cuMemAllocFromPoolAsync`.
     pub fn allocate_from_pool(&mut self, handle: usize, bytes: u64) -> Answer<u64> {
         require(bytes > 0)?;
         let step = whole_pages(bytes, STEP)?;
         let pool = self.pools.get_mut(handle)?;
+        require(!pool.imported)?;
         let device = pool.device;
         let base = match pool.take(step) {
             Some(base) => base,
@@ -223,14 +352,17 @@ impl State {
         let unused: Vec<(u64, u64)> = pool
             .chunks
             .iter()
-            .filter(|(_, chunk)| chunk.is_unused())
-            .map(|(base, chunk)| (*base, chunk.size()))
+            .filter(|(_, chunk)| chunk.ranges.is_unused())
+            .map(|(base, chunk)| (*base, chunk.ranges.size()))
             .collect();
         for (base, bytes) in unused.into_iter().rev() {
             if pool.reserved.current <= keep {
                 break;
             }
-            pool.chunks.remove(&base);
+            let chunk = pool.chunks.remove(&base);
+            if let (Some(file), Some(chunk)) = (&pool.file, chunk) {
+                files::punch(&file.file, chunk.offset, bytes);
+            }
             pool.reserved.remove(bytes);
             self.books.device_mut(pool.device).give_physical(bytes);
             host::unmap(base, bytes);
@@ -261,7 +393,7 @@ impl State {
         };
         pool.used.remove(step);
         if let Some((start, chunk)) = pool.chunks.range_mut(..=base).next_back() {
-            chunk.give(base - start, step);
+            chunk.ranges.give(base - start, step);
         }
         self.bury_pool(handle);
     }
@@ -289,13 +421,56 @@ impl State {
         } else {
             return Err(CuResult::OUT_OF_MEMORY);
         };
-        let Some(base) = host::map(chunk, page, Access::ReadWrite) else {
+        let pool = self.pools.get_mut(handle)?;
+        let mapped = match &mut pool.file {
+            Some(file) => file.map(chunk, page),
+            None => host::map(chunk, page, Access::ReadWrite).map(|base| (base, 0)),
+        };
+        let Some((base, offset)) = mapped else {
             self.books.device_mut(device).give_physical(chunk);
             return Err(CuResult::OUT_OF_MEMORY);
         };
-        let pool = self.pools.get_mut(handle)?;
         pool.reserved.add(chunk);
-        pool.chunks.insert(base, FreeRanges::new(chunk));
+        let ranges = FreeRanges::new(chunk);
+        pool.chunks.insert(base, Chunk { ranges, offset });
         Ok(())
+    }
+}
+
+impl PoolFile {
+    fn of(file: OwnedFd) -> Answer<Self> {
+        let identity = files::identity(file.as_raw_fd());
+        let number = identity.ok_or(CuResult::INVALID_VALUE)?.number;
+        Ok(Self {
+            file,
+            number,
+            next: 0,
+        })
+    }
+
+    /// Maps a part of the file that was never used; its address, and where it lies.
+    fn map(&mut self, bytes: u64, page: u64) -> Option<(u64, u64)> {
+        let offset = self.next;
+        let next = offset
+            .checked_add(bytes)
+            .filter(|next| *next <= FILE_BYTES)?;
+        let base = host::map(bytes, page, Access::None)?;
+        if !host::map_file_over(base, bytes, self.file.as_raw_fd(), offset) {
+            host::unmap(base, bytes);
+            return None;
+        }
+        host::protect(base, bytes, Access::ReadWrite);
+        self.next = next;
+        Some((base, offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exported_pointers_have_cudas_size() {
+        assert_eq!(size_of::<ExportedPointer>(), 64);
     }
 }

@@ -9,11 +9,15 @@
 use super::array::Array;
 use super::books::Books;
 use super::context::{Contexts, Current};
+use super::external::External;
+use super::green::Greens;
 use super::handles::Handles;
 use super::ipc::Ipc;
 use super::memory::Memory;
 use super::module::Modules;
+use super::multicast::Multicast;
 use super::pool::Pools;
+use super::sharing::Lingering;
 use super::stream::{Event, Stream};
 use super::vmm::Vmm;
 use crate::ffi::Answer;
@@ -38,6 +42,14 @@ pub struct State {
     pub vmm: Vmm,
     /// Memory shared between processes.
     pub ipc: Ipc,
+    /// Multicast objects.
+    pub multicasts: Handles<Multicast>,
+    /// Memory of other interfaces.
+    pub external: Handles<External>,
+    /// Memory that is on the card for other processes only.
+    pub lingering: Vec<Lingering>,
+    /// Green contexts.
+    pub greens: Greens,
     /// Arrays.
     pub arrays: Handles<Array>,
     /// Streams.
@@ -64,6 +76,10 @@ impl State {
             pools: Pools::new(devices),
             vmm: Vmm::default(),
             ipc: Ipc::default(),
+            multicasts: Handles::new(0x31),
+            external: Handles::new(0x32),
+            lingering: Vec::new(),
+            greens: Greens::new(),
             arrays: Handles::new(5),
             streams: Handles::new(2),
             events: Handles::new(3),
@@ -160,7 +176,11 @@ pub fn state() -> Answer<MutexGuard<'static, State>> {
         return Err(CuResult::NOT_INITIALIZED);
     }
     let mutex = STATE.get().ok_or(CuResult::NOT_INITIALIZED)?;
-    Ok(mutex
+    let mut state = mutex
         .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner()))
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !state.lingering.is_empty() {
+        state.settle_lingering();
+    }
+    Ok(state)
 }

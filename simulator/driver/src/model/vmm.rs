@@ -1,12 +1,16 @@
 //! Virtual memory management: physical handles, reserved addresses, mappings between them.
 //!
 //! A handle is a file in memory. Its bytes are the card's from `cuMemCreate` on, until its
-//! references **and** its mappings are both gone, whichever goes last.
+//! references **and** its mappings (arrays and multicast objects that it is bound to included) are
+//! all gone, whichever goes last. If another process still has it then, the card keeps the bytes for
+//! that process, and the books here have them as physical only.
 
 use super::State;
 use super::books::Kind;
 use super::memory::{Allocation, Backing};
+use super::sharing::{Label, check_handle_types};
 use crate::ffi::{Answer, require};
+use crate::files;
 use crate::host::{self, Access};
 use gpumem_cuda_abi::{CuMemAllocationProp, CuMemLocationType, CuResult};
 use std::collections::BTreeMap;
@@ -23,8 +27,10 @@ pub struct Physical {
     pub bytes: u64,
     /// What it was made with.
     pub properties: CuMemAllocationProp,
-    device: usize,
-    kind: Kind,
+    /// Its device; 0 for host memory.
+    pub device: usize,
+    /// Device or host memory.
+    pub kind: Kind,
     imported: bool,
     references: u32,
     mappings: u32,
@@ -55,6 +61,11 @@ impl Vmm {
     pub fn get(&self, handle: u64) -> Answer<&Physical> {
         let held = self.handles.get(&handle).filter(|p| p.references > 0);
         held.ok_or(CuResult::INVALID_VALUE)
+    }
+
+    /// What is behind a handle, even if only mappings still hold it.
+    pub fn peek(&self, handle: u64) -> Answer<&Physical> {
+        self.handles.get(&handle).ok_or(CuResult::INVALID_VALUE)
     }
 
     /// The handle mapped at `address`.
@@ -99,9 +110,11 @@ impl State {
     pub fn create_physical(&mut self, bytes: u64, properties: CuMemAllocationProp) -> Answer<u64> {
         require(bytes > 0 && bytes.is_multiple_of(GRANULARITY))?;
         let (device, kind) = self.place(&properties)?;
+        check_handle_types(properties.requested_handle_types)?;
         let physical = if kind == Kind::Vmm { bytes } else { 0 };
         self.take_pages(device, physical)?;
-        let Some(file) = host::memory_file(bytes) else {
+        let name = Label::Physical(self.describe(&properties)).to_name();
+        let Some(file) = files::memory_file(&name, bytes) else {
             self.books.device_mut(device).give_physical(physical);
             return Err(CuResult::OUT_OF_MEMORY);
         };
@@ -109,19 +122,42 @@ impl State {
         Ok(self.keep_physical(file, bytes, properties, device, kind, false))
     }
 
-    /// Takes in memory that another process made: an alias, not counted here.
-    pub fn import_physical(
-        &mut self,
-        file: OwnedFd,
-        bytes: u64,
-        properties: CuMemAllocationProp,
-    ) -> Answer<u64> {
+    /// `cuMemExportToShareableHandle`: another opening of the file.
+    pub fn export_physical(&self, handle: u64) -> Answer<OwnedFd> {
+        let physical = self.vmm.get(handle)?;
+        require(physical.properties.requested_handle_types != 0)?;
+        files::hand_out(physical.file.as_raw_fd()).ok_or(CuResult::OUT_OF_MEMORY)
+    }
+
+    /// `cuMemImportFromShareableHandle`: what is here already comes back under its own handle, with
+    /// one more reference; another process's becomes an alias, not counted here.
+    pub fn import_physical(&mut self, file: i32) -> Answer<u64> {
+        let identity = files::identity(file).ok_or(CuResult::INVALID_VALUE)?;
+        let made = match Label::of_file(file)? {
+            Label::Physical(made) => made,
+            Label::Multicast => return self.import_multicast(file, identity.number),
+            Label::Pool(_) => return Err(CuResult::INVALID_VALUE),
+        };
+        let mut held = self.vmm.handles.iter_mut();
+        let known = held.find(|(_, physical)| {
+            let known = files::identity(physical.file.as_raw_fd());
+            known.is_some_and(|known| known.number == identity.number)
+        });
+        if let Some((handle, physical)) = known {
+            physical.references += 1;
+            return Ok(*handle);
+        }
+        let properties = self.described(made)?;
         let (device, kind) = self.place(&properties)?;
-        Ok(self.keep_physical(file, bytes, properties, device, kind, true))
+        let copy = files::duplicate(file).ok_or(CuResult::INVALID_VALUE)?;
+        Ok(self.keep_physical(copy, identity.bytes, properties, device, kind, true))
     }
 
     /// `cuMemRelease`.
     pub fn release_physical(&mut self, handle: u64) -> Answer {
+        if self.multicasts.get(handle as usize).is_some() {
+            return self.release_multicast(handle);
+        }
         self.vmm.get(handle)?;
         if let Some(physical) = self.vmm.handles.get_mut(&handle) {
             physical.references -= 1;
@@ -133,39 +169,42 @@ impl State {
     /// `cuMemRetainAllocationHandle`: one more reference to what is mapped at an address.
     pub fn retain_physical(&mut self, address: u64) -> Answer<u64> {
         let handle = self.vmm.mapped_at(address)?;
-        if let Some(physical) = self.vmm.handles.get_mut(&handle) {
+        if let Some(object) = self.multicasts.get_mut(handle as usize) {
+            object.references += 1;
+        } else if let Some(physical) = self.vmm.handles.get_mut(&handle) {
             physical.references += 1;
         }
         Ok(handle)
     }
 
-    /// One more reference to a handle that is known (an import of our own export).
-    pub fn retain_handle(&mut self, handle: u64) -> Answer {
-        self.vmm.get(handle)?;
+    /// Something more is mapped to a handle.
+    pub(super) fn hold_physical(&mut self, handle: u64) {
         if let Some(physical) = self.vmm.handles.get_mut(&handle) {
-            physical.references += 1;
+            physical.mappings += 1;
         }
-        Ok(())
     }
 
-    /// The file behind a handle.
-    pub fn physical_file(&self, handle: u64) -> Answer<i32> {
-        Ok(self.vmm.get(handle)?.file.as_raw_fd())
+    /// Something less is.
+    pub(super) fn unhold_physical(&mut self, handle: u64) {
+        if let Some(physical) = self.vmm.handles.get_mut(&handle) {
+            physical.mappings -= 1;
+        }
+        self.bury_physical(handle);
     }
 
-    /// The handle whose file satisfies `same`.
-    pub fn physical_with(&self, same: impl Fn(i32) -> bool) -> Option<u64> {
-        let mut held = self.vmm.handles.iter().filter(|(_, p)| p.references > 0);
-        held.find(|(_, p)| same(p.file.as_raw_fd()))
-            .map(|(h, _)| *h)
-    }
-
-    /// `cuMemAddressReserve`: addresses only, no memory.
-    pub fn reserve_addresses(&mut self, bytes: u64, align: u64) -> Answer<u64> {
+    /// `cuMemAddressReserve`: addresses only, no memory. At `hint`, if it is a multiple of the
+    /// alignment and the addresses are free; else elsewhere.
+    pub fn reserve_addresses(&mut self, bytes: u64, align: u64, hint: u64) -> Answer<u64> {
         require(bytes > 0 && bytes.is_multiple_of(GRANULARITY))?;
         require(align == 0 || align.is_power_of_two())?;
-        let base = host::map(bytes, align.max(GRANULARITY), Access::None)
-            .ok_or(CuResult::OUT_OF_MEMORY)?;
+        let align = align.max(GRANULARITY);
+        let there = if hint != 0 && hint.is_multiple_of(align) {
+            host::map_at(hint, bytes, Access::None)
+        } else {
+            None
+        };
+        let base = there.or_else(|| host::map(bytes, align, Access::None));
+        let base = base.ok_or(CuResult::OUT_OF_MEMORY)?;
         self.vmm.reservations.insert(base, bytes);
         Ok(base)
     }
@@ -179,20 +218,29 @@ impl State {
         Ok(())
     }
 
-    /// `cuMemMap`. No access until `cuMemSetAccess`.
+    /// `cuMemMap`: part of a handle to part of one reservation, where nothing is mapped yet. No
+    /// access until `cuMemSetAccess`.
     pub fn map_physical(&mut self, base: u64, bytes: u64, offset: u64, handle: u64) -> Answer {
         let whole = |n: u64| n.is_multiple_of(GRANULARITY);
         require(bytes > 0 && whole(bytes) && whole(base) && whole(offset))?;
-        let physical = self.vmm.get(handle)?;
         let end = offset.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
-        require(end <= physical.bytes && self.vmm.reserved(base, bytes))?;
-        if self.vmm.mapped_within(base, base + bytes) {
-            return Err(CuResult::ALREADY_MAPPED);
-        }
-        if !host::map_file_over(base, bytes, physical.file.as_raw_fd(), offset) {
-            return Err(CuResult::OUT_OF_MEMORY);
-        }
-        let (device, kind) = (physical.device, physical.kind);
+        require(self.vmm.reserved(base, bytes))?;
+        require(!self.vmm.mapped_within(base, base + bytes))?;
+        let (device, kind, backing) = if let Some(object) = self.multicasts.get_mut(handle as usize)
+        {
+            require(end <= object.bytes)?;
+            object.mappings += 1;
+            (0, Kind::Vmm, Backing::Multicast)
+        } else {
+            let physical = self.vmm.get(handle)?;
+            require(end <= physical.bytes)?;
+            if !host::map_file_over(base, bytes, physical.file.as_raw_fd(), offset) {
+                return Err(CuResult::OUT_OF_MEMORY);
+            }
+            let (device, kind) = (physical.device, physical.kind);
+            self.hold_physical(handle);
+            (device, kind, Backing::Mapping)
+        };
         self.vmm.mappings.insert(
             base,
             Mapping {
@@ -201,9 +249,6 @@ impl State {
                 offset,
             },
         );
-        if let Some(physical) = self.vmm.handles.get_mut(&handle) {
-            physical.mappings += 1;
-        }
         self.memory.insert(Allocation {
             base,
             bytes,
@@ -212,7 +257,7 @@ impl State {
             device,
             flags: 0,
             id: 0,
-            backing: Backing::Mapping,
+            backing,
             access: Access::None,
         });
         Ok(())
@@ -231,7 +276,9 @@ impl State {
         for at in self.vmm.exactly(base, bytes)? {
             if let Some(allocation) = self.memory.at_mut(at) {
                 allocation.access = access;
-                host::protect(at, allocation.bytes, access);
+                if allocation.backing == Backing::Mapping {
+                    host::protect(at, allocation.bytes, access);
+                }
             }
         }
         Ok(())
@@ -260,6 +307,7 @@ impl State {
         for base in mapped {
             self.drop_mapping(base);
         }
+        self.unbind_all_on(device);
         let held: Vec<u64> = self.vmm.handles.keys().copied().collect();
         for handle in held {
             if of_device(&handle, &self.vmm) {
@@ -316,10 +364,12 @@ impl State {
         };
         host::map_nothing_over(base, mapping.bytes);
         self.memory.remove(base);
-        if let Some(physical) = self.vmm.handles.get_mut(&mapping.handle) {
-            physical.mappings -= 1;
+        if let Some(object) = self.multicasts.get_mut(mapping.handle as usize) {
+            object.mappings -= 1;
+            self.bury_multicast(mapping.handle);
+        } else {
+            self.unhold_physical(mapping.handle);
         }
-        self.bury_physical(mapping.handle);
     }
 
     fn bury_physical(&mut self, handle: u64) {
@@ -336,7 +386,7 @@ impl State {
         let books = self.books.device_mut(gone.device);
         books.freed(gone.kind, gone.bytes);
         if gone.kind == Kind::Vmm {
-            books.give_physical(gone.bytes);
+            self.give_when_unheld(gone.device, gone.bytes, Some(gone.file));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Other libraries of graphics and semaphores: asked for, not simulated.
+//! Other interfaces: memory of theirs can be taken in; graphics and semaphores are not simulated.
 
 use super::row::rows;
 use crate::api;
 
 rows! {
-    cuDestroyExternalMemory "cuDestroyExternalMemory" 10000 Legacy api::not_supported;
+    cuDestroyExternalMemory "cuDestroyExternalMemory" 10000 Legacy api::external::destroy;
     cuDestroyExternalSemaphore "cuDestroyExternalSemaphore" 10000 Legacy api::not_supported;
     cuDeviceGetNvSciSyncAttributes "cuDeviceGetNvSciSyncAttributes" 10020 Legacy api::not_supported;
     cuEGLStreamConsumerAcquireFrame "cuEGLStreamConsumerAcquireFrame" 7000 Legacy api::not_supported;
@@ -16,8 +16,8 @@ rows! {
     cuEGLStreamProducerDisconnect "cuEGLStreamProducerDisconnect" 7000 Legacy api::not_supported;
     cuEGLStreamProducerPresentFrame "cuEGLStreamProducerPresentFrame" 7000 Legacy api::not_supported;
     cuEGLStreamProducerReturnFrame "cuEGLStreamProducerReturnFrame" 7000 Legacy api::not_supported;
-    cuExternalMemoryGetMappedBuffer "cuExternalMemoryGetMappedBuffer" 10000 Legacy api::not_supported;
-    cuExternalMemoryGetMappedMipmappedArray "cuExternalMemoryGetMappedMipmappedArray" 10000 Legacy api::not_supported;
+    cuExternalMemoryGetMappedBuffer "cuExternalMemoryGetMappedBuffer" 10000 Legacy api::external::get_buffer;
+    cuExternalMemoryGetMappedMipmappedArray "cuExternalMemoryGetMappedMipmappedArray" 10000 Legacy api::external::get_array;
     cuGLCtxCreate "cuGLCtxCreate" 2000 Legacy api::not_supported;
     cuGLCtxCreate_v2 "cuGLCtxCreate" 3020 Legacy api::not_supported;
     cuGLGetDevices "cuGLGetDevices" 4010 Legacy api::not_supported;
@@ -51,7 +51,7 @@ rows! {
     cuGraphicsUnregisterResource "cuGraphicsUnregisterResource" 3000 Legacy api::not_supported;
     cuGraphicsVDPAURegisterOutputSurface "cuGraphicsVDPAURegisterOutputSurface" 3010 Legacy api::not_supported;
     cuGraphicsVDPAURegisterVideoSurface "cuGraphicsVDPAURegisterVideoSurface" 3010 Legacy api::not_supported;
-    cuImportExternalMemory "cuImportExternalMemory" 10000 Legacy api::not_supported;
+    cuImportExternalMemory "cuImportExternalMemory" 10000 Legacy api::external::import;
     cuImportExternalSemaphore "cuImportExternalSemaphore" 10000 Legacy api::not_supported;
     cuSignalExternalSemaphoresAsync "cuSignalExternalSemaphoresAsync" 10000 Legacy api::not_supported;
     cuSignalExternalSemaphoresAsync_ptsz "cuSignalExternalSemaphoresAsync" 10000 PerThread api::not_supported;

@@ -54,7 +54,7 @@ rows! {
     cuStreamGetDevice_ptsz "cuStreamGetDevice" 12080 PerThread api::stream::get_device;
     cuStreamGetFlags "cuStreamGetFlags" 5050 Legacy api::stream::get_flags;
     cuStreamGetFlags_ptsz "cuStreamGetFlags" 7000 PerThread api::stream::get_flags;
-    cuStreamGetGreenCtx "cuStreamGetGreenCtx" 12040 Legacy api::not_supported;
+    cuStreamGetGreenCtx "cuStreamGetGreenCtx" 12040 Legacy api::green::of_stream;
     cuStreamGetId "cuStreamGetId" 12000 Legacy api::stream::get_id;
     cuStreamGetId_ptsz "cuStreamGetId" 12000 PerThread api::stream::get_id;
     cuStreamGetPriority "cuStreamGetPriority" 5050 Legacy api::stream::get_priority;

@@ -1,0 +1,157 @@
+//! Files in memory: simulated memory that several processes can reach.
+//!
+//! A file's name travels with it: whoever is handed its descriptor reads there what it is. Whether
+//! anybody else still has it is told by file locks. What is handed out is an opening of its own with
+//! a shared lock on it, which its copies, in whatever process, and their mappings keep; so the maker
+//! gets an exclusive lock only when all of them are gone.
+
+use std::fs::OpenOptions;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+
+/// What the names of the simulator's files begin with.
+const PREFIX: &str = "gpumem-sim:";
+
+/// A file in memory of `bytes` bytes, none of them taken yet. The name is read by [`name`].
+pub fn memory_file(name: &str, bytes: u64) -> Option<OwnedFd> {
+    let name = std::ffi::CString::new(format!("{PREFIX}{name}")).ok()?;
+    // SAFETY: a terminated name; the kernel copies it.
+    let file = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if file < 0 {
+        return None;
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    let owned = unsafe { OwnedFd::from_raw_fd(file) };
+    // SAFETY: an open descriptor.
+    let sized = unsafe { libc::ftruncate(file, i64::try_from(bytes).ok()?) };
+    (sized == 0).then_some(owned)
+}
+
+/// The name that a file of a simulated driver's was made with; `None` for other files.
+pub fn name(file: i32) -> Option<String> {
+    let target = std::fs::read_link(format!("/proc/self/fd/{file}")).ok()?;
+    let text = target.to_str()?.strip_prefix("/memfd:")?;
+    let text = text.strip_suffix(" (deleted)").unwrap_or(text);
+    Some(text.strip_prefix(PREFIX)?.to_owned())
+}
+
+/// A file by device and inode, and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Device and inode.
+    pub number: (u64, u64),
+    /// Bytes.
+    pub bytes: u64,
+    /// Whether it is an ordinary file, open for reading and writing.
+    pub mappable: bool,
+}
+
+/// What a descriptor stands for; `None` if it is not open.
+pub fn identity(file: i32) -> Option<Identity> {
+    // SAFETY: all-zero is a valid stat structure, and fstat fills it or fails.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a descriptor number (a wrong one is an error) and a structure of ours.
+    if unsafe { libc::fstat(file, &mut stat) } != 0 {
+        return None;
+    }
+    // SAFETY: only reads the flags of a descriptor.
+    let flags = unsafe { libc::fcntl(file, libc::F_GETFL) };
+    Some(Identity {
+        number: (stat.st_dev, stat.st_ino),
+        bytes: u64::try_from(stat.st_size).ok()?,
+        mappable: stat.st_mode & libc::S_IFMT == libc::S_IFREG
+            && flags & libc::O_ACCMODE == libc::O_RDWR,
+    })
+}
+
+/// Another opening of the same file, locked as handed out; for giving it away.
+pub fn hand_out(file: i32) -> Option<OwnedFd> {
+    open(Path::new(&format!("/proc/self/fd/{file}")))
+}
+
+/// Opens what another process has, locked as handed out.
+pub fn open(path: &Path) -> Option<OwnedFd> {
+    let opened = OpenOptions::new().read(true).write(true).open(path).ok()?;
+    lock(&opened, libc::LOCK_SH).then(|| OwnedFd::from(opened))
+}
+
+/// A copy of a descriptor that a caller gave, who keeps his own. The lock on it is shared.
+pub fn duplicate(file: i32) -> Option<OwnedFd> {
+    // SAFETY: a wrong descriptor is an error; a copy is new.
+    let copy = unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, 0) };
+    if copy < 0 {
+        return None;
+    }
+    // SAFETY: the copy is new and nobody else's.
+    Some(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+/// Whether what was handed out of a file is still held somewhere. For its maker's own descriptor.
+pub fn is_held_elsewhere(file: &OwnedFd) -> bool {
+    if !lock(file, libc::LOCK_EX) {
+        return true;
+    }
+    lock(file, libc::LOCK_UN);
+    false
+}
+
+/// Takes the memory of a range away; it reads as zeros afterwards.
+pub fn punch(file: &OwnedFd, offset: u64, bytes: u64) {
+    // SAFETY: an open descriptor of ours; on failure nothing changes.
+    unsafe {
+        libc::fallocate(
+            file.as_raw_fd(),
+            libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+            offset as i64,
+            bytes as i64,
+        );
+    }
+}
+
+fn lock(file: &impl AsRawFd, how: i32) -> bool {
+    // SAFETY: an open descriptor; LOCK_NB never waits.
+    unsafe { libc::flock(file.as_raw_fd(), how | libc::LOCK_NB) == 0 }
+}
+
+/// The descriptor of a process by the name that `/proc` has for it.
+pub fn path_in(pid: u64, file: u64) -> std::path::PathBuf {
+    format!("/proc/{pid}/fd/{file}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_says_what_it_is_and_whether_others_have_it() {
+        let file = memory_file("vmm:1", 8192).expect("a file in memory");
+        let number = file.as_raw_fd();
+        assert_eq!(name(number).as_deref(), Some("vmm:1"));
+        assert_eq!(
+            identity(number).map(|i| (i.bytes, i.mappable)),
+            Some((8192, true))
+        );
+        assert!(!is_held_elsewhere(&file));
+        let out = hand_out(number).expect("another opening");
+        assert!(is_held_elsewhere(&file));
+        let copy = duplicate(out.as_raw_fd()).expect("a copy");
+        drop(out);
+        assert!(is_held_elsewhere(&file), "a copy holds it too");
+        drop(copy);
+        assert!(!is_held_elsewhere(&file));
+        assert_eq!(name(-1), None);
+        assert_eq!(identity(-1), None);
+    }
+
+    #[test]
+    fn a_mapping_holds_what_was_handed_out() {
+        let file = memory_file("vmm:1", 8192).expect("a file in memory");
+        let out = hand_out(file.as_raw_fd()).expect("another opening");
+        let at = crate::host::map(8192, 4096, crate::host::Access::None).expect("address space");
+        assert!(crate::host::map_file_over(at, 8192, out.as_raw_fd(), 0));
+        drop(out);
+        assert!(is_held_elsewhere(&file));
+        crate::host::unmap(at, 8192);
+        assert!(!is_held_elsewhere(&file));
+    }
+}

@@ -1,0 +1,227 @@
+//! Green contexts: part of a device's multiprocessors, for streams of their own.
+//!
+//! A green context lives on its device's primary context, which it retains, and costs no memory
+//! beyond it. What is allocated in it is the primary context's.
+
+use super::State;
+use super::context::Ending;
+use super::handles::Handles;
+use crate::ffi::{Answer, require};
+use gpumem_cuda_abi::CuResult;
+use std::collections::BTreeMap;
+
+/// `CUdevResource`: 144 bytes. The driver keeps in the padding where a resource came from.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Resource {
+    /// `CUdevResourceType`.
+    pub kind: u32,
+    origin: Origin,
+    padding: [u32; 21],
+    /// The multiprocessors.
+    pub multiprocessors: Multiprocessors,
+    rest: [u32; 6],
+    next: usize,
+}
+
+/// Where a resource came from.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Origin {
+    magic: u32,
+    device: u32,
+}
+
+const MAGIC: u32 = u32::from_ne_bytes(*b"gsim");
+
+/// `CU_DEV_RESOURCE_TYPE_SM`.
+pub const MULTIPROCESSORS: u32 = 1;
+/// `CUDA_ERROR_INVALID_RESOURCE_TYPE`.
+pub const INVALID_TYPE: CuResult = CuResult(914);
+/// `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION`.
+const INVALID_CONFIGURATION: CuResult = CuResult(915);
+
+/// `CUdevSmResource`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Multiprocessors {
+    /// How many.
+    pub count: u32,
+    /// The fewest that they can be divided into.
+    pub least: u32,
+    /// What their number is a multiple of.
+    pub step: u32,
+    /// 0.
+    pub flags: u32,
+}
+
+impl Resource {
+    /// So many multiprocessors of a device.
+    pub fn new(device: usize, multiprocessors: Multiprocessors) -> Self {
+        Self {
+            kind: MULTIPROCESSORS,
+            origin: Origin {
+                magic: MAGIC,
+                device: device as u32,
+            },
+            padding: [0; 21],
+            multiprocessors,
+            rest: [0; 6],
+            next: 0,
+        }
+    }
+
+    /// Nothing: what is left when all has been divided.
+    pub fn nothing() -> Self {
+        Self {
+            kind: 0,
+            origin: Origin::default(),
+            ..Self::new(0, Multiprocessors::default())
+        }
+    }
+
+    /// The device that it came from.
+    ///
+    /// # Errors
+    /// `INVALID_RESOURCE_TYPE` for anything but multiprocessors, `INVALID_VALUE` for what no driver
+    /// gave.
+    pub fn device(&self) -> Answer<usize> {
+        if self.kind != MULTIPROCESSORS {
+            return Err(INVALID_TYPE);
+        }
+        require(self.origin.magic == MAGIC)?;
+        Ok(self.origin.device as usize)
+    }
+
+    /// Groups of equal size that it can be divided into, each with at least `least`.
+    pub fn groups(&self, least: u32) -> (u32, Multiprocessors) {
+        let own = self.multiprocessors;
+        let count = least.max(own.least).next_multiple_of(own.step.max(1));
+        let group = Multiprocessors { count, ..own };
+        (own.count / count.max(1), group)
+    }
+}
+
+/// A green context.
+#[derive(Clone, Copy, Debug)]
+pub struct Green {
+    /// Its device.
+    pub device: usize,
+    /// Its number, never used again.
+    pub id: u64,
+    /// What it may use.
+    pub resource: Resource,
+}
+
+/// All of them, and the descriptors that they are made from.
+#[derive(Debug)]
+pub struct Greens {
+    live: Handles<Green>,
+    descriptors: Handles<Resource>,
+    /// The green contexts of streams that were made in one.
+    streams: BTreeMap<usize, usize>,
+    made: u64,
+}
+
+/// Where the numbers of green contexts begin: far from those of other contexts.
+const FIRST_ID: u64 = 1 << 32;
+
+impl Greens {
+    /// None yet.
+    pub fn new() -> Self {
+        Self {
+            live: Handles::new(0x33),
+            descriptors: Handles::new(0x34),
+            streams: BTreeMap::new(),
+            made: 0,
+        }
+    }
+
+    /// One of them.
+    pub fn get(&self, handle: usize) -> Answer<&Green> {
+        self.live.get(handle).ok_or(CuResult::INVALID_CONTEXT)
+    }
+
+    /// `cuDevResourceGenerateDesc`: of resources of one device.
+    pub fn describe(&mut self, resources: &[Resource]) -> Answer<usize> {
+        let (first, others) = resources.split_first().ok_or(CuResult::INVALID_VALUE)?;
+        let device = first.device()?;
+        let mut sum = first.multiprocessors;
+        for other in others {
+            if other.device()? != device {
+                return Err(INVALID_CONFIGURATION);
+            }
+            sum.count += other.multiprocessors.count;
+        }
+        Ok(self.descriptors.insert(Resource::new(device, sum)))
+    }
+
+    /// Writes down that a stream was made in a green context.
+    pub fn add_stream(&mut self, stream: usize, green: usize) {
+        self.streams.insert(stream, green);
+    }
+
+    /// The green context that a stream was made in.
+    pub fn of_stream(&self, stream: usize) -> Option<usize> {
+        let green = *self.streams.get(&stream)?;
+        self.live.get(green).map(|_| green)
+    }
+}
+
+impl Default for Greens {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl State {
+    /// `cuGreenCtxCreate`: retains the primary context.
+    pub fn create_green(&mut self, descriptor: usize, device: usize) -> Answer<usize> {
+        let resource = self.greens.descriptors.get(descriptor);
+        let resource = *resource.ok_or(CuResult::INVALID_VALUE)?;
+        if resource.device()? != device {
+            return Err(INVALID_CONFIGURATION);
+        }
+        self.retain_primary(device)?;
+        self.greens.made += 1;
+        let id = FIRST_ID + self.greens.made;
+        Ok(self.greens.live.insert(Green {
+            device,
+            id,
+            resource,
+        }))
+    }
+
+    /// `cuGreenCtxDestroy`: releases the primary context. Streams made in it stay.
+    pub fn destroy_green(&mut self, handle: usize) -> Answer<Ending> {
+        let gone = self.greens.live.remove(handle);
+        let gone = gone.ok_or(CuResult::INVALID_CONTEXT)?;
+        self.greens.streams.retain(|_, green| *green != handle);
+        self.release_primary(gone.device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_have_cudas_size_and_divide() {
+        assert_eq!(size_of::<Resource>(), 144);
+        assert_eq!(std::mem::offset_of!(Resource, multiprocessors), 96);
+        let all = Resource::new(
+            1,
+            Multiprocessors {
+                count: 132,
+                least: 8,
+                step: 8,
+                flags: 0,
+            },
+        );
+        assert_eq!(all.device(), Ok(1));
+        let (groups, group) = all.groups(20);
+        assert_eq!((groups, group.count), (5, 24));
+        assert_eq!(all.groups(0).0, 16);
+        assert_eq!(Resource::nothing().device(), Err(INVALID_TYPE));
+    }
+}

@@ -1,0 +1,244 @@
+//! What processes tell each other about the memory that they share, and memory that lives on the
+//! card for others only.
+
+use super::State;
+use super::books::Kind;
+use super::context::Current;
+use super::memory::{Allocation, Backing, Import};
+use crate::ffi::{Answer, require};
+use crate::files;
+use crate::host::{self, Access};
+use gpumem_cuda_abi::{
+    CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType, CuResult,
+};
+use std::os::fd::OwnedFd;
+
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`: the only kind of handle that memory can be shared by.
+pub const FILE_DESCRIPTOR: u32 = 1;
+
+/// Checks the handle types that memory is to be shared by. Win32's and fabric handles are not had.
+pub fn check_handle_types(types: u32) -> Answer {
+    if types & !FILE_DESCRIPTOR == 0 {
+        Ok(())
+    } else {
+        Err(CuResult::NOT_SUPPORTED)
+    }
+}
+
+/// What a file in memory is, as its name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// Memory of `cuMemCreate`.
+    Physical(Made),
+    /// A pool's memory.
+    Pool(Made),
+    /// A multicast object.
+    Multicast,
+}
+
+/// How such memory was made. A device is meant by its index on the machine, since processes number
+/// devices as they see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// `CUmemAllocationType`.
+    pub kind: u32,
+    /// `CUmemLocationType`.
+    pub location: u32,
+    /// Which one of that kind.
+    pub id: i64,
+    /// Usage flags: 1 for a pool of tiles.
+    pub usage: u16,
+}
+
+impl Label {
+    /// As a file's name.
+    pub fn to_name(self) -> String {
+        let text = |family: &str, made: Made| {
+            let Made {
+                kind,
+                location,
+                id,
+                usage,
+            } = made;
+            format!("{family}:{kind}:{location}:{id}:{usage}")
+        };
+        match self {
+            Self::Physical(made) => text("vmm", made),
+            Self::Pool(made) => text("pool", made),
+            Self::Multicast => "multicast".to_owned(),
+        }
+    }
+
+    /// From a file's name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut parts = name.split(':');
+        let family = parts.next()?;
+        if family == "multicast" {
+            return Some(Self::Multicast);
+        }
+        let made = Made {
+            kind: parts.next()?.parse().ok()?,
+            location: parts.next()?.parse().ok()?,
+            id: parts.next()?.parse().ok()?,
+            usage: parts.next()?.parse().ok()?,
+        };
+        match family {
+            "vmm" => Some(Self::Physical(made)),
+            "pool" => Some(Self::Pool(made)),
+            _ => None,
+        }
+    }
+
+    /// Of a descriptor that somebody passed.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if it is none of a simulated driver's.
+    pub fn of_file(file: i32) -> Answer<Self> {
+        let name = files::name(file).ok_or(CuResult::INVALID_VALUE)?;
+        Self::from_name(&name).ok_or(CuResult::INVALID_VALUE)
+    }
+}
+
+/// Memory that its maker has let go and another process still has.
+#[derive(Debug)]
+pub struct Lingering {
+    file: OwnedFd,
+    device: usize,
+    bytes: u64,
+}
+
+impl State {
+    /// What the properties of memory say, for its file.
+    pub fn describe(&self, properties: &CuMemAllocationProp) -> Made {
+        let location = properties.location;
+        let id = if location.kind == CuMemLocationType::DEVICE {
+            let ordinal = usize::try_from(location.id).unwrap_or(0);
+            i64::from(self.machine.visible.get(ordinal).copied().unwrap_or(0))
+        } else {
+            i64::from(location.id)
+        };
+        Made {
+            kind: properties.kind,
+            location: location.kind.0,
+            id,
+            usage: properties.alloc_flags.usage,
+        }
+    }
+
+    /// Properties of memory that another process described.
+    ///
+    /// # Errors
+    /// `INVALID_DEVICE` if this process does not see its device.
+    pub fn described(&self, made: Made) -> Answer<CuMemAllocationProp> {
+        let kind = CuMemLocationType(made.location);
+        let id = if kind == CuMemLocationType::DEVICE {
+            let mut visible = self.machine.visible.iter();
+            let ordinal = visible.position(|index| i64::from(*index) == made.id);
+            ordinal.ok_or(CuResult::INVALID_DEVICE)? as i32
+        } else {
+            made.id as i32
+        };
+        Ok(CuMemAllocationProp {
+            kind: made.kind,
+            requested_handle_types: FILE_DESCRIPTOR,
+            location: CuMemLocation { kind, id },
+            win32_handle_meta_data: std::ptr::null_mut(),
+            alloc_flags: CuMemAllocFlags {
+                compression_type: 0,
+                gpu_direct_rdma_capable: 0,
+                usage: made.usage,
+                reserved: [0; 4],
+            },
+        })
+    }
+
+    /// Maps part of a file that belongs to somebody else as an allocation that the books do not
+    /// count. It gets an address of its own.
+    pub fn map_alias(
+        &mut self,
+        at: Current,
+        file: i32,
+        part: (u64, u64),
+        from: Import,
+    ) -> Answer<u64> {
+        let (offset, bytes) = part;
+        require(bytes > 0)?;
+        let page = self.machine.page_bytes;
+        let skipped = offset % page;
+        let mapped = skipped.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
+        let start = host::map(mapped, page, Access::None).ok_or(CuResult::MAP_FAILED)?;
+        if !host::map_file_over(start, mapped, file, offset - skipped) {
+            host::unmap(start, mapped);
+            return Err(CuResult::MAP_FAILED);
+        }
+        host::protect(start, mapped, Access::ReadWrite);
+        let (kind, context) = match from {
+            Import::Pool => (Kind::Async, 0),
+            Import::Array => (Kind::Array, at.context),
+            Import::Ipc | Import::External => (Kind::Device, at.context),
+        };
+        let base = start + skipped;
+        self.memory.insert(Allocation {
+            base,
+            bytes,
+            kind,
+            context,
+            device: at.device,
+            flags: 0,
+            id: 0,
+            backing: Backing::Imported {
+                start,
+                mapped,
+                from,
+            },
+            access: Access::ReadWrite,
+        });
+        Ok(base)
+    }
+
+    /// Gives physical memory back to the card, once nobody else has it: the file behind it tells.
+    pub fn give_when_unheld(&mut self, device: usize, bytes: u64, file: Option<OwnedFd>) {
+        match file {
+            Some(file) if bytes > 0 && files::is_held_elsewhere(&file) => {
+                self.lingering.push(Lingering {
+                    file,
+                    device,
+                    bytes,
+                });
+            }
+            _ => self.books.device_mut(device).give_physical(bytes),
+        }
+    }
+
+    /// Gives back what others have let go since.
+    pub fn settle_lingering(&mut self) {
+        let books = &mut self.books;
+        self.lingering.retain(|one| {
+            let held = files::is_held_elsewhere(&one.file);
+            if !held {
+                books.device_mut(one.device).give_physical(one.bytes);
+            }
+            held
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_survive_their_names() {
+        let made = Made {
+            kind: 1,
+            location: 1,
+            id: 3,
+            usage: 1,
+        };
+        for label in [Label::Physical(made), Label::Pool(made), Label::Multicast] {
+            assert_eq!(Label::from_name(&label.to_name()), Some(label));
+        }
+        assert_eq!(Label::from_name("vmm:1:2"), None);
+        assert_eq!(Label::from_name("other:1:1:1:1"), None);
+    }
+}
