@@ -16,7 +16,7 @@ import harness
 import pytest
 
 ALLOC, FREE, CANCEL, MAP, UNMAP, OUT_OF_MEMORY, CONTEXT, CONTEXT_END = range(1, 9)
-RESIZE = 17
+RESIZE, ADDRESS, ADDRESS_END = 17, 19, 20
 UNKNOWN_POINTER, MISMATCH, STREAM_ORDERED, MANAGED, VMM_HANDLE, RESET = 1, 2, 4, 8, 16, 32
 # Of what kind a holding at the physical level is: pool, graphs, context, module.
 HOLDINGS = 4 | 128 | 256 | 512
@@ -303,7 +303,7 @@ def test_every_kind_of_memory(build_c, both, read, tmp_path):
     unit = 2 * MIB
     driver, host = "driver", "host"
     told = story(capture)
-    assert told[:33] == [
+    assert told[:35] == [
         ("cuDevicePrimaryCtxRetain", CONTEXT, driver, 0),
         ("cuMemAlloc_v2", ALLOC, driver, 1000),
         ("cuMemAllocPitch_v2", ALLOC, driver, 1024 * 7),
@@ -321,6 +321,7 @@ def test_every_kind_of_memory(build_c, both, read, tmp_path):
         ("cuMemFreeAsync", FREE, driver, 3000),
         ("cuMemFreeAsync_ptsz", FREE, driver, 3001),
         ("cuMemFree_v2", FREE, driver, 3002),
+        ("cuMemAddressReserve", ADDRESS, driver, 4 * unit),
         ("cuMemCreate", ALLOC, driver, unit),
         ("cuMemMap", MAP, driver, unit),
         ("cuMemMap", MAP, driver, unit),
@@ -331,6 +332,7 @@ def test_every_kind_of_memory(build_c, both, read, tmp_path):
         ("cuMemMap", MAP, driver, 2 * unit),
         ("cuMemUnmap", UNMAP, driver, 2 * unit),
         ("cuMemUnmap", FREE, driver, 2 * unit),
+        ("cuMemAddressFree", ADDRESS_END, driver, 4 * unit),
         ("cuCtxCreate_v2", CONTEXT, driver, 0),
         ("cuMemAlloc_v2", ALLOC, driver, 123456),
         ("cuMemAllocHost_v2", ALLOC, host, 4321),

@@ -98,7 +98,15 @@ struct Undo {
 impl Undo {
     fn apply(self, thread: &Thread, call: &Call) {
         for (handle, before) in self.handles.into_iter().rev() {
-            handles().insert(handle, before);
+            let ended = handles().insert(handle, before).is_none();
+            if ended && before.alias {
+                let what = Remark {
+                    ptr: handle,
+                    device: before.device,
+                    ..Remark::default()
+                };
+                record::remark(thread, call.api(), EventKind::ALIAS, before.level, what);
+            }
         }
         mappings().extend(self.mappings);
         for released in self.ended {

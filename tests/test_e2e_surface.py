@@ -1,0 +1,230 @@
+"""Families of functions that few programs call: arrays of all formats, sparse arrays, registered memory,
+address space, memory of other processes and APIs, multicast, forms of old, green contexts. On the
+simulated driver where it has them, its books being the measure; else on a fake one.
+
+Of each call there is one that fails and changes nothing, and one that succeeds."""
+
+import harness
+import pytest
+from test_interposer import (  # noqa: F401  (fixtures are found by name)
+    ALLOC, CANCEL, CONTEXT, CONTEXT_END, FREE, MAP, QUIET, UNKNOWN_POINTER, UNMAP, both, dump, everything,
+    read, replayed, story,
+)
+
+ALIAS, ALIAS_END = 15, 16
+ADDRESS, ADDRESS_END = 19, 20
+ARRAY, REGISTERED, RESET = 1024, 4096, 32
+
+
+@pytest.fixture
+def surface(build_c, read, tmp_path):  # noqa: F811
+    """surface("arrays") runs that part of hook_surface.c on the fake driver, without and with the
+    library, and reads the capture."""
+    folder = tmp_path / "fake"
+    folder.mkdir()
+    built = build_c(
+        "hook_surface_driver.c", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic"
+    )
+    (folder / "libcuda.so.1").symlink_to(built)
+    client = build_c("hook_surface.c", "-ldl")
+
+    def surface(part):
+        for preload in ({}, harness.preloaded()):
+            env = {"LD_LIBRARY_PATH": str(folder), **QUIET, **preload}
+            done = harness.run([client, part], env=env, cwd=tmp_path, check=False)
+            assert (done.returncode, done.stdout) == (0, "done\n"), harness.described(done)
+        capture = read(tmp_path / "report.bin", whole=False)
+        assert replayed(everything(capture)) == capture.counters
+        assert not [e for e in capture.events if e["flags"] & UNKNOWN_POINTER]
+        return capture
+
+    return surface
+
+
+def told(capture, *left_out):
+    """Each event as (function, kind, bytes), less contexts that a block shows to be there."""
+    return [
+        (api, kind, size)
+        for (api, kind, _, size), event in zip(story(capture), capture.events)
+        if not (kind == CONTEXT and event["ptr"] == 0xC0) and kind not in left_out
+    ]
+
+
+def exact(capture):
+    return not [note for note in capture.notes if note.startswith("inexact")]
+
+
+def test_arrays_of_all_formats(surface):
+    capture = surface("arrays")
+    frame, blocks = 1920 * 1080 * 3 // 2, 16 * (16 + 4 + 1 + 1 + 1)
+    assert told(capture) == [
+        ("cuArray3DCreate_v2", ALLOC, frame),
+        ("cuMipmappedArrayCreate", ALLOC, blocks),
+        ("cuArrayDestroy", FREE, frame),
+        ("cuArrayDestroy", CANCEL, frame),
+        ("cuArrayDestroy", FREE, frame),
+        ("cuMipmappedArrayDestroy", FREE, blocks),
+        ("cuMipmappedArrayDestroy", CANCEL, blocks),
+        ("cuMipmappedArrayDestroy", FREE, blocks),
+        ("cuArray3DCreate_v2", ALLOC, 0),
+        ("cuArrayDestroy", FREE, 0),
+    ]
+    assert all(e["flags"] & ARRAY for e in capture.events if e["kind"] in (ALLOC, FREE))
+    assert capture.counters["driver", 0][:2] == [0, frame + blocks]
+    assert capture.notes.count(
+        "inexact: 1 arrays of a format that is not known were counted with no bytes"
+    ) == 1
+
+
+def test_tiles_of_sparse_arrays(surface):
+    """A sparse array has no bytes; a tile holds its memory as a mapping does, and goes with its array."""
+    capture = surface("tiles")
+    tile = 64 * 64 * 16
+    assert told(capture) == [
+        ("cuArray3DCreate_v2", ALLOC, 0),
+        ("cuMemCreate", ALLOC, 65536),
+        ("cuMemCreate", ALLOC, 65536),
+        ("cuMemMapArrayAsync", MAP, tile),
+        ("cuMemMapArrayAsync", MAP, tile),
+        ("cuMemMapArrayAsync", UNMAP, tile),
+        ("cuMemMapArrayAsync", FREE, 65536),
+        ("cuArrayDestroy", FREE, 0),
+        ("cuArrayDestroy", UNMAP, tile),
+        ("cuArrayDestroy", FREE, 65536),
+    ]
+    assert capture.counters["driver", 0][:2] == [0, 2 * 65536]
+    assert exact(capture)
+
+
+def test_memory_of_others_is_counted_nowhere(surface):
+    capture = surface("aliases")
+    again = lambda api, size: [  # noqa: E731  (a failed closing is taken back)
+        (api, ALIAS_END, size), (api, ALIAS, size), (api, ALIAS_END, size)
+    ]
+    assert told(capture) == [
+        ("cuIpcOpenMemHandle_v2", ALIAS, 7000),
+        *again("cuIpcCloseMemHandle", 7000),
+        ("cuImportExternalMemory", ALIAS, 90000),
+        ("cuExternalMemoryGetMappedBuffer", ALIAS, 5000),
+        ("cuExternalMemoryGetMappedMipmappedArray", ALIAS, 64 * 64 * 4),
+        *again("cuDestroyExternalMemory", 90000),
+        *again("cuMemFree_v2", 5000),
+        *again("cuMipmappedArrayDestroy", 64 * 64 * 4),
+        ("cuMemPoolImportFromShareableHandle", ALIAS, 0),
+        ("cuMemPoolImportPointer", ALIAS, 7000),
+        *again("cuMemFreeAsync", 7000),
+        ("cuMemPoolImportPointer", ALIAS, 7000),
+        *again("cuMemFree_v2", 7000),
+        *again("cuMemPoolDestroy", 0),
+    ]
+    assert capture.counters == {} and exact(capture)
+
+
+def test_multicast_binds_what_is_counted_elsewhere(surface):
+    capture = surface("multicast")
+    assert told(capture) == [
+        ("cuMemCreate", ALLOC, 1 << 21),
+        ("cuMulticastCreate", ALIAS, 1 << 22),
+        ("cuMulticastBindMem", ALIAS, 1 << 20),
+        ("cuMulticastBindMem_v2", ALIAS, 1 << 19),
+        ("cuMulticastBindAddr", ALIAS, 1 << 18),
+        ("cuMulticastBindAddr_v2", ALIAS, 1 << 17),
+        ("cuMulticastUnbind", ALIAS_END, 1 << 20),
+        ("cuMemRelease", ALIAS_END, 0),
+        ("cuMemRelease", ALIAS, 0),
+        ("cuMemRelease", ALIAS_END, 0),
+        ("cuMemRelease", FREE, 1 << 21),
+    ]
+    assert capture.counters["driver", 0] == [0, 1 << 21, 1, 1] and exact(capture)
+
+
+def test_forms_of_before_cuda_3_2(surface):
+    capture = surface("old")
+    sizes = {"plain": 1000, "rows": 512 * 7, "pinned": 300, "flat": 480, "solid": 960}
+    freed = lambda api, what: [  # noqa: E731
+        (api, FREE, sizes[what]), (api, CANCEL, sizes[what]), (api, FREE, sizes[what])
+    ]
+    assert told(capture) == [
+        ("cuMemAlloc", ALLOC, sizes["plain"]),
+        ("cuMemAllocPitch", ALLOC, sizes["rows"]),
+        ("cuMemAllocHost", ALLOC, sizes["pinned"]),
+        ("cuArrayCreate", ALLOC, sizes["flat"]),
+        ("cuArray3DCreate", ALLOC, sizes["solid"]),
+        *freed("cuMemFree", "plain"),
+        *freed("cuMemFree", "rows"),
+        *freed("cuMemFreeHost", "pinned"),
+        *freed("cuArrayDestroy", "flat"),
+        *freed("cuArrayDestroy", "solid"),
+    ]
+    assert exact(capture)
+
+
+def test_green_contexts_are_parts_of_the_primary_one(surface):
+    """Memory outlives them, but not the primary context, which ends with its last hold."""
+    capture = surface("green")
+    assert told(capture) == [
+        ("cuGreenCtxCreate", CONTEXT, 0),
+        ("cuCtxFromGreenCtx", CONTEXT, 0),
+        ("cuMemAlloc_v2", ALLOC, 5000),
+        ("cuGreenCtxDestroy", CONTEXT_END, 0),
+        ("cuGreenCtxCreate", CONTEXT, 0),
+        ("cuGreenCtxDestroy", CONTEXT_END, 0),
+        ("cuGreenCtxDestroy", FREE, 5000),
+        ("cuGreenCtxDestroy", CONTEXT_END, 0),
+    ]
+    ends = [e["flags"] & RESET for e in capture.events if e["kind"] == CONTEXT_END]
+    assert ends == [0, 0, RESET]
+    assert exact(capture)
+
+
+def test_families_on_the_simulator(build_c, simulate, read, tmp_path):  # noqa: F811
+    """The client compares our counters with the simulator's books after each step, at all levels."""
+    client = build_c("hook_families.c", "-ldl")
+    env = {**QUIET, "GPUMEM_OUTPUT": str(tmp_path / "report-%p.bin")}
+    without = simulate([client], env=QUIET)
+    recorded = simulate([client], preload=True, env=env)
+    assert recorded.stdout == without.stdout
+    # The process that shares has arrays; the one that opens has an alias and a block of its own.
+    captures = [read(path) for path in tmp_path.glob("report-*.bin")]
+    assert len(captures) == 2
+    (sharing,) = [c for c in captures if [e for e in c.events if e["flags"] & ARRAY]]
+    (opening,) = [c for c in captures if c is not sharing]
+
+    box, layers = 100 * 50 * 20 * 4, 64 * 64 * 6 * 4
+    levels = box + 50 * 25 * 10 * 4 + 25 * 12 * 5 * 4 + 12 * 6 * 2 * 4
+    assert told(sharing) == [
+        ("cuDevicePrimaryCtxRetain", CONTEXT, 0),
+        ("cuArrayCreate_v2", ALLOC, 16000),
+        ("cuArrayDestroy", FREE, 16000),
+        ("cuArrayCreate_v2", ALLOC, 16000),
+        ("cuArray3DCreate_v2", ALLOC, box),
+        ("cuArray3DCreate_v2", ALLOC, layers),
+        ("cuMipmappedArrayCreate", ALLOC, levels),
+        ("cuMipmappedArrayCreate", ALLOC, layers + layers // 4 + layers // 16),
+        ("cuArrayDestroy", FREE, 16000),
+        ("cuMipmappedArrayDestroy", FREE, levels),
+        ("cuMemHostRegister_v2", ALLOC, 20000),
+        ("cuMemHostAlloc", ALLOC, 5000),
+        ("cuMemHostRegister", ALLOC, 10000),
+        ("cuMemHostUnregister", FREE, 20000),
+        ("cuMemFreeHost", FREE, 5000),
+        ("cuMemAddressReserve", ADDRESS, 4 << 20),
+        ("cuMemAddressFree", ADDRESS_END, 4 << 20),
+        ("cuMemAddressFree", ADDRESS, 4 << 20),
+        ("cuMemAddressFree", ADDRESS_END, 4 << 20),
+        ("cuCtxCreate", CONTEXT, 0),
+        ("cuMemAlloc_v2", ALLOC, 123456),
+        ("cuArrayCreate_v2", ALLOC, 16000),
+        *sorted([("cuCtxDetach", FREE, 123456), ("cuCtxDetach", FREE, 16000)], key=told(sharing).index),
+        ("cuCtxDetach", CONTEXT_END, 0),
+        ("cuMemAlloc_v2", ALLOC, 5 << 20),
+        ("cuMemFree_v2", FREE, 5 << 20),
+    ]
+    registered = [e for e in sharing.events if e["flags"] & REGISTERED]
+    assert [e["level"] for e in registered] == ["host"] * 3
+    assert told(opening) == [
+        ("cuDevicePrimaryCtxRetain", CONTEXT, 0),
+        ("cuMemAlloc_v2", ALLOC, 3 << 20),
+        ("cuIpcOpenMemHandle_v2", ALIAS, 5 << 20),
+        ("cuIpcCloseMemHandle", ALIAS_END, 5 << 20),
+    ]
