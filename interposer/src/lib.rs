@@ -23,6 +23,7 @@ mod hooks;
 mod lifecycle;
 mod live;
 mod message;
+mod nvml;
 mod options;
 mod output;
 mod physical;

@@ -137,6 +137,31 @@ fn is_capturing(stream: CuStream) -> bool {
     asked.is_some() && status == 1
 }
 
+/// Bytes that are free on the current context's device. Asked in a way that disturbs no stream capture.
+pub(crate) fn free_bytes() -> Option<u64> {
+    const RELAXED: c_int = 2;
+    let exchange = |mode: &mut c_int| {
+        ask!(
+            c"cuThreadExchangeStreamCaptureMode",
+            fn(*mut c_int),
+            mode
+        )
+    };
+    let mut mode = RELAXED;
+    let exchanged = exchange(&mut mode);
+    let (mut free, mut total) = (0usize, 0usize);
+    let asked = ask!(
+        c"cuMemGetInfo_v2",
+        fn(*mut usize, *mut usize),
+        &mut free,
+        &mut total
+    );
+    if exchanged.is_some() {
+        let _ = exchange(&mut mode);
+    }
+    asked.map(|()| free as u64)
+}
+
 /// The pool that a device's stream-ordered memory comes from.
 pub(crate) fn pool_of(device: DeviceOrdinal) -> Option<CuMemoryPool> {
     let device = CuDevice(i32::from(device.0));
