@@ -49,9 +49,19 @@ pub use hooks::graphs::{
     cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz, cuGraphLaunch,
     cuGraphLaunch_ptsz, cuGraphUpload, cuGraphUpload_ptsz,
 };
+pub use hooks::launch::{
+    cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, cuLaunchKernel, cuLaunchKernel_ptsz,
+    cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
+};
+pub use hooks::limits::cuCtxSetLimit;
 pub use hooks::memory::{
     cuMemAlloc_v2, cuMemAllocHost_v2, cuMemAllocManaged, cuMemAllocPitch_v2, cuMemFree_v2,
     cuMemFreeHost, cuMemHostAlloc,
+};
+pub use hooks::modules::{
+    cuFuncLoad, cuKernelGetFunction, cuLibraryGetKernel, cuLibraryGetModule, cuLibraryLoadData,
+    cuLibraryLoadFromFile, cuLibraryUnload, cuModuleGetFunction, cuModuleLoad, cuModuleLoadData,
+    cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,
 };
 pub use hooks::pools::{cuMemPoolDestroy, cuMemPoolSetAttribute, cuMemPoolTrimTo};
 pub use hooks::proc_address::{cuGetProcAddress, cuGetProcAddress_v2};

@@ -10,6 +10,8 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
 use super::vmm;
 use crate::call::Call;
+use crate::nvml::implicit::{self, Held, Unborn};
+use crate::nvml::kernels;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -66,11 +68,13 @@ fn born(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
 }
 
 /// Records the birth of the context that a block came from, if no hook has seen it: runtimes bring
-/// primary contexts to life by tables of the driver's own.
-pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
-    if context != 0 && is_new(context, device) {
+/// primary contexts to life by tables of the driver's own. Whether it was so.
+pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> bool {
+    let unseen = context != 0 && is_new(context, device);
+    if unseen {
         born(thread, call, context, device);
     }
+    unseen
 }
 
 /// Records the end of a context; 0 is the primary one.
@@ -85,6 +89,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
             place.context.store(0, Ordering::Release);
         }
     }
+    kernels::context_gone();
     let flags = EventFlags::RESET;
     let what = Remark {
         ptr: context,
@@ -101,24 +106,37 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     );
 }
 
+/// What ends with contexts, should they not end.
+struct Ending {
+    released: Vec<Released>,
+    held: Option<Held>,
+}
+
 /// Records the release of all that ends with the primary context of `device`: what it owns, and, if it
 /// is the device's last context, what belongs to the device alone (pools, physical handles).
-fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Vec<Released> {
+fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Ending {
     let others = created().clone();
     let last = !others.values().any(|&d| d == device);
-    record::releasing_all(thread, call.api(), |place, block| {
+    let released = record::releasing_all(thread, call.api(), |place, block| {
         block.device == device
             && place.level != Level::TENSOR
             && match block.owner() {
                 0 => last,
                 owner => !others.contains_key(&owner),
             }
-    })
+    });
+    let held = implicit::ending(thread, call, device, |context| {
+        !others.contains_key(&context)
+    });
+    Ending { released, held }
 }
 
-fn undo(thread: &Thread, call: &Call, released: Vec<Released>) {
-    for one in released {
+fn undo(thread: &Thread, call: &Call, ending: Ending) {
+    for one in ending.released {
         record::cancel(thread, call.api(), one);
+    }
+    if let Some(held) = ending.held {
+        implicit::restore(thread, call, held);
     }
 }
 
@@ -128,14 +146,18 @@ hook! {
     fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before { driver::primary_is_active(device) }
+    before {
+        let unborn = driver::primary_is_active(device) == Some(false);
+        unborn.then(|| implicit::before_birth(driver::ordinal(device)))
+    }
     after {
-        if result.is_success() && held == Some(Some(false)) {
+        if let (true, Some(Some(before))) = (result.is_success(), held) {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { *context }.0 as u64;
             let device = driver::ordinal(device);
             is_new(context, device);
             born(thread, &call, context, device);
+            implicit::born(thread, &call, device, context, before);
         }
     }
 }
@@ -202,6 +224,7 @@ unsafe fn made(
     result: CuResult,
     context: *mut CuContext,
     device: CuDevice,
+    before: Option<Unborn>,
 ) {
     if result.is_success() {
         // SAFETY: the caller's promise.
@@ -210,6 +233,7 @@ unsafe fn made(
         created().insert(context.0 as u64, device);
         is_new(context.0 as u64, device);
         born(thread, call, context.0 as u64, device);
+        implicit::born(thread, call, device, context.0 as u64, before);
     }
 }
 
@@ -219,10 +243,10 @@ hook! {
     fn cuCtxCreate_v2(context: *mut CuContext, flags: u32, device: CuDevice) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before {}
+    before { implicit::before_birth(driver::ordinal(device)) }
     after {
         // SAFETY: the caller's own argument, written if the call succeeded.
-        unsafe { made(thread, &call, result, context, device) };
+        unsafe { made(thread, &call, result, context, device, held.flatten()) };
     }
 }
 
@@ -238,10 +262,10 @@ hook! {
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before {}
+    before { implicit::before_birth(driver::ordinal(device)) }
     after {
         // SAFETY: the caller's own argument, written if the call succeeded.
-        unsafe { made(thread, &call, result, context, device) };
+        unsafe { made(thread, &call, result, context, device, held.flatten()) };
     }
 }
 
@@ -256,10 +280,10 @@ hook! {
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before {}
+    before { implicit::before_birth(driver::ordinal(device)) }
     after {
         // SAFETY: the caller's own argument, written if the call succeeded.
-        unsafe { made(thread, &call, result, context, device) };
+        unsafe { made(thread, &call, result, context, device, held.flatten()) };
     }
 }
 
@@ -275,10 +299,13 @@ hook! {
         let released = record::releasing_all(thread, call.api(), |place, block| {
             block.owner() == number && place.level != Level::TENSOR
         });
-        Some((device, released))
+        let held = device.and_then(|device| {
+            implicit::ending(thread, &call, device, |context| context == number)
+        });
+        Some((device, Ending { released, held }))
     }
     after {
-        if let Some(Some((device, released))) = held {
+        if let Some(Some((device, ending))) = held {
             let number = context.0 as u64;
             if result.is_success() {
                 ended(thread, &call, number, device.unwrap_or(DeviceOrdinal::NONE));
@@ -287,7 +314,7 @@ hook! {
                 if let Some(device) = device {
                     created().insert(number, device);
                 }
-                undo(thread, &call, released);
+                undo(thread, &call, ending);
             }
         }
     }

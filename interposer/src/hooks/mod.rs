@@ -96,7 +96,10 @@ macro_rules! named {
 
 pub(crate) mod context;
 pub(crate) mod graphs;
+pub(crate) mod launch;
+pub(crate) mod limits;
 pub(crate) mod memory;
+pub(crate) mod modules;
 pub(crate) mod pools;
 pub(crate) mod proc_address;
 pub(crate) mod pytorch;
@@ -137,6 +140,12 @@ manifest! {
     context: cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2,
         cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, cuCtxCreate_v2, cuCtxCreate_v3,
         cuCtxCreate_v4, cuCtxDestroy_v2;
+    modules: cuModuleLoad, cuModuleLoadData, cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,
+        cuLibraryLoadData, cuLibraryLoadFromFile, cuLibraryUnload, cuLibraryGetKernel,
+        cuLibraryGetModule, cuModuleGetFunction, cuKernelGetFunction, cuFuncLoad;
+    limits: cuCtxSetLimit;
+    launch: cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
+        cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz;
     runtime: cudaMalloc, cudaMallocPitch, cudaMalloc3D, cudaMallocManaged, cudaMallocHost,
         cudaHostAlloc, cudaMallocAsync, cudaMallocAsync_ptsz, cudaMallocFromPoolAsync,
         cudaMallocFromPoolAsync_ptsz, cudaFree, cudaFreeHost, cudaFreeAsync, cudaFreeAsync_ptsz,

@@ -65,9 +65,7 @@ fn look(nvml: &'static Nvml, identity: &Identity) -> Option<Device<'static>> {
     let uuid = text(&identity.uuid);
     let by_uuid = |prefix: &str| nvml.device_by_uuid(format!("{prefix}-{uuid}")).ok();
     let by_bus = || nvml.device_by_pci_bus_id(identity.bus.as_deref()?).ok();
-    by_uuid("GPU")
-        .or_else(|| by_uuid("MIG"))
-        .or_else(by_bus)
+    by_uuid("GPU").or_else(|| by_uuid("MIG")).or_else(by_bus)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! only if that has changed is NVML asked whether it was this process. What a call made more of is
 //! charged to a holding: to a module or library what its code takes, to the context all else.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,10 +23,28 @@ use crate::stacks;
 use crate::symbols::driver;
 use crate::thread::Thread;
 
+type Pairs = BTreeMap<u64, u64>;
+
 /// To which context a module or library was charged, by its handle.
-fn charged() -> MutexGuard<'static, BTreeMap<u64, u64>> {
-    static CHARGED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+fn charged() -> MutexGuard<'static, Pairs> {
+    static CHARGED: Mutex<Pairs> = Mutex::new(BTreeMap::new());
     CHARGED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Which modules are those of libraries: module to library.
+fn parts() -> MutexGuard<'static, Pairs> {
+    static PARTS: Mutex<Pairs> = Mutex::new(BTreeMap::new());
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A module is that of a library in some context.
+pub(crate) fn is_module_of(module: u64, library: u64) {
+    parts().insert(module, library);
+}
+
+/// The library whose module this is, or else the module itself.
+pub(crate) fn library_of(module: u64) -> u64 {
+    parts().get(&module).copied().unwrap_or(module)
 }
 
 /// What all other processes used when a device was last measured; `u64::MAX`: not known.
@@ -65,8 +83,33 @@ fn read(session: &Session, device: DeviceOrdinal) -> Option<Settled<Reading>> {
     reading::settled(session.writer, device, device::known(device)?)
 }
 
+/// Calls in progress whose cost is not charged yet.
+static IN_PROGRESS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a call is in progress whose cost is not charged yet: what NVML says is not explained then.
+pub(super) fn in_progress() -> bool {
+    IN_PROGRESS.load(Ordering::Acquire) != 0
+}
+
+/// Such a call, until its cost is charged or it has failed.
+struct InProgress;
+
+impl InProgress {
+    fn begin() -> Self {
+        IN_PROGRESS.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        IN_PROGRESS.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// What NVML said before a context was made.
 pub(crate) struct Unborn {
+    _in_progress: InProgress,
     ours_or_all: u64,
     physical: u64,
     knew_us: bool,
@@ -84,6 +127,7 @@ pub(crate) fn before_birth(ordinal: DeviceOrdinal) -> Option<Unborn> {
     }
     others_stayed(ordinal, &read);
     Some(Unborn {
+        _in_progress: InProgress::begin(),
         ours_or_all: read.ours_or_all(),
         physical,
         knew_us: read.figures.mine.is_some(),
@@ -140,7 +184,16 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
     };
     let unexplained = mine.saturating_sub(read.physical);
     let extra = estimated(!read.stable);
-    charge(thread, call, session, ordinal, context, None, unexplained, extra);
+    charge(
+        thread,
+        call,
+        session,
+        ordinal,
+        context,
+        None,
+        unexplained,
+        extra,
+    );
 }
 
 fn estimated(is: bool) -> EventFlags {
@@ -153,10 +206,16 @@ fn estimated(is: bool) -> EventFlags {
 
 /// What was free before a call that may change what contexts and modules hold.
 pub(crate) struct Before {
+    _in_progress: InProgress,
     device: DeviceOrdinal,
     context: u64,
     free: u64,
     physical: u64,
+}
+
+/// Whether there may be something to measure by.
+pub(crate) fn can_measure() -> bool {
+    library::opened().is_some()
 }
 
 /// Before such a call; `None` if there is no context, or nothing to measure by.
@@ -169,6 +228,7 @@ pub(crate) fn before() -> Option<Before> {
     let device = driver::current_device();
     device::known(device)?;
     Some(Before {
+        _in_progress: InProgress::begin(),
         device,
         context,
         free: driver::free_bytes()?,
@@ -225,7 +285,9 @@ pub(crate) fn settle(thread: &Thread, call: &Call, before: Before, module: Optio
     if let Ok(grown) = u64::try_from(ours) {
         charge(thread, call, session, device, context, module, grown, extra);
     } else if let Ok(shrunk) = u64::try_from(-ours) {
-        relieve(thread, call, session, device, context, module, shrunk, extra);
+        relieve(
+            thread, call, session, device, context, module, shrunk, extra,
+        );
     }
 }
 
@@ -288,13 +350,21 @@ fn relieve(
     }
 }
 
-/// What was held by something that is about to end, should it not end.
-pub(crate) struct Held(Vec<(DeviceOrdinal, Holding, u64)>);
+/// What something held that is about to end, should it not end.
+pub(crate) struct Held(Vec<One>);
+
+struct One {
+    device: DeviceOrdinal,
+    holding: Holding,
+    bytes: u64,
+    /// To which context a module was charged.
+    context: Option<u64>,
+}
 
 /// A module or library is about to be unloaded.
 pub(crate) fn unloading(thread: &Thread, call: &Call, module: u64) -> Option<Held> {
     let session = lifecycle::session()?;
-    charged().remove(&module);
+    parts().retain(|_, library| *library != module);
     Some(end(session, thread, call, &[holding(Kind::Module, module)]))
 }
 
@@ -306,39 +376,51 @@ pub(crate) fn ending(
     wanted: impl Fn(u64) -> bool,
 ) -> Option<Held> {
     let session = lifecycle::session()?;
-    let modules: BTreeMap<u64, u64> = charged().clone();
+    let modules = charged().clone();
     let mut all = holdings::of_device(device, |kind| matches!(kind, Kind::Context | Kind::Module));
     all.retain(|holding| match holding.kind {
-        Kind::Module => modules.get(&holding.ptr).is_none_or(|context| wanted(*context)),
+        Kind::Module => modules
+            .get(&holding.ptr)
+            .is_none_or(|context| wanted(*context)),
         _ => wanted(holding.ptr),
     });
-    charged().retain(|_, context| !wanted(*context));
     Some(end(session, thread, call, &all))
 }
 
 fn end(session: &Session, thread: &Thread, call: &Call, all: &[Holding]) -> Held {
     let cause = cause(session, thread, call, false);
     let mut held = Vec::with_capacity(all.len());
-    for one in all {
-        if let Some((device, bytes)) = holdings::get(*one) {
-            held.push((device, *one, bytes));
-            holdings::resize(&cause, device, *one, EventFlags::NONE, |_| 0);
+    for holding in all.iter().copied() {
+        let context = match holding.kind {
+            Kind::Module => charged().remove(&holding.ptr),
+            _ => None,
+        };
+        if let Some((device, bytes)) = holdings::get(holding) {
+            held.push(One {
+                device,
+                holding,
+                bytes,
+                context,
+            });
+            holdings::resize(&cause, device, holding, EventFlags::NONE, |_| 0);
         }
     }
     Held(held)
 }
 
 /// It did not end after all.
-pub(crate) fn restore(thread: &Thread, call: &Call, held: Held, context: u64) {
+pub(crate) fn restore(thread: &Thread, call: &Call, held: Held) {
     let Some(session) = lifecycle::session() else {
         return;
     };
     let cause = cause(session, thread, call, false);
-    for (device, holding, bytes) in held.0 {
-        if holding.kind == Kind::Module {
-            charged().insert(holding.ptr, context);
+    for one in held.0 {
+        if let Some(context) = one.context {
+            charged().insert(one.holding.ptr, context);
         }
-        holdings::resize(&cause, device, holding, EventFlags::NONE, |_| bytes);
+        holdings::resize(&cause, one.device, one.holding, EventFlags::NONE, |_| {
+            one.bytes
+        });
     }
 }
 

@@ -30,11 +30,13 @@ pub(super) fn opened() -> Option<&'static Nvml> {
 
 /// The library, opened now if nobody has tried. Nobody waits for another thread that tries.
 pub(super) fn open() -> Option<&'static Nvml> {
-    let mine =
-        STATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
+    let mine = STATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
     if mine.is_ok() {
         OPENER.store(std::process::id(), Ordering::Relaxed);
-        let state = match Nvml::builder().lib_path(OsStr::new("libnvidia-ml.so.1")).init() {
+        let state = match Nvml::builder()
+            .lib_path(OsStr::new("libnvidia-ml.so.1"))
+            .init()
+        {
             Ok(nvml) => {
                 NVML.store(Box::into_raw(Box::new(nvml)), Ordering::Release);
                 OPEN

@@ -125,8 +125,7 @@ pub(super) fn identify(device: DeviceOrdinal, now: &[Listed]) -> Option<u32> {
 /// only number that was not.
 fn find(own: &[u32], before: Option<&[Listed]>, now: &[Listed]) -> Option<u32> {
     // NVML may count in another namespace, where our number is somebody else's.
-    let was_there =
-        |pid: u32| before.is_some_and(|list| list.iter().any(|known| known.pid == pid));
+    let was_there = |pid: u32| before.is_some_and(|list| list.iter().any(|known| known.pid == pid));
     let is_there = |pid: u32| now.iter().any(|known| known.pid == pid);
     let by_number = own
         .iter()

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer};
 
 use super::reading::{self, Card, Reading, Settled};
-use super::{device, library, note_hidden, note_missing, note_unknown_device, used_devices};
+use super::{
+    device, implicit, library, note_hidden, note_missing, note_unknown_device, used_devices,
+};
 use crate::lifecycle::{self, Session};
 use crate::{account, thread};
 
@@ -23,6 +25,8 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Between two readings, however often they are asked for.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How long a reading waits for calls whose cost is not charged yet; then it is an estimate.
+const LONGEST_CALL: Duration = Duration::from_millis(50);
 /// How long the end of the process waits for its last reading.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -93,8 +97,21 @@ fn round(session: &'static Session) {
         let Some(device) = device::known(ordinal) else {
             continue;
         };
-        if let Some(read) = reading::settled(session.writer, ordinal, device) {
+        let began = Instant::now();
+        loop {
+            let disturbed = implicit::in_progress();
+            let Some(mut read) = reading::settled(session.writer, ordinal, device) else {
+                break;
+            };
+            if disturbed || implicit::in_progress() {
+                if began.elapsed() < LONGEST_CALL {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                read.stable = false;
+            }
             record(session.writer, ordinal, &read);
+            break;
         }
     }
 }

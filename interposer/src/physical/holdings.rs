@@ -79,6 +79,11 @@ pub(crate) fn get(holding: Holding) -> Option<(DeviceOrdinal, u64)> {
     sizes().get(&holding).copied()
 }
 
+/// A holding's size now.
+pub(crate) fn size(holding: Holding) -> u64 {
+    sizes().get(&holding).map_or(0, |(_, bytes)| *bytes)
+}
+
 /// The holdings of a device, of the kinds that `wanted` picks.
 pub(crate) fn of_device(device: DeviceOrdinal, wanted: impl Fn(Kind) -> bool) -> Vec<Holding> {
     sizes()
