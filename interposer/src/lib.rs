@@ -59,9 +59,10 @@ pub use hooks::memory::{
     cuMemFreeHost, cuMemHostAlloc,
 };
 pub use hooks::modules::{
-    cuFuncLoad, cuKernelGetFunction, cuLibraryGetKernel, cuLibraryGetModule, cuLibraryLoadData,
-    cuLibraryLoadFromFile, cuLibraryUnload, cuModuleGetFunction, cuModuleLoad, cuModuleLoadData,
-    cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,
+    cuFuncLoad, cuKernelGetFunction, cuLibraryGetGlobal, cuLibraryGetKernel, cuLibraryGetManaged,
+    cuLibraryGetModule, cuLibraryLoadData, cuLibraryLoadFromFile, cuLibraryUnload,
+    cuModuleGetFunction, cuModuleGetGlobal_v2, cuModuleLoad, cuModuleLoadData, cuModuleLoadDataEx,
+    cuModuleLoadFatBinary, cuModuleUnload,
 };
 pub use hooks::pools::{cuMemPoolDestroy, cuMemPoolSetAttribute, cuMemPoolTrimTo};
 pub use hooks::proc_address::{cuGetProcAddress, cuGetProcAddress_v2};

@@ -142,7 +142,8 @@ manifest! {
         cuCtxCreate_v4, cuCtxDestroy_v2;
     modules: cuModuleLoad, cuModuleLoadData, cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,
         cuLibraryLoadData, cuLibraryLoadFromFile, cuLibraryUnload, cuLibraryGetKernel,
-        cuLibraryGetModule, cuModuleGetFunction, cuKernelGetFunction, cuFuncLoad;
+        cuLibraryGetModule, cuModuleGetFunction, cuKernelGetFunction, cuFuncLoad,
+        cuModuleGetGlobal_v2, cuLibraryGetGlobal, cuLibraryGetManaged;
     limits: cuCtxSetLimit;
     launch: cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
         cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz;

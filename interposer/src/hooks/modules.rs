@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_uint, c_void};
 
 use gpumem_capture::{EventKind, Level};
-use gpumem_cuda_abi::{CuFunction, CuKernel, CuLibrary, CuModule, CuResult};
+use gpumem_cuda_abi::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, CuResult};
 
 use crate::call::Call;
 use crate::nvml::implicit::{self, Before};
@@ -231,4 +231,37 @@ hook! {
             kernels::loaded(function.0 as u64);
         }
     }
+}
+
+macro_rules! variables {
+    ($($(#[$doc:meta])* fn $name:ident($owner:ident: $type:ty);)*) => {$(
+        hook! {
+            $(#[$doc])*
+            Driver Optional
+            fn $name(
+                pointer: *mut CuDevicePtr,
+                bytes: *mut usize,
+                $owner: $type,
+                name: *const c_char,
+            ) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before { implicit::before() }
+            after {
+                if let (true, Some(before)) = (result.is_success(), held.flatten()) {
+                    let owner = implicit::library_of($owner.0 as u64);
+                    implicit::settle(thread, &call, before, Some(owner));
+                }
+            }
+        }
+    )*};
+}
+
+variables! {
+    /// A variable of a module: it may be given its memory only now.
+    fn cuModuleGetGlobal_v2(module: CuModule);
+    /// A variable of a library.
+    fn cuLibraryGetGlobal(library: CuLibrary);
+    /// A managed variable of a library.
+    fn cuLibraryGetManaged(library: CuLibrary);
 }

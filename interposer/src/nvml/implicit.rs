@@ -15,7 +15,7 @@ use gpumem_cuda_abi::CuDevice;
 use super::device::Identity;
 use super::reading::{self, Reading, Settled};
 use super::{device, library, note_unknown_device, process};
-use crate::call::Call;
+use crate::call::{self, Call};
 use crate::lifecycle::{self, Session};
 use crate::physical::Cause;
 use crate::physical::holdings::{self, Holding, Kind};
@@ -211,6 +211,7 @@ pub(crate) struct Before {
     context: u64,
     free: u64,
     physical: u64,
+    alone: bool,
 }
 
 /// Whether there may be something to measure by.
@@ -231,6 +232,7 @@ pub(crate) fn before() -> Option<Before> {
         _in_progress: InProgress::begin(),
         device,
         context,
+        alone: !call::others_in_progress(),
         free: driver::free_bytes()?,
         physical: physical_bytes(device),
     })
@@ -280,7 +282,8 @@ pub(crate) fn settle(thread: &Thread, call: &Call, before: Before, module: Optio
     let mine = read.reading.figures.mine;
     let unexplained = mine.map(|mine| i128::from(mine) - i128::from(read.physical));
     let ours = ours(fallen, unexplained);
-    let extra = estimated(!read.stable || !stayed || mine.is_none());
+    let alone = before.alone && !call::others_in_progress();
+    let extra = estimated(!read.stable || !stayed || !alone || mine.is_none());
     let (device, context) = (before.device, before.context);
     if let Ok(grown) = u64::try_from(ours) {
         charge(thread, call, session, device, context, module, grown, extra);

@@ -13,7 +13,7 @@ use super::{
     device, implicit, library, note_hidden, note_missing, note_unknown_device, used_devices,
 };
 use crate::lifecycle::{self, Session};
-use crate::{account, thread};
+use crate::{account, call, thread};
 
 /// The thread, once it runs.
 static SAMPLER: OnceLock<Thread> = OnceLock::new();
@@ -25,8 +25,9 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Between two readings, however often they are asked for.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long a reading waits for calls whose cost is not charged yet; then it is an estimate.
+/// How long a reading waits for calls in progress, looking now and then; after that it is an estimate.
 const LONGEST_CALL: Duration = Duration::from_millis(50);
+const BETWEEN_TRIES: Duration = Duration::from_micros(200);
 /// How long the end of the process waits for its last reading.
 const PATIENCE: Duration = Duration::from_millis(250);
 
@@ -97,22 +98,30 @@ fn round(session: &'static Session) {
         let Some(device) = device::known(ordinal) else {
             continue;
         };
-        let began = Instant::now();
-        loop {
-            let disturbed = implicit::in_progress();
-            let Some(mut read) = reading::settled(session.writer, ordinal, device) else {
-                break;
-            };
-            if disturbed || implicit::in_progress() {
-                if began.elapsed() < LONGEST_CALL {
-                    std::thread::sleep(PAUSE);
-                    continue;
-                }
-                read.stable = false;
-            }
+        if let Some(read) = undisturbed(|| reading::settled(session.writer, ordinal, device)) {
             record(session.writer, ordinal, &read);
-            break;
         }
+    }
+}
+
+/// A reading with no call in progress that moves memory; after a while any, as an estimate.
+fn undisturbed<R>(read: impl Fn() -> Option<Settled<R>>) -> Option<Settled<R>> {
+    let quiet = || call::quiet().filter(|_| !implicit::in_progress());
+    let began = Instant::now();
+    loop {
+        let before = quiet();
+        let patient = began.elapsed() < LONGEST_CALL;
+        if before.is_some() || !patient {
+            let mut settled = read()?;
+            if before.is_some() && quiet() == before {
+                return Some(settled);
+            }
+            if !patient {
+                settled.stable = false;
+                return Some(settled);
+            }
+        }
+        std::thread::sleep(BETWEEN_TRIES);
     }
 }
 
