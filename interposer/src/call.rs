@@ -1,9 +1,30 @@
 //! One hooked call, from its entry to its return or to the exception that leaves it.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use gpumem_capture::ApiId;
 
 use crate::symbols::table::Hook;
 use crate::thread;
+
+/// Calls so far that may move memory and are recorded under their own name, and those of them that have
+/// returned, with their events recorded.
+static ENTERED: AtomicU64 = AtomicU64::new(0);
+static LEFT: AtomicU64 = AtomicU64::new(0);
+
+/// While no such call is in progress on any thread: how many there were. In between, what the driver has
+/// done and what is recorded differ.
+pub(crate) fn quiet() -> Option<u64> {
+    let left = LEFT.load(Ordering::Acquire);
+    let entered = ENTERED.load(Ordering::Acquire);
+    (entered == left).then_some(entered)
+}
+
+/// Whether such a call is in progress on another thread than this one, which is in one.
+pub(crate) fn others_in_progress() -> bool {
+    let left = LEFT.load(Ordering::Acquire);
+    ENTERED.load(Ordering::Acquire).wrapping_sub(left) > 1
+}
 
 /// A hooked call in progress on this thread.
 pub(crate) struct Call {
@@ -12,6 +33,8 @@ pub(crate) struct Call {
     allocated_before: u32,
     driver_calls_before: u32,
     outermost: bool,
+    /// Whether it is one of [`ENTERED`].
+    counted: bool,
     /// The release that an outer call had claimed before this one claimed its own.
     claimed_before: Option<u64>,
 }
@@ -30,6 +53,9 @@ impl Call {
             if depth == 0 {
                 thread.api.set(hook.id);
                 thread.caller.set(caller);
+                if hook.moves_memory {
+                    ENTERED.fetch_add(1, Ordering::AcqRel);
+                }
             }
             Self {
                 api: thread.api.get(),
@@ -37,6 +63,7 @@ impl Call {
                 allocated_before: thread.allocated.get(),
                 driver_calls_before: driver_calls,
                 outermost: depth == 0,
+                counted: depth == 0 && hook.moves_memory,
                 claimed_before: None,
             }
         })
@@ -47,6 +74,7 @@ impl Call {
             allocated_before: 0,
             driver_calls_before: 0,
             outermost: false,
+            counted: false,
             claimed_before: None,
         })
     }
@@ -89,6 +117,9 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
+        if self.counted {
+            LEFT.fetch_add(1, Ordering::AcqRel);
+        }
         let _ = thread::with(|thread| {
             thread.depth.set(thread.depth.get().saturating_sub(1));
             if let Some(before) = self.claimed_before {

@@ -35,7 +35,7 @@ pub extern "C" fn gpumem_recording() -> c_int {
     c_int::from(lifecycle::session().is_some())
 }
 
-/// Reads the counters of `device` at `level` (0 tensor, 1 driver, 2 host) into `out`. 0 on success,
+/// Reads the counters of `device` at `level` (0 tensor, 1 driver, 2 host, 3 physical) into `out`. 0 on success,
 /// 1 if nothing is recorded in this process, 2 if an argument is not one.
 ///
 /// # Safety

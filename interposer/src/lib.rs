@@ -24,6 +24,7 @@ mod hooks;
 mod lifecycle;
 mod live;
 mod message;
+mod nvml;
 mod options;
 mod output;
 mod physical;
@@ -63,9 +64,21 @@ pub use hooks::graphs::{
 };
 pub use hooks::green::{cuCtxFromGreenCtx, cuGreenCtxCreate, cuGreenCtxDestroy};
 pub use hooks::host_register::{cuMemHostRegister, cuMemHostRegister_v2, cuMemHostUnregister};
+pub use hooks::launch::{
+    cuLaunch, cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, cuLaunchGrid,
+    cuLaunchGridAsync, cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx,
+    cuLaunchKernelEx_ptsz,
+};
+pub use hooks::limits::cuCtxSetLimit;
 pub use hooks::memory::{
     cuMemAlloc_v2, cuMemAllocHost_v2, cuMemAllocManaged, cuMemAllocPitch_v2, cuMemFree_v2,
     cuMemFreeHost, cuMemHostAlloc,
+};
+pub use hooks::modules::{
+    cuFuncLoad, cuKernelGetFunction, cuLibraryGetGlobal, cuLibraryGetKernel, cuLibraryGetManaged,
+    cuLibraryGetModule, cuLibraryLoadData, cuLibraryLoadFromFile, cuLibraryUnload,
+    cuModuleGetFunction, cuModuleGetGlobal_v2, cuModuleLoad, cuModuleLoadData, cuModuleLoadDataEx,
+    cuModuleLoadFatBinary, cuModuleUnload,
 };
 pub use hooks::multicast::{
     cuMulticastBindAddr, cuMulticastBindAddr_v2, cuMulticastBindMem, cuMulticastBindMem_v2,

@@ -21,7 +21,7 @@ use gpumem_cuda_abi::CuDevice;
 use crate::options::{Options, Stacks};
 use crate::symbols::driver;
 use crate::symbols::table::ALL;
-use crate::{account, facts, message, output, thread};
+use crate::{account, facts, message, nvml, output, thread};
 
 /// See the diagram.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,8 @@ const NAMES: u32 = 10_000;
 pub(crate) struct Session {
     pub(crate) writer: &'static Writer,
     pub(crate) stacks: Stacks,
+    /// How often NVML is read; `None`: only when something happens.
+    pub(crate) sample_every: Option<Duration>,
     quiet: bool,
     known_devices: [AtomicBool; 64],
 }
@@ -137,6 +139,7 @@ fn open() -> bool {
     let session = Box::leak(Box::new(Session {
         writer,
         stacks: options.stacks,
+        sample_every: options.sample_every,
         quiet: options.quiet,
         known_devices: [const { AtomicBool::new(false) }; 64],
     }));
@@ -171,25 +174,9 @@ fn create(wanted: &std::path::Path, options: &Options) -> Option<&'static Writer
     None
 }
 
-/// Starts the thread that empties the ring. It takes none of the program's signals and its CUDA calls,
-/// had it any, would not be recorded.
+/// Starts the thread that empties the ring.
 fn start_drain(writer: &'static Writer) {
-    // SAFETY: an all-zero signal set is valid memory for sigfillset to fill.
-    let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: as above.
-    let mut before: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: both sets are valid; the thread's own mask is put back below.
-    unsafe {
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-    }
-    let started = std::thread::Builder::new()
-        .name("gpumem-drain".to_owned())
-        .stack_size(1 << 20)
-        .spawn(move || thread::never_recorded(|| writer.drain()));
-    // SAFETY: `before` is this thread's mask of a moment ago.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, core::ptr::null_mut()) };
-    if let Err(error) = started {
+    if let Err(error) = thread::start("gpumem-drain", move || writer.drain()) {
         account::note(
             writer,
             &format!("the thread that empties the ring did not start: {error}"),
@@ -199,7 +186,7 @@ fn start_drain(writer: &'static Writer) {
 
 impl Session {
     /// Makes sure that a device is defined before an event names it.
-    pub(crate) fn know_device(&self, device: DeviceOrdinal) {
+    pub(crate) fn know_device(&'static self, device: DeviceOrdinal) {
         let Some(known) = self.known_devices.get(usize::from(device.0)) else {
             return;
         };
@@ -225,6 +212,7 @@ impl Session {
             ],
         );
         known.store(written.is_ok(), Ordering::Release);
+        nvml::know(self, device, &asked);
     }
 }
 
@@ -234,6 +222,7 @@ extern "C" fn at_exit() {
         let Some(session) = session() else { return };
         crate::symbols::bound::look(session.writer);
         crate::tally::write(session.writer);
+        nvml::last();
         account::write(session.writer);
         session.writer.finish();
         if !session.quiet {

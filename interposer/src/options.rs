@@ -1,6 +1,7 @@
 //! Every environment option, in one table: what reads them, what documents them.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use crate::message;
 
@@ -26,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) stacks: Stacks,
     /// Slots of the ring.
     pub(crate) ring: u32,
+    /// How often NVML is read; `None`: only when something happens.
+    pub(crate) sample_every: Option<Duration>,
 }
 
 impl Default for Options {
@@ -35,6 +38,7 @@ impl Default for Options {
             quiet: false,
             stacks: Stacks::Mixed,
             ring: 65_536,
+            sample_every: Some(Duration::from_millis(100)),
         }
     }
 }
@@ -103,6 +107,22 @@ pub(crate) static TABLE: &[Row] = &[
             _ => false,
         },
     ),
+    (
+        Described {
+            name: "GPUMEM_SAMPLE_MS",
+            values: "milliseconds, 0 to 3600000; 0: only when something happens",
+            default: "100",
+            meaning: "how often NVML is asked what the card itself says; it is also asked at each new \
+                      peak, when memory runs out, and at the end",
+        },
+        |options, value| match value.to_str().and_then(|text| text.parse::<u64>().ok()) {
+            Some(every @ 0..=3_600_000) => {
+                options.sample_every = (every != 0).then(|| Duration::from_millis(every));
+                true
+            }
+            _ => false,
+        },
+    ),
 ];
 
 impl Options {
@@ -161,11 +181,13 @@ mod tests {
             ("GPUMEM_STACKS", "python"),
             ("GPUMEM_QUIET", "1"),
             ("GPUMEM_RING", "4096"),
+            ("GPUMEM_SAMPLE_MS", "0"),
         ]);
         assert_eq!(options.output, Some("x.bin".into()));
         assert_eq!(options.stacks, Stacks::Python);
         assert!(options.quiet);
         assert_eq!(options.ring, 4096);
+        assert_eq!(options.sample_every, None);
     }
 
     #[test]
@@ -174,6 +196,7 @@ mod tests {
             ("GPUMEM_STACKS", "all"),
             ("GPUMEM_RING", "12"),
             ("GPUMEM_QUIET", "yes"),
+            ("GPUMEM_SAMPLE_MS", "-1"),
         ]);
         assert_eq!(odd, Options::default());
     }

@@ -11,6 +11,7 @@ use gpumem_capture::{
 use crate::aliases::{self, Ended};
 use crate::lifecycle::{self, Session};
 use crate::live::{self, Block, Place};
+use crate::nvml;
 use crate::physical::{self, Cause};
 use crate::thread::Thread;
 use crate::{account, stacks};
@@ -114,6 +115,7 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
         ..event(writer, thread, EventKind::ALLOC, new.level)
     });
     if new.level == Level::DRIVER {
+        nvml::grown(writer, device);
         physical::gained(&cause, place, &block);
         if physical::anything_to_settle() {
             physical::settle(&cause);

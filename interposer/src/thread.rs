@@ -94,6 +94,30 @@ pub(crate) fn never_recorded(f: impl FnOnce()) {
     f();
 }
 
+/// Starts a thread of our own. It takes none of the program's signals, and what it calls of CUDA is not
+/// recorded.
+pub(crate) fn start(
+    name: &str,
+    f: impl FnOnce() + Send + 'static,
+) -> std::io::Result<std::thread::Thread> {
+    // SAFETY: an all-zero signal set is valid memory for sigfillset to fill.
+    let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    let mut before: libc::sigset_t = unsafe { core::mem::zeroed() };
+    // SAFETY: both sets are valid; the thread's own mask is put back below.
+    unsafe {
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+    }
+    let started = std::thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(1 << 20)
+        .spawn(move || never_recorded(f));
+    // SAFETY: `before` is this thread's mask of a moment ago.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, core::ptr::null_mut()) };
+    started.map(|handle| handle.thread().clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,6 +11,8 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 use super::vmm;
 use crate::aliases;
 use crate::call::Call;
+use crate::nvml::implicit::{self, Held, Unborn};
+use crate::nvml::kernels;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -67,11 +69,13 @@ fn born(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
 }
 
 /// Records the birth of the context that a block came from, if no hook has seen it: runtimes bring
-/// primary contexts to life by tables of the driver's own.
-pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
-    if context != 0 && is_new(context, device) {
+/// primary contexts to life by tables of the driver's own. Whether it was so.
+pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> bool {
+    let unseen = context != 0 && is_new(context, device);
+    if unseen {
         born(thread, call, context, device);
     }
+    unseen
 }
 
 /// Records the end of a context; 0 is the primary one.
@@ -86,6 +90,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
             place.context.store(0, Ordering::Release);
         }
     }
+    kernels::context_gone();
     let flags = EventFlags::RESET;
     let what = Remark {
         ptr: context,
@@ -102,19 +107,29 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     );
 }
 
+/// What ends with contexts, should they not end.
+struct Taken {
+    released: Vec<Released>,
+    held: Option<Held>,
+}
+
 /// Records the release of all that ends with the primary context of `device`: what it owns, and, if it
 /// is the device's last context, what belongs to the device alone (pools, physical handles).
-fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Vec<Released> {
+fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken {
     let others = created().clone();
     let last = !others.values().any(|&d| d == device);
-    record::releasing_all(thread, call.api(), |place, block| {
+    let released = record::releasing_all(thread, call.api(), |place, block| {
         block.device == device
             && place.level != Level::TENSOR
             && match block.owner() {
                 0 => last,
                 owner => !others.contains_key(&owner),
             }
-    })
+    });
+    let held = implicit::ending(thread, call, device, |context| {
+        !others.contains_key(&context)
+    });
+    Taken { released, held }
 }
 
 /// After the primary context of `device` has ended and the release of what it owned is recorded.
@@ -138,9 +153,12 @@ pub(super) fn primary_may_have_ended(thread: &Thread, call: &Call, device: CuDev
     }
 }
 
-fn undo(thread: &Thread, call: &Call, released: Vec<Released>) {
-    for one in released {
+fn undo(thread: &Thread, call: &Call, taken: Taken) {
+    for one in taken.released {
         record::cancel(thread, call.api(), one);
+    }
+    if let Some(held) = taken.held {
+        implicit::restore(thread, call, held);
     }
 }
 
@@ -150,14 +168,18 @@ hook! {
     fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before { driver::primary_is_active(device) }
+    before {
+        let unborn = driver::primary_is_active(device) == Some(false);
+        unborn.then(|| implicit::before_birth(driver::ordinal(device)))
+    }
     after {
-        if result.is_success() && held == Some(Some(false)) {
+        if let (true, Some(Some(before))) = (result.is_success(), held) {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { *context }.0 as u64;
             let device = driver::ordinal(device);
             is_new(context, device);
             born(thread, &call, context, device);
+            implicit::born(thread, &call, device, context, before);
         }
     }
 }
@@ -217,6 +239,7 @@ pub(super) unsafe fn made(
     result: CuResult,
     context: *mut CuContext,
     device: CuDevice,
+    before: Option<Unborn>,
 ) {
     if result.is_success() {
         // SAFETY: the caller's promise.
@@ -225,6 +248,7 @@ pub(super) unsafe fn made(
         created().insert(context.0 as u64, device);
         is_new(context.0 as u64, device);
         born(thread, call, context.0 as u64, device);
+        implicit::born(thread, call, device, context.0 as u64, before);
     }
 }
 
@@ -236,10 +260,10 @@ macro_rules! creating {
             fn $name(context: *mut CuContext, flags: u32, device: CuDevice) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
-            before {}
+            before { implicit::before_birth(driver::ordinal(device)) }
             after {
                 // SAFETY: the caller's own argument, written if the call succeeded.
-                unsafe { made(thread, &call, result, context, device) };
+                unsafe { made(thread, &call, result, context, device, held.flatten()) };
             }
         }
     )*};
@@ -268,10 +292,10 @@ hook! {
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before {}
+    before { implicit::before_birth(driver::ordinal(device)) }
     after {
         // SAFETY: the caller's own argument, written if the call succeeded.
-        unsafe { made(thread, &call, result, context, device) };
+        unsafe { made(thread, &call, result, context, device, held.flatten()) };
     }
 }
 
@@ -286,10 +310,10 @@ hook! {
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before {}
+    before { implicit::before_birth(driver::ordinal(device)) }
     after {
         // SAFETY: the caller's own argument, written if the call succeeded.
-        unsafe { made(thread, &call, result, context, device) };
+        unsafe { made(thread, &call, result, context, device, held.flatten()) };
     }
 }
 
@@ -297,7 +321,7 @@ hook! {
 pub(super) struct Ending {
     context: u64,
     device: Option<DeviceOrdinal>,
-    released: Vec<Released>,
+    taken: Taken,
 }
 
 /// Records the release of all that `context` owns: it is about to end.
@@ -307,10 +331,12 @@ pub(super) fn about_to_end(thread: &Thread, call: &Call, context: CuContext) -> 
     let released = record::releasing_all(thread, call.api(), |place, block| {
         block.owner() == context && place.level != Level::TENSOR
     });
+    let held = device
+        .and_then(|device| implicit::ending(thread, call, device, |ending| ending == context));
     Ending {
         context,
         device,
-        released,
+        taken: Taken { released, held },
     }
 }
 
@@ -319,7 +345,7 @@ pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: 
     let Ending {
         context,
         device,
-        released,
+        taken,
     } = ending;
     if succeeded {
         aliases::end_all(thread, call.api(), |alias| alias.context == context);
@@ -329,7 +355,7 @@ pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: 
         if let Some(device) = device {
             created().insert(context, device);
         }
-        undo(thread, call, released);
+        undo(thread, call, taken);
     }
 }
 

@@ -101,7 +101,10 @@ pub(crate) mod context;
 pub(crate) mod graphs;
 pub(crate) mod green;
 pub(crate) mod host_register;
+pub(crate) mod launch;
+pub(crate) mod limits;
 pub(crate) mod memory;
+pub(crate) mod modules;
 pub(crate) mod multicast;
 pub(crate) mod old;
 pub(crate) mod pools;
@@ -160,6 +163,14 @@ manifest! {
         cuMulticastBindAddr_v2, cuMulticastUnbind;
     old: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemAllocHost, cuArrayCreate, cuArray3DCreate,
         cuVDPAUCtxCreate_v2, cuVDPAUCtxCreate, cuCtxAttach, cuCtxDetach;
+    modules: cuModuleLoad, cuModuleLoadData, cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,
+        cuLibraryLoadData, cuLibraryLoadFromFile, cuLibraryUnload, cuLibraryGetKernel,
+        cuLibraryGetModule, cuModuleGetFunction, cuKernelGetFunction, cuFuncLoad,
+        cuModuleGetGlobal_v2, cuLibraryGetGlobal, cuLibraryGetManaged;
+    limits: cuCtxSetLimit;
+    launch: cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
+        cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, cuLaunch,
+        cuLaunchGrid, cuLaunchGridAsync;
     runtime: cudaMalloc, cudaMallocPitch, cudaMalloc3D, cudaMallocManaged, cudaMallocHost,
         cudaHostAlloc, cudaMallocAsync, cudaMallocAsync_ptsz, cudaMallocFromPoolAsync,
         cudaMallocFromPoolAsync_ptsz, cudaFree, cudaFreeHost, cudaFreeAsync, cudaFreeAsync_ptsz,

@@ -13,6 +13,8 @@ use gpumem_cuda_abi::{
 
 use super::memory::{device, pinned};
 use super::{arrays, context, seen};
+use crate::nvml::implicit;
+use crate::symbols::driver;
 
 hook! {
     /// Device memory.
@@ -140,10 +142,10 @@ macro_rules! vdpau {
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
-            before {}
+            before { implicit::before_birth(driver::ordinal(device)) }
             after {
                 // SAFETY: the caller's own argument, written if the call succeeded.
-                unsafe { context::made(thread, &call, result, context, device) };
+                unsafe { context::made(thread, &call, result, context, device, held.flatten()) };
             }
         }
     )*};

@@ -5,6 +5,7 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use super::{context, graphs};
 use crate::call::Call;
 use crate::graph_nodes::{Node, Work};
+use crate::nvml::{self, implicit};
 use crate::physical::pools;
 use crate::record::{self, New, Released};
 use crate::symbols::driver;
@@ -78,14 +79,16 @@ pub(super) fn asked_for(
             0,
             result.into(),
         );
+        nvml::ask();
     } else {
         let context = match asked.owner {
             Owner::Context => driver::current_context(),
             Owner::Pool(pool) => pool,
             _ => 0,
         };
+        let mut unseen = false;
         match asked.owner {
-            Owner::Context => context::used(thread, call, context, device),
+            Owner::Context => unseen = context::used(thread, call, context, device),
             Owner::Pool(pool) => pools::used(pool, device),
             Owner::Named(_) | Owner::Graph(_) => {}
         }
@@ -112,6 +115,10 @@ pub(super) fn asked_for(
                 aux,
             },
         );
+        if unseen {
+            // Only now is the new block explained.
+            implicit::found(thread, call, device, context);
+        }
     }
     call.note_allocated();
 }

@@ -74,6 +74,11 @@ pub(crate) fn resize(
     cause.record(EventKind::RESIZE, device, holding.ptr, change);
 }
 
+/// A holding that is not empty: its device and size.
+pub(crate) fn get(holding: Holding) -> Option<(DeviceOrdinal, u64)> {
+    sizes().get(&holding).copied()
+}
+
 /// A holding's size now.
 pub(crate) fn size(holding: Holding) -> u64 {
     sizes().get(&holding).map_or(0, |(_, bytes)| *bytes)

@@ -141,7 +141,7 @@ pub(crate) fn captured_graph(stream: CuStream) -> Option<CuGraph> {
 }
 
 /// Whether a stream is being captured into a graph.
-fn is_capturing(stream: CuStream) -> bool {
+pub(crate) fn is_capturing(stream: CuStream) -> bool {
     let mut status: c_int = 0;
     let asked = ask!(
         c"cuStreamIsCapturing",
@@ -150,6 +150,26 @@ fn is_capturing(stream: CuStream) -> bool {
         &mut status
     );
     asked.is_some() && status == 1
+}
+
+/// Bytes that are free on the current context's device. Asked in a way that disturbs no stream capture.
+pub(crate) fn free_bytes() -> Option<u64> {
+    const RELAXED: c_int = 2;
+    let exchange =
+        |mode: &mut c_int| ask!(c"cuThreadExchangeStreamCaptureMode", fn(*mut c_int), mode);
+    let mut mode = RELAXED;
+    let exchanged = exchange(&mut mode);
+    let (mut free, mut total) = (0usize, 0usize);
+    let asked = ask!(
+        c"cuMemGetInfo_v2",
+        fn(*mut usize, *mut usize),
+        &mut free,
+        &mut total
+    );
+    if exchanged.is_some() {
+        let _ = exchange(&mut mode);
+    }
+    asked.map(|()| free as u64)
 }
 
 /// The pool that a device's stream-ordered memory comes from.

@@ -114,10 +114,15 @@ requests! {
     cuCtxSetLimit: 3010 cuCtxSetLimit;
     cuFuncLoad: 12040 cuFuncLoad;
     cuKernelGetFunction: 12000 cuKernelGetFunction;
+    cuLibraryGetGlobal: 12000 cuLibraryGetGlobal;
+    cuLibraryGetKernel: 12000 cuLibraryGetKernel;
+    cuLibraryGetManaged: 12000 cuLibraryGetManaged;
     cuLibraryGetModule: 12000 cuLibraryGetModule;
     cuLibraryLoadData: 12000 cuLibraryLoadData;
     cuLibraryLoadFromFile: 12000 cuLibraryLoadFromFile;
     cuLibraryUnload: 12000 cuLibraryUnload;
+    cuModuleGetFunction: 2000 cuModuleGetFunction;
+    cuModuleGetGlobal: 3020 cuModuleGetGlobal_v2;
     cuModuleLoad: 2000 cuModuleLoad;
     cuModuleLoadData: 2000 cuModuleLoadData;
     cuModuleLoadDataEx: 2010 cuModuleLoadDataEx;
@@ -125,7 +130,6 @@ requests! {
     cuModuleUnload: 2000 cuModuleUnload;
     cuLaunch: 2000 cuLaunch;
     cuLaunchCooperativeKernel: 9000 cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz;
-    cuLaunchCooperativeKernelMultiDevice: 9000 cuLaunchCooperativeKernelMultiDevice;
     cuLaunchGrid: 2000 cuLaunchGrid;
     cuLaunchGridAsync: 2000 cuLaunchGridAsync;
     cuLaunchKernel: 4000 cuLaunchKernel, 7000 cuLaunchKernel | cuLaunchKernel_ptsz;

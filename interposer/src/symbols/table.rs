@@ -64,6 +64,9 @@ pub(crate) struct Hook {
     pub(crate) home: Home,
     /// Whether it matters.
     pub(crate) need: Need,
+    /// Whether a call may move device memory and soon returns: PyTorch's reporters move none, and who
+    /// synchronises may wait for long.
+    pub(crate) moves_memory: bool,
     code: Code,
     /// The real function: what comes after ours in the loader's order; 0 until it is known.
     real: AtomicUsize,
@@ -88,6 +91,8 @@ impl Hook {
             name,
             home,
             need,
+            moves_memory: !matches!(home, Home::PyTorch)
+                && !contains(name.to_bytes(), b"Synchronize"),
             code,
             real: AtomicUsize::new(0),
             exported: AtomicUsize::new(0),
@@ -180,6 +185,21 @@ impl Hook {
     }
 }
 
+const fn contains(text: &[u8], part: &[u8]) -> bool {
+    let mut start = 0;
+    while start + part.len() <= text.len() {
+        let mut same = 0;
+        while same < part.len() && text[start + same] == part[same] {
+            same += 1;
+        }
+        if same == part.len() {
+            return true;
+        }
+        start += 1;
+    }
+    false
+}
+
 /// Notes that a hook was armed in a way, by the library that holds `caller` (0: not known). It is
 /// written with the next event.
 pub(crate) fn armed(hook: &Hook, way: Way, caller: usize) {
@@ -214,6 +234,14 @@ mod tests {
         }
         assert!(by_id(0).is_none());
         assert!(by_name(b"cuMemcpy").is_none());
+    }
+
+    #[test]
+    fn who_waits_is_told_from_who_moves_memory() {
+        let moves = |name: &[u8]| by_name(name).map(|hook| hook.moves_memory);
+        assert_eq!(moves(b"cuMemAlloc_v2"), Some(true));
+        assert_eq!(moves(b"cuStreamSynchronize_ptsz"), Some(false));
+        assert!(contains(b"abc", b"c") && !contains(b"abc", b"cd") && contains(b"abc", b"abc"));
     }
 
     #[test]

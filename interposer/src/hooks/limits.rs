@@ -1,0 +1,27 @@
+//! Limits of contexts: heap, print buffer and stacks that kernels use.
+
+use gpumem_cuda_abi::CuResult;
+
+use crate::nvml::implicit::{self, Before};
+use crate::nvml::kernels;
+
+/// `CU_LIMIT_STACK_SIZE`, which takes effect at the next launch.
+const STACK: u32 = 0;
+
+hook! {
+    /// Sets a limit of the current context.
+    Driver Optional
+    fn cuCtxSetLimit(limit: u32, value: usize) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before { implicit::before() }
+    after {
+        if let (true, Some(before)) = (result.is_success(), held.flatten()) {
+            let context = Before::context(&before);
+            implicit::settle(thread, &call, before, None);
+            if limit == STACK {
+                kernels::stacks_grow(context);
+            }
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Bytes that no call asked for: what contexts, modules, limits and kernels' stacks take.
+//!
+//! Nobody tells them, so they are measured by difference around the rare calls that change them. The
+//! quick test is the card's free memory before and after, less what the second ledger saw in between;
+//! only if that has changed is NVML asked whether it was this process. What a call made more of is
+//! charged to a holding: to a module or library what its code takes, to the context all else.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
+use gpumem_cuda_abi::CuDevice;
+
+use super::device::Identity;
+use super::reading::{self, Reading, Settled};
+use super::{device, library, note_unknown_device, process};
+use crate::call::{self, Call};
+use crate::lifecycle::{self, Session};
+use crate::physical::Cause;
+use crate::physical::holdings::{self, Holding, Kind};
+use crate::stacks;
+use crate::symbols::driver;
+use crate::thread::Thread;
+
+type Pairs = BTreeMap<u64, u64>;
+
+/// To which context a module or library was charged, by its handle.
+fn charged() -> MutexGuard<'static, Pairs> {
+    static CHARGED: Mutex<Pairs> = Mutex::new(BTreeMap::new());
+    CHARGED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Which modules are those of libraries: module to library.
+fn parts() -> MutexGuard<'static, Pairs> {
+    static PARTS: Mutex<Pairs> = Mutex::new(BTreeMap::new());
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A module is that of a library in some context.
+pub(crate) fn is_module_of(module: u64, library: u64) {
+    parts().insert(module, library);
+}
+
+/// The library whose module this is, or else the module itself.
+pub(crate) fn library_of(module: u64) -> u64 {
+    parts().get(&module).copied().unwrap_or(module)
+}
+
+/// What all other processes used when a device was last measured; `u64::MAX`: not known.
+static OTHERS: [AtomicU64; device::MOST] = [const { AtomicU64::new(u64::MAX) }; device::MOST];
+
+/// Remembers what the others use; whether that is the same as the last time.
+fn others_stayed(device: DeviceOrdinal, read: &Reading) -> bool {
+    let others = read.figures.others.unwrap_or(u64::MAX);
+    let known = OTHERS.get(usize::from(device.0));
+    known.is_some_and(|known| known.swap(others, Ordering::Relaxed) == others) && others != u64::MAX
+}
+
+fn physical_bytes(device: DeviceOrdinal) -> u64 {
+    lifecycle::session().map_or(0, |session| {
+        session.writer.counters(device, Level::PHYSICAL).live
+    })
+}
+
+/// On whose behalf a call changes what is held.
+fn cause<'a>(session: &'a Session, thread: &Thread, call: &Call, with_stacks: bool) -> Cause<'a> {
+    Cause {
+        session,
+        thread: thread.id(),
+        api: call.api(),
+        stacks: if with_stacks {
+            stacks::take(session.writer, session.stacks)
+        } else {
+            (StackId::NONE, StackId::NONE)
+        },
+    }
+}
+
+/// A reading of a device on which this process has a context.
+fn read(session: &Session, device: DeviceOrdinal) -> Option<Settled<Reading>> {
+    library::opened()?;
+    reading::settled(session.writer, device, device::known(device)?)
+}
+
+/// Calls in progress whose cost is not charged yet.
+static IN_PROGRESS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a call is in progress whose cost is not charged yet: what NVML says is not explained then.
+pub(super) fn in_progress() -> bool {
+    IN_PROGRESS.load(Ordering::Acquire) != 0
+}
+
+/// Such a call, until its cost is charged or it has failed.
+struct InProgress;
+
+impl InProgress {
+    fn begin() -> Self {
+        IN_PROGRESS.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        IN_PROGRESS.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What NVML said before a context was made.
+pub(crate) struct Unborn {
+    _in_progress: InProgress,
+    ours_or_all: u64,
+    physical: u64,
+    knew_us: bool,
+}
+
+/// Before a context is made on `device`.
+pub(crate) fn before_birth(ordinal: DeviceOrdinal) -> Option<Unborn> {
+    let nvml = library::open()?;
+    let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
+    device::find(nvml, ordinal, &Identity::of(&facts));
+    let read = reading::unborn(device::known(ordinal)?)?;
+    let physical = physical_bytes(ordinal);
+    if let (0, Some(list)) = (physical, &read.list) {
+        process::keep_before(ordinal, list);
+    }
+    others_stayed(ordinal, &read);
+    Some(Unborn {
+        _in_progress: InProgress::begin(),
+        ours_or_all: read.ours_or_all(),
+        physical,
+        knew_us: read.figures.mine.is_some(),
+    })
+}
+
+/// A context was made: what has grown since is its cost.
+pub(crate) fn born(
+    thread: &Thread,
+    call: &Call,
+    device: DeviceOrdinal,
+    context: u64,
+    before: Option<Unborn>,
+) {
+    let (Some(before), Some(session)) = (before, lifecycle::session()) else {
+        return;
+    };
+    let Some(after) = read(session, device) else {
+        return;
+    };
+    let grown_to = |now: u64, then: u64| {
+        let now = i128::from(now) - i128::from(after.physical);
+        let then = i128::from(then) - i128::from(before.physical);
+        u64::try_from(now - then).unwrap_or(0)
+    };
+    let (grown, sure) = match after.reading.figures.mine {
+        // A process that NVML did not know used nothing.
+        Some(mine) if !before.knew_us => (grown_to(mine, 0), true),
+        Some(mine) => (grown_to(mine, before.ours_or_all), true),
+        None if before.knew_us => return,
+        None => (grown_to(after.reading.card.used, before.ours_or_all), false),
+    };
+    others_stayed(device, &after.reading);
+    let extra = estimated(!sure || !after.stable);
+    charge(thread, call, session, device, context, None, grown, extra);
+}
+
+/// A context was first seen in use: it was made out of our sight, so all that nothing else explains is
+/// its cost.
+pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, context: u64) {
+    let (Some(nvml), Some(session)) = (library::open(), lifecycle::session()) else {
+        return;
+    };
+    let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
+    if !device::find(nvml, ordinal, &Identity::of(&facts)) {
+        note_unknown_device(session.writer, ordinal);
+    }
+    let Some(read) = read(session, ordinal) else {
+        return;
+    };
+    others_stayed(ordinal, &read.reading);
+    let Some(mine) = read.reading.figures.mine else {
+        return; // the card's figure has other processes in it
+    };
+    let unexplained = mine.saturating_sub(read.physical);
+    let extra = estimated(!read.stable);
+    charge(
+        thread,
+        call,
+        session,
+        ordinal,
+        context,
+        None,
+        unexplained,
+        extra,
+    );
+}
+
+fn estimated(is: bool) -> EventFlags {
+    if is {
+        EventFlags::ESTIMATED
+    } else {
+        EventFlags::NONE
+    }
+}
+
+/// What was free before a call that may change what contexts and modules hold.
+pub(crate) struct Before {
+    _in_progress: InProgress,
+    device: DeviceOrdinal,
+    context: u64,
+    free: u64,
+    physical: u64,
+    alone: bool,
+}
+
+/// Whether there may be something to measure by.
+pub(crate) fn can_measure() -> bool {
+    library::opened().is_some()
+}
+
+/// Before such a call; `None` if there is no context, or nothing to measure by.
+pub(crate) fn before() -> Option<Before> {
+    library::opened()?;
+    let context = driver::current_context();
+    if context == 0 {
+        return None;
+    }
+    let device = driver::current_device();
+    device::known(device)?;
+    Some(Before {
+        _in_progress: InProgress::begin(),
+        device,
+        context,
+        alone: !call::others_in_progress(),
+        free: driver::free_bytes()?,
+        physical: physical_bytes(device),
+    })
+}
+
+impl Before {
+    /// The context that was current.
+    pub(crate) fn context(&self) -> u64 {
+        self.context
+    }
+}
+
+/// What the card's free memory fell by (negative: rose by), less what the second ledger saw.
+fn fallen(free: (u64, u64), physical: (u64, u64)) -> i128 {
+    let fell = i128::from(free.0) - i128::from(free.1);
+    let seen = i128::from(physical.1) - i128::from(physical.0);
+    fell - seen
+}
+
+/// Of what the card's free memory fell by, how much this process may have taken: never more than
+/// nothing else explains, `unexplained`, if NVML tells that.
+fn ours(fallen: i128, unexplained: Option<i128>) -> i128 {
+    match unexplained {
+        Some(unexplained) if fallen > 0 => fallen.min(unexplained.max(0)),
+        _ => fallen,
+    }
+}
+
+/// After such a call: charges what was taken to `module`, if one is named, else to the context that
+/// was current.
+pub(crate) fn settle(thread: &Thread, call: &Call, before: Before, module: Option<u64>) {
+    let Some(session) = lifecycle::session() else {
+        return;
+    };
+    let Some(free) = driver::free_bytes() else {
+        return;
+    };
+    let physical = (before.physical, physical_bytes(before.device));
+    let fallen = fallen((before.free, free), physical);
+    if fallen == 0 {
+        return;
+    }
+    let Some(read) = read(session, before.device) else {
+        return;
+    };
+    let stayed = others_stayed(before.device, &read.reading);
+    let mine = read.reading.figures.mine;
+    let unexplained = mine.map(|mine| i128::from(mine) - i128::from(read.physical));
+    let ours = ours(fallen, unexplained);
+    let alone = before.alone && !call::others_in_progress();
+    let extra = estimated(!read.stable || !stayed || !alone || mine.is_none());
+    let (device, context) = (before.device, before.context);
+    if let Ok(grown) = u64::try_from(ours) {
+        charge(thread, call, session, device, context, module, grown, extra);
+    } else if let Ok(shrunk) = u64::try_from(-ours) {
+        relieve(
+            thread, call, session, device, context, module, shrunk, extra,
+        );
+    }
+}
+
+fn holding(kind: Kind, ptr: u64) -> Holding {
+    Holding { kind, ptr }
+}
+
+/// Adds to what a module or a context holds.
+#[allow(clippy::too_many_arguments)]
+fn charge(
+    thread: &Thread,
+    call: &Call,
+    session: &Session,
+    device: DeviceOrdinal,
+    context: u64,
+    module: Option<u64>,
+    bytes: u64,
+    extra: EventFlags,
+) {
+    if bytes == 0 {
+        return;
+    }
+    // A library that holds memory of another context already keeps that one's; the context of this
+    // one takes the rest.
+    let module = module.filter(|module| *charged().entry(*module).or_insert(context) == context);
+    let to = match module {
+        Some(module) => holding(Kind::Module, module),
+        None => holding(Kind::Context, context),
+    };
+    let cause = cause(session, thread, call, true);
+    holdings::resize(&cause, device, to, extra, |before| {
+        before.saturating_add(bytes)
+    });
+}
+
+/// Takes from what a module holds and, beyond that, from the context: it may have given a module room
+/// of its own.
+#[allow(clippy::too_many_arguments)]
+fn relieve(
+    thread: &Thread,
+    call: &Call,
+    session: &Session,
+    device: DeviceOrdinal,
+    context: u64,
+    module: Option<u64>,
+    bytes: u64,
+    extra: EventFlags,
+) {
+    let cause = cause(session, thread, call, false);
+    let module = module.map(|module| holding(Kind::Module, module));
+    let mut left = bytes;
+    for from in module.into_iter().chain([holding(Kind::Context, context)]) {
+        if left != 0 {
+            holdings::resize(&cause, device, from, extra, |before| {
+                let taken = before.min(left);
+                left -= taken;
+                before - taken
+            });
+        }
+    }
+}
+
+/// What something held that is about to end, should it not end.
+pub(crate) struct Held(Vec<One>);
+
+struct One {
+    device: DeviceOrdinal,
+    holding: Holding,
+    bytes: u64,
+    /// To which context a module was charged.
+    context: Option<u64>,
+}
+
+/// A module or library is about to be unloaded.
+pub(crate) fn unloading(thread: &Thread, call: &Call, module: u64) -> Option<Held> {
+    let session = lifecycle::session()?;
+    parts().retain(|_, library| *library != module);
+    Some(end(session, thread, call, &[holding(Kind::Module, module)]))
+}
+
+/// The contexts of `device` that `wanted` picks are about to end, or have ended, with their modules.
+pub(crate) fn ending(
+    thread: &Thread,
+    call: &Call,
+    device: DeviceOrdinal,
+    wanted: impl Fn(u64) -> bool,
+) -> Option<Held> {
+    let session = lifecycle::session()?;
+    let modules = charged().clone();
+    let mut all = holdings::of_device(device, |kind| matches!(kind, Kind::Context | Kind::Module));
+    all.retain(|holding| match holding.kind {
+        Kind::Module => modules
+            .get(&holding.ptr)
+            .is_none_or(|context| wanted(*context)),
+        _ => wanted(holding.ptr),
+    });
+    Some(end(session, thread, call, &all))
+}
+
+fn end(session: &Session, thread: &Thread, call: &Call, all: &[Holding]) -> Held {
+    let cause = cause(session, thread, call, false);
+    let mut held = Vec::with_capacity(all.len());
+    for holding in all.iter().copied() {
+        let context = match holding.kind {
+            Kind::Module => charged().remove(&holding.ptr),
+            _ => None,
+        };
+        if let Some((device, bytes)) = holdings::get(holding) {
+            held.push(One {
+                device,
+                holding,
+                bytes,
+                context,
+            });
+            holdings::resize(&cause, device, holding, EventFlags::NONE, |_| 0);
+        }
+    }
+    Held(held)
+}
+
+/// It did not end after all.
+pub(crate) fn restore(thread: &Thread, call: &Call, held: Held) {
+    let Some(session) = lifecycle::session() else {
+        return;
+    };
+    let cause = cause(session, thread, call, false);
+    for one in held.0 {
+        if let Some(context) = one.context {
+            charged().insert(one.holding.ptr, context);
+        }
+        holdings::resize(&cause, one.device, one.holding, EventFlags::NONE, |_| {
+            one.bytes
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_second_ledger_saw_is_not_implicit() {
+        assert_eq!(fallen((100, 70), (10, 40)), 0);
+        assert_eq!(fallen((100, 70), (10, 20)), 20);
+        assert_eq!(fallen((100, 130), (40, 20)), -10);
+    }
+
+    #[test]
+    fn no_more_is_charged_than_nvml_leaves_unexplained() {
+        assert_eq!(ours(20, Some(20)), 20);
+        assert_eq!(ours(20, Some(8)), 8);
+        assert_eq!(ours(20, Some(-4)), 0);
+        assert_eq!(ours(20, None), 20);
+        assert_eq!(ours(-20, Some(0)), -20);
+    }
+}

@@ -1,0 +1,113 @@
+//! NVML: what the card itself says of this process, and what follows from it.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`library`] | opens libnvidia-ml.so.1, once, off the paths that matter |
+//! | [`device`] | NVML's devices by CUDA's ordinals |
+//! | [`process`] | this process among those that NVML lists |
+//! | [`reading`] | one answer, at a moment when the second ledger stood still |
+//! | [`sample`] | the thread that reads now and then, and the last reading |
+//! | [`implicit`] | bytes that no call asked for: contexts, modules, limits, stacks |
+//! | [`kernels`] | which functions have run, and of which module they are |
+//!
+//! Where NVML is not there, or does not know the card or this process, one line of the account says so
+//! and all else works as before. No lock is held while NVML or the driver is asked.
+
+mod device;
+pub(crate) mod implicit;
+pub(crate) mod kernels;
+mod library;
+mod process;
+mod reading;
+mod sample;
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpumem_capture::{DeviceOrdinal, Level, Writer};
+
+pub(crate) use sample::{ask, last};
+
+use self::device::Identity;
+use crate::account;
+use crate::lifecycle::Session;
+use crate::symbols::driver::DeviceFacts;
+
+/// By what each device that this process has used can be found.
+fn identities() -> MutexGuard<'static, BTreeMap<u8, Identity>> {
+    static IDENTITIES: Mutex<BTreeMap<u8, Identity>> = Mutex::new(BTreeMap::new());
+    IDENTITIES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes note of a device that this process uses, and sees to it that it is sampled.
+pub(crate) fn know(session: &'static Session, ordinal: DeviceOrdinal, facts: &DeviceFacts) {
+    if usize::from(ordinal.0) >= device::MOST {
+        return;
+    }
+    identities()
+        .entry(ordinal.0)
+        .or_insert_with(|| Identity::of(facts));
+    sample::start(session);
+}
+
+/// The devices that this process has used.
+fn used_devices() -> Vec<(DeviceOrdinal, Identity)> {
+    let all = identities();
+    all.iter()
+        .map(|(ordinal, identity)| (DeviceOrdinal(*ordinal), identity.clone()))
+        .collect()
+}
+
+/// A driver-level peak was reached on a device: it is worth a reading.
+#[inline]
+pub(crate) fn grown(writer: &Writer, ordinal: DeviceOrdinal) {
+    static PEAKS: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
+    if let Some(known) = PEAKS.get(usize::from(ordinal.0)) {
+        let peak = writer.counters(ordinal, Level::DRIVER).peak;
+        if known.fetch_max(peak, Ordering::Relaxed) < peak {
+            ask();
+        }
+    }
+}
+
+/// Writes a line for the account the first time that `said` is used.
+fn note_once(said: &AtomicBool, writer: &'static Writer, line: &str) {
+    if !said.swap(true, Ordering::Relaxed) {
+        account::note(writer, line);
+    }
+}
+
+/// Says why there is no figure, where there is none.
+fn note_missing(writer: &'static Writer) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if let Some(problem) = library::problem() {
+        let line = format!(
+            "NVML cannot be used ({problem}): physical memory beyond what calls asked for is not \
+             measured"
+        );
+        note_once(&SAID, writer, &line);
+    }
+}
+
+/// Says that NVML does not know a device.
+fn note_unknown_device(writer: &'static Writer, ordinal: DeviceOrdinal) {
+    static SAID: AtomicU64 = AtomicU64::new(0);
+    let bit = 1 << (ordinal.0 & 63);
+    if SAID.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        let line = format!(
+            "NVML does not know GPU {}: physical memory beyond what calls asked for is not measured \
+             there",
+            ordinal.0
+        );
+        account::note(writer, &line);
+    }
+}
+
+/// Says that NVML does not tell this process's figure.
+fn note_hidden(writer: &'static Writer) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    let line = "NVML does not tell what this process uses: what contexts and modules cost is taken from \
+                the card's own figure";
+    note_once(&SAID, writer, line);
+}

@@ -1,0 +1,223 @@
+//! This process among those that NVML lists.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpumem_capture::DeviceOrdinal;
+use nvml_wrapper::Device;
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::struct_wrappers::device::ProcessInfo;
+
+/// A process that NVML lists, and what it uses if NVML tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub(super) pid: u32,
+    pub(super) bytes: Option<u64>,
+}
+
+/// The number that this process goes by in NVML's lists; 0 while it is not known.
+static ME: AtomicU32 = AtomicU32::new(0);
+
+/// Every process on a device; `None` if NVML does not tell.
+pub(super) fn list(device: &Device<'_>) -> Option<Vec<Listed>> {
+    let compute = first_that_is_there(
+        || device.running_compute_processes(),
+        || device.running_compute_processes_v2(),
+    )?;
+    // A process that draws is listed there with the same figure, so it must not count twice.
+    let graphics = first_that_is_there(
+        || device.running_graphics_processes(),
+        || device.running_graphics_processes_v2(),
+    );
+    let mut all: Vec<Listed> = Vec::with_capacity(compute.len());
+    for process in compute.iter().chain(graphics.iter().flatten()) {
+        add(&mut all, listed(process));
+    }
+    Some(all)
+}
+
+/// The answer of the newest form of a function that the library has.
+fn first_that_is_there(
+    new: impl Fn() -> Result<Vec<ProcessInfo>, NvmlError>,
+    old: impl Fn() -> Result<Vec<ProcessInfo>, NvmlError>,
+) -> Option<Vec<ProcessInfo>> {
+    match new() {
+        Err(NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound) => old().ok(),
+        // The list grew between the two calls that it takes.
+        Err(NvmlError::InsufficientSize(_)) => new().ok(),
+        answer => answer.ok(),
+    }
+}
+
+fn listed(process: &ProcessInfo) -> Listed {
+    Listed {
+        pid: process.pid,
+        bytes: match process.used_gpu_memory {
+            UsedGpuMemory::Used(bytes) => Some(bytes),
+            UsedGpuMemory::Unavailable => None,
+        },
+    }
+}
+
+/// Adds a process that may be in the list already.
+fn add(all: &mut Vec<Listed>, one: Listed) {
+    match all.iter_mut().find(|known| known.pid == one.pid) {
+        Some(known) => known.bytes = known.bytes.max(one.bytes),
+        None => all.push(one),
+    }
+}
+
+/// The figures of a list: this process's, and all others' summed; `None` for what is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Figures {
+    pub(super) mine: Option<u64>,
+    pub(super) others: Option<u64>,
+}
+
+/// Tells this process's figure from the others'. A process that was listed once and no longer is
+/// uses nothing.
+pub(super) fn figures(list: &[Listed], me: Option<u32>) -> Figures {
+    let Some(me) = me else {
+        return Figures {
+            mine: None,
+            others: None,
+        };
+    };
+    let mine = list.iter().find(|one| one.pid == me);
+    let others = list.iter().filter(|one| one.pid != me);
+    Figures {
+        mine: mine.map_or(Some(0), |one| one.bytes),
+        others: others.map(|one| one.bytes).sum(),
+    }
+}
+
+/// The number that this process goes by, if it was found.
+pub(super) fn me() -> Option<u32> {
+    Some(ME.load(Ordering::Relaxed)).filter(|pid| *pid != 0)
+}
+
+/// Each device's list from before this process's first context there.
+fn before() -> MutexGuard<'static, BTreeMap<u8, Vec<Listed>>> {
+    static BEFORE: Mutex<BTreeMap<u8, Vec<Listed>>> = Mutex::new(BTreeMap::new());
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps the list from before this process's first context on a device.
+pub(super) fn keep_before(device: DeviceOrdinal, list: &[Listed]) {
+    before().entry(device.0).or_insert_with(|| list.to_vec());
+}
+
+/// Looks for this process in the list of a device on which it has a context.
+pub(super) fn identify(device: DeviceOrdinal, now: &[Listed]) -> Option<u32> {
+    me().or_else(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mut own = vec![std::process::id()];
+        own.extend(outer_pids(&status));
+        let found = find(&own, before().get(&device.0).map(Vec::as_slice), now)?;
+        ME.store(found, Ordering::Relaxed);
+        Some(found)
+    })
+}
+
+/// Which of a list this process is: one of its `own` numbers that was not there `before`, or else the
+/// only number that was not.
+fn find(own: &[u32], before: Option<&[Listed]>, now: &[Listed]) -> Option<u32> {
+    // NVML may count in another namespace, where our number is somebody else's.
+    let was_there = |pid: u32| before.is_some_and(|list| list.iter().any(|known| known.pid == pid));
+    let is_there = |pid: u32| now.iter().any(|known| known.pid == pid);
+    let by_number = own
+        .iter()
+        .copied()
+        .find(|&pid| is_there(pid) && !was_there(pid));
+    by_number.or_else(|| {
+        before?;
+        let mut new = now.iter().filter(|one| !was_there(one.pid));
+        let only = new.next()?;
+        new.next().is_none().then_some(only.pid)
+    })
+}
+
+/// This process's numbers in its pid namespaces, from the outermost that `/proc` shows.
+fn outer_pids(status: &str) -> Vec<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let numbers = line.unwrap_or_default().split_whitespace();
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(all: &[(u32, u64)]) -> Vec<Listed> {
+        let one = |(pid, bytes): &(u32, u64)| Listed {
+            pid: *pid,
+            bytes: Some(*bytes),
+        };
+        all.iter().map(one).collect()
+    }
+
+    #[test]
+    fn namespaces_are_read_from_the_outermost() {
+        let status = "Name:\tpython\nNgid:\t0\nPid:\t12\nNSpid:\t40312\t12\nNSpgid:\t40312\t12\n";
+        assert_eq!(outer_pids(status), [40312, 12]);
+        assert_eq!(outer_pids("Name:\tpython\nPid:\t12\n"), []);
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_number() {
+        let now = listed(&[(1, 10), (42, 30)]);
+        assert_eq!(find(&[42], None, &now), Some(42));
+        assert_eq!(find(&[7, 42], Some(&listed(&[(1, 10)])), &now), Some(42));
+        assert_eq!(find(&[7], None, &now), None);
+    }
+
+    #[test]
+    fn a_number_that_was_there_before_is_somebody_elses() {
+        let before = listed(&[(1, 10), (42, 5)]);
+        let now = listed(&[(1, 10), (42, 5), (9000, 30)]);
+        assert_eq!(find(&[42], Some(&before), &now), Some(9000));
+    }
+
+    #[test]
+    fn of_two_newcomers_neither_is_taken_for_this_process() {
+        let now = listed(&[(8, 10), (9, 30)]);
+        assert_eq!(find(&[42], Some(&[]), &now), None);
+        assert_eq!(find(&[42], Some(&listed(&[(8, 10)])), &now), Some(9));
+        assert_eq!(find(&[42], Some(&now), &now), None);
+    }
+
+    #[test]
+    fn figures_that_are_not_told_are_unknown() {
+        let mut list = listed(&[(1, 10), (2, 20), (42, 30)]);
+        let known = Figures {
+            mine: Some(30),
+            others: Some(30),
+        };
+        assert_eq!(figures(&list, Some(42)), known);
+        assert_eq!(figures(&list, Some(43)).mine, Some(0));
+        assert_eq!(figures(&list, None).mine, None);
+        assert_eq!(figures(&list, None).others, None);
+        list.push(Listed {
+            pid: 3,
+            bytes: None,
+        });
+        assert_eq!(figures(&list, Some(42)).others, None);
+        assert_eq!(figures(&list, Some(42)).mine, Some(30));
+        assert_eq!(figures(&list, Some(3)).mine, None);
+    }
+
+    #[test]
+    fn a_process_that_also_draws_counts_once() {
+        let mut all = listed(&[(42, 30)]);
+        add(
+            &mut all,
+            Listed {
+                pid: 42,
+                bytes: Some(30),
+            },
+        );
+        assert_eq!(all, listed(&[(42, 30)]));
+    }
+}

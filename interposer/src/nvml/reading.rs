@@ -1,0 +1,173 @@
+//! One answer of NVML about a device, beside the second ledger's figure of the same moment.
+
+use gpumem_capture::{DeviceOrdinal, Level, Writer};
+use nvml_wrapper::Device;
+use nvml_wrapper::error::NvmlError;
+
+use super::process::{self, Figures, Listed};
+
+/// What the card itself says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Card {
+    /// With what the driver keeps for itself.
+    pub(super) used: u64,
+    /// What the driver keeps for itself; 0 if it does not tell.
+    pub(super) reserved: u64,
+    pub(super) total: u64,
+}
+
+/// One answer.
+#[derive(Clone, Debug)]
+pub(super) struct Reading {
+    pub(super) card: Card,
+    /// The processes; `None` if NVML does not tell.
+    pub(super) list: Option<Vec<Listed>>,
+    pub(super) figures: Figures,
+}
+
+impl Reading {
+    /// Bytes that NVML puts down to this process or, if it does not know the process, to the whole
+    /// card: good for differences only.
+    pub(super) fn ours_or_all(&self) -> u64 {
+        self.figures.mine.unwrap_or(self.card.used)
+    }
+}
+
+/// What the card says, in the newest form that the library has.
+fn card(device: &Device<'_>) -> Option<Card> {
+    match device.memory_info() {
+        Ok(info) => Some(Card {
+            used: info.used.saturating_add(info.reserved),
+            reserved: info.reserved,
+            total: info.total,
+        }),
+        Err(NvmlError::GpuLost | NvmlError::Uninitialized) => None,
+        Err(_) => first_form(device),
+    }
+}
+
+/// What drivers before 510 say, which do not tell apart what they keep.
+fn first_form(device: &Device<'_>) -> Option<Card> {
+    let function = device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref().ok()?;
+    // SAFETY: the structure is of plain integers.
+    let mut info = unsafe { core::mem::zeroed() };
+    // SAFETY: the handle is NVML's own and the structure is writable.
+    let code = unsafe { function(device.handle(), &mut info) };
+    (code == 0).then_some(Card {
+        used: info.used,
+        reserved: 0,
+        total: info.total,
+    })
+}
+
+/// Asks for everything about a device. `identify` looks for this process in its list, if it is not
+/// known yet by which number it goes.
+fn read(device: &Device<'_>, identify: impl FnOnce(&[Listed]) -> Option<u32>) -> Option<Reading> {
+    let card = card(device)?;
+    let list = process::list(device);
+    let figures = match list.as_deref() {
+        Some(list) => process::figures(list, identify(list)),
+        None => Figures {
+            mine: None,
+            others: None,
+        },
+    };
+    Some(Reading {
+        card,
+        list,
+        figures,
+    })
+}
+
+/// A reading from before this process has a context on the device.
+pub(super) fn unborn(device: &Device<'_>) -> Option<Reading> {
+    read(device, |_| process::me())
+}
+
+/// A reading and the physical level's live bytes, the same before and after it if it is stable.
+#[derive(Clone, Debug)]
+pub(super) struct Settled<R> {
+    pub(super) reading: R,
+    pub(super) physical: u64,
+    pub(super) stable: bool,
+}
+
+/// How often a reading is tried while the physical level moves.
+const TRIES: u32 = 3;
+
+/// Reads until `physical` is the same before and after, or [`TRIES`] times.
+fn steadily<R>(
+    mut physical: impl FnMut() -> u64,
+    mut read: impl FnMut() -> Option<R>,
+) -> Option<Settled<R>> {
+    let mut before = physical();
+    let mut tries = 0;
+    loop {
+        let reading = read()?;
+        let after = physical();
+        tries += 1;
+        if after == before || tries == TRIES {
+            return Some(Settled {
+                reading,
+                physical: after,
+                stable: after == before,
+            });
+        }
+        before = after;
+    }
+}
+
+/// A reading of `device` at a moment when the physical level stood still, if there is one.
+pub(super) fn settled(
+    writer: &Writer,
+    ordinal: DeviceOrdinal,
+    device: &Device<'_>,
+) -> Option<Settled<Reading>> {
+    steadily(
+        || writer.counters(ordinal, Level::PHYSICAL).live,
+        || read(device, |list| process::identify(ordinal, list)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The readings that [`steadily`] makes of a level that takes these values one after the other.
+    fn made(level: &[u64]) -> (u32, Settled<u32>) {
+        let mut values = level.iter().copied();
+        let mut readings = 0;
+        let settled = steadily(
+            || values.next().unwrap_or(0),
+            || {
+                readings += 1;
+                Some(readings)
+            },
+        );
+        (readings, settled.expect("each reading succeeded"))
+    }
+
+    #[test]
+    fn a_level_that_stands_still_is_read_once() {
+        let (readings, settled) = made(&[5, 5]);
+        assert_eq!((readings, settled.physical, settled.stable), (1, 5, true));
+    }
+
+    #[test]
+    fn a_level_that_moves_is_read_again() {
+        let (readings, settled) = made(&[5, 6, 6]);
+        assert_eq!((readings, settled.physical, settled.stable), (2, 6, true));
+        assert_eq!(settled.reading, 2);
+    }
+
+    #[test]
+    fn a_level_that_never_stands_still_is_an_estimate() {
+        let (readings, settled) = made(&[5, 6, 7, 8, 9]);
+        assert_eq!((readings, settled.physical, settled.stable), (3, 8, false));
+    }
+
+    #[test]
+    fn no_answer_is_no_reading() {
+        assert!(steadily(|| 1, || None::<u32>).is_none());
+    }
+}

@@ -1,0 +1,207 @@
+//! The thread that reads NVML now and then, and when it is asked.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer};
+
+use super::reading::{self, Card, Reading, Settled};
+use super::{
+    device, implicit, library, note_hidden, note_missing, note_unknown_device, used_devices,
+};
+use crate::lifecycle::{self, Session};
+use crate::{account, call, thread};
+
+/// The thread, once it runs.
+static SAMPLER: OnceLock<Thread> = OnceLock::new();
+/// Readings that were asked for, and the newest of them that is answered.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+static ANSWERED: AtomicU64 = AtomicU64::new(0);
+/// Whether the process ends: what is read now is recorded in any case.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Between two readings, however often they are asked for.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long a reading waits for calls in progress, looking now and then; after that it is an estimate.
+const LONGEST_CALL: Duration = Duration::from_millis(50);
+const BETWEEN_TRIES: Duration = Duration::from_micros(200);
+/// How long the end of the process waits for its last reading.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Starts the thread, once.
+pub(super) fn start(session: &'static Session) {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let every = session.sample_every;
+    let started = thread::start("gpumem-nvml", move || run(session, every));
+    match started {
+        Ok(thread) => {
+            let _ = SAMPLER.set(thread);
+        }
+        Err(error) => account::note(
+            session.writer,
+            &format!("the thread that reads NVML did not start: {error}"),
+        ),
+    }
+}
+
+/// Asks for a reading soon: a counter and a wake-up.
+pub(crate) fn ask() {
+    // A reading that was asked for and has not begun serves this one too.
+    if let Some(sampler) = SAMPLER.get() {
+        ASKED.fetch_add(1, Ordering::AcqRel);
+        sampler.unpark();
+    }
+}
+
+fn run(session: &'static Session, every: Option<Duration>) {
+    if library::open().is_none() {
+        note_missing(session.writer);
+    }
+    loop {
+        let asked = ASKED.load(Ordering::Acquire);
+        round(session);
+        ANSWERED.store(asked, Ordering::Release);
+        if library::problem().is_some() {
+            return;
+        }
+        if !ENDING.load(Ordering::Acquire) {
+            std::thread::sleep(PAUSE);
+        }
+        let slept = Instant::now();
+        while ASKED.load(Ordering::Acquire) == asked {
+            match every {
+                None => std::thread::park(),
+                Some(every) => match every.checked_sub(slept.elapsed()) {
+                    Some(left) if !left.is_zero() => std::thread::park_timeout(left),
+                    _ => break,
+                },
+            }
+        }
+    }
+}
+
+/// Reads every device that this process has used.
+fn round(session: &'static Session) {
+    let Some(nvml) = library::opened() else {
+        return;
+    };
+    for (ordinal, identity) in used_devices() {
+        if !device::find(nvml, ordinal, &identity) {
+            note_unknown_device(session.writer, ordinal);
+        }
+        let Some(device) = device::known(ordinal) else {
+            continue;
+        };
+        if let Some(read) = undisturbed(|| reading::settled(session.writer, ordinal, device)) {
+            record(session.writer, ordinal, &read);
+        }
+    }
+}
+
+/// A reading with no call in progress that moves memory; after a while any, as an estimate.
+fn undisturbed<R>(read: impl Fn() -> Option<Settled<R>>) -> Option<Settled<R>> {
+    let quiet = || call::quiet().filter(|_| !implicit::in_progress());
+    let began = Instant::now();
+    loop {
+        let before = quiet();
+        let patient = began.elapsed() < LONGEST_CALL;
+        if before.is_some() || !patient {
+            let mut settled = read()?;
+            if before.is_some() && quiet() == before {
+                return Some(settled);
+            }
+            if !patient {
+                settled.stable = false;
+                return Some(settled);
+            }
+        }
+        std::thread::sleep(BETWEEN_TRIES);
+    }
+}
+
+/// What was last recorded of a device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Recorded {
+    mine: Option<u64>,
+    others: Option<u64>,
+    physical: u64,
+    card: Card,
+}
+
+/// Records a reading if a figure has changed, or the process ends.
+fn record(writer: &'static Writer, device: DeviceOrdinal, read: &Settled<Reading>) {
+    static RECORDED: Mutex<BTreeMap<u8, Recorded>> = Mutex::new(BTreeMap::new());
+    let now = Recorded {
+        mine: read.reading.figures.mine,
+        others: read.reading.figures.others,
+        physical: read.physical,
+        card: read.reading.card,
+    };
+    let ending = ENDING.load(Ordering::Acquire);
+    if ending && now.mine == Some(0) && now.physical != 0 {
+        return; // the driver has taken itself down before us: nothing is to be seen any more
+    }
+    let before = {
+        let mut recorded = RECORDED.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.insert(device.0, now)
+    };
+    if before == Some(now) && !ending {
+        return;
+    }
+    if now.mine.is_none() {
+        note_hidden(writer);
+    }
+    let unknown = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
+    let flags = if read.stable {
+        EventFlags::NONE
+    } else {
+        EventFlags::ESTIMATED
+    };
+    let event = Event {
+        time: writer.now(),
+        thread: thread::with(|thread| thread.id()).unwrap_or_default(),
+        level: Level::PHYSICAL,
+        device,
+        ..Event::default()
+    };
+    let _ = writer.event(&Event {
+        kind: EventKind::SAMPLE,
+        bytes: unknown(now.mine),
+        aux: unknown(now.others),
+        ptr: now.physical,
+        flags,
+        ..event
+    });
+    if before.map(|before| before.card) != Some(now.card) {
+        let _ = writer.event(&Event {
+            kind: EventKind::CARD,
+            bytes: now.card.used,
+            aux: now.card.reserved,
+            ptr: now.card.total,
+            ..event
+        });
+    }
+}
+
+/// The last reading, at the end of the process: waits for it, but never long.
+pub(crate) fn last() {
+    let Some(sampler) = SAMPLER.get() else {
+        return;
+    };
+    if lifecycle::is_aside() || library::opened().is_none() {
+        return;
+    }
+    ENDING.store(true, Ordering::Release);
+    let wanted = ASKED.fetch_add(1, Ordering::AcqRel) + 1;
+    sampler.unpark();
+    let began = Instant::now();
+    while ANSWERED.load(Ordering::Acquire) < wanted && began.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}

@@ -1,0 +1,216 @@
+"""What the card itself says, and what contexts, modules, limits and stacks take: against the
+simulator's books."""
+
+import json
+import os
+import subprocess
+
+import harness
+import pytest
+
+RESIZE, SAMPLE, CARD, MODULE_LOAD, MODULE_UNLOAD = 17, 14, 18, 9, 10
+CONTEXT, MODULE, ESTIMATED = 256, 512, 2048
+MIB, GIB = 1 << 20, 1 << 30
+UNKNOWN = (1 << 64) - 1
+COST = 512 * MIB  # of a context
+
+
+@pytest.fixture(scope="session")
+def dump():
+    """Builds the example that prints a capture's records."""
+    subprocess.run(
+        ["cargo", "build", "--release", "--quiet", "-p", "gpumem", "--example", "dump"],
+        cwd=harness.ROOT, check=True,
+    )
+    return harness.RELEASE / "examples" / "dump"
+
+
+@pytest.fixture
+def read(dump):
+    """read(path) is every record of a capture."""
+    return lambda path: [json.loads(line) for line in harness.run([dump, path]).stdout.splitlines()]
+
+
+@pytest.fixture
+def client(build_c):
+    return build_c("implicit.c", "-ldl")
+
+
+@pytest.fixture
+def recorded(client, simulate, read, tmp_path):
+    """recorded("context block") runs those steps of implicit.c, which compares the recorder's figure
+    with the books after each; the records of the capture and the lines that it printed."""
+
+    def run(steps, **options):
+        env = {"GPUMEM_QUIET": "1", **options.pop("env", {})}
+        done = simulate([client, *steps.split()], preload=True, env=env, **options)
+        assert done.stderr == "", harness.described(done)
+        books = [(step, *map(int, rest)) for step, *rest in map(str.split, done.stdout.splitlines()) if rest]
+        return read(tmp_path / "report.bin"), books
+
+    return run
+
+
+def of_kind(records, kind, device=0):
+    return [r for r in records if r.get("kind") == kind and r["device"] == device]
+
+
+def notes(records):
+    return [r["note"] for r in records if "note" in r]
+
+
+def held(records, flag):
+    """The changes of the holdings of a kind: (pointer, before, after)."""
+    events = [e for e in of_kind(records, RESIZE) if e["flags"] & flag]
+    return [(e["ptr"], e["aux"], e["bytes"]) for e in events]
+
+
+def total(records, flag, device=0):
+    events = [e for e in of_kind(records, RESIZE, device) if e["flags"] & flag]
+    return sum(e["bytes"] - e["aux"] for e in events)
+
+
+# What no call asks for
+
+
+def test_contexts_cost_what_the_books_say(recorded):
+    """Each context is charged at its birth, to the line that made it, and given back at its end."""
+    records, _ = recorded("context own block destroy")
+    (primary, *first), (own, *second), (ended, *last) = held(records, CONTEXT)
+    assert (first, second) == ([0, COST], [0, COST])
+    assert (ended, *last) == (own, COST, 0)
+    assert primary != own
+    births = [e for e in of_kind(records, RESIZE) if e["aux"] == 0]
+    assert all(e["native"] != 0 and not e["flags"] & ESTIMATED for e in births)
+
+
+def test_a_reset_takes_the_primary_context(recorded):
+    records, _ = recorded("context block reset")
+    assert total(records, CONTEXT) == 0
+    assert of_kind(records, SAMPLE)[-1]["bytes"] == 0
+
+
+# What NVML says
+
+
+def test_the_last_reading_is_the_books(recorded):
+    """At the end of the process, with other processes on the card and what the driver keeps."""
+    env = {"GPUMEM_SIM_OTHER_BYTES": "3GiB", "GPUMEM_SIM_RESERVED_BYTES": "600MiB"}
+    records, books = recorded("context block", env=env)
+    sample, card = of_kind(records, SAMPLE)[-1], of_kind(records, CARD)[-1]
+    assert sample["bytes"] == sample["ptr"] == books[-1][-1] == COST + 6 * MIB
+    assert (sample["aux"], sample["flags"]) == (3 * GIB, 0)
+    assert card["bytes"] == COST + 6 * MIB + 3 * GIB + 600 * MIB
+    assert (card["aux"], notes(records)) == (600 * MIB, [])
+
+
+def test_readings_come_by_themselves(recorded):
+    """A peak and the end are read even if nothing else is; what stays the same is not said again."""
+    records, _ = recorded("context block wait", env={"GPUMEM_SAMPLE_MS": "0"})
+    assert COST + 6 * MIB in [s["bytes"] for s in of_kind(records, SAMPLE)]
+    records, _ = recorded("context wait wait", env={"GPUMEM_SAMPLE_MS": "5", "GPUMEM_OUTPUT": "report.bin"})
+    assert len(of_kind(records, SAMPLE)) <= 3
+
+
+@pytest.mark.parametrize("visible", ("1", "uuid", "1,0"))
+def test_devices_are_not_known_by_their_numbers(visible, recorded, client, simulate):
+    """Device 0 of the program is NVML's second: the other processes' memory there tells which."""
+    if visible == "uuid":
+        visible = "GPU-67707567-6d65-406d-8000-000000000000"
+        listed = simulate(["python3", "-c", UUIDS], devices=2).stdout.split()
+        visible = listed[1]
+    env = {"CUDA_VISIBLE_DEVICES": visible, "GPUMEM_SIM_OTHER_BYTES": "1=2GiB"}
+    records, _ = recorded("context block", devices=2, env=env)
+    assert [s["aux"] for s in of_kind(records, SAMPLE)][-1] == 2 * GIB
+    assert total(records, CONTEXT) == COST
+
+
+UUIDS = """
+from ctypes import *
+nvml = CDLL("libnvidia-ml.so.1")
+nvml.nvmlInit_v2()
+for index in range(2):
+    device, text = c_void_p(), create_string_buffer(96)
+    nvml.nvmlDeviceGetHandleByIndex_v2(index, byref(device))
+    nvml.nvmlDeviceGetUUID(device, text, 96)
+    print(text.value.decode())
+"""
+
+
+# Where NVML does not know this process
+
+
+@pytest.fixture
+def behind(build_c, recorded):
+    """behind("empty", steps) runs the steps with tests/workloads/other_nvml.c before the simulator's."""
+
+    def run(what, steps, **env):
+        other = build_c("other_nvml.c", "-shared", "-fPIC", "-ldl", "-Wl,-soname,libnvidia-ml.so.1")
+        # Loaded by path, so that with-simulator has made it before.
+        harness.simulate(["true"])
+        env.update(
+            LD_PRELOAD=f"{harness.LIBRARY}:{other}",
+            GPUMEM_TEST_LIST=what,
+            GPUMEM_TEST_NVML=str(harness.ROOT / "target" / "simulator" / "libnvidia-ml.so.1"),
+            GPUMEM_SIM_OTHER_BYTES="1GiB",
+        )
+        return recorded(steps, env=env)
+
+    return run
+
+
+@pytest.mark.parametrize("what", ("number", "taken"))
+def test_a_process_of_another_number_space(what, behind):
+    """In a container NVML may list this process by its number outside: it is the one that came with
+    the first context, also if its own number is somebody else's there."""
+    records, books = behind(what, "context own block")
+    sample = of_kind(records, SAMPLE)[-1]
+    assert sample["bytes"] == sample["ptr"] == books[-1][-1]
+    assert sample["aux"] == GIB + (7 * MIB if what == "taken" else 0)
+    assert total(records, CONTEXT) == 2 * COST
+    assert notes(records) == []
+
+
+@pytest.mark.parametrize("what", ("empty", "figure", "two"))
+def test_a_process_that_nvml_does_not_tell(what, behind):
+    """Its figure is unknown, not a number; what contexts take is estimated by the card's."""
+    records, books = behind(what, "context own block destroy")
+    sample = of_kind(records, SAMPLE)[-1]
+    assert sample["bytes"] == UNKNOWN
+    assert of_kind(records, CARD)[-1]["bytes"] == books[-1][-1] + GIB
+    events = of_kind(records, RESIZE)
+    assert [e["bytes"] for e in events] == [COST, COST, 0]
+    assert all(e["flags"] & ESTIMATED for e in events if e["bytes"])
+    assert [note for note in notes(records) if note.startswith("NVML does not tell")]
+
+
+def test_an_nvml_that_does_not_start(behind):
+    """One line says so, and all else is as ever."""
+    records, _ = behind("broken", "context block wait", TELL_ONLY="1")
+    assert of_kind(records, SAMPLE) == of_kind(records, RESIZE) == []
+    (note,) = notes(records)
+    assert note.startswith("NVML cannot be used (") and note.endswith("is not measured")
+
+
+def test_no_nvml_at_all(client, read, tmp_path):
+    """A machine whose driver comes without NVML."""
+    harness.simulate(["true"])
+    folder = tmp_path / "libraries"
+    folder.mkdir()
+    os.symlink(harness.RELEASE / "libsimcuda.so", folder / "libcuda.so.1")
+    env = harness.preloaded({"LD_LIBRARY_PATH": str(folder), "GPUMEM_QUIET": "1", "TELL_ONLY": "1"})
+    done = harness.run([client, "context", "block", "wait"], env=env, cwd=tmp_path)
+    assert done.stderr == ""
+    records = read(tmp_path / "report.bin")
+    (note,) = notes(records)
+    assert note.startswith("NVML cannot be used (")
+    assert [c["live"] for c in records if c.get("counters") == "physical"] == [6 * MIB]
+
+
+def test_training_leaves_nothing_unexplained(trained, read):
+    """PyTorch 2.15: whenever the second ledger stood still, NVML's figure was it, to the byte."""
+    records = read(trained("torch215").report)
+    samples = [s for s in of_kind(records, SAMPLE) if not s["flags"] & ESTIMATED]
+    assert len(samples) > 1
+    assert [s["bytes"] - s["ptr"] for s in samples] == [0] * len(samples)
+    assert samples[-1]["bytes"] > COST
