@@ -5,6 +5,7 @@ pub mod books;
 pub mod context;
 pub mod handles;
 pub mod ipc;
+pub mod limits;
 pub mod memory;
 pub mod module;
 pub mod pool;
