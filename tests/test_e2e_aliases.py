@@ -38,7 +38,8 @@ def recorded(dump, report):
     ("check", "devices", "processes"),
     [
         ("reservations", 1, 1), ("handles", 1, 2), ("pools", 1, 2), ("ipc", 1, 2),
-        ("external", 1, 1), ("sparse", 1, 1), ("green", 1, 1), ("old", 1, 1), ("ordinals", 2, 2),
+        ("external", 1, 1), ("sparse", 1, 1), ("planes", 1, 1), ("batches", 1, 1),
+        ("green", 1, 1), ("old", 1, 1), ("ordinals", 2, 2),
         ("multicast", 2, 1), ("multicast_shared", 2, 2),
     ],
 )

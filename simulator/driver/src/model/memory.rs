@@ -300,7 +300,9 @@ impl State {
         let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
         let backing = Backing::Unbacked { mapped: bytes };
         self.keep(current, base, bytes, Kind::Array, 0, backing);
-        self.books.device_mut(current.device).allocated(Kind::Array, 0);
+        self.books
+            .device_mut(current.device)
+            .allocated(Kind::Array, 0);
         Ok(base)
     }
 
