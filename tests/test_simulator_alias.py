@@ -15,7 +15,8 @@ WORKLOAD = Path(__file__).parent / "workloads" / "sim_alias.py"
 
 @pytest.mark.parametrize(
     "check",
-    ["reservations", "handles", "pools", "ipc", "external", "sparse", "green", "old"],
+    ["reservations", "handles", "pools", "ipc", "external", "sparse", "planes", "batches", "green",
+     "old"],
 )
 def test_one_device(simulate, check):
     simulate([sys.executable, WORKLOAD, check], memory="4GiB")

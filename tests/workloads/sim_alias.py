@@ -822,6 +822,77 @@ def sparse():
     assert (now("vmm"), now("array"), now("physical")) == (0, 0, 0)
 
 
+def batches():
+    """Managed memory, many ranges at once."""
+    start()
+    pointers = (c_uint64 * 3)(*(out("cuMemAllocManaged", 4 * MIB, 1) for _ in range(3)))
+    sizes = (c_size_t * 3)(*[4 * MIB] * 3)
+    places = (Location * 2)(Location(2, 0), Location(1, 0))
+    prefetch, discard = "cuMemPrefetchBatchAsync", "cuMemDiscardBatchAsync"
+    assert card() == (12 * MIB, 12 * MIB)
+    firsts = (c_size_t * 2)(0, 2)
+    must(prefetch, pointers, sizes, 3, places, firsts, 2, 0, 2)
+    assert card() == (12 * MIB, 4 * MIB), "two at the host, one here"
+    must(discard, pointers, sizes, 3, 0, 2)
+    assert card() == (12 * MIB, 4 * MIB)
+    must("cuMemDiscardAndPrefetchBatchAsync_ptsz", pointers, sizes, 2, byref(places[1]), firsts, 1, 0, 2)
+    assert card() == (12 * MIB, 12 * MIB)
+    wrong = (c_uint64 * 3)(pointers[0], pointers[1], 12345)
+    assert code(prefetch, wrong, sizes, 3, places, firsts, 2, 0, 2) == INVALID_VALUE
+    assert code(discard, wrong, sizes, 3, 0, 2) == INVALID_VALUE
+    assert code(prefetch, pointers, sizes, 3, places, (c_size_t * 2)(1, 2), 2, 0, 2) == INVALID_VALUE
+    assert code(prefetch, pointers, sizes, 3, places, (c_size_t * 2)(0, 3), 2, 0, 2) == INVALID_VALUE
+    assert code(prefetch, pointers, sizes, 3, places, firsts, 2, 1, 2) == INVALID_VALUE
+    assert code(prefetch, pointers, sizes, 0, places, firsts, 0, 0, 2) == INVALID_VALUE
+    for legacy in (0, 1):
+        assert code(discard, pointers, sizes, 3, 0, legacy) == INVALID_VALUE
+    assert card() == (12 * MIB, 12 * MIB), "failed calls move nothing"
+    values = (c_int * 2)(7, 7)
+    data = (c_void_p * 2)(*(ctypes.addressof(values) + 4 * n for n in range(2)))
+    asked = (c_uint32 * 2)(1, 2)
+    must("cuMemRangeGetAttributes", data, (c_size_t * 2)(4, 4), asked, 2, pointers[0], 4 * MIB)
+    assert list(values) == [0, -2]
+    assert code("cuMemRangeGetAttributes", data, (c_size_t * 2)(4, 4), asked, 2, 12345, 8) == INVALID_VALUE
+    for pointer in pointers:
+        must("cuMemFree_v2", pointer)
+
+
+def planes():
+    """The planes of an array are arrays over its bytes."""
+    start()
+    nv12, planar, packed = 0xB0, 0x59, 0xA5
+    array = out("cuArray3DCreate_v2", byref(ArrayShape(64, 32, 0, nv12, 3, 0)))
+    assert now("array") == 64 * 32 * 3 // 2
+    shape = ArrayShape()
+    found = []
+    for index, expected in enumerate([(64, 32, 1, 1), (32, 16, 1, 2)]):
+        plane = out("cuArrayGetPlane", array, index)
+        must("cuArray3DGetDescriptor_v2", byref(shape), plane)
+        assert (shape.width, shape.height, shape.format, shape.channels) == expected
+        assert out("cuArrayGetPlane", array, index) == plane
+        must("cuMemcpyHtoA_v2", plane, 0, bytes([index + 1]) * 64, 64)
+        found.append(plane)
+    back = ctypes.create_string_buffer(64)
+    must("cuMemcpyAtoH_v2", back, found[0], 0, 64)
+    assert back.raw == b"\1" * 64
+    must("cuMemcpyAtoH_v2", back, found[1], 0, 64)
+    assert back.raw == b"\2" * 64
+    place = c_uint64()
+    assert code("cuArrayGetPlane", byref(place), array, 2) == INVALID_VALUE
+    assert code("cuArrayGetPlane", byref(place), found[0], 0) == INVALID_VALUE
+    assert code("cuArrayDestroy", found[0]) == INVALID_HANDLE, "the array's"
+    must("cuArrayDestroy", array)
+    assert code("cuArray3DGetDescriptor_v2", byref(shape), found[0]) == INVALID_HANDLE
+    three = out("cuArray3DCreate_v2", byref(ArrayShape(64, 32, 0, planar, 3, 0)))
+    must("cuArray3DGetDescriptor_v2", byref(shape), out("cuArrayGetPlane", three, 2))
+    assert (shape.width, shape.height, shape.format, shape.channels) == (32, 16, 1, 1)
+    one = out("cuArray3DCreate_v2", byref(ArrayShape(64, 32, 0, packed, 2, 0)))
+    assert code("cuArrayGetPlane", byref(place), one, 0) == INVALID_VALUE
+    for handle in (three, one):
+        must("cuArrayDestroy", handle)
+    assert card() == (0, 0)
+
+
 class Resource(ctypes.Structure):
     """CUdevResource, with its multiprocessors."""
 

@@ -178,6 +178,9 @@ functions! { super::MEMORY;
     cuExternalMemoryGetMappedBuffer 10000 (pointer: Out<Address>, memory: Handle, descriptor: Address);
     cuExternalMemoryGetMappedMipmappedArray 10000 (mipmapped: Out<Handle>, memory: Handle, descriptor: In<ExternalArray>);
     cuDestroyExternalMemory 10000 (memory: Handle);
+    cuMemPrefetchBatchAsync 13000 (pointers: Address, sizes: Address, count: usize, places: Address, firsts: Address, given: usize, flags: u64, stream: Handle);
+    cuMemDiscardBatchAsync 13000 (pointers: Address, sizes: Address, count: usize, flags: u64, stream: Handle);
+    cuMemDiscardAndPrefetchBatchAsync 13000 (pointers: Address, sizes: Address, count: usize, places: Address, firsts: Address, given: usize, flags: u64, stream: Handle);
 }
 
 #[cfg(test)]

@@ -46,6 +46,12 @@ exports! {
     context cudaMemAdvise (pointer: Address, bytes: usize, advice: u32, location: CuMemLocation) = cu::cuMemAdvise;
     context cudaMemPrefetchAsync (pointer: Address, bytes: usize, location: CuMemLocation, flags: u32, stream: Handle) = cu::cuMemPrefetchAsync;
     context cudaMemPrefetchAsync_ptsz (pointer: Address, bytes: usize, location: CuMemLocation, flags: u32, stream: OwnStream) = cu::cuMemPrefetchAsync;
+    context cudaMemPrefetchBatchAsync (pointers: Address, sizes: Address, count: usize, places: Address, firsts: Address, given: usize, flags: u64, stream: Handle) = cu::cuMemPrefetchBatchAsync;
+    context cudaMemPrefetchBatchAsync_ptsz (pointers: Address, sizes: Address, count: usize, places: Address, firsts: Address, given: usize, flags: u64, stream: OwnStream) = cu::cuMemPrefetchBatchAsync;
+    context cudaMemDiscardAndPrefetchBatchAsync (pointers: Address, sizes: Address, count: usize, places: Address, firsts: Address, given: usize, flags: u64, stream: Handle) = cu::cuMemDiscardAndPrefetchBatchAsync;
+    context cudaMemDiscardAndPrefetchBatchAsync_ptsz (pointers: Address, sizes: Address, count: usize, places: Address, firsts: Address, given: usize, flags: u64, stream: OwnStream) = cu::cuMemDiscardAndPrefetchBatchAsync;
+    context cudaMemDiscardBatchAsync (pointers: Address, sizes: Address, count: usize, flags: u64, stream: Handle) = cu::cuMemDiscardBatchAsync;
+    context cudaMemDiscardBatchAsync_ptsz (pointers: Address, sizes: Address, count: usize, flags: u64, stream: OwnStream) = cu::cuMemDiscardBatchAsync;
     context cudaMemRangeGetAttribute (value: Address, value_bytes: usize, attribute: u32, pointer: Address, bytes: usize) = cu::cuMemRangeGetAttribute;
     context cudaMemRangeGetAttributes (values: Address, value_bytes: Address, attributes: Address, count: usize, pointer: Address, bytes: usize) = cu::cuMemRangeGetAttributes;
     context cudaIpcGetMemHandle (handle: Out<CuIpcMemHandle>, pointer: Address) = cu::cuIpcGetMemHandle;

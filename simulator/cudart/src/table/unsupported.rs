@@ -138,12 +138,6 @@ unsupported! {
     cudaLogsDumpToMemory;
     cudaLogsRegisterCallback;
     cudaLogsUnregisterCallback;
-    cudaMemDiscardAndPrefetchBatchAsync;
-    cudaMemDiscardAndPrefetchBatchAsync_ptsz;
-    cudaMemDiscardBatchAsync;
-    cudaMemDiscardBatchAsync_ptsz;
-    cudaMemPrefetchBatchAsync;
-    cudaMemPrefetchBatchAsync_ptsz;
     cudaMemcpy3DBatchAsync;
     cudaMemcpy3DBatchAsync_ptsz;
     cudaMemcpy3DWithAttributesAsync;

@@ -63,6 +63,14 @@ pub extern "C" fn get_level(out: Out<Handle>, array: Handle, level: u32) -> CuRe
     })
 }
 
+/// `cuArrayGetPlane`.
+pub extern "C" fn get_plane(out: Out<Handle>, array: Handle, index: u32) -> CuResult {
+    answer(|| {
+        require(!out.is_null())?;
+        out.put(state()?.plane(array, index)?)
+    })
+}
+
 /// `cuArrayGetDescriptor`.
 pub extern "C" fn get_descriptor(out: Out<CuArrayDescriptor>, array: Handle) -> CuResult {
     answer(|| {

@@ -4,6 +4,7 @@
 //! exported names. Functions that keep a lock never call back into the program with it held.
 
 pub mod array;
+pub mod batch;
 pub mod context;
 pub mod copy;
 pub mod copy_box;

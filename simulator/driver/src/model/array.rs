@@ -3,7 +3,7 @@
 use super::State;
 use super::books::Kind;
 use super::context::Current;
-use super::formats::{Format, format};
+use super::formats::{Format, format, planes};
 use super::sparse::Tile;
 use crate::ffi::{Answer, require};
 use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
@@ -18,10 +18,12 @@ pub struct Array {
     pub descriptor: CuArray3dDescriptor,
     /// Where its bytes lie.
     pub base: u64,
-    /// Whether this array owns its bytes (a level of a mipmapped array does not).
+    /// Whether this array owns its bytes (levels and planes do not).
     pub owns: bool,
     /// Handles of the levels, of a mipmapped array.
     pub levels: Vec<usize>,
+    /// Handles of the planes that were asked for, in order.
+    pub planes: Vec<usize>,
     /// Of an array without memory of its own: what is mapped, and which handle's.
     pub tiles: BTreeMap<Tile, u64>,
 }
@@ -110,7 +112,8 @@ impl State {
             base,
             owns,
             levels,
-            tiles: Default::default(),
+            planes: Vec::new(),
+            tiles: BTreeMap::new(),
         };
         let mut handles = Vec::new();
         if levels.len() > 1 {
@@ -123,7 +126,47 @@ impl State {
         self.arrays.insert(one(descriptor, base, true, handles))
     }
 
-    /// `cuArrayDestroy`, `cuMipmappedArrayDestroy`: not of a level of another.
+    /// `cuArrayGetPlane`: an array over part of the bytes, which goes with the whole.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if the format has no such plane.
+    pub fn plane(&mut self, handle: usize, index: u32) -> Answer<usize> {
+        let array = self.arrays.get(handle).ok_or(CuResult::INVALID_HANDLE)?;
+        let (context, whole, mut base) = (array.context, array.descriptor, array.base);
+        if let Some(known) = array.planes.get(index as usize) {
+            return Ok(*known);
+        }
+        let planes = planes(whole.format);
+        require((index as usize) < planes.len() && array.owns && whole.depth == 0)?;
+        let mut handles = Vec::new();
+        for plane in planes {
+            let descriptor = CuArray3dDescriptor {
+                width: whole.width.div_ceil(plane.across as usize),
+                height: whole.height.div_ceil(plane.down as usize),
+                format: plane.format,
+                num_channels: plane.channels,
+                ..whole
+            };
+            let layout = Layout::of(&descriptor).and_then(|layout| layout.bytes());
+            handles.push(self.arrays.insert(Array {
+                context,
+                descriptor,
+                base,
+                owns: false,
+                levels: Vec::new(),
+                planes: Vec::new(),
+                tiles: BTreeMap::new(),
+            }));
+            base += layout.ok_or(CuResult::INVALID_VALUE)?;
+        }
+        let found = handles[index as usize];
+        if let Some(array) = self.arrays.get_mut(handle) {
+            array.planes = handles;
+        }
+        Ok(found)
+    }
+
+    /// `cuArrayDestroy`, `cuMipmappedArrayDestroy`: not of a part of another.
     pub fn destroy_array(&mut self, handle: usize) -> Answer {
         let found = self.arrays.get(handle).filter(|array| array.owns);
         let base = found.ok_or(CuResult::INVALID_HANDLE)?.base;
@@ -148,8 +191,8 @@ impl State {
         let Some(gone) = self.arrays.remove(handle) else {
             return;
         };
-        for level in gone.levels {
-            self.arrays.remove(level);
+        for part in gone.levels.into_iter().chain(gone.planes) {
+            self.arrays.remove(part);
         }
         for physical in gone.tiles.into_values() {
             self.unhold_physical(physical);

@@ -44,6 +44,44 @@ pub fn format(number: u32) -> Option<Format> {
     })
 }
 
+/// One plane of a format that has some: the number of its own format, its channels, and for how many
+/// columns and rows of elements one of its own stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plane {
+    /// `CUarray_format`.
+    pub format: u32,
+    /// Channels.
+    pub channels: u32,
+    /// Columns for one of its own.
+    pub across: u64,
+    /// Rows for one of its own.
+    pub down: u64,
+}
+
+/// The planes of a format; none of one whose elements lie together.
+pub fn planes(number: u32) -> Vec<Plane> {
+    let Some(Format::Colours(sample, across, down)) = format(number) else {
+        return Vec::new();
+    };
+    // UNSIGNED_INT8 and UNSIGNED_INT16.
+    let format = if sample == 1 { 0x01 } else { 0x02 };
+    let plane = |channels, across, down| Plane {
+        format,
+        channels,
+        across,
+        down,
+    };
+    let colours = match number {
+        // YUY2, Y210, Y216, UINT8_PACKED_422.
+        0xa5..=0xa7 | 0x51 => return Vec::new(),
+        // Y444_PLANAR…, …_PLANAR_….
+        0xb2 | 0xb3 | 0x59..=0x5e => vec![plane(1, across, down); 2],
+        _ => vec![plane(2, across, down)],
+    };
+    let brightness = plane(1, 1, 1);
+    std::iter::once(brightness).chain(colours).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +90,27 @@ mod tests {
     fn every_format_of_the_header_is_there() {
         let known = (0..=0xff).filter(|number| format(*number).is_some());
         assert_eq!(known.count(), 65);
+    }
+
+    #[test]
+    fn planes_make_up_their_format() {
+        let divided = (0..=0xff).filter(|number| !planes(*number).is_empty());
+        let mut seen = 0;
+        for number in divided {
+            let Some(Format::Colours(sample, across, down)) = format(number) else {
+                panic!("{number:#x}");
+            };
+            let bytes = |plane: &Plane| {
+                u64::from(plane.channels) * sample * (16 / plane.across) * (16 / plane.down)
+            };
+            let sum: u64 = planes(number).iter().map(bytes).sum();
+            assert_eq!(
+                sum,
+                sample * (256 + 2 * 256 / (across * down)),
+                "{number:#x}"
+            );
+            seen += 1;
+        }
+        assert_eq!(seen, 22);
     }
 }

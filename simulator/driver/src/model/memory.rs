@@ -301,11 +301,14 @@ impl State {
         Ok(base)
     }
 
-    /// The addresses of an array whose memory is mapped tile by tile.
+    /// The addresses of an array whose memory is mapped tile by tile: an allocation of no bytes.
     pub fn allocate_unbacked(&mut self, current: Current, bytes: u64) -> Answer<u64> {
         let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
         let backing = Backing::Unbacked { mapped: bytes };
         self.keep(current, base, bytes, Kind::Array, 0, backing);
+        self.books
+            .device_mut(current.device)
+            .allocated(Kind::Array, 0);
         Ok(base)
     }
 
@@ -342,7 +345,9 @@ impl State {
                 }
             }
             Backing::Pool { pool } => self.give_to_pool(pool, base, gone.bytes),
-            Backing::Global { mapped } | Backing::Unbacked { mapped } => {
+            Backing::Global { mapped } => host::unmap(base, mapped),
+            Backing::Unbacked { mapped } => {
+                books.freed(Kind::Array, 0);
                 host::unmap(base, mapped);
             }
             Backing::Imported { start, mapped, .. } => host::unmap(start, mapped),

@@ -14,7 +14,7 @@ rows! {
     cuArrayGetDescriptor "cuArrayGetDescriptor" 2000 Legacy api::old::form;
     cuArrayGetDescriptor_v2 "cuArrayGetDescriptor" 3020 Legacy api::array::get_descriptor;
     cuArrayGetMemoryRequirements "cuArrayGetMemoryRequirements" 11060 Legacy api::sparse::get_requirements;
-    cuArrayGetPlane "cuArrayGetPlane" 11020 Legacy api::not_supported;
+    cuArrayGetPlane "cuArrayGetPlane" 11020 Legacy api::array::get_plane;
     cuArrayGetSparseProperties "cuArrayGetSparseProperties" 11010 Legacy api::sparse::get_properties;
     cuMemMapArrayAsync "cuMemMapArrayAsync" 11010 Legacy api::sparse::map_arrays;
     cuMemMapArrayAsync_ptsz "cuMemMapArrayAsync" 11010 PerThread api::sparse::map_arrays;

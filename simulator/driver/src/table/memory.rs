@@ -29,10 +29,10 @@ rows! {
     cuMemBatchDecompressAsync "cuMemBatchDecompressAsync" 12060 Legacy api::not_supported;
     cuMemBatchDecompressAsync_ptsz "cuMemBatchDecompressAsync" 12060 PerThread api::not_supported;
     cuMemCreate "cuMemCreate" 10020 Legacy api::vmm::create;
-    cuMemDiscardAndPrefetchBatchAsync "cuMemDiscardAndPrefetchBatchAsync" 13000 Legacy api::not_supported;
-    cuMemDiscardAndPrefetchBatchAsync_ptsz "cuMemDiscardAndPrefetchBatchAsync" 13000 PerThread api::not_supported;
-    cuMemDiscardBatchAsync "cuMemDiscardBatchAsync" 13000 Legacy api::not_supported;
-    cuMemDiscardBatchAsync_ptsz "cuMemDiscardBatchAsync" 13000 PerThread api::not_supported;
+    cuMemDiscardAndPrefetchBatchAsync "cuMemDiscardAndPrefetchBatchAsync" 13000 Legacy api::batch::prefetch;
+    cuMemDiscardAndPrefetchBatchAsync_ptsz "cuMemDiscardAndPrefetchBatchAsync" 13000 PerThread api::batch::prefetch;
+    cuMemDiscardBatchAsync "cuMemDiscardBatchAsync" 13000 Legacy api::batch::discard;
+    cuMemDiscardBatchAsync_ptsz "cuMemDiscardBatchAsync" 13000 PerThread api::batch::discard;
     cuMemExportToShareableHandle "cuMemExportToShareableHandle" 10020 Legacy api::vmm::export;
     cuMemFree "cuMemFree" 2000 Legacy api::old::form;
     cuMemFree_v2 "cuMemFree" 3020 Legacy api::memory::free;
@@ -73,10 +73,10 @@ rows! {
     cuMemPrefetchAsync_ptsz "cuMemPrefetchAsync" 8000 PerThread api::memory::prefetch;
     cuMemPrefetchAsync_v2 "cuMemPrefetchAsync" 12020 Legacy api::memory::prefetch_v2;
     cuMemPrefetchAsync_v2_ptsz "cuMemPrefetchAsync" 12020 PerThread api::memory::prefetch_v2;
-    cuMemPrefetchBatchAsync "cuMemPrefetchBatchAsync" 13000 Legacy api::not_supported;
-    cuMemPrefetchBatchAsync_ptsz "cuMemPrefetchBatchAsync" 13000 PerThread api::not_supported;
+    cuMemPrefetchBatchAsync "cuMemPrefetchBatchAsync" 13000 Legacy api::batch::prefetch;
+    cuMemPrefetchBatchAsync_ptsz "cuMemPrefetchBatchAsync" 13000 PerThread api::batch::prefetch;
     cuMemRangeGetAttribute "cuMemRangeGetAttribute" 8000 Legacy api::memory::range_get_attribute;
-    cuMemRangeGetAttributes "cuMemRangeGetAttributes" 8000 Legacy api::not_supported;
+    cuMemRangeGetAttributes "cuMemRangeGetAttributes" 8000 Legacy api::batch::get_attributes;
     cuMemRelease "cuMemRelease" 10020 Legacy api::vmm::release;
     cuMemRetainAllocationHandle "cuMemRetainAllocationHandle" 11000 Legacy api::vmm::retain;
     cuMemSetAccess "cuMemSetAccess" 10020 Legacy api::vmm::set_access;

@@ -1,0 +1,119 @@
+//! Managed memory, many ranges at once: prefetched, discarded, asked about.
+
+use super::memory::{advise_v2, prefetch_v2, range_get_attribute};
+use super::stream::stream_device;
+use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::model::state::state;
+use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuResult};
+
+/// `CU_STREAM_LEGACY`, which null means too.
+const LEGACY_STREAM: Handle = 1;
+
+/// A range of managed memory.
+type Range = (CuDevicePtr, usize);
+
+fn check(result: CuResult) -> Answer {
+    if result == CuResult::SUCCESS {
+        Ok(())
+    } else {
+        Err(result)
+    }
+}
+
+/// These functions take any stream but the legacy default one.
+fn on_stream(stream: Handle) -> Answer {
+    require(stream > LEGACY_STREAM)?;
+    stream_device(&mut *state()?, stream).map(drop)
+}
+
+/// Reads ranges, all of which must be managed.
+fn ranges(pointers: In<CuDevicePtr>, sizes: In<usize>, count: usize) -> Answer<Vec<Range>> {
+    require(count > 0)?;
+    let pointers = pointers.list(count)?;
+    let ranges: Vec<Range> = pointers.into_iter().zip(sizes.list(count)?).collect();
+    for (pointer, bytes) in &ranges {
+        // A hint does nothing but check its range.
+        let nowhere = CuMemLocation {
+            kind: gpumem_cuda_abi::CuMemLocationType::HOST,
+            id: 0,
+        };
+        check(advise_v2(*pointer, *bytes, 0, nowhere))?;
+    }
+    Ok(ranges)
+}
+
+/// Reads where each of `count` ranges goes: a place and the first range that it is for.
+fn places(
+    places: In<CuMemLocation>,
+    firsts: In<usize>,
+    given: usize,
+    count: usize,
+) -> Answer<Vec<CuMemLocation>> {
+    require(given > 0 && given <= count)?;
+    let firsts = firsts.list(given)?;
+    let ascending = firsts.windows(2).all(|pair| pair[0] < pair[1]);
+    require(firsts.first() == Some(&0) && ascending)?;
+    require(firsts.last().is_some_and(|last| *last < count))?;
+    let places = places.list(given)?;
+    let of = |range: usize| places[firsts.partition_point(|first| *first <= range) - 1];
+    Ok((0..count).map(of).collect())
+}
+
+/// `cuMemPrefetchBatchAsync`, and `cuMemDiscardAndPrefetchBatchAsync`: what is discarded keeps its
+/// bytes, which is one of the values that it may have.
+#[allow(clippy::too_many_arguments)] // the driver's own parameters
+pub extern "C" fn prefetch(
+    pointers: In<CuDevicePtr>,
+    sizes: In<usize>,
+    count: usize,
+    to: In<CuMemLocation>,
+    firsts: In<usize>,
+    given: usize,
+    flags: u64,
+    stream: Handle,
+) -> CuResult {
+    answer(|| {
+        require(flags == 0)?;
+        on_stream(stream)?;
+        let ranges = ranges(pointers, sizes, count)?;
+        let places = places(to, firsts, given, count)?;
+        for ((pointer, bytes), place) in ranges.into_iter().zip(places) {
+            check(prefetch_v2(pointer, bytes, place, 0))?;
+        }
+        Ok(())
+    })
+}
+
+/// `cuMemDiscardBatchAsync`: contents and place stay as they are.
+pub extern "C" fn discard(
+    pointers: In<CuDevicePtr>,
+    sizes: In<usize>,
+    count: usize,
+    flags: u64,
+    stream: Handle,
+) -> CuResult {
+    answer(|| {
+        require(flags == 0)?;
+        on_stream(stream)?;
+        ranges(pointers, sizes, count).map(drop)
+    })
+}
+
+/// `cuMemRangeGetAttributes`.
+pub extern "C" fn get_attributes(
+    data: In<Out<i32>>,
+    sizes: In<usize>,
+    attributes: In<u32>,
+    count: usize,
+    pointer: CuDevicePtr,
+    bytes: usize,
+) -> CuResult {
+    answer(|| {
+        require(count > 0)?;
+        let places = data.list(count)?.into_iter().zip(sizes.list(count)?);
+        for ((place, size), attribute) in places.zip(attributes.list(count)?) {
+            check(range_get_attribute(place, size, attribute, pointer, bytes))?;
+        }
+        Ok(())
+    })
+}
