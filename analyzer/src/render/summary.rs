@@ -1,5 +1,8 @@
 //! The summary as text.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use gpumem_capture::Nanos;
 
 use super::{Align, Style, Table, Terminal, bytes, count, signed, time};
@@ -83,20 +86,25 @@ const REACHED: usize = 6;
 
 /// By which way each library reached the driver, and what was seen of it.
 fn reached(account: &Account) -> Option<String> {
-    let mut ways = account.reached.clone();
-    ways.sort_by_key(|way| {
-        (
-            std::cmp::Reverse(way.hooks),
-            way.library.clone(),
-            way.way.clone(),
-        )
-    });
-    let shown: Vec<String> = ways
+    let mut libraries: BTreeMap<&str, (u64, Vec<String>)> = BTreeMap::new();
+    for reached in &account.reached {
+        // Programs that are linked with CUDA's libraries ask nobody.
+        let name = match reached.library.as_str() {
+            "" => "linked programs",
+            library => library,
+        };
+        let (hooks, ways) = libraries.entry(name).or_default();
+        *hooks += reached.hooks;
+        ways.push(format!("{} {}", reached.way, count(reached.hooks)));
+    }
+    let mut libraries: Vec<_> = libraries.into_iter().collect();
+    libraries.sort_by_key(|(name, (hooks, _))| (Reverse(*hooks), *name));
+    let shown: Vec<String> = libraries
         .iter()
         .take(REACHED)
-        .map(|way| format!("{} by {} {}", way.library, way.way, count(way.hooks)))
+        .map(|(name, (_, ways))| format!("{name} ({})", ways.join(", ")))
         .collect();
-    let more = match ways.len().saturating_sub(REACHED) {
+    let more = match libraries.len().saturating_sub(REACHED) {
         0 => String::new(),
         more => format!(", {more} more"),
     };

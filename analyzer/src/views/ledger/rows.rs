@@ -234,7 +234,10 @@ fn row(
         None => sum
             .owners
             .iter()
-            .max_by_key(|(owner, bytes)| (**bytes, Reverse((*owner).clone())))
+            .max_by_key(|(owner, bytes)| {
+                let is_line = matches!(owner, Owner::Line(_));
+                (is_line, **bytes, Reverse((*owner).clone()))
+            })
             .map(|(owner, _)| owner.clone())
             .filter(|_| id.kind != Kind::Tensors),
     };
