@@ -4,4 +4,5 @@ mod commands;
 mod files;
 mod golden;
 mod ledger;
+mod pool;
 mod synthetic;

@@ -1,10 +1,13 @@
 //! What a device's memory consists of at a moment; the parts sum to what NVML saw.
 
+mod backing;
 mod moment;
+mod names;
 mod parts;
 mod place;
 mod pool;
 mod rows;
+mod tensors;
 #[cfg(test)]
 mod tests;
 

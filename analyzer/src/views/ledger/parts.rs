@@ -6,7 +6,9 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Seq};
 use rustc_hash::FxHashMap;
 
 use super::Kind;
-use super::pool::{Pool, Segments, Tensors};
+use super::backing::{Backed, Backing};
+use super::pool::{Pool, Segments};
+use super::tensors::Tensors;
 use crate::attribution::{Owner, library, owner};
 use crate::replay::{Block, HoldingKind, KeyId, Reading, Replay};
 
@@ -55,45 +57,6 @@ pub(super) struct Parts {
     pub pool: Option<Pool>,
     /// The newest reading before the moment.
     pub before: Option<Reading>,
-}
-
-/// How a driver block is backed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Backing {
-    Pages,
-    Handle,
-    Pool,
-    Graph,
-    Unknown,
-}
-
-impl Backing {
-    fn of(flags: EventFlags) -> Self {
-        [
-            (EventFlags::MANAGED, Self::Unknown),
-            (EventFlags::VMM_HANDLE, Self::Handle),
-            (EventFlags::GRAPH, Self::Graph),
-            (EventFlags::STREAM_ORDERED, Self::Pool),
-        ]
-        .into_iter()
-        .find(|(flag, _)| flags.contains(*flag))
-        .map_or(Self::Pages, |(_, backing)| backing)
-    }
-}
-
-/// Bytes by how they are backed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Backed {
-    pages: u64,
-    handles: u64,
-    pools: u64,
-    graphs: u64,
-}
-
-impl Backed {
-    fn sum(self) -> u64 {
-        self.pages + self.handles + self.pools + self.graphs
-    }
 }
 
 impl Parts {

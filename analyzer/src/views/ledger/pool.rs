@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::Place;
+use super::tensors::Tensors;
 use crate::attribution::Owner;
 use crate::replay::{Block, Figure, Objects};
 
@@ -98,48 +99,6 @@ pub struct PoolLine {
     /// The same.
     #[serde(skip)]
     pub owner: Owner,
-}
-
-/// Live tensors by address.
-#[derive(Debug, Default)]
-pub(super) struct Tensors {
-    blocks: BTreeMap<u64, (u64, Owner)>,
-}
-
-impl Tensors {
-    pub fn insert(&mut self, address: u64, bytes: u64, owner: Owner) {
-        self.blocks.insert(address, (bytes, owner));
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.blocks.values().map(|(bytes, _)| bytes).sum()
-    }
-
-    pub fn by_owner(&self) -> BTreeMap<Owner, u64> {
-        let mut out = BTreeMap::new();
-        for (bytes, owner) in self.blocks.values() {
-            *out.entry(owner.clone()).or_default() += bytes;
-        }
-        out
-    }
-
-    /// Those that begin in a range: address, bytes, owner.
-    fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64, &Owner)> {
-        let end = end.max(start);
-        self.blocks
-            .range(start..end)
-            .map(|(address, (bytes, owner))| (*address, *bytes, owner))
-    }
-
-    /// Owners of those that touch a range.
-    fn touching(&self, start: u64, end: u64) -> impl Iterator<Item = &Owner> {
-        let before = self.blocks.range(..start).next_back();
-        before
-            .filter(move |(address, (bytes, _))| address.saturating_add(*bytes) > start)
-            .map(|(_, (_, owner))| owner)
-            .into_iter()
-            .chain(self.within(start, end).map(|(_, _, owner)| owner))
-    }
 }
 
 /// A stretch of a segment that can be given back by itself.
