@@ -182,7 +182,7 @@ fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
 }
 
 fn millis(nanos: u64) -> String {
-    if nanos >= 10_000_000_000 {
+    if nanos >= 1_000_000_000 {
         format!("{:.1} s", nanos as f64 / 1e9)
     } else {
         format!("{:.1} ms", nanos as f64 / 1e6)

@@ -191,7 +191,6 @@ fn every_way_of_putting_rows_together_has_the_same_sum_and_owners() {
         .collect();
     let owner = |name: &str, bytes| (name.to_owned(), bytes);
     let expected = [
-        owner("libtorch_cuda.so", 308),
         owner("libc10_cuda.so", 64),
         owner("libcublas.so.13", 53),
         owner("python3.12", 6),
@@ -214,7 +213,11 @@ fn every_way_of_putting_rows_together_has_the_same_sum_and_owners() {
 fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
     let folder = tempdir().expect("a folder");
     let mut capture = known(folder.path());
-    // Both tensors go, then the workspace; NVML is read while that happens, and once more.
+    // Some time later both tensors go, then the workspace; NVML is read while that happens, and once more.
+    for ptr in 1..4 {
+        capture.alloc(Level::HOST, ptr, M, StackId::NONE, StackId::NONE);
+    }
+    let long_before = capture.alloc(Level::HOST, 4, M, StackId::NONE, StackId::NONE);
     capture.free_tensor(0x1000_0000, 30 * M, 64 * M, StackId::NONE);
     let before = capture.free_tensor(0x1200_0000, 10 * M, 64 * M, StackId::NONE);
     capture.freed(Level::DRIVER, 0x2000_0000, 33 * M, NONE);
@@ -243,6 +246,13 @@ fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
     assert!(
         text.contains("NVML was read 4.0 ms later, when the card had given 34.0 MiB less"),
         "{text}"
+    );
+
+    let near = ledger(&["--at", &(long_before.0 - 3).to_string()], &file);
+    assert_eq!(
+        near["reading"]["physical_bytes"],
+        432 * M,
+        "nearer than the settled one after"
     );
 
     let end = ledger(&["--at", "end"], &file);

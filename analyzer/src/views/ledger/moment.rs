@@ -52,12 +52,15 @@ struct Wanted {
     parts: Option<Parts>,
     after: Option<Reading>,
     tries: u32,
+    /// Whether something moved during the first of them.
+    moving: bool,
 }
 
 impl Wanted {
     /// A reading came after the moment: the first during which nothing moved is taken, or the first.
     fn reading(&mut self, reading: Reading, fresh: bool) {
         self.tries += u32::from(fresh);
+        self.moving |= self.tries == 1 && reading.estimated;
         let better = match self.after {
             None => true,
             Some(had) if had.seq == reading.seq => true,
@@ -68,9 +71,18 @@ impl Wanted {
         }
     }
 
-    /// The reading that belongs to the moment.
+    /// The reading that belongs to the moment: the one after it, unless something moved during the first
+    /// of those and the last good one before is nearer.
     fn belongs(&self) -> Option<Reading> {
-        self.after.or(self.parts.as_ref()?.before)
+        let parts = self.parts.as_ref()?;
+        let Some(after) = self.after else {
+            return parts.before;
+        };
+        let apart = |reading: Reading| reading.time.0.abs_diff(parts.time.0);
+        let nearer = parts
+            .before
+            .filter(|before| self.moving && !before.estimated && apart(*before) < apart(after));
+        Some(nearer.unwrap_or(after))
     }
 }
 
@@ -198,6 +210,7 @@ fn wanted(first: &Replay, asked: Asked) -> BTreeMap<DeviceOrdinal, Wanted> {
                 parts: None,
                 after: None,
                 tries: 0,
+                moving: false,
             };
             Some((*device, wanted))
         })

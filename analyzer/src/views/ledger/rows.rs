@@ -195,7 +195,8 @@ fn row_id(id: &PieceId, by: By) -> RowId {
         owner: None,
     };
     match (by, &id.library, &id.owner) {
-        (By::Owner, Some(_), _) => named(Kind::Owner),
+        // A context is whoever's came first: it serves all.
+        (By::Owner, Some(_), _) if id.kind != Kind::Context => named(Kind::Owner),
         (By::Line, _, Some(owner)) => RowId {
             kind: Kind::Line,
             which: 0,
