@@ -139,6 +139,9 @@ fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
                 bytes(moved)
             ));
         }
+        if moved == 0 && reading.time_ns < at {
+            note.push_str(", and has shown nothing else since");
+        }
         if reading.estimated {
             note.push_str("; its figures are estimates");
         }

@@ -71,13 +71,18 @@ impl Wanted {
         }
     }
 
-    /// The reading that belongs to the moment: the one after it, unless something moved during the first
-    /// of those and the last good one before is nearer.
+    /// The reading that belongs to the moment. Readings are recorded when they differ from the last one:
+    /// if the card has given the same since, the last one before still holds. Else it is the one after,
+    /// unless something moved during the first of those and the last good one before is nearer.
     fn belongs(&self) -> Option<Reading> {
         let parts = self.parts.as_ref()?;
+        let before = parts.before.filter(|before| !before.estimated);
         let Some(after) = self.after else {
             return parts.before;
         };
+        if before.is_some_and(|before| before.physical == parts.physical) {
+            return before;
+        }
         let apart = |reading: Reading| reading.time.0.abs_diff(parts.time.0);
         let nearer = parts
             .before
