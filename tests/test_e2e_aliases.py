@@ -1,5 +1,6 @@
-"""Memory that is reached a second way, recorded: every check of sim_alias.py under libgpumem.so. Each
-process's counters are the simulated driver's books, so nothing is counted twice and nothing lost."""
+"""Memory that is reached a second way, recorded: every check of sim_alias.py and sim_parts.py under
+libgpumem.so. Each process's counters are the simulated driver's books, so nothing is counted twice
+and nothing lost."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 import harness
 import pytest
 
-WORKLOAD = Path(__file__).parent / "workloads" / "sim_alias.py"
+WORKLOADS = Path(__file__).parent / "workloads"
 FIGURES = ("current", "peak", "allocations", "frees")
 
 
@@ -35,22 +36,33 @@ def recorded(dump, report):
 
 
 @pytest.mark.parametrize(
-    ("check", "devices", "processes"),
+    ("workload", "check", "devices", "processes"),
     [
-        ("reservations", 1, 1), ("handles", 1, 2), ("pools", 1, 2), ("ipc", 1, 2),
-        ("external", 1, 1), ("sparse", 1, 1), ("planes", 1, 1), ("batches", 1, 1),
-        ("green", 1, 1), ("old", 1, 1), ("ordinals", 2, 2),
-        ("multicast", 2, 1), ("multicast_shared", 2, 2),
+        ("sim_alias.py", "reservations", 1, 1),
+        ("sim_alias.py", "handles", 1, 2),
+        ("sim_alias.py", "ordinals", 2, 2),
+        ("sim_alias.py", "pools", 1, 2),
+        ("sim_alias.py", "ipc", 1, 2),
+        ("sim_alias.py", "external", 1, 1),
+        ("sim_alias.py", "multicast", 2, 1),
+        ("sim_alias.py", "multicast_shared", 2, 2),
+        ("sim_parts.py", "sparse", 1, 1),
+        ("sim_parts.py", "planes", 1, 1),
+        ("sim_parts.py", "batches", 1, 1),
+        ("sim_parts.py", "green", 1, 1),
+        ("sim_parts.py", "old", 1, 1),
     ],
 )
-def test_the_counters_are_the_books(simulate, dump, tmp_path, check, devices, processes):
+def test_the_counters_are_the_books(
+    simulate, dump, tmp_path, workload, check, devices, processes
+):
     environment = {
         "GPUMEM_SIM_BOOKS": str(tmp_path / "books-%p.json"),
         "GPUMEM_OUTPUT": str(tmp_path / "report-%p.bin"),
         "GPUMEM_QUIET": "1",
     }
     simulate(
-        [sys.executable, WORKLOAD, check],
+        [sys.executable, WORKLOADS / workload, check],
         devices=devices, memory="4GiB", preload=True, env=environment,
     )
     written = sorted(tmp_path.glob("books-*.json"))

@@ -10,16 +10,18 @@ from pathlib import Path
 import harness
 import pytest
 
-WORKLOAD = Path(__file__).parent / "workloads" / "sim_alias.py"
+WORKLOADS = Path(__file__).parent / "workloads"
+WORKLOAD = WORKLOADS / "sim_alias.py"
 
 
-@pytest.mark.parametrize(
-    "check",
-    ["reservations", "handles", "pools", "ipc", "external", "sparse", "planes", "batches", "green",
-     "old"],
-)
+@pytest.mark.parametrize("check", ["reservations", "handles", "pools", "ipc", "external"])
 def test_one_device(simulate, check):
     simulate([sys.executable, WORKLOAD, check], memory="4GiB")
+
+
+@pytest.mark.parametrize("check", ["sparse", "planes", "batches", "green", "old"])
+def test_parts(simulate, check):
+    simulate([sys.executable, WORKLOADS / "sim_parts.py", check], memory="4GiB")
 
 
 @pytest.mark.parametrize("check", ["ordinals", "multicast", "multicast_shared"])

@@ -72,6 +72,11 @@ def peak(kind, device=0):
     return (of_device.get(kind) or of_device["kinds"][kind])["peak"]
 
 
+def card():
+    """Requested bytes, and physical ones beyond the context's."""
+    return now("driver"), now("physical") - books()["context_bytes"]
+
+
 def memory_info():
     """cuMemGetInfo: free and total."""
     free, total = c_size_t(), c_size_t()
@@ -121,6 +126,19 @@ class PoolProperties(Structure):
         ("security", c_void_p),
         ("max_bytes", c_size_t),
         ("reserved", ctypes.c_char * 56),
+    ]
+
+
+class ArrayShape(Structure):
+    """CUDA_ARRAY3D_DESCRIPTOR."""
+
+    _fields_ = [
+        ("width", c_size_t),
+        ("height", c_size_t),
+        ("depth", c_size_t),
+        ("format", c_uint32),
+        ("channels", c_uint32),
+        ("flags", c_uint32),
     ]
 
 
