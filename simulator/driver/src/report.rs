@@ -29,8 +29,8 @@ pub unsafe extern "C" fn gpumem_sim_books_json(buffer: *mut c_char, size: usize)
 }
 
 /// Reads one figure of a device by its ordinal in this process: `driver`, `device`, `managed`,
-/// `async`, `vmm`, `array`, `host`, `registered`, `physical` or `total`. Returns 0, or 1 if there
-/// is no such device or figure (or no driver yet).
+/// `async`, `vmm`, `array`, `host`, `registered`, `pinned`, `physical`, `resident`, `context`,
+/// `module` or `total`. Returns 0, or 1 if there is no such device or figure (or no driver yet).
 ///
 /// # Safety
 /// `kind` is a C string; `current` and `peak` are null or valid for writing.
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn gpumem_sim_books(
     unsafe { figure(state.books.device(ordinal), kind, current, peak) }
 }
 
-/// The same by UUID (`GPU-…`), which the simulated NVML goes by.
+/// The same by UUID (`GPU-…`, `MIG-…`), which the simulated NVML goes by.
 ///
 /// # Safety
 /// As for [`gpumem_sim_books`]; `uuid` is a C string.

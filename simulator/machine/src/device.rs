@@ -13,24 +13,81 @@ pub struct DeviceSpec {
     pub other_bytes: u64,
     /// Its compute capability: major, minor.
     pub compute_capability: (u32, u32),
+    /// How many MIG instances it is split into; 0 with MIG off.
+    pub instances: u32,
+    /// Which of a card's MIG instances this is; `None` for a whole card.
+    pub instance: Option<u32>,
 }
 
 impl DeviceSpec {
     /// The name that both libraries give it.
     pub const NAME: &'static str = "gpumem simulated GPU";
 
-    /// Its UUID: the same on every run, different for every index.
+    /// Most MIG instances that a card can be split into.
+    pub const MOST_INSTANCES: u32 = 7;
+
+    /// A whole card with so much memory, all of it free, at compute capability 9.0.
+    pub fn new(index: u32, total_bytes: u64) -> Self {
+        Self {
+            index,
+            total_bytes,
+            reserved_bytes: 0,
+            other_bytes: 0,
+            compute_capability: (9, 0),
+            instances: 0,
+            instance: None,
+        }
+    }
+
+    /// One of the card's MIG instances: an equal share of its memory, in whole pages. What other
+    /// processes use is in the first one.
+    pub fn instance(&self, number: u32, page_bytes: u64) -> Option<Self> {
+        if number >= self.instances {
+            return None;
+        }
+        let share = |bytes: u64| bytes / u64::from(self.instances) / page_bytes * page_bytes;
+        let total_bytes = share(self.total_bytes);
+        let other_bytes = if number == 0 { self.other_bytes } else { 0 };
+        Some(Self {
+            total_bytes,
+            reserved_bytes: share(self.reserved_bytes),
+            other_bytes: other_bytes.min(total_bytes),
+            instances: 0,
+            instance: Some(number),
+            ..self.clone()
+        })
+    }
+
+    /// A number for the memory that this is: each card's and each instance's own.
+    pub fn unit(&self) -> usize {
+        let part = self.instance.map_or(0, |number| number + 1);
+        (self.index * (Self::MOST_INSTANCES + 1) + part) as usize
+    }
+
+    /// Its UUID: the same on every run, different for every index and instance.
     pub fn uuid(&self) -> [u8; 16] {
+        let mut uuid = self.card_uuid();
+        uuid[11] = self.instance.map_or(0, |number| number as u8 + 1);
+        uuid
+    }
+
+    /// The UUID of the card that it is, or is a part of.
+    pub fn card_uuid(&self) -> [u8; 16] {
         let mut uuid = *b"gpumem\x40\x00\x80\x00\x00\x00\x00\x00\x00\x00";
         uuid[12..].copy_from_slice(&self.index.to_be_bytes());
         uuid
     }
 
-    /// Its UUID as tools print it, `GPU-67707565-…`.
+    /// Its UUID as tools print it, `GPU-67707565-…`, or `MIG-…` for an instance.
     pub fn uuid_text(&self) -> String {
         let hex: String = self.uuid().iter().map(|b| format!("{b:02x}")).collect();
+        let kind = if self.instance.is_some() {
+            "MIG"
+        } else {
+            "GPU"
+        };
         format!(
-            "GPU-{}-{}-{}-{}-{}",
+            "{kind}-{}-{}-{}-{}-{}",
             &hex[..8],
             &hex[8..12],
             &hex[12..16],
@@ -71,13 +128,7 @@ mod tests {
     use super::*;
 
     fn device(index: u32) -> DeviceSpec {
-        DeviceSpec {
-            index,
-            total_bytes: 1 << 30,
-            reserved_bytes: 0,
-            other_bytes: 0,
-            compute_capability: (9, 0),
-        }
+        DeviceSpec::new(index, 1 << 30)
     }
 
     #[test]
@@ -87,6 +138,30 @@ mod tests {
             "GPU-6770756d-656d-4000-8000-000000000003"
         );
         assert_ne!(device(0).uuid(), device(1).uuid());
+    }
+
+    #[test]
+    fn instances_share_the_memory_and_have_names_of_their_own() {
+        let card = DeviceSpec {
+            instances: 3,
+            other_bytes: 5,
+            ..device(1)
+        };
+        let page = 2 << 20;
+        let parts: Vec<DeviceSpec> = (0..4).filter_map(|n| card.instance(n, page)).collect();
+        assert_eq!(parts.len(), 3);
+        for part in &parts {
+            assert_eq!(part.total_bytes, 341 * (1 << 20) / page * page);
+            assert_eq!(part.card_uuid(), card.uuid());
+            assert_eq!(part.pci_text(), card.pci_text());
+        }
+        assert_eq!(
+            parts[2].uuid_text(),
+            "MIG-6770756d-656d-4000-8000-000300000001"
+        );
+        assert_eq!((parts[0].other_bytes, parts[1].other_bytes), (5, 0));
+        let units: Vec<usize> = parts.iter().map(DeviceSpec::unit).collect();
+        assert_eq!((card.unit(), units), (8, vec![9, 10, 11]));
     }
 
     #[test]

@@ -14,8 +14,9 @@
 
 mod device;
 mod machine;
+mod order;
 mod size;
 
 pub use device::DeviceSpec;
-pub use machine::{Machine, Made};
+pub use machine::{Machine, Made, NvmlPids};
 pub use size::{ParseSizeError, parse_size};

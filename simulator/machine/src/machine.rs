@@ -1,5 +1,6 @@
 //! The machine and the environment that describes it.
 
+use crate::order::Candidates;
 use crate::{DeviceSpec, parse_size};
 
 /// Most devices that a simulated machine may have.
@@ -10,16 +11,45 @@ const MOST_DEVICES: u32 = 64;
 pub struct Machine {
     /// Every device on the machine, by index.
     pub devices: Vec<DeviceSpec>,
-    /// Indices of the devices that this process may use, in its own order (`CUDA_VISIBLE_DEVICES`).
+    /// Indices of the cards that this process may use, in its own order (`CUDA_DEVICE_ORDER`,
+    /// `CUDA_VISIBLE_DEVICES`).
     pub visible: Vec<u32>,
+    /// The same, as what CUDA sees of each: the card or one of its MIG instances.
+    seen: Vec<DeviceSpec>,
     /// What `cuDriverGetVersion` says: 13020 is CUDA 13.2.
     pub driver_version: u32,
     /// Device memory that each context costs, in bytes.
     pub context_bytes: u64,
+    /// Device memory that each loaded module costs, in bytes.
+    pub module_bytes: u64,
+    /// Whether libraries are loaded at once (`CUDA_MODULE_LOADING=EAGER`) and not with first use.
+    pub eager_loading: bool,
     /// Size of the physical pages that device memory is given out in.
     pub page_bytes: u64,
     /// Where the driver's books are written at exit, if anywhere.
     pub books: Option<String>,
+    /// The file by which processes share the cards; with none each has cards of its own.
+    pub card: Option<String>,
+    /// What NVML says about processes.
+    pub nvml_pids: NvmlPids,
+}
+
+/// What NVML says about the processes that use a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NvmlPids {
+    /// Their ids as they see them themselves.
+    #[default]
+    Own,
+    /// Nothing, as in most containers.
+    Hidden,
+    /// Their ids as the host sees them, which differ in a container with a process namespace of
+    /// its own.
+    Host,
+}
+
+impl NvmlPids {
+    /// What is added to an id of the container to make it the host's.
+    pub const HOST_OFFSET: u32 = 1_000_000;
 }
 
 /// A machine, and what was wrong with its description (the defaults were taken instead).
@@ -43,14 +73,20 @@ impl Machine {
     /// |---|---|---|
     /// | `GPUMEM_SIM_DEVICES` | number of devices | 1 |
     /// | `GPUMEM_SIM_MEMORY` | memory of each: `16GiB`, or `0=16GiB,1=8GiB` | 16GiB |
-    /// | `GPUMEM_SIM_CC` | compute capability, `90` or `9.0` | 90 |
+    /// | `GPUMEM_SIM_CC` | compute capability, `90` or `9.0`, or `90,1=80` | 90 |
     /// | `GPUMEM_SIM_DRIVER_VERSION` | CUDA version of the driver | 13020 |
     /// | `GPUMEM_SIM_CONTEXT_BYTES` | cost of a context | 512MiB (CUDA ≥ 12), 320MiB before |
+    /// | `GPUMEM_SIM_MODULE_BYTES` | cost of a loaded module | 2MiB (CUDA ≥ 12), 0 before |
+    /// | `GPUMEM_SIM_MIG` | MIG instances: `0=2` splits card 0 in two | none |
+    /// | `GPUMEM_SIM_CARD` | file by which processes share the cards | none |
+    /// | `GPUMEM_SIM_NVML_PIDS` | `own`, `hidden` or `host` | own |
     /// | `GPUMEM_SIM_OTHER_BYTES` | used by other processes: `2GiB`, or `1=2GiB` | 0 |
     /// | `GPUMEM_SIM_RESERVED_BYTES` | kept by the driver beyond the memory, seen by NVML only | 0 |
     /// | `GPUMEM_SIM_PAGE_BYTES` | physical page, a power of two ≥ 64KiB | 2MiB |
     /// | `GPUMEM_SIM_BOOKS` | file for the books at exit, `%p` = pid | none |
-    /// | `CUDA_VISIBLE_DEVICES` | as CUDA reads it: indices or UUIDs | all |
+    /// | `CUDA_DEVICE_ORDER` | as CUDA reads it: `FASTEST_FIRST` or `PCI_BUS_ID` | fastest first |
+    /// | `CUDA_VISIBLE_DEVICES` | as CUDA reads it: indices or UUIDs | all, or one MIG instance |
+    /// | `CUDA_MODULE_LOADING` | as CUDA reads it: `EAGER` or `LAZY` | lazy |
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Made {
         let mut reader = Reader {
             lookup,
@@ -59,7 +95,9 @@ impl Machine {
         let count = reader.get("GPUMEM_SIM_DEVICES", 1, |text| {
             text.parse().ok().filter(|n| *n <= MOST_DEVICES)
         });
-        let compute_capability = reader.get("GPUMEM_SIM_CC", (9, 0), compute_capability);
+        let capabilities = reader.get("GPUMEM_SIM_CC", PerDevice::of_all((9, 0)), |text| {
+            PerDevice::of_all((9, 0)).parse_over(text, compute_capability)
+        });
         let driver_version = reader.get("GPUMEM_SIM_DRIVER_VERSION", 13020, |text| {
             text.parse().ok().filter(|v| *v >= 2000)
         });
@@ -68,13 +106,29 @@ impl Machine {
         let page_bytes = reader.get("GPUMEM_SIM_PAGE_BYTES", 2 << 20, |text| {
             size(text).filter(|n| n.is_power_of_two() && (1 << 16..=1 << 30).contains(n))
         });
-        let others = reader.get("GPUMEM_SIM_OTHER_BYTES", Sizes::of_all(0), |text| {
-            Sizes::of_all(0).parse_over(text)
+        // Before CUDA 12 programs load whole libraries of modules at once: the context's default
+        // has them.
+        let default_module = if driver_version >= 12000 { 2 << 20 } else { 0 };
+        let module_bytes = reader.get("GPUMEM_SIM_MODULE_BYTES", default_module, size);
+        let others = reader.get("GPUMEM_SIM_OTHER_BYTES", PerDevice::of_all(0), |text| {
+            PerDevice::of_all(0).parse_over(text, size)
+        });
+        let instances = reader.get("GPUMEM_SIM_MIG", PerDevice::of_all(0), |text| {
+            PerDevice::of_all(0).parse_over(text, |count| {
+                let count = count.trim().parse().ok();
+                count.filter(|count| *count <= DeviceSpec::MOST_INSTANCES)
+            })
+        });
+        let nvml_pids = reader.get("GPUMEM_SIM_NVML_PIDS", NvmlPids::Own, |text| match text {
+            "own" => Some(NvmlPids::Own),
+            "hidden" => Some(NvmlPids::Hidden),
+            "host" => Some(NvmlPids::Host),
+            _ => None,
         });
         let reserved_bytes = reader.get("GPUMEM_SIM_RESERVED_BYTES", 0, size);
-        let default_memory = Sizes::of_all(16 << 30);
+        let default_memory = PerDevice::of_all(16 << 30);
         let memory = reader.get("GPUMEM_SIM_MEMORY", default_memory.clone(), |text| {
-            default_memory.clone().parse_over(text)
+            default_memory.clone().parse_over(text, size)
         });
         let devices: Vec<DeviceSpec> = (0..count)
             .map(|index| DeviceSpec {
@@ -82,30 +136,39 @@ impl Machine {
                 total_bytes: memory.of(index),
                 reserved_bytes,
                 other_bytes: others.of(index).min(memory.of(index)),
-                compute_capability,
+                compute_capability: capabilities.of(index),
+                instances: instances.of(index),
+                instance: None,
             })
             .collect();
-        let visible = match (reader.lookup)("CUDA_VISIBLE_DEVICES") {
-            Some(text) => visible(&text, &devices),
-            None => (0..count).collect(),
+        let by_address = (reader.lookup)("CUDA_DEVICE_ORDER").as_deref() == Some("PCI_BUS_ID");
+        let candidates = Candidates::new(&devices, by_address, page_bytes);
+        let seen = match (reader.lookup)("CUDA_VISIBLE_DEVICES") {
+            Some(text) => candidates.chosen(&text),
+            None => candidates.all(),
         };
+        let loading = (reader.lookup)("CUDA_MODULE_LOADING");
         Made {
             machine: Self {
                 devices,
-                visible,
+                visible: seen.iter().map(|spec| spec.index).collect(),
+                seen,
                 driver_version,
                 context_bytes: context_bytes.next_multiple_of(page_bytes),
+                module_bytes: module_bytes.next_multiple_of(page_bytes),
+                eager_loading: loading.is_some_and(|text| text.eq_ignore_ascii_case("EAGER")),
                 page_bytes,
                 books: (reader.lookup)("GPUMEM_SIM_BOOKS").filter(|path| !path.is_empty()),
+                card: (reader.lookup)("GPUMEM_SIM_CARD").filter(|path| !path.is_empty()),
+                nvml_pids,
             },
             complaints: reader.complaints,
         }
     }
 
-    /// The device that this process calls `ordinal`.
+    /// The device that this process calls `ordinal`: a card, or a MIG instance of one.
     pub fn visible_device(&self, ordinal: usize) -> Option<&DeviceSpec> {
-        let index = *self.visible.get(ordinal)?;
-        self.devices.get(index as usize)
+        self.seen.get(ordinal)
     }
 }
 
@@ -139,58 +202,37 @@ fn compute_capability(text: &str) -> Option<(u32, u32)> {
     (both >= 10).then_some((both / 10, both % 10))
 }
 
-/// A size for each device: one for all, and exceptions.
+/// A figure for each device: one for all, and exceptions.
 #[derive(Clone, Debug)]
-struct Sizes {
-    each: u64,
-    exceptions: Vec<(u32, u64)>,
+struct PerDevice<T> {
+    each: T,
+    exceptions: Vec<(u32, T)>,
 }
 
-impl Sizes {
-    fn of_all(each: u64) -> Self {
+impl<T: Copy> PerDevice<T> {
+    fn of_all(each: T) -> Self {
         Self {
             each,
             exceptions: Vec::new(),
         }
     }
 
-    fn parse_over(mut self, text: &str) -> Option<Self> {
+    fn parse_over(mut self, text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Self> {
         for part in text.split(',') {
             match part.split_once('=') {
-                Some((index, bytes)) => self
+                Some((index, figure)) => self
                     .exceptions
-                    .push((index.trim().parse().ok()?, size(bytes)?)),
-                None => self.each = size(part)?,
+                    .push((index.trim().parse().ok()?, parse(figure.trim())?)),
+                None => self.each = parse(part.trim())?,
             }
         }
         Some(self)
     }
 
-    fn of(&self, index: u32) -> u64 {
+    fn of(&self, index: u32) -> T {
         let exception = self.exceptions.iter().rev().find(|(i, _)| *i == index);
-        exception.map_or(self.each, |(_, bytes)| *bytes)
+        exception.map_or(self.each, |(_, figure)| *figure)
     }
-}
-
-/// CUDA's rules: a list of indices or UUID prefixes; the first entry that names no device, or one
-/// already named, ends the list.
-fn visible(text: &str, devices: &[DeviceSpec]) -> Vec<u32> {
-    let mut chosen = Vec::new();
-    for entry in text.split(',') {
-        let entry = entry.trim();
-        let found = if entry.starts_with("GPU-") {
-            let mut matches = devices.iter().filter(|d| d.uuid_text().starts_with(entry));
-            matches.next().filter(|_| matches.next().is_none())
-        } else {
-            let index = entry.parse::<usize>().ok();
-            index.and_then(|index| devices.get(index))
-        };
-        match found {
-            Some(device) if !chosen.contains(&device.index) => chosen.push(device.index),
-            _ => break,
-        }
-    }
-    chosen
 }
 
 #[cfg(test)]
@@ -257,6 +299,63 @@ mod tests {
         assert_eq!(of("GPU-6770"), [0; 0]);
         assert_eq!(of(""), [0; 0]);
         assert_eq!(of("-1"), [0; 0]);
+    }
+
+    #[test]
+    fn a_setting_for_one_device_is_an_exception() {
+        let settings = [("GPUMEM_SIM_DEVICES", "3"), ("GPUMEM_SIM_CC", "90,1=8.0")];
+        let machine = made(&settings).machine;
+        let all = machine.devices.iter().map(|d| d.compute_capability);
+        assert_eq!(all.collect::<Vec<_>>(), [(9, 0), (8, 0), (9, 0)]);
+    }
+
+    #[test]
+    fn a_split_card_is_seen_as_its_first_instance() {
+        let split = |visible: Option<&str>| {
+            let mut settings = vec![("GPUMEM_SIM_DEVICES", "2"), ("GPUMEM_SIM_MIG", "0=2")];
+            settings.extend(visible.map(|text| ("CUDA_VISIBLE_DEVICES", text)));
+            let machine = made(&settings).machine;
+            let names = (0..machine.visible.len()).filter_map(|o| machine.visible_device(o));
+            names.map(DeviceSpec::uuid_text).collect::<Vec<_>>()
+        };
+        let (first, second) = (
+            "MIG-6770756d-656d-4000-8000-000100000000",
+            "MIG-6770756d-656d-4000-8000-000200000000",
+        );
+        let whole = "GPU-6770756d-656d-4000-8000-000000000001";
+        assert_eq!(split(None), [first]);
+        assert_eq!(split(Some("0,1")), [first]);
+        assert_eq!(split(Some(second)), [second]);
+        assert_eq!(split(Some(&format!("{second},{first},1"))), [second]);
+        assert_eq!(split(Some("1,0")), [whole]);
+        assert_eq!(split(Some("MIG-6770756d")), [""; 0]);
+    }
+
+    #[test]
+    fn costs_of_modules_and_how_nvml_names_processes() {
+        let machine = made(&[]).machine;
+        assert_eq!(
+            (machine.module_bytes, machine.eager_loading),
+            (2 << 20, false)
+        );
+        assert_eq!((machine.card, machine.nvml_pids), (None, NvmlPids::Own));
+        let Made {
+            machine,
+            complaints,
+        } = made(&[
+            ("GPUMEM_SIM_MODULE_BYTES", "3MiB"),
+            ("CUDA_MODULE_LOADING", "EAGER"),
+            ("GPUMEM_SIM_CARD", "a file"),
+            ("GPUMEM_SIM_NVML_PIDS", "host"),
+            ("GPUMEM_SIM_MIG", "8"),
+        ]);
+        assert_eq!(
+            (machine.module_bytes, machine.eager_loading),
+            (4 << 20, true)
+        );
+        assert_eq!(machine.card.as_deref(), Some("a file"));
+        assert_eq!(machine.nvml_pids, NvmlPids::Host);
+        assert_eq!((complaints.len(), machine.devices[0].instances), (1, 0));
     }
 
     #[test]

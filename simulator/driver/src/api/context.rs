@@ -238,29 +238,12 @@ pub extern "C" fn synchronize_v2(context: Handle) -> CuResult {
     })
 }
 
-/// Limits that exist, with their first values (`CUlimit`: stack, printf, heap, device runtime
-/// depth and launches, L2 fetch granularity, persisting L2).
-const LIMITS: [(u32, usize); 7] = [
-    (0, 1024),
-    (1, 1 << 20),
-    (2, 8 << 20),
-    (3, 2),
-    (4, 2048),
-    (5, 64),
-    (6, 0),
-];
-
-/// `cuCtxSetLimit`. Costs no device memory here, unlike on a card.
+/// `cuCtxSetLimit`.
 pub extern "C" fn set_limit(limit: u32, value: usize) -> CuResult {
     answer(|| {
         let mut state = state()?;
         let current = state.current()?;
-        if !LIMITS.iter().any(|(known, _)| *known == limit) {
-            return Err(CuResult::UNSUPPORTED_LIMIT);
-        }
-        let context = state.contexts.get_mut(current.context)?;
-        context.limits.insert(limit, value);
-        Ok(())
+        state.set_limit(current, limit, value)
     })
 }
 
@@ -269,10 +252,7 @@ pub extern "C" fn get_limit(value: Out<usize>, limit: u32) -> CuResult {
     answer(|| {
         let mut state = state()?;
         let current = state.current()?;
-        let known = LIMITS.iter().find(|(known, _)| *known == limit);
-        let (_, first) = known.ok_or(CuResult::UNSUPPORTED_LIMIT)?;
-        let set = state.contexts.get(current.context)?.limits.get(&limit);
-        value.put(set.copied().unwrap_or(*first))
+        value.put(state.limit(current, limit)?)
     })
 }
 

@@ -51,7 +51,15 @@ pub extern "C" fn get_name(name: TextOut, room: i32, device: CuDevice) -> CuResu
     })
 }
 
-/// `cuDeviceGetUuid`, `cuDeviceGetUuid_v2`.
+/// `cuDeviceGetUuid`: the card's, even of a MIG instance.
+pub extern "C" fn get_card_uuid(uuid: Out<CuUuid>, device: CuDevice) -> CuResult {
+    answer(|| {
+        let bytes = spec(device)?.card_uuid();
+        uuid.put(CuUuid { bytes })
+    })
+}
+
+/// `cuDeviceGetUuid_v2`: the card's or the MIG instance's.
 pub extern "C" fn get_uuid(uuid: Out<CuUuid>, device: CuDevice) -> CuResult {
     answer(|| {
         let bytes = spec(device)?.uuid();
@@ -317,11 +325,8 @@ mod tests {
     #[test]
     fn attributes_follow_the_compute_capability() {
         let device = |compute_capability| DeviceSpec {
-            index: 2,
-            total_bytes: 1 << 30,
-            reserved_bytes: 0,
-            other_bytes: 0,
             compute_capability,
+            ..DeviceSpec::new(2, 1 << 30)
         };
         let of = |capability, attribute| attribute_of(&device(capability), attribute);
         assert_eq!(of((7, 0), 75), Ok(7));

@@ -13,12 +13,27 @@ fn with_function<T>(function: Handle, ask: impl FnOnce(&mut Function) -> T) -> A
     Ok(ask(found.ok_or(CuResult::INVALID_HANDLE)?))
 }
 
-/// `cuKernelGetFunction`: one handle serves as both.
+/// Makes sure that a kernel's module is loaded in the current context.
+fn need_function(function: Handle) -> Answer {
+    let mut state = state()?;
+    let found = state.modules.functions.get(function);
+    found.ok_or(CuResult::INVALID_HANDLE)?;
+    let current = state.current()?;
+    state.need_function(function, current)
+}
+
+/// `cuKernelGetFunction`: one handle serves as both. Loads its library in the current context.
 pub extern "C" fn get_function(out: Out<Handle>, kernel: Handle) -> CuResult {
     answer(|| {
-        with_function(kernel, |_| ())?;
+        require(!out.is_null())?;
+        need_function(kernel)?;
         out.put(kernel)
     })
+}
+
+/// `cuFuncLoad`.
+pub extern "C" fn load(function: Handle) -> CuResult {
+    answer(|| need_function(function))
 }
 
 /// `cuFuncGetModule`, `cuKernelGetLibrary`.
@@ -31,15 +46,18 @@ pub extern "C" fn get_name(out: Out<*const c_char>, function: Handle) -> CuResul
     answer(|| out.put(with_function(function, |f| f.name.as_ptr())?))
 }
 
-/// `cuFuncIsLoaded`: always.
+/// `cuFuncIsLoaded`: whether its module is, in the current context.
 pub extern "C" fn is_loaded(out: Out<u32>, function: Handle) -> CuResult {
     answer(|| {
-        with_function(function, |_| ())?;
-        out.put(1)
+        let state = state()?;
+        let found = state.modules.functions.get(function);
+        let module = found.ok_or(CuResult::INVALID_HANDLE)?.module;
+        let context = state.bound()?.context;
+        out.put(u32::from(state.is_loaded(module, context)))
     })
 }
 
-/// What needs a live function and nothing else: `cuFuncLoad`, `cuFuncSetCacheConfig`,
+/// What needs a live function and nothing else: `cuFuncSetCacheConfig`,
 /// `cuFuncSetSharedMemConfig`, `cuKernelSetCacheConfig`, `cuFuncSetBlockShape` and the like.
 pub extern "C" fn needs_function(function: Handle) -> CuResult {
     answer(|| with_function(function, |_| ()))
@@ -106,9 +124,9 @@ fn launch(function: Handle, grid: [u32; 3], block: [u32; 3], stream: Handle) -> 
         let threads: u64 = block.iter().map(|extent| u64::from(*extent)).product();
         require(threads <= 1024)?;
         let mut state = state()?;
-        stream_device(&mut state, stream)?;
-        let known = state.modules.functions.get(function);
-        known.ok_or(CuResult::INVALID_HANDLE)?;
+        let at = stream_device(&mut state, stream)?;
+        state.need_function(function, at)?;
+        state.grow_stack(at)?;
         state.launches += 1;
         Ok(())
     })

@@ -18,7 +18,7 @@ pub extern "C" fn create(
         require(!out.is_null())?;
         let mut state = state()?;
         let context = state.current()?.context;
-        out.put(state.modules.load(context))
+        out.put(state.modules.add(context))
     })
 }
 

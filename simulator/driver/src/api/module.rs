@@ -3,15 +3,15 @@
 use crate::ffi::{Answer, Handle, Out, Text, answer, require};
 use crate::model::State;
 use crate::model::module::GLOBAL_BYTES;
-use crate::model::state::state;
+use crate::model::state::{machine, state};
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 
 /// Loads a module into the current context.
 pub fn load(out: Out<Handle>) -> Answer {
     require(!out.is_null())?;
     let mut state = state()?;
-    let context = state.current()?.context;
-    out.put(state.modules.load(context))
+    let current = state.current()?;
+    out.put(state.load_module(current)?)
 }
 
 /// `cuModuleLoadData`, `cuModuleLoadDataEx`, `cuModuleLoadFatBinary`.
@@ -39,18 +39,9 @@ fn readable(path: Text) -> Answer {
     Ok(())
 }
 
-fn unload(module: Handle) -> Answer {
-    let mut state = state()?;
-    let globals = state.modules.unload(module);
-    for base in globals.ok_or(CuResult::INVALID_HANDLE)? {
-        state.free_allocation(base);
-    }
-    Ok(())
-}
-
 /// `cuModuleUnload`.
 pub extern "C" fn module_unload(module: Handle) -> CuResult {
-    answer(|| unload(module))
+    answer(|| state()?.unload_module(module))
 }
 
 /// `cuModuleGetFunction`, `cuLibraryGetKernel`.
@@ -120,9 +111,9 @@ pub extern "C" fn create_reference(out: Out<Handle>) -> CuResult {
     answer(|| out.put(0x5c_00ff_0000_1000))
 }
 
-/// `cuModuleGetLoadingMode`: lazy.
+/// `cuModuleGetLoadingMode`: lazy, unless `CUDA_MODULE_LOADING` says otherwise.
 pub extern "C" fn get_loading_mode(mode: Out<u32>) -> CuResult {
-    answer(|| mode.put(2))
+    answer(|| mode.put(if machine().eager_loading { 1 } else { 2 }))
 }
 
 /// `cuModuleGetFunctionCount`, `cuLibraryGetKernelCount`: code is not looked at, so 0.
@@ -152,7 +143,7 @@ pub extern "C" fn enumerate(_functions: Out<Handle>, _room: u32, module: Handle)
 pub extern "C" fn library_load_data(out: Out<Handle>, image: Handle) -> CuResult {
     answer(|| {
         require(!out.is_null() && image != 0)?;
-        out.put(state()?.modules.load(0))
+        out.put(state()?.load_library()?)
     })
 }
 
@@ -161,24 +152,26 @@ pub extern "C" fn library_load_from_file(out: Out<Handle>, path: Text) -> CuResu
     answer(|| {
         require(!out.is_null())?;
         readable(path)?;
-        out.put(state()?.modules.load(0))
+        out.put(state()?.load_library()?)
     })
 }
 
 /// `cuLibraryUnload`.
 pub extern "C" fn library_unload(library: Handle) -> CuResult {
-    answer(|| unload(library))
+    answer(|| state()?.unload_module(library))
 }
 
-/// `cuLibraryGetModule`: one handle serves as both.
+/// `cuLibraryGetModule`: one handle serves as both. Loads the library in the current context.
 pub extern "C" fn library_get_module(out: Out<Handle>, library: Handle) -> CuResult {
     answer(|| {
-        let state = state()?;
+        require(!out.is_null())?;
+        let mut state = state()?;
         state.bound()?;
-        let known = state.modules.modules.get(library).is_some();
-        if !known {
+        if state.modules.modules.get(library).is_none() {
             return Err(CuResult::INVALID_HANDLE);
         }
+        let current = state.current()?;
+        state.need_module(library, current)?;
         out.put(library)
     })
 }

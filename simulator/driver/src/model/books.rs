@@ -2,11 +2,14 @@
 //!
 //! Two ledgers are kept for each device. *Requested* bytes are what callers asked for, by kind;
 //! their sum is what gpumem must report at its driver level, to the byte. *Physical* bytes are
-//! whole pages, pool chunks and contexts: what NVML and `cuMemGetInfo` say.
+//! whole pages, pool chunks, contexts and modules: what NVML and `cuMemGetInfo` say. They are
+//! taken from the card, which other processes may share.
 
 use gpumem_cuda_abi::CuResult;
+use gpumem_sim_card::Cards;
 use gpumem_sim_machine::DeviceSpec;
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// What kind of allocation bytes belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,31 @@ impl Kind {
     }
 }
 
+/// Physical bytes that are told apart from the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// Managed memory that lies on the device now.
+    Resident,
+    /// Contexts, with what their limits cost.
+    Context,
+    /// Loaded modules.
+    Module,
+}
+
+impl Holding {
+    /// Every one, in the order in which the books list them.
+    pub const ALL: [Self; 3] = [Self::Resident, Self::Context, Self::Module];
+
+    /// Its name in the books.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Resident => "resident",
+            Self::Context => "context",
+            Self::Module => "module",
+        }
+    }
+}
+
 /// Requested bytes of one kind, or of all device memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
@@ -86,26 +114,50 @@ impl Counter {
     }
 }
 
+/// Bytes now and at most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Level {
+    current: u64,
+    peak: u64,
+}
+
+impl Level {
+    fn rise(&mut self, bytes: u64) {
+        self.current += bytes;
+        self.peak = self.peak.max(self.current);
+    }
+
+    fn fall(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.current, "more given back than was taken");
+        self.current -= bytes;
+    }
+}
+
 /// The books of one device.
 #[derive(Clone, Debug)]
 pub struct DeviceBooks {
     total_bytes: u64,
     other_bytes: u64,
+    /// The table of all processes' memory and the device's place in it, if the card is shared.
+    shared: Option<(Arc<Cards>, usize)>,
     kinds: [Counter; Kind::ALL.len()],
     driver: Counter,
-    physical: u64,
-    physical_peak: u64,
+    pinned: Counter,
+    physical: Level,
+    holdings: [Level; Holding::ALL.len()],
 }
 
 impl DeviceBooks {
-    fn new(total_bytes: u64, other_bytes: u64) -> Self {
+    fn new(spec: &DeviceSpec, cards: Option<&Arc<Cards>>) -> Self {
         Self {
-            total_bytes,
-            other_bytes,
+            total_bytes: spec.total_bytes,
+            other_bytes: spec.other_bytes,
+            shared: cards.map(|cards| (Arc::clone(cards), spec.unit())),
             kinds: Default::default(),
             driver: Counter::default(),
-            physical: 0,
-            physical_peak: 0,
+            pinned: Counter::default(),
+            physical: Level::default(),
+            holdings: Default::default(),
         }
     }
 
@@ -119,14 +171,36 @@ impl DeviceBooks {
         self.driver
     }
 
+    /// Pinned host memory, allocated and registered; its peak is the peak of the sum.
+    pub fn pinned(&self) -> Counter {
+        self.pinned
+    }
+
     /// Physical bytes: now, and at most.
     pub fn physical(&self) -> (u64, u64) {
-        (self.physical, self.physical_peak)
+        (self.physical.current, self.physical.peak)
+    }
+
+    /// Physical bytes of one sort: now, and at most.
+    pub fn holding(&self, holding: Holding) -> (u64, u64) {
+        let level = self.holdings[holding as usize];
+        (level.current, level.peak)
     }
 
     /// Physical bytes that are still free: neither this process nor another has them.
     pub fn free_bytes(&self) -> u64 {
-        self.total_bytes - self.other_bytes - self.physical
+        let others = match &self.shared {
+            Some((cards, unit)) => cards.others(*unit),
+            None => 0,
+        };
+        self.limit()
+            .saturating_sub(others)
+            .saturating_sub(self.physical.current)
+    }
+
+    /// What the processes that are simulated may have together.
+    fn limit(&self) -> u64 {
+        self.total_bytes - self.other_bytes
     }
 
     /// The card's memory.
@@ -139,6 +213,8 @@ impl DeviceBooks {
         self.kinds[kind as usize].add(bytes);
         if kind.is_device_memory() {
             self.driver.add(bytes);
+        } else {
+            self.pinned.add(bytes);
         }
     }
 
@@ -147,6 +223,8 @@ impl DeviceBooks {
         self.kinds[kind as usize].remove(bytes);
         if kind.is_device_memory() {
             self.driver.remove(bytes);
+        } else {
+            self.pinned.remove(bytes);
         }
     }
 
@@ -155,18 +233,45 @@ impl DeviceBooks {
     /// # Errors
     /// `OUT_OF_MEMORY`, with nothing changed, if less than that is free.
     pub fn take_physical(&mut self, bytes: u64) -> Result<(), CuResult> {
-        if bytes > self.free_bytes() {
+        let taken = match &self.shared {
+            Some((cards, unit)) => cards.take(*unit, bytes, self.limit()),
+            None => bytes <= self.free_bytes(),
+        };
+        if !taken {
             return Err(CuResult::OUT_OF_MEMORY);
         }
-        self.physical += bytes;
-        self.physical_peak = self.physical_peak.max(self.physical);
+        self.physical.rise(bytes);
         Ok(())
     }
 
     /// Gives physical memory back.
     pub fn give_physical(&mut self, bytes: u64) {
-        debug_assert!(bytes <= self.physical, "more given back than was taken");
-        self.physical -= bytes;
+        self.physical.fall(bytes);
+        if let Some((cards, unit)) = &self.shared {
+            cards.give(*unit, bytes);
+        }
+    }
+
+    /// Writes down what physical memory that was taken is for.
+    pub fn holds(&mut self, holding: Holding, bytes: u64) {
+        self.holdings[holding as usize].rise(bytes);
+    }
+
+    /// Gives such memory back.
+    pub fn give_held(&mut self, holding: Holding, bytes: u64) {
+        self.holdings[holding as usize].fall(bytes);
+        self.give_physical(bytes);
+    }
+
+    /// Takes memory for managed allocations: as many whole pages of `most` bytes as are free.
+    pub fn take_resident(&mut self, most: u64, page: u64) -> u64 {
+        let taken = match &self.shared {
+            Some((cards, unit)) => cards.take_up_to(*unit, most, page, self.limit()),
+            None => most.min(self.free_bytes() / page * page),
+        };
+        self.physical.rise(taken);
+        self.holds(Holding::Resident, taken);
+        taken
     }
 
     /// A figure by the name that it has in the JSON: current and peak.
@@ -174,11 +279,14 @@ impl DeviceBooks {
         let of = |counter: Counter| (counter.current, counter.peak);
         match name {
             "driver" => Some(of(self.driver)),
+            "pinned" => Some(of(self.pinned)),
             "physical" => Some(self.physical()),
             "total" => Some((self.total_bytes, self.total_bytes)),
             _ => {
-                let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name)?;
-                Some(of(self.kind(kind)))
+                let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+                let holding = Holding::ALL.into_iter().find(|held| held.name() == name);
+                let of_kind = kind.map(|kind| of(self.kind(kind)));
+                of_kind.or_else(|| holding.map(|holding| self.holding(holding)))
             }
         }
     }
@@ -205,11 +313,12 @@ impl DeviceBooks {
             out.push(',');
             counter(out, kind.name(), self.kind(kind));
         }
-        let (current, peak) = self.physical();
-        let _ = write!(
-            out,
-            ",\"physical\":{{\"current\":{current},\"peak\":{peak}}}"
-        );
+        out.push(',');
+        counter(out, "pinned", self.pinned);
+        let holdings = Holding::ALL.map(|held| (held.name(), self.holding(held)));
+        for (name, (current, peak)) in [("physical", self.physical())].into_iter().chain(holdings) {
+            let _ = write!(out, ",\"{name}\":{{\"current\":{current},\"peak\":{peak}}}");
+        }
     }
 }
 
@@ -221,12 +330,14 @@ pub struct Books {
 }
 
 impl Books {
-    /// Empty books for these devices.
-    pub fn new<'a>(devices: impl IntoIterator<Item = &'a DeviceSpec>, context_bytes: u64) -> Self {
-        let empty = |spec: &DeviceSpec| {
-            let books = DeviceBooks::new(spec.total_bytes, spec.other_bytes);
-            (spec.uuid_text(), books)
-        };
+    /// Empty books for these devices, whose memory is taken from `cards` if they are shared.
+    pub fn new<'a>(
+        devices: impl IntoIterator<Item = &'a DeviceSpec>,
+        context_bytes: u64,
+        cards: Option<Cards>,
+    ) -> Self {
+        let cards = cards.map(Arc::new);
+        let empty = |spec: &DeviceSpec| (spec.uuid_text(), DeviceBooks::new(spec, cards.as_ref()));
         Self {
             devices: devices.into_iter().map(empty).collect(),
             context_bytes,
@@ -281,21 +392,18 @@ mod tests {
 
     fn spec(index: u32, total_bytes: u64, other_bytes: u64) -> DeviceSpec {
         DeviceSpec {
-            index,
-            total_bytes,
-            reserved_bytes: 0,
             other_bytes,
-            compute_capability: (9, 0),
+            ..DeviceSpec::new(index, total_bytes)
         }
     }
 
     fn books() -> Books {
-        Books::new(&[spec(0, 100, 0), spec(1, 50, 0)], 7)
+        Books::new(&[spec(0, 100, 0), spec(1, 50, 0)], 7, None)
     }
 
     #[test]
     fn what_other_processes_have_is_not_free() {
-        let mut books = Books::new(&[spec(0, 100, 30)], 7);
+        let mut books = Books::new(&[spec(0, 100, 30)], 7, None);
         let device = books.device_mut(0);
         assert_eq!(device.free_bytes(), 70);
         assert_eq!(device.take_physical(71), Err(CuResult::OUT_OF_MEMORY));
@@ -326,6 +434,29 @@ mod tests {
         assert_eq!(device.driver(), Counter::default());
         assert_eq!(device.by_name("host"), Some((40, 40)));
         assert_eq!(device.by_name("registered"), Some((2, 2)));
+        device.freed(Kind::Host, 40);
+        device.allocated(Kind::Registered, 3);
+        assert_eq!(device.by_name("pinned"), Some((5, 42)));
+        assert_eq!(device.pinned().frees, 1);
+    }
+
+    #[test]
+    fn holdings_are_part_of_the_physical_bytes() {
+        let mut books = books();
+        let device = books.device_mut(0);
+        assert_eq!(device.take_physical(30), Ok(()));
+        device.holds(Holding::Context, 30);
+        assert_eq!(
+            device.take_resident(90, 20),
+            60,
+            "whole pages, as far as they fit"
+        );
+        device.give_held(Holding::Context, 10);
+        assert_eq!(device.by_name("context"), Some((20, 30)));
+        assert_eq!(device.by_name("resident"), Some((60, 60)));
+        assert_eq!(device.by_name("module"), Some((0, 0)));
+        assert_eq!(device.physical(), (80, 90));
+        assert_eq!(device.by_name("something"), None);
     }
 
     #[test]
@@ -343,9 +474,10 @@ mod tests {
 
     #[test]
     fn the_json_has_the_agreed_layout() {
-        let mut books = Books::new(&[spec(0, 100, 0)], 7);
+        let mut books = Books::new(&[spec(0, 100, 0)], 7, None);
         books.device_mut(0).allocated(Kind::Managed, 3);
         let zero = r#"{"current":0,"peak":0,"allocations":0,"frees":0}"#;
+        let none = r#"{"current":0,"peak":0}"#;
         let three = r#"{"current":3,"peak":3,"allocations":1,"frees":0}"#;
         assert_eq!(
             books.json(),
@@ -354,7 +486,8 @@ mod tests {
                  \"context_bytes\":7,\"kinds\":{{\"device\":{zero},\"managed\":{three},\
                  \"async\":{zero},\"vmm\":{zero},\"array\":{zero}}},\"driver\":{three},\
                  \"host\":{zero},\"registered\":{zero},\
-                 \"physical\":{{\"current\":0,\"peak\":0}}}}]}}\n",
+                 \"pinned\":{zero},\"physical\":{none},\"resident\":{none},\
+                 \"context\":{none},\"module\":{none}}}]}}\n",
                 spec(0, 100, 0).uuid_text()
             )
         );

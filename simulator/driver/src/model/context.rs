@@ -1,6 +1,7 @@
 //! Contexts: what they own, the primary ones, and each thread's stack of them.
 
 use super::State;
+use super::books::Holding;
 use super::handles::Handles;
 use super::small::SmallPages;
 use crate::ffi::Answer;
@@ -37,6 +38,8 @@ pub struct Context {
     pub flags: u32,
     /// Limits that were set, by `CUlimit`.
     pub limits: BTreeMap<u32, usize>,
+    /// Device memory that limits cost now, by `CUlimit`.
+    pub limit_bytes: BTreeMap<u32, u64>,
     /// `CUfunc_cache` preference.
     pub cache_config: u32,
     /// Shared memory bank size preference.
@@ -162,6 +165,7 @@ impl Contexts {
             id: self.next_id,
             flags,
             limits: BTreeMap::new(),
+            limit_bytes: BTreeMap::new(),
             cache_config: 0,
             shared_config: 0,
             peers: BTreeSet::new(),
@@ -251,7 +255,7 @@ impl State {
     }
 
     fn begin_context(&mut self, handle: usize, device: usize, flags: u32) -> Answer {
-        self.take_pages(device, self.machine.context_bytes)?;
+        self.take_held(device, Holding::Context, self.machine.context_bytes)?;
         self.contexts.insert(handle, device, flags);
         Ok(())
     }
@@ -267,9 +271,12 @@ impl State {
         self.streams.retain(|stream| stream.context != handle);
         self.events.retain(|event| event.context != handle);
         self.forget_arrays_of(handle);
-        self.modules.drop_context(handle);
-        let context_bytes = self.machine.context_bytes;
-        self.books.device_mut(device).give_physical(context_bytes);
+        self.drop_modules_of(handle);
+        let limits: u64 = context.limit_bytes.values().sum();
+        let held = self.machine.context_bytes + limits;
+        self.books
+            .device_mut(device)
+            .give_held(Holding::Context, held);
         if !self.contexts.any_on(device) {
             self.free_everything_on(device);
         }

@@ -1,7 +1,7 @@
 //! Allocations: device, managed, pinned, registered; found by any address inside them.
 
 use super::State;
-use super::books::Kind;
+use super::books::{Holding, Kind};
 use super::context::Current;
 use crate::ffi::{Answer, require};
 use crate::host::{self, Access};
@@ -189,6 +189,13 @@ impl State {
         self.books.device_mut(device).take_physical(bytes)
     }
 
+    /// Takes physical memory for a context or a module.
+    pub fn take_held(&mut self, device: usize, holding: Holding, bytes: u64) -> Answer {
+        self.take_pages(device, bytes)?;
+        self.books.device_mut(device).holds(holding, bytes);
+        Ok(())
+    }
+
     /// `cuMemAlloc` and arrays.
     pub fn allocate_device(&mut self, current: Current, bytes: u64, kind: Kind) -> Answer<u64> {
         require(bytes > 0)?;
@@ -211,8 +218,7 @@ impl State {
         let wanted = whole_pages(bytes, page)?;
         let base = host::map(bytes, page, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
         let books = self.books.device_mut(current.device);
-        let resident = wanted.min(books.free_bytes() / page * page);
-        books.take_physical(resident)?;
+        let resident = books.take_resident(wanted, page);
         let backing = Backing::Pages {
             mapped: bytes,
             physical: resident,
@@ -315,8 +321,12 @@ impl State {
         match gone.backing {
             Backing::Pages { mapped, physical } => {
                 host::unmap(base, mapped);
-                let file = self.forget_shared(base);
-                self.give_when_unheld(gone.device, physical, file);
+                if gone.kind == Kind::Managed {
+                    books.give_held(Holding::Resident, physical);
+                } else {
+                    let file = self.forget_shared(base);
+                    self.give_when_unheld(gone.device, physical, file);
+                }
             }
             Backing::Small => {
                 let page = self.machine.page_bytes;
@@ -377,18 +387,15 @@ impl State {
         };
         let page = self.machine.page_bytes;
         let books = self.books.device_mut(found.device);
-        let wanted = if resident {
+        let physical = if resident {
             let more = mapped.next_multiple_of(page) - physical;
-            physical + more.min(books.free_bytes() / page * page)
+            physical + books.take_resident(more, page)
         } else {
+            books.give_held(Holding::Resident, physical);
             0
         };
-        books.give_physical(physical);
-        if books.take_physical(wanted).is_ok() {
-            let physical = wanted;
-            if let Some(found) = self.memory.at_mut(base) {
-                found.backing = Backing::Pages { mapped, physical };
-            }
+        if let Some(found) = self.memory.at_mut(base) {
+            found.backing = Backing::Pages { mapped, physical };
         }
     }
 

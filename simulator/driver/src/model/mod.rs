@@ -8,6 +8,7 @@ pub mod formats;
 pub mod green;
 pub mod handles;
 pub mod ipc;
+pub mod limits;
 pub mod memory;
 pub mod module;
 pub mod multicast;

@@ -1,7 +1,17 @@
 //! Modules, libraries and kernels. Code is never looked at: every name exists in every module, and
 //! its kernels do nothing.
+//!
+//! The model: a module costs device memory in its context from the moment that it is loaded. A
+//! library belongs to no context and costs nothing, until one of its kernels is first used in a
+//! context (or at once in the current one, with `CUDA_MODULE_LOADING=EAGER`). The memory goes back
+//! when the module or library is unloaded, and with the context.
 
+use super::State;
+use super::books::Holding;
+use super::context::Current;
 use super::handles::Handles;
+use crate::ffi::Answer;
+use gpumem_cuda_abi::CuResult;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 
@@ -13,6 +23,8 @@ pub const GLOBAL_BYTES: u64 = 64 << 10;
 pub struct Module {
     /// Its context; 0 for a library, which belongs to none.
     pub context: usize,
+    /// Where it costs memory: contexts, with their devices.
+    loaded: BTreeMap<usize, usize>,
     /// Functions that were asked for, by name.
     pub functions: BTreeMap<CString, usize>,
     /// Addresses of variables that were asked for, by name.
@@ -49,10 +61,11 @@ impl Default for Modules {
 }
 
 impl Modules {
-    /// A new module of a context, or a library (context 0).
-    pub fn load(&mut self, context: usize) -> usize {
+    /// A new module of a context, or a library (context 0), that costs nothing yet.
+    pub fn add(&mut self, context: usize) -> usize {
         self.modules.insert(Module {
             context,
+            loaded: BTreeMap::new(),
             functions: BTreeMap::new(),
             globals: BTreeMap::new(),
         })
@@ -73,25 +86,108 @@ impl Modules {
         Some(handle)
     }
 
-    /// Unloads a module; gives the addresses of its variables.
-    pub fn unload(&mut self, module: usize) -> Option<Vec<u64>> {
+    fn remove(&mut self, module: usize) -> Option<Module> {
         let gone = self.modules.remove(module)?;
         for handle in gone.functions.values() {
             self.functions.remove(*handle);
         }
-        Some(gone.globals.into_values().collect())
+        Some(gone)
+    }
+}
+
+impl State {
+    /// `cuModuleLoad…`.
+    pub fn load_module(&mut self, at: Current) -> Answer<usize> {
+        let handle = self.modules.add(at.context);
+        let loaded = self.need_module(handle, at);
+        if loaded.is_err() {
+            self.modules.remove(handle);
+        }
+        loaded.map(|()| handle)
     }
 
-    /// Drops the modules of a context, whose variables go with its other memory.
-    pub fn drop_context(&mut self, context: usize) {
+    /// `cuLibraryLoad…`, which need no context.
+    pub fn load_library(&mut self) -> Answer<usize> {
+        let handle = self.modules.add(0);
+        if self.machine.eager_loading && self.bound().is_ok() {
+            let loaded = self
+                .current()
+                .and_then(|current| self.need_module(handle, current));
+            if let Err(code) = loaded {
+                self.modules.remove(handle);
+                return Err(code);
+            }
+        }
+        Ok(handle)
+    }
+
+    /// Whether a module is loaded in a context.
+    pub fn is_loaded(&self, module: usize, context: usize) -> bool {
+        let found = self.modules.modules.get(module);
+        found.is_some_and(|module| module.loaded.contains_key(&context))
+    }
+
+    /// A use of a module: the first in a context loads it there.
+    pub fn need_module(&mut self, module: usize, at: Current) -> Answer {
+        let found = self.modules.modules.get(module);
+        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+        // A module is of one context, wherever its kernels are launched.
+        let elsewhere = found.context != 0 && found.context != at.context;
+        if elsewhere || found.loaded.contains_key(&at.context) {
+            return Ok(());
+        }
+        self.take_held(at.device, Holding::Module, self.machine.module_bytes)?;
+        if let Some(found) = self.modules.modules.get_mut(module) {
+            found.loaded.insert(at.context, at.device);
+        }
+        Ok(())
+    }
+
+    /// A use of a kernel, which must exist.
+    pub fn need_function(&mut self, function: usize, at: Current) -> Answer {
+        let found = self.modules.functions.get(function);
+        let module = found.ok_or(CuResult::INVALID_HANDLE)?.module;
+        self.need_module(module, at)
+    }
+
+    /// `cuModuleUnload`, `cuLibraryUnload`.
+    pub fn unload_module(&mut self, module: usize) -> Answer {
+        let gone = self.modules.remove(module);
+        let gone = gone.ok_or(CuResult::INVALID_HANDLE)?;
+        for base in gone.globals.into_values() {
+            self.free_allocation(base);
+        }
+        for device in gone.loaded.into_values() {
+            self.give_module(device);
+        }
+        Ok(())
+    }
+
+    /// What the end of a context does: its modules go, whose variables go with its other memory,
+    /// and libraries are loaded there no more.
+    pub fn drop_modules_of(&mut self, context: usize) {
+        let mut devices = Vec::new();
+        for (_, module) in self.modules.modules.iter_mut() {
+            devices.extend(module.loaded.remove(&context));
+        }
+        for device in devices {
+            self.give_module(device);
+        }
         let of_context: Vec<usize> = self
+            .modules
             .modules
             .iter()
             .filter(|(_, module)| module.context == context)
             .map(|(handle, _)| handle)
             .collect();
         for handle in of_context {
-            self.unload(handle);
+            self.modules.remove(handle);
         }
+    }
+
+    fn give_module(&mut self, device: usize) {
+        let bytes = self.machine.module_bytes;
+        let books = self.books.device_mut(device);
+        books.give_held(Holding::Module, bytes);
     }
 }

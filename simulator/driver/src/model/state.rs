@@ -22,7 +22,9 @@ use super::stream::{Event, Stream};
 use super::vmm::Vmm;
 use crate::ffi::Answer;
 use gpumem_cuda_abi::CuResult;
+use gpumem_sim_card::Cards;
 use gpumem_sim_machine::Machine;
+use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -66,7 +68,8 @@ impl State {
     /// The state of a driver that has just been initialised.
     pub fn new(machine: &'static Machine) -> Self {
         let visible = (0..machine.visible.len()).filter_map(|o| machine.visible_device(o));
-        let books = Books::new(visible, machine.context_bytes);
+        let cards = machine.card.as_deref().and_then(shared_cards);
+        let books = Books::new(visible, machine.context_bytes, cards);
         let devices = books.devices();
         Self {
             machine,
@@ -125,6 +128,17 @@ impl State {
             Err(CuResult::INVALID_DEVICE)
         }
     }
+}
+
+/// The table of what each process has of the cards. If it cannot be used, this process has cards
+/// of its own.
+fn shared_cards(path: &str) -> Option<Cards> {
+    let cards = Cards::open(Path::new(path));
+    cards
+        .inspect_err(|error| {
+            eprintln!("gpumem simulator: GPUMEM_SIM_CARD={path} cannot be used: {error}");
+        })
+        .ok()
 }
 
 const UNBORN: u8 = 0;

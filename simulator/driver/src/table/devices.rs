@@ -75,7 +75,7 @@ rows! {
     cuDeviceGetPCIBusId "cuDeviceGetPCIBusId" 4010 Legacy api::device::get_pci_bus_id;
     cuDeviceGetProperties "cuDeviceGetProperties" 2000 Legacy api::device::get_properties;
     cuDeviceGetTexture1DLinearMaxWidth "cuDeviceGetTexture1DLinearMaxWidth" 11010 Legacy api::device::get_texture_width;
-    cuDeviceGetUuid "cuDeviceGetUuid" 9020 Legacy api::device::get_uuid;
+    cuDeviceGetUuid "cuDeviceGetUuid" 9020 Legacy api::device::get_card_uuid;
     cuDeviceGetUuid_v2 "cuDeviceGetUuid" 11040 Legacy api::device::get_uuid;
     cuDeviceGraphMemTrim "cuDeviceGraphMemTrim" 11040 Legacy api::device::needs_device;
     cuDevicePrimaryCtxGetState "cuDevicePrimaryCtxGetState" 7000 Legacy api::context::primary_get_state;

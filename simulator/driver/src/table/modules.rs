@@ -10,7 +10,7 @@ rows! {
     cuFuncGetParamCount "cuFuncGetParamCount" 13020 Legacy api::kernel::get_parameter_count;
     cuFuncGetParamInfo "cuFuncGetParamInfo" 12040 Legacy api::kernel::get_parameter;
     cuFuncIsLoaded "cuFuncIsLoaded" 12040 Legacy api::kernel::is_loaded;
-    cuFuncLoad "cuFuncLoad" 12040 Legacy api::kernel::needs_function;
+    cuFuncLoad "cuFuncLoad" 12040 Legacy api::kernel::load;
     cuFuncSetAttribute "cuFuncSetAttribute" 9000 Legacy api::kernel::set_attribute;
     cuFuncSetBlockShape "cuFuncSetBlockShape" 2000 Legacy api::kernel::needs_function;
     cuFuncSetCacheConfig "cuFuncSetCacheConfig" 3000 Legacy api::kernel::needs_function;

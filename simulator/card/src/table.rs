@@ -1,0 +1,172 @@
+//! Taking memory, giving it back, and who has what.
+
+use crate::file::{Layout, ROWS, Row, map};
+use crate::process::Identity;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Cards and parts of cards that the table has room for.
+pub const UNITS: usize = 512;
+
+/// One process that has memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its id.
+    pub pid: u32,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// The shared table, as one process uses it.
+pub struct Cards {
+    layout: &'static Layout,
+    /// This process's row, once it has taken something.
+    own: AtomicUsize,
+}
+
+const NO_ROW: usize = usize::MAX;
+
+impl std::fmt::Debug for Cards {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cards").field("own", &self.own).finish()
+    }
+}
+
+impl Row {
+    fn identity(&self) -> Identity {
+        let started = self.started.load(Ordering::Acquire);
+        Identity::written(started, self.stack.load(Ordering::Acquire))
+    }
+
+    fn is_alive(&self) -> bool {
+        let pid = self.pid.load(Ordering::Acquire);
+        pid != 0 && self.identity().is_still(pid)
+    }
+
+    /// Bytes in the row, whoever it belongs to; none if it is empty.
+    fn bytes(&self, unit: usize) -> u64 {
+        match self.pid.load(Ordering::Acquire) {
+            0 => 0,
+            _ => self.bytes[unit].load(Ordering::Acquire),
+        }
+    }
+}
+
+impl Cards {
+    /// Opens the table at `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// Those of the file system; `InvalidData` for a file that is something else.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            layout: map(path)?,
+            own: AtomicUsize::new(NO_ROW),
+        })
+    }
+
+    /// Takes `bytes` of a unit that has `limit` bytes for all processes together. False, with
+    /// nothing changed, if less than that is free.
+    pub fn take(&self, unit: usize, bytes: u64, limit: u64) -> bool {
+        let Ok(_held) = self.layout.lock().hold() else {
+            return false;
+        };
+        self.take_held(unit, bytes, limit)
+    }
+
+    /// Takes as many whole `step`s as are free, `most` bytes at most; the bytes taken.
+    pub fn take_up_to(&self, unit: usize, most: u64, step: u64, limit: u64) -> u64 {
+        let Ok(_held) = self.layout.lock().hold() else {
+            return 0;
+        };
+        let taken = limit.saturating_sub(self.others(unit) + self.own_bytes(unit));
+        let bytes = (taken / step * step).min(most);
+        if self.take_held(unit, bytes, limit) {
+            bytes
+        } else {
+            0
+        }
+    }
+
+    /// Gives bytes back that this process has taken.
+    pub fn give(&self, unit: usize, bytes: u64) {
+        if let Some(row) = self.layout.rows.get(self.own.load(Ordering::Acquire)) {
+            let cell = &row.bytes[unit];
+            let left = cell.load(Ordering::Acquire).saturating_sub(bytes);
+            cell.store(left, Ordering::Release);
+        }
+    }
+
+    /// Bytes that all other living processes have of a unit.
+    pub fn others(&self, unit: usize) -> u64 {
+        let own = self.own.load(Ordering::Acquire);
+        let others = self.rows().enumerate().filter(|(index, _)| *index != own);
+        others
+            .filter(|(_, row)| row.bytes(unit) > 0 && row.is_alive())
+            .map(|(_, row)| row.bytes(unit))
+            .sum()
+    }
+
+    /// Every living process that has memory of a unit, this one too.
+    pub fn holders(&self, unit: usize) -> Vec<Holder> {
+        let holding = self.rows().filter(|row| row.bytes(unit) > 0);
+        holding
+            .filter(|row| row.is_alive())
+            .map(|row| Holder {
+                pid: row.pid.load(Ordering::Acquire),
+                bytes: row.bytes(unit),
+            })
+            .collect()
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        let used = self.layout.used().load(Ordering::Acquire) as usize;
+        self.layout.rows.iter().take(used)
+    }
+
+    fn own_bytes(&self, unit: usize) -> u64 {
+        let own = self.layout.rows.get(self.own.load(Ordering::Acquire));
+        own.map_or(0, |row| row.bytes(unit))
+    }
+
+    /// With the lock held. Whether the others live is only asked if they are in the way.
+    fn take_held(&self, unit: usize, bytes: u64, limit: u64) -> bool {
+        let own = self.own_bytes(unit);
+        let all: u64 = self.rows().map(|row| row.bytes(unit)).sum();
+        let fits = |used: u64| used.checked_add(bytes).is_some_and(|sum| sum <= limit);
+        if !fits(all) && !fits(self.others(unit) + own) {
+            return false;
+        }
+        let Some(row) = self.own_row() else {
+            return false;
+        };
+        row.bytes[unit].store(own + bytes, Ordering::Release);
+        true
+    }
+
+    /// This process's row, with the lock held: a free one, or one whose process is gone.
+    fn own_row(&self) -> Option<&Row> {
+        if let Some(row) = self.layout.rows.get(self.own.load(Ordering::Acquire)) {
+            return Some(row);
+        }
+        let used = self.rows().count();
+        let pid = std::process::id();
+        // A row with this process's id is what it left behind when it called `exec`, or another
+        // process's that had the id before.
+        let is_free = |row: &Row| row.pid.load(Ordering::Acquire) == pid || !row.is_alive();
+        let index = self.rows().position(is_free).unwrap_or(used);
+        let row = self.layout.rows.get(index).filter(|_| index < ROWS)?;
+        let identity = Identity::own();
+        row.pid.store(0, Ordering::Release);
+        for cell in &row.bytes {
+            cell.store(0, Ordering::Release);
+        }
+        row.started.store(identity.started, Ordering::Release);
+        row.stack.store(identity.stack, Ordering::Release);
+        row.pid.store(pid, Ordering::Release);
+        let used = self.layout.used();
+        used.fetch_max(index as u32 + 1, Ordering::AcqRel);
+        self.own.store(index, Ordering::Release);
+        Some(row)
+    }
+}
