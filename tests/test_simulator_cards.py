@@ -13,6 +13,8 @@ import pytest
 WORKLOADS = Path(__file__).parent / "workloads"
 CARDS = WORKLOADS / "sim_cards.py"
 COSTS = WORKLOADS / "sim_costs.py"
+NVML = WORKLOADS / "sim_nvml_cards.py"
+SECOND_INSTANCE = "MIG-6770756d-656d-4000-8000-000200000001"
 
 
 @pytest.mark.parametrize("check", ["modules", "limits", "kinds"])
@@ -29,6 +31,48 @@ def test_libraries(simulate, loading):
 @pytest.mark.parametrize("check", ["neighbours", "crowd", "forked", "replaced"])
 def test_processes_share_a_card(simulate, check):
     simulate([sys.executable, CARDS, check], memory="4GiB")
+
+
+@pytest.mark.parametrize(
+    ("check", "pids"), [("processes", ""), ("hidden", "hidden"), ("host", "host")]
+)
+def test_nvml_lists_processes(simulate, check, pids):
+    settings = {
+        "GPUMEM_SIM_OTHER_BYTES": "0=64MiB",
+        "GPUMEM_SIM_RESERVED_BYTES": "300MiB",
+        "GPUMEM_SIM_NVML_PIDS": pids,
+    }
+    simulate([sys.executable, NVML, check], devices=2, memory="4GiB", env=settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "120"),
+        ({"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}, "120"),
+        ({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, "012"),
+        ({"CUDA_VISIBLE_DEVICES": "2,0"}, "01"),
+        ({"CUDA_VISIBLE_DEVICES": "2,0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, "20"),
+    ],
+)
+def test_order_of_devices(simulate, settings, expected):
+    command = [sys.executable, NVML, "order", *expected]
+    simulate(command, devices=3, env={"GPUMEM_SIM_CC": "90,0=80", **settings})
+
+
+def test_fastest_first_prefers_more_memory(simulate):
+    command = [sys.executable, NVML, "order", *"210"]
+    simulate(command, devices=3, memory="1=8GiB,2=16GiB,0=32GiB", env={"GPUMEM_SIM_CC": "90,0=80"})
+
+
+@pytest.mark.parametrize(("visible", "which"), [(None, 0), ("1", 0), (SECOND_INSTANCE, 1)])
+def test_mig(simulate, visible, which):
+    settings = {"GPUMEM_SIM_MIG": "1=2", "CUDA_VISIBLE_DEVICES": visible}
+    simulate([sys.executable, NVML, "mig", str(which)], devices=2, memory="4GiB", env=settings)
+
+
+def test_cards_without_mig(simulate):
+    simulate([sys.executable, NVML, "no_mig"])
 
 
 class TestTheFile:

@@ -115,4 +115,5 @@ def main():
     print("NVML holds")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,13 +1,67 @@
-//! The driver's books, if the driver is in this process.
+//! Who uses a device's memory: the table that all processes share, or, where they do not share their
+//! cards, the books of the driver in this process.
 
+use crate::library::machine;
+use gpumem_sim_card::{Cards, Holder};
 use gpumem_sim_machine::DeviceSpec;
 use std::ffi::{CString, c_char, c_int};
+use std::path::Path;
+use std::sync::OnceLock;
 
 type ByUuid = unsafe extern "C" fn(*const c_char, *const c_char, *mut u64, *mut u64) -> c_int;
 
+/// A process that has memory of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Its id, as it sees it itself.
+    pub pid: u32,
+    /// Its physical bytes.
+    pub bytes: u64,
+    /// The MIG instance that they are in.
+    pub instance: Option<u32>,
+}
+
+/// Every process that has memory of a device, or of any MIG instance of it.
+pub fn users(device: &DeviceSpec) -> Vec<User> {
+    let page = machine().page_bytes;
+    let instances = (0..device.instances).filter_map(|number| device.instance(number, page));
+    let parts = std::iter::once(device.clone()).chain(instances);
+    parts
+        .flat_map(|part| {
+            let instance = part.instance;
+            holders(&part)
+                .into_iter()
+                .map(move |Holder { pid, bytes }| User {
+                    pid,
+                    bytes,
+                    instance,
+                })
+        })
+        .collect()
+}
+
+fn holders(device: &DeviceSpec) -> Vec<Holder> {
+    if let Some(cards) = shared_cards() {
+        return cards.holders(device.unit());
+    }
+    let own = Holder {
+        pid: std::process::id(),
+        bytes: used_bytes(device),
+    };
+    if own.bytes > 0 { vec![own] } else { Vec::new() }
+}
+
+/// The shared table. One that cannot be used is the driver's to complain about; it goes on without
+/// it, and so does this library.
+fn shared_cards() -> Option<&'static Cards> {
+    static CARDS: OnceLock<Option<Cards>> = OnceLock::new();
+    let open = || Cards::open(Path::new(machine().card.as_deref()?)).ok();
+    CARDS.get_or_init(open).as_ref()
+}
+
 /// Physical bytes that this process uses on a device: 0 without the driver, before `cuInit`, and
 /// on devices that `CUDA_VISIBLE_DEVICES` hides.
-pub fn used_bytes(device: &DeviceSpec) -> u64 {
+fn used_bytes(device: &DeviceSpec) -> u64 {
     let Ok(uuid) = CString::new(device.uuid_text()) else {
         return 0;
     };

@@ -5,8 +5,9 @@ use crate::library::machine;
 use crate::out::{Out, Text, TextOut, put};
 use crate::result::{Answer, Return, answer};
 use gpumem_sim_machine::DeviceSpec;
+use std::sync::OnceLock;
 
-/// `nvmlDevice_t`: a number that stands for a device, never followed.
+/// `nvmlDevice_t`: a number that stands for a card or a MIG instance, never followed.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device(usize);
@@ -15,17 +16,33 @@ impl Device {
     const FIRST: usize = 0x5d_0000_0000_1000;
     const STEP: usize = 0x10;
 
-    fn of(index: u32) -> Self {
-        Self(Self::FIRST + index as usize * Self::STEP)
+    pub(crate) fn of(spec: &DeviceSpec) -> Self {
+        Self(Self::FIRST + spec.unit() * Self::STEP)
     }
 
     pub(crate) fn spec(self) -> Answer<&'static DeviceSpec> {
-        let offset = self.0.checked_sub(Self::FIRST);
-        let index = offset.filter(|offset| offset.is_multiple_of(Self::STEP));
-        index
-            .and_then(|offset| machine().devices.get(offset / Self::STEP))
-            .ok_or(Return::INVALID_ARGUMENT)
+        let found = known().iter().find(|spec| Self::of(spec) == self);
+        found.ok_or(Return::INVALID_ARGUMENT)
     }
+
+    /// Its card, or the card itself.
+    pub(crate) fn card(self) -> Answer<&'static DeviceSpec> {
+        let index = self.spec()?.index;
+        let card = machine().devices.get(index as usize);
+        card.ok_or(Return::INVALID_ARGUMENT)
+    }
+}
+
+/// Every card and every MIG instance.
+fn known() -> &'static [DeviceSpec] {
+    static KNOWN: OnceLock<Vec<DeviceSpec>> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let machine = machine();
+        let instances = machine.devices.iter().flat_map(|card| {
+            (0..card.instances).filter_map(|n| card.instance(n, machine.page_bytes))
+        });
+        machine.devices.iter().cloned().chain(instances).collect()
+    })
 }
 
 /// `nvmlDeviceGetCount_v2`.
@@ -44,10 +61,8 @@ pub extern "C" fn nvmlDeviceGetCount(count: Out<'_, u32>) -> Return {
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: u32, device: Out<'_, Device>) -> Return {
     answer(|| {
-        if index as usize >= machine().devices.len() {
-            return Err(Return::INVALID_ARGUMENT);
-        }
-        put(device, Device::of(index))
+        let card = machine().devices.get(index as usize);
+        put(device, Device::of(card.ok_or(Return::INVALID_ARGUMENT)?))
     })
 }
 
@@ -58,11 +73,11 @@ pub extern "C" fn nvmlDeviceGetHandleByIndex(index: u32, device: Out<'_, Device>
 }
 
 fn find(device: Out<'_, Device>, is_it: impl Fn(&DeviceSpec) -> bool) -> Answer {
-    let found = machine().devices.iter().find(|spec| is_it(spec));
-    put(device, Device::of(found.ok_or(Return::NOT_FOUND)?.index))
+    let found = known().iter().find(|spec| is_it(spec));
+    put(device, Device::of(found.ok_or(Return::NOT_FOUND)?))
 }
 
-/// `nvmlDeviceGetHandleByUUID`.
+/// `nvmlDeviceGetHandleByUUID`: of a card or a MIG instance.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetHandleByUUID(uuid: Text, device: Out<'_, Device>) -> Return {
     answer(|| {
@@ -76,7 +91,7 @@ pub extern "C" fn nvmlDeviceGetHandleByUUID(uuid: Text, device: Out<'_, Device>)
 pub extern "C" fn nvmlDeviceGetHandleByPciBusId_v2(pci: Text, device: Out<'_, Device>) -> Return {
     answer(|| {
         let pci = pci.get()?;
-        find(device, |spec| spec.has_pci(&pci))
+        find(device, |spec| spec.instance.is_none() && spec.has_pci(&pci))
     })
 }
 
@@ -86,16 +101,19 @@ pub extern "C" fn nvmlDeviceGetHandleByPciBusId(pci: Text, device: Out<'_, Devic
     nvmlDeviceGetHandleByPciBusId_v2(pci, device)
 }
 
-/// `nvmlDeviceGetIndex`.
+/// `nvmlDeviceGetIndex`: of a MIG instance, on its card.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetIndex(device: Device, index: Out<'_, u32>) -> Return {
-    answer(|| put(index, device.spec()?.index))
+    answer(|| {
+        let spec = device.spec()?;
+        put(index, spec.instance.unwrap_or(spec.index))
+    })
 }
 
 /// `nvmlDeviceGetMinorNumber`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetMinorNumber(device: Device, minor: Out<'_, u32>) -> Return {
-    nvmlDeviceGetIndex(device, minor)
+    answer(|| put(minor, device.spec()?.index))
 }
 
 /// `nvmlDeviceGetName`.
@@ -225,16 +243,6 @@ pub extern "C" fn nvmlDeviceGetUtilizationRates(
         device.spec()?;
         put(rates, Utilization { gpu: 0, memory: 0 })
     })
-}
-
-/// `nvmlDeviceGetMigMode`: no partitions.
-#[unsafe(no_mangle)]
-pub extern "C" fn nvmlDeviceGetMigMode(
-    device: Device,
-    _current: Out<'_, u32>,
-    _pending: Out<'_, u32>,
-) -> Return {
-    not_supported(device)
 }
 
 macro_rules! figures_not_simulated {

@@ -3,7 +3,7 @@
 
 use crate::out::{Out, TextOut, put};
 use crate::result::{Return, answer};
-use gpumem_sim_machine::Machine;
+use gpumem_sim_machine::{Machine, NvmlPids};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -76,10 +76,14 @@ pub extern "C" fn nvmlSystemGetCudaDriverVersion_v2(version: Out<'_, i32>) -> Re
     nvmlSystemGetCudaDriverVersion(version)
 }
 
-/// `nvmlSystemGetProcessName`: of a process on this host.
+/// `nvmlSystemGetProcessName`: of a process on this host, by the id that this library gives it.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlSystemGetProcessName(pid: u32, text: TextOut, room: u32) -> Return {
     answer(|| {
+        let pid = match machine().nvml_pids {
+            NvmlPids::Host => pid.saturating_sub(NvmlPids::HOST_OFFSET),
+            _ => pid,
+        };
         let path = std::fs::read_link(format!("/proc/{pid}/exe"));
         let path = path.map_err(|_| Return::NOT_FOUND)?;
         text.put(&path.to_string_lossy(), room)

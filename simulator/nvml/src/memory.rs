@@ -1,10 +1,13 @@
 //! Memory and who uses it.
 #![allow(non_snake_case)]
 
-use crate::books::used_bytes;
+use crate::books::{User, users};
 use crate::device::Device;
+use crate::library::machine;
+use crate::mig::{COMPUTE_INSTANCE, gpu_instance};
 use crate::out::{ListOut, Out, put};
 use crate::result::{Answer, Return, answer};
+use gpumem_sim_machine::{DeviceSpec, NvmlPids};
 
 /// `nvmlMemory_t`: 24 bytes. Its `used` has the reserved bytes in it.
 #[repr(C)]
@@ -29,12 +32,18 @@ pub struct MemoryV2 {
 /// `nvmlMemory_v2`: size and version in one.
 const MEMORY_V2: u32 = size_of::<MemoryV2>() as u32 | 2 << 24;
 
+/// What all processes use of a device.
+fn used_bytes(spec: &DeviceSpec) -> u64 {
+    let listed: u64 = users(spec).iter().map(|user| user.bytes).sum();
+    (listed + spec.other_bytes).min(spec.total_bytes)
+}
+
 /// `nvmlDeviceGetMemoryInfo`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetMemoryInfo(device: Device, memory: Out<'_, Memory>) -> Return {
     answer(|| {
         let spec = device.spec()?;
-        let used = used_bytes(spec) + spec.other_bytes + spec.reserved_bytes;
+        let used = used_bytes(spec) + spec.reserved_bytes;
         let total = spec.total_bytes + spec.reserved_bytes;
         let free = total - used;
         put(memory, Memory { total, free, used })
@@ -53,7 +62,7 @@ pub extern "C" fn nvmlDeviceGetMemoryInfo_v2(
         if memory.version != MEMORY_V2 {
             return Err(Return::ARGUMENT_VERSION_MISMATCH);
         }
-        let used = used_bytes(spec) + spec.other_bytes;
+        let used = used_bytes(spec);
         *memory = MemoryV2 {
             version: MEMORY_V2,
             total: spec.total_bytes + spec.reserved_bytes,
@@ -73,7 +82,8 @@ pub struct ProcessV1 {
     used: u64,
 }
 
-/// `nvmlProcessInfo_t` of the second and third form: 24 bytes. No partitions.
+/// `nvmlProcessInfo_t` of the second and third form: 24 bytes. The instances are `u32::MAX` for a
+/// whole card.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
@@ -83,16 +93,39 @@ pub struct Process {
     compute_instance: u32,
 }
 
-/// Who other processes' memory is put down to: process 1, which always exists.
+/// Who memory that no simulated process has is put down to: process 1, which always exists.
 const OTHER_PID: u32 = 1;
 
-/// This process, if it has a context on the device, and the others, if they use any.
-fn running(device: Device) -> Answer<Vec<ProcessV1>> {
+/// Every process that has memory of the device, as the settings want them named.
+fn running(device: Device) -> Answer<Vec<Process>> {
     let spec = device.spec()?;
-    let ours = (std::process::id(), used_bytes(spec));
-    let all = [ours, (OTHER_PID, spec.other_bytes)];
-    let running = all.into_iter().filter(|(_, used)| *used > 0);
-    Ok(running.map(|(pid, used)| ProcessV1 { pid, used }).collect())
+    let offset = match machine().nvml_pids {
+        NvmlPids::Hidden => return Ok(Vec::new()),
+        NvmlPids::Host => NvmlPids::HOST_OFFSET,
+        NvmlPids::Own => 0,
+    };
+    let process = |pid, used, instance: Option<u32>| Process {
+        pid,
+        used,
+        gpu_instance: instance.map_or(u32::MAX, gpu_instance),
+        compute_instance: instance.map_or(u32::MAX, |_| COMPUTE_INSTANCE),
+    };
+    let listed = users(spec);
+    let mut all: Vec<Process> = listed
+        .into_iter()
+        .map(
+            |User {
+                 pid,
+                 bytes,
+                 instance,
+             }| process(pid + offset, bytes, instance),
+        )
+        .collect();
+    if spec.other_bytes > 0 {
+        let instance = spec.instance.or((spec.instances > 0).then_some(0));
+        all.push(process(OTHER_PID, spec.other_bytes, instance));
+    }
+    Ok(all)
 }
 
 /// `nvmlDeviceGetComputeRunningProcesses_v3`.
@@ -102,16 +135,7 @@ pub extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     count: Option<&mut u32>,
     processes: ListOut<Process>,
 ) -> Return {
-    answer(|| {
-        let whole_card = |ProcessV1 { pid, used }| Process {
-            pid,
-            used,
-            gpu_instance: u32::MAX,
-            compute_instance: u32::MAX,
-        };
-        let list = running(device)?.into_iter().map(whole_card).collect();
-        processes.put(count, list)
-    })
+    answer(|| processes.put(count, running(device)?))
 }
 
 /// `nvmlDeviceGetComputeRunningProcesses_v2`.
@@ -131,10 +155,14 @@ pub extern "C" fn nvmlDeviceGetComputeRunningProcesses(
     count: Option<&mut u32>,
     processes: ListOut<ProcessV1>,
 ) -> Return {
-    answer(|| processes.put(count, running(device)?))
+    answer(|| {
+        let first_form = |Process { pid, used, .. }| ProcessV1 { pid, used };
+        let list = running(device)?.into_iter().map(first_form).collect();
+        processes.put(count, list)
+    })
 }
 
-/// `nvmlDeviceGetGraphicsRunningProcesses_v3`: none.
+/// `nvmlDeviceGetGraphicsRunningProcesses_v3`: none, for nobody draws.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
     device: Device,
