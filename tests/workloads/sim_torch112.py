@@ -71,6 +71,11 @@ def main():
     after = books_of("device")["current"]
     assert before - after >= count * 256 * MIB, (before, after)
     assert after == libraries + torch.cuda.memory_reserved()
+    # As many as fitted: whatever PyTorch has now, it had then.
+    assert count == torch.cuda.mem_get_info()[0] // (256 * MIB)
+    # Its hundreds of modules were loaded at the start, as before CUDA 11.7.
+    modules = books()["module"]["current"]
+    assert modules == books()["module"]["peak"] > 500 * 2 * MIB
     again = torch.full((64 * MIB,), 0, dtype=torch.uint8, device="cuda")
     assert again.numel() == 64 * MIB
     print("trained, ran out of memory and recovered")

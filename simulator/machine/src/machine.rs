@@ -76,7 +76,7 @@ impl Machine {
     /// | `GPUMEM_SIM_CC` | compute capability, `90` or `9.0`, or `90,1=80` | 90 |
     /// | `GPUMEM_SIM_DRIVER_VERSION` | CUDA version of the driver | 13020 |
     /// | `GPUMEM_SIM_CONTEXT_BYTES` | cost of a context | 512MiB (CUDA ≥ 12), 320MiB before |
-    /// | `GPUMEM_SIM_MODULE_BYTES` | cost of a loaded module | 2MiB (CUDA ≥ 12), 0 before |
+    /// | `GPUMEM_SIM_MODULE_BYTES` | cost of a loaded module | 2MiB |
     /// | `GPUMEM_SIM_MIG` | MIG instances: `0=2` splits card 0 in two | none |
     /// | `GPUMEM_SIM_CARD` | file by which processes share the cards | none |
     /// | `GPUMEM_SIM_NVML_PIDS` | `own`, `hidden` or `host` | own |
@@ -106,10 +106,7 @@ impl Machine {
         let page_bytes = reader.get("GPUMEM_SIM_PAGE_BYTES", 2 << 20, |text| {
             size(text).filter(|n| n.is_power_of_two() && (1 << 16..=1 << 30).contains(n))
         });
-        // Before CUDA 12 programs load whole libraries of modules at once: the context's default
-        // has them.
-        let default_module = if driver_version >= 12000 { 2 << 20 } else { 0 };
-        let module_bytes = reader.get("GPUMEM_SIM_MODULE_BYTES", default_module, size);
+        let module_bytes = reader.get("GPUMEM_SIM_MODULE_BYTES", 2 << 20, size);
         let others = reader.get("GPUMEM_SIM_OTHER_BYTES", PerDevice::of_all(0), |text| {
             PerDevice::of_all(0).parse_over(text, size)
         });
