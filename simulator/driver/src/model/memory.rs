@@ -324,11 +324,10 @@ impl State {
         match gone.backing {
             Backing::Pages { mapped, physical } => {
                 host::unmap(base, mapped);
-                let file = self.forget_shared(base);
                 if gone.kind == Kind::Managed {
-                    let books = self.books.device_mut(gone.device);
                     books.give_held(Holding::Resident, physical);
                 } else {
+                    let file = self.forget_shared(base);
                     self.give_when_unheld(gone.device, physical, file);
                 }
             }
