@@ -46,12 +46,9 @@ requests! {
     cuMemAllocAsync: 11020 cuMemAllocAsync | cuMemAllocAsync_ptsz;
     cuMemAllocFromPoolAsync: 11020 cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz;
     cuMemFreeAsync: 11020 cuMemFreeAsync | cuMemFreeAsync_ptsz;
-    cuDeviceSetMemPool: 11020 cuDeviceSetMemPool;
-    cuMemPoolCreate: 11020 cuMemPoolCreate;
     cuMemPoolDestroy: 11020 cuMemPoolDestroy;
     cuMemPoolSetAttribute: 11020 cuMemPoolSetAttribute;
     cuMemPoolTrimTo: 11020 cuMemPoolTrimTo;
-    cuMemSetMemPool: 13000 cuMemSetMemPool;
     cuMemPoolImportFromShareableHandle: 11020 cuMemPoolImportFromShareableHandle;
     cuMemPoolImportPointer: 11020 cuMemPoolImportPointer;
     cuMemAddressFree: 10020 cuMemAddressFree;
@@ -100,11 +97,9 @@ requests! {
     cuGraphAddMemAllocNode: 11040 cuGraphAddMemAllocNode;
     cuGraphAddMemFreeNode: 11040 cuGraphAddMemFreeNode;
     cuGraphAddNode: 12020 cuGraphAddNode, 12030 cuGraphAddNode_v2;
-    cuGraphClone: 10000 cuGraphClone;
     cuGraphDestroy: 10000 cuGraphDestroy;
     cuGraphDestroyNode: 10000 cuGraphDestroyNode;
     cuGraphExecDestroy: 10000 cuGraphExecDestroy;
-    cuGraphExecUpdate: 10020 cuGraphExecUpdate, 12000 cuGraphExecUpdate_v2;
     cuGraphInstantiate: 10000 cuGraphInstantiate, 11000 cuGraphInstantiate_v2;
     cuGraphInstantiateWithFlags: 11040 cuGraphInstantiateWithFlags;
     cuGraphInstantiateWithParams:
@@ -115,6 +110,11 @@ requests! {
     cuFuncLoad: 12040 cuFuncLoad;
     cuKernelGetFunction: 12000 cuKernelGetFunction;
     cuLibraryGetModule: 12000 cuLibraryGetModule;
+    cuLibraryGetKernel: 12000 cuLibraryGetKernel;
+    cuLibraryGetGlobal: 12000 cuLibraryGetGlobal;
+    cuLibraryGetManaged: 12000 cuLibraryGetManaged;
+    cuModuleGetFunction: 2000 cuModuleGetFunction;
+    cuModuleGetGlobal: 3020 cuModuleGetGlobal_v2;
     cuLibraryLoadData: 12000 cuLibraryLoadData;
     cuLibraryLoadFromFile: 12000 cuLibraryLoadFromFile;
     cuLibraryUnload: 12000 cuLibraryUnload;
@@ -123,11 +123,7 @@ requests! {
     cuModuleLoadDataEx: 2010 cuModuleLoadDataEx;
     cuModuleLoadFatBinary: 2000 cuModuleLoadFatBinary;
     cuModuleUnload: 2000 cuModuleUnload;
-    cuLaunch: 2000 cuLaunch;
     cuLaunchCooperativeKernel: 9000 cuLaunchCooperativeKernel | cuLaunchCooperativeKernel_ptsz;
-    cuLaunchCooperativeKernelMultiDevice: 9000 cuLaunchCooperativeKernelMultiDevice;
-    cuLaunchGrid: 2000 cuLaunchGrid;
-    cuLaunchGridAsync: 2000 cuLaunchGridAsync;
     cuLaunchKernel: 4000 cuLaunchKernel, 7000 cuLaunchKernel | cuLaunchKernel_ptsz;
     cuLaunchKernelEx: 11060 cuLaunchKernelEx | cuLaunchKernelEx_ptsz;
 }
