@@ -4,6 +4,9 @@ simulated driver where it has them, its books being the measure; else on a fake 
 
 Of each call there is one that fails and changes nothing, and one that succeeds."""
 
+import json
+import sys
+
 import harness
 import pytest
 from test_interposer import (  # noqa: F401  (fixtures are found by name)
@@ -14,6 +17,9 @@ from test_interposer import (  # noqa: F401  (fixtures are found by name)
 ALIAS, ALIAS_END = 15, 16
 ADDRESS, ADDRESS_END = 19, 20
 ARRAY, REGISTERED, RESET = 1024, 4096, 32
+
+# What the runtime does by itself, or this client by the driver.
+SEEN_BELOW = {"cuDevicePrimaryCtxRetain", "cuCtxFromGreenCtx"}
 
 
 @pytest.fixture
@@ -228,3 +234,66 @@ def test_families_on_the_simulator(build_c, simulate, read, tmp_path):  # noqa: 
         ("cuIpcOpenMemHandle_v2", ALIAS, 5 << 20),
         ("cuIpcCloseMemHandle", ALIAS_END, 5 << 20),
     ]
+
+
+def compared_with_the_books(folder, read, kinds=("driver", "physical")):  # noqa: F811
+    """The captures of all processes, each compared with the simulator's books of it: bytes now and at
+    the peak, of what was asked for and of what the card gave."""
+    captures = {}
+    for path in folder.glob("books-*.json"):
+        pid = path.stem.partition("-")[2]
+        report = folder / f"report-{pid}.bin"
+        capture = read(report) if report.exists() else None
+        assert capture is None or not [e for e in capture.events if e["flags"] & UNKNOWN_POINTER]
+        captures[pid] = capture
+        for device, books in enumerate(json.loads(path.read_text())["devices"]):
+            for kind in kinds:
+                figures = (books[kind]["current"], books[kind]["peak"])
+                ours = capture.counters.get((kind, device), [0, 0]) if capture else [0, 0]
+                assert tuple(ours[:2]) == figures, (pid, device, kind)
+            ours = capture.counters.get(("host", device), [0]) if capture else [0]
+            assert ours[0] == books["host"]["current"] + books["registered"]["current"]
+    assert captures
+    return [capture for capture in captures.values() if capture]
+
+
+def books_and_reports(folder):
+    """Environment of a run whose books are compared. Contexts cost nothing: that is other tests' matter."""
+    return {
+        **QUIET, "GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_OUTPUT": str(folder / "report-%p.bin"),
+        "GPUMEM_SIM_BOOKS": str(folder / "books-%p.json"),
+    }
+
+
+ONE_DEVICE = ["reservations", "handles", "pools", "ipc", "external", "sparse", "green", "old"]
+TWO_DEVICES = ["ordinals", "multicast", "multicast_shared"]
+
+
+@pytest.mark.parametrize("check", [*ONE_DEVICE, *TWO_DEVICES])
+def test_memory_that_is_reached_a_second_way(simulate, read, tmp_path, check):  # noqa: F811
+    """The simulator's own checks of aliases, recorded: nothing is counted twice or left out."""
+    workload = harness.WORKLOADS / "sim_alias.py"
+    simulate(
+        [sys.executable, workload, check], devices=2 if check in TWO_DEVICES else 1, memory="4GiB",
+        preload=True, env=books_and_reports(tmp_path),
+    )
+    # Pages of managed memory are in the books, but only the driver knows where they lie.
+    managed = check == "ipc"
+    compared_with_the_books(tmp_path, read, ["driver"] if managed else ["driver", "physical"])
+
+
+@pytest.mark.parametrize("check", ["pools", "external", "arrays", "green"])
+def test_the_same_through_the_runtime(simulate, build_c, read, tmp_path, check):  # noqa: F811
+    """What the program called is what is recorded, once."""
+    client = build_c("sim_alias.c", harness.RELEASE / "libsimcudart.so", "-ldl")
+    env = books_and_reports(tmp_path)
+    costly = check == "green"  # it looks at what its contexts cost
+    if costly:
+        del env["GPUMEM_SIM_CONTEXT_BYTES"]
+    simulate([client, check], devices=2, memory="4GiB", preload=True, env=env)
+    functions = set()
+    for capture in compared_with_the_books(tmp_path, read, ["driver"] if costly else ["driver", "physical"]):
+        functions |= {capture.apis[event["api"]] for event in capture.events}
+    assert functions, "nothing was recorded"
+    own = {name for name in functions if not name.startswith("cuda")}
+    assert own <= SEEN_BELOW, own
