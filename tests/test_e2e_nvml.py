@@ -84,6 +84,55 @@ def test_contexts_cost_what_the_books_say(recorded):
     assert all(e["native"] != 0 and not e["flags"] & ESTIMATED for e in births)
 
 
+STEPS = {
+    "modules": "context module function launch variable module unload",
+    "a library, by function": "context library kernel launch launch-kernel unload-library",
+    "a library, by launch": "context library launch-kernel launch-kernel unload-library",
+    "a heap": "context heap heap less-heap",
+    "stacks": "context module function launch stack launch launch less-stack launch",
+    "stacks at the first launch": "context module stack function launch unload",
+    "an end with all of it": "context own library kernel module function heap stack launch destroy",
+    "a library in the next context": "context own library kernel destroy launch-kernel",
+    "a library after a reset": "context library launch-kernel reset block launch-kernel",
+    "blocks in between": "context block module free library block launch-kernel free unload",
+    "what fails": "context module unload unload-again kernel-again",
+}
+
+
+def is_within(part, whole):
+    """Whether `part` is what is left of `whole` if some is left out."""
+    rest = iter(whole)
+    return all(item in rest for item in part)
+
+
+@pytest.mark.parametrize("loading", ("LAZY", "EAGER"))
+@pytest.mark.parametrize("name", STEPS)
+def test_what_no_call_asks_for(name, loading, recorded):
+    """After each step contexts and modules hold what the books say, each of the two by itself."""
+    records, books = recorded(STEPS[name], env={"CUDA_MODULE_LOADING": loading})
+    contexts, modules, states = 0, 0, [(0, 0)]
+    for event in of_kind(records, RESIZE):
+        assert not event["flags"] & ESTIMATED
+        contexts += (event["bytes"] - event["aux"]) if event["flags"] & CONTEXT else 0
+        modules += (event["bytes"] - event["aux"]) if event["flags"] & MODULE else 0
+        states.append((contexts, modules))
+    steps = [(context, module) for _, context, module, _ in books]
+    steps = [step for i, step in enumerate(steps) if i == 0 or step != steps[i - 1]]
+    assert steps[-1] == states[-1]
+    assert is_within(steps, states), (steps, states)
+    last = of_kind(records, SAMPLE)[-1]
+    assert last["bytes"] == last["ptr"] == books[-1][-1]
+
+
+def test_modules_are_named(recorded):
+    """A module's end names what its beginning did; the image is an address, the caller our program."""
+    records, _ = recorded("context module library unload unload-library")
+    loads, unloads = of_kind(records, MODULE_LOAD), of_kind(records, MODULE_UNLOAD)
+    assert [e["ptr"] for e in loads] == [e["ptr"] for e in unloads]
+    assert all(e["bytes"] and e["aux"] and e["native"] for e in loads)
+    assert {ptr for ptr, _, _ in held(records, MODULE)} <= {e["ptr"] for e in loads}
+
+
 def test_a_reset_takes_the_primary_context(recorded):
     records, _ = recorded("context block reset")
     assert total(records, CONTEXT) == 0

@@ -65,8 +65,13 @@ int main(int count, char **steps) {
             CHECK(cuModuleGetFunction(&function, module, "kernel"));
         else if (strcmp(step, "unload") == 0)
             CHECK(cuModuleUnload(module));
-        else if (strcmp(step, "twice") == 0)
-            printf("%d\n", cuModuleUnload(module) != 0);
+        else if (strcmp(step, "unload-again") == 0) {
+            if (cuModuleUnload(module) == 0)
+                DIE("unloaded twice");
+        } else if (strcmp(step, "kernel-again") == 0) {
+            if (cuKernelGetFunction(&got, module) == 0)
+                DIE("a function of what is gone");
+        }
         else if (strcmp(step, "library") == 0) {
             CHECK(cuLibraryLoadData(&library, image, NULL, NULL, 0, NULL, NULL, 0));
             CHECK(cuLibraryGetKernel(&kernel, library, "kernel"));

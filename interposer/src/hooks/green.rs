@@ -10,6 +10,7 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
 
 use super::context;
 use crate::call::Call;
+use crate::nvml::implicit;
 use crate::record::{self, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -43,13 +44,16 @@ hook! {
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before {}
+    before { implicit::before_birth(driver::ordinal(device)) }
     after {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { (*context).0 as u64 };
             created().insert(context, device);
-            remark(thread, &call, EventKind::CONTEXT, context, driver::ordinal(device));
+            let ordinal = driver::ordinal(device);
+            remark(thread, &call, EventKind::CONTEXT, context, ordinal);
+            // It may have brought the primary context to life: what it took goes with that one.
+            implicit::born(thread, &call, ordinal, context, held.flatten());
         }
     }
 }

@@ -55,7 +55,7 @@ fn after(thread: &Thread, call: &Call, function: u64, measured: Before) {
     } else {
         kernels::owner(function)
     };
-    implicit::settle(thread, call, measured, module);
+    implicit::settle_growth(thread, call, measured, module);
 }
 
 macro_rules! launches {

@@ -18,7 +18,7 @@ hook! {
     after {
         if let (true, Some(before)) = (result.is_success(), held.flatten()) {
             let context = Before::context(&before);
-            implicit::settle(thread, &call, before, None);
+            implicit::settle_context(thread, &call, before);
             if limit == STACK {
                 kernels::stacks_grow(context);
             }

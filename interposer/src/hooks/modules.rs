@@ -30,7 +30,7 @@ fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, before: Option<
         what,
     );
     if let Some(before) = before {
-        implicit::settle(thread, call, before, Some(handle));
+        implicit::settle_growth(thread, call, before, Some(handle));
     }
 }
 
@@ -120,7 +120,7 @@ macro_rules! unloads {
                             thread, call.api(), EventKind::MODULE_UNLOAD, Level::DRIVER, what,
                         );
                         if let Some(before) = before {
-                            implicit::settle(thread, &call, before, None);
+                            implicit::settle_context(thread, &call, before);
                         }
                     }
                 }
@@ -165,7 +165,7 @@ hook! {
             // SAFETY: checked for null; the call succeeded, so the driver has just written there.
             implicit::is_module_of(unsafe { *module }.0 as u64, library.0 as u64);
             if let Some(before) = held.flatten() {
-                implicit::settle(thread, &call, before, Some(library.0 as u64));
+                implicit::settle_growth(thread, &call, before, Some(library.0 as u64));
             }
         }
     }
@@ -177,7 +177,7 @@ fn got(thread: &Thread, call: &Call, function: u64, owner: Option<u64>, before: 
         kernels::got(function, owner);
     }
     if let Some(before) = before {
-        implicit::settle(thread, call, before, owner);
+        implicit::settle_growth(thread, call, before, owner);
         kernels::loaded(function);
     }
 }
@@ -227,7 +227,7 @@ hook! {
     after {
         if let (true, Some(before)) = (result.is_success(), held.flatten()) {
             let owner = kernels::owner(function.0 as u64);
-            implicit::settle(thread, &call, before, owner);
+            implicit::settle_growth(thread, &call, before, owner);
             kernels::loaded(function.0 as u64);
         }
     }
@@ -250,7 +250,7 @@ macro_rules! variables {
             after {
                 if let (true, Some(before)) = (result.is_success(), held.flatten()) {
                     let owner = implicit::library_of($owner.0 as u64);
-                    implicit::settle(thread, &call, before, Some(owner));
+                    implicit::settle_growth(thread, &call, before, Some(owner));
                 }
             }
         }

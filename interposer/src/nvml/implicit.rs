@@ -161,8 +161,13 @@ pub(crate) fn born(
         None => (grown_to(after.reading.card.used, before.ours_or_all), false),
     };
     others_stayed(device, &after.reading);
-    let extra = estimated(!sure || !after.stable);
-    charge(thread, call, session, device, context, None, grown, extra);
+    let bill = Bill {
+        cause: cause(session, thread, call, true),
+        device,
+        context,
+        flags: estimated(!sure || !after.stable),
+    };
+    bill.charge(None, grown);
 }
 
 /// A context was first seen in use: it was made out of our sight, so all that nothing else explains is
@@ -182,18 +187,13 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
     let Some(mine) = read.reading.figures.mine else {
         return; // the card's figure has other processes in it
     };
-    let unexplained = mine.saturating_sub(read.physical);
-    let extra = estimated(!read.stable);
-    charge(
-        thread,
-        call,
-        session,
-        ordinal,
+    let bill = Bill {
+        cause: cause(session, thread, call, true),
+        device: ordinal,
         context,
-        None,
-        unexplained,
-        extra,
-    );
+        flags: estimated(!read.stable),
+    };
+    bill.charge(None, mine.saturating_sub(read.physical));
 }
 
 fn estimated(is: bool) -> EventFlags {
@@ -252,18 +252,35 @@ fn fallen(free: (u64, u64), physical: (u64, u64)) -> i128 {
     fell - seen
 }
 
-/// Of what the card's free memory fell by, how much this process may have taken: never more than
-/// nothing else explains, `unexplained`, if NVML tells that.
-fn ours(fallen: i128, unexplained: Option<i128>) -> i128 {
+/// Of what the card's free memory fell by, how much is this process's: never more than nothing else
+/// explains, `unexplained`, if NVML tells that. Where it rose and `others_moved`, no more was given back
+/// than is missing.
+fn ours(fallen: i128, unexplained: Option<i128>, others_moved: bool) -> i128 {
     match unexplained {
         Some(unexplained) if fallen > 0 => fallen.min(unexplained.max(0)),
+        Some(unexplained) if others_moved => fallen.max(unexplained.min(0)),
         _ => fallen,
     }
 }
 
-/// After such a call: charges what was taken to `module`, if one is named, else to the context that
-/// was current.
-pub(crate) fn settle(thread: &Thread, call: &Call, before: Before, module: Option<u64>) {
+/// After a call that can only take: charges what it took to `module`, if one is named, else to the
+/// context that was current.
+pub(crate) fn settle_growth(thread: &Thread, call: &Call, before: Before, module: Option<u64>) {
+    settle(thread, call, before, module, |fallen| fallen.max(0));
+}
+
+/// After a call that may also give back what the current context holds.
+pub(crate) fn settle_context(thread: &Thread, call: &Call, before: Before) {
+    settle(thread, call, before, None, |fallen| fallen);
+}
+
+fn settle(
+    thread: &Thread,
+    call: &Call,
+    before: Before,
+    module: Option<u64>,
+    plausible: impl FnOnce(i128) -> i128,
+) {
     let Some(session) = lifecycle::session() else {
         return;
     };
@@ -271,7 +288,7 @@ pub(crate) fn settle(thread: &Thread, call: &Call, before: Before, module: Optio
         return;
     };
     let physical = (before.physical, physical_bytes(before.device));
-    let fallen = fallen((before.free, free), physical);
+    let fallen = plausible(fallen((before.free, free), physical));
     if fallen == 0 {
         return;
     }
@@ -281,16 +298,18 @@ pub(crate) fn settle(thread: &Thread, call: &Call, before: Before, module: Optio
     let stayed = others_stayed(before.device, &read.reading);
     let mine = read.reading.figures.mine;
     let unexplained = mine.map(|mine| i128::from(mine) - i128::from(read.physical));
-    let ours = ours(fallen, unexplained);
+    let ours = ours(fallen, unexplained, !stayed);
     let alone = before.alone && !call::others_in_progress();
-    let extra = estimated(!read.stable || !stayed || !alone || mine.is_none());
-    let (device, context) = (before.device, before.context);
+    let bill = Bill {
+        cause: cause(session, thread, call, ours > 0),
+        device: before.device,
+        context: before.context,
+        flags: estimated(!read.stable || !stayed || !alone || mine.is_none()),
+    };
     if let Ok(grown) = u64::try_from(ours) {
-        charge(thread, call, session, device, context, module, grown, extra);
+        bill.charge(module, grown);
     } else if let Ok(shrunk) = u64::try_from(-ours) {
-        relieve(
-            thread, call, session, device, context, module, shrunk, extra,
-        );
+        bill.relieve(shrunk);
     }
 }
 
@@ -298,58 +317,40 @@ fn holding(kind: Kind, ptr: u64) -> Holding {
     Holding { kind, ptr }
 }
 
-/// Adds to what a module or a context holds.
-#[allow(clippy::too_many_arguments)]
-fn charge(
-    thread: &Thread,
-    call: &Call,
-    session: &Session,
+/// What a call has changed, and how it is to be recorded.
+struct Bill<'a> {
+    cause: Cause<'a>,
     device: DeviceOrdinal,
     context: u64,
-    module: Option<u64>,
-    bytes: u64,
-    extra: EventFlags,
-) {
-    if bytes == 0 {
-        return;
-    }
-    // A library that holds memory of another context already keeps that one's; the context of this
-    // one takes the rest.
-    let module = module.filter(|module| *charged().entry(*module).or_insert(context) == context);
-    let to = match module {
-        Some(module) => holding(Kind::Module, module),
-        None => holding(Kind::Context, context),
-    };
-    let cause = cause(session, thread, call, true);
-    holdings::resize(&cause, device, to, extra, |before| {
-        before.saturating_add(bytes)
-    });
+    /// Qualifies the change.
+    flags: EventFlags,
 }
 
-/// Takes from what a module holds and, beyond that, from the context: it may have given a module room
-/// of its own.
-#[allow(clippy::too_many_arguments)]
-fn relieve(
-    thread: &Thread,
-    call: &Call,
-    session: &Session,
-    device: DeviceOrdinal,
-    context: u64,
-    module: Option<u64>,
-    bytes: u64,
-    extra: EventFlags,
-) {
-    let cause = cause(session, thread, call, false);
-    let module = module.map(|module| holding(Kind::Module, module));
-    let mut left = bytes;
-    for from in module.into_iter().chain([holding(Kind::Context, context)]) {
-        if left != 0 {
-            holdings::resize(&cause, device, from, extra, |before| {
-                let taken = before.min(left);
-                left -= taken;
-                before - taken
-            });
+impl Bill<'_> {
+    /// Adds to what a module, or else the context, holds.
+    fn charge(&self, module: Option<u64>, bytes: u64) {
+        if bytes == 0 {
+            return;
         }
+        // A library that holds memory of another context already keeps that one's; the context of this
+        // one takes the rest.
+        let module = module
+            .filter(|module| *charged().entry(*module).or_insert(self.context) == self.context);
+        let to = match module {
+            Some(module) => holding(Kind::Module, module),
+            None => holding(Kind::Context, self.context),
+        };
+        holdings::resize(&self.cause, self.device, to, self.flags, |before| {
+            before.saturating_add(bytes)
+        });
+    }
+
+    /// Takes from what the context holds.
+    fn relieve(&self, bytes: u64) {
+        let from = holding(Kind::Context, self.context);
+        holdings::resize(&self.cause, self.device, from, self.flags, |before| {
+            before.saturating_sub(bytes)
+        });
     }
 }
 
@@ -440,10 +441,18 @@ mod tests {
 
     #[test]
     fn no_more_is_charged_than_nvml_leaves_unexplained() {
-        assert_eq!(ours(20, Some(20)), 20);
-        assert_eq!(ours(20, Some(8)), 8);
-        assert_eq!(ours(20, Some(-4)), 0);
-        assert_eq!(ours(20, None), 20);
-        assert_eq!(ours(-20, Some(0)), -20);
+        assert_eq!(ours(20, Some(20), false), 20);
+        assert_eq!(ours(20, Some(8), false), 8);
+        assert_eq!(ours(20, Some(-4), false), 0);
+        assert_eq!(ours(20, None, false), 20);
+        assert_eq!(ours(-20, Some(0), false), -20);
+    }
+
+    #[test]
+    fn no_more_is_given_back_than_is_missing() {
+        assert_eq!(ours(-20, Some(0), true), 0);
+        assert_eq!(ours(-20, Some(-8), true), -8);
+        assert_eq!(ours(-20, Some(-30), true), -20);
+        assert_eq!(ours(-20, None, true), -20);
     }
 }
