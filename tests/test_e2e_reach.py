@@ -150,11 +150,33 @@ def test_another_namespace_is_told_of(plugin, build_c, simulate, read, tmp_path)
     assert len(inexact) == 1 and "namespace (dlmopen)" in inexact[0]
 
 
-def test_calls_are_counted(build_c, both, read, tmp_path):  # noqa: F811
+def test_calls_are_counted(build_c, both, read, analyze_json, tmp_path):  # noqa: F811
     both([build_c("hook_threads.c", "-ldl", "-pthread"), "join"])
-    facts = read(tmp_path / "report.bin").facts
-    assert facts["calls.cuMemAlloc_v2"] == str(8 * 4000)
-    assert facts["calls.cuMemFree_v2"] == str(8 * 4000 - 8 * 10)
+    capture = read(tmp_path / "report.bin")
+    facts = capture.facts
+    allocations, frees = 8 * 4000, 8 * 4000 - 8 * 10
+    assert facts["calls.cuMemAlloc_v2"] == str(allocations)
+    assert facts["calls.cuMemFree_v2"] == str(frees)
+    summary = analyze_json("summary", tmp_path / "report.bin")
+    rows = {row["function"]: (row["events"], row["calls"]) for row in summary["calls"]}
+    events = {api: 0 for api in capture.apis.values()}
+    for event in capture.events:
+        events[capture.apis.get(event["api"])] = events.get(capture.apis.get(event["api"]), 0) + (
+            event["level"] in ("driver", "host")
+        )
+    for function, calls in (("cuMemAlloc_v2", allocations), ("cuMemFree_v2", frees)):
+        assert rows[function] == (events[function], calls)
+        assert calls <= events[function] <= calls + 1, "the first may show that there is a context"
+    assert sum(calls for _, calls in rows.values()) == sum(
+        int(value) for key, value in facts.items() if key.startswith("calls.")
+    )
+
+
+def test_calls_that_leave_no_event_are_counted(build_c, both, read, analyze_json, tmp_path):  # noqa: F811
+    both([build_c("hook_lookup.c", "-ldl"), "second", "12000"])
+    read(tmp_path / "report.bin")
+    rows = {row["function"]: row for row in analyze_json("summary", tmp_path / "report.bin")["calls"]}
+    assert rows["cuGetProcAddress_v2"] == {"function": "cuGetProcAddress_v2", "events": 0, "calls": 2}
 
 
 def test_a_static_cudart(python_env, read, tmp_path):  # noqa: F811

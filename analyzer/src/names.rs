@@ -1,7 +1,7 @@
 //! What the numbers in events mean: the capture's definitions, gathered as they come.
 
 use gpumem_capture::{
-    ApiId, CodeId, Definition, DeviceOrdinal, ModuleId, PyFrame, StackId, ThreadId,
+    ApiId, CodeId, Definition, DeviceOrdinal, ModuleId, ProcessKey, PyFrame, StackId, ThreadId,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -245,6 +245,19 @@ impl Names {
             Definition::Note { text } => self.notes.push(text),
             _ => self.unknown += 1,
         }
+    }
+
+    /// Calls of each hooked function, as the recorder wrote them at exit.
+    pub fn calls(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.process.iter().filter_map(|(key, value)| {
+            Some((key.strip_prefix(ProcessKey::CALLS)?, value.parse().ok()?))
+        })
+    }
+
+    /// Calls of one hooked function.
+    pub fn calls_of(&self, function: &str) -> Option<u64> {
+        let key = format!("{}{function}", ProcessKey::CALLS);
+        self.process.get(&key)?.parse().ok()
     }
 
     fn locate(&self, address: u64) -> NativeFrame {

@@ -71,6 +71,9 @@ impl ProcessKey {
     pub const RECORDER_VERSION: &'static str = "recorder_version";
     /// Value of GPUMEM_STACKS in force.
     pub const STACKS: &'static str = "stacks";
+    /// Before a hooked function's name: how often it was called, written at exit
+    /// (`calls.cuMemAlloc_v2` = `17`).
+    pub const CALLS: &'static str = "calls.";
 }
 
 /// One frame of a Python stack.

@@ -7,7 +7,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use gpumem_capture::{DefKind, Writer};
+use gpumem_capture::{DefKind, ProcessKey, Writer};
 
 use crate::hooks::ALL;
 
@@ -69,7 +69,7 @@ pub(crate) fn write(writer: &'static Writer) {
         if count == 0 {
             continue;
         }
-        let key = format!("calls.{}", hook.name.to_string_lossy());
+        let key = format!("{}{}", ProcessKey::CALLS, hook.name.to_string_lossy());
         let value = count.to_string();
         let length = |text: &str| (text.len() as u32).to_le_bytes();
         let _ = writer.definition(

@@ -108,8 +108,13 @@ fn reached(account: &Account) -> Option<String> {
         0 => String::new(),
         more => format!(", {more} more"),
     };
-    let calls = many(account.calls, "driver event", "driver events");
-    (!shown.is_empty()).then(|| format!("reached from {}{more}; {calls} seen", shown.join(", ")))
+    let events = many(account.calls, "driver event", "driver events");
+    let calls = match account.seen {
+        0 => String::new(),
+        seen => format!(" of {}", many(seen, "call", "calls")),
+    };
+    let from = shown.join(", ");
+    (!shown.is_empty()).then(|| format!("reached from {from}{more}; {events}{calls} seen"))
 }
 
 /// What ran: one line.

@@ -62,6 +62,9 @@ pub struct Account {
     pub reached: Vec<Reached>,
     /// Driver events.
     pub calls: u64,
+    /// Calls of hooked functions, with and without an event; 0 where the recorder did not come to
+    /// write them.
+    pub seen: u64,
     /// What NVML saw beyond the account, at its last reading of each device that it was read on.
     pub unexplained: Vec<(DeviceOrdinal, i64)>,
     /// Events that the recorder lost.
@@ -109,6 +112,7 @@ impl Account {
             hooks: hooks.len(),
             reached: reached(replay),
             calls: replay.calls.values().sum(),
+            seen: replay.names.calls().map(|(_, calls)| calls).sum(),
             unexplained: replay
                 .devices
                 .iter()

@@ -27,7 +27,7 @@ pub struct Summary {
     pub hooks: usize,
     /// By which way each library reached the driver.
     pub reached: Vec<Reached>,
-    /// Events below the tensor level by the function that was called, most first.
+    /// What was seen of each hooked function below the tensor level, most events first.
     pub calls: Vec<Calls>,
     /// Allocations that failed for want of memory.
     pub out_of_memory_events: u64,
@@ -72,6 +72,9 @@ pub struct Calls {
     pub function: Option<String>,
     /// Events.
     pub events: u64,
+    /// Calls, also those that left no event or were made by another hooked function; `None` where the
+    /// process did not come to its end, when the recorder writes them.
+    pub calls: Option<u64>,
 }
 
 /// One device.
@@ -204,8 +207,25 @@ fn calls(replay: &Replay) -> Vec<Calls> {
         .map(|(api, events)| Calls {
             function: replay.names.apis.get(api).cloned(),
             events: *events,
+            calls: replay
+                .names
+                .apis
+                .get(api)
+                .and_then(|name| replay.names.calls_of(name)),
         })
         .collect();
+    for (name, seen) in replay.names.calls() {
+        if !calls
+            .iter()
+            .any(|row| row.function.as_deref() == Some(name))
+        {
+            calls.push(Calls {
+                function: Some(name.to_owned()),
+                events: 0,
+                calls: Some(seen),
+            });
+        }
+    }
     calls.sort_by(|a, b| (b.events, &a.function).cmp(&(a.events, &b.function)));
     calls
 }

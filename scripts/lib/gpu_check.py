@@ -1,0 +1,399 @@
+"""What scripts/gpu-check runs: see there. Standard library only; any Python from 3.9 on."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable, Optional
+
+ROOT = Path(__file__).resolve().parents[2]
+RELEASE = ROOT / "target" / "release"
+LIBRARY = RELEASE / "libgpumem.so"
+ANALYZER = RELEASE / "gpumem-analyze"
+CONFORMANCE = RELEASE / "conformance"
+WITH_SIMULATOR = ROOT / "scripts" / "with-simulator"
+PROGRAMS = ROOT / "tests" / "workloads" / "gpu"
+NO_GPU = 77
+MIB = 1 << 20
+# Names of facts that tell cards apart and are not compared.
+IDENTITY = ("card.",)
+
+
+@dataclass
+class Workload:
+    """One program, run once with the recorder."""
+
+    name: str
+    script: str
+    module: Optional[str] = None  # a Python package that it needs
+    environment: dict[str, str] = field(default_factory=dict)
+    torch: bool = False
+    # Whether the allocator reports each tensor, so that tensor peaks can be compared.
+    tensors: bool = False
+
+
+CONFIGURATIONS = [
+    Workload("PyTorch, native", "torch_train.py", "torch", {}, True, True),
+    Workload(
+        "PyTorch, expandable segments", "torch_train.py", "torch",
+        {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, True, True,
+    ),
+    Workload(
+        "PyTorch, cudaMallocAsync", "torch_train.py", "torch",
+        {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, True, False,
+    ),
+    Workload("PyTorch, CUDA graphs", "torch_graphs.py", "torch", {}, True, True),
+    Workload("CuPy", "cupy_pool.py", "cupy"),
+    Workload("JAX, default", "jax_steps.py", "jax", {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.20"}),
+    Workload("JAX, cuda_async", "jax_steps.py", "jax", {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async"}),
+    Workload("JAX, platform", "jax_steps.py", "jax", {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}),
+    Workload("numba-cuda", "numba_kernels.py", "numba_cuda"),
+    Workload("C++, static cudart", "static_cudart.cu"),
+    Workload("conformance program", "conformance"),
+]
+
+
+@dataclass
+class Row:
+    """A line of the table."""
+
+    name: str
+    cells: list[str] = field(default_factory=list)
+    skipped: str = ""
+    faults: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    details: dict = field(default_factory=dict)
+
+
+def say(text: str) -> None:
+    """One line about what is being done."""
+    print(f"== {text}", file=sys.stderr, flush=True)
+
+
+def environment(changes: dict[str, str], simulated: bool) -> dict[str, str]:
+    """This process's environment without what steers gpumem or PyTorch's allocator."""
+    result = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GPUMEM_", "PYTORCH_CUDA_ALLOC", "XLA_"))
+        or (simulated and name.startswith("GPUMEM_SIM_"))
+    }
+    return {**result, **changes}
+
+
+def recorded(changes: dict[str, str], report: Path, simulated: bool) -> dict[str, str]:
+    """The same with the recorder preloaded, before anything that is preloaded already."""
+    before = os.environ.get("LD_PRELOAD", "")
+    return environment(
+        {
+            "LD_PRELOAD": f"{LIBRARY}:{before}" if before else str(LIBRARY),
+            "GPUMEM_OUTPUT": str(report), "GPUMEM_QUIET": "1", **changes,
+        },
+        simulated,
+    )
+
+
+class Check:
+    """The run: where things are, what is there."""
+
+    def __init__(self, options: argparse.Namespace, folder: Path, facts: dict):
+        self.options = options
+        self.folder = folder
+        self.facts = facts
+        self.simulated = facts.get("card.name") == "gpumem simulated GPU"
+        self.ends = time.monotonic() + options.limit
+
+    def python(self, module: str) -> Optional[str]:
+        """The first Python that finds the package (it is not imported)."""
+        code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+        env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        for python in self.options.python:
+            if subprocess.run([python, "-c", code], capture_output=True, env=env).returncode == 0:
+                return python
+        return None
+
+    def command(self, workload: Workload) -> tuple[Optional[list[str]], str]:
+        """What to run, or why it cannot be run here."""
+        if workload.script == "conformance":
+            return [str(CONFORMANCE)], ""
+        if workload.script.endswith(".cu"):
+            return self.compiled(workload.script)
+        python = self.python(workload.module)
+        if python is None:
+            return None, f"{workload.module} is not installed in {' or '.join(self.options.python)}"
+        command = [python, str(PROGRAMS / workload.script)]
+        if workload.torch and self.simulated:
+            command.append("--no-cudnn")
+        return command, ""
+
+    def compiled(self, source: str) -> tuple[Optional[list[str]], str]:
+        """A CUDA program, built with nvcc if there is one."""
+        if self.simulated:
+            return None, "NVIDIA's static runtime refuses the simulated driver"
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        if not os.access(nvcc, os.X_OK):
+            return None, "no nvcc on this machine"
+        binary = self.folder / Path(source).stem
+        built = subprocess.run(
+            [nvcc, "-O1", "-cudart", "static", "-o", str(binary), str(PROGRAMS / source)],
+            capture_output=True, text=True,
+        )
+        if built.returncode != 0:
+            return None, f"nvcc could not build it: {last_line(built.stderr)}"
+        return [str(binary)], ""
+
+    def run(self, workload: Workload) -> Row:
+        """Runs one workload and judges it."""
+        row = Row(workload.name)
+        left = self.ends - time.monotonic()
+        command, reason = self.command(workload) if left > 5 else (None, "no time left (--limit)")
+        if command is None:
+            row.skipped = reason
+            return row
+        report = self.folder / f"{workload.name.replace(', ', '-').replace(' ', '_')}.bin"
+        began = time.monotonic()
+        ended, output, errors = execute(
+            command, recorded(workload.environment, report, self.simulated),
+            min(self.options.timeout, left),
+        )
+        row.seconds = time.monotonic() - began
+        figures = None
+        for line in output.splitlines():
+            if line.startswith("FIGURES "):
+                figures = json.loads(line[len("FIGURES ") :])
+        if skipped := [line for line in (output + errors).splitlines() if line.startswith("SKIP ")]:
+            row.skipped = skipped[0][len("SKIP ") :]
+            return row
+        if ended != 0:
+            row.faults.append(f"the program ended with {ended}: {last_line(errors)}")
+        if figures is None and workload.script != "conformance":
+            row.faults.append(f"no figures: {last_line(errors)}")
+        if not report.exists():
+            row.faults.append("no capture was written")
+            return row
+        judge(row, workload, report, figures or {})
+        return row
+
+
+def execute(command: list[str], env: dict[str, str], timeout: float) -> tuple[object, str, str]:
+    """Runs a command to its end or to its time limit: how it ended, and what it said."""
+    process = subprocess.Popen(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, errors="replace",
+    )
+    try:
+        output, errors = process.communicate(timeout=timeout)
+        return process.returncode, output, errors
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, errors = process.communicate()
+        return f"its time limit of {timeout:.0f} s", output, errors
+
+
+def last_line(text: str) -> str:
+    """The last line that says something."""
+    return next((line.strip()[:160] for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
+
+
+def analyze(*arguments: object) -> object:
+    """What a subcommand of gpumem-analyze prints as JSON."""
+    done = subprocess.run(
+        [str(ANALYZER), *map(str, arguments)], capture_output=True, text=True,
+        env={k: v for k, v in os.environ.items() if k != "LD_PRELOAD"},
+    )
+    if done.returncode not in (0, 1, 3) or not done.stdout.strip():
+        raise ValueError(f"gpumem-analyze {arguments[0]}: {last_line(done.stderr)}")
+    return json.loads(done.stdout)
+
+
+def mib(value: Optional[float]) -> str:
+    """Bytes for the table."""
+    return "–" if value is None else f"{value / MIB:.1f}"
+
+
+def judge(row: Row, workload: Workload, report: Path, figures: dict) -> None:
+    """Fills a row from the capture and what the program said of itself."""
+    try:
+        summary = analyze("summary", "--format", "json", report)
+        ledger = analyze("ledger", "--format", "json", "--at", "end", report)
+    except ValueError as error:
+        row.faults.append(str(error))
+        return
+    device = next((d for d in summary["devices"] if d["ordinal"] == 0), None)
+    if device is None:
+        row.faults.append("the capture knows no device 0")
+        return
+    at_end = next((entry for entry in ledger if entry["device"] == 0), {})
+    torch, nvml, counters = (figures.get(key) or {} for key in ("torch", "nvml", "counters"))
+    physical = device.get("physical") or {}
+    tensors = device["tensor"] if workload.tensors else {}
+    reserved = device.get("reserved") or {} if workload.tensors else {}
+    row.details = {"summary": summary, "ledger": at_end, "figures": figures}
+    if not summary["exact"]:
+        row.faults.append("not exact: " + "; ".join(summary["missing"][:3]))
+    if summary["lost_events"]:
+        row.faults.append(f"{summary['lost_events']} events lost")
+    for what, figure, own in (("tensor", tensors, "max_allocated"), ("reserved", reserved, "max_reserved")):
+        if torch and figure and figure["peak_bytes"] != torch[own]:
+            row.faults.append(f"{what} peak {figure['peak_bytes']}, PyTorch says {torch[own]}")
+    if counters and counters["driver"]["peak"] != device["driver"]["peak_bytes"]:
+        row.faults.append("the driver level's peak in the capture is not the counters'")
+    if "driver_live" in figures and figures["driver_live"] != device["driver"]["live_bytes"]:
+        row.faults.append(
+            f"driver level {device['driver']['live_bytes']}, the program holds {figures['driver_live']}"
+        )
+    process = nvml.get("process")
+    ours = at_end.get("nvml_process_bytes")
+    if process is not None and ours is not None and process != ours:
+        row.faults.append(f"NVML gave the recorder {ours} for this process, and gave us {process}")
+    if at_end.get("rows") and sum(r["bytes"] for r in at_end["rows"]) != at_end["bytes"]:
+        row.faults.append("the ledger's rows do not sum to its figure")
+    row.cells = [
+        "yes" if summary["exact"] else "NO",
+        str(summary["lost_events"]),
+        mib(device["driver"]["peak_bytes"]),
+        f"{mib(tensors.get('peak_bytes'))} / {mib(torch.get('max_allocated'))}",
+        f"{mib(reserved.get('peak_bytes'))} / {mib(torch.get('max_reserved'))}",
+        mib(physical.get("live_bytes")),
+        mib(at_end.get("bytes")),
+        mib(process),
+        mib(nvml.get("card_used")),
+        mib(figures.get("cuMemGetInfo")),
+        mib(at_end.get("unexplained_bytes")),
+        mib(at_end.get("other_processes_bytes")),
+    ]
+
+
+HEAD = [
+    "workload", "exact", "lost", "driver peak", "tensor peak / torch's", "reserved peak / torch's", "physical",
+    "ledger's sum", "NVML process", "NVML card", "cuMemGetInfo", "unexplained", "others", "verdict",
+]
+
+
+def table(rows: list[Row]) -> str:
+    """The table as aligned text, the faults of each row under it."""
+    lines = [HEAD]
+    for row in rows:
+        if not row.skipped:
+            cells = row.cells or ["–"] * (len(HEAD) - 2)
+            lines.append([row.name, *cells, "DIFFERS" if row.faults else "agrees"])
+    widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
+    text = []
+    for line in lines:
+        padded = [line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:]))]
+        text.append("  ".join(padded).rstrip())
+    text.append("(MiB; NVML and cuMemGetInfo as the program itself read them when it was done)")
+    for row in rows:
+        text += [f"{row.name}: {fault}" for fault in row.faults]
+        if row.skipped:
+            text.append(f"{row.name}: skipped: {row.skipped}")
+    return "\n".join(text)
+
+
+def compare(card: dict, simulator: dict, first: str = "card", second: str = "simulator") -> list[str]:
+    """The facts in which two runs of the conformance program differ, one line each."""
+    lines = []
+    for name in sorted(card.keys() | simulator.keys()):
+        if name.startswith(IDENTITY):
+            continue
+        left, right = card.get(name), simulator.get(name)
+        if left != right:
+            lines.append(f"{name}: {first} {json.dumps(left)}, {second} {json.dumps(right)}")
+    return lines
+
+
+def conformance(prefix: list[str]) -> tuple[int, dict, str]:
+    """Runs the conformance program: exit code, facts, what it said on stderr."""
+    env = environment({}, bool(prefix) or "GPUMEM_SIM_DEVICES" in os.environ)
+    done = subprocess.run([*prefix, str(CONFORMANCE)], capture_output=True, text=True, env=env)
+    facts = json.loads(done.stdout) if done.returncode == 0 else {}
+    return done.returncode, facts, done.stderr.strip()
+
+
+def parse() -> argparse.Namespace:
+    """The options."""
+    parser = argparse.ArgumentParser(
+        prog="gpu-check",
+        description="Compares gpumem's ledger with NVML, cudaMemGetInfo and PyTorch's own figures on a real "
+        "GPU, and the card with the simulator. Exit codes: 0 all agrees, 1 something differs, 77 no GPU.",
+    )
+    parser.add_argument("--python", action="append", help="a Python with PyTorch (python3); may be repeated: the first that has a workload's package runs it")
+    parser.add_argument("--output", type=Path, help="folder for captures and JSON (a temporary one)")
+    parser.add_argument("--only", action="append", metavar="WORD", help="only workloads whose name holds the word; may be repeated")
+    parser.add_argument("--timeout", type=float, default=90, help="seconds for each workload (90)")
+    parser.add_argument("--limit", type=float, default=430, help="seconds for all workloads together (430)")
+    parser.add_argument("--facts", action="store_true", help="print the conformance program's facts and end")
+    parser.add_argument("--compare", nargs=2, metavar=("CARD", "SIMULATOR"), help="print the differences of two files of facts and end")
+    options = parser.parse_args()
+    options.python = options.python or ["python3"]
+    return options
+
+
+def missing() -> list[str]:
+    """Built files that are not there."""
+    return [path.name for path in (LIBRARY, ANALYZER, CONFORMANCE) if not path.exists()]
+
+
+def run_workloads(check: Check) -> list[Row]:
+    """Every workload that is wanted, one after the other."""
+    wanted: Callable[[str], bool] = lambda name: not check.options.only or any(
+        word.lower() in name.lower() for word in check.options.only
+    )
+    rows = []
+    for workload in CONFIGURATIONS:
+        if wanted(workload.name):
+            say(workload.name)
+            rows.append(check.run(workload))
+    return rows
+
+
+def main() -> int:
+    """The command."""
+    options = parse()
+    if options.compare:
+        card, simulator = (json.loads(Path(path).read_text()) for path in options.compare)
+        lines = compare(card, simulator)
+        print("\n".join(lines) if lines else "no differences")
+        return 1 if lines else 0
+    if lacking := missing():
+        print(f"gpu-check: not built: {', '.join(lacking)} (cargo build --release --workspace)", file=sys.stderr)
+        return 1
+    code, facts, said = conformance([])
+    if code == NO_GPU:
+        print(f"gpu-check: nothing checked. {said.removeprefix('conformance: ')}", file=sys.stderr)
+        return NO_GPU
+    if code != 0:
+        print(f"gpu-check: the conformance program ended with {code}: {said}", file=sys.stderr)
+        return 1
+    if options.facts:
+        print(json.dumps(facts, indent=1))
+        return 0
+    folder = options.output or Path(tempfile.mkdtemp(prefix="gpu-check-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "card.json").write_text(json.dumps(facts, indent=1))
+    check = Check(options, folder, facts)
+    print(f"{facts['card.name']}, driver {facts['card.driver_version']}, {facts['card.total_bytes'] / MIB:.0f} MiB")
+    rows = run_workloads(check)
+    print(table(rows))
+    details = {row.name: {"seconds": row.seconds, "faults": row.faults, "skipped": row.skipped, **row.details} for row in rows}
+    (folder / "rows.json").write_text(json.dumps(details, indent=1))
+    if not check.simulated and (RELEASE / "libsimcuda.so").exists():
+        _, simulated, _ = conformance([str(WITH_SIMULATOR), "--"])
+        (folder / "simulator.json").write_text(json.dumps(simulated, indent=1))
+        lines = compare(facts, simulated)
+        print(f"\nThe card and the simulator differ in {len(lines)} of {len(facts)} facts:")
+        print("\n".join(lines))
+    print(f"captures and figures: {folder}")
+    return 1 if any(row.faults for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

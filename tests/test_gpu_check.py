@@ -1,0 +1,132 @@
+"""scripts/gpu-check as far as it goes without a GPU: on the simulator, and on a machine without any."""
+
+import importlib.util
+import json
+
+import harness
+import pytest
+
+GPU_CHECK = harness.ROOT / "scripts" / "gpu-check"
+
+
+@pytest.fixture(scope="module")
+def gpu_check():
+    """The script's module."""
+    path = harness.ROOT / "scripts" / "lib" / "gpu_check.py"
+    spec = importlib.util.spec_from_file_location("gpu_check", path)
+    module = importlib.util.module_from_spec(spec)
+    import sys
+
+    sys.modules["gpu_check"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_without_a_gpu():
+    if harness.run(["sh", "-c", "ls /dev/nvidia0 2>/dev/null"], check=False).returncode == 0:
+        pytest.skip("there is a GPU here")
+    done = harness.run([GPU_CHECK], check=False)
+    assert done.returncode == 77
+    assert "no GPU here" in done.stderr and done.stdout == ""
+
+
+def test_facts_of_the_simulator(simulate, tmp_path):
+    """Each fact is what the simulator's own page promises; two runs do not differ, two cards do."""
+    first = json.loads(simulate([GPU_CHECK, "--facts"]).stdout)
+    assert first["block.2097153"]["card_step"] == first["block.2097153"]["page_rule"] == 4 << 20
+    assert first["blocks.5000x512"]["nearest"] == 512
+    assert all(
+        fact["card_step"] == fact["page_rule"] == fact["nvml_step"]
+        for name, fact in first.items() if name.startswith("block.")
+    )
+    assert first["context.first_nvml_step"] == 512 << 20 and first["context.listed_by_nvml"]
+    assert first["vmm.minimum"] == 2 << 20 and first["vmm.retained_is_the_handle"]
+    assert [step[2] for step in first["vmm.steps"] if step[0] in ("create", "unmap the other")] == [6 << 20, -6 << 20]
+    assert first["error.cuMemFree_twice"] == 1 and first["error.no_context.cuMemAlloc"] == 201
+    assert first["error.card_step"] == 0 and first["end.left_on_the_card"] == 0
+    assert first["lookup.cuMemAlloc.3020.0"] == "cuMemAlloc_v2"
+    answers = {answer for name, answer in first.items() if name.startswith("lookup.")}
+    assert "not an export" not in answers and first["lookups.equal_to_dlsym"] > 800
+
+    def compared(env):
+        second = simulate([GPU_CHECK, "--facts"], env=env).stdout
+        (tmp_path / "first.json").write_text(json.dumps(first))
+        (tmp_path / "second.json").write_text(second)
+        return harness.run(
+            [GPU_CHECK, "--compare", tmp_path / "first.json", tmp_path / "second.json"], check=False
+        )
+
+    same = compared({})
+    assert (same.returncode, same.stdout) == (0, "no differences\n")
+    other = compared({"GPUMEM_SIM_CONTEXT_BYTES": "64MiB"})
+    assert other.returncode == 1
+    assert "context.first_nvml_step: card 536870912, simulator 67108864" in other.stdout.splitlines()
+
+
+def test_pytorch_on_the_simulator(simulate, python_env, tmp_path):
+    done = simulate(
+        [GPU_CHECK, "--python", python_env("torch215"), "--python", python_env("numba"), "--output", tmp_path / "out",
+         "--only", "native", "--only", "segments", "--only", "cudaMallocAsync", "--only", "numba", "--only", "static",
+         "--only", "CuPy"],
+        check=False, timeout=300,
+    )
+    assert done.returncode == 0, harness.described(done)
+    lines = done.stdout.splitlines()
+    verdicts = {line.split("  ")[0]: line.split()[-1] for line in lines if line.endswith(("agrees", "DIFFERS"))}
+    assert verdicts == {
+        "PyTorch, native": "agrees", "PyTorch, expandable segments": "agrees",
+        "PyTorch, cudaMallocAsync": "agrees", "numba-cuda": "agrees",
+    }
+    skipped = [line for line in lines if ": skipped: " in line]
+    assert [line.split(":")[0] for line in skipped] == ["CuPy", "C++, static cudart"]
+    rows = json.loads((tmp_path / "out" / "rows.json").read_text())
+    native = rows["PyTorch, native"]
+    figures, device = native["figures"], native["summary"]["devices"][0]
+    assert figures["nvml"]["card_used"] == figures["cuMemGetInfo"] > figures["torch"]["reserved"]
+    assert device["tensor"]["peak_bytes"] == figures["torch"]["max_allocated"] > 1 << 20
+    assert device["driver"]["live_bytes"] == figures["counters"]["driver"]["live"]
+
+
+def test_graphs_on_the_simulator(simulate, python_env, tmp_path):
+    done = simulate(
+        [GPU_CHECK, "--python", python_env("torch215"), "--output", tmp_path / "out", "--only", "graphs"],
+        check=False, timeout=200,
+    )
+    assert done.returncode == 0, harness.described(done)
+
+
+@pytest.mark.parametrize(
+    "fault, told",
+    (
+        ({"exact": False, "missing": ["something"]}, "not exact: something"),
+        ({"lost_events": 3}, "3 events lost"),
+        ({"tensor": 5}, "tensor peak 5, PyTorch says 100"),
+        ({"reserved": 7}, "reserved peak 7, PyTorch says 200"),
+        ({"rows": 1}, "the ledger's rows do not sum to its figure"),
+        ({"nvml": 900}, "NVML gave the recorder 900 for this process, and gave us 1000"),
+        ({}, None),
+    ),
+)
+def test_a_fault_is_told(fault, told, gpu_check, monkeypatch, tmp_path):
+    device = {
+        "ordinal": 0, "tensor": {"peak_bytes": fault.get("tensor", 100)}, "physical": {"live_bytes": 300},
+        "driver": {"peak_bytes": 300, "live_bytes": 300}, "reserved": {"peak_bytes": fault.get("reserved", 200)},
+    }
+    summary = {
+        "exact": fault.get("exact", True), "missing": fault.get("missing", []),
+        "lost_events": fault.get("lost_events", 0), "devices": [device],
+    }
+    ledger = [{
+        "device": 0, "bytes": 300, "rows": [{"bytes": 300 + fault.get("rows", 0)}],
+        "nvml_process_bytes": fault.get("nvml", 1000), "unexplained_bytes": 0,
+    }]
+    monkeypatch.setattr(gpu_check, "analyze", lambda view, *rest: summary if view == "summary" else ledger)
+    figures = {
+        "torch": {"max_allocated": 100, "max_reserved": 200}, "counters": {"driver": {"peak": 300}},
+        "nvml": {"process": 1000, "card_used": 1200},
+    }
+    row = gpu_check.Row("x")
+    workload = gpu_check.Workload("x", "x.py", "torch", {}, True, True)
+    gpu_check.judge(row, workload, tmp_path / "report.bin", figures)
+    assert row.faults == ([told] if told else [])
+    assert ("DIFFERS" if told else "agrees") in gpu_check.table([row])
