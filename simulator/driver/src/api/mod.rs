@@ -4,6 +4,7 @@
 //! exported names. Functions that keep a lock never call back into the program with it held.
 
 pub mod array;
+pub mod capture;
 pub mod context;
 pub mod copy;
 pub mod copy_box;
@@ -11,6 +12,11 @@ pub mod device;
 pub mod event;
 pub mod export_table;
 pub mod fill;
+pub mod graph;
+pub mod graph_executable;
+pub mod graph_memory;
+pub mod graph_node;
+pub mod graph_update;
 pub mod host_memory;
 pub mod init;
 pub mod ipc;
@@ -19,10 +25,12 @@ pub mod link;
 pub mod memory;
 pub mod module;
 pub mod occupancy;
+mod on_stream;
 pub mod pointer;
 pub mod pool;
 pub mod stream;
 pub mod texture;
+pub mod user_object;
 pub mod vmm;
 
 use gpumem_cuda_abi::CuResult;

@@ -2,7 +2,11 @@
 
 pub mod array;
 pub mod books;
+pub mod capture;
 pub mod context;
+pub mod executable;
+pub mod graph;
+pub mod graph_memory;
 pub mod handles;
 pub mod ipc;
 pub mod memory;
@@ -12,6 +16,7 @@ pub mod ranges;
 pub mod small;
 pub mod state;
 pub mod stream;
+pub mod user_object;
 pub mod vmm;
 
 pub use state::State;
