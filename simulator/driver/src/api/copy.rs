@@ -171,6 +171,7 @@ fn batch_on(
     Ok(())
 }
 
+#[allow(clippy::too_many_arguments)]
 fn batch_of_12_on(
     on: On,
     to: In<CuDevicePtr>,
@@ -185,6 +186,7 @@ fn batch_of_12_on(
     batch_on(on, to, from, sizes, count)
 }
 
+#[allow(clippy::too_many_arguments)]
 fn batch_of_13_on(
     on: On,
     to: In<CuDevicePtr>,

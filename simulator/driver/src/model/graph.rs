@@ -338,10 +338,10 @@ impl Graphs {
             return Ok(true);
         }
         for node in found.nodes.values() {
-            if let Work::Graph(child) = node.work {
-                if self.has_memory_anywhere(child)? {
-                    return Ok(true);
-                }
+            if let Work::Graph(child) = node.work
+                && self.has_memory_anywhere(child)?
+            {
+                return Ok(true);
             }
         }
         Ok(false)
