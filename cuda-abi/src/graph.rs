@@ -69,3 +69,67 @@ pub struct CuGraphInstantiateParams {
     /// `CUgraphInstantiateResult`, which the driver writes.
     pub result: u32,
 }
+
+/// `CUDA_KERNEL_NODE_PARAMS` (`_v2`): 72 bytes; `_v1` ends before `kernel`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CuKernelNodeParams {
+    /// The kernel.
+    pub function: usize,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block.
+    pub shared_bytes: u32,
+    /// Its arguments: an array of pointers.
+    pub arguments: usize,
+    /// Or packed.
+    pub extra: usize,
+    /// The kernel without a context, if `function` is null.
+    pub kernel: usize,
+    /// The context for it.
+    pub context: usize,
+}
+
+/// `CUDA_MEMSET_NODE_PARAMS` (`_v2`): 48 bytes; `_v1` ends before `context`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CuMemsetNodeParams {
+    /// Where to.
+    pub to: CuDevicePtr,
+    /// Bytes from row to row.
+    pub pitch: usize,
+    /// The value of each element.
+    pub value: u32,
+    /// Bytes of an element: 1, 2 or 4.
+    pub element_bytes: u32,
+    /// Elements of a row.
+    pub columns: usize,
+    /// Rows.
+    pub rows: usize,
+    /// The context to run in.
+    pub context: usize,
+}
+
+/// `CUDA_HOST_NODE_PARAMS` (`_v1`): 16 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CuHostNodeParams {
+    /// The function.
+    pub function: usize,
+    /// Its argument.
+    pub data: usize,
+}
+
+/// `CUgraphExecUpdateResultInfo`: 24 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CuGraphExecUpdateResultInfo {
+    /// `CUgraphExecUpdateResult`.
+    pub result: u32,
+    /// The node at fault.
+    pub error_node: CuGraphNode,
+    /// The node before it, at a faulty edge.
+    pub error_from_node: CuGraphNode,
+}

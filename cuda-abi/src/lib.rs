@@ -12,12 +12,14 @@
 
 #![forbid(unsafe_code)]
 
+mod copy;
 mod graph;
 mod handles;
 mod memory;
 mod result;
 mod runtime;
 
+pub use copy::*;
 pub use graph::*;
 pub use handles::*;
 pub use memory::*;

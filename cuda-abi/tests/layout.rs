@@ -51,6 +51,11 @@ fn structures() {
         CuMemAllocNodeParams = sys::CUDA_MEM_ALLOC_NODE_PARAMS_v1;
         CuGraphNodeParams = sys::CUgraphNodeParams;
         CuGraphInstantiateParams = sys::CUDA_GRAPH_INSTANTIATE_PARAMS;
+        CuKernelNodeParams = sys::CUDA_KERNEL_NODE_PARAMS_v2;
+        CuMemsetNodeParams = sys::CUDA_MEMSET_NODE_PARAMS_v2;
+        CuHostNodeParams = sys::CUDA_HOST_NODE_PARAMS_v1;
+        CuGraphExecUpdateResultInfo = sys::CUgraphExecUpdateResultInfo_v1;
+        CuMemcpy3d = sys::CUDA_MEMCPY3D_v2;
         CuIpcMemHandle = sys::CUipcMemHandle;
         CuArrayDescriptor = sys::CUDA_ARRAY_DESCRIPTOR;
         CuArray3dDescriptor = sys::CUDA_ARRAY3D_DESCRIPTOR;

@@ -40,7 +40,7 @@ def errors():
     assert code("cuStreamSynchronize", 12345) == INVALID_HANDLE
     assert code("cuMemcpyHtoD_v2", 12345, b"abc", 3) == INVALID_VALUE
     assert code("cuMemsetD8_v2", 12345, 1, 3) == INVALID_VALUE
-    assert code("cuGraphCreate", byref(pointer), 0) == NOT_SUPPORTED
+    assert code("cuGraphConditionalHandleCreate", byref(pointer), 0, 0, 0, 0) == NOT_SUPPORTED
     assert (books(), pointer.value) == (before, 77)
 
     held = out("cuMemAlloc_v2", 1000)

@@ -83,6 +83,11 @@ impl<T> Out<T> {
 }
 
 impl<T> Out<T> {
+    /// Writes into the place at `index`; the caller has been asked for more than `index` of them.
+    pub fn put_at(self, index: usize, value: T) -> Answer {
+        Out(self.0.wrapping_add(index)).put(value)
+    }
+
     /// The same place, for a value of another type (attributes whose type depends on which).
     pub fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())

@@ -1,9 +1,9 @@
 //! Managed memory, many ranges at once: prefetched, discarded, asked about.
 
 use super::memory::{advise_v2, prefetch_v2, range_get_attribute};
-use super::stream::stream_device;
 use crate::ffi::{Answer, Handle, In, Out, answer, require};
 use crate::model::state::state;
+use crate::model::stream::On;
 use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuResult};
 
 /// `CU_STREAM_LEGACY`, which null means too.
@@ -23,7 +23,7 @@ fn check(result: CuResult) -> Answer {
 /// These functions take any stream but the legacy default one.
 fn on_stream(stream: Handle) -> Answer {
     require(stream > LEGACY_STREAM)?;
-    stream_device(&mut *state()?, stream).map(drop)
+    state()?.stream_at(On::legacy(stream)).map(drop)
 }
 
 /// Reads ranges, all of which must be managed.

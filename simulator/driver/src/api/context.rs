@@ -232,8 +232,9 @@ pub extern "C" fn synchronize() -> CuResult {
 pub extern "C" fn synchronize_v2(context: Handle) -> CuResult {
     answer(|| {
         let mut state = state()?;
-        let device = state.context(context)?.device;
-        state.synchronised(device);
+        let current = state.context(context)?;
+        state.context_call(current.context)?;
+        state.synchronised(current.device);
         Ok(())
     })
 }

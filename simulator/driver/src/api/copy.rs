@@ -1,10 +1,14 @@
 //! Copies of plain ranges. What the caller calls device memory must be live memory of the
 //! simulated driver; a unified pointer that is not is the host's, as with the real one.
 
+use super::copy_box::{DEVICE, HOST, UNIFIED, no_side};
+use super::on_stream::{on_stream, submit, synchronously};
 use crate::ffi::{Answer, Handle, In, answer};
 use crate::host::{self, Access};
+use crate::model::graph::Work;
 use crate::model::state::state;
-use gpumem_cuda_abi::{CuDevicePtr, CuResult};
+use crate::model::stream::On;
+use gpumem_cuda_abi::{CuDevicePtr, CuMemcpy3d, CuMemcpySide3d, CuResult};
 
 /// Who says what one end of a copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +19,23 @@ pub enum End {
     Device(u64),
     /// Either, to be looked up.
     Unified(u64),
+}
+
+impl End {
+    /// As one side of a copy of boxes.
+    fn side(self) -> CuMemcpySide3d {
+        let (kind, host, device) = match self {
+            Self::Host(address) => (HOST, address, 0),
+            Self::Device(address) => (DEVICE, 0, address),
+            Self::Unified(address) => (UNIFIED, 0, address),
+        };
+        CuMemcpySide3d {
+            kind,
+            host: host as usize,
+            device: CuDevicePtr(device),
+            ..no_side()
+        }
+    }
 }
 
 /// Copies `bytes` bytes after checking both ends.
@@ -48,27 +69,44 @@ fn address(end: End) -> u64 {
     }
 }
 
-/// `cuMemcpy`, `cuMemcpyAsync`.
+/// The same on a stream.
+pub fn copy_on(on: On, to: End, from: End, bytes: usize) -> Answer {
+    let work = Work::Copy(CuMemcpy3d {
+        from: from.side(),
+        to: to.side(),
+        width_bytes: bytes,
+        height: 1,
+        depth: 1,
+    });
+    submit(on, work, || copy(to, from, bytes as u64))
+}
+
+/// The same synchronously.
+pub fn copy_now(to: End, from: End, bytes: usize) -> Answer {
+    synchronously(|| copy(to, from, bytes as u64))
+}
+
+/// `cuMemcpy`.
 pub extern "C" fn unified(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> CuResult {
-    answer(|| copy(End::Unified(to.0), End::Unified(from.0), bytes as u64))
+    answer(|| copy_now(End::Unified(to.0), End::Unified(from.0), bytes))
 }
 
-/// `cuMemcpyHtoD`, `cuMemcpyHtoDAsync`.
+/// `cuMemcpyHtoD`.
 pub extern "C" fn host_to_device(to: CuDevicePtr, from: Handle, bytes: usize) -> CuResult {
-    answer(|| copy(End::Device(to.0), End::Host(from as u64), bytes as u64))
+    answer(|| copy_now(End::Device(to.0), End::Host(from as u64), bytes))
 }
 
-/// `cuMemcpyDtoH`, `cuMemcpyDtoHAsync`.
+/// `cuMemcpyDtoH`.
 pub extern "C" fn device_to_host(to: Handle, from: CuDevicePtr, bytes: usize) -> CuResult {
-    answer(|| copy(End::Host(to as u64), End::Device(from.0), bytes as u64))
+    answer(|| copy_now(End::Host(to as u64), End::Device(from.0), bytes))
 }
 
-/// `cuMemcpyDtoD`, `cuMemcpyDtoDAsync`.
+/// `cuMemcpyDtoD`.
 pub extern "C" fn device_to_device(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> CuResult {
-    answer(|| copy(End::Device(to.0), End::Device(from.0), bytes as u64))
+    answer(|| copy_now(End::Device(to.0), End::Device(from.0), bytes))
 }
 
-/// `cuMemcpyPeer`, `cuMemcpyPeerAsync`: the contexts must live.
+/// `cuMemcpyPeer`: the contexts must live.
 pub extern "C" fn peer(
     to: CuDevicePtr,
     to_context: Handle,
@@ -77,27 +115,109 @@ pub extern "C" fn peer(
     bytes: usize,
 ) -> CuResult {
     answer(|| {
-        {
-            let mut state = state()?;
-            state.context(to_context)?;
-            state.context(from_context)?;
-        }
-        copy(End::Device(to.0), End::Device(from.0), bytes as u64)
+        check_peers(to_context, from_context)?;
+        copy_now(End::Device(to.0), End::Device(from.0), bytes)
     })
 }
 
-/// `cuMemcpyBatchAsync` of CUDA 12.8 and 13.0: the parameters that differ come after these.
-pub extern "C" fn batch(
+fn check_peers(to: Handle, from: Handle) -> Answer {
+    let mut state = state()?;
+    state.context(to)?;
+    state.context(from)?;
+    Ok(())
+}
+
+fn unified_on(on: On, to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Answer {
+    copy_on(on, End::Unified(to.0), End::Unified(from.0), bytes)
+}
+
+fn host_to_device_on(on: On, to: CuDevicePtr, from: Handle, bytes: usize) -> Answer {
+    copy_on(on, End::Device(to.0), End::Host(from as u64), bytes)
+}
+
+fn device_to_host_on(on: On, to: Handle, from: CuDevicePtr, bytes: usize) -> Answer {
+    copy_on(on, End::Host(to as u64), End::Device(from.0), bytes)
+}
+
+fn device_to_device_on(on: On, to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Answer {
+    copy_on(on, End::Device(to.0), End::Device(from.0), bytes)
+}
+
+fn peer_on(
+    on: On,
+    to: CuDevicePtr,
+    to_context: Handle,
+    from: CuDevicePtr,
+    from_context: Handle,
+    bytes: usize,
+) -> Answer {
+    check_peers(to_context, from_context)?;
+    copy_on(on, End::Device(to.0), End::Device(from.0), bytes)
+}
+
+/// The parameters that differ between CUDA 12.8 and 13.0 come after `count`, the stream among
+/// them; each form has its own export for it.
+fn batch_on(
+    on: On,
     to: In<CuDevicePtr>,
     from: In<CuDevicePtr>,
     sizes: In<usize>,
     count: usize,
-) -> CuResult {
-    answer(|| {
-        let (to, from) = (to.list(count)?, from.list(count)?);
-        for ((to, from), bytes) in to.into_iter().zip(from).zip(sizes.list(count)?) {
-            copy(End::Unified(to.0), End::Unified(from.0), bytes as u64)?;
-        }
-        Ok(())
-    })
+) -> Answer {
+    let (to, from) = (to.list(count)?, from.list(count)?);
+    for ((to, from), bytes) in to.into_iter().zip(from).zip(sizes.list(count)?) {
+        unified_on(on, to, from, bytes)?;
+    }
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)]
+fn batch_of_12_on(
+    on: On,
+    to: In<CuDevicePtr>,
+    from: In<CuDevicePtr>,
+    sizes: In<usize>,
+    count: usize,
+    _attributes: Handle,
+    _indices: Handle,
+    _attribute_count: usize,
+    _failed: Handle,
+) -> Answer {
+    batch_on(on, to, from, sizes, count)
+}
+
+#[allow(clippy::too_many_arguments)]
+fn batch_of_13_on(
+    on: On,
+    to: In<CuDevicePtr>,
+    from: In<CuDevicePtr>,
+    sizes: In<usize>,
+    count: usize,
+    _attributes: Handle,
+    _indices: Handle,
+    _attribute_count: usize,
+) -> Answer {
+    batch_on(on, to, from, sizes, count)
+}
+
+on_stream! {
+    "`cuMemcpyAsync`." unified_async unified_own
+        [to: CuDevicePtr, from: CuDevicePtr, bytes: usize] [] = unified_on;
+    "`cuMemcpyHtoDAsync`." host_to_device_async host_to_device_own
+        [to: CuDevicePtr, from: Handle, bytes: usize] [] = host_to_device_on;
+    "`cuMemcpyDtoHAsync`." device_to_host_async device_to_host_own
+        [to: Handle, from: CuDevicePtr, bytes: usize] [] = device_to_host_on;
+    "`cuMemcpyDtoDAsync`." device_to_device_async device_to_device_own
+        [to: CuDevicePtr, from: CuDevicePtr, bytes: usize] [] = device_to_device_on;
+    "`cuMemcpyPeerAsync`." peer_async peer_own
+        [to: CuDevicePtr, to_context: Handle, from: CuDevicePtr, from_context: Handle, bytes: usize]
+        [] = peer_on;
+    "`cuMemcpyBatchAsync` of CUDA 12.8." batch_of_12 batch_of_12_own
+        [to: In<CuDevicePtr>, from: In<CuDevicePtr>, sizes: In<usize>, count: usize,
+         attributes: Handle, indices: Handle, attribute_count: usize, failed: Handle]
+        [] = batch_of_12_on;
+    "`cuMemcpyBatchAsync`." batch batch_own
+        [to: In<CuDevicePtr>, from: In<CuDevicePtr>, sizes: In<usize>, count: usize,
+         attributes: Handle, indices: Handle, attribute_count: usize]
+        [] = batch_of_13_on;
 }

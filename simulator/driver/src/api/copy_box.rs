@@ -1,10 +1,13 @@
 //! Two- and three-dimensional copies, between pitched memory and arrays alike.
 
-use super::copy::{End, copy};
+use super::copy::{End, copy as copy_row, copy_now, copy_on};
+use super::on_stream::{on_stream, submit, synchronously};
 use crate::ffi::{Answer, Handle, In, answer, require};
 use crate::model::array::Layout;
+use crate::model::graph::Work;
 use crate::model::state::state;
-use gpumem_cuda_abi::{CuDevicePtr, CuResult};
+use crate::model::stream::On;
+use gpumem_cuda_abi::{CuDevicePtr, CuMemcpy3d, CuMemcpySide3d, CuResult};
 
 /// One side of `CUDA_MEMCPY2D`: 56 bytes.
 #[repr(C)]
@@ -29,43 +32,35 @@ pub struct Memcpy2d {
     height: usize,
 }
 
-/// One side of `CUDA_MEMCPY3D` and of `CUDA_MEMCPY3D_PEER`: 88 bytes. Where the peer's has its
-/// context, the other has a reserved pointer.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Side3d {
-    x_bytes: usize,
-    y: usize,
-    z: usize,
-    lod: usize,
-    kind: u32,
-    host: Handle,
-    device: CuDevicePtr,
-    array: Handle,
-    context: Handle,
-    pitch: usize,
-    height: usize,
-}
+/// `CU_MEMORYTYPE_HOST`.
+pub const HOST: u32 = 1;
+/// `CU_MEMORYTYPE_DEVICE`.
+pub const DEVICE: u32 = 2;
+/// `CU_MEMORYTYPE_ARRAY`.
+pub const ARRAY: u32 = 3;
+/// `CU_MEMORYTYPE_UNIFIED`.
+pub const UNIFIED: u32 = 4;
 
-/// `CUDA_MEMCPY3D` (`_v2`) and `CUDA_MEMCPY3D_PEER`: 200 bytes.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Memcpy3d {
-    from: Side3d,
-    to: Side3d,
-    width_bytes: usize,
-    height: usize,
-    depth: usize,
+/// A side that lies nowhere, to be completed.
+pub fn no_side() -> CuMemcpySide3d {
+    CuMemcpySide3d {
+        x_bytes: 0,
+        y: 0,
+        z: 0,
+        lod: 0,
+        kind: 0,
+        host: 0,
+        device: CuDevicePtr(0),
+        array: 0,
+        context: 0,
+        pitch: 0,
+        height: 0,
+    }
 }
-
-const HOST: u32 = 1;
-const DEVICE: u32 = 2;
-const ARRAY: u32 = 3;
-const UNIFIED: u32 = 4;
 
 impl Side2d {
-    fn in_3d(self) -> Side3d {
-        Side3d {
+    fn in_3d(self) -> CuMemcpySide3d {
+        CuMemcpySide3d {
             x_bytes: self.x_bytes,
             y: self.y,
             z: 0,
@@ -90,7 +85,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(side: &Side3d, width: usize, height: usize) -> Answer<Self> {
+    fn of(side: &CuMemcpySide3d, width: usize, height: usize) -> Answer<Self> {
         let (base, pitch, rows, wrap): (u64, u64, u64, fn(u64) -> End) = match side.kind {
             HOST => (
                 side.host as u64,
@@ -142,33 +137,85 @@ impl Rows {
     }
 }
 
-fn copy_box(to: &Side3d, from: &Side3d, width: usize, height: usize, depth: usize) -> Answer {
-    if width == 0 || height == 0 || depth == 0 {
+/// Copies a box.
+pub fn copy_box(copy: &CuMemcpy3d) -> Answer {
+    let CuMemcpy3d {
+        from,
+        to,
+        width_bytes: width,
+        height,
+        depth,
+    } = copy;
+    if *width == 0 || *height == 0 || *depth == 0 {
         return Ok(());
     }
-    let (to, from) = (Rows::of(to, width, height)?, Rows::of(from, width, height)?);
-    for z in 0..depth as u64 {
-        for y in 0..height as u64 {
-            copy(to.row(y, z), from.row(y, z), width as u64)?;
+    let (to, from) = (
+        Rows::of(to, *width, *height)?,
+        Rows::of(from, *width, *height)?,
+    );
+    for z in 0..*depth as u64 {
+        for y in 0..*height as u64 {
+            copy_row(to.row(y, z), from.row(y, z), *width as u64)?;
         }
     }
     Ok(())
 }
 
-/// `cuMemcpy2D`, `cuMemcpy2DUnaligned`, `cuMemcpy2DAsync`.
-pub extern "C" fn copy_2d(parameters: In<Memcpy2d>) -> CuResult {
-    answer(|| {
-        let p = parameters.get()?;
-        copy_box(&p.to.in_3d(), &p.from.in_3d(), p.width_bytes, p.height, 1)
+fn of_2d(parameters: In<Memcpy2d>) -> Answer<CuMemcpy3d> {
+    let copy = parameters.get()?;
+    Ok(CuMemcpy3d {
+        from: copy.from.in_3d(),
+        to: copy.to.in_3d(),
+        width_bytes: copy.width_bytes,
+        height: copy.height,
+        depth: 1,
     })
 }
 
-/// `cuMemcpy3D`, `cuMemcpy3DAsync`, `cuMemcpy3DPeer`, `cuMemcpy3DPeerAsync`.
-pub extern "C" fn copy_3d(parameters: In<Memcpy3d>) -> CuResult {
+/// `cuMemcpy2D`, `cuMemcpy2DUnaligned`.
+pub extern "C" fn copy_2d(parameters: In<Memcpy2d>) -> CuResult {
     answer(|| {
-        let p = parameters.get()?;
-        copy_box(&p.to, &p.from, p.width_bytes, p.height, p.depth)
+        let copy = of_2d(parameters)?;
+        synchronously(|| copy_box(&copy))
     })
+}
+
+/// `cuMemcpy3D`, `cuMemcpy3DPeer`.
+pub extern "C" fn copy_3d(parameters: In<CuMemcpy3d>) -> CuResult {
+    answer(|| {
+        let copy = parameters.get()?;
+        synchronously(|| copy_box(&copy))
+    })
+}
+
+fn copy_2d_on(on: On, parameters: In<Memcpy2d>) -> Answer {
+    let copy = of_2d(parameters)?;
+    submit(on, Work::Copy(copy), || copy_box(&copy))
+}
+
+fn copy_3d_on(on: On, parameters: In<CuMemcpy3d>) -> Answer {
+    let copy = parameters.get()?;
+    submit(on, Work::Copy(copy), || copy_box(&copy))
+}
+
+fn host_to_array_on(on: On, array: Handle, offset: usize, from: Handle, bytes: usize) -> Answer {
+    let to = array_side(array, offset)?;
+    copy_on(on, End::Device(to), End::Host(from as u64), bytes)
+}
+
+fn array_to_host_on(on: On, to: Handle, array: Handle, offset: usize, bytes: usize) -> Answer {
+    let from = array_side(array, offset)?;
+    copy_on(on, End::Host(to as u64), End::Device(from), bytes)
+}
+
+on_stream! {
+    "`cuMemcpy2DAsync`." copy_2d_async copy_2d_own [parameters: In<Memcpy2d>] [] = copy_2d_on;
+    "`cuMemcpy3DAsync`, `cuMemcpy3DPeerAsync`." copy_3d_async copy_3d_own
+        [parameters: In<CuMemcpy3d>] [] = copy_3d_on;
+    "`cuMemcpyHtoAAsync`." host_to_array_async host_to_array_own
+        [array: Handle, offset: usize, from: Handle, bytes: usize] [] = host_to_array_on;
+    "`cuMemcpyAtoHAsync`." array_to_host_async array_to_host_own
+        [to: Handle, array: Handle, offset: usize, bytes: usize] [] = array_to_host_on;
 }
 
 fn array_side(array: Handle, offset: usize) -> Answer<u64> {
@@ -186,7 +233,7 @@ pub extern "C" fn device_to_array(
 ) -> CuResult {
     answer(|| {
         let to = array_side(array, offset)?;
-        copy(End::Device(to), End::Device(from.0), bytes as u64)
+        copy_now(End::Device(to), End::Device(from.0), bytes)
     })
 }
 
@@ -199,11 +246,11 @@ pub extern "C" fn array_to_device(
 ) -> CuResult {
     answer(|| {
         let from = array_side(array, offset)?;
-        copy(End::Device(to.0), End::Device(from), bytes as u64)
+        copy_now(End::Device(to.0), End::Device(from), bytes)
     })
 }
 
-/// `cuMemcpyHtoA`, `cuMemcpyHtoAAsync`.
+/// `cuMemcpyHtoA`.
 pub extern "C" fn host_to_array(
     array: Handle,
     offset: usize,
@@ -212,11 +259,11 @@ pub extern "C" fn host_to_array(
 ) -> CuResult {
     answer(|| {
         let to = array_side(array, offset)?;
-        copy(End::Device(to), End::Host(from as u64), bytes as u64)
+        copy_now(End::Device(to), End::Host(from as u64), bytes)
     })
 }
 
-/// `cuMemcpyAtoH`, `cuMemcpyAtoHAsync`.
+/// `cuMemcpyAtoH`.
 pub extern "C" fn array_to_host(
     to: Handle,
     array: Handle,
@@ -225,7 +272,7 @@ pub extern "C" fn array_to_host(
 ) -> CuResult {
     answer(|| {
         let from = array_side(array, offset)?;
-        copy(End::Host(to as u64), End::Device(from), bytes as u64)
+        copy_now(End::Host(to as u64), End::Device(from), bytes)
     })
 }
 
@@ -239,7 +286,7 @@ pub extern "C" fn array_to_array(
 ) -> CuResult {
     answer(|| {
         let (to, from) = (array_side(to, to_offset)?, array_side(from, from_offset)?);
-        copy(End::Device(to), End::Device(from), bytes as u64)
+        copy_now(End::Device(to), End::Device(from), bytes)
     })
 }
 
@@ -250,6 +297,5 @@ mod tests {
     #[test]
     fn the_structures_have_cudas_sizes() {
         assert_eq!(size_of::<Memcpy2d>(), 128);
-        assert_eq!(size_of::<Memcpy3d>(), 200);
     }
 }

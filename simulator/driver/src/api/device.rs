@@ -185,19 +185,6 @@ pub extern "C" fn get_properties(properties: Out<Properties>, device: CuDevice) 
     })
 }
 
-/// `cuDeviceGetGraphMemAttribute`: graphs hold nothing yet.
-pub extern "C" fn get_graph_memory(device: CuDevice, _attribute: u32, value: Out<u64>) -> CuResult {
-    answer(|| {
-        spec(device)?;
-        value.put(0)
-    })
-}
-
-/// What needs a device and nothing else: `cuDeviceSetGraphMemAttribute`, `cuDeviceGraphMemTrim`.
-pub extern "C" fn needs_device(device: CuDevice) -> CuResult {
-    answer(|| spec(device).map(drop))
-}
-
 /// `cuDeviceGetAttribute`.
 pub extern "C" fn get_attribute(value: Out<i32>, attribute: u32, device: CuDevice) -> CuResult {
     answer(|| {

@@ -1,9 +1,10 @@
 //! Events: they are complete as soon as they are recorded.
 
-use super::stream::stream_device;
-use crate::ffi::{Handle, Out, answer, require};
+use super::on_stream::on_stream;
+use crate::ffi::{Answer, Handle, Out, answer, require};
+use crate::model::capture::EXTERNAL;
 use crate::model::state::state;
-use crate::model::stream::Event;
+use crate::model::stream::{Event, On};
 use gpumem_cuda_abi::{CuIpcMemHandle, CuResult};
 use std::time::Instant;
 
@@ -26,6 +27,7 @@ pub extern "C" fn create(out: Out<Handle>, flags: u32) -> CuResult {
             context,
             flags,
             recorded: None,
+            captured: None,
         };
         out.put(state.events.insert(event))
     })
@@ -39,33 +41,44 @@ pub extern "C" fn destroy(event: Handle) -> CuResult {
     })
 }
 
-/// `cuEventRecord`, `cuEventRecordWithFlags`.
-pub extern "C" fn record(event: Handle, stream: Handle) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        stream_device(&mut state, stream)?;
-        let found = state.events.get_mut(event);
-        found.ok_or(CuResult::INVALID_HANDLE)?.recorded = Some(Instant::now());
-        Ok(())
-    })
+/// An event that is recorded now.
+pub fn record_now(event: Handle) -> Answer {
+    let mut state = state()?;
+    let found = state.events.get_mut(event);
+    let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+    found.recorded = Some(Instant::now());
+    found.captured = None;
+    Ok(())
+}
+
+fn record_on(on: On, event: Handle) -> Answer {
+    record_with_flags_on(on, event, 0)
+}
+
+fn record_with_flags_on(on: On, event: Handle, flags: u32) -> Answer {
+    require(flags & !EXTERNAL == 0)?;
+    if state()?.record_captured(on, event, flags)? {
+        return Ok(());
+    }
+    record_now(event)
+}
+
+on_stream! {
+    "`cuEventRecord`." record record_own [event: Handle] [] = record_on;
+    "`cuEventRecordWithFlags`." record_with_flags record_with_flags_own
+        [event: Handle] [flags: u32] = record_with_flags_on;
 }
 
 /// `cuEventQuery`: whatever was recorded is done.
 pub extern "C" fn query(event: Handle) -> CuResult {
-    answer(|| {
-        let known = state()?.events.get(event).is_some();
-        if known {
-            Ok(())
-        } else {
-            Err(CuResult::INVALID_HANDLE)
-        }
-    })
+    answer(|| state()?.event_call(event))
 }
 
 /// `cuEventSynchronize`: pools shrink, as after real work.
 pub extern "C" fn synchronize(event: Handle) -> CuResult {
     answer(|| {
         let mut state = state()?;
+        state.event_call(event)?;
         let found = state.events.get(event).ok_or(CuResult::INVALID_HANDLE)?;
         let context = found.context;
         let device = state.context(context)?.device;
@@ -115,6 +128,7 @@ pub extern "C" fn open_shared(out: Out<Handle>, handle: CuIpcMemHandle) -> CuRes
             context,
             flags: INTERPROCESS | DISABLE_TIMING,
             recorded: None,
+            captured: None,
         };
         out.put(state.events.insert(event))
     })

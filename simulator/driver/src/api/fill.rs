@@ -1,25 +1,43 @@
 //! Fills (`cuMemset*`).
 
-use crate::ffi::{Answer, answer, require};
+use super::on_stream::{on_stream, submit, synchronously};
+use crate::ffi::{Answer, require};
 use crate::host::{self, Access};
+use crate::model::graph::Work;
 use crate::model::memory::Backing;
 use crate::model::state::state;
-use gpumem_cuda_abi::{CuDevicePtr, CuResult};
+use crate::model::stream::On;
+use gpumem_cuda_abi::{CuDevicePtr, CuMemsetNodeParams, CuResult};
 
-fn fill(to: CuDevicePtr, pitch: usize, width: usize, value: u32, size: Size) -> CuResult {
-    answer(|| {
-        let Size { columns, rows } = size;
-        let row_bytes = columns.checked_mul(width).ok_or(CuResult::INVALID_VALUE)?;
-        require(to.0.is_multiple_of(width as u64))?;
-        require(rows <= 1 || (pitch >= row_bytes && pitch.is_multiple_of(width)))?;
-        if pitch == row_bytes {
-            return fill_row(to.0, width, value, columns * rows);
-        }
-        for row in 0..rows {
-            fill_row(to.0 + (row * pitch) as u64, width, value, columns)?;
-        }
-        Ok(())
-    })
+/// Whether a fill makes sense, wherever it goes.
+pub fn check(fill: &CuMemsetNodeParams) -> Answer {
+    require(matches!(fill.element_bytes, 1 | 2 | 4))?;
+    let element = fill.element_bytes as usize;
+    let row_bytes = fill.columns.checked_mul(element);
+    let row_bytes = row_bytes.ok_or(CuResult::INVALID_VALUE)?;
+    require(fill.to.0.is_multiple_of(element as u64))?;
+    require(fill.rows <= 1 || (fill.pitch >= row_bytes && fill.pitch.is_multiple_of(element)))
+}
+
+/// Fills.
+pub fn fill(fill: &CuMemsetNodeParams) -> Answer {
+    check(fill)?;
+    let element = fill.element_bytes as usize;
+    let CuMemsetNodeParams {
+        to,
+        pitch,
+        value,
+        columns,
+        rows,
+        ..
+    } = *fill;
+    if pitch == columns * element {
+        return fill_row(to.0, element, value, columns * rows);
+    }
+    for row in 0..rows {
+        fill_row(to.0 + (row * pitch) as u64, element, value, columns)?;
+    }
+    Ok(())
 }
 
 fn fill_row(to: u64, width: usize, value: u32, columns: usize) -> Answer {
@@ -39,34 +57,99 @@ fn fill_row(to: u64, width: usize, value: u32, columns: usize) -> Answer {
     Ok(())
 }
 
-/// How much to fill, in elements and rows.
+/// How much to fill, in elements and rows, and how wide an element is.
 struct Size {
+    element_bytes: u32,
     columns: usize,
     rows: usize,
 }
 
-macro_rules! fills {
-    ($($flat:ident, $pitched:ident, $value:ty, $width:literal, $names:literal;)*) => {$(
-        #[doc = $names]
-        pub extern "C" fn $flat(to: CuDevicePtr, value: $value, columns: usize) -> CuResult {
-            fill(to, 0, $width, value.into(), Size { columns, rows: 1 })
-        }
+fn of(to: CuDevicePtr, pitch: usize, value: u32, size: Size) -> CuMemsetNodeParams {
+    CuMemsetNodeParams {
+        to,
+        pitch,
+        value,
+        element_bytes: size.element_bytes,
+        columns: size.columns,
+        rows: size.rows,
+        context: 0,
+    }
+}
 
-        #[doc = concat!($names, ", pitched (`2D`).")]
-        pub extern "C" fn $pitched(
-            to: CuDevicePtr,
-            pitch: usize,
-            value: $value,
-            columns: usize,
-            rows: usize,
-        ) -> CuResult {
-            fill(to, pitch, $width, value.into(), Size { columns, rows })
+fn now(parameters: CuMemsetNodeParams) -> Answer {
+    synchronously(|| fill(&parameters))
+}
+
+fn later(on: On, parameters: CuMemsetNodeParams) -> Answer {
+    check(&parameters)?;
+    submit(on, Work::Fill(parameters), || fill(&parameters))
+}
+
+macro_rules! fills {
+    ($($module:ident, $value:ty, $width:literal, $names:literal;)*) => {$(
+        #[doc = $names]
+        pub mod $module {
+            use super::*;
+            use crate::ffi::answer;
+
+            fn flat_of(to: CuDevicePtr, value: $value, columns: usize) -> CuMemsetNodeParams {
+                of(to, 0, value.into(), Size { element_bytes: $width, columns, rows: 1 })
+            }
+
+            fn pitched_of(
+                to: CuDevicePtr,
+                pitch: usize,
+                value: $value,
+                columns: usize,
+                rows: usize,
+            ) -> CuMemsetNodeParams {
+                of(to, pitch, value.into(), Size { element_bytes: $width, columns, rows })
+            }
+
+            fn flat_on(on: On, to: CuDevicePtr, value: $value, columns: usize) -> Answer {
+                later(on, flat_of(to, value, columns))
+            }
+
+            fn pitched_on(
+                on: On,
+                to: CuDevicePtr,
+                pitch: usize,
+                value: $value,
+                columns: usize,
+                rows: usize,
+            ) -> Answer {
+                later(on, pitched_of(to, pitch, value, columns, rows))
+            }
+
+            #[doc = $names]
+            pub extern "C" fn flat(to: CuDevicePtr, value: $value, columns: usize) -> CuResult {
+                answer(|| now(flat_of(to, value, columns)))
+            }
+
+            #[doc = concat!($names, ", pitched (`2D`).")]
+            pub extern "C" fn pitched(
+                to: CuDevicePtr,
+                pitch: usize,
+                value: $value,
+                columns: usize,
+                rows: usize,
+            ) -> CuResult {
+                answer(|| now(pitched_of(to, pitch, value, columns, rows)))
+            }
+
+            on_stream! {
+                "The same on a stream." flat_async flat_own
+                    [to: CuDevicePtr, value: $value, columns: usize] [] = flat_on;
+                "Pitched, on a stream." pitched_async pitched_own
+                    [to: CuDevicePtr, pitch: usize, value: $value, columns: usize, rows: usize]
+                    [] = pitched_on;
+            }
         }
     )*};
 }
 
 fills! {
-    bytes, bytes_2d, u8, 1, "`cuMemsetD8`";
-    halves, halves_2d, u16, 2, "`cuMemsetD16`";
-    words, words_2d, u32, 4, "`cuMemsetD32`";
+    bytes, u8, 1, "`cuMemsetD8`";
+    halves, u16, 2, "`cuMemsetD16`";
+    words, u32, 4, "`cuMemsetD32`";
 }

@@ -207,7 +207,7 @@ pub extern "C" fn record(green: Handle, recorded: Handle) -> CuResult {
 
 /// `cuGreenCtxWaitEvent`.
 pub extern "C" fn wait(green: Handle, awaited: Handle) -> CuResult {
-    answer(|| within(primary_of(green)?, || stream::wait_event(0, awaited)))
+    answer(|| within(primary_of(green)?, || stream::wait_event(0, awaited, 0)))
 }
 
 /// `cuCtxRecordEvent`.
@@ -217,5 +217,5 @@ pub extern "C" fn record_in_context(context: Handle, recorded: Handle) -> CuResu
 
 /// `cuCtxWaitEvent`.
 pub extern "C" fn wait_in_context(context: Handle, awaited: Handle) -> CuResult {
-    answer(|| within(context, || stream::wait_event(0, awaited)))
+    answer(|| within(context, || stream::wait_event(0, awaited, 0)))
 }

@@ -10,6 +10,7 @@ pub extern "C" fn host_alloc(out: Out<usize>, bytes: usize, flags: u32) -> CuRes
         require(!out.is_null() && flags & !7 == 0)?;
         let mut state = state()?;
         let current = state.current()?;
+        state.unsafe_call()?;
         out.put(state.allocate_host(current, bytes as u64, flags)? as usize)
     })
 }
@@ -24,6 +25,7 @@ pub extern "C" fn free_host(pointer: Handle) -> CuResult {
     answer(|| {
         let mut state = state()?;
         state.bound()?;
+        state.unsafe_call()?;
         state.free_host(pointer as u64)
     })
 }

@@ -1,10 +1,14 @@
 //! Kernels: their attributes, and launches, which do nothing.
 
-use super::stream::stream_device;
+use super::on_stream::on_stream;
 use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::model::State;
+use crate::model::context::Current;
+use crate::model::graph::Work;
 use crate::model::module::Function;
 use crate::model::state::{machine, state};
-use gpumem_cuda_abi::CuResult;
+use crate::model::stream::On;
+use gpumem_cuda_abi::{CuKernelNodeParams, CuResult};
 use std::ffi::c_char;
 
 fn with_function<T>(function: Handle, ask: impl FnOnce(&mut Function) -> T) -> Answer<T> {
@@ -118,22 +122,59 @@ pub extern "C" fn get_parameter(function: Handle) -> CuResult {
     })
 }
 
-fn launch(function: Handle, grid: [u32; 3], block: [u32; 3], stream: Handle) -> CuResult {
-    answer(|| {
-        require(grid.iter().chain(&block).all(|extent| *extent > 0))?;
-        let threads: u64 = block.iter().map(|extent| u64::from(*extent)).product();
-        require(threads <= 1024)?;
-        let mut state = state()?;
-        let at = stream_device(&mut state, stream)?;
-        state.need_function(function, at)?;
-        state.grow_stack(at)?;
-        state.launches += 1;
-        Ok(())
-    })
+/// Whether a launch makes sense, whenever it happens.
+pub fn check(kernel: &CuKernelNodeParams) -> Answer {
+    let extents = kernel.grid.iter().chain(&kernel.block);
+    require(extents.into_iter().all(|extent| *extent > 0))?;
+    let threads: u64 = kernel
+        .block
+        .iter()
+        .map(|extent| u64::from(*extent))
+        .product();
+    require(threads <= 1024)?;
+    with_function(kernel.function, |_| ())
 }
 
-/// `cuLaunchKernel`, `cuLaunchCooperativeKernel`.
-pub extern "C" fn launch_kernel(
+/// Launches a kernel in a context.
+pub fn run(state: &mut State, kernel: &CuKernelNodeParams, at: Current) -> Answer {
+    state.need_function(kernel.function, at)?;
+    state.grow_stack(at)?;
+    state.launches += 1;
+    Ok(())
+}
+
+fn launch(on: On, kernel: CuKernelNodeParams) -> Answer {
+    check(&kernel)?;
+    let mut state = state()?;
+    let at = state.stream_at(on)?;
+    let kernel = CuKernelNodeParams {
+        context: at.context,
+        ..kernel
+    };
+    if state.captured_as(on, Work::Kernel(kernel))? {
+        return Ok(());
+    }
+    run(&mut state, &kernel, at)
+}
+
+/// A launch's arguments are only valid during the call, and code is never looked at: they are not
+/// kept.
+fn of(function: Handle, grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> CuKernelNodeParams {
+    CuKernelNodeParams {
+        function,
+        grid,
+        block,
+        shared_bytes,
+        arguments: 0,
+        extra: 0,
+        kernel: 0,
+        context: 0,
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn launch_on(
+    on: On,
     function: Handle,
     grid_x: u32,
     grid_y: u32,
@@ -141,15 +182,17 @@ pub extern "C" fn launch_kernel(
     block_x: u32,
     block_y: u32,
     block_z: u32,
-    _shared_bytes: u32,
-    stream: Handle,
-) -> CuResult {
-    launch(
-        function,
-        [grid_x, grid_y, grid_z],
-        [block_x, block_y, block_z],
-        stream,
-    )
+    shared_bytes: u32,
+) -> Answer {
+    let grid = [grid_x, grid_y, grid_z];
+    let block = [block_x, block_y, block_z];
+    launch(on, of(function, grid, block, shared_bytes))
+}
+
+on_stream! {
+    "`cuLaunchKernel`, `cuLaunchCooperativeKernel`." launch_kernel launch_kernel_own
+        [function: Handle, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+         block_z: u32, shared_bytes: u32] [] = launch_on;
 }
 
 /// `CUlaunchConfig`: 56 bytes.
@@ -164,12 +207,22 @@ pub struct LaunchConfig {
     attribute_count: u32,
 }
 
+fn launch_with(on: fn(Handle) -> On, config: In<LaunchConfig>, function: Handle) -> CuResult {
+    answer(|| {
+        let config = config.get()?;
+        let kernel = of(function, config.grid, config.block, config.shared_bytes);
+        launch(on(config.stream), kernel)
+    })
+}
+
 /// `cuLaunchKernelEx`.
 pub extern "C" fn launch_kernel_ex(config: In<LaunchConfig>, function: Handle) -> CuResult {
-    match config.get() {
-        Ok(config) => launch(function, config.grid, config.block, config.stream),
-        Err(code) => code,
-    }
+    launch_with(On::legacy, config, function)
+}
+
+/// `cuLaunchKernelEx_ptsz`.
+pub extern "C" fn launch_kernel_ex_own(config: In<LaunchConfig>, function: Handle) -> CuResult {
+    launch_with(On::own, config, function)
 }
 
 #[cfg(test)]

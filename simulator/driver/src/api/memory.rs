@@ -26,6 +26,7 @@ pub extern "C" fn alloc(out: Out<CuDevicePtr>, bytes: usize) -> CuResult {
         require(!out.is_null())?;
         let mut state = state()?;
         let current = state.current()?;
+        state.unsafe_call()?;
         let base = state.allocate_device(current, bytes as u64, Kind::Device)?;
         out.put(CuDevicePtr(base))
     })
@@ -49,6 +50,7 @@ pub extern "C" fn alloc_pitch(
         let (Some(row), Some(bytes)) = (row, bytes) else {
             return Err(CuResult::OUT_OF_MEMORY);
         };
+        state.unsafe_call()?;
         let base = state.allocate_device(current, bytes as u64, Kind::Device)?;
         pitch.put(row)?;
         out.put(CuDevicePtr(base))
@@ -61,6 +63,7 @@ pub extern "C" fn alloc_managed(out: Out<CuDevicePtr>, bytes: usize, flags: u32)
         require(!out.is_null() && matches!(flags, 1 | 2 | 4))?;
         let mut state = state()?;
         let current = state.current()?;
+        state.unsafe_call()?;
         let base = state.allocate_managed(current, bytes as u64, flags)?;
         out.put(CuDevicePtr(base))
     })
@@ -71,6 +74,7 @@ pub extern "C" fn free(pointer: CuDevicePtr) -> CuResult {
     answer(|| {
         let mut state = state()?;
         state.bound()?;
+        state.unsafe_call()?;
         if pointer.0 == 0 {
             return Ok(());
         }

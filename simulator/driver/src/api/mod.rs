@@ -5,6 +5,7 @@
 
 pub mod array;
 pub mod batch;
+pub mod capture;
 pub mod context;
 pub mod copy;
 pub mod copy_box;
@@ -13,6 +14,11 @@ pub mod event;
 pub mod export_table;
 pub mod external;
 pub mod fill;
+pub mod graph;
+pub mod graph_executable;
+pub mod graph_memory;
+pub mod graph_node;
+pub mod graph_update;
 pub mod green;
 pub mod host_memory;
 pub mod init;
@@ -24,11 +30,13 @@ pub mod module;
 pub mod multicast;
 pub mod occupancy;
 pub mod old;
+mod on_stream;
 pub mod pointer;
 pub mod pool;
 pub mod sparse;
 pub mod stream;
 pub mod texture;
+pub mod user_object;
 pub mod vmm;
 
 use gpumem_cuda_abi::CuResult;

@@ -1,52 +1,75 @@
 //! Stream-ordered memory and its pools.
 
-use super::stream::stream_device;
+use super::on_stream::on_stream;
 use crate::ffi::{Answer, Handle, In, Out, answer, require};
 use crate::host::Access;
+use crate::model::State;
 use crate::model::pool::ExportedPointer;
 use crate::model::sharing::{FILE_DESCRIPTOR, check_handle_types};
 use crate::model::state::state;
+use crate::model::stream::On;
 use gpumem_cuda_abi::{
     CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemLocation, CuMemLocationType, CuMemPoolProps,
     CuResult,
 };
 use std::os::fd::IntoRawFd;
 
-/// `cuMemAllocAsync`.
-pub extern "C" fn alloc_async(out: Out<CuDevicePtr>, bytes: usize, stream: Handle) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let mut state = state()?;
-        let at = stream_device(&mut state, stream)?;
-        out.put(CuDevicePtr(state.allocate_async(at, bytes as u64)?))
-    })
+fn alloc_on(on: On, out: Out<CuDevicePtr>, bytes: usize) -> Answer {
+    require(!out.is_null())?;
+    let mut state = state()?;
+    let at = state.stream_at(on)?;
+    let pool = state.pools.current_of(at.device);
+    alloc_in(&mut state, on, out, bytes, pool)
 }
 
-/// `cuMemAllocFromPoolAsync`.
-pub extern "C" fn alloc_from_pool(
+fn alloc_from_pool_on(on: On, out: Out<CuDevicePtr>, bytes: usize, pool: Handle) -> Answer {
+    require(!out.is_null())?;
+    alloc_in(&mut *state()?, on, out, bytes, pool)
+}
+
+/// In a capture this makes an allocation node on the pool's device.
+fn alloc_in(
+    state: &mut State,
+    on: On,
     out: Out<CuDevicePtr>,
     bytes: usize,
     pool: Handle,
-    stream: Handle,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let mut state = state()?;
-        stream_device(&mut state, stream)?;
-        out.put(CuDevicePtr(state.allocate_from_pool(pool, bytes as u64)?))
-    })
+) -> Answer {
+    let device = state.pools.get(pool)?.device;
+    let mut address = 0;
+    let captured = state.captured(on, |state, graph, after| {
+        let (node, base) = state.add_allocation(graph, after, device, bytes as u64)?;
+        address = base;
+        Ok(node)
+    })?;
+    if !captured {
+        address = state.allocate_from_pool(pool, bytes as u64)?;
+    }
+    out.put(CuDevicePtr(address))
 }
 
-/// `cuMemFreeAsync`.
-pub extern "C" fn free_async(pointer: CuDevicePtr, stream: Handle) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        stream_device(&mut state, stream)?;
-        if pointer.0 == 0 {
-            return Ok(());
-        }
-        state.free_device(pointer.0)
-    })
+/// In a capture this makes a free node: of the memory of an allocation node.
+fn free_on(on: On, pointer: CuDevicePtr) -> Answer {
+    let mut state = state()?;
+    state.stream_at(on)?;
+    if pointer.0 == 0 {
+        return Ok(());
+    }
+    let captured = state.captured(on, |state, graph, after| {
+        state.add_free(graph, after, pointer.0)
+    })?;
+    if captured {
+        return Ok(());
+    }
+    state.free_device(pointer.0)
+}
+
+on_stream! {
+    "`cuMemAllocAsync`." alloc_async alloc_own
+        [out: Out<CuDevicePtr>, bytes: usize] [] = alloc_on;
+    "`cuMemAllocFromPoolAsync`." alloc_from_pool alloc_from_pool_own
+        [out: Out<CuDevicePtr>, bytes: usize, pool: Handle] [] = alloc_from_pool_on;
+    "`cuMemFreeAsync`." free_async free_own [pointer: CuDevicePtr] [] = free_on;
 }
 
 /// `cuDeviceGetDefaultMemPool`.

@@ -1,9 +1,9 @@
 //! Arrays whose memory is mapped.
 
-use super::stream::stream_device;
 use crate::ffi::{Answer, Handle, In, Out, answer, require};
 use crate::model::sparse::{Operation, Region, TILE_BYTES};
 use crate::model::state::state;
+use crate::model::stream::On;
 use gpumem_cuda_abi::{CuDevice, CuResult};
 
 /// `CUDA_ARRAY_MEMORY_REQUIREMENTS`: 32 bytes.
@@ -88,7 +88,7 @@ pub extern "C" fn map_arrays(list: In<MapInfo>, count: u32, stream: Handle) -> C
         let entries = list.list(count as usize)?;
         let operations: Answer<Vec<Operation>> = entries.iter().map(MapInfo::read).collect();
         let mut state = state()?;
-        stream_device(&mut state, stream)?;
+        state.stream_at(On::legacy(stream))?;
         state.map_arrays(&operations?)
     })
 }

@@ -1,48 +1,33 @@
-//! Streams. The simulated device is never busy, so everything that is ordered has happened.
+//! Streams. The simulated device is never busy, so everything that is ordered has happened, unless
+//! it is captured.
 
+use super::on_stream::{on_stream, submit};
 use crate::ffi::{Answer, Handle, Out, answer, require};
-use crate::model::State;
+use crate::model::capture::EXTERNAL;
 use crate::model::context::Current;
+use crate::model::graph::Work;
 use crate::model::state::state;
-use crate::model::stream::Stream;
-use gpumem_cuda_abi::CuResult;
-use std::cell::Cell;
+use crate::model::stream::{On, Stream};
+use gpumem_cuda_abi::{CuHostNodeParams, CuResult};
 use std::ffi::c_void;
 
 /// The highest priority of a stream; 0 is the lowest.
 pub const GREATEST_PRIORITY: i32 = -5;
 
-/// Whether a handle means a default stream: null, the legacy one (1), the thread's own (2).
-fn is_default(stream: Handle) -> bool {
-    stream <= 2
-}
-
-/// The context and device that a stream belongs to; a default stream's are the current ones.
-pub fn stream_device(state: &mut State, stream: Handle) -> Answer<Current> {
-    if is_default(stream) {
-        return state.current();
-    }
-    let found = state.streams.get(stream).ok_or(CuResult::INVALID_HANDLE)?;
-    Ok(Current {
-        context: found.context,
-        device: found.device,
-    })
-}
-
-fn with_stream<T>(stream: Handle, ask: impl FnOnce(&Stream) -> T) -> Answer<T> {
+fn with_stream<T>(on: On, ask: impl FnOnce(&Stream) -> T) -> Answer<T> {
     let mut state = state()?;
-    if is_default(stream) {
+    if on.is_default() {
         let Current { context, device } = state.current()?;
         return Ok(ask(&Stream {
             context,
             device,
             flags: 0,
             priority: 0,
-            id: stream as u64,
+            id: on.handle() as u64,
         }));
     }
-    let found = state.streams.get(stream).ok_or(CuResult::INVALID_HANDLE)?;
-    Ok(ask(found))
+    let found = state.streams.get(on.handle());
+    Ok(ask(found.ok_or(CuResult::INVALID_HANDLE)?))
 }
 
 /// `cuStreamCreate`.
@@ -72,173 +57,170 @@ pub extern "C" fn create_with_priority(out: Out<Handle>, flags: u32, priority: i
 /// `cuStreamDestroy`.
 pub extern "C" fn destroy(stream: Handle) -> CuResult {
     answer(|| {
-        let gone = state()?.streams.remove(stream);
-        gone.map(drop).ok_or(CuResult::INVALID_HANDLE)
-    })
-}
-
-/// `cuStreamSynchronize`: pools shrink, as after real work.
-pub extern "C" fn synchronize(stream: Handle) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let device = stream_device(&mut state, stream)?.device;
-        state.synchronised(device);
+        let left = {
+            let mut state = state()?;
+            let gone = state.streams.remove(stream);
+            gone.ok_or(CuResult::INVALID_HANDLE)?;
+            state.forget_stream(On::legacy(stream))
+        };
+        left.run();
         Ok(())
     })
 }
 
-/// What needs a live stream and nothing else: `cuStreamQuery`, `cuStreamSetAttribute`,
-/// `cuStreamAttachMemAsync`.
-pub extern "C" fn needs_stream(stream: Handle) -> CuResult {
-    answer(|| with_stream(stream, |_| ()))
+/// `cuStreamSynchronize`: pools shrink, as after real work.
+fn synchronize_on(on: On) -> Answer {
+    let mut state = state()?;
+    let device = state.not_captured(on)?.device;
+    state.unsafe_call()?;
+    state.synchronised(device);
+    Ok(())
+}
+
+fn query_on(on: On) -> Answer {
+    let mut state = state()?;
+    state.not_captured(on)?;
+    state.unsafe_call()
+}
+
+fn needs_stream_on(on: On) -> Answer {
+    with_stream(on, |_| ())
+}
+
+fn uncaptured_on(on: On) -> Answer {
+    state()?.not_captured(on).map(drop)
+}
+
+fn wait_event_on(on: On, event: Handle, flags: u32) -> Answer {
+    require(flags & !EXTERNAL == 0)?;
+    state()?.wait_captured(on, event, flags)
+}
+
+fn get_priority_on(on: On, priority: Out<i32>) -> Answer {
+    priority.put(with_stream(on, |s| s.priority)?)
+}
+
+fn get_flags_on(on: On, flags: Out<u32>) -> Answer {
+    flags.put(with_stream(on, |s| s.flags)?)
+}
+
+fn get_id_on(on: On, id: Out<u64>) -> Answer {
+    id.put(with_stream(on, |s| s.id)?)
+}
+
+fn get_context_on(on: On, context: Out<Handle>) -> Answer {
+    context.put(with_stream(on, |s| s.context)?)
+}
+
+/// With the green context, of which there are none.
+fn get_context_v2_on(on: On, context: Out<Handle>, green: Out<Handle>) -> Answer {
+    let found = with_stream(on, |s| s.context)?;
+    context.put_if_asked(found);
+    green.put_if_asked(0);
+    Ok(())
+}
+
+fn get_device_on(on: On, device: Out<i32>) -> Answer {
+    device.put(with_stream(on, |s| s.device as i32)?)
+}
+
+/// The value is a union, of which only the member that is asked for is written, since its size has
+/// grown with CUDA's versions.
+fn get_attribute_on(on: On, attribute: u32, value: Out<[u8; 32]>) -> Answer {
+    let priority = with_stream(on, |s| s.priority)?;
+    match attribute {
+        // The access policy window.
+        1 => value.put([0; 32]),
+        8 => value.cast().put(priority),
+        // The memory synchronisation domains' map: two bytes.
+        9 => value.cast().put([0u8; 2]),
+        3 | 10 => value.cast().put(0u32),
+        _ => Err(CuResult::INVALID_VALUE),
+    }
+}
+
+/// Called at once, on this thread.
+fn add_callback_on(
+    on: On,
+    callback: Option<extern "C" fn(Handle, CuResult, *mut c_void)>,
+    data: *mut c_void,
+    flags: u32,
+) -> Answer {
+    require(flags == 0)?;
+    uncaptured_on(on)?;
+    let callback = callback.ok_or(CuResult::INVALID_VALUE)?;
+    let stream = if on.is_default() { 0 } else { on.handle() };
+    callback(stream, CuResult::SUCCESS, data);
+    Ok(())
+}
+
+/// Calls a host function of a stream or a graph. The state must not be locked.
+pub fn call_host(host: &CuHostNodeParams) {
+    // SAFETY: whoever put the work in place passed a host function of this signature, and checked
+    // that it is none null.
+    let function = unsafe { std::mem::transmute::<usize, extern "C" fn(usize)>(host.function) };
+    function(host.data);
+}
+
+/// Called at once, on this thread.
+fn launch_host_on(on: On, function: usize, data: usize) -> Answer {
+    require(function != 0)?;
+    let host = CuHostNodeParams { function, data };
+    submit(on, Work::Host(host), || {
+        call_host(&host);
+        Ok(())
+    })
+}
+
+fn write_value_32_on(on: On, address: u64, value: u32) -> Answer {
+    write_value(on, address, &value.to_ne_bytes())
+}
+
+fn write_value_64_on(on: On, address: u64, value: u64) -> Answer {
+    write_value(on, address, &value.to_ne_bytes())
+}
+
+fn write_value(on: On, address: u64, value: &[u8]) -> Answer {
+    use super::copy::{End, copy};
+    uncaptured_on(on)?;
+    let from = End::Host(value.as_ptr() as u64);
+    copy(End::Unified(address), from, value.len() as u64)
+}
+
+on_stream! {
+    "`cuStreamSynchronize`." synchronize synchronize_own [] [] = synchronize_on;
+    "`cuStreamQuery`: never busy." query query_own [] [] = query_on;
+    "What needs a live stream and nothing else: `cuStreamSetAttribute`." needs_stream
+        needs_own_stream [] [] = needs_stream_on;
+    "What needs a stream that is not captured: `cuStreamAttachMemAsync`, `cuStreamWaitValue*`."
+        uncaptured uncaptured_own [] [] = uncaptured_on;
+    "`cuStreamWaitEvent`." wait_event wait_event_own
+        [] [event: Handle, flags: u32] = wait_event_on;
+    "`cuStreamGetPriority`." get_priority get_priority_own
+        [] [priority: Out<i32>] = get_priority_on;
+    "`cuStreamGetFlags`." get_flags get_flags_own [] [flags: Out<u32>] = get_flags_on;
+    "`cuStreamGetId`." get_id get_id_own [] [id: Out<u64>] = get_id_on;
+    "`cuStreamGetCtx`." get_context get_context_own [] [context: Out<Handle>] = get_context_on;
+    "`cuStreamGetCtx_v2`." get_context_v2 get_context_v2_own
+        [] [context: Out<Handle>, green: Out<Handle>] = get_context_v2_on;
+    "`cuStreamGetDevice`." get_device get_device_own [] [device: Out<i32>] = get_device_on;
+    "`cuStreamGetAttribute`." get_attribute get_attribute_own
+        [] [attribute: u32, value: Out<[u8; 32]>] = get_attribute_on;
+    "`cuStreamAddCallback`." add_callback add_callback_own
+        [] [callback: Option<extern "C" fn(Handle, CuResult, *mut c_void)>,
+            data: *mut c_void, flags: u32] = add_callback_on;
+    "`cuLaunchHostFunc`." launch_host_function launch_host_function_own
+        [] [function: usize, data: usize] = launch_host_on;
+    "`cuStreamWriteValue32`." write_value_32 write_value_32_own
+        [] [address: u64, value: u32] = write_value_32_on;
+    "`cuStreamWriteValue64`." write_value_64 write_value_64_own
+        [] [address: u64, value: u64] = write_value_64_on;
 }
 
 /// `cuStreamCopyAttributes`.
 pub extern "C" fn copy_attributes(to: Handle, from: Handle) -> CuResult {
     answer(|| {
-        with_stream(to, |_| ())?;
-        with_stream(from, |_| ())
-    })
-}
-
-/// `cuStreamWaitEvent`.
-pub extern "C" fn wait_event(stream: Handle, event: Handle) -> CuResult {
-    answer(|| {
-        with_stream(stream, |_| ())?;
-        let known = state()?.events.get(event).is_some();
-        if known {
-            Ok(())
-        } else {
-            Err(CuResult::INVALID_HANDLE)
-        }
-    })
-}
-
-/// `cuStreamGetPriority`.
-pub extern "C" fn get_priority(stream: Handle, priority: Out<i32>) -> CuResult {
-    answer(|| priority.put(with_stream(stream, |s| s.priority)?))
-}
-
-/// `cuStreamGetFlags`.
-pub extern "C" fn get_flags(stream: Handle, flags: Out<u32>) -> CuResult {
-    answer(|| flags.put(with_stream(stream, |s| s.flags)?))
-}
-
-/// `cuStreamGetId`.
-pub extern "C" fn get_id(stream: Handle, id: Out<u64>) -> CuResult {
-    answer(|| id.put(with_stream(stream, |s| s.id)?))
-}
-
-/// `cuStreamGetCtx`.
-pub extern "C" fn get_context(stream: Handle, context: Out<Handle>) -> CuResult {
-    answer(|| context.put(with_stream(stream, |s| s.context)?))
-}
-
-/// `cuStreamGetCtx_v2`: with the green context, of which there are none.
-pub extern "C" fn get_context_v2(
-    stream: Handle,
-    context: Out<Handle>,
-    green: Out<Handle>,
-) -> CuResult {
-    answer(|| {
-        let found = with_stream(stream, |s| s.context)?;
-        context.put_if_asked(found);
-        green.put_if_asked(0);
-        Ok(())
-    })
-}
-
-/// `cuStreamGetDevice`.
-pub extern "C" fn get_device(stream: Handle, device: Out<i32>) -> CuResult {
-    answer(|| device.put(with_stream(stream, |s| s.device as i32)?))
-}
-
-/// `cuStreamGetAttribute`: the value is a union, of which only the member that is asked for is
-/// written, since its size has grown with CUDA's versions.
-pub extern "C" fn get_attribute(stream: Handle, attribute: u32, value: Out<[u8; 32]>) -> CuResult {
-    answer(|| {
-        let priority = with_stream(stream, |s| s.priority)?;
-        match attribute {
-            // The access policy window.
-            1 => value.put([0; 32]),
-            8 => value.cast().put(priority),
-            // The memory synchronisation domains' map: two bytes.
-            9 => value.cast().put([0u8; 2]),
-            3 | 10 => value.cast().put(0u32),
-            _ => Err(CuResult::INVALID_VALUE),
-        }
-    })
-}
-
-/// `cuStreamIsCapturing`: never.
-pub extern "C" fn is_capturing(stream: Handle, status: Out<u32>) -> CuResult {
-    answer(|| {
-        with_stream(stream, |_| ())?;
-        status.put(0)
-    })
-}
-
-/// `cuStreamGetCaptureInfo`, all versions: the status comes first, and with none the rest is not
-/// written.
-pub extern "C" fn get_capture_info(stream: Handle, status: Out<u32>) -> CuResult {
-    is_capturing(stream, status)
-}
-
-/// `cuThreadExchangeStreamCaptureMode`.
-pub extern "C" fn exchange_capture_mode(mode: Out<u32>) -> CuResult {
-    thread_local!(static MODE: Cell<u32> = const { Cell::new(0) });
-    answer(|| {
-        let wanted = mode.get()?;
-        require(wanted <= 2)?;
-        mode.put(MODE.with(|current| current.replace(wanted)))
-    })
-}
-
-/// `cuStreamAddCallback`: called at once, on this thread.
-pub extern "C" fn add_callback(
-    stream: Handle,
-    callback: Option<extern "C" fn(Handle, CuResult, *mut c_void)>,
-    data: *mut c_void,
-    flags: u32,
-) -> CuResult {
-    answer(|| {
-        require(flags == 0)?;
-        with_stream(stream, |_| ())?;
-        let callback = callback.ok_or(CuResult::INVALID_VALUE)?;
-        callback(stream, CuResult::SUCCESS, data);
-        Ok(())
-    })
-}
-
-/// `cuLaunchHostFunc`: called at once, on this thread.
-pub extern "C" fn launch_host_function(
-    stream: Handle,
-    function: Option<extern "C" fn(*mut c_void)>,
-    data: *mut c_void,
-) -> CuResult {
-    answer(|| {
-        with_stream(stream, |_| ())?;
-        let function = function.ok_or(CuResult::INVALID_VALUE)?;
-        function(data);
-        Ok(())
-    })
-}
-
-/// `cuStreamWriteValue32`.
-pub extern "C" fn write_value_32(stream: Handle, address: u64, value: u32) -> CuResult {
-    write_value(stream, address, &value.to_ne_bytes())
-}
-
-/// `cuStreamWriteValue64`.
-pub extern "C" fn write_value_64(stream: Handle, address: u64, value: u64) -> CuResult {
-    write_value(stream, address, &value.to_ne_bytes())
-}
-
-fn write_value(stream: Handle, address: u64, value: &[u8]) -> CuResult {
-    use super::copy::{End, copy};
-    answer(|| {
-        with_stream(stream, |_| ())?;
-        let from = End::Host(value.as_ptr() as u64);
-        copy(End::Unified(address), from, value.len() as u64)
+        with_stream(On::legacy(to), |_| ())?;
+        with_stream(On::legacy(from), |_| ())
     })
 }

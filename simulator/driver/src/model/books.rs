@@ -24,6 +24,8 @@ pub enum Kind {
     Vmm,
     /// Arrays and mipmapped arrays (bytes from their descriptors).
     Array,
+    /// Memory of graphs' allocation nodes, from a launch until it is freed.
+    Graph,
     /// Pinned host memory: `cuMemAllocHost`, `cuMemHostAlloc`, `cuMemCreate` on the host. Not
     /// device memory.
     Host,
@@ -33,12 +35,13 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order in which the books list them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Device,
         Self::Managed,
         Self::Async,
         Self::Vmm,
         Self::Array,
+        Self::Graph,
         Self::Host,
         Self::Registered,
     ];
@@ -51,6 +54,7 @@ impl Kind {
             Self::Async => "async",
             Self::Vmm => "vmm",
             Self::Array => "array",
+            Self::Graph => "graph",
             Self::Host => "host",
             Self::Registered => "registered",
         }
@@ -484,7 +488,7 @@ mod tests {
             format!(
                 "{{\"devices\":[{{\"ordinal\":0,\"uuid\":\"{}\",\"total_bytes\":100,\
                  \"context_bytes\":7,\"kinds\":{{\"device\":{zero},\"managed\":{three},\
-                 \"async\":{zero},\"vmm\":{zero},\"array\":{zero}}},\"driver\":{three},\
+                 \"async\":{zero},\"vmm\":{zero},\"array\":{zero},\"graph\":{zero}}},\"driver\":{three},\
                  \"host\":{zero},\"registered\":{zero},\
                  \"pinned\":{zero},\"physical\":{none},\"resident\":{none},\
                  \"context\":{none},\"module\":{none}}}]}}\n",

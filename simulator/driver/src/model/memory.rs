@@ -25,6 +25,8 @@ pub enum Backing {
         /// The pool's handle.
         pool: usize,
     },
+    /// Memory of a graph's allocation node.
+    Graph,
     /// A mapping of a physical handle (`cuMemMap`).
     Mapping,
     /// A mapping of a multicast object: addresses that only kernels can use.
@@ -175,16 +177,29 @@ impl State {
     /// Takes physical memory of the card. When it is short, pools give back what they hold unused
     /// and managed memory moves to the host, as a real driver does before it gives up.
     pub fn take_pages(&mut self, device: usize, bytes: u64) -> Answer {
+        self.take_pages_for(device, bytes, true)
+    }
+
+    /// The same; `from_graphs` says whether graphs give back what they hold unused, too.
+    pub fn take_pages_for(&mut self, device: usize, bytes: u64, from_graphs: bool) -> Answer {
         if self.books.device_mut(device).take_physical(bytes).is_ok() {
             return Ok(());
         }
         let managed: u64 = self.managed_on(device).map(|(_, resident)| resident).sum();
         let books = self.books.device(device);
         let attainable = books.free_bytes() + self.pools.unused_bytes(device) + managed;
-        if bytes > attainable {
+        let page = self.machine.page_bytes;
+        let of_graphs = match from_graphs {
+            true => self.graphs.memory.unused_bytes(device, page),
+            false => 0,
+        };
+        if bytes > attainable + of_graphs {
             return Err(CuResult::OUT_OF_MEMORY);
         }
         self.trim_pools_of(device);
+        if from_graphs {
+            self.trim_graphs_of(device);
+        }
         self.evict_managed(device, bytes);
         self.books.device_mut(device).take_physical(bytes)
     }
@@ -274,7 +289,8 @@ impl State {
     /// another interface.
     pub fn free_device(&mut self, base: u64) -> Answer {
         let found = self.memory.at(base).ok_or(CuResult::INVALID_VALUE)?;
-        let freeable = matches!(found.kind, Kind::Device | Kind::Managed | Kind::Async);
+        let freeable = matches!(found.kind, Kind::Device | Kind::Managed | Kind::Async)
+            || self.may_free_graph_allocation(base);
         let freeable = freeable
             && match found.backing {
                 Backing::Imported { from, .. } => matches!(from, Import::Pool | Import::External),
@@ -344,6 +360,7 @@ impl State {
                 }
             }
             Backing::Pool { pool } => self.give_to_pool(pool, base, gone.bytes),
+            Backing::Graph => self.give_to_graphs(gone.device, base, gone.bytes),
             Backing::Global { mapped } => host::unmap(base, mapped),
             Backing::Unbacked { mapped } => {
                 books.freed(Kind::Array, 0);
@@ -367,18 +384,21 @@ impl State {
         }
     }
 
-    /// Frees what is left on a device with no context: its pools and physical handles.
+    /// Frees what is left on a device with no context: its pools, graphs' memory and physical handles.
     pub fn free_everything_on(&mut self, device: usize) {
         let bases: Vec<u64> = self
             .memory
             .iter()
-            .filter(|a| a.device == device && matches!(a.backing, Backing::Pool { .. }))
+            .filter(|a| {
+                a.device == device && matches!(a.backing, Backing::Pool { .. } | Backing::Graph)
+            })
             .map(|allocation| allocation.base)
             .collect();
         for base in bases {
             self.free_allocation(base);
         }
         self.trim_pools_of(device);
+        self.trim_graphs_of(device);
         self.drop_handles_of(device);
     }
 

@@ -2,9 +2,13 @@
 
 pub mod array;
 pub mod books;
+pub mod capture;
 pub mod context;
+pub mod executable;
 pub mod external;
 pub mod formats;
+pub mod graph;
+pub mod graph_memory;
 pub mod green;
 pub mod handles;
 pub mod ipc;
@@ -19,6 +23,7 @@ pub mod small;
 pub mod sparse;
 pub mod state;
 pub mod stream;
+pub mod user_object;
 pub mod vmm;
 
 pub use state::State;

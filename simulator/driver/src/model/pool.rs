@@ -73,12 +73,14 @@ pub struct HighWater {
 }
 
 impl HighWater {
-    fn add(&mut self, bytes: u64) {
+    /// More.
+    pub(super) fn add(&mut self, bytes: u64) {
         self.current += bytes;
         self.high = self.high.max(self.current);
     }
 
-    fn remove(&mut self, bytes: u64) {
+    /// Less.
+    pub(super) fn remove(&mut self, bytes: u64) {
         self.current -= bytes;
     }
 

@@ -8,8 +8,10 @@
 
 use super::array::Array;
 use super::books::Books;
+use super::capture::Captures;
 use super::context::{Contexts, Current};
 use super::external::External;
+use super::graph::Graphs;
 use super::green::Greens;
 use super::handles::Handles;
 use super::ipc::Ipc;
@@ -58,6 +60,10 @@ pub struct State {
     pub streams: Handles<Stream>,
     /// Events.
     pub events: Handles<Event>,
+    /// Graphs, their executables and their memory.
+    pub graphs: Graphs,
+    /// Streams that are being captured.
+    pub captures: Captures,
     /// Modules, libraries and their functions.
     pub modules: Modules,
     /// Kernel launches so far.
@@ -86,6 +92,8 @@ impl State {
             arrays: Handles::new(5),
             streams: Handles::new(2),
             events: Handles::new(3),
+            graphs: Graphs::new(devices),
+            captures: Captures::default(),
             modules: Modules::default(),
             launches: 0,
         }

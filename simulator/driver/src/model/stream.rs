@@ -1,6 +1,15 @@
-//! Streams and events. The simulated device is never busy: work is done when it is asked for.
+//! Streams and events. The simulated device is never busy: work is done when it is asked for, unless
+//! it is captured (see [`capture`](super::capture)).
 
+use super::State;
+use super::context::Current;
+use crate::ffi::{Answer, Handle};
+use gpumem_cuda_abi::CuResult;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+
+/// `CU_STREAM_NON_BLOCKING`.
+pub const NON_BLOCKING: u32 = 1;
 
 /// A stream that a client made.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +27,7 @@ pub struct Stream {
 }
 
 /// An event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Event {
     /// Its context.
     pub context: usize,
@@ -26,4 +35,83 @@ pub struct Event {
     pub flags: u32,
     /// When it was last recorded.
     pub recorded: Option<Instant>,
+    /// What it was last recorded in, if that was a capture.
+    pub captured: Option<Captured>,
+}
+
+/// A point in a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// The capture.
+    pub capture: u64,
+    /// The nodes that come before it.
+    pub nodes: Vec<usize>,
+}
+
+/// A stream as a call means it, default streams told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct On(usize);
+
+/// Where the numbers of threads' own default streams begin, in a range that no handle lies in.
+const OWN: usize = 0x5c_00ff << 32;
+
+impl On {
+    /// The legacy default stream.
+    pub const LEGACY: Self = Self(1);
+
+    /// What a function of the ordinary form means: null is the legacy stream.
+    pub fn legacy(stream: Handle) -> Self {
+        match stream {
+            0 | 1 => Self::LEGACY,
+            2 => Self::own_default(),
+            other => Self(other),
+        }
+    }
+
+    /// What a function of the per-thread form means (`_ptsz`): null is the thread's own stream.
+    pub fn own(stream: Handle) -> Self {
+        Self::legacy(if stream == 0 { 2 } else { stream })
+    }
+
+    fn own_default() -> Self {
+        Self(OWN + this_thread())
+    }
+
+    /// Whether it is a default stream.
+    pub fn is_default(self) -> bool {
+        self == Self::LEGACY || self.0 > OWN && self.0 < OWN + (1 << 32)
+    }
+
+    /// The handle, of a stream that is no default one.
+    pub fn handle(self) -> Handle {
+        self.0
+    }
+}
+
+/// The calling thread's number, from 1 on.
+pub fn this_thread() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    NUMBER.with(|number| *number)
+}
+
+impl State {
+    /// The context and device that a stream belongs to; a default stream's are the current ones.
+    pub fn stream_at(&mut self, on: On) -> Answer<Current> {
+        if on.is_default() {
+            return self.current();
+        }
+        let found = self.streams.get(on.handle());
+        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+        Ok(Current {
+            context: found.context,
+            device: found.device,
+        })
+    }
+
+    /// Whether the legacy stream waits for this one, and this one for it.
+    pub fn is_blocking(&self, on: On) -> bool {
+        let made = self.streams.get(on.handle());
+        on.is_default() || made.is_some_and(|stream| stream.flags & NON_BLOCKING == 0)
+    }
 }

@@ -66,7 +66,7 @@ rows! {
     cuDeviceGetCount "cuDeviceGetCount" 2000 Legacy api::device::get_count;
     cuDeviceGetDevResource "cuDeviceGetDevResource" 12040 Legacy api::green::get_device_resource;
     cuDeviceGetExecAffinitySupport "cuDeviceGetExecAffinitySupport" 11040 Legacy api::device::get_exec_affinity_support;
-    cuDeviceGetGraphMemAttribute "cuDeviceGetGraphMemAttribute" 11040 Legacy api::device::get_graph_memory;
+    cuDeviceGetGraphMemAttribute "cuDeviceGetGraphMemAttribute" 11040 Legacy api::graph_memory::get_attribute;
     cuDeviceGetHostAtomicCapabilities "cuDeviceGetHostAtomicCapabilities" 13000 Legacy api::not_supported;
     cuDeviceGetLuid "cuDeviceGetLuid" 10000 Legacy api::not_supported;
     cuDeviceGetName "cuDeviceGetName" 2000 Legacy api::device::get_name;
@@ -77,7 +77,7 @@ rows! {
     cuDeviceGetTexture1DLinearMaxWidth "cuDeviceGetTexture1DLinearMaxWidth" 11010 Legacy api::device::get_texture_width;
     cuDeviceGetUuid "cuDeviceGetUuid" 9020 Legacy api::device::get_card_uuid;
     cuDeviceGetUuid_v2 "cuDeviceGetUuid" 11040 Legacy api::device::get_uuid;
-    cuDeviceGraphMemTrim "cuDeviceGraphMemTrim" 11040 Legacy api::device::needs_device;
+    cuDeviceGraphMemTrim "cuDeviceGraphMemTrim" 11040 Legacy api::graph_memory::trim;
     cuDevicePrimaryCtxGetState "cuDevicePrimaryCtxGetState" 7000 Legacy api::context::primary_get_state;
     cuDevicePrimaryCtxRelease "cuDevicePrimaryCtxRelease" 7000 Legacy api::context::primary_release;
     cuDevicePrimaryCtxRelease_v2 "cuDevicePrimaryCtxRelease" 11000 Legacy api::context::primary_release;
@@ -87,7 +87,7 @@ rows! {
     cuDevicePrimaryCtxSetFlags "cuDevicePrimaryCtxSetFlags" 7000 Legacy api::context::primary_set_flags;
     cuDevicePrimaryCtxSetFlags_v2 "cuDevicePrimaryCtxSetFlags" 11000 Legacy api::context::primary_set_flags;
     cuDeviceRegisterAsyncNotification "cuDeviceRegisterAsyncNotification" 12040 Legacy api::not_supported;
-    cuDeviceSetGraphMemAttribute "cuDeviceSetGraphMemAttribute" 11040 Legacy api::device::needs_device;
+    cuDeviceSetGraphMemAttribute "cuDeviceSetGraphMemAttribute" 11040 Legacy api::graph_memory::set_attribute;
     cuDeviceTotalMem "cuDeviceTotalMem" 2000 Legacy api::old::total_memory;
     cuDeviceTotalMem_v2 "cuDeviceTotalMem" 3020 Legacy api::device::total_memory;
     cuDeviceUnregisterAsyncNotification "cuDeviceUnregisterAsyncNotification" 12040 Legacy api::not_supported;

@@ -18,9 +18,9 @@ rows! {
     cuMemAlloc "cuMemAlloc" 2000 Legacy api::old::form;
     cuMemAlloc_v2 "cuMemAlloc" 3020 Legacy api::memory::alloc;
     cuMemAllocAsync "cuMemAllocAsync" 11020 Legacy api::pool::alloc_async;
-    cuMemAllocAsync_ptsz "cuMemAllocAsync" 11020 PerThread api::pool::alloc_async;
+    cuMemAllocAsync_ptsz "cuMemAllocAsync" 11020 PerThread api::pool::alloc_own;
     cuMemAllocFromPoolAsync "cuMemAllocFromPoolAsync" 11020 Legacy api::pool::alloc_from_pool;
-    cuMemAllocFromPoolAsync_ptsz "cuMemAllocFromPoolAsync" 11020 PerThread api::pool::alloc_from_pool;
+    cuMemAllocFromPoolAsync_ptsz "cuMemAllocFromPoolAsync" 11020 PerThread api::pool::alloc_from_pool_own;
     cuMemAllocHost "cuMemAllocHost" 2000 Legacy api::old::alloc_host;
     cuMemAllocHost_v2 "cuMemAllocHost" 3020 Legacy api::host_memory::alloc_host;
     cuMemAllocManaged "cuMemAllocManaged" 6000 Legacy api::memory::alloc_managed;
@@ -37,7 +37,7 @@ rows! {
     cuMemFree "cuMemFree" 2000 Legacy api::old::form;
     cuMemFree_v2 "cuMemFree" 3020 Legacy api::memory::free;
     cuMemFreeAsync "cuMemFreeAsync" 11020 Legacy api::pool::free_async;
-    cuMemFreeAsync_ptsz "cuMemFreeAsync" 11020 PerThread api::pool::free_async;
+    cuMemFreeAsync_ptsz "cuMemFreeAsync" 11020 PerThread api::pool::free_own;
     cuMemFreeHost "cuMemFreeHost" 2000 Legacy api::host_memory::free_host;
     cuMemGetAccess "cuMemGetAccess" 10020 Legacy api::vmm::get_access;
     cuMemGetAddressRange "cuMemGetAddressRange" 2000 Legacy api::old::form;

@@ -26,14 +26,14 @@ rows! {
     cuKernelSetCacheConfig "cuKernelSetCacheConfig" 12000 Legacy api::kernel::needs_function;
     cuLaunch "cuLaunch" 2000 Legacy api::not_supported;
     cuLaunchCooperativeKernel "cuLaunchCooperativeKernel" 9000 Legacy api::kernel::launch_kernel;
-    cuLaunchCooperativeKernel_ptsz "cuLaunchCooperativeKernel" 9000 PerThread api::kernel::launch_kernel;
+    cuLaunchCooperativeKernel_ptsz "cuLaunchCooperativeKernel" 9000 PerThread api::kernel::launch_kernel_own;
     cuLaunchCooperativeKernelMultiDevice "cuLaunchCooperativeKernelMultiDevice" 9000 Legacy api::not_supported;
     cuLaunchGrid "cuLaunchGrid" 2000 Legacy api::not_supported;
     cuLaunchGridAsync "cuLaunchGridAsync" 2000 Legacy api::not_supported;
     cuLaunchKernel "cuLaunchKernel" 4000 Legacy api::kernel::launch_kernel;
-    cuLaunchKernel_ptsz "cuLaunchKernel" 7000 PerThread api::kernel::launch_kernel;
+    cuLaunchKernel_ptsz "cuLaunchKernel" 7000 PerThread api::kernel::launch_kernel_own;
     cuLaunchKernelEx "cuLaunchKernelEx" 11060 Legacy api::kernel::launch_kernel_ex;
-    cuLaunchKernelEx_ptsz "cuLaunchKernelEx" 11060 PerThread api::kernel::launch_kernel_ex;
+    cuLaunchKernelEx_ptsz "cuLaunchKernelEx" 11060 PerThread api::kernel::launch_kernel_ex_own;
     cuLibraryEnumerateKernels "cuLibraryEnumerateKernels" 12040 Legacy api::module::enumerate;
     cuLibraryGetGlobal "cuLibraryGetGlobal" 12000 Legacy api::module::get_global;
     cuLibraryGetKernel "cuLibraryGetKernel" 12000 Legacy api::module::get_function;
