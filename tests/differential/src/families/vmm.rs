@@ -276,6 +276,7 @@ fn retain(world: &mut World) {
 
 /// The program has been given one more reference to a handle.
 fn held(world: &mut World, handle: u64, pages: usize, device: Option<i32>) {
+    world.vmm.gone.retain(|gone| *gone != handle);
     match world.vmm.handles.iter_mut().find(|h| h.handle == handle) {
         Some(known) => known.references += 1,
         // Only mappings held it: how large it is is no longer known, but so large at least.
