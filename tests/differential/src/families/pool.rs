@@ -103,7 +103,14 @@ fn alloc(world: &mut World) {
         let code = world
             .cuda
             .cuPointerGetAttribute(Some(&mut device), 9, pointer);
-        world.expect(code);
+        if code != 0 {
+            // A stream says for whom the memory is; a question about it needs a context.
+            super::context::bind(world);
+            let code = world
+                .cuda
+                .cuPointerGetAttribute(Some(&mut device), 9, pointer);
+            world.expect(code);
+        }
         world.pools.blocks.push((pointer, device));
     }
 }
