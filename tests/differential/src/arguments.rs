@@ -42,7 +42,7 @@ pub struct Arguments {
     /// Write every call with its result and what it gave to this file.
     #[arg(long)]
     pub transcript: Option<PathBuf>,
-    /// Run without libgpumem.so: nothing is compared.
+    /// Compare nothing; libgpumem.so may be preloaded or not.
     #[arg(long)]
     pub alone: bool,
     /// Plant a fault: call this function past every hook.

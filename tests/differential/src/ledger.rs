@@ -90,6 +90,7 @@ struct Line {
 pub struct Ledger {
     books: BooksOf,
     counters: Option<CountersOf>,
+    devices: c_int,
     lines: Vec<Line>,
     /// Points compared so far.
     pub comparisons: u64,
@@ -118,6 +119,7 @@ impl Ledger {
         Self {
             books,
             counters,
+            devices,
             lines,
             comparisons: 0,
         }
@@ -156,18 +158,17 @@ impl Ledger {
     /// What still lives by the books, when nothing should.
     pub fn left_over(&self) -> Option<String> {
         let kinds: [&CStr; 3] = [c"driver", c"host", c"registered"];
-        self.lines.iter().find_map(|line| {
-            let alive =
-                |kind: &&&CStr| figures(self.books, line.device, kind).is_some_and(|f| f.now > 0);
-            let kind = kinds.iter().find(alive)?;
-            Some(format!(
-                "device {} still holds {kind:?} memory",
-                line.device
-            ))
+        (0..self.devices).find_map(|device| {
+            let lives = |kind: &&&CStr| figures(self.books, device, kind).is_some_and(|f| f.now > 0);
+            let kind = kinds.iter().find(lives)?.to_string_lossy();
+            Some(format!("device {device} still holds {kind} memory"))
         })
     }
 
     fn compare_all(&mut self, in_turns: bool) -> Option<Difference> {
+        if self.lines.is_empty() {
+            return None;
+        }
         let counters = self.counters?;
         self.comparisons += 1;
         let mut lines = std::mem::take(&mut self.lines);

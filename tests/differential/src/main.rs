@@ -123,7 +123,12 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     if devices == 0 {
         return Err("there is no device".into());
     }
-    let ledger = Ledger::new(driver, &arguments.ledger, devices as i32);
+    let levels = if arguments.alone {
+        &[]
+    } else {
+        arguments.ledger.as_slice()
+    };
+    let ledger = Ledger::new(driver, levels, devices as i32);
     if !ledger.has_recorder() && !arguments.alone {
         return Err("libgpumem.so is not preloaded (--alone runs without it)".into());
     }

@@ -194,7 +194,7 @@ fn map(world: &mut World) {
         .map(|m| (m.at - base) as usize / PAGE + m.pages)
         .max();
     let at = match next {
-        Some(next) if world.rng.percent(75) => next,
+        Some(next) if next < room && world.rng.percent(75) => next,
         _ => world.rng.below(room),
     };
     let at = base + (at * PAGE) as u64;
