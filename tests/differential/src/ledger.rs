@@ -159,7 +159,8 @@ impl Ledger {
     pub fn left_over(&self) -> Option<String> {
         let kinds: [&CStr; 3] = [c"driver", c"host", c"registered"];
         (0..self.devices).find_map(|device| {
-            let lives = |kind: &&&CStr| figures(self.books, device, kind).is_some_and(|f| f.now > 0);
+            let lives =
+                |kind: &&&CStr| figures(self.books, device, kind).is_some_and(|f| f.now > 0);
             let kind = kinds.iter().find(lives)?.to_string_lossy();
             Some(format!("device {device} still holds {kind} memory"))
         })
