@@ -116,10 +116,11 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
     });
     if new.level == Level::DRIVER {
         nvml::grown(writer, device);
-        physical::gained(&cause, place, &block);
+        // What pools gave back to make room is gone before the block has it.
         if physical::anything_to_settle() {
             physical::settle(&cause);
         }
+        physical::gained(&cause, place, &block);
     }
 }
 

@@ -107,14 +107,15 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     );
 }
 
-/// What ends with contexts, should they not end.
+/// What ends with a context, should it not end.
 struct Taken {
     released: Vec<Released>,
     held: Option<Held>,
+    /// Whether the device has no other: what belongs to it alone ends too (pools, physical handles).
+    last: bool,
 }
 
-/// Records the release of all that ends with the primary context of `device`: what it owns, and, if it
-/// is the device's last context, what belongs to the device alone (pools, physical handles).
+/// Records the release of all that ends with the primary context of `device`.
 fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken {
     let others = created().clone();
     let last = !others.values().any(|&d| d == device);
@@ -129,12 +130,38 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken
     let held = implicit::ending(thread, call, device, |context| {
         !others.contains_key(&context)
     });
-    Taken { released, held }
+    Taken {
+        released,
+        held,
+        last,
+    }
 }
 
-/// After the primary context of `device` has ended and the release of what it owned is recorded.
-fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal) {
-    vmm::forget(device);
+/// The same of a context of the caller's own, which is in `created` no more.
+fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> Taken {
+    let last = !created().values().any(|&d| d == device)
+        && driver::primary_is_active(CuDevice(i32::from(device.0))) == Some(false);
+    let released = record::releasing_all(thread, call.api(), |place, block| {
+        place.level != Level::TENSOR
+            && match block.owner() {
+                0 => last && block.device == device,
+                owner => owner == context,
+            }
+    });
+    let held = implicit::ending(thread, call, device, |ending| ending == context);
+    Taken {
+        released,
+        held,
+        last,
+    }
+}
+
+/// After the primary context of `device` has ended and the release of what it owned is recorded;
+/// `last`: the device has no other context.
+fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool) {
+    if last {
+        vmm::forget(device);
+    }
     let others = created().clone();
     aliases::end_all(thread, call.api(), |alias| {
         alias.device == device && !others.contains_key(&alias.context)
@@ -148,8 +175,8 @@ fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal) {
 pub(super) fn primary_may_have_ended(thread: &Thread, call: &Call, device: CuDevice) {
     if driver::primary_is_active(device) == Some(false) {
         let device = driver::ordinal(device);
-        release_primary(thread, call, device);
-        primary_ended(thread, call, device);
+        let last = release_primary(thread, call, device).last;
+        primary_ended(thread, call, device, last);
     }
 }
 
@@ -212,11 +239,11 @@ macro_rules! primary {
                 active.then(|| release_primary(thread, &call, driver::ordinal(device)))
             }
             after {
-                if let Some(Some(released)) = held {
+                if let Some(Some(taken)) = held {
                     if result.is_success() {
-                        primary_ended(thread, &call, driver::ordinal(device));
+                        primary_ended(thread, &call, driver::ordinal(device), taken.last);
                     } else {
-                        undo(thread, &call, released);
+                        undo(thread, &call, taken);
                     }
                 }
             }
@@ -320,42 +347,41 @@ hook! {
 /// A context of the caller's own that is about to end, should that have to be undone.
 pub(super) struct Ending {
     context: u64,
-    device: Option<DeviceOrdinal>,
-    taken: Taken,
+    /// Its device and what it owns; `None` of a handle that is no such context as far as we know.
+    known: Option<(DeviceOrdinal, Taken)>,
 }
 
-/// Records the release of all that `context` owns: it is about to end.
+/// Records the release of all that `context` owns: it is about to end. Of a handle that is not known
+/// nothing is taken: it may be another context, whose memory other threads use.
 pub(super) fn about_to_end(thread: &Thread, call: &Call, context: CuContext) -> Ending {
     let context = context.0 as u64;
     let device = created().remove(&context);
-    let released = record::releasing_all(thread, call.api(), |place, block| {
-        block.owner() == context && place.level != Level::TENSOR
-    });
-    let held = device
-        .and_then(|device| implicit::ending(thread, call, device, |ending| ending == context));
-    Ending {
-        context,
-        device,
-        taken: Taken { released, held },
-    }
+    let known = device.map(|device| (device, release_created(thread, call, context, device)));
+    Ending { context, known }
 }
 
 /// Settles the end of a context by the call's result.
 pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: Ending) {
-    let Ending {
-        context,
-        device,
-        taken,
-    } = ending;
-    if succeeded {
-        aliases::end_all(thread, call.api(), |alias| alias.context == context);
-        ended(thread, call, context, device.unwrap_or(DeviceOrdinal::NONE));
-        record::settle(thread, call.api());
-    } else {
-        if let Some(device) = device {
+    let Ending { context, known } = ending;
+    match known {
+        Some((device, taken)) if !succeeded => {
             created().insert(context, device);
+            undo(thread, call, taken);
         }
-        undo(thread, call, taken);
+        _ if succeeded => {
+            // One that was made unseen has not been taken from yet.
+            let (device, taken) = known.unwrap_or_else(|| {
+                let none = DeviceOrdinal::NONE;
+                (none, release_created(thread, call, context, none))
+            });
+            if taken.last {
+                vmm::forget(device);
+            }
+            aliases::end_all(thread, call.api(), |alias| alias.context == context);
+            ended(thread, call, context, device);
+            record::settle(thread, call.api());
+        }
+        _ => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the families have in common: what was seen when a call returned, or is about to be made.
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
+use gpumem_cuda_abi::CuMemoryPool;
 
 use super::{context, graphs};
 use crate::call::Call;
@@ -53,8 +54,10 @@ pub(super) fn asked_for(
         return; // nothing was asked for, nothing was given
     }
     let device = match asked.owner {
-        Owner::Pool(_) if result == 0 => match driver::device_of(pointer) {
-            DeviceOrdinal::NONE => driver::current_device(),
+        // Without a context of its own the thread learns nothing of a pointer, but of its pool.
+        Owner::Pool(pool) if result == 0 => match driver::device_of(pointer) {
+            DeviceOrdinal::NONE => driver::pool_device(CuMemoryPool(pool as *mut _))
+                .unwrap_or_else(driver::current_device),
             device => device,
         },
         Owner::Named(device) => device,

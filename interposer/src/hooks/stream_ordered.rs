@@ -26,14 +26,15 @@ pub(super) fn from_pool(
     pool: CuMemoryPool,
     stream: CuStream,
 ) -> Asked {
-    let captured = driver::captured_graph(stream_of(function, stream));
+    let stream = stream_of(function, stream);
+    let captured = driver::captured_graph(stream);
     let (owner, flags) = match captured {
         Some(graph) => {
             let flags = EventFlags::GRAPH.with(EventFlags::CAPTURE);
             (Owner::Graph(graph.0 as u64), flags)
         }
         None => {
-            let current = || driver::pool_of(driver::current_device());
+            let current = || driver::pool_of(driver::stream_device(stream));
             let pool = if pool.is_null() {
                 current()
             } else {

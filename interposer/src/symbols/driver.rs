@@ -185,6 +185,37 @@ pub(crate) fn pool_of(device: DeviceOrdinal) -> Option<CuMemoryPool> {
     .map(|()| pool)
 }
 
+/// The device that a stream's work runs on; the calling thread may have another's context, or none.
+pub(crate) fn stream_device(stream: CuStream) -> DeviceOrdinal {
+    let is_default = stream.0 as usize <= CuStream::PER_THREAD.0 as usize;
+    let mut device = CuDevice(-1);
+    let asked = if is_default {
+        None
+    } else {
+        ask!(
+            c"cuStreamGetDevice", // since 12.8
+            fn(CuStream, *mut CuDevice),
+            stream,
+            &mut device
+        )
+    };
+    asked.map_or_else(current_device, |()| ordinal(device))
+}
+
+/// The device that a pool's memory lies on, where the driver tells (since 12.8).
+pub(crate) fn pool_device(pool: CuMemoryPool) -> Option<DeviceOrdinal> {
+    const LOCATION_ID: u32 = 11;
+    let mut device: c_int = -1;
+    ask!(
+        c"cuMemPoolGetAttribute",
+        fn(CuMemoryPool, u32, *mut c_void),
+        pool,
+        LOCATION_ID,
+        (&raw mut device).cast()
+    )
+    .map(|()| ordinal(CuDevice(device)))
+}
+
 /// Bytes that a pool holds from its device; `None` if there is no such pool.
 pub(crate) fn pool_reserved(pool: CuMemoryPool) -> Option<u64> {
     const RESERVED_MEM_CURRENT: u32 = 5;

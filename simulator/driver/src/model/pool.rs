@@ -206,13 +206,18 @@ impl Pools {
 
     /// Bytes that the device's pools hold and nobody uses.
     pub fn unused_bytes(&self, device: usize) -> u64 {
-        let of_device = self.live.iter().filter(|(_, pool)| pool.device == device);
-        of_device.map(|(_, pool)| pool.unused_bytes()).sum()
+        let on_device = self.on(device);
+        on_device.map(|(_, pool)| pool.unused_bytes()).sum()
+    }
+
+    /// The device's pools. One that was destroyed keeps what it holds until its last block is freed.
+    fn on(&self, device: usize) -> impl Iterator<Item = (usize, &Pool)> {
+        let all = self.live.iter();
+        all.filter(move |(_, pool)| pool.device == device && !pool.destroyed)
     }
 
     fn handles_on(&self, device: usize) -> Vec<usize> {
-        let of_device = self.live.iter().filter(|(_, pool)| pool.device == device);
-        of_device.map(|(handle, _)| handle).collect()
+        self.on(device).map(|(handle, _)| handle).collect()
     }
 }
 

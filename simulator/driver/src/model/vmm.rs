@@ -295,7 +295,8 @@ impl State {
     pub(super) fn drop_handles_of(&mut self, device: usize) {
         let of_device = |handle: &u64, vmm: &Vmm| {
             let physical = vmm.handles.get(handle);
-            physical.is_some_and(|physical| physical.device == device)
+            // What lies on the host is in the first device's books and not on it.
+            physical.is_some_and(|p| p.device == device && p.kind == Kind::Vmm)
         };
         let mapped: Vec<u64> = self
             .vmm

@@ -1,0 +1,154 @@
+//! Where the driver's functions are: each by every way that programs take.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+
+use crate::elf;
+use crate::functions::{ALL, Function};
+
+/// A function's addresses, one for each way of asking. All are good to call.
+pub type Ways = Vec<usize>;
+
+/// Every function's ways, in the order of [`ALL`], and the two sides' own figures.
+pub struct Driver {
+    /// The ways.
+    pub ways: Vec<Ways>,
+    /// `gpumem_sim_books` of the simulator.
+    pub books: usize,
+    /// `gpumem_counters` of the recorder; 0 without it.
+    pub counters: usize,
+}
+
+/// How the driver is reached.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
+    /// Whether the driver's library is loaded for all to see (RTLD_GLOBAL).
+    pub global: bool,
+    /// The planted fault: these functions are called past every hook.
+    pub dropped: Vec<String>,
+}
+
+type GetV1 = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, u64) -> u32;
+type GetV2 = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, u64, *mut u32) -> u32;
+
+const PER_THREAD: u64 = 2;
+/// Versions that clients have asked for: the runtime's of each CUDA release.
+const ASKED: [i32; 12] = [
+    2000, 3020, 4000, 8000, 10020, 11020, 11040, 11080, 12000, 12050, 12080, 13020,
+];
+
+fn symbol(handle: *mut c_void, name: &CStr) -> usize {
+    // SAFETY: a handle of the loader's and a C string.
+    unsafe { libc::dlsym(handle, name.as_ptr()) as usize }
+}
+
+impl Driver {
+    /// Loads the driver and asks for every function by every way.
+    ///
+    /// # Errors
+    /// What is missing, or two ways that led to different functions.
+    pub fn load(reach: &Reach) -> Result<Self, String> {
+        let scope = if reach.global {
+            libc::RTLD_GLOBAL
+        } else {
+            libc::RTLD_LOCAL
+        };
+        // SAFETY: a C string; the library's constructors are the driver's own affair.
+        let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | scope) };
+        if library.is_null() {
+            return Err("there is no libcuda.so.1: run under scripts/with-simulator".into());
+        }
+        let books = symbol(library, c"gpumem_sim_books");
+        if books == 0 {
+            return Err(
+                "this libcuda.so.1 keeps no books: run under scripts/with-simulator".into(),
+            );
+        }
+        let counters = symbol(libc::RTLD_DEFAULT, c"gpumem_counters");
+        let mut ways = Vec::with_capacity(ALL.len());
+        for function in ALL {
+            if reach.dropped.iter().any(|name| name == function.symbol) {
+                let name = CString::new(function.symbol).map_err(|e| e.to_string())?;
+                let address = elf::address(books, &name).ok_or(function.symbol)?;
+                ways.push(vec![address]);
+            } else {
+                ways.push(every_way(library, reach.global, function)?);
+            }
+        }
+        Ok(Self {
+            ways,
+            books,
+            counters,
+        })
+    }
+}
+
+fn every_way(library: *mut c_void, global: bool, function: &Function) -> Result<Ways, String> {
+    let name = CString::new(function.symbol).map_err(|e| e.to_string())?;
+    let base = CString::new(function.base).map_err(|e| e.to_string())?;
+    let first = symbol(library, &name);
+    if first == 0 {
+        return Ok(vec![0]); // an older driver
+    }
+    let mut ways = vec![first];
+    let mut take = |way: &str, found: usize, must: bool| {
+        if found == first {
+            ways.push(found);
+        } else if must {
+            return Err(format!(
+                "{way} finds another {} than dlsym: {found:#x} and {first:#x}",
+                function.symbol
+            ));
+        }
+        Ok(())
+    };
+    if global {
+        let found = symbol(libc::RTLD_DEFAULT, &name);
+        take("dlsym(RTLD_DEFAULT)", found, true)?;
+    }
+    let (get_v1, get_v2) = getters(library)?;
+    let (since, until) = function.versions;
+    for version in ASKED
+        .into_iter()
+        .chain([since])
+        .filter(|v| (since..until).contains(v))
+    {
+        for flags in 0..=2 {
+            let must = (flags == PER_THREAD) == function.per_thread;
+            if function.per_thread && !must {
+                continue;
+            }
+            let (mut found, mut status) = (std::ptr::null_mut(), 0);
+            // SAFETY: the functions of these names; the name and the places live for the call.
+            let code = unsafe { get_v1(base.as_ptr(), &mut found, version, flags) };
+            if code == 0 {
+                take("cuGetProcAddress", found as usize, must)?;
+            }
+            found = std::ptr::null_mut();
+            // SAFETY: as above.
+            let code = unsafe { get_v2(base.as_ptr(), &mut found, version, flags, &mut status) };
+            if code == 0 && status == 0 {
+                take("cuGetProcAddress_v2", found as usize, must)?;
+            }
+        }
+    }
+    Ok(ways)
+}
+
+/// `cuGetProcAddress` in both versions: the first by its name, the second from the first.
+fn getters(library: *mut c_void) -> Result<(GetV1, GetV2), String> {
+    let v1 = symbol(library, c"cuGetProcAddress");
+    if v1 == 0 {
+        return Err("this driver has no cuGetProcAddress".into());
+    }
+    // SAFETY: the function of this name, whose type this is.
+    let v1 = unsafe { core::mem::transmute::<usize, GetV1>(v1) };
+    let mut v2 = std::ptr::null_mut();
+    // SAFETY: a C string and a place, both alive for the call.
+    let code = unsafe { v1(c"cuGetProcAddress".as_ptr(), &mut v2, 12000, 0) };
+    if code != 0 || v2.is_null() {
+        return Err("cuGetProcAddress does not find itself".into());
+    }
+    // SAFETY: asked for at 12.0, it is the second version, whose type this is.
+    let v2 = unsafe { core::mem::transmute::<*mut c_void, GetV2>(v2) };
+    Ok((v1, v2))
+}

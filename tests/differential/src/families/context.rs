@@ -1,0 +1,248 @@
+//! Contexts: births, ends, and which is current.
+
+use super::Family;
+use crate::world::{DEVICES, Ended, Owner, World};
+
+/// The family.
+pub const FAMILY: Family = Family {
+    name: "context",
+    weight: 8,
+    step,
+    ended,
+    end,
+};
+
+/// The contexts that live, or come to life with their next use.
+#[derive(Debug, Default)]
+pub struct Contexts {
+    /// References to each device's primary context, and its handle once it was retained.
+    pub primary: [(u32, usize); DEVICES],
+    /// Contexts of the program's own.
+    pub created: Vec<Owner>,
+    /// Handles of contexts that ended.
+    gone: Vec<usize>,
+}
+
+impl Contexts {
+    fn usable(&self) -> Vec<usize> {
+        let primary = self.primary.iter().filter(|(held, _)| *held > 0);
+        primary
+            .map(|(_, handle)| *handle)
+            .chain(self.created.iter().map(|context| context.context))
+            .collect()
+    }
+}
+
+/// Makes one of the live contexts current, if the one that is may not do.
+pub fn bind(world: &mut World) {
+    let usable = world.contexts.usable();
+    if usable.is_empty() {
+        let device = world.rng.below(world.devices) as i32;
+        retain(world, device);
+    }
+    let mut current = 0;
+    world.cuda.cuCtxGetCurrent(Some(&mut current));
+    if usable.contains(&current) && !world.rng.percent(25) {
+        return;
+    }
+    if let Some(context) = world.rng.pick(&world.contexts.usable()) {
+        let code = world.cuda.cuCtxSetCurrent(context);
+        world.expect(code);
+    }
+}
+
+/// Retains a primary context.
+pub fn retain(world: &mut World, device: i32) {
+    let mut context = 0;
+    let code = world
+        .cuda
+        .cuDevicePrimaryCtxRetain(Some(&mut context), device);
+    if code == 0
+        && let Some(primary) = world.contexts.primary.get_mut(device as usize)
+    {
+        *primary = (primary.0 + 1, context);
+    }
+}
+
+fn is_active(world: &mut World, device: i32) -> bool {
+    let (mut flags, mut active) = (0, 0);
+    let code = world
+        .cuda
+        .cuDevicePrimaryCtxGetState(device, Some(&mut flags), Some(&mut active));
+    code == 0 && active != 0
+}
+
+/// Whether any context of the device lives.
+pub fn any_on(world: &mut World, device: i32) -> bool {
+    let created = world.contexts.created.iter().any(|c| c.device == device);
+    created || is_active(world, device)
+}
+
+fn over(world: &mut World, context: usize, device: i32) {
+    let last = !any_on(world, device);
+    world.ended(Ended {
+        context,
+        device,
+        last,
+    });
+}
+
+fn release(world: &mut World, device: i32) {
+    let before = is_active(world, device);
+    let code = if world.rng.percent(80) {
+        world.cuda.cuDevicePrimaryCtxRelease_v2(device)
+    } else {
+        world.cuda.cuDevicePrimaryCtxRelease(device)
+    };
+    let Some(primary) = world.contexts.primary.get_mut(device.max(0) as usize) else {
+        return;
+    };
+    if code == 0 {
+        primary.0 -= 1;
+        let handle = primary.1;
+        if before && !is_active(world, device) {
+            over(world, handle, device);
+        }
+    }
+}
+
+fn reset(world: &mut World, device: i32) {
+    let before = is_active(world, device);
+    let code = if world.rng.percent(80) {
+        world.cuda.cuDevicePrimaryCtxReset_v2(device)
+    } else {
+        world.cuda.cuDevicePrimaryCtxReset(device)
+    };
+    if let (0, true, Some((_, handle))) = (
+        code,
+        before,
+        world.contexts.primary.get(device as usize).copied(),
+    ) {
+        over(world, handle, device);
+    }
+}
+
+fn create(world: &mut World) {
+    let (mut context, device) = (0, world.device());
+    let code = match world.rng.below(3) {
+        0 => world.cuda.cuCtxCreate_v2(Some(&mut context), 0, device),
+        1 => world
+            .cuda
+            .cuCtxCreate_v3(Some(&mut context), 0, 0, 0, device),
+        _ => world.cuda.cuCtxCreate_v4(Some(&mut context), 0, 0, device),
+    };
+    if code == 0 {
+        world.contexts.created.push(Owner { context, device });
+    }
+}
+
+fn destroy(world: &mut World, context: Owner) {
+    if world.cuda.cuCtxDestroy_v2(context.context) == 0 {
+        world.contexts.created.retain(|other| *other != context);
+        world.contexts.gone.push(context.context);
+        over(world, context.context, context.device);
+    }
+}
+
+fn step(world: &mut World) {
+    let device = world.device();
+    let held = world.contexts.primary.get(device as usize);
+    let held = held.map_or(0, |primary| primary.0);
+    match world.rng.below(20) {
+        0..4 => retain(world, device),
+        // Where threads call at once, each keeps a reference: the last one ends what others use.
+        4..6 if world.alone || held > 1 => release(world, device),
+        6 if world.alone => reset(world, device),
+        7..9 if world.contexts.created.len() < 3 => create(world),
+        9..11 => {
+            if let Some(context) = world.rng.pick(&world.contexts.created) {
+                destroy(world, context);
+            }
+        }
+        11 => {
+            // No context of the program's own, a stale one, or a primary one.
+            let stale = world.rng.pick(&world.contexts.gone).unwrap_or(0);
+            let primary = world.rng.pick(&world.contexts.primary).map_or(0, |p| p.1);
+            let context = world.rng.pick(&[stale, primary, 0x10]).unwrap_or(0);
+            world.cuda.cuCtxDestroy_v2(context);
+        }
+        12 => {
+            let stale = world.rng.pick(&world.contexts.gone).unwrap_or(0);
+            world.cuda.cuCtxSetCurrent(stale);
+        }
+        13 => {
+            if let Some(context) = world.rng.pick(&world.contexts.usable()) {
+                world.cuda.cuCtxPushCurrent_v2(context);
+            }
+        }
+        14 => {
+            let mut popped = 0;
+            world.cuda.cuCtxPopCurrent_v2(Some(&mut popped));
+        }
+        15 | 16 => limit(world),
+        17 => {
+            let (mut free, mut total) = (0, 0);
+            world
+                .cuda
+                .cuMemGetInfo_v2(Some(&mut free), Some(&mut total));
+        }
+        _ => {
+            if world.rng.percent(50) {
+                world.cuda.cuCtxSynchronize();
+            } else {
+                world.cuda.cuCtxSynchronize_v2(0);
+            }
+        }
+    }
+}
+
+fn limit(world: &mut World) {
+    const STACK: u32 = 0;
+    const PRINTF: u32 = 1;
+    const HEAP: u32 = 2;
+    let limit = world
+        .rng
+        .pick(&[STACK, PRINTF, HEAP, HEAP, 99])
+        .unwrap_or(0);
+    let value = match limit {
+        STACK => 512 << world.rng.below(5),
+        PRINTF => (512 << 10) << world.rng.below(6),
+        _ => (4 << 20) << world.rng.below(5),
+    };
+    world.cuda.cuCtxSetLimit(limit, value);
+    let mut now = 0;
+    world.cuda.cuCtxGetLimit(Some(&mut now), limit);
+}
+
+fn ended(_: &mut World, _: &Ended) {}
+
+/// Empties the calling thread's stack of contexts.
+pub fn unbind(world: &mut World) {
+    let mut popped = 0;
+    while world.cuda.cuCtxPopCurrent_v2(Some(&mut popped)) == 0 {}
+}
+
+/// Ends the contexts of the program's own.
+pub fn end_created(world: &mut World) {
+    for context in world.contexts.created.clone() {
+        destroy(world, context);
+    }
+}
+
+fn end(world: &mut World) {
+    end_created(world);
+    for device in 0..world.devices as i32 {
+        if world.alone && world.rng.percent(50) {
+            reset(world, device);
+        }
+        while world
+            .contexts
+            .primary
+            .get(device as usize)
+            .is_some_and(|primary| primary.0 > 0)
+        {
+            release(world, device);
+        }
+    }
+    world.contexts.gone.clear();
+}

@@ -1,0 +1,69 @@
+//! Memory shared between processes, as far as one process can go: what it opens of its own is the
+//! allocation itself, which is counted once.
+
+use gpumem_cuda_abi::CuIpcMemHandle;
+
+use super::Family;
+use crate::pass::{Addr, Private};
+use crate::world::{Ended, World};
+
+/// The family.
+pub const FAMILY: Family = Family {
+    name: "ipc",
+    weight: 2,
+    step,
+    ended: |_: &mut World, _: &Ended| {},
+    end,
+};
+
+/// What is open.
+#[derive(Debug, Default)]
+pub struct Ipc {
+    open: Vec<Private<usize>>,
+}
+
+fn step(world: &mut World) {
+    let mut handle = CuIpcMemHandle { reserved: [0; 64] };
+    match world.rng.below(6) {
+        0..3 => {
+            // Small blocks are copied with the page that they share: a few are enough.
+            let wanted = |block: &super::device::Block| !block.managed && block.bytes < 4 << 20;
+            let place = world.rng.find(&world.blocks.live, wanted);
+            let block = place.and_then(|place| world.blocks.live.get(place).copied());
+            let Some(block) = block else { return };
+            let code = world
+                .cuda
+                .cuIpcGetMemHandle(Some(&mut handle), block.pointer);
+            let mut opened = Private(0);
+            if code == 0
+                && world
+                    .cuda
+                    .cuIpcOpenMemHandle_v2(Some(&mut opened), handle, 1)
+                    == 0
+            {
+                world.ipc.open.push(opened);
+            }
+        }
+        3..5 => {
+            if let Some(place) = world.rng.find(&world.ipc.open, |_| true) {
+                let opened = world.ipc.open.swap_remove(place);
+                world.cuda.cuIpcCloseMemHandle(opened);
+            }
+        }
+        _ => {
+            let mut opened = Private(0);
+            world
+                .cuda
+                .cuIpcOpenMemHandle_v2(Some(&mut opened), handle, 1);
+            world.cuda.cuIpcCloseMemHandle(Private(0x10));
+            let host = Addr(world.arena);
+            world.cuda.cuIpcGetMemHandle(Some(&mut handle), host);
+        }
+    }
+}
+
+fn end(world: &mut World) {
+    for opened in std::mem::take(&mut world.ipc.open) {
+        world.cuda.cuIpcCloseMemHandle(opened);
+    }
+}

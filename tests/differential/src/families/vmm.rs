@@ -1,0 +1,371 @@
+//! Virtual memory management: handles, address ranges, and mappings between them.
+
+use gpumem_cuda_abi::{
+    CuMemAccessDesc, CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType,
+};
+
+use super::Family;
+use crate::pass::{Addr, Made, Private};
+use crate::world::{Ended, World};
+
+/// The family.
+pub const FAMILY: Family = Family {
+    name: "vmm",
+    weight: 22,
+    step,
+    ended,
+    end,
+};
+
+/// What handles and mappings are multiples of.
+const PAGE: usize = 2 << 20;
+
+/// A handle that the program holds so often.
+#[derive(Clone, Copy, Debug)]
+struct Handle {
+    handle: u64,
+    pages: usize,
+    references: u32,
+    /// `None`: it lies on the host.
+    device: Option<i32>,
+}
+
+/// A mapping: so many pages of a handle at an address.
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    at: u64,
+    pages: usize,
+    device: Option<i32>,
+}
+
+/// What lives of it.
+#[derive(Debug, Default)]
+pub struct Vmm {
+    handles: Vec<Handle>,
+    ranges: Vec<(u64, usize)>,
+    mappings: Vec<Mapping>,
+    gone: Vec<u64>,
+}
+
+fn properties(device: Option<i32>) -> CuMemAllocationProp {
+    let location = match device {
+        Some(id) => CuMemLocation {
+            kind: CuMemLocationType::DEVICE,
+            id,
+        },
+        None => CuMemLocation {
+            kind: CuMemLocationType::HOST,
+            id: 0,
+        },
+    };
+    CuMemAllocationProp {
+        kind: 1,
+        requested_handle_types: 1,
+        location,
+        win32_handle_meta_data: std::ptr::null_mut(),
+        alloc_flags: CuMemAllocFlags {
+            compression_type: 0,
+            gpu_direct_rdma_capable: 0,
+            usage: 0,
+            reserved: [0; 4],
+        },
+    }
+}
+
+fn step(world: &mut World) {
+    match world.rng.below(32) {
+        0..6 => create(world),
+        6..11 => release_one(world),
+        11..14 => reserve(world),
+        14 => free_range(world),
+        15..22 => map(world),
+        22..26 => unmap(world),
+        26..28 => retain(world),
+        28..30 => share(world),
+        30 => wrong(world),
+        _ => {
+            let mut bytes = 0;
+            let properties = properties(Some(0));
+            world
+                .cuda
+                .cuMemGetAllocationGranularity(Some(&mut bytes), Some(&properties), 0);
+        }
+    }
+}
+
+fn create(world: &mut World) {
+    if world.vmm.handles.len() >= 12 {
+        return;
+    }
+    let device = (!world.rng.percent(12)).then(|| world.device());
+    let pages = world.rng.within(1, 9);
+    let bytes = match world.rng.below(25) {
+        0 => 0,
+        1 => 4096,
+        2 if device.is_some() => 1 << 40,
+        _ => pages * PAGE,
+    };
+    let (mut handle, properties) = (0, properties(device));
+    let code = world
+        .cuda
+        .cuMemCreate(Some(&mut handle), bytes, Some(&properties), 0);
+    if code == 0 {
+        world.vmm.handles.push(Handle {
+            handle,
+            pages,
+            references: 1,
+            device,
+        });
+    }
+}
+
+fn release_one(world: &mut World) {
+    let Some(place) = world.rng.find(&world.vmm.handles, |_| true) else {
+        return;
+    };
+    let Some(handle) = world.vmm.handles.get_mut(place) else {
+        return;
+    };
+    let number = handle.handle;
+    handle.references -= 1;
+    if handle.references == 0 {
+        world.vmm.handles.swap_remove(place);
+        world.vmm.gone.push(number);
+    }
+    let code = world.cuda.cuMemRelease(number);
+    world.expect(code);
+}
+
+fn reserve(world: &mut World) {
+    if world.vmm.ranges.len() >= 4 {
+        return;
+    }
+    let pages = world.rng.within(4, 25);
+    let bytes = world
+        .rng
+        .pick(&[pages * PAGE, pages * PAGE, pages * PAGE, 0, 4096])
+        .unwrap_or(0);
+    let mut base = Made(0);
+    let code = world
+        .cuda
+        .cuMemAddressReserve(Some(&mut base), bytes, 0, Addr(0), 0);
+    if code == 0 {
+        world.cuda.sized(base.0, bytes);
+        world.vmm.ranges.push((base.0, pages));
+    }
+}
+
+fn taken(mappings: &[Mapping], at: u64, pages: usize) -> bool {
+    let end = at + (pages * PAGE) as u64;
+    mappings
+        .iter()
+        .any(|m| m.at < end && at < m.at + (m.pages * PAGE) as u64)
+}
+
+fn free_range(world: &mut World) {
+    let Some((base, pages)) = world.rng.pick(&world.vmm.ranges) else {
+        return;
+    };
+    let used = taken(&world.vmm.mappings, base, pages);
+    let code = world.cuda.cuMemAddressFree(Addr(base), pages * PAGE);
+    if !used {
+        world.expect(code);
+    }
+    if code == 0 {
+        world.vmm.ranges.retain(|range| range.0 != base);
+    }
+}
+
+fn map(world: &mut World) {
+    let (Some((base, room)), Some(handle)) = (
+        world.rng.pick(&world.vmm.ranges),
+        world.rng.pick(&world.vmm.handles),
+    ) else {
+        return;
+    };
+    let pages = world.rng.within(1, handle.pages + 1);
+    let offset = world.rng.below(handle.pages - pages + 1);
+    // Beside the last mapping, so that ranges of several mappings come to be.
+    let next = world
+        .vmm
+        .mappings
+        .iter()
+        .filter(|m| (base..base + (room * PAGE) as u64).contains(&m.at))
+        .map(|m| (m.at - base) as usize / PAGE + m.pages)
+        .max();
+    let at = match next {
+        Some(next) if next < room && world.rng.percent(75) => next,
+        _ => world.rng.below(room),
+    };
+    let at = base + (at * PAGE) as u64;
+    let bytes = pages * PAGE;
+    let code = world
+        .cuda
+        .cuMemMap(Addr(at), bytes, offset * PAGE, handle.handle, 0);
+    if code == 0 {
+        world.vmm.mappings.push(Mapping {
+            at,
+            pages,
+            device: handle.device,
+        });
+        if world.rng.percent(50) {
+            let access = CuMemAccessDesc {
+                location: CuMemLocation {
+                    kind: CuMemLocationType::DEVICE,
+                    id: 0,
+                },
+                flags: 3,
+            };
+            let code = world.cuda.cuMemSetAccess(Addr(at), bytes, Some(&access), 1);
+            world.expect(code);
+        }
+    }
+}
+
+fn unmap(world: &mut World) {
+    let Some(first) = world.rng.pick(&world.vmm.mappings) else {
+        return;
+    };
+    // This one and, as often as not, those that follow without a gap: one call for all.
+    let mut end = first.at + (first.pages * PAGE) as u64;
+    while world.rng.percent(60) {
+        let Some(next) = world.vmm.mappings.iter().find(|m| m.at == end) else {
+            break;
+        };
+        end += (next.pages * PAGE) as u64;
+    }
+    if world.rng.percent(8) {
+        // Not where a mapping ends.
+        let end = end
+            + if world.rng.percent(50) {
+                PAGE as u64
+            } else {
+                512
+            };
+        if !world.vmm.mappings.iter().any(|m| m.at == end - PAGE as u64) {
+            world
+                .cuda
+                .cuMemUnmap(Addr(first.at), (end - first.at) as usize);
+        }
+        return;
+    }
+    let code = world
+        .cuda
+        .cuMemUnmap(Addr(first.at), (end - first.at) as usize);
+    if world.expect(code) {
+        world
+            .vmm
+            .mappings
+            .retain(|m| m.at < first.at || m.at >= end);
+    }
+}
+
+fn retain(world: &mut World) {
+    let Some(mapping) = world.rng.pick(&world.vmm.mappings) else {
+        return;
+    };
+    let mut handle = 0;
+    let inside = mapping.at + world.rng.below(mapping.pages * PAGE) as u64;
+    let code = world
+        .cuda
+        .cuMemRetainAllocationHandle(Some(&mut handle), Addr(inside));
+    if world.expect(code) {
+        held(world, handle, mapping.pages, mapping.device);
+    }
+}
+
+/// The program has been given one more reference to a handle.
+fn held(world: &mut World, handle: u64, pages: usize, device: Option<i32>) {
+    world.vmm.gone.retain(|gone| *gone != handle);
+    match world.vmm.handles.iter_mut().find(|h| h.handle == handle) {
+        Some(known) => known.references += 1,
+        // Only mappings held it: how large it is is no longer known, but so large at least.
+        None => world.vmm.handles.push(Handle {
+            handle,
+            pages,
+            references: 1,
+            device,
+        }),
+    }
+}
+
+/// Exports a handle and takes it in again: one more reference to the same memory.
+fn share(world: &mut World) {
+    let Some(handle) = world.rng.pick(&world.vmm.handles) else {
+        return;
+    };
+    let (mut file, mut again) = (Private(-1), 0);
+    let code = world
+        .cuda
+        .cuMemExportToShareableHandle(Some(&mut file), handle.handle, 1, 0);
+    if !world.expect(code) {
+        return;
+    }
+    let code =
+        world
+            .cuda
+            .cuMemImportFromShareableHandle(Some(&mut again), Private(file.0 as usize), 1);
+    super::pool::close(file.0);
+    if world.expect(code) {
+        held(world, again, handle.pages, handle.device);
+    }
+}
+
+fn wrong(world: &mut World) {
+    let gone = world.rng.pick(&world.vmm.gone).unwrap_or(0x10);
+    match world.rng.below(6) {
+        0 => world.cuda.cuMemRelease(gone),
+        1 => world.cuda.cuMemUnmap(Addr(PAGE as u64), PAGE),
+        2 => {
+            let range = world.rng.pick(&world.vmm.ranges).map_or(0, |r| r.0);
+            world.cuda.cuMemMap(Addr(range), PAGE, 0, gone, 0)
+        }
+        3 => {
+            let mut handle = 0;
+            world
+                .cuda
+                .cuMemRetainAllocationHandle(Some(&mut handle), Addr(0x1000))
+        }
+        4 => {
+            let mut handle = 0;
+            world.cuda.cuMemCreate(Some(&mut handle), PAGE, None, 0)
+        }
+        _ => world.cuda.cuMemMapArrayAsync(0, 0, 0),
+    };
+}
+
+/// Leaves handles and mappings to the last contexts of their devices, with which they go.
+fn end_contexts_first(world: &mut World) {
+    (super::context::FAMILY.end)(world);
+}
+
+fn ended(world: &mut World, ended: &Ended) {
+    if ended.last {
+        let lost = |device: Option<i32>| device == Some(ended.device);
+        world.vmm.handles.retain(|handle| !lost(handle.device));
+        world.vmm.mappings.retain(|mapping| !lost(mapping.device));
+    }
+}
+
+fn end(world: &mut World) {
+    if world.alone && world.rng.percent(30) {
+        end_contexts_first(world);
+    }
+    for mapping in std::mem::take(&mut world.vmm.mappings) {
+        let code = world
+            .cuda
+            .cuMemUnmap(Addr(mapping.at), mapping.pages * PAGE);
+        world.expect(code);
+    }
+    for handle in std::mem::take(&mut world.vmm.handles) {
+        for _ in 0..handle.references {
+            let code = world.cuda.cuMemRelease(handle.handle);
+            world.expect(code);
+        }
+    }
+    for (base, pages) in std::mem::take(&mut world.vmm.ranges) {
+        let code = world.cuda.cuMemAddressFree(Addr(base), pages * PAGE);
+        world.expect(code);
+    }
+    world.vmm.gone.clear();
+}

@@ -1,0 +1,256 @@
+//! The driver's functions that the random programs call, and the macro that makes a method of each.
+
+use gpumem_cuda_abi::{
+    CuArray3dDescriptor, CuArrayDescriptor, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocationProp,
+    CuMemLocation, CuMemPoolProps,
+};
+
+use crate::cuda::Cuda;
+use crate::pass::{Addr, In, Made, Out, Pass, Private};
+
+/// A function, as the driver exports it and as `cuGetProcAddress` knows it.
+pub struct Function {
+    /// The exported name.
+    pub symbol: &'static str,
+    /// The name without version and variant.
+    pub base: &'static str,
+    /// The CUDA versions whose `base` it is: from the first, up to before the second.
+    pub versions: (i32, i32),
+    /// Whether it is the form for the per-thread default stream.
+    pub per_thread: bool,
+}
+
+/// Beyond the newest version.
+const NOW: i32 = 99_990;
+
+macro_rules! per_thread {
+    (Legacy) => {
+        false
+    };
+    (PerThread) => {
+        true
+    };
+}
+
+macro_rules! functions {
+    ($($name:ident = $base:literal $since:literal..$until:tt $variant:ident
+        ($($arg:ident: $type:ty),* $(,)?);)*) => {
+        /// A function by its place in [`ALL`].
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Api { $(#[doc = stringify!($name)] $name),* }
+
+        /// Every function.
+        pub static ALL: &[Function] = &[$(Function {
+            symbol: stringify!($name),
+            base: $base,
+            versions: ($since, $until),
+            per_thread: per_thread!($variant),
+        }),*];
+
+        #[allow(non_snake_case, clippy::too_many_arguments, unused_mut)]
+        impl Cuda {
+            $(
+                #[doc = concat!("`", stringify!($name), "`.")]
+                pub fn $name(&mut self, $(mut $arg: $type),*) -> u32 {
+                    let address = self.address(Api::$name);
+                    if address == 0 {
+                        return self.absent(Api::$name);
+                    }
+                    type Real = unsafe extern "C" fn($(<$type as Pass>::Raw),*) -> u32;
+                    // SAFETY: the address is that of the driver's function of this name, whose type
+                    // this is.
+                    let real = unsafe { core::mem::transmute::<usize, Real>(address) };
+                    // SAFETY: what is passed by reference lives for the call; every number may be
+                    // wrong, which the driver answers with an error.
+                    let code = unsafe { real($($arg.raw()),*) };
+                    if self.is_told() {
+                        let mut line = String::new();
+                        $(
+                            $arg.tell(code == 0, &mut self.names, &mut line);
+                            line.push_str(", ");
+                        )*
+                        self.tell(Api::$name, &line, code);
+                    }
+                    self.returned(Api::$name, code)
+                }
+            )*
+        }
+    };
+}
+
+functions! {
+    cuInit = "cuInit" 2000..NOW Legacy (flags: u32);
+    cuDeviceGetCount = "cuDeviceGetCount" 2000..NOW Legacy (count: Out<'_, i32>);
+
+    cuDevicePrimaryCtxRetain = "cuDevicePrimaryCtxRetain" 7000..NOW Legacy
+        (context: Out<'_, usize>, device: i32);
+    cuDevicePrimaryCtxRelease = "cuDevicePrimaryCtxRelease" 7000..11000 Legacy (device: i32);
+    cuDevicePrimaryCtxRelease_v2 = "cuDevicePrimaryCtxRelease" 11000..NOW Legacy (device: i32);
+    cuDevicePrimaryCtxReset = "cuDevicePrimaryCtxReset" 7000..11000 Legacy (device: i32);
+    cuDevicePrimaryCtxReset_v2 = "cuDevicePrimaryCtxReset" 11000..NOW Legacy (device: i32);
+    cuDevicePrimaryCtxGetState = "cuDevicePrimaryCtxGetState" 7000..NOW Legacy
+        (device: i32, flags: Out<'_, u32>, active: Out<'_, i32>);
+    cuCtxCreate_v2 = "cuCtxCreate" 3020..11040 Legacy
+        (context: Out<'_, usize>, flags: u32, device: i32);
+    cuCtxCreate_v3 = "cuCtxCreate" 11040..12050 Legacy
+        (context: Out<'_, usize>, affinity: usize, affinities: i32, flags: u32, device: i32);
+    cuCtxCreate_v4 = "cuCtxCreate" 12050..NOW Legacy
+        (context: Out<'_, usize>, parameters: usize, flags: u32, device: i32);
+    cuCtxDestroy_v2 = "cuCtxDestroy" 4000..NOW Legacy (context: usize);
+    cuCtxSetCurrent = "cuCtxSetCurrent" 4000..NOW Legacy (context: usize);
+    cuCtxGetCurrent = "cuCtxGetCurrent" 4000..NOW Legacy (context: Out<'_, usize>);
+    cuCtxGetDevice = "cuCtxGetDevice" 2000..13000 Legacy (device: Out<'_, i32>);
+    cuCtxPushCurrent_v2 = "cuCtxPushCurrent" 4000..NOW Legacy (context: usize);
+    cuCtxPopCurrent_v2 = "cuCtxPopCurrent" 4000..NOW Legacy (context: Out<'_, usize>);
+    cuCtxSynchronize = "cuCtxSynchronize" 2000..13000 Legacy ();
+    cuCtxSynchronize_v2 = "cuCtxSynchronize" 13000..NOW Legacy (context: usize);
+    cuCtxSetLimit = "cuCtxSetLimit" 3010..NOW Legacy (limit: u32, value: usize);
+    cuCtxGetLimit = "cuCtxGetLimit" 3010..NOW Legacy (value: Out<'_, usize>, limit: u32);
+
+    cuMemGetInfo_v2 = "cuMemGetInfo" 3020..NOW Legacy
+        (free: Out<'_, usize>, total: Out<'_, usize>);
+    cuMemAlloc_v2 = "cuMemAlloc" 3020..NOW Legacy (pointer: Out<'_, Made>, bytes: usize);
+    cuMemAllocPitch_v2 = "cuMemAllocPitch" 3020..NOW Legacy
+        (pointer: Out<'_, Made>, pitch: Out<'_, usize>, width: usize, height: usize, element: u32);
+    cuMemAllocManaged = "cuMemAllocManaged" 6000..NOW Legacy
+        (pointer: Out<'_, Made>, bytes: usize, flags: u32);
+    cuMemFree_v2 = "cuMemFree" 3020..NOW Legacy (pointer: Addr);
+    cuMemGetAddressRange_v2 = "cuMemGetAddressRange" 3020..NOW Legacy
+        (base: Out<'_, Addr>, bytes: Out<'_, usize>, pointer: Addr);
+    cuMemAdvise = "cuMemAdvise" 8000..12020 Legacy
+        (pointer: Addr, bytes: usize, advice: u32, to: i32);
+    cuMemPrefetchAsync = "cuMemPrefetchAsync" 8000..12020 Legacy
+        (pointer: Addr, bytes: usize, to: i32, stream: usize);
+    cuPointerGetAttribute = "cuPointerGetAttribute" 4000..NOW Legacy
+        (data: Out<'_, i32>, attribute: u32, pointer: Addr);
+
+    cuMemAllocHost_v2 = "cuMemAllocHost" 3020..NOW Legacy (pointer: Out<'_, Made>, bytes: usize);
+    cuMemHostAlloc = "cuMemHostAlloc" 2020..NOW Legacy
+        (pointer: Out<'_, Made>, bytes: usize, flags: u32);
+    cuMemFreeHost = "cuMemFreeHost" 2000..NOW Legacy (pointer: Addr);
+    cuMemHostRegister_v2 = "cuMemHostRegister" 6050..NOW Legacy
+        (pointer: Addr, bytes: usize, flags: u32);
+    cuMemHostUnregister = "cuMemHostUnregister" 4000..NOW Legacy (pointer: Addr);
+    cuMemHostGetDevicePointer_v2 = "cuMemHostGetDevicePointer" 3020..NOW Legacy
+        (device: Out<'_, Addr>, pointer: Addr, flags: u32);
+    cuMemHostGetFlags = "cuMemHostGetFlags" 2030..NOW Legacy (flags: Out<'_, u32>, pointer: Addr);
+
+    cuMemAllocAsync = "cuMemAllocAsync" 11020..NOW Legacy
+        (pointer: Out<'_, Made>, bytes: usize, stream: usize);
+    cuMemAllocAsync_ptsz = "cuMemAllocAsync" 11020..NOW PerThread
+        (pointer: Out<'_, Made>, bytes: usize, stream: usize);
+    cuMemAllocFromPoolAsync = "cuMemAllocFromPoolAsync" 11020..NOW Legacy
+        (pointer: Out<'_, Made>, bytes: usize, pool: usize, stream: usize);
+    cuMemAllocFromPoolAsync_ptsz = "cuMemAllocFromPoolAsync" 11020..NOW PerThread
+        (pointer: Out<'_, Made>, bytes: usize, pool: usize, stream: usize);
+    cuMemFreeAsync = "cuMemFreeAsync" 11020..NOW Legacy (pointer: Addr, stream: usize);
+    cuMemFreeAsync_ptsz = "cuMemFreeAsync" 11020..NOW PerThread (pointer: Addr, stream: usize);
+    cuMemPoolCreate = "cuMemPoolCreate" 11020..NOW Legacy
+        (pool: Out<'_, usize>, properties: In<'_, CuMemPoolProps>);
+    cuMemPoolDestroy = "cuMemPoolDestroy" 11020..NOW Legacy (pool: usize);
+    cuMemPoolTrimTo = "cuMemPoolTrimTo" 11020..NOW Legacy (pool: usize, keep: usize);
+    cuMemPoolSetAttribute = "cuMemPoolSetAttribute" 11020..NOW Legacy
+        (pool: usize, attribute: u32, value: In<'_, u64>);
+    cuMemPoolGetAttribute = "cuMemPoolGetAttribute" 11020..NOW Legacy
+        (pool: usize, attribute: u32, value: Out<'_, u64>);
+    cuDeviceGetDefaultMemPool = "cuDeviceGetDefaultMemPool" 11020..NOW Legacy
+        (pool: Out<'_, usize>, device: i32);
+    cuDeviceGetMemPool = "cuDeviceGetMemPool" 11020..NOW Legacy
+        (pool: Out<'_, usize>, device: i32);
+    cuDeviceSetMemPool = "cuDeviceSetMemPool" 11020..NOW Legacy (device: i32, pool: usize);
+    cuMemGetMemPool = "cuMemGetMemPool" 13000..NOW Legacy
+        (pool: Out<'_, usize>, location: In<'_, CuMemLocation>, kind: u32);
+    cuMemSetMemPool = "cuMemSetMemPool" 13000..NOW Legacy
+        (location: In<'_, CuMemLocation>, kind: u32, pool: usize);
+    cuMemGetDefaultMemPool = "cuMemGetDefaultMemPool" 13000..NOW Legacy
+        (pool: Out<'_, usize>, location: In<'_, CuMemLocation>, kind: u32);
+    cuMemPoolExportToShareableHandle = "cuMemPoolExportToShareableHandle" 11020..NOW Legacy
+        (shared: Out<'_, Private<usize>>, pool: usize, kind: u32, flags: u64);
+    cuMemPoolImportFromShareableHandle = "cuMemPoolImportFromShareableHandle" 11020..NOW Legacy
+        (pool: Out<'_, usize>, shared: Private<usize>, kind: u32, flags: u64);
+
+    cuStreamCreate = "cuStreamCreate" 2000..NOW Legacy (stream: Out<'_, usize>, flags: u32);
+    cuStreamDestroy_v2 = "cuStreamDestroy" 4000..NOW Legacy (stream: usize);
+    cuStreamSynchronize = "cuStreamSynchronize" 2000..NOW Legacy (stream: usize);
+    cuStreamSynchronize_ptsz = "cuStreamSynchronize" 7000..NOW PerThread (stream: usize);
+    cuEventCreate = "cuEventCreate" 2000..NOW Legacy (event: Out<'_, usize>, flags: u32);
+    cuEventRecord = "cuEventRecord" 2000..NOW Legacy (event: usize, stream: usize);
+    cuEventSynchronize = "cuEventSynchronize" 2000..NOW Legacy (event: usize);
+    cuEventDestroy_v2 = "cuEventDestroy" 4000..NOW Legacy (event: usize);
+
+    cuMemAddressReserve = "cuMemAddressReserve" 10020..NOW Legacy
+        (pointer: Out<'_, Made>, bytes: usize, align: usize, hint: Addr, flags: u64);
+    cuMemAddressFree = "cuMemAddressFree" 10020..NOW Legacy (pointer: Addr, bytes: usize);
+    cuMemCreate = "cuMemCreate" 10020..NOW Legacy
+        (handle: Out<'_, u64>, bytes: usize, properties: In<'_, CuMemAllocationProp>, flags: u64);
+    cuMemRelease = "cuMemRelease" 10020..NOW Legacy (handle: u64);
+    cuMemRetainAllocationHandle = "cuMemRetainAllocationHandle" 11000..NOW Legacy
+        (handle: Out<'_, u64>, address: Addr);
+    cuMemMap = "cuMemMap" 10020..NOW Legacy
+        (pointer: Addr, bytes: usize, offset: usize, handle: u64, flags: u64);
+    cuMemUnmap = "cuMemUnmap" 10020..NOW Legacy (pointer: Addr, bytes: usize);
+    cuMemSetAccess = "cuMemSetAccess" 10020..NOW Legacy
+        (pointer: Addr, bytes: usize, access: In<'_, CuMemAccessDesc>, count: usize);
+    cuMemGetAllocationGranularity = "cuMemGetAllocationGranularity" 10020..NOW Legacy
+        (granularity: Out<'_, usize>, properties: In<'_, CuMemAllocationProp>, option: u32);
+    cuMemExportToShareableHandle = "cuMemExportToShareableHandle" 10020..NOW Legacy
+        (shared: Out<'_, Private<i32>>, handle: u64, kind: u32, flags: u64);
+    cuMemImportFromShareableHandle = "cuMemImportFromShareableHandle" 10020..NOW Legacy
+        (handle: Out<'_, u64>, shared: Private<usize>, kind: u32);
+    cuMemMapArrayAsync = "cuMemMapArrayAsync" 11010..NOW Legacy
+        (list: usize, count: u32, stream: usize);
+
+    cuArrayCreate_v2 = "cuArrayCreate" 3020..NOW Legacy
+        (array: Out<'_, usize>, descriptor: In<'_, CuArrayDescriptor>);
+    cuArray3DCreate_v2 = "cuArray3DCreate" 3020..NOW Legacy
+        (array: Out<'_, usize>, descriptor: In<'_, CuArray3dDescriptor>);
+    cuArrayDestroy = "cuArrayDestroy" 2000..NOW Legacy (array: usize);
+    cuArrayGetMemoryRequirements = "cuArrayGetMemoryRequirements" 11060..NOW Legacy
+        (requirements: Out<'_, [u64; 4]>, array: usize, device: i32);
+    cuMipmappedArrayCreate = "cuMipmappedArrayCreate" 5000..NOW Legacy
+        (array: Out<'_, usize>, descriptor: In<'_, CuArray3dDescriptor>, levels: u32);
+    cuMipmappedArrayDestroy = "cuMipmappedArrayDestroy" 5000..NOW Legacy (array: usize);
+    cuMipmappedArrayGetLevel = "cuMipmappedArrayGetLevel" 5000..NOW Legacy
+        (array: Out<'_, usize>, mipmapped: usize, level: u32);
+    cuMipmappedArrayGetMemoryRequirements = "cuMipmappedArrayGetMemoryRequirements" 11060..NOW Legacy
+        (requirements: Out<'_, [u64; 4]>, array: usize, device: i32);
+
+    cuIpcGetMemHandle = "cuIpcGetMemHandle" 4010..NOW Legacy
+        (handle: Out<'_, CuIpcMemHandle>, pointer: Addr);
+    cuIpcOpenMemHandle_v2 = "cuIpcOpenMemHandle" 11000..NOW Legacy
+        (pointer: Out<'_, Private<usize>>, handle: CuIpcMemHandle, flags: u32);
+    cuIpcCloseMemHandle = "cuIpcCloseMemHandle" 4010..NOW Legacy (pointer: Private<usize>);
+
+    cuModuleLoadData = "cuModuleLoadData" 2000..NOW Legacy
+        (module: Out<'_, usize>, image: Private<usize>);
+    cuModuleLoadDataEx = "cuModuleLoadDataEx" 2010..NOW Legacy
+        (module: Out<'_, usize>, image: Private<usize>, options: u32, names: usize, values: usize);
+    cuModuleLoadFatBinary = "cuModuleLoadFatBinary" 2000..NOW Legacy
+        (module: Out<'_, usize>, image: Private<usize>);
+    cuModuleLoad = "cuModuleLoad" 2000..NOW Legacy (module: Out<'_, usize>, path: Private<usize>);
+    cuModuleUnload = "cuModuleUnload" 2000..NOW Legacy (module: usize);
+    cuModuleGetFunction = "cuModuleGetFunction" 2000..NOW Legacy
+        (function: Out<'_, usize>, module: usize, name: Private<usize>);
+    cuModuleGetGlobal_v2 = "cuModuleGetGlobal" 3020..NOW Legacy
+        (pointer: Out<'_, Made>, bytes: Out<'_, usize>, module: usize, name: Private<usize>);
+    cuLibraryLoadData = "cuLibraryLoadData" 12000..NOW Legacy
+        (library: Out<'_, usize>, image: Private<usize>, options: usize, values: usize, count: u32,
+         library_options: usize, library_values: usize, library_count: u32);
+    cuLibraryLoadFromFile = "cuLibraryLoadFromFile" 12000..NOW Legacy
+        (library: Out<'_, usize>, path: Private<usize>, options: usize, values: usize, count: u32,
+         library_options: usize, library_values: usize, library_count: u32);
+    cuLibraryUnload = "cuLibraryUnload" 12000..NOW Legacy (library: usize);
+    cuLibraryGetKernel = "cuLibraryGetKernel" 12000..NOW Legacy
+        (kernel: Out<'_, usize>, library: usize, name: Private<usize>);
+    cuLibraryGetModule = "cuLibraryGetModule" 12000..NOW Legacy
+        (module: Out<'_, usize>, library: usize);
+    cuKernelGetFunction = "cuKernelGetFunction" 12000..NOW Legacy
+        (function: Out<'_, usize>, kernel: usize);
+    cuLaunchKernel = "cuLaunchKernel" 4000..NOW Legacy
+        (function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+         block_z: u32, shared: u32, stream: usize, parameters: usize, extra: usize);
+    cuLaunchKernel_ptsz = "cuLaunchKernel" 7000..NOW PerThread
+        (function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+         block_z: u32, shared: u32, stream: usize, parameters: usize, extra: usize);
+}

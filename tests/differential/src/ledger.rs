@@ -1,0 +1,282 @@
+//! The comparison: the recorder's counters and the simulator's books, device by device.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
+
+use crate::driver::Driver;
+
+/// A ledger that both sides keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Level {
+    /// What was asked for on a device.
+    Driver,
+    /// Pinned host memory.
+    Host,
+    /// What the card gave, managed memory's residency left out: nobody but the driver knows it.
+    Physical,
+    /// The same without contexts and modules, which are measured and not told.
+    Pages,
+}
+
+impl Level {
+    /// Its number in the recorder's interface.
+    fn number(self) -> c_int {
+        match self {
+            Self::Driver => 1,
+            Self::Host => 2,
+            Self::Physical | Self::Pages => 3,
+        }
+    }
+}
+
+/// Bytes now, and the most so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Figures {
+    now: u64,
+    peak: Option<u64>,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Counters {
+    live_bytes: u64,
+    peak_bytes: u64,
+    allocations: u64,
+    frees: u64,
+}
+
+type BooksOf = unsafe extern "C" fn(c_int, *const c_char, *mut u64, *mut u64) -> c_int;
+type CountersOf = unsafe extern "C" fn(c_int, c_int, *mut Counters) -> c_int;
+
+/// The device of what belongs to none, as the recorder numbers it.
+const NO_DEVICE: c_int = 255;
+
+/// Where the two sides differ.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    level: Level,
+    device: c_int,
+    what: &'static str,
+    recorder: u64,
+    books: u64,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "device {}, {:?} level, {}: the recorder says {}, the books {}",
+            self.device, self.level, self.what, self.recorder, self.books
+        )
+    }
+}
+
+/// One ledger of one device, over the run.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    level: Level,
+    device: c_int,
+    /// The most bytes that were seen at any point.
+    largest: u64,
+    /// The recorder's peak must be this or what was seen since: where threads called at once, its
+    /// own peak may lie below the books'.
+    from: u64,
+    /// Whether the two sides' peaks must be one: threads have only called in turns.
+    strict: bool,
+}
+
+/// Both sides' figures and what has been seen of them.
+#[derive(Clone)]
+pub struct Ledger {
+    books: BooksOf,
+    counters: Option<CountersOf>,
+    devices: c_int,
+    lines: Vec<Line>,
+    /// Points compared so far.
+    pub comparisons: u64,
+}
+
+impl Ledger {
+    /// Ready to compare these levels of so many devices.
+    pub fn new(driver: &Driver, levels: &[Level], devices: c_int) -> Self {
+        // SAFETY: the simulator's function of this name, whose type this is.
+        let books = unsafe { core::mem::transmute::<usize, BooksOf>(driver.books) };
+        let counters = (driver.counters != 0).then(|| {
+            // SAFETY: the recorder's function of this name, whose type this is.
+            unsafe { core::mem::transmute::<usize, CountersOf>(driver.counters) }
+        });
+        let line = |level, device| Line {
+            level,
+            device,
+            largest: 0,
+            from: 0,
+            strict: true,
+        };
+        let lines = levels
+            .iter()
+            .flat_map(|level| (0..devices).map(move |device| line(*level, device)))
+            .collect();
+        Self {
+            books,
+            counters,
+            devices,
+            lines,
+            comparisons: 0,
+        }
+    }
+
+    /// Whether there is a recorder to compare with.
+    pub fn has_recorder(&self) -> bool {
+        self.counters.is_some()
+    }
+
+    /// After a call while no other is under way: everything must agree.
+    pub fn compare(&mut self) -> Option<Difference> {
+        self.compare_all(true)
+    }
+
+    /// Where all threads wait, after they called at once: what lives must agree; the recorder's peak
+    /// may be less than the books', never more, and never less than what was seen.
+    pub fn compare_at_barrier(&mut self) -> Option<Difference> {
+        let found = self.compare_all(false);
+        for line in &mut self.lines {
+            line.strict = false;
+        }
+        found
+    }
+
+    /// Takes the peaks as they are now for those to go on from.
+    pub fn rebase(&mut self) {
+        let Some(counters) = self.counters else {
+            return;
+        };
+        for line in &mut self.lines {
+            line.from = read(counters, line.device, line.level).peak.unwrap_or(0);
+        }
+    }
+
+    /// What still lives by the books, when nothing should.
+    pub fn left_over(&self) -> Option<String> {
+        let kinds: [&CStr; 3] = [c"driver", c"host", c"registered"];
+        (0..self.devices).find_map(|device| {
+            let lives =
+                |kind: &&&CStr| figures(self.books, device, kind).is_some_and(|f| f.now > 0);
+            let kind = kinds.iter().find(lives)?.to_string_lossy();
+            Some(format!("device {device} still holds {kind} memory"))
+        })
+    }
+
+    fn compare_all(&mut self, in_turns: bool) -> Option<Difference> {
+        if self.lines.is_empty() {
+            return None;
+        }
+        let counters = self.counters?;
+        self.comparisons += 1;
+        let mut lines = std::mem::take(&mut self.lines);
+        let found = lines
+            .iter_mut()
+            .find_map(|line| compare_line(self.books, counters, line, in_turns));
+        self.lines = lines;
+        found
+    }
+}
+
+fn compare_line(
+    books: BooksOf,
+    counters: CountersOf,
+    line: &mut Line,
+    in_turns: bool,
+) -> Option<Difference> {
+    let Line { level, device, .. } = *line;
+    let theirs = by_the_books(books, device, level);
+    let mut ours = read(counters, device, level);
+    let mut elsewhere = None;
+    if level == Level::Host && device == 0 {
+        // Host memory of no device: the books have it under the first.
+        let other = read(counters, NO_DEVICE, level);
+        if other != Figures::default() {
+            ours.now += other.now;
+            elsewhere = other.peak;
+        }
+    }
+    let difference = |what, recorder, books| {
+        Some(Difference {
+            level,
+            device,
+            what,
+            recorder,
+            books,
+        })
+    };
+    if ours.now != theirs.now {
+        return difference("live bytes", ours.now, theirs.now);
+    }
+    line.largest = line.largest.max(ours.now);
+    let peak = ours.peak.unwrap_or(0);
+    if let Some(elsewhere) = elsewhere.filter(|peak| *peak > 0) {
+        // Two counters, of whose sum nobody keeps the peak.
+        let sum = peak + elsewhere;
+        let too_low = sum < line.largest;
+        return too_low.then(|| difference("peak at most", sum, line.largest))?;
+    }
+    if in_turns {
+        let seen = line.largest.max(line.from);
+        if line.strict && theirs.peak.is_some_and(|theirs| theirs != peak) {
+            return difference("peak", peak, theirs.peak.unwrap_or(0));
+        }
+        if (line.strict || line.from > 0) && peak != seen {
+            return difference("peak, of what was seen", peak, seen);
+        }
+    } else if peak < line.largest {
+        return difference("peak, at least what was seen", peak, line.largest);
+    }
+    if let Some(theirs) = theirs.peak.filter(|theirs| *theirs < peak) {
+        return difference("peak, at most the books'", peak, theirs);
+    }
+    None
+}
+
+fn figures(books: BooksOf, device: c_int, kind: &CStr) -> Option<Figures> {
+    let (mut now, mut peak) = (0, 0);
+    // SAFETY: a C string and two places, alive for the call.
+    let code = unsafe { books(device, kind.as_ptr(), &mut now, &mut peak) };
+    (code == 0).then_some(Figures {
+        now,
+        peak: Some(peak),
+    })
+}
+
+fn by_the_books(books: BooksOf, device: c_int, level: Level) -> Figures {
+    let figure = |kind| figures(books, device, kind);
+    let now = |kind| figure(kind).map_or(0, |figures| figures.now);
+    match level {
+        Level::Driver => figure(c"driver").unwrap_or_default(),
+        Level::Host => figure(c"pinned").unwrap_or_else(|| Figures {
+            now: now(c"host") + now(c"registered"),
+            peak: None,
+        }),
+        Level::Physical | Level::Pages => {
+            let all = figure(c"physical").unwrap_or_default();
+            let mut less = now(c"resident");
+            if level == Level::Pages {
+                less += now(c"context") + now(c"module");
+            }
+            Figures {
+                now: all.now.saturating_sub(less),
+                // The peak of a difference is not the difference of peaks.
+                peak: None,
+            }
+        }
+    }
+}
+
+fn read(counters: CountersOf, device: c_int, level: Level) -> Figures {
+    let mut values = Counters::default();
+    // SAFETY: a place of the size that the function writes, alive for the call. Before anything is
+    // recorded it writes nothing, and nothing is what is recorded.
+    unsafe { counters(device, level.number(), &mut values) };
+    Figures {
+        now: values.live_bytes,
+        peak: Some(values.peak_bytes),
+    }
+}

@@ -1,0 +1,180 @@
+//! The random differential test: programs made up from seeds call the simulated driver, and gpumem's
+//! counters must equal the simulator's books at every step.
+//!
+//! # Design constraints
+//! - A sequence is known by its seed alone; the seeds of a run follow one another.
+//! - Knows the recorder by its C interface only, found with `dlsym`; without it, the same calls are made.
+//! - Decisions never depend on an address, so a run with the recorder and one without make the same
+//!   calls, and their transcripts must be equal.
+//!
+//! # Not suitable for
+//! Real cards: the books are the simulator's.
+
+mod arguments;
+mod at_once;
+mod cuda;
+mod driver;
+mod elf;
+mod families;
+mod functions;
+mod ledger;
+mod names;
+mod pass;
+mod rng;
+mod statistics;
+mod turns;
+mod world;
+
+use std::fs::File;
+use std::process::{Command, ExitCode};
+
+use arguments::{Arguments, Threads};
+use clap::Parser;
+use cuda::Cuda;
+use driver::{Driver, Reach};
+use families::Family;
+use ledger::Ledger;
+use world::{DEVICES, World};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let ended = if arguments.processes > 1 {
+        in_processes(&arguments)
+    } else {
+        run(&arguments)
+    };
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("differential: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Shares the seeds out to processes, each with a run of its own.
+fn in_processes(arguments: &Arguments) -> Result<bool, String> {
+    let program = std::env::current_exe().map_err(|e| e.to_string())?;
+    let share = arguments.sequences.div_ceil(arguments.processes);
+    let mut children = Vec::new();
+    for process in 0..arguments.processes {
+        let first = process * share;
+        let count = share.min(arguments.sequences.saturating_sub(first));
+        // The last of a repeated option counts.
+        let child = Command::new(&program)
+            .args(std::env::args_os().skip(1))
+            .arg(format!("--seed={}", arguments.seed + first))
+            .arg(format!("--sequences={count}"))
+            .arg("--processes=1")
+            .spawn();
+        children.push(child.map_err(|e| e.to_string())?);
+    }
+    let mut good = true;
+    for mut child in children {
+        good &= child.wait().map_err(|e| e.to_string())?.success();
+    }
+    Ok(good)
+}
+
+/// Memory of the program's own, of a few threads' slots.
+fn arena() -> Result<u64, String> {
+    let bytes = families::host::SLOT * families::host::SLOTS * (turns::THREADS + 2);
+    // SAFETY: a fresh anonymous mapping wherever the kernel likes; nothing else is touched.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err("no memory".into());
+    }
+    Ok(start as u64)
+}
+
+fn chosen(names: &[String]) -> Result<&'static [Family], String> {
+    let mut chosen = Vec::new();
+    for name in names {
+        let family = families::ALL.iter().find(|family| family.name == name);
+        chosen.push(*family.ok_or_else(|| format!("there is no family {name}"))?);
+    }
+    if chosen.is_empty() {
+        return Ok(families::ALL);
+    }
+    Ok(chosen.leak())
+}
+
+fn run(arguments: &Arguments) -> Result<bool, String> {
+    let driver: &'static Driver = Box::leak(Box::new(Driver::load(&Reach {
+        global: arguments.seed.is_multiple_of(2),
+        dropped: arguments.drop.clone(),
+    })?));
+    let families = chosen(&arguments.families)?;
+    let mut cuda = Cuda::new(driver, arguments.seed);
+    let mut count = 0;
+    cuda.cuInit(0);
+    cuda.cuDeviceGetCount(Some(&mut count));
+    let devices = usize::try_from(count).unwrap_or(0).min(DEVICES);
+    if devices == 0 {
+        return Err("there is no device".into());
+    }
+    let levels = if arguments.alone {
+        &[]
+    } else {
+        arguments.ledger.as_slice()
+    };
+    let ledger = Ledger::new(driver, levels, devices as i32);
+    if !ledger.has_recorder() && !arguments.alone {
+        return Err("libgpumem.so is not preloaded (--alone runs without it)".into());
+    }
+    cuda.ledger = Some(ledger);
+    let arena = arena()?;
+    if let Some(path) = &arguments.transcript {
+        let file = File::create(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        cuda.write_down(file);
+        let bytes = families::host::SLOT * families::host::SLOTS;
+        cuda.sized(arena, bytes);
+    }
+    let world = World::new(cuda, devices, families, arena);
+    let crew = turns::Crew::new(world);
+    let common = at_once::Common {
+        driver,
+        families,
+        devices,
+    };
+    let mut all = statistics::Statistics::default();
+    for sequence in 0..arguments.sequences {
+        let seed = arguments.seed + sequence;
+        // A seed always runs in the same way.
+        let at_once = match arguments.threads {
+            Threads::Turns => false,
+            Threads::AtOnce => true,
+            Threads::Both => seed % 8 == 7,
+        };
+        if at_once {
+            all.add(&at_once::run(&mut crew.world(), &common, seed, sequence));
+        } else {
+            crew.run(seed, sequence);
+        }
+        if crew.world().cuda.failure.is_some() {
+            break;
+        }
+    }
+    let mut world = crew.world();
+    world.cuda.flush().map_err(|e| e.to_string())?;
+    all.add(&world.cuda.statistics);
+    all.comparisons = world.cuda.ledger.as_ref().map_or(0, |l| l.comparisons);
+    println!("STATISTICS {}", all.json());
+    let Some(failure) = &world.cuda.failure else {
+        return Ok(true);
+    };
+    println!("DIFFERENCE {failure}");
+    let seed = world.cuda.place.seed;
+    println!("again, alone: {}", arguments.again(seed));
+    Ok(false)
+}

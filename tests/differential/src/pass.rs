@@ -1,0 +1,149 @@
+//! Arguments as they go to the driver and as a transcript tells them.
+
+use gpumem_cuda_abi::{
+    CuArray3dDescriptor, CuArrayDescriptor, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocationProp,
+    CuMemLocation, CuMemPoolProps,
+};
+use std::fmt::Write;
+
+use crate::names::Names;
+
+/// An address that may differ from run to run: told by the block that it lies in.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Addr(pub u64);
+
+/// The address of a block that a call has just made: told by the block's new number.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Made(pub u64);
+
+/// A number that differs from run to run and says nothing: a descriptor, the address of a text.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Private<T>(pub T);
+
+/// Where a call writes; `None` is a null pointer.
+pub type Out<'a, T> = Option<&'a mut T>;
+/// What a call reads; `None` is a null pointer.
+pub type In<'a, T> = Option<&'a T>;
+
+/// A value that a transcript can tell.
+pub trait Tell {
+    /// Writes it down.
+    fn tell(&self, names: &mut Names, line: &mut String);
+}
+
+/// An argument.
+pub trait Pass {
+    /// As the driver takes it.
+    type Raw: Copy;
+    /// What the driver gets.
+    fn raw(&mut self) -> Self::Raw;
+    /// What the transcript gets: of what a call that failed should have written, nothing.
+    fn tell(&self, succeeded: bool, names: &mut Names, line: &mut String);
+}
+
+macro_rules! numbers {
+    ($($type:ty)*) => {$(
+        impl Tell for $type {
+            fn tell(&self, _: &mut Names, line: &mut String) {
+                let _ = write!(line, "{self}");
+            }
+        }
+    )*};
+}
+numbers!(u8 i32 u32 u64 usize);
+
+impl Tell for Addr {
+    fn tell(&self, names: &mut Names, line: &mut String) {
+        line.push_str(&names.of(self.0));
+    }
+}
+
+impl Tell for Made {
+    fn tell(&self, names: &mut Names, line: &mut String) {
+        line.push_str(&names.made(self.0));
+    }
+}
+
+impl<T> Tell for Private<T> {
+    fn tell(&self, _: &mut Names, line: &mut String) {
+        line.push('*');
+    }
+}
+
+impl<T: Tell, const N: usize> Tell for [T; N] {
+    fn tell(&self, names: &mut Names, line: &mut String) {
+        for item in self {
+            item.tell(names, line);
+            line.push(' ');
+        }
+    }
+}
+
+macro_rules! structures {
+    ($($type:ty)*) => {$(
+        impl Tell for $type {
+            fn tell(&self, _: &mut Names, line: &mut String) {
+                let _ = write!(line, "{self:?}");
+            }
+        }
+    )*};
+}
+structures!(
+    CuArrayDescriptor CuArray3dDescriptor CuMemAccessDesc CuMemAllocationProp CuMemLocation
+    CuMemPoolProps
+);
+
+impl Tell for CuIpcMemHandle {
+    fn tell(&self, _: &mut Names, line: &mut String) {
+        line.push('*');
+    }
+}
+
+macro_rules! by_value {
+    ($($type:ty)*) => {$(
+        impl Pass for $type {
+            type Raw = Self;
+            fn raw(&mut self) -> Self {
+                *self
+            }
+            fn tell(&self, _: bool, names: &mut Names, line: &mut String) {
+                Tell::tell(self, names, line);
+            }
+        }
+    )*};
+}
+by_value!(u8 i32 u32 u64 usize Addr Private<usize> CuIpcMemHandle);
+
+impl<T: Tell> Pass for Option<&mut T> {
+    type Raw = *mut T;
+    fn raw(&mut self) -> *mut T {
+        self.as_deref_mut()
+            .map_or(std::ptr::null_mut(), |place| place)
+    }
+    fn tell(&self, succeeded: bool, names: &mut Names, line: &mut String) {
+        match self {
+            Some(value) if succeeded => {
+                line.push('>');
+                value.tell(names, line);
+            }
+            Some(_) => line.push('>'),
+            None => line.push_str("null"),
+        }
+    }
+}
+
+impl<T: Tell> Pass for Option<&T> {
+    type Raw = *const T;
+    fn raw(&mut self) -> *const T {
+        self.map_or(std::ptr::null(), |place| place)
+    }
+    fn tell(&self, _: bool, names: &mut Names, line: &mut String) {
+        match self {
+            Some(value) => value.tell(names, line),
+            None => line.push_str("null"),
+        }
+    }
+}
