@@ -272,6 +272,7 @@ fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
         (of_kind(&end, "library"), of_kind(&end, "rounding")),
         (2, 0)
     );
+    assert_eq!(end["rows"][0]["kind"], "tensors", "none, and that is said");
     assert_eq!(end["physical_bytes"], 400 * M);
     assert_eq!(end["reading"]["physical_bytes"], 400 * M, "the last before");
 

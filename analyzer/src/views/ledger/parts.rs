@@ -201,6 +201,9 @@ impl Build<'_> {
                 i128::from(bytes),
             );
         }
+        if tensors.bytes() == 0 {
+            self.add(Kind::Tensors, Some(POOL.into()), None, 0);
+        }
         let cached = reserved - tensors.bytes();
         self.add(Kind::Cached, Some(POOL.into()), None, i128::from(cached));
         let pool = segments.pool(reserved, &tensors);
