@@ -171,6 +171,15 @@ def test_pytorch_with_cuda_malloc_async(simulate, python_env):
     pytorch(simulate, python_env, "asynchronous round_trips training streams", env=ASYNCHRONOUS)
 
 
+def test_pytorch_graphs(simulate, python_env):
+    pytorch(simulate, python_env, "graphs graphed_callables")
+
+
+def test_pytorch_graphs_with_cuda_malloc_async(simulate, python_env):
+    checks = "graphs_asynchronous graphed_callables"
+    pytorch(simulate, python_env, checks, env=ASYNCHRONOUS)
+
+
 def test_pytorch_on_two_devices(simulate, python_env):
     pytorch(simulate, python_env, "two_devices training", devices=2)
 
