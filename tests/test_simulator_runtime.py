@@ -102,7 +102,7 @@ def client(build_c):
 @pytest.mark.parametrize(
     "check",
     ["errors", "memory", "pitched", "arrays", "copies", "kernels", "entry_points", "pools",
-     "pointers", "streams", "reset", "threads", "blas", "properties", "shared",
+     "pointers", "streams", "graphs", "reset", "threads", "blas", "properties", "shared",
      "forked"],
 )
 def test_c_program(simulate, client, check):
