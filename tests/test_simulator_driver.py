@@ -60,6 +60,14 @@ def test_driver(simulate, check):
     simulate([sys.executable, WORKLOADS / "sim_driver.py", check], memory="4GiB")
 
 
+@pytest.mark.parametrize(
+    "check",
+    ["nodes", "captured", "capture_errors", "memory_nodes", "memory_rules", "captured_memory"],
+)
+def test_graphs(simulate, check):
+    simulate([sys.executable, WORKLOADS / "sim_graphs.py", check], memory="4GiB")
+
+
 def test_two_devices(simulate):
     command = [sys.executable, WORKLOADS / "sim_driver.py", "two_devices"]
     simulate(command, devices=2, memory="4GiB,1=3GiB")

@@ -102,7 +102,7 @@ def client(build_c):
 @pytest.mark.parametrize(
     "check",
     ["errors", "memory", "pitched", "arrays", "copies", "kernels", "entry_points", "pools",
-     "pointers", "streams", "reset", "threads", "blas", "properties", "shared",
+     "pointers", "streams", "graphs", "reset", "threads", "blas", "properties", "shared",
      "forked"],
 )
 def test_c_program(simulate, client, check):
@@ -169,6 +169,15 @@ def test_pytorch_with_expandable_segments(simulate, python_env):
 
 def test_pytorch_with_cuda_malloc_async(simulate, python_env):
     pytorch(simulate, python_env, "asynchronous round_trips training streams", env=ASYNCHRONOUS)
+
+
+def test_pytorch_graphs(simulate, python_env):
+    pytorch(simulate, python_env, "graphs graphed_callables")
+
+
+def test_pytorch_graphs_with_cuda_malloc_async(simulate, python_env):
+    checks = "graphs_asynchronous graphed_callables"
+    pytorch(simulate, python_env, checks, env=ASYNCHRONOUS)
 
 
 def test_pytorch_on_two_devices(simulate, python_env):

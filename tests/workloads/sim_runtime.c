@@ -64,6 +64,36 @@ extern int cudaStreamGetCaptureInfo(void *, int *, unsigned long long *, void **
 extern int cudaThreadExchangeStreamCaptureMode(int *), cudaStreamWaitEvent(void *, void *, unsigned);
 extern int cudaStreamAddCallback(void *, void (*)(void *, int, void *), void *, unsigned);
 extern int cudaLaunchHostFunc(void *, void (*)(void *), void *);
+typedef struct { const void *function; dim3 grid, block; unsigned shared; void *arguments, *extra; } kernel_node;
+typedef struct { void *to; size_t pitch; unsigned value, element; size_t width, height; } fill_node;
+typedef struct { void (*function)(void *); void *data; } host_node;
+typedef struct {
+    int kind, types, location_kind, location;
+    char rest[72];
+    void *access;
+    size_t accesses, bytes;
+    void *pointer;
+} alloc_node;
+typedef struct {
+    int kind, zero[3];
+    union { kernel_node kernel; struct { long flags; void *context; copy_3d copy; } copy; char all[232]; };
+    long end;
+} any_node;
+extern int cudaStreamBeginCapture(void *, int), cudaStreamEndCapture(void *, void **);
+extern int cudaGraphCreate(void **, unsigned), cudaGraphDestroy(void *), cudaGraphInstantiate(void **, void *, unsigned long long);
+extern int cudaGraphLaunch(void *, void *), cudaGraphLaunch_ptsz(void *, void *), cudaGraphExecDestroy(void *);
+extern int cudaGraphAddKernelNode(void **, void *, void **, size_t, const kernel_node *);
+extern int cudaGraphKernelNodeGetParams(void *, kernel_node *), cudaGraphGetNodes(void *, void **, size_t *);
+extern int cudaGraphAddMemcpyNode(void **, void *, void **, size_t, const copy_3d *);
+extern int cudaGraphAddMemcpyNode1D(void **, void *, void **, size_t, void *, const void *, size_t, int);
+extern int cudaGraphExecMemcpyNodeSetParams1D(void *, void *, void *, const void *, size_t, int);
+extern int cudaGraphMemcpyNodeGetParams(void *, copy_3d *);
+extern int cudaGraphAddMemsetNode(void **, void *, void **, size_t, const fill_node *);
+extern int cudaGraphAddHostNode(void **, void *, void **, size_t, const host_node *);
+extern int cudaGraphAddMemAllocNode(void **, void *, void **, size_t, alloc_node *);
+extern int cudaGraphAddMemFreeNode(void **, void *, void **, size_t, void *);
+extern int cudaGraphAddNode(void **, void *, void **, void *, size_t, any_node *), cudaGraphNodeGetParams(void *, any_node *);
+extern int cudaDeviceGetGraphMemAttribute(int, int, uint64_t *), cudaDeviceGraphMemTrim(int);
 extern int cudaEventCreate(void **), cudaEventDestroy(void *), cudaEventRecord(void *, void *);
 extern int cudaEventQuery(void *), cudaEventElapsedTime(float *, void *, void *);
 extern int cudaGetDriverEntryPoint(const char *, void **, unsigned long long, int *);
@@ -362,6 +392,74 @@ static void streams(void) {
     HOLD(cudaEventDestroy(start) == 0 && cudaEventDestroy(end) == 0 && cudaStreamDestroy(stream) == 0);
 }
 
+static void graphs(void) {
+    static const struct { unsigned magic, version; const void *data; void *more; } wrapper = {0x466243b1, 1, "", 0};
+    void **image = __cudaRegisterFatBinary((void *)&wrapper);
+    __cudaRegisterFunction(image, &kernel_stub, &kernel_stub, "kernel", -1, 0, 0, 0, 0, 0);
+    __cudaRegisterFatBinaryEnd(image);
+    void *stream, *graph, *executable, *nodes[8], *data;
+    char source[8] = "source", target[8] = "";
+    int calls = 0, capturing = 9;
+    size_t count = 8;
+    HOLD(cudaMalloc(&data, 100) == 0 && cudaStreamCreate(&stream) == 0);
+
+    /* Captured: nothing is done before the launch. The stream is a blocking one, so the null stream waits. */
+    dim3 one = {1, 1, 1}, block = {32, 2, 1};
+    void *memory;
+    HOLD(cudaStreamBeginCapture(stream, 0) == 0 && cudaStreamIsCapturing(stream, &capturing) == 0 && capturing == 1);
+    HOLD(cudaMemcpyAsync(data, source, 8, TO_DEVICE, stream) == 0);
+    HOLD(cudaLaunchKernel(&kernel_stub, one, block, NULL, 16, stream) == 0);
+    HOLD(cudaMallocAsync(&memory, 3 << 20, stream) == 0 && cudaFreeAsync(memory, stream) == 0);
+    HOLD(cudaMemcpyAsync(target, data, 8, TO_HOST, stream) == 0);
+    HOLD(cudaLaunchHostFunc(stream, called, &calls) == 0);
+    HOLD(cudaStreamEndCapture(stream, &graph) == 0 && calls == 0 && target[0] == 0);
+    HOLD(cudaGraphGetNodes(graph, nodes, &count) == 0 && count == 6);
+    kernel_node told;
+    HOLD(cudaGraphKernelNodeGetParams(nodes[1], &told) == 0);
+    HOLD(told.function == &kernel_stub && told.block.y == 2 && told.shared == 16);
+    copy_3d copied;
+    HOLD(cudaGraphMemcpyNodeGetParams(nodes[0], &copied) == 0 && copied.kind == TO_DEVICE);
+    HOLD(copied.from.ptr == source && copied.to.ptr == data && copied.extent.width == 8);
+    any_node any;
+    HOLD(cudaGraphNodeGetParams(nodes[0], &any) == 0 && any.kind == 1 && any.copy.copy.from.ptr == source);
+    HOLD(cudaGraphInstantiate(&executable, graph, 0) == 0 && live(0, "graph") == 0);
+    HOLD(cudaGraphLaunch(executable, stream) == 0 && calls == 1 && strcmp(target, "source") == 0);
+    HOLD(cudaGraphLaunch_ptsz(executable, NULL) == 0 && calls == 2 && live(0, "graph") == 0);
+    uint64_t reserved = 0;
+    HOLD(cudaDeviceGetGraphMemAttribute(0, 2, &reserved) == 0 && reserved == 4 << 20);
+    HOLD(cudaDeviceGraphMemTrim(0) == 0);
+    HOLD(cudaDeviceGetGraphMemAttribute(0, 2, &reserved) == 0 && reserved == 0);
+    char other[8] = "other";
+    HOLD(cudaGraphExecMemcpyNodeSetParams1D(executable, nodes[0], data, other, 8, TO_DEVICE) == 0);
+    HOLD(cudaGraphLaunch(executable, stream) == 0 && strcmp(target, "other") == 0);
+    HOLD(cudaGraphExecDestroy(executable) == 0 && cudaGraphDestroy(graph) == 0);
+
+    /* Made by hand. */
+    alloc_node allocation = {.kind = 1, .location_kind = 1, .bytes = 1000};
+    HOLD(cudaGraphCreate(&graph, 0) == 0);
+    HOLD(cudaGraphAddMemAllocNode(&nodes[0], graph, NULL, 0, &allocation) == 0 && allocation.pointer);
+    fill_node fill = {allocation.pointer, 0, 'x', 1, 7, 1};
+    HOLD(cudaGraphAddMemsetNode(&nodes[1], graph, nodes, 1, &fill) == 0);
+    kernel_node kernel = {&kernel_stub, one, block, 0, NULL, NULL};
+    HOLD(cudaGraphAddKernelNode(&nodes[2], graph, nodes, 2, &kernel) == 0);
+    kernel.function = &other_stub;
+    HOLD(cudaGraphAddKernelNode(&nodes[3], graph, nodes, 2, &kernel) == INVALID_FUNCTION);
+    HOLD(cudaGraphAddMemcpyNode1D(&nodes[3], graph, nodes, 3, target, allocation.pointer, 7, TO_HOST) == 0);
+    HOLD(cudaGraphAddMemFreeNode(&nodes[4], graph, nodes, 4, allocation.pointer) == 0);
+    any_node another = {.kind = 0, .kernel = {&kernel_stub, one, one, 0, NULL, NULL}};
+    HOLD(cudaGraphAddNode(&nodes[5], graph, nodes, NULL, 1, &another) == 0);
+    memset(&another, 0, sizeof another);
+    another.kind = 1;
+    another.copy.copy = copied;
+    HOLD(cudaGraphAddNode(&nodes[6], graph, nodes, NULL, 1, &another) == 0);
+    HOLD(cudaGraphNodeGetParams(nodes[6], &any) == 0 && any.copy.copy.to.ptr == data);
+    HOLD(cudaGraphNodeGetParams(nodes[5], &any) == 0 && any.kernel.function == &kernel_stub);
+    HOLD(cudaGraphInstantiate(&executable, graph, 0) == 0 && cudaGraphLaunch(executable, NULL) == 0);
+    HOLD(memcmp(target, "xxxxxxx", 7) == 0 && live(0, "graph") == 0 && live(0, "driver") == 100);
+    HOLD(cudaGraphExecDestroy(executable) == 0 && cudaGraphDestroy(graph) == 0 && cudaGraphDestroy(graph) == INVALID_VALUE);
+    __cudaUnregisterFatBinary(image);
+}
+
 static void *uses_device(void *number) {
     int device = 9;
     void *p;
@@ -514,7 +612,7 @@ int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } checks[] = {
         {"errors", errors}, {"memory", memory}, {"pitched", pitched_memory}, {"arrays", arrays},
         {"copies", copies}, {"kernels", kernels}, {"entry_points", entry_points}, {"pools", pools},
-        {"pointers", pointers}, {"streams", streams}, {"threads", threads}, {"reset", reset},
+        {"pointers", pointers}, {"streams", streams}, {"graphs", graphs}, {"threads", threads}, {"reset", reset},
         {"properties", properties}, {"shared", shared}, {"blas", blas}, {"blas_only", blas_only},
         {"forked", forked}, {"no_device", no_device}, {"no_driver", no_driver},
     };

@@ -313,6 +313,103 @@ def threads():
     assert books()["kinds"]["device"]["current"] >= torch.cuda.memory_reserved()
 
 
+def mlp():
+    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64)).cuda()
+
+
+def record(model, batch):
+    """A forward and a backward pass as a graph, after the rounds that it needs first; its output."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            model(batch).sum().backward()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    model.zero_grad(set_to_none=True)
+    with torch.cuda.graph(graph):
+        assert torch.cuda.is_current_stream_capturing()
+        output = model(batch)
+        output.sum().backward()
+        copied = batch.clone()
+    return graph, output, copied
+
+
+def graphs():
+    """Graphs on PyTorch's own allocator: their memory is that of a private pool."""
+    model, batch = mlp(), torch.zeros(16, 64, device="cuda")
+    torch.cuda.empty_cache()
+    before = driver_bytes()
+    graph, output, copied = record(model, batch)
+    held = driver_bytes()
+    assert held > before and books()["kinds"]["graph"]["allocations"] == 0
+    assert any(s["segment_pool_id"] != (0, 0) for s in torch.cuda.memory._snapshot()["segments"])
+    data = torch.randn(16, 64)
+    for number in range(3):
+        batch.copy_(data + number)
+        graph.replay()
+        assert torch.equal(copied.cpu(), data + number), "copies are made by each replay"
+    assert driver_bytes() == held and output.shape == (16, 64)
+    assert model[0].weight.grad.shape == (128, 64)
+    # What may not be done in a capture is an error, after which the next one works.
+    try:
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            copied.cpu()
+        raise AssertionError("a synchronisation was captured")
+    except RuntimeError as error:
+        assert "captur" in str(error), error
+    shared = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(shared, pool=graph.pool()):
+        model(batch)
+    shared.replay()
+    torch.cuda.synchronize()
+    del graph, shared, output, copied
+    model.zero_grad(set_to_none=True)
+    torch.cuda.empty_cache()
+    assert driver_bytes() < held
+
+
+def graphed_callables():
+    sample = torch.randn(16, 64, device="cuda", requires_grad=True)
+    first, second = torch.cuda.make_graphed_callables((mlp(), mlp()), ((sample,), (sample,)))
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = second(first(torch.randn(16, 64, device="cuda", requires_grad=True))).sum()
+        loss.backward()
+        optimizer.step()
+    torch.cuda.synchronize()
+    assert first[0].weight.grad is not None
+
+
+def graphs_asynchronous():
+    """Run with backend:cudaMallocAsync: tensors that a graph makes are its memory nodes."""
+    model, batch = mlp(), torch.zeros(16, 64, device="cuda")
+    graph, output, copied = record(model, batch)
+    row = books()["kinds"]["graph"]
+    assert row["allocations"] == 0, "nothing is live before the first replay"
+    graph.replay()
+    first = books()["kinds"]["graph"]
+    grads = [p.grad for p in model.parameters()]
+    live = [output, copied, *grads]
+    assert first["current"] == sum(t.numel() * t.element_size() for t in live)
+    assert first["allocations"] - first["frees"] == len(live) and first["peak"] > first["current"]
+    data = torch.randn(16, 64)
+    batch.copy_(data)
+    # PyTorch's graphs free by themselves what is live when they are replayed.
+    graph.replay()
+    second = books()["kinds"]["graph"]
+    assert torch.equal(copied.cpu(), data)
+    assert second["current"] == first["current"] and second["peak"] == first["peak"]
+    assert second["allocations"] == 2 * first["allocations"]
+    assert second["frees"] == 2 * first["frees"] + len(live)
+    pool = torch.cuda.memory_reserved()
+    assert pool >= second["current"]
+    torch.cuda.synchronize()
+    free, total = torch.cuda.mem_get_info()
+    assert total - free == books()["physical"]["current"]
+
+
 if __name__ == "__main__":
     torch.cuda.init()
     for check in sys.argv[1:]:

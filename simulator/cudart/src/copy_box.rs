@@ -13,7 +13,7 @@ const ARRAY: u32 = 3;
 const UNIFIED: u32 = 4;
 
 /// What the two ends of a copy of this kind are: from, to.
-fn ends(kind: Kind) -> Answer<(u32, u32)> {
+pub fn ends(kind: Kind) -> Answer<(u32, u32)> {
     match kind {
         Kind::HOST_TO_HOST => Ok((HOST, HOST)),
         Kind::HOST_TO_DEVICE => Ok((HOST, DEVICE)),
@@ -270,6 +270,81 @@ fn cuboid(from: &Corner, to: &Corner, kinds: (u32, u32), extent: CudaExtent) -> 
         height: extent.height,
         depth: extent.depth,
     })
+}
+
+/// The same box for the driver.
+pub fn for_driver(parameters: &Parameters) -> Answer<Memcpy3d> {
+    let kinds = ends(parameters.kind)?;
+    cuboid(&parameters.from, &parameters.to, kinds, parameters.extent)
+}
+
+/// A plain range as a box.
+pub fn line(to: Address, from: Address, bytes: usize, kind: Kind) -> Answer<Memcpy3d> {
+    let corner = |address: Address| Corner {
+        array: 0,
+        position: Position { x: 0, y: 0, z: 0 },
+        pitched: CudaPitchedPtr {
+            ptr: address as *mut _,
+            pitch: bytes,
+            xsize: bytes,
+            ysize: 1,
+        },
+    };
+    let extent = CudaExtent {
+        width: bytes,
+        height: 1,
+        depth: 1,
+    };
+    cuboid(&corner(from), &corner(to), ends(kind)?, extent)
+}
+
+impl Corner {
+    /// As the driver tells one.
+    fn of(side: &Side3d) -> Answer<Self> {
+        let address = side.host.max(side.device);
+        let mut corner = Self {
+            array: side.array,
+            position: Position {
+                x: side.x_bytes,
+                y: side.y,
+                z: side.z,
+            },
+            pitched: CudaPitchedPtr {
+                ptr: address as *mut _,
+                pitch: side.pitch,
+                xsize: side.pitch,
+                ysize: side.height,
+            },
+        };
+        corner.position.x /= corner.unit()?;
+        Ok(corner)
+    }
+}
+
+impl Parameters {
+    /// A box as the driver tells it.
+    pub fn of(copy: &Memcpy3d) -> Answer<Self> {
+        let (from, to) = (Corner::of(&copy.from)?, Corner::of(&copy.to)?);
+        let kind = match (copy.from.kind, copy.to.kind) {
+            (UNIFIED, _) | (_, UNIFIED) => Kind::DEFAULT,
+            (HOST, HOST) => Kind::HOST_TO_HOST,
+            (HOST, _) => Kind::HOST_TO_DEVICE,
+            (_, HOST) => Kind::DEVICE_TO_HOST,
+            _ => Kind::DEVICE_TO_DEVICE,
+        };
+        let unit = from.unit()?.max(to.unit()?);
+        let extent = CudaExtent {
+            width: copy.width_bytes / unit,
+            height: copy.height,
+            depth: copy.depth,
+        };
+        Ok(Self {
+            from,
+            to,
+            extent,
+            kind,
+        })
+    }
 }
 
 fn is_empty(extent: CudaExtent) -> bool {

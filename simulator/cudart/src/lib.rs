@@ -25,6 +25,7 @@ mod error;
 mod error_names;
 mod fill;
 mod function;
+mod graph;
 mod green;
 mod launch;
 mod memory;

@@ -174,6 +174,16 @@ impl Registry {
         Ok(function)
     }
 
+    /// What the program knows a function by: what stands for its kernel, or its handle.
+    pub fn stands_for(&self, function: Handle) -> Address {
+        let mut all = self.kernels.iter();
+        let of_program = all.find(|(_, kernel)| {
+            let made = kernel.functions.iter().any(|(_, made)| *made == function);
+            made && !kernel.name.is_empty()
+        });
+        of_program.map_or(function, |(stands_for, _)| *stands_for)
+    }
+
     /// Where a variable is on the current device, and its bytes as the compiler told them.
     ///
     /// # Errors

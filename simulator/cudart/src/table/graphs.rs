@@ -1,9 +1,12 @@
 //! Graphs and user objects.
 
 use super::{OwnStream, exports};
+use crate::copy::Kind;
+use crate::copy_box::Parameters;
+use crate::graph::{self, KernelParameters};
 use crate::stream;
 use gpumem_sim_client::cu;
-use gpumem_sim_client::ffi::{Address, Handle, Out};
+use gpumem_sim_client::ffi::{Address, Handle, In, Out};
 
 exports! {
     context cudaGraphCreate (graph: Out<Handle>, flags: u32) = cu::cuGraphCreate;
@@ -38,4 +41,59 @@ exports! {
     driver cudaUserObjectCreate (object: Out<Handle>, pointer: Address, destroy: Address, references: u32, flags: u32) = cu::cuUserObjectCreate;
     driver cudaUserObjectRetain (object: Handle, count: u32) = cu::cuUserObjectRetain;
     driver cudaUserObjectRelease (object: Handle, count: u32) = cu::cuUserObjectRelease;
+    context cudaGraphAddKernelNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, parameters: In<KernelParameters>) = graph::add_kernel;
+    context cudaGraphKernelNodeGetParams (node: Handle, parameters: Out<KernelParameters>) = graph::get_kernel;
+    context cudaGraphKernelNodeSetParams (node: Handle, parameters: In<KernelParameters>) = graph::set_kernel;
+    context cudaGraphKernelNodeCopyAttributes (to: Handle, from: Handle) = cu::cuGraphKernelNodeCopyAttributes;
+    context cudaGraphKernelNodeGetAttribute (node: Handle, attribute: u32, value: Address) = cu::cuGraphKernelNodeGetAttribute;
+    context cudaGraphKernelNodeSetAttribute (node: Handle, attribute: u32, value: Address) = cu::cuGraphKernelNodeSetAttribute;
+    context cudaGraphAddMemcpyNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, parameters: In<Parameters>) = graph::add_copy;
+    context cudaGraphAddMemcpyNode1D (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, to: Address, from: Address, bytes: usize, kind: Kind) = graph::add_linear;
+    context cudaGraphAddMemcpyNodeToSymbol (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, symbol: Address, from: Address, bytes: usize, offset: usize, kind: Kind) = graph::add_to_symbol;
+    context cudaGraphAddMemcpyNodeFromSymbol (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, to: Address, symbol: Address, bytes: usize, offset: usize, kind: Kind) = graph::add_from_symbol;
+    context cudaGraphMemcpyNodeGetParams (node: Handle, parameters: Out<Parameters>) = graph::get_copy;
+    context cudaGraphMemcpyNodeSetParams (node: Handle, parameters: In<Parameters>) = graph::set_copy;
+    context cudaGraphMemcpyNodeSetParams1D (node: Handle, to: Address, from: Address, bytes: usize, kind: Kind) = graph::set_linear;
+    context cudaGraphMemcpyNodeSetParamsToSymbol (node: Handle, symbol: Address, from: Address, bytes: usize, offset: usize, kind: Kind) = graph::set_to_symbol;
+    context cudaGraphMemcpyNodeSetParamsFromSymbol (node: Handle, to: Address, symbol: Address, bytes: usize, offset: usize, kind: Kind) = graph::set_from_symbol;
+    context cudaGraphAddMemsetNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, parameters: Address) = graph::add_fill;
+    context cudaGraphMemsetNodeGetParams (node: Handle, parameters: Address) = cu::cuGraphMemsetNodeGetParams;
+    context cudaGraphMemsetNodeSetParams (node: Handle, parameters: Address) = cu::cuGraphMemsetNodeSetParams;
+    context cudaGraphAddHostNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, parameters: Address) = cu::cuGraphAddHostNode;
+    context cudaGraphHostNodeGetParams (node: Handle, parameters: Address) = cu::cuGraphHostNodeGetParams;
+    context cudaGraphHostNodeSetParams (node: Handle, parameters: Address) = cu::cuGraphHostNodeSetParams;
+    context cudaGraphChildGraphNodeGetGraph (node: Handle, graph: Out<Handle>) = cu::cuGraphChildGraphNodeGetGraph;
+    context cudaGraphAddEventRecordNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, event: Handle) = cu::cuGraphAddEventRecordNode;
+    context cudaGraphEventRecordNodeGetEvent (node: Handle, event: Out<Handle>) = cu::cuGraphEventRecordNodeGetEvent;
+    context cudaGraphEventRecordNodeSetEvent (node: Handle, event: Handle) = cu::cuGraphEventRecordNodeSetEvent;
+    context cudaGraphAddEventWaitNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, event: Handle) = cu::cuGraphAddEventWaitNode;
+    context cudaGraphEventWaitNodeGetEvent (node: Handle, event: Out<Handle>) = cu::cuGraphEventWaitNodeGetEvent;
+    context cudaGraphEventWaitNodeSetEvent (node: Handle, event: Handle) = cu::cuGraphEventWaitNodeSetEvent;
+    context cudaGraphAddNode (node: Out<Handle>, graph: Handle, dependencies: Address, data: Address, count: usize, parameters: Address) = graph::add_node;
+    context cudaGraphNodeSetParams (node: Handle, parameters: Address) = graph::set_node;
+    context cudaGraphNodeGetParams (node: Handle, parameters: Address) = graph::get_node;
+    context cudaGraphNodeFindInClone (node: Out<Handle>, original: Handle, clone: Handle) = cu::cuGraphNodeFindInClone;
+    context cudaGraphNodeGetContainingGraph (node: Handle, graph: Out<Handle>) = cu::cuGraphNodeGetContainingGraph;
+    context cudaGraphNodeGetLocalId (node: Handle, id: Out<u32>) = cu::cuGraphNodeGetLocalId;
+    context cudaGraphNodeGetToolsId (node: Handle, id: Out<u64>) = cu::cuGraphNodeGetToolsId;
+    context cudaGraphGetId (graph: Handle, id: Out<u32>) = cu::cuGraphGetId;
+    context cudaGraphRemoveDependencies (graph: Handle, from: Address, to: Address, data: Address, count: usize) = cu::cuGraphRemoveDependencies;
+    context cudaGraphInstantiateWithParams (executable: Out<Handle>, graph: Handle, parameters: Address) = cu::cuGraphInstantiateWithParams;
+    context cudaGraphInstantiateWithParams_ptsz (executable: Out<Handle>, graph: Handle, parameters: Address) = cu::cuGraphInstantiateWithParams_ptsz;
+    context cudaGraphExecGetFlags (executable: Handle, flags: Out<u64>) = cu::cuGraphExecGetFlags;
+    context cudaGraphExecGetId (executable: Handle, id: Out<u32>) = cu::cuGraphExecGetId;
+    context cudaGraphExecUpdate (executable: Handle, graph: Handle, result: Address) = cu::cuGraphExecUpdate;
+    context cudaGraphExecKernelNodeSetParams (executable: Handle, node: Handle, parameters: In<KernelParameters>) = graph::set_kernel_of;
+    context cudaGraphExecMemcpyNodeSetParams (executable: Handle, node: Handle, parameters: In<Parameters>) = graph::set_copy_of;
+    context cudaGraphExecMemcpyNodeSetParams1D (executable: Handle, node: Handle, to: Address, from: Address, bytes: usize, kind: Kind) = graph::set_linear_of;
+    context cudaGraphExecMemcpyNodeSetParamsToSymbol (executable: Handle, node: Handle, symbol: Address, from: Address, bytes: usize, offset: usize, kind: Kind) = graph::set_to_symbol_of;
+    context cudaGraphExecMemcpyNodeSetParamsFromSymbol (executable: Handle, node: Handle, to: Address, symbol: Address, bytes: usize, offset: usize, kind: Kind) = graph::set_from_symbol_of;
+    context cudaGraphExecMemsetNodeSetParams (executable: Handle, node: Handle, parameters: Address) = graph::set_fill_of;
+    context cudaGraphExecHostNodeSetParams (executable: Handle, node: Handle, parameters: Address) = cu::cuGraphExecHostNodeSetParams;
+    context cudaGraphExecChildGraphNodeSetParams (executable: Handle, node: Handle, child: Handle) = cu::cuGraphExecChildGraphNodeSetParams;
+    context cudaGraphExecEventRecordNodeSetEvent (executable: Handle, node: Handle, event: Handle) = cu::cuGraphExecEventRecordNodeSetEvent;
+    context cudaGraphExecEventWaitNodeSetEvent (executable: Handle, node: Handle, event: Handle) = cu::cuGraphExecEventWaitNodeSetEvent;
+    context cudaGraphExecNodeSetParams (executable: Handle, node: Handle, parameters: Address) = graph::set_node_of;
+    context cudaGraphNodeSetEnabled (executable: Handle, node: Handle, enabled: u32) = cu::cuGraphNodeSetEnabled;
+    context cudaGraphNodeGetEnabled (executable: Handle, node: Handle, enabled: Out<u32>) = cu::cuGraphNodeGetEnabled;
 }

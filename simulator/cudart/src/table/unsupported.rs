@@ -1,5 +1,5 @@
 //! What the simulated runtime does not do: it is there, so that programs link, and says so.
-//! Graph nodes other than those of memory, graphics, semaphores, textures and surfaces, logs.
+//! Semaphores, and graph nodes of them, graphics, textures and surfaces, logs.
 
 /// Makes exports that need no parameters, whatever a caller passes.
 macro_rules! unsupported {
@@ -56,69 +56,14 @@ unsupported! {
     cudaGetTextureObjectResourceDesc;
     cudaGetTextureObjectResourceViewDesc;
     cudaGetTextureObjectTextureDesc;
-    cudaGraphAddEventRecordNode;
-    cudaGraphAddEventWaitNode;
     cudaGraphAddExternalSemaphoresSignalNode;
     cudaGraphAddExternalSemaphoresWaitNode;
-    cudaGraphAddHostNode;
-    cudaGraphAddKernelNode;
-    cudaGraphAddMemcpyNode;
-    cudaGraphAddMemcpyNode1D;
-    cudaGraphAddMemcpyNodeFromSymbol;
-    cudaGraphAddMemcpyNodeToSymbol;
-    cudaGraphAddMemsetNode;
-    cudaGraphAddNode;
-    cudaGraphChildGraphNodeGetGraph;
-    cudaGraphEventRecordNodeGetEvent;
-    cudaGraphEventRecordNodeSetEvent;
-    cudaGraphEventWaitNodeGetEvent;
-    cudaGraphEventWaitNodeSetEvent;
-    cudaGraphExecChildGraphNodeSetParams;
-    cudaGraphExecEventRecordNodeSetEvent;
-    cudaGraphExecEventWaitNodeSetEvent;
     cudaGraphExecExternalSemaphoresSignalNodeSetParams;
     cudaGraphExecExternalSemaphoresWaitNodeSetParams;
-    cudaGraphExecGetFlags;
-    cudaGraphExecGetId;
-    cudaGraphExecHostNodeSetParams;
-    cudaGraphExecKernelNodeSetParams;
-    cudaGraphExecMemcpyNodeSetParams;
-    cudaGraphExecMemcpyNodeSetParams1D;
-    cudaGraphExecMemcpyNodeSetParamsFromSymbol;
-    cudaGraphExecMemcpyNodeSetParamsToSymbol;
-    cudaGraphExecMemsetNodeSetParams;
-    cudaGraphExecNodeSetParams;
-    cudaGraphExecUpdate;
     cudaGraphExternalSemaphoresSignalNodeGetParams;
     cudaGraphExternalSemaphoresSignalNodeSetParams;
     cudaGraphExternalSemaphoresWaitNodeGetParams;
     cudaGraphExternalSemaphoresWaitNodeSetParams;
-    cudaGraphGetId;
-    cudaGraphHostNodeGetParams;
-    cudaGraphHostNodeSetParams;
-    cudaGraphInstantiateWithParams;
-    cudaGraphInstantiateWithParams_ptsz;
-    cudaGraphKernelNodeCopyAttributes;
-    cudaGraphKernelNodeGetAttribute;
-    cudaGraphKernelNodeGetParams;
-    cudaGraphKernelNodeSetAttribute;
-    cudaGraphKernelNodeSetParams;
-    cudaGraphMemcpyNodeGetParams;
-    cudaGraphMemcpyNodeSetParams;
-    cudaGraphMemcpyNodeSetParams1D;
-    cudaGraphMemcpyNodeSetParamsFromSymbol;
-    cudaGraphMemcpyNodeSetParamsToSymbol;
-    cudaGraphMemsetNodeGetParams;
-    cudaGraphMemsetNodeSetParams;
-    cudaGraphNodeFindInClone;
-    cudaGraphNodeGetContainingGraph;
-    cudaGraphNodeGetEnabled;
-    cudaGraphNodeGetLocalId;
-    cudaGraphNodeGetParams;
-    cudaGraphNodeGetToolsId;
-    cudaGraphNodeSetEnabled;
-    cudaGraphNodeSetParams;
-    cudaGraphRemoveDependencies;
     cudaGraphicsEGLRegisterImage;
     cudaGraphicsGLRegisterBuffer;
     cudaGraphicsGLRegisterImage;
