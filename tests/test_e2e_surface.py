@@ -251,8 +251,8 @@ def compared_with_the_books(folder, read, kinds=("driver", "physical")):  # noqa
                 figures = (books[kind]["current"], books[kind]["peak"])
                 ours = capture.counters.get((kind, device), [0, 0]) if capture else [0, 0]
                 assert tuple(ours[:2]) == figures, (pid, device, kind)
-            ours = capture.counters.get(("host", device), [0]) if capture else [0]
-            assert ours[0] == books["host"]["current"] + books["registered"]["current"]
+            ours = capture.counters.get(("host", device), [0, 0]) if capture else [0, 0]
+            assert ours[:2] == [books["pinned"]["current"], books["pinned"]["peak"]], (pid, device)
     assert captures
     return [capture for capture in captures.values() if capture]
 
