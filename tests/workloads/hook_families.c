@@ -6,19 +6,6 @@
 
 #define F(name, ...) int (*name)(__VA_ARGS__) = (int (*)(__VA_ARGS__))need(driver(), #name)
 
-/* Pinned and registered memory together. */
-static void agree_on_host(const char *after, int line) {
-    int (*ask)(int, int, struct counters *) = dlsym(RTLD_DEFAULT, "gpumem_counters");
-    struct counters ours;
-    uint64_t pinned, registered, peak;
-    if (ask == NULL || ask(0, 2, &ours) != 0)
-        return;
-    books(0, "host", &pinned, &peak);
-    books(0, "registered", &registered, &peak);
-    if (ours.live != pinned + registered)
-        DIE("line %d, after %s: recorder %llu; books %llu pinned, %llu registered", line, after,
-            (unsigned long long)ours.live, (unsigned long long)pinned, (unsigned long long)registered);
-}
 /* Physical bytes move alike. What a context costs is another test's: `aside` says that one came or went. */
 static void agree_on_pages(int aside, const char *after, int line) {
     static uint64_t apart;
@@ -36,7 +23,7 @@ static void agree_on_pages(int aside, const char *after, int line) {
 }
 #define AT(aside, after)                                                                           \
     (agree_on(0, 1, "driver", after, __LINE__), agree_on_pages(aside, after, __LINE__),            \
-     agree_on_host(after, __LINE__))
+     agree_on(0, 2, "pinned", after, __LINE__))
 #define SAME(after) AT(0, after)
 
 /* Another process opens what this one has: an alias there, counted nowhere. */
