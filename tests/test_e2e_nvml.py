@@ -263,3 +263,58 @@ def test_training_leaves_nothing_unexplained(trained, read):
     assert len(samples) > 1
     assert [s["bytes"] - s["ptr"] for s in samples] == [0] * len(samples)
     assert samples[-1]["bytes"] > COST
+
+
+# Parts of cards, and cards that processes share
+
+
+@pytest.mark.parametrize("instance", (0, 1))
+def test_an_instance_of_a_card(instance, recorded, simulate, client, tmp_path):
+    """What is measured is the MIG instance that CUDA sees, not the card."""
+    env = {"GPUMEM_SIM_MIG": "0=2"}
+    listed = simulate(["python3", "-c", INSTANCES], env=env).stdout.split()
+    env["CUDA_VISIBLE_DEVICES"] = listed[instance]
+    records, books = recorded("context own module heap destroy", env=env)
+    sample, card = of_kind(records, SAMPLE)[-1], of_kind(records, CARD)[-1]
+    assert sample["bytes"] == sample["ptr"] == card["bytes"] == books[-1][-1]
+    assert card["ptr"] == 8 * GIB
+    assert notes(records) == []
+
+
+INSTANCES = """
+from ctypes import *
+nvml = CDLL("libnvidia-ml.so.1")
+nvml.nvmlInit_v2()
+card = c_void_p()
+nvml.nvmlDeviceGetHandleByIndex_v2(0, byref(card))
+for index in range(2):
+    device, text = c_void_p(), create_string_buffer(96)
+    nvml.nvmlDeviceGetMigDeviceHandleByIndex(card, index, byref(device))
+    nvml.nvmlDeviceGetUUID(device, text, 96)
+    print(text.value.decode())
+"""
+
+
+@pytest.mark.parametrize("pids", ("own", "host"))
+def test_two_processes_on_a_card(pids, client, simulate, read, tmp_path):
+    """Each sees what the other uses, and is charged nothing of it, also where NVML lists both by
+    numbers that they do not know."""
+    both = (
+        f"(until grep -q block first; do sleep 0.05; done; {client} context module wait >second; touch met) & "
+        f"{client} context block meet >first; wait"
+    )
+    env = {
+        "GPUMEM_OUTPUT": "%p.bin", "GPUMEM_QUIET": "1", "GPUMEM_SAMPLE_MS": "20",
+        "GPUMEM_SIM_NVML_PIDS": pids,
+    }
+    simulate(["bash", "-c", both], preload=True, env=env)
+    ours = {}
+    for path in tmp_path.glob("*.bin"):
+        records = read(path)
+        samples = of_kind(records, SAMPLE)
+        assert samples[-1]["bytes"] == samples[-1]["ptr"]
+        assert not [e for e in of_kind(records, RESIZE) if e["flags"] & ESTIMATED]
+        ours[samples[-1]["ptr"]] = {s["aux"] for s in samples}
+    assert ours.keys() == {COST + 6 * MIB, COST + 2 * MIB}
+    assert COST + 2 * MIB in ours[COST + 6 * MIB]
+    assert ours[COST + 2 * MIB] == {COST + 6 * MIB}
