@@ -42,6 +42,9 @@ pub struct Arguments {
     /// Write every call with its result and what it gave to this file.
     #[arg(long)]
     pub transcript: Option<PathBuf>,
+    /// Write the recorder's counters as they are at the end to this file, as JSON.
+    #[arg(long)]
+    pub counters: Option<PathBuf>,
     /// Compare nothing; libgpumem.so may be preloaded or not.
     #[arg(long)]
     pub alone: bool,

@@ -85,6 +85,9 @@ impl Driver {
 fn every_way(library: *mut c_void, global: bool, function: &Function) -> Result<Ways, String> {
     let name = CString::new(function.symbol).map_err(|e| e.to_string())?;
     let base = CString::new(function.base).map_err(|e| e.to_string())?;
+    if function.base.is_empty() {
+        return Ok(vec![symbol(libc::RTLD_DEFAULT, &name)]);
+    }
     let first = symbol(library, &name);
     if first == 0 {
         return Ok(vec![0]); // an older driver

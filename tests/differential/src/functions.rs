@@ -12,7 +12,8 @@ use crate::pass::{Addr, In, Made, Out, Pass, Private};
 pub struct Function {
     /// The exported name.
     pub symbol: &'static str,
-    /// The name without version and variant.
+    /// The name without version and variant; empty for the runtime's functions, which programs are
+    /// bound to by name.
     pub base: &'static str,
     /// The CUDA versions whose `base` it is: from the first, up to before the second.
     pub versions: (i32, i32),
@@ -253,4 +254,19 @@ functions! {
     cuLaunchKernel_ptsz = "cuLaunchKernel" 7000..NOW PerThread
         (function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
          block_z: u32, shared: u32, stream: usize, parameters: usize, extra: usize);
+
+    cudaSetDevice = "" 0..NOW Legacy (device: i32);
+    cudaMalloc = "" 0..NOW Legacy (pointer: Out<'_, Made>, bytes: usize);
+    cudaMallocPitch = "" 0..NOW Legacy
+        (pointer: Out<'_, Made>, pitch: Out<'_, usize>, width: usize, height: usize);
+    cudaMallocManaged = "" 0..NOW Legacy (pointer: Out<'_, Made>, bytes: usize, flags: u32);
+    cudaFree = "" 0..NOW Legacy (pointer: Addr);
+    cudaMallocHost = "" 0..NOW Legacy (pointer: Out<'_, Made>, bytes: usize);
+    cudaHostAlloc = "" 0..NOW Legacy (pointer: Out<'_, Made>, bytes: usize, flags: u32);
+    cudaFreeHost = "" 0..NOW Legacy (pointer: Addr);
+    cudaMallocAsync = "" 0..NOW Legacy (pointer: Out<'_, Made>, bytes: usize, stream: usize);
+    cudaMallocAsync_ptsz = "" 0..NOW Legacy
+        (pointer: Out<'_, Made>, bytes: usize, stream: usize);
+    cudaFreeAsync = "" 0..NOW Legacy (pointer: Addr, stream: usize);
+    cudaDeviceSynchronize = "" 0..NOW Legacy ();
 }

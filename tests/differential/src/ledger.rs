@@ -166,6 +166,31 @@ impl Ledger {
         })
     }
 
+    /// The recorder's counters as JSON: by device and level live bytes, peak, allocations and frees.
+    pub fn counters_json(&self) -> String {
+        let level = |device, level: Level| {
+            let mut values = Counters::default();
+            if let Some(counters) = self.counters {
+                // SAFETY: a place of the size that the function writes, alive for the call.
+                unsafe { counters(device, level.number(), &mut values) };
+            }
+            let Counters {
+                live_bytes,
+                peak_bytes,
+                allocations,
+                frees,
+            } = values;
+            format!("[{live_bytes},{peak_bytes},{allocations},{frees}]")
+        };
+        let rows: Vec<String> = (0..self.devices)
+            .map(|device| {
+                let (driver, host) = (level(device, Level::Driver), level(device, Level::Host));
+                format!("{{\"device\":{device},\"driver\":{driver},\"host\":{host}}}")
+            })
+            .collect();
+        format!("[{}]", rows.join(","))
+    }
+
     fn compare_all(&mut self, in_turns: bool) -> Option<Difference> {
         if self.lines.is_empty() {
             return None;

@@ -169,6 +169,10 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     world.cuda.flush().map_err(|e| e.to_string())?;
     all.add(&world.cuda.statistics);
     all.comparisons = world.cuda.ledger.as_ref().map_or(0, |l| l.comparisons);
+    if let (Some(path), Some(ledger)) = (&arguments.counters, &world.cuda.ledger) {
+        let written = std::fs::write(path, ledger.counters_json());
+        written.map_err(|e| format!("{}: {e}", path.display()))?;
+    }
     println!("STATISTICS {}", all.json());
     let Some(failure) = &world.cuda.failure else {
         return Ok(true);

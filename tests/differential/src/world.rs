@@ -124,6 +124,11 @@ impl World {
         }
     }
 
+    /// Whether a family is among those to choose from.
+    pub fn has_family(&self, name: &str) -> bool {
+        self.families.iter().any(|family| family.name == name)
+    }
+
     /// A device's ordinal; now and then one that there is not.
     pub fn device(&mut self) -> i32 {
         if self.rng.percent(2) {

@@ -98,7 +98,7 @@ fn release(world: &mut World, device: i32) {
         return;
     };
     if code == 0 {
-        primary.0 -= 1;
+        primary.0 = primary.0.saturating_sub(1);
         let handle = primary.1;
         if before && !is_active(world, device) {
             over(world, handle, device);
@@ -108,17 +108,30 @@ fn release(world: &mut World, device: i32) {
 
 fn reset(world: &mut World, device: i32) {
     let before = is_active(world, device);
+    let handle = primary_handle(world, device);
     let code = if world.rng.percent(80) {
         world.cuda.cuDevicePrimaryCtxReset_v2(device)
     } else {
         world.cuda.cuDevicePrimaryCtxReset(device)
     };
-    if let (0, true, Some((_, handle))) = (
-        code,
-        before,
-        world.contexts.primary.get(device as usize).copied(),
-    ) {
+    if code == 0 && before {
         over(world, handle, device);
+    }
+}
+
+/// The handle of a device's primary context, which may be alive by somebody else's reference.
+fn primary_handle(world: &mut World, device: i32) -> usize {
+    let known = world.contexts.primary.get(device as usize);
+    match known.copied() {
+        Some((_, 0)) if is_active(world, device) => {
+            let mut handle = 0;
+            world
+                .cuda
+                .cuDevicePrimaryCtxRetain(Some(&mut handle), device);
+            world.cuda.cuDevicePrimaryCtxRelease_v2(device);
+            handle
+        }
+        known => known.map_or(0, |(_, handle)| handle),
     }
 }
 
@@ -151,7 +164,10 @@ fn step(world: &mut World) {
     match world.rng.below(20) {
         0..4 => retain(world, device),
         // Where threads call at once, each keeps a reference: the last one ends what others use.
-        4..6 if world.alone || held > 1 => release(world, device),
+        // A reference too many must fail; but a runtime has its own, which are not ours to give up.
+        4..6 if held > 1 || (world.alone && (held > 0 || !world.has_family("runtime"))) => {
+            release(world, device);
+        }
         6 if world.alone => reset(world, device),
         7..9 if world.contexts.created.len() < 3 => create(world),
         9..11 => {
@@ -235,13 +251,13 @@ fn end(world: &mut World) {
         if world.alone && world.rng.percent(50) {
             reset(world, device);
         }
-        while world
-            .contexts
-            .primary
-            .get(device as usize)
-            .is_some_and(|primary| primary.0 > 0)
-        {
+        let held = world.contexts.primary.get(device as usize);
+        for _ in 0..held.map_or(0, |primary| primary.0) {
             release(world, device);
+        }
+        // A runtime has references of its own.
+        if world.alone && is_active(world, device) {
+            reset(world, device);
         }
     }
     world.contexts.gone.clear();

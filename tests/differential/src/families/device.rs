@@ -42,7 +42,8 @@ pub struct Blocks {
     pub live: Vec<Block>,
 }
 
-fn made(world: &mut World, code: u32, pointer: Made, bytes: usize, managed: bool) {
+/// A call may have made a block: the model has it from here on.
+pub fn made(world: &mut World, code: u32, pointer: Made, bytes: usize, managed: bool) {
     if code != 0 {
         return;
     }

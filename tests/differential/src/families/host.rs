@@ -30,7 +30,8 @@ pub const SLOTS: usize = 16;
 /// The host blocks that live.
 #[derive(Debug, Default)]
 pub struct Host {
-    pinned: Vec<(Addr, Owner)>,
+    /// Pinned blocks.
+    pub pinned: Vec<(Addr, Owner)>,
     registered: Vec<(Addr, Owner)>,
 }
 

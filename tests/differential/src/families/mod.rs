@@ -7,6 +7,7 @@ pub mod host;
 pub mod ipc;
 pub mod module;
 pub mod pool;
+pub mod runtime;
 pub mod vmm;
 
 use crate::world::{Ended, World};
@@ -37,5 +38,6 @@ pub static ALL: &[Family] = &[
     array::FAMILY,
     ipc::FAMILY,
     module::FAMILY,
+    runtime::FAMILY,
     context::FAMILY,
 ];

@@ -19,7 +19,7 @@ pub const FAMILY: Family = Family {
 #[derive(Debug, Default)]
 pub struct Pools {
     /// Blocks and their devices.
-    blocks: Vec<(Addr, i32)>,
+    pub blocks: Vec<(Addr, i32)>,
     /// Pools that were created, and their devices.
     pools: Vec<(usize, i32)>,
     streams: Vec<(usize, Owner)>,

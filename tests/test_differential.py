@@ -1,0 +1,138 @@
+"""Random CUDA programs on the simulator: gpumem's counters equal the simulator's books after every call,
+the programs notice nothing, and faults that are planted are found. The programs are made up from seeds
+by tests/differential; each line of a failure says how to run its seed again."""
+
+import json
+from pathlib import Path
+
+import harness
+import pytest
+
+DIFFERENTIAL = harness.RELEASE / "differential"
+SMALL_CARDS = "0=1GiB,1=256MiB,2=512MiB"
+ENVIRONMENT = {
+    "GPUMEM_STACKS": "off",
+    "GPUMEM_QUIET": "1",
+    "GPUMEM_OUTPUT": "report.%p.bin",
+    "GPUMEM_SIM_CONTEXT_BYTES": "16MiB",
+}
+# Of the planted faults, what each must be noticed by: a hook of each family.
+DROPPED = [
+    "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocPitch_v2", "cuMemAllocManaged", "cuMemHostAlloc",
+    "cuMemFreeHost", "cuMemHostRegister_v2", "cuMemAllocFromPoolAsync_ptsz", "cuMemFreeAsync",
+    "cuMemCreate", "cuMemRelease", "cuMemUnmap", "cuArray3DCreate_v2", "cuMipmappedArrayDestroy",
+    "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2",
+]
+
+
+def run(folder: Path, *options, preload=True, more="", check=True, timeout=280, **environment):
+    """Runs the random programs in `folder`; the statistics of each process, and the run itself."""
+    environment = {**ENVIRONMENT, **environment}
+    if preload:
+        environment["LD_PRELOAD"] = str(harness.LIBRARY) + (f":{more}" if more else "")
+    done = harness.simulate(
+        [DIFFERENTIAL, *options],
+        devices=3, memory=SMALL_CARDS, env=environment, cwd=folder, check=check, timeout=timeout,
+    )
+    lines = [line.split(" ", 1) for line in done.stdout.splitlines()]
+    statistics = [json.loads(rest) for word, rest in lines if word == "STATISTICS"]
+    assert statistics, harness.described(done)
+    return statistics, done
+
+
+def test_counters_equal_the_books_after_every_call(tmp_path, analyze, analyze_json):
+    """10,000 sequences, in turns and at once, up to 8 threads, 3 devices, failures and want of memory
+    included; and what was recorded replays to the same figures."""
+    statistics, done = run(tmp_path, "--sequences", "10000", "--processes", "2")
+    assert sum(s["sequences"] for s in statistics) == 10000, harness.described(done)
+    for process in statistics:
+        assert process["calls"] > 500_000 and process["comparisons"] > 300_000
+        assert process["surprises"] == 0, process["first_surprises"]
+        assert {"1", "2", "101", "201", "400"} <= process["failures"].keys()
+        assert process["not_covered"] == [], "functions that were never called with success"
+    reports = sorted(tmp_path.glob("report.*.bin"))
+    assert len(reports) == 2
+    for report in reports:
+        analyze("check", report)
+
+
+def test_the_capture_replays_to_the_counters(tmp_path, analyze, analyze_json):
+    """The figures that the analyzer makes of the events are those that the counters had at the end."""
+    statistics, _ = run(tmp_path, "--sequences", "400", "--seed", "500000", "--counters", "end.json")
+    assert statistics[0]["sequences"] == 400
+    (report,) = tmp_path.glob("report.*.bin")
+    analyze("check", report)
+    summary = analyze_json("summary", report)
+    assert summary["lost_events"] == 0
+    ends = json.loads((tmp_path / "end.json").read_text())
+    compared = 0
+    for end in ends:
+        device = harness.device_of(summary, end["device"])
+        for level in ("driver", "host"):
+            live, peak, allocations, frees = end[level]
+            row = device[level]
+            assert (row["live_bytes"], row["peak_bytes"]) == (live, peak), (end["device"], level)
+            assert (row["allocations"], row["frees"]) == (allocations, frees), (end["device"], level)
+            compared += peak
+    assert compared > 0
+
+
+def test_pages_and_pools_equal_what_the_card_gave(tmp_path):
+    """The second ledger, of all that the recorder is told or may ask for: contexts cost nothing here,
+    and managed memory's residency nobody but the driver knows."""
+    families = "context,device,host,register,pool,vmm,array,ipc"
+    statistics, _ = run(
+        tmp_path, "--sequences", "3000", "--seed", "200000", "--threads", "turns",
+        "--ledger", "driver,host,pages", "--families", families, GPUMEM_SIM_CONTEXT_BYTES="0",
+    )
+    assert statistics[0]["sequences"] == 3000
+
+
+def test_programs_notice_nothing(tmp_path):
+    """The same sequences with and without the library: every result and every output parameter."""
+    options = ["--alone", "--threads", "turns", "--sequences", "1500", "--seed", "300000"]
+    transcripts = []
+    for name, preload in [("with", True), ("without", False)]:
+        path = tmp_path / name
+        statistics, _ = run(tmp_path, *options, "--transcript", path, preload=preload)
+        assert statistics[0]["sequences"] == 1500
+        transcripts.append(path.read_bytes().splitlines())
+    ours, theirs = transcripts
+    assert len(theirs) > 100_000
+    for number, (line, expected) in enumerate(zip(ours, theirs), 1):
+        assert line == expected, f"call {number} of the transcripts"
+    assert len(ours) == len(theirs)
+    assert list(tmp_path.glob("report.*.bin")), "nothing was recorded with the library"
+
+
+@pytest.mark.parametrize("function", DROPPED)
+def test_a_dropped_hook_is_found(tmp_path, function):
+    """One function is called by its address in the driver's file, past the hook."""
+    options = ["--sequences", "2000", "--threads", "turns", "--drop", function]
+    _, done = run(tmp_path, *options, check=False)
+    assert done.returncode == 1, harness.described(done)
+    assert "DIFFERENCE seed " in done.stdout and "again, alone: differential --seed" in done.stdout
+
+
+def test_a_double_count_is_found(tmp_path, build_c):
+    """A runtime hands out parts of a block that the driver gave: they are counted beside it."""
+    chunks = build_c("differential_chunks.c", "-shared", "-fPIC", "-ldl")
+    options = ["--sequences", "500", "--threads", "turns", "--families", "runtime,context"]
+    _, done = run(tmp_path, *options, more=chunks, check=False)
+    assert done.returncode == 1, harness.described(done)
+    assert "after cudaMalloc = 0" in done.stdout, harness.described(done)
+
+
+def test_the_seed_that_is_told_finds_it_again(tmp_path):
+    """What a failure prints is enough to have it again."""
+    options = ["--threads", "turns", "--drop", "cuMemFree_v2"]
+    _, first = run(tmp_path, *options, "--sequences", "500", "--seed", "7000", check=False)
+    again = next(line for line in first.stdout.splitlines() if line.startswith("again, alone: "))
+    _, second = run(tmp_path, *again.split()[3:], check=False)
+
+    def difference(done):
+        line = next(line for line in done.stdout.splitlines() if line.startswith("DIFFERENCE "))
+        seed, _, rest = line.split(", ", 2)
+        return seed, rest.split(", thread")[0]
+
+    assert difference(first) == difference(second)
