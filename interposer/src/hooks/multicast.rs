@@ -1,5 +1,9 @@
 //! Multicast objects: one address over memory of several devices. What is bound is counted where it was
-//! created; the object itself is a handle like any other and ends with `cuMemRelease`.
+//! created, and is held for as long as it is bound; the object itself is a handle like any other and
+//! ends with `cuMemRelease`.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemHandle, CuMulticastObjectProp, CuResult};
@@ -9,6 +13,39 @@ use crate::call::Call;
 use crate::record::{self, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
+
+/// Where something is bound: object, device, offset in the object.
+type Place = (u64, u8, usize);
+
+/// The handles that are bound, never locked across a driver call.
+fn bindings() -> MutexGuard<'static, BTreeMap<Place, u64>> {
+    static BINDINGS: Mutex<BTreeMap<Place, u64>> = Mutex::new(BTreeMap::new());
+    BINDINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes note of what was bound, if it is a handle that is known.
+fn bound(object: CuMemHandle, device: DeviceOrdinal, offset: usize, handle: Option<u64>) {
+    if let Some(handle) = handle {
+        vmm::mapped(handle);
+        bindings().insert((object.0, device.0, offset), handle);
+    }
+}
+
+/// Forgets what is bound to an object that has ended; what only it held ends with it.
+pub(super) fn forget(thread: &Thread, call: &Call, object: u64) {
+    let gone: Vec<u64> = {
+        let mut all = bindings();
+        let of_object = (object, 0, 0)..=(object, u8::MAX, usize::MAX);
+        let places: Vec<Place> = all.range(of_object).map(|(place, _)| *place).collect();
+        places
+            .into_iter()
+            .filter_map(|place| all.remove(&place))
+            .collect()
+    };
+    for handle in gone {
+        vmm::unmapped(thread, call, handle);
+    }
+}
 
 /// Records that an alias came or went: `bytes` of the object `object`.
 fn remark(
@@ -66,6 +103,7 @@ hook! {
     after {
         if result.is_success() {
             let device = vmm::device_of(memory.0).unwrap_or(DeviceOrdinal::NONE);
+            bound(object, device, object_offset, Some(memory.0));
             remark(thread, &call, EventKind::ALIAS, object, bytes, device);
         }
     }
@@ -88,7 +126,9 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            remark(thread, &call, EventKind::ALIAS, object, bytes, driver::ordinal(device));
+            let device = driver::ordinal(device);
+            bound(object, device, object_offset, Some(memory.0));
+            remark(thread, &call, EventKind::ALIAS, object, bytes, device);
         }
     }
 }
@@ -109,6 +149,7 @@ hook! {
     after {
         if result.is_success() {
             let device = driver::device_of(pointer.0);
+            bound(object, device, object_offset, vmm::handle_at(pointer.0));
             remark(thread, &call, EventKind::ALIAS, object, bytes, device);
         }
     }
@@ -130,7 +171,9 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            remark(thread, &call, EventKind::ALIAS, object, bytes, driver::ordinal(device));
+            let device = driver::ordinal(device);
+            bound(object, device, object_offset, vmm::handle_at(pointer.0));
+            remark(thread, &call, EventKind::ALIAS, object, bytes, device);
         }
     }
 }
@@ -149,7 +192,12 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            remark(thread, &call, EventKind::ALIAS_END, object, bytes, driver::ordinal(device));
+            let device = driver::ordinal(device);
+            remark(thread, &call, EventKind::ALIAS_END, object, bytes, device);
+            let gone = bindings().remove(&(object.0, device.0, offset));
+            if let Some(handle) = gone {
+                vmm::unmapped(thread, &call, handle);
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use gpumem_cuda_abi::{
 };
 use rustc_hash::FxHasher;
 
+use super::multicast;
 use super::seen::{self, Asked, Owner};
 use crate::call::Call;
 use crate::record::{self, Released, Remark};
@@ -76,6 +77,7 @@ fn end(thread: &Thread, call: &Call, handle: u64, after: Handle) -> Option<Relea
             ..Remark::default()
         };
         record::remark(thread, call.api(), EventKind::ALIAS_END, after.level, what);
+        multicast::forget(thread, call, handle);
         return None;
     }
     record::releasing(
@@ -335,4 +337,11 @@ pub(super) fn unmapped(thread: &Thread, call: &Call, handle: u64) {
     if let Some(after) = after {
         let _ = end(thread, call, handle, after);
     }
+}
+
+/// The handle behind a mapped address.
+pub(super) fn handle_at(address: u64) -> Option<u64> {
+    let all = mappings();
+    let (at, mapping) = all.range(..=address).next_back()?;
+    (address - at < mapping.bytes).then_some(mapping.handle)
 }
