@@ -87,6 +87,14 @@ def test_the_interposer_stays_small():
     linked = dependencies("gpumem")
     assert "gpumem-capture" in linked  # the check sees something
     assert not linked & {"clap", "serde", "serde_json", "blazesym", "inferno", "anyhow", "gpumem-analyze"}
+    # nvml-wrapper opens NVML when it is told to and starts nothing. What of it is code in the library,
+    # and not macros of the compiler's, stays within these.
+    brought = dependencies("nvml-wrapper") - dependencies("wrapcenum-derive")
+    assert "nvml-wrapper" in linked
+    assert brought <= {
+        "bitflags", "cfg-if", "libloading", "nvml-wrapper-sys", "static_assertions", "thiserror",
+        "thiserror-impl", "windows-link", "wrapcenum-derive",
+    }
 
 
 def test_the_analyzer_knows_no_cuda():
