@@ -293,9 +293,14 @@ def captured():
     must("cuStreamWaitEvent", stream, fork, 1)
     whole = end(stream)
     assert kinds(whole) == [CHILD, RECORD, WAIT]
+    timed = out("cuEventCreate", 0)
+    must("cuGraphEventRecordNodeSetEvent", listed("cuGraphGetNodes", whole)[1], timed)
+    time = ctypes.c_float(-1)
+    assert code("cuEventElapsedTime", byref(time), timed, timed) == INVALID_HANDLE
     must("cuGraphLaunch", instantiate(whole), stream)
     assert calls == [4] * 3
-    must("cuEventSynchronize", fork)
+    must("cuEventElapsedTime", byref(time), timed, timed)
+    assert time.value == 0, "recorded by the launch"
     # The own stream of each thread is one to capture, and is each thread's.
     must("cuStreamBeginCapture_v2_ptsz", 0, THREAD_LOCAL)
     assert status(2) == 1
@@ -423,8 +428,13 @@ def memory_nodes():
     first, pointer = add_allocation(graph, 3 * MIB)
     second, inner = add_allocation(graph, 1000, first)
     fill = add_fill(graph, pointer, 7, 3 * MIB, first)
-    add_free(graph, inner, second, fill)
-    assert kinds(graph) == [ALLOCATE, ALLOCATE, FILL, FREE]
+    # Between its allocation and its free the program may use the memory, and not free it.
+    tries = []
+    function = ctypes.CFUNCTYPE(None, c_void_p)(lambda data: tries.append(code("cuMemFree_v2", inner)))
+    trying = (c_uint64 * 2)(ctypes.cast(function, c_void_p).value, 0)
+    call = out("cuGraphAddHostNode", graph, *handles(second), byref(trying))
+    add_free(graph, inner, fill, call)
+    assert kinds(graph) == [ALLOCATE, ALLOCATE, FILL, HOST, FREE]
     told = AllocNode()
     must("cuGraphMemAllocNodeGetParams", first, byref(told))
     assert (told.pointer, told.bytes, told.kind, told.location.kind) == (pointer, 3 * MIB, 1, 1)
@@ -447,7 +457,9 @@ def memory_nodes():
     assert code("cuGraphLaunch", executable, 0) == INVALID_VALUE
     assert books() == before
     # What a node of its own graph frees, nobody else does.
-    assert code("cuMemFree_v2", inner) == INVALID_VALUE
+    elsewhere = out("cuGraphCreate", 0)
+    assert code("cuGraphAddMemFreeNode", byref(c_uint64()), elsewhere, None, 0, inner) == INVALID_VALUE
+    assert tries == [INVALID_VALUE]
     must("cuMemFree_v2", pointer)
     assert (now("graph"), now("physical")) == (0, context + 4 * MIB)
     must("cuGraphLaunch", executable, 0)

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn gpumem_sim_books_json(buffer: *mut c_char, size: usize)
 }
 
 /// Reads one figure of a device by its ordinal in this process: `driver`, `device`, `managed`,
-/// `async`, `vmm`, `array`, `host`, `registered`, `pinned`, `physical`, `resident`, `context`,
+/// `async`, `vmm`, `array`, `graph`, `host`, `registered`, `pinned`, `physical`, `resident`, `context`,
 /// `module` or `total`. Returns 0, or 1 if there is no such device or figure (or no driver yet).
 ///
 /// # Safety

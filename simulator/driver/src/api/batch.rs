@@ -1,6 +1,6 @@
 //! Managed memory, many ranges at once: prefetched, discarded, asked about.
 
-use super::memory::{advise_v2, prefetch_v2, range_get_attribute};
+use super::memory::{advise_v2, move_to, range_get_attribute};
 use crate::ffi::{Answer, Handle, In, Out, answer, require};
 use crate::model::state::state;
 use crate::model::stream::On;
@@ -23,7 +23,7 @@ fn check(result: CuResult) -> Answer {
 /// These functions take any stream but the legacy default one.
 fn on_stream(stream: Handle) -> Answer {
     require(stream > LEGACY_STREAM)?;
-    state()?.stream_at(On::legacy(stream)).map(drop)
+    state()?.not_captured(On::legacy(stream)).map(drop)
 }
 
 /// Reads ranges, all of which must be managed.
@@ -78,7 +78,7 @@ pub extern "C" fn prefetch(
         let ranges = ranges(pointers, sizes, count)?;
         let places = places(to, firsts, given, count)?;
         for ((pointer, bytes), place) in ranges.into_iter().zip(places) {
-            check(prefetch_v2(pointer, bytes, place, 0))?;
+            move_to(pointer, bytes, place)?;
         }
         Ok(())
     })

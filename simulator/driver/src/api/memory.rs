@@ -1,8 +1,10 @@
 //! Device and managed memory: allocate, free, ask.
 
+use super::on_stream::on_stream;
 use crate::ffi::{Answer, Out, answer, require};
 use crate::model::books::Kind;
 use crate::model::state::state;
+use crate::model::stream::On;
 use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuMemLocationType, CuResult};
 
 /// Rows of pitched allocations start at multiples of this.
@@ -115,31 +117,45 @@ pub extern "C" fn advise_v2(
     answer(|| managed_base(pointer, bytes).map(drop))
 }
 
-/// `cuMemPrefetchAsync`: -1 is the host.
-pub extern "C" fn prefetch(pointer: CuDevicePtr, bytes: usize, to: i32) -> CuResult {
-    answer(|| {
-        let base = managed_base(pointer, bytes)?;
-        let mut state = state()?;
-        if to != -1 {
-            state.device(to)?;
-        }
-        state.migrate_managed(base, to != -1);
-        Ok(())
-    })
+/// Moves managed memory to a device or the host.
+pub fn move_to(pointer: CuDevicePtr, bytes: usize, to: CuMemLocation) -> Answer {
+    let base = managed_base(pointer, bytes)?;
+    let mut state = state()?;
+    let on_device = to.kind == CuMemLocationType::DEVICE;
+    if on_device {
+        state.device(to.id)?;
+    }
+    state.migrate_managed(base, on_device);
+    Ok(())
 }
 
-/// `cuMemPrefetchAsync_v2`.
-pub extern "C" fn prefetch_v2(
+/// -1 is the host.
+fn prefetch_on(on: On, pointer: CuDevicePtr, bytes: usize, to: i32) -> Answer {
+    let kind = if to == -1 {
+        CuMemLocationType::HOST
+    } else {
+        CuMemLocationType::DEVICE
+    };
+    prefetch_v2_on(on, pointer, bytes, CuMemLocation { kind, id: to }, 0)
+}
+
+fn prefetch_v2_on(
+    on: On,
     pointer: CuDevicePtr,
     bytes: usize,
     to: CuMemLocation,
     flags: u32,
-) -> CuResult {
-    if flags != 0 {
-        return CuResult::INVALID_VALUE;
-    }
-    let on_device = to.kind == CuMemLocationType::DEVICE;
-    prefetch(pointer, bytes, if on_device { to.id } else { -1 })
+) -> Answer {
+    require(flags == 0)?;
+    state()?.not_captured(on)?;
+    move_to(pointer, bytes, to)
+}
+
+on_stream! {
+    "`cuMemPrefetchAsync`." prefetch prefetch_own
+        [pointer: CuDevicePtr, bytes: usize, to: i32] [] = prefetch_on;
+    "`cuMemPrefetchAsync_v2`." prefetch_v2 prefetch_v2_own
+        [pointer: CuDevicePtr, bytes: usize, to: CuMemLocation, flags: u32] [] = prefetch_v2_on;
 }
 
 fn managed_base(pointer: CuDevicePtr, bytes: usize) -> Answer<u64> {

@@ -88,7 +88,7 @@ pub extern "C" fn map_arrays(list: In<MapInfo>, count: u32, stream: Handle) -> C
         let entries = list.list(count as usize)?;
         let operations: Answer<Vec<Operation>> = entries.iter().map(MapInfo::read).collect();
         let mut state = state()?;
-        state.stream_at(On::legacy(stream))?;
+        state.not_captured(On::legacy(stream))?;
         state.map_arrays(&operations?)
     })
 }

@@ -29,4 +29,6 @@ pub mod vmm;
 pub use state::State;
 
 #[cfg(test)]
+mod graph_tests;
+#[cfg(test)]
 mod tests;

@@ -9,9 +9,9 @@ use gpumem_cuda_abi::{
 };
 use gpumem_sim_machine::Machine;
 
-const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
-fn machine(memory: &'static str) -> &'static Machine {
+pub fn machine(memory: &'static str) -> &'static Machine {
     let made = Machine::from_lookup(|name| match name {
         "GPUMEM_SIM_DEVICES" => Some("2".to_owned()),
         "GPUMEM_SIM_MEMORY" => Some(memory.to_owned()),
@@ -40,10 +40,10 @@ fn properties(device: usize) -> CuMemAllocationProp {
 }
 
 /// A small generator of numbers that only depend on the seed (xorshift).
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -59,7 +59,7 @@ struct Live {
     bytes: u64,
 }
 
-fn at(state: &State, device: usize) -> Current {
+pub fn at(state: &State, device: usize) -> Current {
     Current {
         context: state.contexts.primary_handle(device),
         device,

@@ -70,9 +70,9 @@ rows! {
     cuMemPoolSetAttribute "cuMemPoolSetAttribute" 11020 Legacy api::pool::set_attribute;
     cuMemPoolTrimTo "cuMemPoolTrimTo" 11020 Legacy api::pool::trim_to;
     cuMemPrefetchAsync "cuMemPrefetchAsync" 8000 Legacy api::memory::prefetch;
-    cuMemPrefetchAsync_ptsz "cuMemPrefetchAsync" 8000 PerThread api::memory::prefetch;
+    cuMemPrefetchAsync_ptsz "cuMemPrefetchAsync" 8000 PerThread api::memory::prefetch_own;
     cuMemPrefetchAsync_v2 "cuMemPrefetchAsync" 12020 Legacy api::memory::prefetch_v2;
-    cuMemPrefetchAsync_v2_ptsz "cuMemPrefetchAsync" 12020 PerThread api::memory::prefetch_v2;
+    cuMemPrefetchAsync_v2_ptsz "cuMemPrefetchAsync" 12020 PerThread api::memory::prefetch_v2_own;
     cuMemPrefetchBatchAsync "cuMemPrefetchBatchAsync" 13000 Legacy api::batch::prefetch;
     cuMemPrefetchBatchAsync_ptsz "cuMemPrefetchBatchAsync" 13000 PerThread api::batch::prefetch;
     cuMemRangeGetAttribute "cuMemRangeGetAttribute" 8000 Legacy api::memory::range_get_attribute;
