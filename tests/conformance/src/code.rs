@@ -10,14 +10,14 @@ use crate::library::call;
 /// Two kernels: a plain one, and one with a stack of 4 KiB.
 const KERNELS: &str = "\
 .version 6.3
-.target sm_50
+.target sm_75
 .address_size 64
 .visible .entry plain() { ret; }
 .visible .entry deep() {
     .local .align 4 .b8 frame[4096];
     .reg .b64 %a<3>; .reg .b32 %v<2>;
     mov.u64 %a1, frame; mov.u32 %v1, 7;
-    st.local.volatile.u32 [%a1+64], %v1;
+    st.volatile.local.u32 [%a1+64], %v1;
     ret;
 }
 \0";
@@ -25,7 +25,7 @@ const KERNELS: &str = "\
 /// A variable of 32 MiB.
 const VARIABLE: &str = "\
 .version 6.3
-.target sm_50
+.target sm_75
 .address_size 64
 .visible .global .align 8 .b8 large[33554432];
 .visible .entry touch() { ret; }
