@@ -78,12 +78,12 @@ def test_the_capture_replays_to_the_counters(tmp_path, analyze, analyze_json):
 
 
 def test_pages_and_pools_equal_what_the_card_gave(tmp_path):
-    """The second ledger, of all that the recorder is told or may ask for: contexts cost nothing here,
-    and managed memory's residency nobody but the driver knows."""
+    """The second ledger, of all that the recorder is told, may ask for or measures (limits): contexts
+    cost nothing here, and managed memory's residency nobody but the driver knows."""
     families = "context,device,host,register,pool,vmm,array,ipc"
     statistics, _ = run(
         tmp_path, "--sequences", "3000", "--seed", "200000", "--threads", "turns",
-        "--ledger", "driver,host,pages", "--families", families, GPUMEM_SIM_CONTEXT_BYTES="0",
+        "--ledger", "driver,host,physical", "--families", families, GPUMEM_SIM_CONTEXT_BYTES="0",
     )
     assert statistics[0]["sequences"] == 3000
 

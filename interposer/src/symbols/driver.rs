@@ -121,13 +121,14 @@ pub(crate) fn primary_is_active(device: CuDevice) -> Option<bool> {
     .map(|()| active != 0)
 }
 
-/// The graph that a stream is being captured into.
+/// The graph that a stream is being captured into; null if another call has just spoilt the capture,
+/// for what was captured before is not live all the same.
 pub(crate) fn captured_graph(stream: CuStream) -> Option<CuGraph> {
     if !is_capturing(stream) {
         return None;
     }
     let (mut status, mut id, mut graph) = (0 as c_int, 0u64, CuGraph::NULL);
-    ask!(
+    let _ = ask!(
         c"cuStreamGetCaptureInfo_v2",
         fn(CuStream, *mut c_int, *mut u64, *mut CuGraph, *mut c_void, *mut usize),
         stream,
@@ -136,11 +137,11 @@ pub(crate) fn captured_graph(stream: CuStream) -> Option<CuGraph> {
         &mut graph,
         core::ptr::null_mut(),
         core::ptr::null_mut()
-    )?;
+    );
     Some(graph)
 }
 
-/// Whether a stream is being captured into a graph.
+/// Whether a stream is being captured into a graph, or still has a capture to end that was spoilt.
 pub(crate) fn is_capturing(stream: CuStream) -> bool {
     let mut status: c_int = 0;
     let asked = ask!(
@@ -149,7 +150,7 @@ pub(crate) fn is_capturing(stream: CuStream) -> bool {
         stream,
         &mut status
     );
-    asked.is_some() && status == 1
+    asked.is_some() && status != 0
 }
 
 /// Bytes that are free on the current context's device. Asked in a way that disturbs no stream capture.

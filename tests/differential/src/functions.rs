@@ -1,8 +1,8 @@
 //! The driver's functions that the random programs call, and the macro that makes a method of each.
 
 use gpumem_cuda_abi::{
-    CuArray3dDescriptor, CuArrayDescriptor, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocationProp,
-    CuMemLocation, CuMemPoolProps,
+    CuArray3dDescriptor, CuArrayDescriptor, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams,
+    CuMemAllocationProp, CuMemLocation, CuMemPoolProps,
 };
 
 use crate::cuda::Cuda;
@@ -254,6 +254,28 @@ functions! {
     cuLaunchKernel_ptsz = "cuLaunchKernel" 7000..NOW PerThread
         (function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
          block_z: u32, shared: u32, stream: usize, parameters: usize, extra: usize);
+
+    cuGraphCreate = "cuGraphCreate" 10000..NOW Legacy (graph: Out<'_, usize>, flags: u32);
+    cuGraphDestroy = "cuGraphDestroy" 10000..NOW Legacy (graph: usize);
+    cuGraphAddMemAllocNode = "cuGraphAddMemAllocNode" 11040..NOW Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, count: usize,
+         parameters: Out<'_, CuMemAllocNodeParams>);
+    cuGraphAddMemFreeNode = "cuGraphAddMemFreeNode" 11040..NOW Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, count: usize, pointer: Addr);
+    cuGraphInstantiateWithFlags = "cuGraphInstantiateWithFlags" 11040..NOW Legacy
+        (executable: Out<'_, usize>, graph: usize, flags: u64);
+    cuGraphInstantiate_v2 = "cuGraphInstantiate" 11000..12000 Legacy
+        (executable: Out<'_, usize>, graph: usize, error: usize, log: usize, room: usize);
+    cuGraphExecDestroy = "cuGraphExecDestroy" 10000..NOW Legacy (executable: usize);
+    cuGraphUpload = "cuGraphUpload" 11010..NOW Legacy (executable: usize, stream: usize);
+    cuGraphLaunch = "cuGraphLaunch" 10000..NOW Legacy (executable: usize, stream: usize);
+    cuGraphLaunch_ptsz = "cuGraphLaunch" 10000..NOW PerThread (executable: usize, stream: usize);
+    cuStreamBeginCapture_v2 = "cuStreamBeginCapture" 10010..NOW Legacy (stream: usize, mode: u32);
+    cuStreamEndCapture = "cuStreamEndCapture" 10000..NOW Legacy
+        (stream: usize, graph: Out<'_, usize>);
+    cuDeviceGraphMemTrim = "cuDeviceGraphMemTrim" 11040..NOW Legacy (device: i32);
+    cuDeviceGetGraphMemAttribute = "cuDeviceGetGraphMemAttribute" 11040..NOW Legacy
+        (device: i32, attribute: u32, value: Out<'_, u64>);
 
     cudaSetDevice = "" 0..NOW Legacy (device: i32);
     cudaMalloc = "" 0..NOW Legacy (pointer: Out<'_, Made>, bytes: usize);

@@ -128,7 +128,8 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     } else {
         arguments.ledger.as_slice()
     };
-    let ledger = Ledger::new(driver, levels, devices as i32);
+    let mut ledger = Ledger::new(driver, levels, devices as i32);
+    ledger.transients = families.iter().any(|family| family.name == "graph");
     if !ledger.has_recorder() && !arguments.alone {
         return Err("libgpumem.so is not preloaded (--alone runs without it)".into());
     }

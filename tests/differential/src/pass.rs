@@ -1,8 +1,8 @@
 //! Arguments as they go to the driver and as a transcript tells them.
 
 use gpumem_cuda_abi::{
-    CuArray3dDescriptor, CuArrayDescriptor, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocationProp,
-    CuMemLocation, CuMemPoolProps,
+    CuArray3dDescriptor, CuArrayDescriptor, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams,
+    CuMemAllocationProp, CuMemLocation, CuMemPoolProps,
 };
 use std::fmt::Write;
 
@@ -99,6 +99,13 @@ structures!(
 impl Tell for CuIpcMemHandle {
     fn tell(&self, _: &mut Names, line: &mut String) {
         line.push('*');
+    }
+}
+
+impl Tell for CuMemAllocNodeParams {
+    fn tell(&self, names: &mut Names, line: &mut String) {
+        let _ = write!(line, "{} bytes: ", self.bytesize);
+        Made(self.dptr.0).tell(names, line);
     }
 }
 

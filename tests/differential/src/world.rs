@@ -2,7 +2,7 @@
 //! so that most calls are valid and some fail on purpose.
 
 use crate::cuda::{Cuda, OUT_OF_MEMORY};
-use crate::families::{self, Family, array, context, device, host, ipc, module, pool, vmm};
+use crate::families::{self, Family, array, context, device, graph, host, ipc, module, pool, vmm};
 use crate::rng::Rng;
 
 /// Devices that the model has room for.
@@ -64,6 +64,8 @@ pub struct World {
     pub arrays: array::Arrays,
     /// Shared memory.
     pub ipc: ipc::Ipc,
+    /// Graphs with memory nodes.
+    pub graphs: graph::Graphs,
     /// Modules.
     pub modules: module::Modules,
 }
@@ -85,6 +87,7 @@ impl World {
             vmm: vmm::Vmm::default(),
             arrays: array::Arrays::default(),
             ipc: ipc::Ipc::default(),
+            graphs: graph::Graphs::default(),
             modules: module::Modules::default(),
         }
     }

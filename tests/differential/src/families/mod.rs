@@ -3,6 +3,7 @@
 pub mod array;
 pub mod context;
 pub mod device;
+pub mod graph;
 pub mod host;
 pub mod ipc;
 pub mod module;
@@ -37,6 +38,7 @@ pub static ALL: &[Family] = &[
     vmm::FAMILY,
     array::FAMILY,
     ipc::FAMILY,
+    graph::FAMILY,
     module::FAMILY,
     runtime::FAMILY,
     context::FAMILY,

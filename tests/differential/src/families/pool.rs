@@ -146,7 +146,7 @@ fn free(world: &mut World, block: (Addr, i32)) {
 }
 
 /// Properties of a pool on a device.
-fn properties(device: i32, max_size: usize) -> CuMemPoolProps {
+pub fn properties(device: i32, max_size: usize) -> CuMemPoolProps {
     CuMemPoolProps {
         alloc_type: 1,
         handle_types: 1,
