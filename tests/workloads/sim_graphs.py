@@ -418,6 +418,13 @@ def capture_errors():
     must("cuStreamDestroy_v2", stream)
     must("cuMemsetD8_v2", data, 1, 1)
     assert books()["kinds"]["device"]["current"] == held["kinds"]["device"]["current"] + 100
+    # And so does a context that ends.
+    stream = out("cuStreamCreate", 1)
+    begin(stream)
+    must("cuDevicePrimaryCtxReset_v2", 0)
+    start()
+    assert code("cuStreamEndCapture", stream, byref(graph)) == INVALID_HANDLE
+    out("cuMemAlloc_v2", 100)
 
 
 def memory_nodes():

@@ -94,6 +94,12 @@ impl Captures {
         self.of(on).map(|(id, ..)| id)
     }
 
+    /// A context has ended, and with it the captures of its streams. What they had made of their
+    /// graphs is nobody's to launch.
+    pub fn drop_context(&mut self, context: usize) {
+        self.live.retain(|_, capture| capture.context != context);
+    }
+
     fn invalidate(&mut self, id: u64) {
         if let Some(capture) = self.live.get_mut(&id) {
             capture.valid = false;

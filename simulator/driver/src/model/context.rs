@@ -268,6 +268,7 @@ impl State {
             return Ending::default();
         };
         let device = context.device;
+        self.captures.drop_context(handle);
         self.streams.retain(|stream| stream.context != handle);
         self.events.retain(|event| event.context != handle);
         self.forget_arrays_of(handle);
