@@ -17,13 +17,25 @@ struct Passed {
     function: &'static CStr,
 }
 
+/// What a walk over the libraries finds. It is told only afterwards: during the walk the loader holds a
+/// lock, under which it must not be asked anything else.
+#[derive(Default)]
+struct Found {
+    /// Hooks, and places in the libraries that are bound to them.
+    bound: Vec<(&'static Hook, usize)>,
+    passed: Vec<Passed>,
+}
+
 /// Notes what is bound to our exports, and says what goes past them.
 pub(crate) fn look(writer: &'static Writer) {
     proc_address::resolve_exports();
-    let mut passed: Vec<Passed> = Vec::new();
-    // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `passed` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut passed).cast()) };
-    for Passed { library, function } in passed {
+    let mut found = Found::default();
+    // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `found` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
+    for (hook, slot) in found.bound {
+        account::armed(hook.id, Way::Symbol, slot);
+    }
+    for Passed { library, function } in found.passed {
         let function = function.to_string_lossy();
         account::note(
             writer,
@@ -40,7 +52,7 @@ pub(crate) fn look(writer: &'static Writer) {
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
     // SAFETY: dl_iterate_phdr passes a valid structure and the pointer given to it above.
-    let (info, passed) = unsafe { (&*info, &mut *data.cast::<Vec<Passed>>()) };
+    let (info, found) = unsafe { (&*info, &mut *data.cast::<Found>()) };
     // SAFETY: the structure describes a library that stays loaded while it is visited.
     let (tables, ours) = unsafe {
         (
@@ -60,7 +72,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
             let entry = unsafe { &*(start as *const libc::Elf64_Rela).add(index) };
             // SAFETY: the tables are those of the library that `info` describes.
             if let Some((hook, slot)) = unsafe { hooked(info, &tables, entry) } {
-                judge(info, hook, slot, passed);
+                judge(info, hook, slot, found);
             }
         }
     }
@@ -96,11 +108,11 @@ unsafe fn hooked(
 }
 
 /// Notes where a place leads to.
-fn judge(info: &libc::dl_phdr_info, hook: &'static Hook, slot: usize, passed: &mut Vec<Passed>) {
+fn judge(info: &libc::dl_phdr_info, hook: &'static Hook, slot: usize, found: &mut Found) {
     // SAFETY: a relocation's place is mapped and holds an address.
     let target = unsafe { (slot as *const usize).read_unaligned() };
     if target == hook.address() {
-        account::armed(hook.id, Way::Symbol, slot);
+        found.bound.push((hook, slot));
         return;
     }
     // What goes past a hook of the runtime is seen at the driver; a library may call its own functions.
@@ -115,8 +127,8 @@ fn judge(info: &libc::dl_phdr_info, hook: &'static Hook, slot: usize, passed: &m
         Some("") | None => "the program itself".to_owned(),
         Some(name) => name.to_owned(),
     };
-    if !passed.iter().any(|known| known.library == library) {
+    if !found.passed.iter().any(|known| known.library == library) {
         let function = hook.name;
-        passed.push(Passed { library, function });
+        found.passed.push(Passed { library, function });
     }
 }

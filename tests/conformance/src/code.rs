@@ -13,11 +13,14 @@ const KERNELS: &str = "\
 .target sm_75
 .address_size 64
 .visible .entry plain() { ret; }
+.visible .global .align 4 .u32 sink;
 .visible .entry deep() {
     .local .align 4 .b8 frame[4096];
-    .reg .b64 %a<3>; .reg .b32 %v<2>;
-    mov.u64 %a1, frame; mov.u32 %v1, 7;
-    st.volatile.local.u32 [%a1+64], %v1;
+    .reg .b64 %a<4>; .reg .b32 %v<4>;
+    mov.u64 %a1, frame; mov.u32 %v1, %tid.x;
+    mul.wide.u32 %a2, %v1, 4; add.u64 %a3, %a1, %a2;
+    st.local.u32 [%a3], %v1; ld.local.u32 %v2, [%a1+64];
+    st.global.u32 [sink], %v2;
     ret;
 }
 \0";
