@@ -11,7 +11,7 @@ pub(crate) struct Identity {
     /// Where its stack starts (field 28): differs after `exec`, which gives up all of a process's
     /// device memory but not its id. 0 if not known.
     pub(crate) stack: u64,
-    /// It has ended and only waits for its parent to take notice.
+    /// It has ended, and only waits for its parent to take notice, or is about to.
     ended: bool,
 }
 
@@ -68,8 +68,10 @@ fn parse(text: &str) -> Option<Identity> {
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     let state = *fields.first()?;
-    // A leader that ended before its threads is a zombie too, with more than one thread.
-    let ended = matches!(state, "Z" | "X") && number(20).unwrap_or(0) <= 1;
+    // One whose memory is gone (field 23) is on its way out. A leader that ended before its threads
+    // looks like that too, but there is more than one thread.
+    let gone = matches!(state, "Z" | "X") || number(23) == Some(0);
+    let ended = gone && number(20).unwrap_or(0) <= 1;
     Some(Identity {
         started: number(22)?,
         stack: number(28).unwrap_or(0),
@@ -94,6 +96,8 @@ mod tests {
         );
         let zombie = parse(&STAT.replace(") R ", ") Z ")).expect("a line");
         assert!(zombie.ended);
+        let ending = parse(&STAT.replace(" 3133440 ", " 0 ")).expect("a line");
+        assert!(ending.ended);
         let leader = parse(
             &STAT
                 .replace(") R ", ") Z ")

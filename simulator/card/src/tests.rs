@@ -4,6 +4,7 @@ use crate::file::map;
 use crate::{Cards, Holder};
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A child process that runs a function and then waits to be killed.
 struct Child {
@@ -146,13 +147,68 @@ fn exec_gives_up_what_the_process_had() {
         let _ = asked.read_exact(&mut [0]);
         let output = tells.try_clone().expect("a descriptor");
         let mut command = std::process::Command::new("sh");
-        command.args(["-c", "echo; read never"]).stdout(output);
+        command.args(["-c", "echo; read never"]);
+        command.stdin(asked).stdout(output);
         let _ = std::os::unix::process::CommandExt::exec(&mut command);
     });
     assert_eq!((child.next(), cards.others(3)), (b't', 30));
     (&go).write_all(b"g").expect("the child listens");
     assert_eq!(child.next(), b'\n');
     assert_eq!(cards.others(3), 0);
+}
+
+/// Numbers that forked processes share: arrivals, and winners.
+fn shared_numbers() -> &'static [AtomicU32; 2] {
+    // SAFETY: a fresh mapping of a page, zeroed and never unmapped.
+    let page = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(page, libc::MAP_FAILED);
+    // SAFETY: as above.
+    unsafe { &*page.cast() }
+}
+
+#[test]
+fn of_two_at_the_same_moment_one_gets_it() {
+    const ROUNDS: u32 = 2000;
+    let (_folder, path) = table();
+    let [arrivals, winners] = shared_numbers();
+    let mut children: Vec<Child> = (0..2)
+        .map(|_| {
+            Child::start(|tells| {
+                let cards = open(&path);
+                let mut awaited = 0;
+                let mut meet = || {
+                    awaited += 2;
+                    arrivals.fetch_add(1, Ordering::AcqRel);
+                    while arrivals.load(Ordering::Acquire) < awaited {
+                        std::thread::yield_now();
+                    }
+                };
+                for _ in 0..ROUNDS {
+                    meet();
+                    let won = cards.take(0, 1, 1);
+                    winners.fetch_add(u32::from(won), Ordering::AcqRel);
+                    meet();
+                    if won {
+                        cards.give(0, 1);
+                    }
+                }
+                let _ = tells.write_all(b".");
+            })
+        })
+        .collect();
+    for child in &mut children {
+        child.next();
+    }
+    assert_eq!(winners.load(Ordering::Acquire), ROUNDS);
 }
 
 #[test]
