@@ -228,6 +228,9 @@ pub(crate) fn before() -> Option<Before> {
     }
     let device = driver::current_device();
     device::known(device)?;
+    if crate::hooks::context::sleeps(context, device) {
+        return None; // a question about its memory would wake it
+    }
     Some(Before {
         _in_progress: InProgress::begin(),
         device,
