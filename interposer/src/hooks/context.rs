@@ -23,6 +23,12 @@ fn created() -> MutexGuard<'static, BTreeMap<u64, DeviceOrdinal>> {
     CREATED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a current context is a primary one that was reset: its next use brings it back to life.
+pub(crate) fn sleeps(context: u64, device: DeviceOrdinal) -> bool {
+    driver::primary_is_active(CuDevice(i32::from(device.0))) == Some(false)
+        && !created().contains_key(&context)
+}
+
 /// A context whose birth is recorded.
 struct Born {
     /// Its handle; 0 is a free place.

@@ -219,6 +219,16 @@ pub(crate) fn can_measure() -> bool {
     library::opened().is_some()
 }
 
+/// Bytes that are free on the card. The driver is not asked for a context that sleeps since its reset:
+/// the question would wake it.
+fn free_bytes(context: u64, ordinal: DeviceOrdinal) -> Option<u64> {
+    if !crate::hooks::context::sleeps(context, ordinal) {
+        return driver::free_bytes();
+    }
+    let card = reading::unborn(device::known(ordinal)?)?.card;
+    Some(card.total.saturating_sub(card.used))
+}
+
 /// Before such a call; `None` if there is no context, or nothing to measure by.
 pub(crate) fn before() -> Option<Before> {
     library::opened()?;
@@ -233,7 +243,7 @@ pub(crate) fn before() -> Option<Before> {
         device,
         context,
         alone: !call::others_in_progress(),
-        free: driver::free_bytes()?,
+        free: free_bytes(context, device)?,
         physical: physical_bytes(device),
     })
 }
@@ -284,7 +294,7 @@ fn settle(
     let Some(session) = lifecycle::session() else {
         return;
     };
-    let Some(free) = driver::free_bytes() else {
+    let Some(free) = free_bytes(before.context, before.device) else {
         return;
     };
     let physical = (before.physical, physical_bytes(before.device));

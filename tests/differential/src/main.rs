@@ -67,6 +67,8 @@ fn in_processes(arguments: &Arguments) -> Result<bool, String> {
             .arg(format!("--seed={}", arguments.seed + first))
             .arg(format!("--sequences={count}"))
             .arg("--processes=1")
+            // Cards of its own: a seed must mean the same whatever the others take.
+            .env_remove("GPUMEM_SIM_CARD")
             .spawn();
         children.push(child.map_err(|e| e.to_string())?);
     }
