@@ -44,10 +44,15 @@ static BORN: [Born; 64] = [const {
     }
 }; 64];
 
+/// Whether a context's birth is recorded.
+fn is_known(context: u64) -> bool {
+    BORN.iter()
+        .any(|place| place.context.load(Ordering::Acquire) == context)
+}
+
 /// Takes note of a context; whether it was unknown.
 fn is_new(context: u64, device: DeviceOrdinal) -> bool {
-    let known = |place: &Born| place.context.load(Ordering::Acquire) == context;
-    if BORN.iter().any(known) {
+    if is_known(context) {
         return false;
     }
     let take = |place: &Born| {
@@ -82,6 +87,19 @@ pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
         born(thread, call, context, device);
     }
     unseen
+}
+
+/// After a call that used the current context: if it came to life unseen (a primary context does so at
+/// its first use after a reset), records its birth and what it costs.
+pub(super) fn in_use(thread: &Thread, call: &Call) {
+    let context = driver::current_context();
+    if context == 0 || is_known(context) {
+        return;
+    }
+    let device = driver::current_device();
+    if !sleeps(context, device) && used(thread, call, context, device) {
+        implicit::found(thread, call, device, context);
+    }
 }
 
 /// Records the end of a context; 0 is the primary one.

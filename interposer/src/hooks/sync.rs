@@ -1,7 +1,9 @@
-//! Synchronisation: not an event, but the moment at which pools give back what they do not use.
+//! Synchronisation: not an event, but the moment at which pools give back what they do not use, and at
+//! which a context that nobody was seen to make shows that it is alive.
 
 use gpumem_cuda_abi::{CuContext, CuEvent, CuResult, CuStream};
 
+use super::context;
 use crate::record;
 
 macro_rules! synchronising {
@@ -13,7 +15,12 @@ macro_rules! synchronising {
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
             before {}
-            after { record::settle(thread, call.api()); }
+            after {
+                if result.is_success() {
+                    context::in_use(thread, &call);
+                }
+                record::settle(thread, call.api());
+            }
         }
     )*};
 }
