@@ -1,8 +1,9 @@
 //! The driver's functions that the random programs call, and the macro that makes a method of each.
 
 use gpumem_cuda_abi::{
-    CuArray3dDescriptor, CuArrayDescriptor, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams,
-    CuMemAllocationProp, CuMemLocation, CuMemPoolProps,
+    CuArray3dDescriptor, CuArrayDescriptor, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
+    CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp, CuMemLocation,
+    CuMemPoolProps, CuMulticastObjectProp,
 };
 
 use crate::cuda::Cuda;
@@ -276,6 +277,22 @@ functions! {
     cuDeviceGraphMemTrim = "cuDeviceGraphMemTrim" 11040..NOW Legacy (device: i32);
     cuDeviceGetGraphMemAttribute = "cuDeviceGetGraphMemAttribute" 11040..NOW Legacy
         (device: i32, attribute: u32, value: Out<'_, u64>);
+
+    cuMulticastCreate = "cuMulticastCreate" 12010..NOW Legacy
+        (handle: Out<'_, u64>, properties: In<'_, CuMulticastObjectProp>);
+    cuMulticastAddDevice = "cuMulticastAddDevice" 12010..NOW Legacy (handle: u64, device: i32);
+    cuMulticastBindMem = "cuMulticastBindMem" 12010..13010 Legacy
+        (handle: u64, offset: usize, memory: u64, memory_offset: usize, bytes: usize, flags: u64);
+    cuMulticastBindMem_v2 = "cuMulticastBindMem" 13010..NOW Legacy
+        (handle: u64, device: i32, offset: usize, memory: u64, memory_offset: usize, bytes: usize,
+         flags: u64);
+    cuMulticastUnbind = "cuMulticastUnbind" 12010..NOW Legacy
+        (handle: u64, device: i32, offset: usize, bytes: usize);
+    cuImportExternalMemory = "cuImportExternalMemory" 10000..NOW Legacy
+        (memory: Out<'_, usize>, descriptor: In<'_, CuExternalMemoryHandleDesc>);
+    cuExternalMemoryGetMappedBuffer = "cuExternalMemoryGetMappedBuffer" 10000..NOW Legacy
+        (pointer: Out<'_, Made>, memory: usize, descriptor: In<'_, CuExternalMemoryBufferDesc>);
+    cuDestroyExternalMemory = "cuDestroyExternalMemory" 10000..NOW Legacy (memory: usize);
 
     cudaSetDevice = "" 0..NOW Legacy (device: i32);
     cudaMalloc = "" 0..NOW Legacy (pointer: Out<'_, Made>, bytes: usize);

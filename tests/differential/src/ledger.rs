@@ -95,8 +95,9 @@ pub struct Ledger {
     counters: Option<CountersOf>,
     devices: c_int,
     lines: Vec<Line>,
-    /// Whether single calls take and give back (a graph's launch): where threads call at once, the
-    /// recorder may see another order of these than the driver, and a higher peak.
+    /// Whether single calls take and give back (a graph's launch), or give back what is known only
+    /// afterwards (the end of a multicast object): where threads call at once, the recorder may see
+    /// another order of these than the driver, and a higher peak.
     pub transients: bool,
     /// Points compared so far.
     pub comparisons: u64,

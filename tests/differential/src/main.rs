@@ -131,7 +131,9 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         arguments.ledger.as_slice()
     };
     let mut ledger = Ledger::new(driver, levels, devices as i32);
-    ledger.transients = families.iter().any(|family| family.name == "graph");
+    ledger.transients = families
+        .iter()
+        .any(|family| matches!(family.name, "graph" | "multicast"));
     if !ledger.has_recorder() && !arguments.alone {
         return Err("libgpumem.so is not preloaded (--alone runs without it)".into());
     }

@@ -1,8 +1,9 @@
 //! Arguments as they go to the driver and as a transcript tells them.
 
 use gpumem_cuda_abi::{
-    CuArray3dDescriptor, CuArrayDescriptor, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams,
-    CuMemAllocationProp, CuMemLocation, CuMemPoolProps,
+    CuArray3dDescriptor, CuArrayDescriptor, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
+    CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp, CuMemLocation,
+    CuMemPoolProps, CuMulticastObjectProp,
 };
 use std::fmt::Write;
 
@@ -96,11 +97,17 @@ structures!(
     CuMemPoolProps
 );
 
-impl Tell for CuIpcMemHandle {
-    fn tell(&self, _: &mut Names, line: &mut String) {
-        line.push('*');
-    }
+macro_rules! private {
+    ($($type:ty)*) => {$(
+        impl Tell for $type {
+            fn tell(&self, _: &mut Names, line: &mut String) {
+                line.push('*');
+            }
+        }
+    )*};
 }
+// Process numbers, descriptors.
+private!(CuIpcMemHandle CuExternalMemoryHandleDesc CuExternalMemoryBufferDesc CuMulticastObjectProp);
 
 impl Tell for CuMemAllocNodeParams {
     fn tell(&self, names: &mut Names, line: &mut String) {

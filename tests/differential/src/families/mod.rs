@@ -3,10 +3,12 @@
 pub mod array;
 pub mod context;
 pub mod device;
+pub mod external;
 pub mod graph;
 pub mod host;
 pub mod ipc;
 pub mod module;
+pub mod multicast;
 pub mod pool;
 pub mod runtime;
 pub mod vmm;
@@ -39,6 +41,8 @@ pub static ALL: &[Family] = &[
     array::FAMILY,
     ipc::FAMILY,
     graph::FAMILY,
+    external::FAMILY,
+    multicast::FAMILY,
     module::FAMILY,
     runtime::FAMILY,
     context::FAMILY,

@@ -18,7 +18,7 @@ pub const FAMILY: Family = Family {
 };
 
 /// What handles and mappings are multiples of.
-const PAGE: usize = 2 << 20;
+pub const PAGE: usize = 2 << 20;
 
 /// A handle that the program holds so often.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,8 @@ pub struct Vmm {
     gone: Vec<u64>,
 }
 
-fn properties(device: Option<i32>) -> CuMemAllocationProp {
+/// Properties of a handle there; it can be exported.
+pub fn properties(device: Option<i32>) -> CuMemAllocationProp {
     let location = match device {
         Some(id) => CuMemLocation {
             kind: CuMemLocationType::DEVICE,

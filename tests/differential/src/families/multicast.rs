@@ -1,0 +1,63 @@
+//! Multicast objects: what is bound to one is held by it, and counted once.
+
+use gpumem_cuda_abi::CuMulticastObjectProp;
+
+use super::Family;
+use super::vmm::{PAGE, properties};
+use crate::world::{Ended, World};
+
+/// The family. Each step leaves nothing behind.
+pub const FAMILY: Family = Family {
+    name: "multicast",
+    weight: 2,
+    step,
+    ended: |_: &mut World, _: &Ended| {},
+    end: |_| {},
+};
+
+fn step(world: &mut World) {
+    let (mut object, mut memory) = (0, 0);
+    let device = world.rng.below(world.devices) as i32;
+    let bytes = PAGE * world.rng.within(1, 5);
+    let wanted = CuMulticastObjectProp {
+        num_devices: 1,
+        size: bytes,
+        handle_types: 1,
+        flags: 0,
+    };
+    if world
+        .cuda
+        .cuMulticastCreate(Some(&mut object), Some(&wanted))
+        != 0
+    {
+        return;
+    }
+    // A binding waits until the object has all its devices.
+    let complete = world.cuda.cuMulticastAddDevice(object, device) == 0;
+    world.cuda.cuMulticastAddDevice(0x10, device);
+    let wanted = properties(Some(device));
+    let code = world
+        .cuda
+        .cuMemCreate(Some(&mut memory), bytes, Some(&wanted), 0);
+    if code == 0 {
+        let bound = if !complete {
+            1
+        } else if world.rng.percent(50) {
+            world
+                .cuda
+                .cuMulticastBindMem(object, 0, memory, 0, bytes, 0)
+        } else {
+            world
+                .cuda
+                .cuMulticastBindMem_v2(object, device, 0, memory, 0, bytes, 0)
+        };
+        let code = world.cuda.cuMemRelease(memory);
+        world.expect(code);
+        if bound == 0 && world.rng.percent(60) {
+            let code = world.cuda.cuMulticastUnbind(object, device, 0, bytes);
+            world.expect(code);
+        }
+    }
+    let code = world.cuda.cuMemRelease(object);
+    world.expect(code);
+}
