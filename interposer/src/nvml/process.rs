@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, OnceLock, MutexGuard, PoisonError};
 
 use gpumem_capture::DeviceOrdinal;
 use nvml_wrapper::Device;
@@ -109,13 +109,23 @@ pub(super) fn keep_before(device: DeviceOrdinal, list: &[Listed]) {
     before().entry(device.0).or_insert_with(|| list.to_vec());
 }
 
-/// Looks for this process in the list of a device on which it has a context.
-pub(super) fn identify(device: DeviceOrdinal, now: &[Listed]) -> Option<u32> {
-    me().or_else(|| {
+/// The numbers that this process goes by, here and in outer namespaces. Read once: a file that is open
+/// for a moment, on another thread, would take the number of a descriptor that the program expects to
+/// be free.
+fn own_pids() -> &'static [u32] {
+    static OWN: OnceLock<Vec<u32>> = OnceLock::new();
+    OWN.get_or_init(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mut own = vec![std::process::id()];
         own.extend(outer_pids(&status));
-        let found = find(&own, before().get(&device.0).map(Vec::as_slice), now)?;
+        own
+    })
+}
+
+/// Looks for this process in the list of a device on which it has a context.
+pub(super) fn identify(device: DeviceOrdinal, now: &[Listed]) -> Option<u32> {
+    me().or_else(|| {
+        let found = find(own_pids(), before().get(&device.0).map(Vec::as_slice), now)?;
         ME.store(found, Ordering::Relaxed);
         Some(found)
     })

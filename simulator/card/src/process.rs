@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::sync::{Mutex, PoisonError};
 
 /// What tells a process from every other with the same id, from `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,19 +17,34 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// This process.
+    /// This process. It is read once: a file that is open for a moment, on another thread, would take
+    /// the number of a descriptor that the program expects to be free.
     pub(crate) fn own() -> Self {
+        static OWN: Mutex<Option<(u32, Identity)>> = Mutex::new(None);
         let unknown = Self {
             started: 0,
             stack: 0,
             ended: false,
         };
-        read("self").unwrap_or(unknown)
+        let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+        match *own {
+            Some((pid, known)) if pid == std::process::id() => known,
+            _ => {
+                let read = read("self").unwrap_or(unknown);
+                *own = Some((std::process::id(), read));
+                read
+            }
+        }
     }
 
     /// Whether the process `pid` is still the one with this identity.
     pub(crate) fn is_still(self, pid: u32) -> bool {
-        match read(&pid.to_string()) {
+        let now = if pid == std::process::id() {
+            Some(Self::own())
+        } else {
+            read(&pid.to_string())
+        };
+        match now {
             Some(now) => {
                 let same = |a: u64, b: u64| a == b || a == 0 || b == 0;
                 !now.ended && same(now.started, self.started) && same(now.stack, self.stack)
