@@ -143,6 +143,14 @@ pub(crate) fn captured_graph(stream: CuStream) -> Option<CuGraph> {
 
 /// Whether a stream is being captured into a graph, or still has a capture to end that was spoilt.
 pub(crate) fn is_capturing(stream: CuStream) -> bool {
+    // The legacy default stream never is; a context that was reset, and that the question would wake,
+    // has no capture on its threads' own.
+    let place = stream.0 as usize;
+    let own = CuStream::PER_THREAD.0 as usize;
+    let sleeps = || crate::hooks::context::sleeps(current_context(), current_device());
+    if place < own || (place == own && sleeps()) {
+        return false;
+    }
     let mut status: c_int = 0;
     let asked = ask!(
         c"cuStreamIsCapturing",
