@@ -17,8 +17,8 @@ use super::reading::{self, Reading, Settled};
 use super::{device, library, note_unknown_device, process};
 use crate::call::{self, Call};
 use crate::lifecycle::{self, Session};
-use crate::physical::Cause;
 use crate::physical::holdings::{self, Holding, Kind};
+use crate::physical::{self, Cause};
 use crate::stacks;
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -187,13 +187,16 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
     let Some(mine) = read.reading.figures.mine else {
         return; // the card's figure has other processes in it
     };
+    // How much of it lies on the card only the driver knows: it may be all.
+    let managed = physical::managed(ordinal);
     let bill = Bill {
         cause: cause(session, thread, call, true),
         device: ordinal,
         context,
-        flags: estimated(!read.stable),
+        flags: estimated(!read.stable || managed > 0),
     };
-    bill.charge(None, mine.saturating_sub(read.physical));
+    let unexplained = mine.saturating_sub(read.physical);
+    bill.charge(None, unexplained.saturating_sub(managed));
 }
 
 fn estimated(is: bool) -> EventFlags {

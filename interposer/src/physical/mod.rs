@@ -22,7 +22,7 @@ use gpumem_capture::{
 };
 
 use crate::lifecycle::Session;
-use crate::live::{Block, Place};
+use crate::live::{self, Block, Place};
 
 /// On whose behalf the card gives or takes back: the fields that every event of a call has.
 #[derive(Clone, Copy)]
@@ -119,6 +119,18 @@ pub(crate) fn lost(cause: &Cause<'_>, place: Place, block: &Block) {
         }
         Behind::Other => {}
     }
+}
+
+/// The most that managed memory can take of a device.
+pub(crate) fn managed(device: DeviceOrdinal) -> u64 {
+    let of_device = |_: &Place, block: &Block| {
+        block.device == device && block.flags.contains(EventFlags::MANAGED)
+    };
+    live::matching(of_device)
+        .into_iter()
+        .filter_map(live::at)
+        .map(|block| pages::whole(block.bytes))
+        .sum()
 }
 
 /// Takes note of what the driver may have moved by itself: pools and graphs, where there are any.
