@@ -154,8 +154,8 @@ pub(crate) fn born(
         u64::try_from(now - then).unwrap_or(0)
     };
     let (grown, sure) = match after.reading.figures.mine {
-        // A process that NVML did not know used nothing.
-        Some(mine) if !before.knew_us => (grown_to(mine, 0), true),
+        // NVML did not know the process before, though it may have held handles without a context.
+        Some(mine) if !before.knew_us => (mine.saturating_sub(after.physical), true),
         Some(mine) => (grown_to(mine, before.ours_or_all), true),
         None if before.knew_us => return,
         None => (grown_to(after.reading.card.used, before.ours_or_all), false),
