@@ -77,15 +77,28 @@ def test_the_capture_replays_to_the_counters(tmp_path, analyze, analyze_json):
     assert compared > 0
 
 
-def test_pages_and_pools_equal_what_the_card_gave(tmp_path):
-    """The second ledger, of all that the recorder is told, may ask for or measures (limits): contexts
-    cost nothing here, and managed memory's residency nobody but the driver knows."""
-    families = "context,device,host,register,pool,vmm,array,ipc"
-    statistics, _ = run(
-        tmp_path, "--sequences", "3000", "--seed", "200000", "--threads", "turns",
-        "--ledger", "driver,host,physical", "--families", families, GPUMEM_SIM_CONTEXT_BYTES="0",
+def test_both_ledgers_equal_what_the_card_gave(tmp_path):
+    """10,000 sequences: at every synchronisation the second ledger is what the card gave, contexts, modules,
+    limits and kernels' stacks included, and so is its peak. Of every family but managed memory: where that
+    resides nobody but the driver knows, and what is measured while it moves has that in it."""
+    families = "context,device,host,register,pool,vmm,array,ipc,module,graph,runtime,external,multicast"
+    statistics, done = run(
+        tmp_path, "--sequences", "10000", "--seed", "200000", "--threads", "turns", "--processes", "2",
+        "--ledger", "driver,host,physical", "--families", families,
     )
-    assert statistics[0]["sequences"] == 3000
+    assert sum(s["sequences"] for s in statistics) == 10000, harness.described(done)
+
+
+def test_the_second_ledger_of_threads_at_once(tmp_path):
+    """Where threads really call at once, it is so wherever all of them wait. Contexts cost nothing and limits
+    stay here: what they take is measured, and what other threads do meanwhile is in the measure."""
+    families = "device,host,register,pool,vmm,array,ipc,module,graph,external,multicast"
+    statistics, _ = run(
+        tmp_path, "--sequences", "2000", "--seed", "400000", "--threads", "at-once",
+        "--ledger", "driver,host,physical", "--families", families,
+        GPUMEM_SIM_CONTEXT_BYTES="0", GPUMEM_SIM_MODULE_BYTES="0",
+    )
+    assert statistics[0]["sequences"] == 2000
 
 
 def test_programs_notice_nothing(tmp_path):

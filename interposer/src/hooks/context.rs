@@ -1,7 +1,7 @@
 //! Contexts: their births, and their ends, which take what they own with them.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -76,6 +76,7 @@ fn born(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
         with_stacks: true,
         ..Remark::default()
     };
+    kernels::context_born();
     record::remark(thread, call.api(), EventKind::CONTEXT, Level::DRIVER, what);
 }
 
@@ -89,9 +90,26 @@ pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
     unseen
 }
 
-/// After a call that used the current context: if it came to life unseen (a primary context does so at
-/// its first use after a reset), records its birth and what it costs.
+/// The primary context of each device that has ended, by its handle: it may come back to life, unseen, at
+/// its first use after a reset.
+static ENDED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+static ANY_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// After a call that used contexts: if one came to life unseen, records its birth and what it costs.
 pub(super) fn in_use(thread: &Thread, call: &Call) {
+    if ANY_ENDED.load(Ordering::Acquire) {
+        for (ordinal, place) in (0u8..).zip(&ENDED) {
+            let context = place.load(Ordering::Acquire);
+            let device = DeviceOrdinal(ordinal);
+            if context != 0
+                && !sleeps(context, device)
+                && place.swap(0, Ordering::AcqRel) != 0
+                && used(thread, call, context, device)
+            {
+                implicit::found(thread, call, device, context);
+            }
+        }
+    }
     let context = driver::current_context();
     if context == 0 || is_known(context) {
         return;
@@ -112,6 +130,14 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
             place.device.load(Ordering::Acquire) == device.0 && !others.contains_key(&known);
         if known == context || (context == 0 && primary) {
             place.context.store(0, Ordering::Release);
+        }
+        if known != 0
+            && context == 0
+            && primary
+            && let Some(ended) = ENDED.get(usize::from(device.0))
+        {
+            ended.store(known, Ordering::Release);
+            ANY_ENDED.store(true, Ordering::Release);
         }
     }
     kernels::context_gone();

@@ -409,10 +409,13 @@ fn launched(thread: &Thread, call: &Call, result: CuResult, launch: Launch) {
             record::cancel(thread, call.api(), released);
         }
     }
-    if !result.is_success() {
-        return;
-    }
-    for node in launch.nodes {
+    // What a launch reserved before it failed stays reserved.
+    let nodes = if result.is_success() {
+        launch.nodes
+    } else {
+        Vec::new()
+    };
+    for node in nodes {
         let (level, ptr) = (Level::DRIVER, node.ptr);
         match node.work {
             Work::Allocate {

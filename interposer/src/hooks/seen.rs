@@ -121,6 +121,8 @@ pub(super) fn asked_for(
         if unseen {
             // Only now is the new block explained.
             implicit::found(thread, call, device, context);
+        } else if !matches!(asked.owner, Owner::Context) {
+            context::in_use(thread, call);
         }
     }
     call.note_allocated();

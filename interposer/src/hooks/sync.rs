@@ -16,9 +16,7 @@ macro_rules! synchronising {
             with call, thread, result, held;
             before {}
             after {
-                if result.is_success() {
-                    context::in_use(thread, &call);
-                }
+                context::in_use(thread, &call);
                 record::settle(thread, call.api());
             }
         }

@@ -302,7 +302,9 @@ fn settle(
     };
     let physical = (before.physical, physical_bytes(before.device));
     let fallen = plausible(fallen((before.free, free), physical));
-    if fallen == 0 {
+    // Managed memory that made room on a full card looks like something given back.
+    let room_made = || i128::from(before.free) < -fallen && physical::managed(before.device) > 0;
+    if fallen == 0 || room_made() {
         return;
     }
     let Some(read) = read(session, before.device) else {

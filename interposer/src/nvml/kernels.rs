@@ -5,6 +5,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use crate::symbols::driver;
+
 const SLOTS: usize = 8192;
 /// Places that a handle may be at.
 const PROBES: usize = 16;
@@ -94,10 +96,37 @@ impl Table {
 static STACKS: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
 static ANY_STACKS: AtomicBool = AtomicBool::new(false);
 
+/// Whether this process has had more than one context: a kernel that belongs to none is then loaded into
+/// each of them.
+static MANY_CONTEXTS: AtomicBool = AtomicBool::new(false);
+
+/// A context was born.
+pub(crate) fn context_born() {
+    static ONE: AtomicBool = AtomicBool::new(false);
+    if ONE.swap(true, Ordering::AcqRel) {
+        MANY_CONTEXTS.store(true, Ordering::Release);
+    }
+}
+
+/// Under what the state of a function is kept: its handle, and the current context where there are many.
+#[inline]
+fn place(function: u64) -> u64 {
+    if MANY_CONTEXTS.load(Ordering::Relaxed) {
+        place_in(function, driver::current_context())
+    } else {
+        function
+    }
+}
+
+/// Handles are addresses: no two contexts and functions are likely to make the same number.
+fn place_in(function: u64, context: u64) -> u64 {
+    function ^ context.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 2
+}
+
 /// Whether a launch of `function` can take no memory that is not accounted for.
 #[inline]
 pub(crate) fn has_run(function: u64) -> bool {
-    !ANY_STACKS.load(Ordering::Relaxed) && TABLE.has_run(function)
+    !ANY_STACKS.load(Ordering::Relaxed) && TABLE.has_run(place(function))
 }
 
 /// A function or kernel was got from a module or library.
@@ -118,22 +147,29 @@ pub(crate) fn owner(function: u64) -> Option<u64> {
 /// Whether a function's code was seen to be on the card.
 pub(crate) fn is_loaded(function: u64) -> bool {
     TABLE
-        .find(function)
+        .find(place(function))
         .is_ok_and(|slot| slot.state.load(Ordering::Acquire) & LOADED != 0)
 }
 
 /// A function's code is on the card.
 pub(crate) fn loaded(function: u64) {
-    if let Some(slot) = TABLE.take(function) {
-        slot.state.fetch_or(LOADED, Ordering::AcqRel);
+    set(function, LOADED);
+}
+
+/// Adds to a function's state. The place goes with the function's owner.
+fn set(function: u64, state: u8) {
+    let owner = owner(function);
+    if let Some(slot) = TABLE.take(place(function)) {
+        if let Some(owner) = owner {
+            slot.owner.store(owner, Ordering::Release);
+        }
+        slot.state.fetch_or(state, Ordering::AcqRel);
     }
 }
 
 /// A function was launched.
 pub(crate) fn launched(function: u64) {
-    if let Some(slot) = TABLE.take(function) {
-        slot.state.fetch_or(LOADED | LAUNCHED, Ordering::AcqRel);
-    }
+    set(function, LOADED | LAUNCHED);
 }
 
 /// A module or library is gone, and its functions with it.

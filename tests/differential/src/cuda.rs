@@ -127,7 +127,7 @@ impl Cuda {
         self.last = Some((api, code));
         if self.failure.is_none()
             && let Some(ledger) = &mut self.ledger
-            && let Some(difference) = ledger.compare()
+            && let Some(difference) = ledger.compare(code == 0 && synchronises(name_of(api)))
         {
             self.fail(&format!("after {} = {code}: {difference}", name_of(api)));
         }
@@ -167,4 +167,15 @@ impl Cuda {
 /// A function's exported name.
 pub fn name_of(api: Api) -> &'static str {
     ALL.get(api as usize).map_or("", |function| function.symbol)
+}
+
+/// Whether a call of that name waits for the device.
+fn synchronises(name: &str) -> bool {
+    [
+        "cuCtxSynchronize",
+        "cuStreamSynchronize",
+        "cuEventSynchronize",
+    ]
+    .iter()
+    .any(|prefix| name.starts_with(prefix))
 }

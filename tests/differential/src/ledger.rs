@@ -13,6 +13,8 @@ pub enum Level {
     /// Pinned host memory.
     Host,
     /// What the card gave, managed memory's residency left out: nobody but the driver knows it.
+    /// Compared where the program synchronises: what is measured and not told (a context that a
+    /// call brings back after a reset) shows there.
     Physical,
     /// The same without contexts and modules, which are measured and not told.
     Pages,
@@ -138,15 +140,16 @@ impl Ledger {
         self.counters.is_some()
     }
 
-    /// After a call while no other is under way: everything must agree.
-    pub fn compare(&mut self) -> Option<Difference> {
-        self.compare_all(true)
+    /// After a call while no other is under way: everything must agree. `synchronised`: the call was
+    /// one that waits for the device.
+    pub fn compare(&mut self, synchronised: bool) -> Option<Difference> {
+        self.compare_all(true, synchronised)
     }
 
     /// Where all threads wait, after they called at once: what lives must agree; the recorder's peak
     /// may be less than the books', never more, and never less than what was seen.
     pub fn compare_at_barrier(&mut self) -> Option<Difference> {
-        let found = self.compare_all(false);
+        let found = self.compare_all(false, true);
         for line in &mut self.lines {
             line.strict = false;
         }
@@ -199,14 +202,15 @@ impl Ledger {
         format!("[{}]", rows.join(","))
     }
 
-    fn compare_all(&mut self, in_turns: bool) -> Option<Difference> {
+    fn compare_all(&mut self, in_turns: bool, synchronised: bool) -> Option<Difference> {
         if self.lines.is_empty() {
             return None;
         }
         let counters = self.counters?;
         self.comparisons += 1;
         let mut lines = std::mem::take(&mut self.lines);
-        let found = lines.iter_mut().find_map(|line| {
+        let compared = |line: &&mut Line| synchronised || line.level != Level::Physical;
+        let found = lines.iter_mut().filter(compared).find_map(|line| {
             let exact = !self.transients || (in_turns && line.strict);
             compare_line(self.books, counters, line, in_turns)
                 .filter(|found| exact || found.what != AT_MOST)
@@ -261,14 +265,17 @@ fn compare_line(
         }
         // Inside one call there may be more than is seen after it (a graph's launch); where the books
         // cannot tell how much, no such call is made.
-        let known = theirs.peak.is_none() && (line.strict || line.from > 0);
+        let sees_all = level != Level::Physical;
+        let known = sees_all && theirs.peak.is_none() && (line.strict || line.from > 0);
         if peak < seen || (known && peak != seen) {
             return difference("peak, of what was seen", peak, seen);
         }
     } else if peak < line.largest {
         return difference("peak, at least what was seen", peak, line.largest);
     }
-    if let Some(theirs) = theirs.peak.filter(|theirs| *theirs < peak) {
+    // What pools gave back to make room for another thread's block may be noticed after that block.
+    let told_in_order = in_turns || level != Level::Physical;
+    if let Some(theirs) = theirs.peak.filter(|theirs| *theirs < peak && told_in_order) {
         return difference(AT_MOST, peak, theirs);
     }
     None
@@ -299,10 +306,12 @@ fn by_the_books(books: BooksOf, device: c_int, level: Level) -> Figures {
             if level == Level::Pages {
                 less += now(c"context") + now(c"module");
             }
+            // The peak of a difference is not the difference of peaks.
+            let whole = level == Level::Physical
+                && figure(c"resident").is_some_and(|resident| resident.peak == Some(0));
             Figures {
                 now: all.now.saturating_sub(less),
-                // The peak of a difference is not the difference of peaks.
-                peak: None,
+                peak: all.peak.filter(|_| whole),
             }
         }
     }
