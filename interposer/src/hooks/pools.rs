@@ -14,13 +14,17 @@ hook! {
     fn cuMemPoolDestroy(pool: CuMemoryPool) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before { aliases::ending(thread, call.api(), pool.0 as u64) }
+    before {
+        let first = pools::about_to_destroy(pool.0 as u64);
+        (first, aliases::ending(thread, call.api(), pool.0 as u64))
+    }
     after {
-        aliases::settle(thread, call.api(), result.is_success(), held);
-        if result.is_success() {
-            pools::destroyed(pool.0 as u64);
-            record::settle(thread, call.api());
+        let (first, alias) = held.unzip();
+        aliases::settle(thread, call.api(), result.is_success(), alias);
+        if !result.is_success() && first == Some(true) {
+            pools::spared(pool.0 as u64);
         }
+        record::settle(thread, call.api());
     }
 }
 

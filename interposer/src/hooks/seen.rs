@@ -86,13 +86,14 @@ pub(super) fn asked_for(
     } else {
         let context = match asked.owner {
             Owner::Context => driver::current_context(),
-            Owner::Pool(pool) => pool,
+            // A device's pool may have been changed since.
+            Owner::Pool(pool) => driver::pool_holding(pointer).unwrap_or(pool),
             _ => 0,
         };
         let mut unseen = false;
         match asked.owner {
             Owner::Context => unseen = context::used(thread, call, context, device),
-            Owner::Pool(pool) => pools::used(pool, device),
+            Owner::Pool(_) => pools::used(context, device),
             Owner::Named(_) | Owner::Graph(_) => {}
         }
         let (

@@ -36,16 +36,18 @@ pub(crate) fn settle(cause: &Cause<'_>) {
     let ticket = BEGUN.fetch_add(1, Ordering::AcqRel) + 1;
     for ordinal in (0..64u8).filter(|ordinal| devices & (1 << ordinal) != 0) {
         let reserved = driver::graph_reserved(CuDevice(i32::from(ordinal)));
-        if BEGUN.load(Ordering::Acquire) != ticket {
-            return;
-        }
         let holding = Holding {
             kind: Kind::Graphs,
             ptr: 1 + u64::from(ordinal),
         };
         let device = DeviceOrdinal(ordinal);
+        // Looked at where no other can record: one that begins later records later.
+        let last = || BEGUN.load(Ordering::Acquire) == ticket;
         holdings::resize(cause, device, holding, EventFlags::NONE, |before| {
-            reserved.unwrap_or(before)
+            reserved.filter(|_| last()).unwrap_or(before)
         });
+        if !last() {
+            return;
+        }
     }
 }

@@ -47,11 +47,19 @@ pub(crate) fn used(pool: u64, device: DeviceOrdinal) {
     ANY.store(true, Ordering::Release);
 }
 
-/// Takes note that a pool was destroyed.
-pub(crate) fn destroyed(pool: u64) {
+/// Takes note that a pool is about to be destroyed: from then on a question about it may fail. Whether it
+/// is so only now.
+pub(crate) fn about_to_destroy(pool: u64) -> bool {
+    ANY_DESTROYED.store(true, Ordering::Release);
+    let mut known = known();
+    let pool = known.get_mut(&pool);
+    pool.is_some_and(|pool| !core::mem::replace(&mut pool.destroyed, true))
+}
+
+/// It was not destroyed after all.
+pub(crate) fn spared(pool: u64) {
     if let Some(pool) = known().get_mut(&pool) {
-        pool.destroyed = true;
-        ANY_DESTROYED.store(true, Ordering::Release);
+        pool.destroyed = false;
     }
 }
 
@@ -69,12 +77,13 @@ fn holding(handle: u64) -> Holding {
 }
 
 /// What a pool holds now; `None`: it is gone.
-fn holds(handle: u64, pool: Pool) -> Option<u64> {
-    if !pool.destroyed {
-        return driver::pool_reserved(CuMemoryPool(handle as *mut _));
-    }
-    let used = live::any(|_, block| block.pool() == Some(handle));
-    used.then(|| holdings::size(holding(handle)))
+fn holds(handle: u64) -> Option<u64> {
+    driver::pool_reserved(CuMemoryPool(handle as *mut _)).or_else(|| {
+        // Only now: another thread may have destroyed it since.
+        let destroyed = known().get(&handle).is_some_and(|pool| pool.destroyed);
+        let kept = destroyed && live::any(|_, block| block.pool() == Some(handle));
+        kept.then(|| holdings::size(holding(handle)))
+    })
 }
 
 /// Asks every pool for its figure and records what has changed.
@@ -95,13 +104,17 @@ pub(crate) fn settle(cause: &Cause<'_>) {
             .collect()
     };
     for (handle, pool) in pools {
-        let reserved = holds(handle, pool);
-        if BEGUN.load(Ordering::Acquire) != ticket {
-            return;
-        }
+        let reserved = holds(handle);
         let bytes = reserved.unwrap_or(0);
         let none = EventFlags::NONE;
-        holdings::resize(cause, pool.device, holding(handle), none, |_| bytes);
+        // Looked at where no other can record: one that begins later records later.
+        let last = || BEGUN.load(Ordering::Acquire) == ticket;
+        holdings::resize(cause, pool.device, holding(handle), none, |before| {
+            if last() { bytes } else { before }
+        });
+        if !last() {
+            return;
+        }
         if reserved.is_none() {
             known().remove(&handle);
         }

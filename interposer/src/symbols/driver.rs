@@ -94,6 +94,20 @@ pub(crate) fn device_of(pointer: u64) -> DeviceOrdinal {
     }
 }
 
+/// The pool that the memory at `pointer` came from.
+pub(crate) fn pool_holding(pointer: u64) -> Option<u64> {
+    const MEMPOOL_HANDLE: u32 = 17;
+    let mut pool = CuMemoryPool::NULL;
+    ask!(
+        c"cuPointerGetAttribute",
+        fn(*mut c_void, u32, CuDevicePtr),
+        (&raw mut pool).cast(),
+        MEMPOOL_HANDLE,
+        CuDevicePtr(pointer)
+    )?;
+    (!pool.is_null()).then_some(pool.0 as u64)
+}
+
 /// The allocation that holds `pointer`.
 pub(crate) fn range_of(pointer: CuDevicePtr) -> Option<DeviceRange> {
     let (mut base, mut bytes) = (CuDevicePtr(0), 0usize);
