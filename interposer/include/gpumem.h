@@ -10,12 +10,13 @@
 extern "C" {
 #endif
 
-#define GPUMEM_API_VERSION 1
+#define GPUMEM_API_VERSION 2 /* 2: GPUMEM_PHYSICAL */
 
 enum gpumem_level {
     GPUMEM_TENSOR = 0, /* inside a framework's pool */
     GPUMEM_DRIVER = 1, /* device memory from CUDA, as requested */
-    GPUMEM_HOST = 2    /* pinned host memory */
+    GPUMEM_HOST = 2,   /* pinned host memory */
+    GPUMEM_PHYSICAL = 3 /* what the card gave; managed memory is not in it */
 };
 
 struct gpumem_counters {

@@ -7,7 +7,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use crate::{lifecycle, options, thread};
 
 /// Version of the C API: raised by one with each change that a caller can notice.
-const API_VERSION: c_int = 1;
+const API_VERSION: c_int = 2;
 
 /// Counters of one device and level, in bytes and calls.
 #[repr(C)]

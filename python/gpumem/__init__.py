@@ -16,7 +16,7 @@ from typing import NamedTuple, Optional
 
 __all__ = ["Counters", "DeviceCounters", "api_version", "counters", "recording"]
 
-_TENSOR, _DRIVER, _HOST = 0, 1, 2
+_TENSOR, _DRIVER, _HOST, _PHYSICAL = 0, 1, 2, 3
 
 
 class Counters(NamedTuple):
@@ -29,11 +29,13 @@ class Counters(NamedTuple):
 
 
 class DeviceCounters(NamedTuple):
-    """Figures of one device: inside the framework's pool, from the driver, and pinned host memory."""
+    """Figures of one device: inside the framework's pool, from the driver, pinned host memory, and what
+    the card gave (pages, pools, contexts, modules; managed memory is not in it)."""
 
     tensor: Counters
     driver: Counters
     host: Counters
+    physical: Counters
 
 
 class _Row(ctypes.Structure):
@@ -75,4 +77,5 @@ def counters(device: int = 0) -> DeviceCounters:
     """The counters of a device, by its ordinal in this process; zeros while nothing is recorded."""
     if not 0 <= device < 255:
         raise ValueError(f"no such device: {device}")
-    return DeviceCounters(_row(device, _TENSOR), _row(device, _DRIVER), _row(device, _HOST))
+    levels = (_TENSOR, _DRIVER, _HOST, _PHYSICAL)
+    return DeviceCounters(*(_row(device, level) for level in levels))

@@ -3,6 +3,7 @@
 import torch
 
 import gpumem
+import simulator
 
 assert not gpumem.recording() and gpumem.counters() == gpumem.counters(3)
 kept = []
@@ -17,4 +18,9 @@ for step in range(50):
 assert gpumem.recording()
 driver = gpumem.counters(0).driver
 assert driver.live_bytes == torch.cuda.memory_reserved(), driver
+if simulator.simulated():
+    (books,) = simulator.books()["devices"]
+    physical = gpumem.counters(0).physical
+    assert physical.live_bytes == books["physical"]["current"], physical
+    assert physical.peak_bytes == books["physical"]["peak"], physical
 print("same", gpumem.api_version())
