@@ -29,5 +29,5 @@ def test_it_imports_without_the_library(version, python_env, tmp_path):
     done = harness.run([python, "-c", script], env=PACKAGE, cwd=tmp_path)
     assert done.stdout == "None False 0\nno such device: -1\n"
     done = harness.run([python, "-c", script], env=harness.preloaded(PACKAGE), cwd=tmp_path)
-    assert done.stdout == "1 False 0\nno such device: -1\n"
+    assert done.stdout == "2 False 0\nno such device: -1\n"
     assert not list(tmp_path.iterdir()), "reading counters opens no capture"
