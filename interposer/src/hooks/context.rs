@@ -83,7 +83,9 @@ fn born(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
 /// Records the birth of the context that a block came from, if no hook has seen it: runtimes bring
 /// primary contexts to life by tables of the driver's own. Whether it was so.
 pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> bool {
-    let unseen = context != 0 && is_new(context, device);
+    // A context that was destroyed may still be current, and has no device any more.
+    let alive = context != 0 && device != DeviceOrdinal::NONE;
+    let unseen = alive && is_new(context, device);
     if unseen {
         born(thread, call, context, device);
     }
@@ -96,7 +98,7 @@ static ENDED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 static ANY_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// After a call that used contexts: if one came to life unseen, records its birth and what it costs.
-pub(super) fn in_use(thread: &Thread, call: &Call) {
+pub(crate) fn in_use(thread: &Thread, call: &Call) {
     if ANY_ENDED.load(Ordering::Acquire) {
         for (ordinal, place) in (0u8..).zip(&ENDED) {
             let context = place.load(Ordering::Acquire);

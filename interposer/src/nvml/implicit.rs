@@ -16,9 +16,11 @@ use super::device::Identity;
 use super::reading::{self, Reading, Settled};
 use super::{device, library, note_unknown_device, process};
 use crate::call::{self, Call};
+use crate::hooks::context;
 use crate::lifecycle::{self, Session};
 use crate::physical::holdings::{self, Holding, Kind};
 use crate::physical::{self, Cause};
+use crate::record;
 use crate::stacks;
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -145,6 +147,8 @@ pub(crate) fn born(
     let (Some(before), Some(session)) = (before, lifecycle::session()) else {
         return;
     };
+    // What pools and graphs gave back to make room.
+    record::settle(thread, call.api());
     let Some(after) = read(session, device) else {
         return;
     };
@@ -180,6 +184,7 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
     if !device::find(nvml, ordinal, &Identity::of(&facts)) {
         note_unknown_device(session.writer, ordinal);
     }
+    record::settle(thread, call.api());
     let Some(read) = read(session, ordinal) else {
         return;
     };
@@ -215,6 +220,8 @@ pub(crate) struct Before {
     free: u64,
     physical: u64,
     alone: bool,
+    /// The context was reset, and the call may bring it back to life.
+    asleep: bool,
 }
 
 /// Whether there may be something to measure by.
@@ -225,7 +232,7 @@ pub(crate) fn can_measure() -> bool {
 /// Bytes that are free on the card. The driver is not asked for a context that sleeps since its reset:
 /// the question would wake it.
 fn free_bytes(context: u64, ordinal: DeviceOrdinal) -> Option<u64> {
-    if !crate::hooks::context::sleeps(context, ordinal) {
+    if !context::sleeps(context, ordinal) {
         return driver::free_bytes();
     }
     let card = reading::unborn(device::known(ordinal)?)?.card;
@@ -248,6 +255,7 @@ pub(crate) fn before() -> Option<Before> {
         alone: !call::others_in_progress(),
         free: free_bytes(context, device)?,
         physical: physical_bytes(device),
+        asleep: context::sleeps(context, device),
     })
 }
 
@@ -297,9 +305,14 @@ fn settle(
     let Some(session) = lifecycle::session() else {
         return;
     };
+    if before.asleep {
+        // It is the context's cost, with whatever the call brought into it.
+        return context::in_use(thread, call);
+    }
     let Some(free) = free_bytes(before.context, before.device) else {
         return;
     };
+    record::settle(thread, call.api());
     let physical = (before.physical, physical_bytes(before.device));
     let fallen = plausible(fallen((before.free, free), physical));
     // Managed memory that made room on a full card looks like something given back.

@@ -2,10 +2,10 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use gpumem_capture::{DeviceOrdinal, EventFlags};
+use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuDevice;
 
-use super::Cause;
+use super::Figure;
 use super::holdings::{self, Holding, Kind};
 use crate::symbols::driver;
 
@@ -25,29 +25,21 @@ pub(crate) fn used(device: DeviceOrdinal) {
     }
 }
 
-/// Asks each device for its graphs' figure and records what has changed. As with pools, of threads
-/// that settle at once the one that began last records.
-pub(crate) fn settle(cause: &Cause<'_>) {
-    static BEGUN: AtomicU64 = AtomicU64::new(0);
+/// What stands behind each device's graphs, by the driver's word.
+pub(super) fn figures() -> Vec<Figure> {
     let devices = DEVICES.load(Ordering::Acquire);
-    if devices == 0 {
-        return;
-    }
-    let ticket = BEGUN.fetch_add(1, Ordering::AcqRel) + 1;
-    for ordinal in (0..64u8).filter(|ordinal| devices & (1 << ordinal) != 0) {
-        let reserved = driver::graph_reserved(CuDevice(i32::from(ordinal)));
+    let used = (0..64u8).filter(|ordinal| devices & (1 << ordinal) != 0);
+    let figure = |ordinal: u8| {
         let holding = Holding {
             kind: Kind::Graphs,
             ptr: 1 + u64::from(ordinal),
         };
-        let device = DeviceOrdinal(ordinal);
-        // Looked at where no other can record: one that begins later records later.
-        let last = || BEGUN.load(Ordering::Acquire) == ticket;
-        holdings::resize(cause, device, holding, EventFlags::NONE, |before| {
-            reserved.filter(|_| last()).unwrap_or(before)
-        });
-        if !last() {
-            return;
+        let asked = driver::graph_reserved(CuDevice(i32::from(ordinal)));
+        Figure {
+            holding,
+            device: DeviceOrdinal(ordinal),
+            bytes: asked.or_else(|| Some(holdings::size(holding))),
         }
-    }
+    };
+    used.map(figure).collect()
 }

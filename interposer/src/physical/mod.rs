@@ -17,10 +17,13 @@ pub(crate) mod holdings;
 mod pages;
 pub(crate) mod pools;
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use gpumem_capture::{
     ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, ThreadId,
 };
 
+use self::holdings::Holding;
 use crate::lifecycle::Session;
 use crate::live::{self, Block, Place};
 
@@ -133,10 +136,47 @@ pub(crate) fn managed(device: DeviceOrdinal) -> u64 {
         .sum()
 }
 
-/// Takes note of what the driver may have moved by itself: pools and graphs, where there are any.
+/// What a pool, or the graphs of a device, hold by the driver's word.
+struct Figure {
+    holding: Holding,
+    device: DeviceOrdinal,
+    /// `None`: it is gone.
+    bytes: Option<u64>,
+}
+
+/// Takes note of what the driver may have moved by itself: pools and graphs, where there are any. What
+/// shrank is noted first, for it made room for what grew.
+///
+/// The figures are asked for with no lock held, so threads that settle at once could record an older
+/// one last. The one that began last records: its answer has in it whatever the others' calls did.
 pub(crate) fn settle(cause: &Cause<'_>) {
-    pools::settle(cause);
-    graphs::settle(cause);
+    static BEGUN: AtomicU64 = AtomicU64::new(0);
+    if !anything_to_settle() {
+        return;
+    }
+    let ticket = BEGUN.fetch_add(1, Ordering::AcqRel) + 1;
+    // Looked at where no other can record: one that begins later records later.
+    let last = || BEGUN.load(Ordering::Acquire) == ticket;
+    let mut figures = pools::figures();
+    figures.extend(graphs::figures());
+    for growth in [false, true] {
+        for figure in &figures {
+            let (none, bytes) = (EventFlags::NONE, figure.bytes.unwrap_or(0));
+            holdings::resize(cause, figure.device, figure.holding, none, |before| {
+                if last() && (bytes > before) == growth {
+                    bytes
+                } else {
+                    before
+                }
+            });
+            if !last() {
+                return;
+            }
+        }
+    }
+    for figure in figures.iter().filter(|figure| figure.bytes.is_none()) {
+        pools::forget(figure.holding.ptr);
+    }
 }
 
 /// Whether [`settle`] would have anything to ask.

@@ -1,13 +1,13 @@
 //! Memory pools: what each holds from its device, by the driver's own figure.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gpumem_capture::{DeviceOrdinal, EventFlags};
+use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuMemoryPool;
 
-use super::Cause;
+use super::Figure;
 use super::holdings::{self, Holding, Kind};
 use crate::live;
 use crate::symbols::driver;
@@ -86,16 +86,8 @@ fn holds(handle: u64) -> Option<u64> {
     })
 }
 
-/// Asks every pool for its figure and records what has changed.
-///
-/// The figures are asked for with no lock held, so threads that settle at once could record an older
-/// one last. The one that began last records: its answer has in it whatever the others' calls did.
-pub(crate) fn settle(cause: &Cause<'_>) {
-    static BEGUN: AtomicU64 = AtomicU64::new(0);
-    if !any() {
-        return;
-    }
-    let ticket = BEGUN.fetch_add(1, Ordering::AcqRel) + 1;
+/// What every known pool holds by the driver's word. No lock is held while it is asked.
+pub(super) fn figures() -> Vec<Figure> {
     let pools: Vec<_> = {
         let known = known();
         known
@@ -103,20 +95,15 @@ pub(crate) fn settle(cause: &Cause<'_>) {
             .map(|(handle, pool)| (*handle, *pool))
             .collect()
     };
-    for (handle, pool) in pools {
-        let reserved = holds(handle);
-        let bytes = reserved.unwrap_or(0);
-        let none = EventFlags::NONE;
-        // Looked at where no other can record: one that begins later records later.
-        let last = || BEGUN.load(Ordering::Acquire) == ticket;
-        holdings::resize(cause, pool.device, holding(handle), none, |before| {
-            if last() { bytes } else { before }
-        });
-        if !last() {
-            return;
-        }
-        if reserved.is_none() {
-            known().remove(&handle);
-        }
-    }
+    let figure = |(handle, pool): (u64, Pool)| Figure {
+        holding: holding(handle),
+        device: pool.device,
+        bytes: holds(handle),
+    };
+    pools.into_iter().map(figure).collect()
+}
+
+/// Forgets a pool that is gone.
+pub(super) fn forget(handle: u64) {
+    known().remove(&handle);
 }
