@@ -16,6 +16,8 @@ ENVIRONMENT = {
     "GPUMEM_OUTPUT": "report.%p.bin",
     "GPUMEM_SIM_CONTEXT_BYTES": "16MiB",
 }
+# What can be measured by difference whatever the cards hold.
+MEASURABLE = "context,device,host,register,pool,vmm,array,module,graph"
 # Of the planted faults, what each must be noticed by: a hook of each family.
 DROPPED = [
     "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocPitch_v2", "cuMemAllocManaged", "cuMemHostAlloc",
@@ -23,16 +25,23 @@ DROPPED = [
     "cuMemCreate", "cuMemRelease", "cuMemUnmap", "cuArray3DCreate_v2", "cuMipmappedArrayDestroy",
     "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2",
 ]
+# What only the second ledger shows.
+DROPPED_BELOW = [
+    "cuModuleLoadData", "cuModuleUnload", "cuLibraryGetModule", "cuLibraryUnload", "cuKernelGetFunction",
+    "cuCtxCreate_v4", "cuCtxSetLimit", "cuMemPoolDestroy", "cuDeviceGraphMemTrim", "cuGraphLaunch",
+]
 
 
-def run(folder: Path, *options, preload=True, more="", check=True, timeout=280, **environment):
+def run(
+    folder: Path, *options, preload=True, more="", check=True, timeout=280, memory=SMALL_CARDS, **environment
+):
     """Runs the random programs in `folder`; the statistics of each process, and the run itself."""
     environment = {**ENVIRONMENT, **environment}
     if preload:
         environment["LD_PRELOAD"] = str(harness.LIBRARY) + (f":{more}" if more else "")
     done = harness.simulate(
         [DIFFERENTIAL, *options],
-        devices=3, memory=SMALL_CARDS, env=environment, cwd=folder, check=check, timeout=timeout,
+        devices=3, memory=memory, env=environment, cwd=folder, check=check, timeout=timeout,
     )
     lines = [line.split(" ", 1) for line in done.stdout.splitlines()]
     statistics = [json.loads(rest) for word, rest in lines if word == "STATISTICS"]
@@ -77,17 +86,35 @@ def test_the_capture_replays_to_the_counters(tmp_path, analyze, analyze_json):
     assert compared > 0
 
 
-def test_both_ledgers_equal_what_the_card_gave(tmp_path):
-    """10,000 sequences: at every synchronisation the second ledger is what the card gave, contexts, modules,
-    limits and kernels' stacks included, and so is its peak. Left out are managed memory and what goes to
-    other processes: where the one resides, and how long the other stays, nobody but the driver knows, and
-    what is measured meanwhile has that in it."""
-    families = "context,device,host,register,pool,vmm,array,module,graph"
+def both_ledgers(folder, seed, *options, **environment):
+    """10,000 sequences in turns: the first ledger after every call, the second at every synchronisation."""
     statistics, done = run(
-        tmp_path, "--sequences", "10000", "--seed", "1000000", "--threads", "turns", "--processes", "2",
-        "--ledger", "driver,host,physical", "--families", families,
+        folder, "--sequences", "10000", "--seed", str(seed), "--threads", "turns", "--processes", "2",
+        "--ledger", "driver,host,physical", *options, **environment,
     )
     assert sum(s["sequences"] for s in statistics) == 10000, harness.described(done)
+    return statistics
+
+
+def test_both_ledgers_equal_what_the_card_gave(tmp_path):
+    """Small cards that run full, contexts, modules, limits and kernels' stacks included. Left out are
+    managed memory and what goes to other processes: see the next two."""
+    both_ledgers(tmp_path, 1_000_000, "--families", MEASURABLE)
+
+
+def test_both_ledgers_of_every_call_on_full_cards(tmp_path):
+    """Every family, managed memory included, on small cards. Where it resides only the driver knows, and
+    on a full card it makes room unseen: what is measured by difference has that in it. So here contexts
+    and modules cost nothing, and limits stay."""
+    both_ledgers(
+        tmp_path, 20_000_000, "--without", "cuCtxSetLimit",
+        GPUMEM_SIM_CONTEXT_BYTES="0", GPUMEM_SIM_MODULE_BYTES="0",
+    )
+
+
+def test_both_ledgers_of_every_call_on_roomy_cards(tmp_path):
+    """Every family, and all that is measured, on cards where nothing has to make room."""
+    both_ledgers(tmp_path, 21_000_000, memory="0=64TiB,1=64TiB,2=64TiB")
 
 
 def test_the_second_ledger_of_threads_at_once(tmp_path):
@@ -127,6 +154,17 @@ def test_a_dropped_hook_is_found(tmp_path, function):
     _, done = run(tmp_path, *options, check=False)
     assert done.returncode == 1, harness.described(done)
     assert "DIFFERENCE seed " in done.stdout and "again, alone: differential --seed" in done.stdout
+
+
+@pytest.mark.parametrize("function", DROPPED_BELOW)
+def test_a_dropped_hook_below_the_pointers_is_found(tmp_path, function):
+    """The same, and the second ledger alone is looked at."""
+    _, done = run(
+        tmp_path, "--sequences", "5000", "--threads", "turns", "--seed", "5", "--drop", function,
+        "--ledger", "physical", "--families", MEASURABLE, check=False,
+    )
+    assert done.returncode == 1, harness.described(done)
+    assert "Physical level" in done.stdout, harness.described(done)
 
 
 def test_a_double_count_is_found(tmp_path, build_c):

@@ -59,6 +59,9 @@ fn others_stayed(device: DeviceOrdinal, read: &Reading) -> bool {
     known.is_some_and(|known| known.swap(others, Ordering::Relaxed) == others) && others != u64::MAX
 }
 
+/// What a context cost at its birth, by device; 0: not known.
+static AT_BIRTH: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
+
 fn physical_bytes(device: DeviceOrdinal) -> u64 {
     lifecycle::session().map_or(0, |session| {
         session.writer.counters(device, Level::PHYSICAL).live
@@ -165,11 +168,15 @@ pub(crate) fn born(
         None => (grown_to(after.reading.card.used, before.ours_or_all), false),
     };
     others_stayed(device, &after.reading);
+    let sure = sure && after.stable;
+    if let (true, Some(cost)) = (sure, AT_BIRTH.get(usize::from(device.0))) {
+        cost.store(grown, Ordering::Relaxed);
+    }
     let bill = Bill {
         cause: cause(session, thread, call, true),
         device,
         context,
-        flags: estimated(!sure || !after.stable),
+        flags: estimated(!sure),
     };
     bill.charge(None, grown);
 }
@@ -306,8 +313,7 @@ fn settle(
         return;
     };
     if before.asleep {
-        // It is the context's cost, with whatever the call brought into it.
-        return context::in_use(thread, call);
+        return woken(session, thread, call, &before, module);
     }
     let Some(free) = free_bytes(before.context, before.device) else {
         return;
@@ -339,6 +345,28 @@ fn settle(
     } else if let Ok(shrunk) = u64::try_from(-ours) {
         bill.relieve(shrunk);
     }
+}
+
+/// After a call that brought a context back to life: what both cost is one measure. What is more than a
+/// context of this device cost at birth is the module's that the call loaded, if one is named.
+fn woken(session: &Session, thread: &Thread, call: &Call, before: &Before, module: Option<u64>) {
+    let slept = holding(Kind::Context, before.context);
+    let fresh = holdings::size(slept) == 0;
+    context::in_use(thread, call);
+    let at_birth = AT_BIRTH.get(usize::from(before.device.0));
+    let at_birth = at_birth.map_or(0, |cost| cost.load(Ordering::Relaxed));
+    let more = holdings::size(slept).saturating_sub(at_birth);
+    if !fresh || module.is_none() || at_birth == 0 || more == 0 {
+        return;
+    }
+    let bill = Bill {
+        cause: cause(session, thread, call, true),
+        device: before.device,
+        context: before.context,
+        flags: EventFlags::ESTIMATED,
+    };
+    bill.relieve(more);
+    bill.charge(module, more);
 }
 
 fn holding(kind: Kind, ptr: u64) -> Holding {

@@ -51,6 +51,9 @@ pub struct Arguments {
     /// Plant a fault: call this function past every hook.
     #[arg(long, value_delimiter = ',')]
     pub drop: Vec<String>,
+    /// Never call these functions: to the program they are missing.
+    #[arg(long, value_delimiter = ',')]
+    pub without: Vec<String>,
 }
 
 impl Arguments {
@@ -66,7 +69,11 @@ impl Arguments {
         options.push_str(&format!(" --threads {threads}"));
         let levels: Vec<String> = self.ledger.iter().map(|level| named(level)).collect();
         options.push_str(&format!(" --ledger {}", levels.join(",")));
-        for (option, list) in [("--families", &self.families), ("--drop", &self.drop)] {
+        for (option, list) in [
+            ("--families", &self.families),
+            ("--drop", &self.drop),
+            ("--without", &self.without),
+        ] {
             if !list.is_empty() {
                 options.push_str(&format!(" {option} {}", list.join(",")));
             }

@@ -134,6 +134,11 @@ impl Cuda {
         code
     }
 
+    /// What still lives by the books, when nothing should.
+    pub fn left_over(&self) -> Option<String> {
+        self.ledger.as_ref().and_then(Ledger::left_over)
+    }
+
     /// The last call failed, and the model held it for valid.
     pub fn surprised(&mut self) {
         let Place { seed, step, .. } = self.place;

@@ -25,6 +25,8 @@ pub struct Reach {
     pub global: bool,
     /// The planted fault: these functions are called past every hook.
     pub dropped: Vec<String>,
+    /// These functions are missing.
+    pub missing: Vec<String>,
 }
 
 type GetV1 = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, u64) -> u32;
@@ -66,7 +68,10 @@ impl Driver {
         let counters = symbol(libc::RTLD_DEFAULT, c"gpumem_counters");
         let mut ways = Vec::with_capacity(ALL.len());
         for function in ALL {
-            if reach.dropped.iter().any(|name| name == function.symbol) {
+            let is_in = |list: &[String]| list.iter().any(|name| name == function.symbol);
+            if is_in(&reach.missing) {
+                ways.push(vec![0]);
+            } else if is_in(&reach.dropped) {
                 let name = CString::new(function.symbol).map_err(|e| e.to_string())?;
                 let address = elf::address(books, &name).ok_or(function.symbol)?;
                 ways.push(vec![address]);

@@ -115,6 +115,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     let driver: &'static Driver = Box::leak(Box::new(Driver::load(&Reach {
         global: arguments.seed.is_multiple_of(2),
         dropped: arguments.drop.clone(),
+        missing: arguments.without.clone(),
     })?));
     let families = chosen(&arguments.families)?;
     let mut cuda = Cuda::new(driver, arguments.seed);

@@ -115,11 +115,15 @@ impl Crew {
         (world.cuda.place.step, world.cuda.place.thread) = (steps, 0);
         world.end();
         context::unbind(&mut world);
+        if world.cuda.left_over().is_some() {
+            // A card that was full had no room for a context to clean up in. It has now.
+            world.end();
+            context::unbind(&mut world);
+        }
         if world.cuda.failure.is_none() {
             world.cuda.statistics.sequences += 1;
         }
-        let left = world.cuda.ledger.as_ref().and_then(|l| l.left_over());
-        if let Some(left) = left {
+        if let Some(left) = world.cuda.left_over() {
             world.cuda.fail(&format!("at the end: {left}"));
         }
     }
