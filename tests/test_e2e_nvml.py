@@ -139,6 +139,20 @@ def test_a_reset_takes_the_primary_context(recorded):
     assert of_kind(records, SAMPLE)[-1]["bytes"] == 0
 
 
+def test_a_module_that_wakes_a_context_keeps_its_own(recorded):
+    """A reset context comes back with the call that loads a module: what both cost is one measure, told
+    apart by what the context cost at its birth, and said to be an estimate."""
+    records, books = recorded("context reset module unload", env={"CUDA_MODULE_LOADING": "EAGER"})
+    woken = next(i for i, (step, *_) in enumerate(books) if step == "module")
+    _, context, module, _ = books[woken]
+    assert context == COST and module > 0
+    (_, *loaded), (_, *unloaded) = held(records, MODULE)
+    assert (loaded, unloaded) == ([0, module], [module, 0])
+    assert held(records, CONTEXT)[-1][2] == books[-1][1] == COST
+    shares = [e for e in of_kind(records, RESIZE) if e["bytes"] == module]
+    assert shares and all(e["flags"] & ESTIMATED for e in shares)
+
+
 # What NVML says
 
 
