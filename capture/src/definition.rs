@@ -45,6 +45,29 @@ impl DefKind {
     pub const PYTHON: Self = Self(138);
     /// str text: something that the account must say.
     pub const NOTE: Self = Self(139);
+    /// What an autograd node made while it ran: u32 id, one of the Python stacks' numbers; u32 flags
+    /// (bit 0: which forward line made the node is lost); u32 stack of the forward that made the node
+    /// (0: none; it may itself be of this kind, for a node that was made while a node ran); u32 the
+    /// thread's own Python stack (0: none); u32 how many of its newest frames are newer than the
+    /// node's run; str name of the node's class as C++'s type information has it (mangled).
+    pub const BACKWARD: Self = Self(140);
+    /// u32 id, str text: what a range is called.
+    pub const RANGE: Self = Self(141);
+    /// What stands at a place of a module, baked in by `gpumem-analyze symbolize`: u32 module id, u64
+    /// link address, u32 count, then for each function, the innermost of those that are inlined there
+    /// first, str name (demangled), str file (empty: not known), u32 line (0: not known).
+    pub const SYMBOL: Self = Self(142);
+}
+
+/// A function at a place of a module.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Name, demangled.
+    pub name: String,
+    /// Source file; empty if it is not known.
+    pub file: String,
+    /// Line of it; 0 if it is not known.
+    pub line: u32,
 }
 
 /// Keys of [`DefKind::PROCESS`].
@@ -169,6 +192,23 @@ pub enum Definition {
     },
     Note {
         text: String,
+    },
+    Backward {
+        id: StackId,
+        lost: bool,
+        forward: StackId,
+        own: StackId,
+        newer: u32,
+        node: String,
+    },
+    Range {
+        id: u32,
+        name: String,
+    },
+    Symbol {
+        module: ModuleId,
+        address: u64,
+        functions: Vec<Function>,
     },
     /// A kind that this reader does not know.
     Unknown {

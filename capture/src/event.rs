@@ -58,7 +58,7 @@ impl EventKind {
     pub const SCOPE_BEGIN: Self = Self(11);
     /// A scope ended; `aux` is its number.
     pub const SCOPE_END: Self = Self(12);
-    /// A training step ended; `aux` is its number.
+    /// A training step ended; `aux` is its number, from 1. `bytes` is 1 if the program said so itself.
     pub const STEP: Self = Self(13);
     /// A reading of NVML: `bytes` used by this process on `device`, `aux` by all other processes
     /// (`u64::MAX`: NVML does not tell), `ptr` the physical level's live bytes at that moment.
@@ -79,11 +79,34 @@ impl EventKind {
     pub const ADDRESS_END: Self = Self(20);
     /// A memory node of the graph `aux` was made, for `bytes` at `ptr`. They become live at a launch.
     pub const NODE: Self = Self(21);
+    /// A range (NVTX) began on this thread: `aux` is its name's [`crate::DefKind::RANGE`]; `ptr` is 0 for
+    /// one that is pushed, else the handle of one that any thread may end.
+    pub const RANGE_BEGIN: Self = Self(22);
+    /// The newest pushed range of this thread ended, or that of the handle `ptr`.
+    pub const RANGE_END: Self = Self(23);
+    /// The thread entered a phase of the training; `aux` is which: [`Phase`].
+    pub const PHASE_BEGIN: Self = Self(24);
+    /// The thread left the phase `aux` that it entered last.
+    pub const PHASE_END: Self = Self(25);
 
     /// Whether the record is an event rather than a definition.
     pub fn is_event(self) -> bool {
         self.0 < 128
     }
+}
+
+/// What a training is at. Outside all of these it is at its forward pass, or at nothing of PyTorch's.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Phase(pub u64);
+
+impl Phase {
+    /// Autograd's engine runs.
+    pub const BACKWARD: Self = Self(1);
+    /// An optimizer's step.
+    pub const OPTIMIZER: Self = Self(2);
+    /// Gradients are zeroed or dropped.
+    pub const ZERO_GRAD: Self = Self(3);
 }
 
 /// Bits that qualify an event.
@@ -121,6 +144,8 @@ impl EventFlags {
     pub const ESTIMATED: Self = Self(2048);
     /// Pinned host memory that the program brought: registered, not allocated.
     pub const REGISTERED: Self = Self(4096);
+    /// A workspace of cuBLAS, which PyTorch takes from its own cache. Tensor level.
+    pub const WORKSPACE: Self = Self(8192);
 
     /// Both sets of bits.
     pub const fn with(self, other: Self) -> Self {

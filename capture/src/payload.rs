@@ -2,7 +2,8 @@
 //! u32 length and that many bytes.
 
 use crate::{
-    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, ModuleId, PyFrame, StackId, ThreadId,
+    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, PyFrame, StackId,
+    ThreadId,
 };
 
 impl Definition {
@@ -21,6 +22,9 @@ impl Definition {
             Self::Hook { .. } => DefKind::HOOK,
             Self::Python { .. } => DefKind::PYTHON,
             Self::Note { .. } => DefKind::NOTE,
+            Self::Backward { .. } => DefKind::BACKWARD,
+            Self::Range { .. } => DefKind::RANGE,
+            Self::Symbol { .. } => DefKind::SYMBOL,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -109,6 +113,34 @@ impl Definition {
                 eval_end,
             } => out.u32(*version).u64(*eval_start).u64(*eval_end),
             Self::Note { text } => out.str(text),
+            Self::Backward {
+                id,
+                lost,
+                forward,
+                own,
+                newer,
+                node,
+            } => out
+                .u32(id.0)
+                .u32(u32::from(*lost))
+                .u32(forward.0)
+                .u32(own.0)
+                .u32(*newer)
+                .str(node),
+            Self::Range { id, name } => out.u32(*id).str(name),
+            Self::Symbol {
+                module,
+                address,
+                functions,
+            } => {
+                out.u32(module.0).u64(*address).u32(functions.len() as u32);
+                for function in functions {
+                    out.str(&function.name)
+                        .str(&function.file)
+                        .u32(function.line);
+                }
+                &mut out
+            }
             Self::Unknown { payload, .. } => out.raw(payload),
         };
         out.0
@@ -205,6 +237,37 @@ impl Definition {
                 }
             }
             DefKind::NOTE => Self::Note { text: from.str()? },
+            DefKind::BACKWARD => {
+                let (id, flags) = (StackId(from.u32()?), from.u32()?);
+                Self::Backward {
+                    id,
+                    lost: flags & 1 != 0,
+                    forward: StackId(from.u32()?),
+                    own: StackId(from.u32()?),
+                    newer: from.u32()?,
+                    node: from.str()?,
+                }
+            }
+            DefKind::RANGE => Self::Range {
+                id: from.u32()?,
+                name: from.str()?,
+            },
+            DefKind::SYMBOL => {
+                let (module, address, count) = (ModuleId(from.u32()?), from.u64()?, from.u32()?);
+                // A hostile count ends at the payload's end; nothing is set aside for it.
+                let functions = (0..count).map(|_| {
+                    Some(Function {
+                        name: from.str()?,
+                        file: from.str()?,
+                        line: from.u32()?,
+                    })
+                });
+                Self::Symbol {
+                    module,
+                    address,
+                    functions: functions.collect::<Option<_>>()?,
+                }
+            }
             kind => Self::Unknown {
                 kind,
                 payload: payload.to_vec(),
@@ -365,6 +428,30 @@ mod tests {
                 eval_end: 2,
             },
             Definition::Note { text: name() },
+            Definition::Backward {
+                id: StackId(8),
+                lost: true,
+                forward: StackId(4),
+                own: StackId(0),
+                newer: 3,
+                node: name(),
+            },
+            Definition::Range {
+                id: 1,
+                name: name(),
+            },
+            Definition::Symbol {
+                module: ModuleId(6),
+                address: 0x1234,
+                functions: vec![
+                    Function::default(),
+                    Function {
+                        name: name(),
+                        file: name(),
+                        line: 88,
+                    },
+                ],
+            },
             Definition::Unknown {
                 kind: DefKind(250),
                 payload: vec![1, 2, 3],
