@@ -23,10 +23,77 @@
 //! # Not suitable for
 //! - Other threads, other processes, and signal handlers that may have interrupted the loader.
 
+#[cfg(target_arch = "x86_64")]
+mod bounds;
 mod build_id;
+mod by_system;
 mod capture;
+#[cfg(not(target_arch = "x86_64"))]
+mod elsewhere;
 pub mod modules;
 mod object;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
 pub use build_id::BuildId;
 pub use capture::{Captured, capture};
+#[cfg(not(target_arch = "x86_64"))]
+pub use elsewhere::Unwinder;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::Unwinder;
+
+/// Frames of a stack that are kept, the newest.
+pub const FRAMES: usize = 512;
+
+/// Where a stack is taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Registers {
+    /// The return address of a call that is in progress.
+    pub pc: u64,
+    /// The stack pointer when it has returned.
+    pub sp: u64,
+    /// The frame pointer of the caller.
+    pub bp: u64,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Registers {
+    /// Of whoever calls this.
+    #[inline(always)]
+    fn here() -> Self {
+        let (pc, sp, bp);
+        // SAFETY: three registers are read.
+        unsafe {
+            core::arch::asm!(
+                "lea {pc}, [rip]",
+                "mov {sp}, rsp",
+                "mov {bp}, rbp",
+                pc = out(reg) pc,
+                sp = out(reg) sp,
+                bp = out(reg) bp,
+                options(nomem, nostack, preserves_flags),
+            );
+        }
+        Self { pc, sp, bp }
+    }
+}
+
+/// A stack that was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// One hash over all frames, the same for the same frames.
+    pub hash: u64,
+    /// How many frames.
+    pub len: usize,
+    /// Whether older frames were cut off because there was no room.
+    pub truncated: bool,
+}
+
+/// The hash of a stack with a frame more, a newer one, than the stack of `hash`. Two different stacks
+/// among a million share a hash with a probability of 3·10⁻⁸.
+#[inline]
+fn chain(hash: u64, pc: u64) -> u64 {
+    let product = u128::from(pc ^ 0x9e37_79b9_7f4a_7c15) * 0xc2b2_ae3d_27d4_eb4f;
+    let mixed = (product as u64) ^ (product >> 64) as u64;
+    (hash.rotate_left(23) ^ mixed).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}

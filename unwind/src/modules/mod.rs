@@ -5,6 +5,7 @@
 
 mod phdr;
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::path::PathBuf;
 
 use crate::{BuildId, object};
@@ -21,6 +22,13 @@ pub struct Span {
 }
 
 impl Span {
+    /// Of nothing.
+    pub const NONE: Self = Self {
+        start: 0,
+        end: 0,
+        bias: 0,
+    };
+
     /// Whether `address` lies in it.
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
@@ -73,6 +81,25 @@ pub fn describe(address: u64) -> Option<Module> {
 /// said stays true. Takes the loader's lock for a moment (dl_iterate_phdr has no other way).
 pub fn unloads() -> u64 {
     phdr::unloads()
+}
+
+/// Unloads that have been noticed, and how often some were.
+static NOTICED: AtomicU64 = AtomicU64::new(0);
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Changes whenever modules have been noticed to be unloaded: by [`look`], or by an unwinder that met an
+/// address that it did not know.
+#[inline]
+pub fn generation() -> u64 {
+    GENERATION.load(Ordering::Acquire)
+}
+
+/// Notices unloaded modules: to be called after a `dlclose`. Takes the loader's lock for a moment.
+pub fn look() {
+    let unloads = unloads();
+    if NOTICED.swap(unloads, Ordering::AcqRel) != unloads {
+        GENERATION.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 fn absolute(name: &[u8]) -> PathBuf {

@@ -1,0 +1,361 @@
+//! The unwinder of x86-64: rules remembered by return address, and whole stacks remembered by their
+//! slots.
+//!
+//! A frame's state is (return address, stack pointer, frame pointer). With the unwind tables it
+//! determines the next older state, but for what three slots of the stack hold: the older return
+//! address, the saved frame pointer, and, where a function aligns its stack, the saved CFA. So if a
+//! state is one that the last capture had, and the slots of all older frames still hold what they held,
+//! the rest of the stack is that of the last capture.
+//!
+//! | what | cost |
+//! |---|---|
+//! | a frame that is as it was | the loads of its slots |
+//! | a frame with a known rule | a look-up in a table of this thread's own |
+//! | an unknown return address | the system's unwinder is asked for its table entry, gimli reads it |
+//! | a rule that two registers cannot express, code in no module | the system's unwinder does the stack |
+
+mod rule;
+mod tables;
+
+use rule::{Cfa, OlderBp, Rule, Step};
+
+use crate::modules::{self, Span};
+use crate::{FRAMES, Registers, Taken, bounds, by_system, chain};
+
+/// Rules that are remembered, a power of two: 128 KiB.
+const RULES: usize = 1 << 13;
+/// States of a stack that are kept: frames, and those that are left out.
+const STATES: usize = FRAMES + 64;
+
+/// End of a stack whose bounds are not known yet.
+const UNKNOWN: u64 = 0;
+/// End of one whose bounds the system does not tell: nothing lies before it.
+const UNTOLD: u64 = 1;
+
+/// A frame as it was found. Slots are addresses on the stack; 0: none.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    pc: u64,
+    sp: u64,
+    bp: u64,
+    /// Where the older frame pointer was read.
+    bp_slot: u64,
+    /// Where the CFA was read.
+    cfa_slot: u64,
+    /// Of this frame and all older ones.
+    hash: u64,
+    /// How many of those are kept.
+    kept: u32,
+}
+
+/// One thread's unwinder. All zeros are one that has seen nothing, so that its 200 KiB need not be
+/// written to be had.
+pub struct Unwinder {
+    rules: [Rule; RULES],
+    /// Unloads of modules that the rules know of.
+    generation: u64,
+    /// Where this thread's stack lies; the end may be one of the two words above.
+    start: u64,
+    end: u64,
+    /// The last stack, the oldest frame first.
+    states: [State; STATES],
+    states_len: usize,
+    /// Whether the oldest of them is the stack's oldest frame.
+    whole: bool,
+    /// Frames on the way to one that is known, the newest first.
+    fresh: [State; STATES],
+    /// The last stack, if the system's unwinder took it, the newest frame first.
+    others: [u64; FRAMES],
+    others_len: usize,
+    by_system: bool,
+    by_system_so_far: u64,
+}
+
+/// How a walk ended.
+enum Walked {
+    /// `states[..keep]` goes on where `fresh[..len]` ends.
+    Joined { keep: usize, len: usize },
+    /// There was no room for older frames.
+    Full,
+    /// Only the system's unwinder can.
+    Other,
+}
+
+impl Unwinder {
+    /// For another thread from now on.
+    pub fn change_thread(&mut self) {
+        self.end = UNKNOWN;
+        self.states_len = 0;
+    }
+
+    /// Takes the calling thread's stack from `from` on, or its own caller's if there is none to begin
+    /// with. Frames in `own` are left out.
+    #[inline]
+    pub fn take(&mut self, from: Option<Registers>, own: Option<Span>) -> Taken {
+        let own = own.unwrap_or(Span::NONE);
+        // Inlined here, which a function passed on would not be: it would be gone before the walk.
+        let from = match from {
+            Some(from) => from,
+            None => Registers::here(),
+        };
+        let walked = loop {
+            let walked = self.walk(from);
+            // A rule that was learnt meanwhile may have told of modules that are gone.
+            match modules::generation() {
+                generation if generation == self.generation => break walked,
+                generation => self.forget(generation),
+            }
+        };
+        match walked {
+            Walked::Joined { keep, len } => {
+                self.join(keep, len, &own);
+                self.whole = true;
+            }
+            Walked::Full => {
+                self.join(0, STATES, &own);
+                self.whole = false;
+            }
+            Walked::Other => return self.by_system(&own),
+        }
+        self.by_system = false;
+        let newest = self.newest();
+        let (hash, len) = (newest.hash, newest.kept as usize);
+        if len > FRAMES || !self.whole {
+            return self.truncated();
+        }
+        Taken {
+            hash,
+            len,
+            truncated: false,
+        }
+    }
+
+    /// How many stacks the system's unwinder had to take.
+    pub fn by_system_so_far(&self) -> u64 {
+        self.by_system_so_far
+    }
+
+    /// Writes the frames of the last stack, the newest first, as many as there is room for.
+    pub fn frames(&self, out: &mut [u64]) -> usize {
+        if self.by_system {
+            let frames = self.others.get(..self.others_len).unwrap_or_default();
+            return copy(frames.iter().copied(), out);
+        }
+        copy(self.newest_first().map(|state| state.pc), out)
+    }
+
+    fn newest(&self) -> State {
+        let newest = self.states_len.checked_sub(1);
+        let newest = newest.and_then(|newest| self.states.get(newest));
+        newest.copied().unwrap_or_default()
+    }
+
+    /// The states whose frames are kept.
+    fn newest_first(&self) -> impl Iterator<Item = &State> {
+        let states = self.states.get(..self.states_len).unwrap_or_default();
+        let kept_before = |place: usize| {
+            let before = place.checked_sub(1).and_then(|before| states.get(before));
+            before.map_or(0, |before| before.kept)
+        };
+        let all = states.iter().enumerate().rev();
+        all.filter(move |(place, state)| state.kept != kept_before(*place))
+            .map(|(_, state)| state)
+            .take(FRAMES)
+    }
+
+    #[cold]
+    fn forget(&mut self, generation: u64) {
+        self.rules.fill(Rule::default());
+        self.states_len = 0;
+        self.generation = generation;
+    }
+
+    #[cold]
+    fn find_bounds(&mut self) {
+        // A thread whose bounds are not told has no stack that could be read safely.
+        let (start, end) = bounds::stack().unwrap_or((UNTOLD, UNTOLD));
+        (self.start, self.end) = (start, end & !7);
+    }
+
+    /// The rule at `pc`.
+    #[inline(always)]
+    fn rule(&mut self, pc: u64) -> Rule {
+        let place = (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51) as usize;
+        const { assert!(RULES == 1 << (64 - 51)) };
+        let Some(rule) = self.rules.get_mut(place) else {
+            return Rule::new(pc, Step::Other);
+        };
+        if rule.pc != pc {
+            *rule = learn(pc);
+        }
+        *rule
+    }
+
+    #[inline]
+    fn walk(&mut self, from: Registers) -> Walked {
+        if self.end == UNKNOWN {
+            self.find_bounds();
+        }
+        let Registers {
+            mut pc,
+            mut sp,
+            mut bp,
+        } = from;
+        // Another stack than the thread's own (a fiber's, a signal handler's) has other bounds.
+        if sp < self.start || sp >= self.end || sp & 7 != 0 {
+            return Walked::Other;
+        }
+        let last = self.end - 8;
+        let load = |at: u64, sp: u64| {
+            let inside = at >= sp && at <= last && at & 7 == 0;
+            // SAFETY: an aligned word between the frame's stack pointer and the stack's end.
+            inside.then(|| unsafe { *(at as *const u64) })
+        };
+        let mut known = if self.whole { self.states_len } else { 0 };
+        let mut len = 0;
+        loop {
+            while let Some(state) = known
+                .checked_sub(1)
+                .and_then(|newest| self.states.get(newest))
+                && state.sp <= sp
+            {
+                if (state.sp, state.pc, state.bp) != (sp, pc, bp) {
+                    known -= 1;
+                } else if let Some(changed) = self.changed(known) {
+                    known = changed;
+                } else if known + len <= STATES {
+                    return Walked::Joined { keep: known, len };
+                } else {
+                    known = 0; // more than there is room for
+                }
+            }
+            let step = self.rule(pc).step();
+            let Some(place) = self.fresh.get_mut(len) else {
+                return Walked::Full;
+            };
+            *place = State {
+                pc,
+                sp,
+                bp,
+                ..State::default()
+            };
+            len += 1;
+            let (cfa, older_bp) = match step {
+                Step::Older(cfa, bp) => (cfa, bp),
+                Step::End => return Walked::Joined { keep: 0, len },
+                Step::Other => return Walked::Other,
+            };
+            let offset = |base: u64, offset: i32| base.wrapping_add(i64::from(offset) as u64);
+            let cfa = match cfa {
+                Cfa::Sp(at) => offset(sp, at),
+                Cfa::Bp(at) => offset(bp, at),
+                Cfa::AtBp(at) => {
+                    place.cfa_slot = offset(bp, at);
+                    match load(place.cfa_slot, sp) {
+                        Some(cfa) => cfa,
+                        None => return Walked::Other,
+                    }
+                }
+            };
+            if cfa <= sp {
+                return Walked::Other;
+            }
+            let bp_slot = match older_bp {
+                OlderBp::Same => 0,
+                OlderBp::AtCfa(at) => offset(cfa, at),
+                OlderBp::AtBp(at) => offset(bp, at),
+            };
+            if bp_slot != 0 {
+                place.bp_slot = bp_slot;
+                match load(bp_slot, sp) {
+                    Some(older) => bp = older,
+                    None => return Walked::Other,
+                }
+            }
+            match load(cfa.wrapping_sub(8), sp) {
+                Some(0) => return Walked::Joined { keep: 0, len },
+                Some(older) => pc = older,
+                None => return Walked::Other,
+            }
+            sp = cfa;
+        }
+    }
+
+    /// Whether the slots of all frames older than the newest of `states[..known]` hold what they held;
+    /// if not, how many of the oldest may still be as they were.
+    #[inline]
+    fn changed(&self, known: usize) -> Option<usize> {
+        let states = self.states.get(..known).unwrap_or_default();
+        for (place, pair) in states.windows(2).enumerate().rev() {
+            let [older, newer] = pair else { continue };
+            // SAFETY: slots of frames that are older than the one that is running: they were inside the
+            // stack's bounds when they were read, and what lies above the stack pointer stays mapped.
+            let same = unsafe {
+                *((older.sp - 8) as *const u64) == older.pc
+                    && (newer.bp_slot == 0 || *(newer.bp_slot as *const u64) == older.bp)
+                    && (newer.cfa_slot == 0 || *(newer.cfa_slot as *const u64) == older.sp)
+            };
+            if !same {
+                return Some(place + 1);
+            }
+        }
+        None
+    }
+
+    /// Puts the fresh frames on top of those that are as they were.
+    #[inline]
+    fn join(&mut self, keep: usize, len: usize, own: &Span) {
+        let before = keep.checked_sub(1).and_then(|last| self.states.get(last));
+        let (mut hash, mut kept) = before.map_or((0, 0), |last| (last.hash, last.kept));
+        let fresh = self.fresh.get(..len).unwrap_or_default();
+        let free = self.states.get_mut(keep..).unwrap_or_default();
+        for (place, state) in free.iter_mut().zip(fresh.iter().rev()) {
+            if !own.contains(state.pc.wrapping_sub(1)) {
+                hash = chain(hash, state.pc);
+                kept += 1;
+            }
+            *place = State {
+                hash,
+                kept,
+                ..*state
+            };
+        }
+        self.states_len = keep + len;
+    }
+
+    /// Of a stack that is too deep: its newest frames.
+    #[cold]
+    fn truncated(&mut self) -> Taken {
+        let mut frames = [0; FRAMES];
+        let len = self.frames(&mut frames);
+        let frames = frames.get(..len).unwrap_or_default();
+        Taken {
+            hash: frames.iter().rev().fold(0, |hash, pc| chain(hash, *pc)),
+            len,
+            truncated: true,
+        }
+    }
+
+    #[cold]
+    fn by_system(&mut self, own: &Span) -> Taken {
+        self.states_len = 0;
+        self.by_system = true;
+        self.by_system_so_far += 1;
+        let (taken, len) = by_system::take(&mut self.others, own);
+        self.others_len = len;
+        taken
+    }
+}
+
+#[cold]
+fn learn(pc: u64) -> Rule {
+    modules::look();
+    Rule::new(pc, tables::step(pc))
+}
+
+fn copy(from: impl Iterator<Item = u64>, out: &mut [u64]) -> usize {
+    from.zip(out).map(|(frame, place)| *place = frame).count()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! The unwinder against the system's, on stacks of this test program.
+
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::hint::black_box;
+
+use super::*;
+use crate::capture;
+
+fn unwinder() -> Box<Unwinder> {
+    let layout = Layout::new::<Unwinder>();
+    // SAFETY: the layout is not of size 0; all zeros are an unwinder that has seen nothing.
+    unsafe {
+        let new = alloc_zeroed(layout).cast::<Unwinder>();
+        if new.is_null() {
+            handle_alloc_error(layout);
+        }
+        Box::from_raw(new)
+    }
+}
+
+/// The stack as both see it, from the function that calls this on.
+#[inline(never)]
+fn both(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
+    let mut system = [0; FRAMES * 2];
+    let (taken, captured) = black_box((unwinder.take(None, None), capture(&mut system, 0)));
+    let mut ours = [0; FRAMES];
+    let len = unwinder.frames(&mut ours);
+    assert_eq!(len, taken.len);
+    assert!(!taken.truncated || len == FRAMES);
+    // Newer than what both share: `take` itself, and this function, in which the two calls are in two
+    // places.
+    let system = &system[1..captured.len];
+    let first = ours
+        .iter()
+        .position(|frame| *frame == system[0])
+        .expect("shared");
+    assert!(first <= 5);
+    let ours = ours[first..len].to_vec();
+    let system = if taken.truncated {
+        &system[..ours.len()]
+    } else {
+        system
+    };
+    (ours, system.to_vec(), taken)
+}
+
+fn check(unwinder: &mut Unwinder) -> Taken {
+    let (ours, system, taken) = both(unwinder);
+    assert!(system.len() > 3);
+    assert_eq!(ours, system);
+    taken
+}
+
+#[inline(never)]
+fn recurse(depth: usize, unwinder: &mut Unwinder, hashes: &mut Vec<u64>) -> usize {
+    let taken = check(unwinder);
+    hashes.push(taken.hash);
+    let below = match depth {
+        0 => taken.len,
+        _ => recurse(depth - 1, unwinder, hashes),
+    };
+    // On the way back the memory of the deeper stack is of no use.
+    hashes.push(check(unwinder).hash);
+    black_box(below)
+}
+
+#[test]
+fn equals_the_systems_unwinder() {
+    let mut unwinder = unwinder();
+    let mut hashes = Vec::new();
+    for _ in 0..3 {
+        recurse(40, &mut unwinder, &mut hashes);
+    }
+    assert_eq!(unwinder.by_system_so_far(), 0);
+    let (first, rest) = hashes.split_at(82);
+    // The same places, the same hashes: but for the loop's own, all of the program's stacks recur.
+    assert_eq!(first, &rest[..82]);
+    let mut distinct = first.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), 82);
+}
+
+#[inline(never)]
+fn turn(random: &mut u64) -> u64 {
+    *random = random
+        .wrapping_mul(6364136223846793005)
+        .wrapping_add(1442695040888963407);
+    *random >> 33
+}
+
+#[inline(never)]
+fn left(unwinder: &mut Unwinder, random: &mut u64, depth: u32) -> u64 {
+    let room = [depth; 5];
+    check(unwinder);
+    let below = wander(unwinder, random, depth);
+    below + u64::from(black_box(&room)[2])
+}
+
+#[inline(never)]
+fn right(unwinder: &mut Unwinder, random: &mut u64, depth: u32) -> u64 {
+    let room = vec![1u8; depth as usize + 1];
+    let below = wander(unwinder, random, depth);
+    check(unwinder);
+    below + u64::from(black_box(&room)[0])
+}
+
+fn wander(unwinder: &mut Unwinder, random: &mut u64, depth: u32) -> u64 {
+    if depth > 25 {
+        return 0;
+    }
+    match turn(random) % 5 {
+        0 | 1 => left(unwinder, random, depth + 1),
+        2 | 3 => right(unwinder, random, depth + 1),
+        _ => 0,
+    }
+}
+
+#[test]
+fn random_stacks_equal_the_systems() {
+    let (mut unwinder, mut random) = (unwinder(), 1);
+    for _ in 0..3000 {
+        wander(&mut unwinder, &mut random, 0);
+    }
+    assert_eq!(unwinder.by_system_so_far(), 0);
+}
+
+#[inline(never)]
+fn deep(depth: usize, unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
+    let found = match depth {
+        0 => both(unwinder),
+        _ => deep(depth - 1, unwinder),
+    };
+    black_box(found)
+}
+
+#[test]
+fn deep_stacks_keep_the_newest_frames() {
+    let mut unwinder = unwinder();
+    for depth in [400, 480, 520, 570, 600, 2000, 570, 400, 2000, 10] {
+        let (ours, system, taken) = deep(depth, &mut unwinder);
+        assert_eq!(ours, system, "{depth}");
+        assert_eq!(taken.truncated, depth > 500, "{depth}");
+        let again = deep(depth, &mut unwinder).2;
+        assert_eq!((again.len, again.truncated), (taken.len, taken.truncated));
+    }
+    assert_eq!(unwinder.by_system_so_far(), 0);
+}
+
+#[test]
+fn frames_of_our_own_are_left_out() {
+    let mut unwinder = unwinder();
+    let inside = deep as *const () as u64;
+    let (whole, ..) = deep(7, &mut unwinder);
+    let end = *whole
+        .iter()
+        .filter(|pc| (inside..inside + 4096).contains(*pc))
+        .max()
+        .unwrap();
+    let own = Span {
+        start: inside,
+        end,
+        bias: 0,
+    };
+    unwinder.take(None, Some(own));
+    #[inline(never)]
+    fn with_own(depth: usize, unwinder: &mut Unwinder, own: Span) -> (usize, Vec<u64>) {
+        let found = match depth {
+            0 => {
+                let taken = unwinder.take(None, Some(own));
+                let mut frames = vec![0; FRAMES];
+                let len = unwinder.frames(&mut frames);
+                assert_eq!(len, taken.len);
+                frames.truncate(len);
+                (len, frames)
+            }
+            _ => with_own(depth - 1, unwinder, own),
+        };
+        black_box(found)
+    }
+    let inside = with_own as *const () as u64;
+    let (_, all) = with_own(7, &mut unwinder, Span::NONE);
+    let mine = all
+        .iter()
+        .filter(|pc| (inside..inside + 2048).contains(*pc));
+    let end = *mine.clone().max().unwrap();
+    assert_eq!(mine.count(), 8);
+    let own = Span {
+        start: inside,
+        end,
+        bias: 0,
+    };
+    let (fewer, kept) = with_own(7, &mut unwinder, own);
+    assert_eq!(fewer, all.len() - 8);
+    assert!(kept.iter().all(|pc| !own.contains(pc - 1)));
+}
+
+#[test]
+fn another_stack_is_left_to_the_system() {
+    // A stack that is not the thread's: what it is taken from lies on the heap.
+    let mut unwinder = unwinder();
+    let heap = vec![0u64; 64];
+    let from = Registers {
+        pc: another_stack_is_left_to_the_system as *const () as u64 + 4,
+        sp: heap.as_ptr() as u64,
+        bp: 0,
+    };
+    let taken = unwinder.take(Some(from), None);
+    assert_eq!(unwinder.by_system_so_far(), 1);
+    assert!(taken.len > 3);
+}
+
+#[test]
+fn every_thread_has_its_own_end() {
+    let mut unwinder = unwinder();
+    check(&mut unwinder);
+    for _ in 0..20 {
+        unwinder = std::thread::spawn(move || {
+            unwinder.change_thread();
+            check(&mut unwinder);
+            check(&mut unwinder);
+            unwinder
+        })
+        .join()
+        .unwrap();
+    }
+    assert_eq!(unwinder.by_system_so_far(), 0);
+}
+
+#[test]
+fn damaged_registers_read_nothing_outside_the_stack() {
+    let mut unwinder = unwinder();
+    let here = Registers::here();
+    let mut random = 7;
+    for _ in 0..20_000 {
+        let noise = turn(&mut random) << 32 | turn(&mut random);
+        let from = match turn(&mut random) % 4 {
+            0 => Registers { bp: noise, ..here },
+            1 => Registers {
+                sp: here.sp + ((noise % 4096) & !7),
+                ..here
+            },
+            2 => Registers {
+                sp: here.sp + noise % 4096,
+                bp: noise,
+                ..here
+            },
+            _ => Registers {
+                pc: here.pc + noise % 64,
+                sp: here.sp,
+                bp: here.sp + noise % 8192,
+            },
+        };
+        unwinder.take(Some(from), None);
+    }
+    check(&mut unwinder);
+}
