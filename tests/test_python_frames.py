@@ -76,10 +76,12 @@ def test_a_known_stack_costs_little(version, python_env, probe):
 
 
 def test_a_library_in_the_place_of_an_unloaded_one(python_env, probe, build_c):
-    """Stacks with the very same addresses, but through another library, are other stacks."""
+    """Stacks with the very same addresses, but through another library, are other stacks: our `dlclose`
+    sees that the first is gone, which needs the preload."""
     libraries = [build_c("call_back.c", "-shared", "-fPIC", f"-DANSWER={i}") for i in (1, 2)]
     done = harness.run(
-        [python_env("py312"), harness.WORKLOADS / "python_unloads.py", probe, *libraries, *libraries]
+        [python_env("py312"), harness.WORKLOADS / "python_unloads.py", probe, *libraries, *libraries],
+        env={"LD_PRELOAD": str(probe)},
     )
     *taken, last = [line.split() for line in done.stdout.splitlines()]
     assert [name for _, name in taken] == [path.name for path in libraries * 2]

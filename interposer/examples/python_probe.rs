@@ -44,7 +44,7 @@ fn wanted(want: u32) -> Stacks {
 /// native stack's in the upper. `want`: 0 both, 1 Python, 2 native.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_take(want: u32) -> u64 {
-    let (python, native) = INTERNER.take(&COLLECTOR, wanted(want));
+    let (python, native) = INTERNER.take(&COLLECTOR, wanted(want), None);
     u64::from(python.0) | u64::from(native.0) << 32
 }
 
@@ -71,7 +71,7 @@ pub extern "C" fn probe_take_cost(want: u32, times: u32) -> f64 {
     let want = wanted(want);
     let start = Instant::now();
     for _ in 0..times {
-        std::hint::black_box(INTERNER.take(&COLLECTOR, want));
+        std::hint::black_box(INTERNER.take(&COLLECTOR, want, None));
     }
     start.elapsed().as_nanos() as f64 / f64::from(times)
 }

@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_capture::ApiId;
+use gpumem_unwind::Registers;
 
 use crate::symbols::table::Hook;
 use crate::thread;
@@ -29,7 +30,9 @@ pub(crate) fn others_in_progress() -> bool {
 /// A hooked call in progress on this thread.
 pub(crate) struct Call {
     api: u16,
-    caller: usize,
+    caller: u64,
+    /// Where the stack of the call around this one was taken from.
+    around: Registers,
     allocated_before: u32,
     driver_calls_before: u32,
     outermost: bool,
@@ -41,8 +44,8 @@ pub(crate) struct Call {
 
 impl Call {
     /// Enters a call of `hook` that will return to `caller`.
-    pub(crate) fn enter(hook: &'static Hook, caller: usize) -> Self {
-        hook.called(caller);
+    pub(crate) fn enter(hook: &'static Hook, caller: Registers) -> Self {
+        hook.called(caller.pc as usize);
         thread::with(|thread| {
             let depth = thread.depth.get();
             let driver_calls = thread.driver_calls.get();
@@ -52,7 +55,7 @@ impl Call {
             thread.depth.set(depth + 1);
             if depth == 0 {
                 thread.api.set(hook.id);
-                thread.caller.set(caller);
+                thread.caller.set(caller.pc);
                 if hook.moves_memory {
                     ENTERED.fetch_add(1, Ordering::AcqRel);
                 }
@@ -60,6 +63,7 @@ impl Call {
             Self {
                 api: thread.api.get(),
                 caller: thread.caller.get(),
+                around: thread.entry.replace(caller),
                 allocated_before: thread.allocated.get(),
                 driver_calls_before: driver_calls,
                 outermost: depth == 0,
@@ -70,7 +74,8 @@ impl Call {
         // Made only if it is needed: dropping one leaves a call.
         .unwrap_or_else(|| Self {
             api: hook.id,
-            caller,
+            caller: caller.pc,
+            around: Registers::default(),
             allocated_before: 0,
             driver_calls_before: 0,
             outermost: false,
@@ -86,7 +91,7 @@ impl Call {
 
     /// The address in the code of whoever called the outermost function.
     pub(crate) fn caller(&self) -> u64 {
-        self.caller as u64
+        self.caller
     }
 
     /// Whether an inner hook has recorded an allocation since this call began.
@@ -122,6 +127,7 @@ impl Drop for Call {
         }
         let _ = thread::with(|thread| {
             thread.depth.set(thread.depth.get().saturating_sub(1));
+            thread.entry.set(self.around);
             if let Some(before) = self.claimed_before {
                 thread.releasing.set(before);
             }
@@ -139,12 +145,19 @@ mod tests {
     use super::*;
     use crate::hooks::{memory, runtime};
 
+    fn at(pc: u64) -> Registers {
+        Registers {
+            pc,
+            ..Registers::default()
+        }
+    }
+
     #[test]
     fn an_inner_call_goes_by_the_outermost_name() {
-        let outer = Call::enter(&runtime::cudaMalloc::HOOK, 8);
+        let outer = Call::enter(&runtime::cudaMalloc::HOOK, at(8));
         assert!(!outer.reached_driver());
         {
-            let inner = Call::enter(&memory::cuMemAlloc_v2::HOOK, 16);
+            let inner = Call::enter(&memory::cuMemAlloc_v2::HOOK, at(16));
             assert_eq!(inner.api(), ApiId(runtime::cudaMalloc::HOOK.id));
             assert_eq!(inner.caller(), 8);
             assert!(!outer.inner_allocated());
@@ -153,37 +166,37 @@ mod tests {
         }
         assert!(outer.inner_allocated());
         drop(outer);
-        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK, 8);
+        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK, at(8));
         assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id));
         assert!(!alone.inner_allocated());
     }
 
     #[test]
     fn a_release_belongs_to_the_outermost_call() {
-        let mut outer = Call::enter(&runtime::cudaFree::HOOK, 8);
+        let mut outer = Call::enter(&runtime::cudaFree::HOOK, at(8));
         assert!(outer.claim_release(64));
         {
-            let mut inner = Call::enter(&memory::cuMemFree_v2::HOOK, 8);
+            let mut inner = Call::enter(&memory::cuMemFree_v2::HOOK, at(8));
             assert!(!inner.claim_release(64));
-            let mut other = Call::enter(&memory::cuMemFree_v2::HOOK, 8);
+            let mut other = Call::enter(&memory::cuMemFree_v2::HOOK, at(8));
             assert!(other.claim_release(128));
             drop(other);
-            let mut later = Call::enter(&memory::cuMemFree_v2::HOOK, 8);
+            let mut later = Call::enter(&memory::cuMemFree_v2::HOOK, at(8));
             assert!(!later.claim_release(64));
         }
         drop(outer);
-        let mut again = Call::enter(&memory::cuMemFree_v2::HOOK, 8);
+        let mut again = Call::enter(&memory::cuMemFree_v2::HOOK, at(8));
         assert!(again.claim_release(64));
     }
 
     #[test]
     fn a_call_ends_when_an_exception_leaves_it() {
         let left = std::panic::catch_unwind(|| {
-            let _call = Call::enter(&runtime::cudaMalloc::HOOK, 8);
+            let _call = Call::enter(&runtime::cudaMalloc::HOOK, at(8));
             std::panic::resume_unwind(Box::new(()));
         });
         assert!(left.is_err());
-        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK, 8);
+        let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK, at(8));
         assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id));
     }
 }

@@ -1,29 +1,35 @@
-//! Who makes a call: the address to which an exported hook returns.
+//! Who makes a call: the address to which an exported hook returns, and the registers from which the
+//! caller's stack is unwound.
 //!
-//! Only the first instructions of the exported function know it, so they write it to a thread-local
-//! word, touching no register that an argument travels in, and jump on to the body, which takes it
-//! from there before anything else runs. The word is of the initial-exec kind: no call is needed for
-//! it, and a preloaded library always has the room.
+//! Only the first instructions of the exported function know them, so they write them to thread-local
+//! words, touching no register that an argument travels in, and jump on to the body, which takes them
+//! from there before anything else runs. The words are of the initial-exec kind: no call is needed for
+//! them, and a preloaded library always has the room.
+
+use gpumem_unwind::Registers;
 
 core::arch::global_asm!(
     ".pushsection .tbss.gpumem_caller,\"awT\",@nobits",
     ".globl gpumem_caller",
     ".hidden gpumem_caller",
     ".type gpumem_caller, @object",
-    ".size gpumem_caller, 8",
+    ".size gpumem_caller, 24",
     ".p2align 3",
     "gpumem_caller:",
-    ".zero 8",
+    ".zero 24",
     ".popsection",
 );
 
-/// The whole of an exported hook: notes the return address and jumps on to the body.
+/// The whole of an exported hook: notes the return address, the stack pointer and the frame pointer, and
+/// jumps on to the body.
 macro_rules! note_and_go_on {
     ($body:path) => {
         core::arch::naked_asm!(
             "mov r11, [rsp]",
             "mov r10, [rip + gpumem_caller@GOTTPOFF]",
             "mov fs:[r10], r11",
+            "mov fs:[r10 + 8], rsp",
+            "mov fs:[r10 + 16], rbp",
             "jmp {body}",
             body = sym $body,
         )
@@ -33,18 +39,25 @@ pub(crate) use note_and_go_on;
 
 /// What the exported function noted last on this thread.
 #[inline(always)]
-pub(crate) fn noted() -> usize {
-    let caller: usize;
-    // SAFETY: the word is in this thread's static thread-local storage.
+pub(crate) fn noted() -> Registers {
+    let (pc, sp, bp): (u64, u64, u64);
+    // SAFETY: the words are in this thread's static thread-local storage.
     unsafe {
         core::arch::asm!(
-            "mov {caller}, [rip + gpumem_caller@GOTTPOFF]",
-            "mov {caller}, fs:[{caller}]",
-            caller = out(reg) caller,
+            "mov {words}, [rip + gpumem_caller@GOTTPOFF]",
+            "mov {pc}, fs:[{words}]",
+            "mov {sp}, fs:[{words} + 8]",
+            "mov {bp}, fs:[{words} + 16]",
+            words = out(reg) _,
+            pc = out(reg) pc,
+            sp = out(reg) sp,
+            bp = out(reg) bp,
             options(nostack, readonly, preserves_flags),
         );
     }
-    caller
+    // The return address lies on top, and is gone when the call has returned.
+    let sp = sp.wrapping_add(8);
+    Registers { pc, sp, bp }
 }
 
 #[cfg(test)]
@@ -54,7 +67,7 @@ mod tests {
     #[repr(C)]
     struct Seen {
         argument: usize,
-        caller: usize,
+        caller: Registers,
     }
 
     extern "C" fn body(argument: usize) -> Seen {
@@ -71,7 +84,12 @@ mod tests {
     fn the_caller_is_the_function_that_called() {
         let Seen { argument, caller } = exported(7);
         assert_eq!(argument, 7);
-        let here = the_caller_is_the_function_that_called as *const () as usize;
-        assert!((here..here + 4096).contains(&caller), "{here:x} {caller:x}");
+        let here = the_caller_is_the_function_that_called as *const () as u64;
+        assert!(
+            (here..here + 4096).contains(&caller.pc),
+            "{here:x} {caller:x?}"
+        );
+        let local = (&raw const argument) as u64;
+        assert!(caller.sp.abs_diff(local) < 4096, "{local:x} {caller:x?}");
     }
 }

@@ -6,12 +6,14 @@
 use core::cell::Cell;
 
 use gpumem_capture::ThreadId;
+use gpumem_unwind::Registers;
 
 thread_local! {
     static THREAD: Thread = const { Thread {
         depth: Cell::new(0),
         api: Cell::new(0),
         caller: Cell::new(0),
+        entry: Cell::new(Registers { pc: 0, sp: 0, bp: 0 }),
         allocated: Cell::new(0),
         driver_calls: Cell::new(0),
         releasing: Cell::new(0),
@@ -27,7 +29,9 @@ pub(crate) struct Thread {
     /// The outermost of them.
     pub(crate) api: Cell<u16>,
     /// To where that one returns.
-    pub(crate) caller: Cell<usize>,
+    pub(crate) caller: Cell<u64>,
+    /// Where the stack of the innermost of them is taken from; zeros for none.
+    pub(crate) entry: Cell<Registers>,
     /// Allocations recorded on this thread, wrapping: an outer hook sees by it whether an inner one
     /// has recorded.
     pub(crate) allocated: Cell<u32>,

@@ -77,7 +77,7 @@ macro_rules! launches {
             #[inline(never)]
             #[allow(clippy::too_many_arguments)]
             pub(super) unsafe fn first(real: Real, $($arg: $type),*) -> CuResult {
-                let call = Call::enter(&HOOK, 0);
+                let call = Call::enter(&HOOK, gpumem_unwind::Registers::default());
                 let measured = crate::thread::in_hook(|_| before($stream));
                 // SAFETY: the caller's own arguments.
                 let result = unsafe { real($($arg),*) };

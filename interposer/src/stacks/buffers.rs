@@ -7,17 +7,18 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use std::alloc::{Layout, alloc_zeroed};
 use std::sync::OnceLock;
 
+use gpumem_unwind::Unwinder;
+
 use crate::python::Frame;
 
 /// Frames of a Python stack that are kept, the newest.
 pub(super) const PYTHON_FRAMES: usize = 256;
-/// Frames of a native stack that are kept, the newest.
-pub(super) const NATIVE_FRAMES: usize = 512;
 
 /// One thread's room.
 pub(super) struct Buffers {
     pub(super) python: [Frame; PYTHON_FRAMES],
-    pub(super) native: [u64; NATIVE_FRAMES],
+    pub(super) unwinder: Unwinder,
+    pub(super) native: [u64; gpumem_unwind::FRAMES],
     /// A stack definition's payload.
     pub(super) payload: Vec<u8>,
     /// A code object's names.
@@ -54,7 +55,9 @@ fn obtain() -> Option<NonNull<Buffers>> {
     let spare = SPARE
         .iter()
         .find_map(|place| NonNull::new(place.swap(null_mut(), Ordering::Acquire)));
-    let buffers = spare.or_else(allocate)?;
+    let mut buffers = spare.or_else(allocate)?;
+    // SAFETY: taken out of `SPARE` or just allocated, they are in nobody else's hands.
+    unsafe { buffers.as_mut() }.unwinder.change_thread();
     if let Some(key) = exit_key() {
         // SAFETY: the key exists; its destructor takes such a pointer.
         unsafe { libc::pthread_setspecific(key, buffers.as_ptr().cast()) };
@@ -66,7 +69,7 @@ fn allocate() -> Option<NonNull<Buffers>> {
     // SAFETY: the layout is not of size 0.
     let buffers =
         NonNull::new(unsafe { alloc_zeroed(Layout::new::<Buffers>()) })?.cast::<Buffers>();
-    // SAFETY: zeros are valid numbers and frames; the vectors, for which they are not, are written
+    // SAFETY: zeros are valid numbers, frames and an unwinder that has seen nothing; the vectors, for which they are not, are written
     // before anybody sees them.
     unsafe {
         (&raw mut (*buffers.as_ptr()).payload).write(Vec::new());

@@ -2,6 +2,8 @@
 //!
 //! Two different stacks among a million share a hash with a probability of 3·10⁻⁸.
 
+use gpumem_unwind::Taken;
+
 use crate::python::Frame;
 
 const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -41,12 +43,11 @@ pub(super) fn python(frames: &[Frame], truncated: bool) -> u64 {
 
 /// Of a native stack, as long as the modules are those of `epoch`.
 #[inline]
-pub(super) fn native(addresses: &[u64], truncated: bool, epoch: u64) -> u64 {
-    let mut hash = epoch << 1 | u64::from(truncated);
-    for &address in addresses {
-        hash = chain(hash, fold(address ^ FIRST, SECOND));
-    }
-    finish(hash, addresses.len())
+pub(super) fn native(taken: &Taken, epoch: u64) -> u64 {
+    finish(
+        chain(taken.hash, epoch << 1 | u64::from(taken.truncated)),
+        taken.len,
+    )
 }
 
 /// Of a code object.
@@ -84,12 +85,26 @@ mod tests {
         add(&|s| s.truncate(1));
         add(&|s| s.push(frame(0, 0, 0)));
         add(&|s| s.clear());
-        let addresses = [1, 2, 3];
-        let mut hashes = HashSet::from([native(&addresses, false, 0)]);
-        assert!(hashes.insert(native(&addresses, true, 0)));
-        assert!(hashes.insert(native(&addresses, false, 1)));
-        assert!(hashes.insert(native(&[2, 1, 3], false, 0)));
-        assert!(hashes.insert(native(&addresses[..2], false, 0)));
+        let taken = Taken {
+            hash: 7,
+            len: 3,
+            truncated: false,
+        };
+        let mut hashes = HashSet::from([native(&taken, 0)]);
+        for (other, epoch) in [
+            (
+                Taken {
+                    truncated: true,
+                    ..taken
+                },
+                0,
+            ),
+            (taken, 1),
+            (Taken { hash: 8, ..taken }, 0),
+            (Taken { len: 2, ..taken }, 0),
+        ] {
+            assert!(hashes.insert(native(&other, epoch)));
+        }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Takes stacks and gives them ids.
 
-use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use gpumem_capture::{DefKind, Lost, StackId};
 use gpumem_unwind::modules::Span;
+use gpumem_unwind::{Registers, Taken};
 
 use super::Stacks;
 use super::buffers::{self, Buffers};
@@ -52,16 +52,21 @@ impl Interner {
         }
     }
 
-    /// The Python and the native stack of the calling thread: see [`super::take`]. An interner serves
-    /// one sink only.
+    /// The Python and the native stack of the calling thread: see [`super::take`]. The native one begins
+    /// at `from`, or at the caller of this. An interner serves one sink only.
     #[inline]
-    pub fn take<S: DefinitionSink + ?Sized>(&self, sink: &S, want: Stacks) -> (StackId, StackId) {
+    pub fn take<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        want: Stacks,
+        from: Option<Registers>,
+    ) -> (StackId, StackId) {
         if want == Stacks::Off || !sink.is_open() {
             return (StackId::NONE, StackId::NONE);
         }
         buffers::with(|buffers| {
             let python = want.python().then(|| self.python(sink, buffers));
-            let native = want.native().then(|| self.native(sink, buffers));
+            let native = want.native().then(|| self.native(sink, from, buffers));
             (
                 python.flatten().map_or(StackId::NONE, StackId),
                 native.flatten().map_or(StackId::NONE, StackId),
@@ -124,23 +129,43 @@ impl Interner {
         Some(id)
     }
 
-    fn native<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> Option<u32> {
+    fn native<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        from: Option<Registers>,
+        buffers: &mut Buffers,
+    ) -> Option<u32> {
+        let taken = buffers.unwinder.take(from, own_span());
+        // After the walk, which notices what has been unloaded.
         self.modules.look(sink);
-        let captured = gpumem_unwind::capture(&mut buffers.native, 0);
-        let addresses = buffers.native.get_mut(..captured.len)?;
-        let kept = drop_own(addresses);
-        let addresses = addresses.get(..kept)?;
-        if addresses.is_empty() {
+        if taken.len == 0 {
             return None;
         }
-        let hash_now = || hash::native(addresses, captured.truncated, self.modules.epoch());
-        if let Some(id) = self.native.get(hash_now()) {
-            return Some(id);
-        }
+        let hash = hash::native(&taken, self.modules.epoch());
+        self.native
+            .get(hash)
+            .or_else(|| self.define_native(sink, taken, buffers))
+    }
+
+    #[cold]
+    fn define_native<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        taken: Taken,
+        buffers: &mut Buffers,
+    ) -> Option<u32> {
+        let Buffers {
+            unwinder,
+            native,
+            payload,
+            ..
+        } = buffers;
+        let len = unwinder.frames(native);
+        let addresses = native.get(..len)?;
         self.modules.define(sink, addresses).ok()?;
-        self.native.get_or_define(hash_now(), || {
-            let payload = &mut buffers.payload;
-            let id = self.begin(payload, captured.truncated, kept, size_of::<u64>())?;
+        let hash = hash::native(&taken, self.modules.epoch());
+        self.native.get_or_define(hash, || {
+            let id = self.begin(payload, taken.truncated, len, size_of::<u64>())?;
             for address in addresses {
                 payload.extend_from_slice(&address.to_le_bytes());
             }
@@ -200,22 +225,6 @@ impl Interner {
         self.announced.store(true, Ordering::Release);
         Ok(())
     }
-}
-
-/// Takes the addresses in libgpumem.so itself out; returns how many are left, at the front.
-fn drop_own(addresses: &mut [u64]) -> usize {
-    let Some(own) = own_span() else {
-        return addresses.len();
-    };
-    let cells = Cell::from_mut(addresses).as_slice_of_cells();
-    let mut places = cells.iter();
-    cells
-        .iter()
-        .map(Cell::get)
-        .filter(|address| !own.contains(address.wrapping_sub(1)))
-        .zip(&mut places)
-        .map(|(address, place)| place.set(address))
-        .count()
 }
 
 /// Where this library lies; None if it is part of the program, as in tests.

@@ -22,6 +22,8 @@ mod tests;
 
 use gpumem_capture::{StackId, Writer};
 
+use crate::thread;
+
 pub use interner::Interner;
 pub use sink::DefinitionSink;
 
@@ -93,5 +95,6 @@ pub(crate) fn know_image(writer: &'static Writer, image: u64) {
 /// 0.1 s), and not from a signal handler.
 #[inline]
 pub fn take(writer: &'static Writer, want: Stacks) -> (StackId, StackId) {
-    INTERNER.take(writer, want)
+    let entry = thread::with(|thread| thread.entry.get());
+    INTERNER.take(writer, want, entry.filter(|entry| entry.pc != 0))
 }

@@ -4,15 +4,15 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DefKind, Lost};
-use gpumem_unwind::modules::{Module, Span, describe, unloads};
+use gpumem_unwind::modules::{self, Module, Span, describe};
 
 use super::sink::{DefinitionSink, length};
 
 /// Modules that have been defined and, as far as is known, are still loaded.
 pub(super) struct Modules {
     known: Mutex<Known>,
-    /// Unloads of the process that `known` takes into account.
-    unloads: AtomicU64,
+    /// The generation of modules that `known` takes into account.
+    generation: AtomicU64,
     /// How many defined modules have been unloaded.
     epoch: AtomicU64,
 }
@@ -30,7 +30,7 @@ impl Modules {
                 list: Vec::new(),
                 next: 1,
             }),
-            unloads: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
         }
     }
@@ -42,11 +42,11 @@ impl Modules {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Ends the modules that have been unloaded since the last look, so that stacks with the same
-    /// addresses as before, but in another module, are not taken for the old ones. Takes the loader's
-    /// lock for some 10 ns.
+    /// Ends the modules that have been noticed to be unloaded since the last look, so that stacks with
+    /// the same addresses as before, but in another module, are not taken for the old ones.
+    #[inline]
     pub(super) fn look<S: DefinitionSink + ?Sized>(&self, sink: &S) {
-        if unloads() != self.unloads.load(Ordering::Relaxed) {
+        if modules::generation() != self.generation.load(Ordering::Relaxed) {
             self.end_unloaded(sink, &mut self.lock());
         }
     }
@@ -61,8 +61,9 @@ impl Modules {
         sink: &S,
         addresses: &[u64],
     ) -> Result<(), Lost> {
+        modules::look();
         let mut known = self.lock();
-        if unloads() != self.unloads.load(Ordering::Relaxed) {
+        if modules::generation() != self.generation.load(Ordering::Relaxed) {
             self.end_unloaded(sink, &mut known);
         }
         let mut last: Option<Span> = None;
@@ -86,8 +87,9 @@ impl Modules {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cold]
     fn end_unloaded<S: DefinitionSink + ?Sized>(&self, sink: &S, known: &mut Known) {
-        let seen = unloads();
+        let seen = modules::generation();
         let (mut ended, mut failed) = (0, false);
         known.list.retain(|(id, module)| {
             if describe(module.span.start).as_ref() == Some(module) {
@@ -100,7 +102,7 @@ impl Modules {
         });
         self.epoch.fetch_add(ended, Ordering::AcqRel);
         if !failed {
-            self.unloads.store(seen, Ordering::Relaxed);
+            self.generation.store(seen, Ordering::Relaxed);
         }
     }
 }

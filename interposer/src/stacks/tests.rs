@@ -114,7 +114,7 @@ fn along(path: u32, length: u32, take: &dyn Fn() -> StackId) -> StackId {
 #[test]
 fn a_native_stack_names_the_functions_that_called() {
     let (interner, collector) = (Interner::new(), Collector::default());
-    let take = || interner.take(&collector, Stacks::Native).1;
+    let take = || interner.take(&collector, Stacks::Native, None).1;
     let id = along(0b010, 3, &take);
     let stacks = stacks(&collector);
     let names = names(&stacks[&id.0].frames);
@@ -138,7 +138,7 @@ fn a_native_stack_names_the_functions_that_called() {
 #[test]
 fn equal_stacks_have_one_id_and_others_have_others() {
     let (interner, collector) = (Interner::new(), Collector::default());
-    let take = || interner.take(&collector, Stacks::Native).1;
+    let take = || interner.take(&collector, Stacks::Native, None).1;
     let mut ids = HashSet::new();
     for path in 0..64 {
         let mut rounds = HashSet::new();
@@ -156,14 +156,15 @@ fn equal_stacks_have_one_id_and_others_have_others() {
 #[test]
 fn deep_stacks_keep_the_newest_frames() {
     let (interner, collector) = (Interner::new(), Collector::default());
-    let take = || interner.take(&collector, Stacks::Native).1;
+    let take = || interner.take(&collector, Stacks::Native, None).1;
     let (deep, shallow) = (along(0, 900, &take), along(0, 3, &take));
     let stacks = stacks(&collector);
     assert!(stacks[&deep.0].truncated);
-    assert_eq!(stacks[&deep.0].frames.len(), super::buffers::NATIVE_FRAMES);
+    assert_eq!(stacks[&deep.0].frames.len(), gpumem_unwind::FRAMES);
     assert!(!stacks[&shallow.0].truncated);
-    // The newest frame is in the interner; where the tests' own are depends on inlining.
-    let newest = names(&stacks[&deep.0].frames[..8]);
+    // The newest frames are in the unwinder and the interner; where the tests' own are depends on
+    // inlining.
+    let newest = names(&stacks[&deep.0].frames[..16]);
     assert!(
         newest.iter().any(|name| name.contains("along")),
         "{newest:#?}"
@@ -174,10 +175,10 @@ fn deep_stacks_keep_the_newest_frames() {
 fn what_is_not_wanted_or_not_there_is_none() {
     let (interner, collector) = (Interner::new(), Collector::default());
     let none = (StackId::NONE, StackId::NONE);
-    assert_eq!(interner.take(&collector, Stacks::Off), none);
-    assert_eq!(interner.take(&collector, Stacks::Python), none);
+    assert_eq!(interner.take(&collector, Stacks::Off, None), none);
+    assert_eq!(interner.take(&collector, Stacks::Python, None), none);
     assert_eq!(collector.asked.load(Ordering::Relaxed), 0);
-    let (python, native) = interner.take(&collector, Stacks::Mixed);
+    let (python, native) = interner.take(&collector, Stacks::Mixed, None);
     assert!(python == StackId::NONE && native != StackId::NONE);
 }
 
@@ -188,7 +189,7 @@ fn a_stack_that_could_not_be_defined_is_tried_again() {
         fails: 2,
         ..Collector::default()
     };
-    let take = || interner.take(&collector, Stacks::Native).1;
+    let take = || interner.take(&collector, Stacks::Native, None).1;
     let mut nones = 0;
     for path in 0..32 {
         let mut seen = HashSet::new();
@@ -214,7 +215,7 @@ fn eight_threads_meet_the_same_stacks() {
         let threads: Vec<_> = (0..8u32)
             .map(|_| {
                 scope.spawn(|| {
-                    let take = || interner.take(&collector, Stacks::Native).1;
+                    let take = || interner.take(&collector, Stacks::Native, None).1;
                     let mut ids = HashMap::new();
                     for round in 0..std::hint::black_box(3) {
                         for path in 0..256 {

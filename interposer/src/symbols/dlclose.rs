@@ -1,0 +1,51 @@
+//! Our `dlclose`: the real one, and afterwards a look at what is gone. An address means something else
+//! once its module is unloaded, to the unwinder's rules as to the stacks that are known.
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use gpumem_unwind::modules;
+
+use crate::symbols::elf;
+
+/// Address of the C library's `dlclose`; 0 until the first use.
+static REAL: AtomicUsize = AtomicUsize::new(0);
+
+/// `dlclose`, for every program under LD_PRELOAD.
+///
+/// # Safety
+/// As `dlclose(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
+    let mut address = REAL.load(Ordering::Relaxed);
+    if address == 0 {
+        address = elf::in_libc(c"dlclose");
+        REAL.store(address, Ordering::Relaxed);
+    }
+    if address == 0 {
+        return -1; // a C library without it has loaded nothing
+    }
+    type Real = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+    // SAFETY: the address is that of the C library's function, whose type this is.
+    let real = unsafe { core::mem::transmute::<usize, Real>(address) };
+    // SAFETY: the caller's own argument.
+    let result = unsafe { real(handle) };
+    modules::look();
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_unloaded_is_noticed() {
+        // SAFETY: the name is NUL-terminated; the library's constructors are harmless.
+        let handle = unsafe { libc::dlopen(c"libnss_compat.so.2".as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null());
+        let before = modules::generation();
+        // SAFETY: opened above, closed once.
+        assert_eq!(unsafe { dlclose(handle) }, 0);
+        assert!(modules::generation() > before);
+    }
+}
