@@ -132,6 +132,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
             place.device.load(Ordering::Acquire) == device.0 && !others.contains_key(&known);
         if known == context || (context == 0 && primary) {
             place.context.store(0, Ordering::Release);
+            kernels::stacks_grew(known);
         }
         if known != 0
             && context == 0
@@ -142,6 +143,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
             ANY_ENDED.store(true, Ordering::Release);
         }
     }
+    kernels::stacks_grew(context);
     kernels::context_gone();
     let flags = EventFlags::RESET;
     let what = Remark {

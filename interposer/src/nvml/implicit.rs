@@ -14,8 +14,9 @@ use gpumem_cuda_abi::CuDevice;
 
 use super::device::Identity;
 use super::reading::{self, Reading, Settled};
-use super::{device, library, note_unknown_device, process};
-use crate::call::{self, Call};
+use super::remainder::Ended;
+use super::{device, library, note_unknown_device, process, remainder};
+use crate::call::{self, Call, Moment};
 use crate::hooks::context;
 use crate::lifecycle::{self, Session};
 use crate::physical::holdings::{self, Holding, Kind};
@@ -25,17 +26,37 @@ use crate::stacks;
 use crate::symbols::driver;
 use crate::thread::Thread;
 
-type Pairs = BTreeMap<u64, u64>;
+/// A module or library in one context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Loaded {
+    module: u64,
+    context: u64,
+}
 
-/// To which context a module or library was charged, by its handle.
-fn charged() -> MutexGuard<'static, Pairs> {
-    static CHARGED: Mutex<Pairs> = Mutex::new(BTreeMap::new());
+/// What was charged to modules and libraries, by the holdings' numbers.
+type Charged = BTreeMap<u64, Loaded>;
+
+fn charged() -> MutexGuard<'static, Charged> {
+    static CHARGED: Mutex<Charged> = Mutex::new(BTreeMap::new());
     CHARGED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The number of the holding of a module or library in a context: its handle or, of a library that holds
+/// memory of another context already, one of both.
+fn number_of(charged: &mut Charged, loaded: Loaded) -> u64 {
+    let Loaded { module, context } = loaded;
+    if *charged.entry(module).or_insert(loaded) == loaded {
+        return module;
+    }
+    // Handles are addresses: no module has an odd one.
+    let both = module ^ context.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    charged.insert(both, loaded);
+    both
+}
+
 /// Which modules are those of libraries: module to library.
-fn parts() -> MutexGuard<'static, Pairs> {
-    static PARTS: Mutex<Pairs> = Mutex::new(BTreeMap::new());
+fn parts() -> MutexGuard<'static, BTreeMap<u64, u64>> {
+    static PARTS: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
     PARTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -115,6 +136,7 @@ pub(crate) struct Unborn {
     ours_or_all: u64,
     physical: u64,
     knew_us: bool,
+    alone: Option<Moment>,
 }
 
 /// Before a context is made on `device`.
@@ -122,6 +144,7 @@ pub(crate) fn before_birth(ordinal: DeviceOrdinal) -> Option<Unborn> {
     let nvml = library::open()?;
     let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
     device::find(nvml, ordinal, &Identity::of(&facts));
+    let alone = call::alone();
     let read = reading::unborn(device::known(ordinal)?)?;
     let physical = physical_bytes(ordinal);
     if let (0, Some(list)) = (physical, &read.list) {
@@ -133,6 +156,7 @@ pub(crate) fn before_birth(ordinal: DeviceOrdinal) -> Option<Unborn> {
         ours_or_all: read.ours_or_all(),
         physical,
         knew_us: read.figures.mine.is_some(),
+        alone,
     })
 }
 
@@ -165,13 +189,19 @@ pub(crate) fn born(
         None => (grown_to(after.reading.card.used, before.ours_or_all), false),
     };
     others_stayed(device, &after.reading);
+    if !before.knew_us {
+        remainder::explained(device);
+    }
+    let alone = still_alone(before.alone, device);
     let bill = Bill {
         cause: cause(session, thread, call, true),
         device,
         context,
-        flags: estimated(!sure || !after.stable),
+        flags: estimated(!sure || !after.stable || !alone),
     };
-    bill.charge(None, grown);
+    if alone || !bill.owes(None, after.reading.figures.mine) {
+        bill.charge(None, grown);
+    }
 }
 
 /// A context was first seen in use: it was made out of our sight, so all that nothing else explains is
@@ -185,6 +215,7 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
         note_unknown_device(session.writer, ordinal);
     }
     record::settle(thread, call.api());
+    let alone = call::alone();
     let Some(read) = read(session, ordinal) else {
         return;
     };
@@ -194,14 +225,24 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
     };
     // How much of it lies on the card only the driver knows: it may be all.
     let managed = physical::managed(ordinal);
+    let alone = still_alone(alone, ordinal);
     let bill = Bill {
         cause: cause(session, thread, call, true),
         device: ordinal,
         context,
-        flags: estimated(!read.stable || managed > 0),
+        flags: estimated(!read.stable || !alone || managed > 0),
     };
+    remainder::explained(ordinal);
+    if !alone && bill.owes(None, Some(mine)) {
+        return;
+    }
     let unexplained = mine.saturating_sub(read.physical);
     bill.charge(None, unexplained.saturating_sub(managed));
+}
+
+/// Whether no other call was in progress since that moment, and none before has left anything open.
+fn still_alone(since: Option<Moment>, device: DeviceOrdinal) -> bool {
+    since.is_some() && !remainder::is_owed(device) && call::alone() == since
 }
 
 fn estimated(is: bool) -> EventFlags {
@@ -219,7 +260,7 @@ pub(crate) struct Before {
     context: u64,
     free: u64,
     physical: u64,
-    alone: bool,
+    alone: Option<Moment>,
     /// The context was reset, and the call may bring it back to life.
     asleep: bool,
 }
@@ -252,7 +293,7 @@ pub(crate) fn before() -> Option<Before> {
         _in_progress: InProgress::begin(),
         device,
         context,
-        alone: !call::others_in_progress(),
+        alone: call::alone(),
         free: free_bytes(context, device)?,
         physical: physical_bytes(device),
         asleep: context::sleeps(context, device),
@@ -290,6 +331,37 @@ pub(crate) fn settle_growth(thread: &Thread, call: &Call, before: Before, module
     settle(thread, call, before, module, |fallen| fallen.max(0));
 }
 
+/// After a launch, which may take memory for the code of `module` and for larger `stacks`.
+pub(crate) fn settle_launch(
+    thread: &Thread,
+    call: &Call,
+    before: Before,
+    module: Option<u64>,
+    stacks: bool,
+) {
+    match module {
+        Some(module) if stacks => {
+            let (device, context) = (before.device, before.context);
+            settle_growth(thread, call, before, None);
+            together(thread, call, device, Loaded { module, context });
+        }
+        _ => settle_growth(thread, call, before, module),
+    }
+}
+
+/// A context was charged for what it and a module in it took in one call.
+fn together(thread: &Thread, call: &Call, device: DeviceOrdinal, loaded: Loaded) {
+    let Some(session) = lifecycle::session() else {
+        return;
+    };
+    let cause = cause(session, thread, call, false);
+    let of_module = holding(Kind::Module, number_of(&mut charged(), loaded));
+    let of_context = holding(Kind::Context, loaded.context);
+    for holding in [of_module, of_context] {
+        remainder::doubt(&cause, device, holding, loaded.context);
+    }
+}
+
 /// After a call that may also give back what the current context holds.
 pub(crate) fn settle_context(thread: &Thread, call: &Call, before: Before) {
     settle(thread, call, before, None, |fallen| fallen);
@@ -307,7 +379,12 @@ fn settle(
     };
     if before.asleep {
         // It is the context's cost, with whatever the call brought into it.
-        return context::in_use(thread, call);
+        context::in_use(thread, call);
+        if let Some(module) = module {
+            let context = before.context;
+            together(thread, call, before.device, Loaded { module, context });
+        }
+        return;
     }
     let Some(free) = free_bytes(before.context, before.device) else {
         return;
@@ -317,7 +394,8 @@ fn settle(
     let fallen = plausible(fallen((before.free, free), physical));
     // Managed memory that made room on a full card looks like something given back.
     let room_made = || i128::from(before.free) < -fallen && physical::managed(before.device) > 0;
-    if fallen == 0 || room_made() {
+    let alone = still_alone(before.alone, before.device);
+    if alone && (fallen == 0 || room_made()) {
         return;
     }
     let Some(read) = read(session, before.device) else {
@@ -327,13 +405,15 @@ fn settle(
     let mine = read.reading.figures.mine;
     let unexplained = mine.map(|mine| i128::from(mine) - i128::from(read.physical));
     let ours = ours(fallen, unexplained, !stayed);
-    let alone = before.alone && !call::others_in_progress();
     let bill = Bill {
-        cause: cause(session, thread, call, ours > 0),
+        cause: cause(session, thread, call, ours > 0 || !alone),
         device: before.device,
         context: before.context,
         flags: estimated(!read.stable || !stayed || !alone || mine.is_none()),
     };
+    if (!alone && bill.owes(module, mine)) || room_made() {
+        return;
+    }
     if let Ok(grown) = u64::try_from(ours) {
         bill.charge(module, grown);
     } else if let Ok(shrunk) = u64::try_from(-ours) {
@@ -360,44 +440,72 @@ impl Bill<'_> {
         if bytes == 0 {
             return;
         }
-        // A library that holds memory of another context already keeps that one's; the context of this
-        // one takes the rest.
-        let module = module
-            .filter(|module| *charged().entry(*module).or_insert(self.context) == self.context);
-        let to = match module {
-            Some(module) => holding(Kind::Module, module),
-            None => holding(Kind::Context, self.context),
-        };
+        let to = self.debtor(module);
         holdings::resize(&self.cause, self.device, to, self.flags, |before| {
             before.saturating_add(bytes)
         });
     }
 
+    /// What is charged: a module in the context, or else the context itself.
+    fn debtor(&self, module: Option<u64>) -> Holding {
+        let context = self.context;
+        let loaded = module.map(|module| Loaded { module, context });
+        match loaded {
+            Some(loaded) => holding(Kind::Module, number_of(&mut charged(), loaded)),
+            None => holding(Kind::Context, context),
+        }
+    }
+
+    /// Leaves it open what a module, or else the context, holds until nobody is at work; whether it can
+    /// be told then: NVML says what this process has, and no managed memory is in that.
+    fn owes(&self, module: Option<u64>, mine: Option<u64>) -> bool {
+        let can = mine.is_some() && physical::managed(self.device) == 0;
+        if can {
+            let debtor = self.debtor(module);
+            remainder::owe(&self.cause, self.device, debtor, self.context);
+        }
+        can
+    }
+
     /// Takes from what the context holds.
     fn relieve(&self, bytes: u64) {
         let from = holding(Kind::Context, self.context);
+        let mut all = true;
         holdings::resize(&self.cause, self.device, from, self.flags, |before| {
+            all = bytes <= before;
             before.saturating_sub(bytes)
         });
+        if !all {
+            // The rest was measured while others were at work, and is another's.
+            remainder::look_again(self.device);
+        }
     }
 }
 
 /// What something held that is about to end, should it not end.
-pub(crate) struct Held(Vec<One>);
+pub(crate) struct Held {
+    all: Vec<One>,
+    unsure: Ended,
+}
 
 struct One {
     device: DeviceOrdinal,
     holding: Holding,
     bytes: u64,
-    /// To which context a module was charged.
-    context: Option<u64>,
+    /// Of which module in which context it is.
+    loaded: Option<Loaded>,
 }
 
 /// A module or library is about to be unloaded.
 pub(crate) fn unloading(thread: &Thread, call: &Call, module: u64) -> Option<Held> {
     let session = lifecycle::session()?;
     parts().retain(|_, library| *library != module);
-    Some(end(session, thread, call, &[holding(Kind::Module, module)]))
+    let of_module = |(number, loaded): (&u64, &Loaded)| {
+        (loaded.module == module).then_some(holding(Kind::Module, *number))
+    };
+    let gone: Vec<_> = charged().iter().filter_map(of_module).collect();
+    let unsure = remainder::ended(|_, holding, _| gone.contains(&holding));
+    Some(end(session, thread, call, &gone, unsure))
 }
 
 /// The contexts of `device` that `wanted` picks are about to end, or have ended, with their modules.
@@ -409,21 +517,30 @@ pub(crate) fn ending(
 ) -> Option<Held> {
     let session = lifecycle::session()?;
     let modules = charged().clone();
+    // First: until then it may be put right.
+    let unsure = remainder::ended(|of, holding, context| {
+        of == device
+            && match holding.kind {
+                Kind::Context => wanted(holding.ptr),
+                Kind::Module => wanted(context),
+                Kind::Pool | Kind::Graphs => false,
+            }
+    });
     let mut all = holdings::of_device(device, |kind| matches!(kind, Kind::Context | Kind::Module));
     all.retain(|holding| match holding.kind {
         Kind::Module => modules
             .get(&holding.ptr)
-            .is_none_or(|context| wanted(*context)),
+            .is_none_or(|loaded| wanted(loaded.context)),
         _ => wanted(holding.ptr),
     });
-    Some(end(session, thread, call, &all))
+    Some(end(session, thread, call, &all, unsure))
 }
 
-fn end(session: &Session, thread: &Thread, call: &Call, all: &[Holding]) -> Held {
+fn end(session: &Session, thread: &Thread, call: &Call, all: &[Holding], unsure: Ended) -> Held {
     let cause = cause(session, thread, call, false);
     let mut held = Vec::with_capacity(all.len());
     for holding in all.iter().copied() {
-        let context = match holding.kind {
+        let loaded = match holding.kind {
             Kind::Module => charged().remove(&holding.ptr),
             _ => None,
         };
@@ -432,12 +549,12 @@ fn end(session: &Session, thread: &Thread, call: &Call, all: &[Holding]) -> Held
                 device,
                 holding,
                 bytes,
-                context,
+                loaded,
             });
             holdings::resize(&cause, device, holding, EventFlags::NONE, |_| 0);
         }
     }
-    Held(held)
+    Held { all: held, unsure }
 }
 
 /// It did not end after all.
@@ -446,9 +563,10 @@ pub(crate) fn restore(thread: &Thread, call: &Call, held: Held) {
         return;
     };
     let cause = cause(session, thread, call, false);
-    for one in held.0 {
-        if let Some(context) = one.context {
-            charged().insert(one.holding.ptr, context);
+    remainder::restore(held.unsure);
+    for one in held.all {
+        if let Some(loaded) = one.loaded {
+            charged().insert(one.holding.ptr, loaded);
         }
         holdings::resize(&cause, one.device, one.holding, EventFlags::NONE, |_| {
             one.bytes
@@ -465,6 +583,23 @@ mod tests {
         assert_eq!(fallen((100, 70), (10, 40)), 0);
         assert_eq!(fallen((100, 70), (10, 20)), 20);
         assert_eq!(fallen((100, 130), (40, 20)), -10);
+    }
+
+    #[test]
+    fn a_library_has_a_number_in_each_context() {
+        let mut charged = Charged::new();
+        let loaded = |context| Loaded {
+            module: 0x5000,
+            context,
+        };
+        assert_eq!(number_of(&mut charged, loaded(0x10)), 0x5000);
+        let second = number_of(&mut charged, loaded(0x20));
+        let third = number_of(&mut charged, loaded(0x30));
+        assert!(second != 0x5000 && third != 0x5000 && second != third);
+        assert_eq!(number_of(&mut charged, loaded(0x10)), 0x5000);
+        assert_eq!(number_of(&mut charged, loaded(0x20)), second);
+        let of_library = charged.values().filter(|loaded| loaded.module == 0x5000);
+        assert_eq!(of_library.count(), 3);
     }
 
     #[test]
