@@ -11,7 +11,8 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 use super::vmm;
 use crate::aliases;
 use crate::call::Call;
-use crate::nvml::implicit::{self, Held, Unborn};
+use crate::nvml::endings::{self, Held};
+use crate::nvml::implicit::{self, Unborn};
 use crate::nvml::kernels;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
@@ -181,7 +182,7 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken
                 owner => !others.contains_key(&owner),
             }
     });
-    let held = implicit::ending(thread, call, device, |context| {
+    let held = endings::ending(thread, call, device, |context| {
         !others.contains_key(&context)
     });
     Taken {
@@ -202,7 +203,7 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
                 owner => owner == context,
             }
     });
-    let held = implicit::ending(thread, call, device, |ending| ending == context);
+    let held = endings::ending(thread, call, device, |ending| ending == context);
     Taken {
         released,
         held,
@@ -239,7 +240,7 @@ fn undo(thread: &Thread, call: &Call, taken: Taken) {
         record::cancel(thread, call.api(), one);
     }
     if let Some(held) = taken.held {
-        implicit::restore(thread, call, held);
+        endings::restore(thread, call, held);
     }
 }
 

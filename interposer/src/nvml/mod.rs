@@ -8,6 +8,7 @@
 //! | [`reading`] | one answer, at a moment when the second ledger stood still |
 //! | [`sample`] | the thread that reads now and then, and the last reading |
 //! | [`implicit`] | bytes that no call asked for: contexts, modules, limits, stacks |
+//! | [`endings`] | what contexts and modules held, as they end |
 //! | [`remainder`] | what was measured while others were at work, put right when nobody is |
 //! | [`kernels`] | which functions have run, and of which module they are |
 //!
@@ -15,6 +16,7 @@
 //! and all else works as before. No lock is held while NVML or the driver is asked.
 
 mod device;
+pub(crate) mod endings;
 pub(crate) mod implicit;
 pub(crate) mod kernels;
 mod library;
