@@ -11,7 +11,8 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 use super::vmm;
 use crate::aliases;
 use crate::call::Call;
-use crate::nvml::implicit::{self, Held, Unborn};
+use crate::nvml::endings::{self, Held};
+use crate::nvml::implicit::{self, Unborn};
 use crate::nvml::kernels;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
@@ -132,6 +133,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
             place.device.load(Ordering::Acquire) == device.0 && !others.contains_key(&known);
         if known == context || (context == 0 && primary) {
             place.context.store(0, Ordering::Release);
+            kernels::stacks_grew(known);
         }
         if known != 0
             && context == 0
@@ -142,6 +144,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
             ANY_ENDED.store(true, Ordering::Release);
         }
     }
+    kernels::stacks_grew(context);
     kernels::context_gone();
     let flags = EventFlags::RESET;
     let what = Remark {
@@ -179,7 +182,7 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken
                 owner => !others.contains_key(&owner),
             }
     });
-    let held = implicit::ending(thread, call, device, |context| {
+    let held = endings::ending(thread, call, device, |context| {
         !others.contains_key(&context)
     });
     Taken {
@@ -200,7 +203,7 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
                 owner => owner == context,
             }
     });
-    let held = implicit::ending(thread, call, device, |ending| ending == context);
+    let held = endings::ending(thread, call, device, |ending| ending == context);
     Taken {
         released,
         held,
@@ -237,7 +240,7 @@ fn undo(thread: &Thread, call: &Call, taken: Taken) {
         record::cancel(thread, call.api(), one);
     }
     if let Some(held) = taken.held {
-        implicit::restore(thread, call, held);
+        endings::restore(thread, call, held);
     }
 }
 

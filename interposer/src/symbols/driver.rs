@@ -95,7 +95,7 @@ pub(crate) fn device_of(pointer: u64) -> DeviceOrdinal {
 }
 
 /// The pool that the memory at `pointer` came from.
-pub(crate) fn pool_holding(pointer: u64) -> Option<u64> {
+pub(crate) fn pool_holding(pointer: u64) -> Option<CuMemoryPool> {
     const MEMPOOL_HANDLE: u32 = 17;
     let mut pool = CuMemoryPool::NULL;
     ask!(
@@ -105,7 +105,7 @@ pub(crate) fn pool_holding(pointer: u64) -> Option<u64> {
         MEMPOOL_HANDLE,
         CuDevicePtr(pointer)
     )?;
-    (!pool.is_null()).then_some(pool.0 as u64)
+    (!pool.is_null()).then_some(pool)
 }
 
 /// The allocation that holds `pointer`.
