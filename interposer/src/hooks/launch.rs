@@ -47,8 +47,8 @@ fn before(stream: CuStream) -> Measured {
     }
 }
 
-fn after(thread: &Thread, call: &Call, function: u64, measured: Before) {
-    let stacks = kernels::stacks_grew(measured.context());
+fn after(thread: &Thread, call: &Call, function: u64, measured: Before, ran: bool) {
+    let stacks = ran && kernels::stacks_grew(measured.context());
     // What was loaded before takes more only for its stack, which is the context's.
     let module = if stacks || kernels::is_loaded(function) {
         None
@@ -84,13 +84,16 @@ macro_rules! launches {
                 if let Some(Measured::Captured) = measured {
                     return result;
                 }
-                if result.is_success() {
-                    let handle = $function.0 as u64;
+                let (handle, ran) = ($function.0 as u64, result.is_success());
+                // Its code may have found room where its stacks found none: it stays.
+                if ran || result == CuResult::OUT_OF_MEMORY {
                     let _ = crate::thread::in_hook(|thread| {
                         if let Some(Measured::Before(measured)) = measured {
-                            after(thread, &call, handle, measured);
+                            after(thread, &call, handle, measured, ran);
                         }
                     });
+                }
+                if ran {
                     kernels::launched(handle);
                 }
                 result
