@@ -146,7 +146,7 @@ functions! {
     cuMemAlloc = "cuMemAlloc" 2000..3020 Legacy (pointer: Out<'_, u32>, bytes: u32);
     cuMemAllocPitch = "cuMemAllocPitch" 2000..3020 Legacy
         (pointer: Out<'_, u32>, pitch: Out<'_, u32>, width: u32, height: u32, element: u32);
-    cuMemFree = "cuMemFree" 2000..3020 Legacy (pointer: u32);
+    cuMemFree = "cuMemFree" 2000..3020 Legacy (pointer: Private<u32>);
     cuMemGetInfo = "cuMemGetInfo" 2000..3020 Legacy (free: Out<'_, u32>, total: Out<'_, u32>);
     cuMemGetAddressRange = "cuMemGetAddressRange" 2000..3020 Legacy
         (base: Out<'_, u32>, bytes: Out<'_, u32>, pointer: u32);

@@ -169,7 +169,7 @@ macro_rules! by_value {
         }
     )*};
 }
-by_value!(u8 i32 u32 u64 usize Addr Private<usize> CuIpcMemHandle);
+by_value!(u8 i32 u32 u64 usize Addr Private<u32> Private<usize> CuIpcMemHandle);
 
 impl<T: Tell> Pass for Option<&mut T> {
     type Raw = *mut T;

@@ -304,16 +304,21 @@ pub fn end_created(world: &mut World) {
     }
 }
 
+/// Gives up every reference to a device's primary context.
+pub fn release_all(world: &mut World, device: i32) {
+    let held = world.contexts.primary.get(device as usize);
+    for _ in 0..held.map_or(0, |primary| primary.0) {
+        release(world, device);
+    }
+}
+
 fn end(world: &mut World) {
     end_created(world);
     for device in 0..world.devices as i32 {
         if world.alone && world.rng.percent(50) {
             reset(world, device);
         }
-        let held = world.contexts.primary.get(device as usize);
-        for _ in 0..held.map_or(0, |primary| primary.0) {
-            release(world, device);
-        }
+        release_all(world, device);
         // A runtime has references of its own.
         if world.alone && is_active(world, device) {
             reset(world, device);

@@ -161,8 +161,17 @@ fn wrong(world: &mut World) {
 }
 
 fn end(world: &mut World) {
-    if world.alone && world.rng.percent(30) {
-        (context::FAMILY.end)(world);
+    // A green context may be the last to hold its primary one, with all that it owns.
+    match world.rng.below(3) {
+        0 if world.alone => (context::FAMILY.end)(world),
+        1 if world.alone => {
+            for device in 0..world.devices as i32 {
+                if holds(world, device) {
+                    context::release_all(world, device);
+                }
+            }
+        }
+        _ => {}
     }
     for green in std::mem::take(&mut world.greens.live) {
         destroy(world, green);

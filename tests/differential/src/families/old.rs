@@ -4,6 +4,7 @@
 use gpumem_cuda_abi::{CuArray3dDescriptorV1, CuArrayDescriptorV1};
 
 use super::Family;
+use crate::pass::Private;
 use crate::world::{Ended, World};
 
 /// The family. Nothing of it lives on.
@@ -24,8 +25,10 @@ fn step(world: &mut World) {
         0 => cuda.cuMemAlloc(Some(&mut first), bytes),
         1 => cuda.cuMemAllocPitch(Some(&mut first), Some(&mut second), width, height, 4),
         2 => {
+            // The lower half of an address.
             let low = world.rng.pick(&world.blocks.live);
-            cuda.cuMemFree(low.map_or(0x10, |block| block.pointer.0 as u32))
+            let low = low.map_or(0x10, |block| block.pointer.0 as u32);
+            cuda.cuMemFree(Private(low))
         }
         3 => cuda.cuMemGetInfo(Some(&mut first), Some(&mut second)),
         4 => cuda.cuMemGetAddressRange(Some(&mut first), Some(&mut second), bytes),
