@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
-use super::vmm;
+use super::{old, tiles, vmm};
 use crate::aliases;
 use crate::call::Call;
 use crate::nvml::endings::{self, Held};
@@ -98,7 +98,8 @@ pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 static ENDED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 static ANY_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// After a call that used contexts: if one came to life unseen, records its birth and what it costs.
+/// After calls that used contexts, and before one of them may end: if one came to life unseen, records
+/// its birth and what it costs.
 pub(crate) fn in_use(thread: &Thread, call: &Call) {
     if ANY_ENDED.load(Ordering::Acquire) {
         for (ordinal, place) in (0u8..).zip(&ENDED) {
@@ -126,6 +127,7 @@ pub(crate) fn in_use(thread: &Thread, call: &Call) {
 /// Records the end of a context; 0 is the primary one.
 fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     let others = created().clone();
+    old::forget(context);
     for place in &BORN {
         let known = place.context.load(Ordering::Acquire);
         // The primary context's handle is not told at its end: it is the one that nobody created.
@@ -134,6 +136,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
         if known == context || (context == 0 && primary) {
             place.context.store(0, Ordering::Release);
             kernels::stacks_grew(known);
+            old::forget(known);
         }
         if known != 0
             && context == 0
@@ -165,6 +168,8 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
 /// What ends with a context, should it not end.
 struct Taken {
     released: Vec<Released>,
+    /// What was mapped to arrays.
+    cleared: tiles::Cleared,
     held: Option<Held>,
     /// Whether the device has no other: what belongs to it alone ends too (pools, physical handles).
     last: bool,
@@ -182,11 +187,15 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken
                 owner => !others.contains_key(&owner),
             }
     });
+    let cleared = tiles::about_to_end_all(thread, call, |array| {
+        array.device == device && !others.contains_key(&array.context)
+    });
     let held = endings::ending(thread, call, device, |context| {
         !others.contains_key(&context)
     });
     Taken {
         released,
+        cleared,
         held,
         last,
     }
@@ -203,9 +212,11 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
                 owner => owner == context,
             }
     });
+    let cleared = tiles::about_to_end_all(thread, call, |array| array.context == context);
     let held = endings::ending(thread, call, device, |ending| ending == context);
     Taken {
         released,
+        cleared,
         held,
         last,
     }
@@ -216,6 +227,7 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool) {
     if last {
         vmm::forget(device);
+        tiles::forget();
     }
     let others = created().clone();
     aliases::end_all(thread, call.api(), |alias| {
@@ -236,6 +248,7 @@ pub(super) fn primary_may_have_ended(thread: &Thread, call: &Call, device: CuDev
 }
 
 fn undo(thread: &Thread, call: &Call, taken: Taken) {
+    taken.cleared.undo(thread, call);
     for one in taken.released {
         record::cancel(thread, call.api(), one);
     }
@@ -275,7 +288,10 @@ macro_rules! primary {
             fn $release(device: CuDevice) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
-            before { driver::primary_is_active(device) }
+            before {
+                in_use(thread, &call);
+                driver::primary_is_active(device)
+            }
             after {
                 if result.is_success() && held == Some(Some(true)) {
                     primary_may_have_ended(thread, &call, device);
@@ -290,6 +306,7 @@ macro_rules! primary {
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
             before {
+                in_use(thread, &call);
                 let active = driver::primary_is_active(device) != Some(false);
                 active.then(|| release_primary(thread, &call, driver::ordinal(device)))
             }
@@ -431,6 +448,7 @@ pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: 
             });
             if taken.last {
                 vmm::forget(device);
+                tiles::forget();
             }
             aliases::end_all(thread, call.api(), |alias| alias.context == context);
             ended(thread, call, context, device);

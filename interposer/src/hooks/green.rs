@@ -70,7 +70,13 @@ hook! {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { (*context).0 as u64 };
             let device = created().get(&(green.0 as u64)).map(|device| driver::ordinal(*device));
-            context::used(thread, &call, context, device.unwrap_or(DeviceOrdinal::NONE));
+            let device = device.unwrap_or(DeviceOrdinal::NONE);
+            // Asking for one that was reset does not bring it back to life: its next use does.
+            if !context::sleeps(context, device)
+                && context::used(thread, &call, context, device)
+            {
+                implicit::found(thread, &call, device, context);
+            }
         }
     }
 }
@@ -82,6 +88,7 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
+        context::in_use(thread, &call);
         let device = created().get(&(green.0 as u64)).copied();
         device.map(|device| (device, driver::primary_is_active(device)))
     }

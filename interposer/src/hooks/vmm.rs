@@ -91,14 +91,35 @@ fn end(thread: &Thread, call: &Call, handle: u64, after: Handle) -> Option<Relea
 }
 
 /// What a release or an unmapping did, should it have to be undone.
-struct Undo {
+#[derive(Default)]
+pub(super) struct Undo {
     ended: Vec<Released>,
     handles: Vec<(u64, Handle)>,
     mappings: Vec<(u64, Mapping)>,
 }
 
 impl Undo {
-    fn apply(self, thread: &Thread, call: &Call) {
+    fn note(&mut self, handle: u64) {
+        let before = handles().get(&handle).map(|entry| *entry);
+        self.handles.extend(before.map(|before| (handle, before)));
+    }
+
+    /// One mapping more of a handle.
+    pub(super) fn hold(&mut self, handle: u64) {
+        self.note(handle);
+        mapped(handle);
+    }
+
+    /// One mapping less of a handle, with which it may end.
+    pub(super) fn unhold(&mut self, thread: &Thread, call: &Call, handle: u64) {
+        self.note(handle);
+        let after = change(handle, |h| h.mappings = h.mappings.saturating_sub(1));
+        self.ended
+            .extend(after.and_then(|after| end(thread, call, handle, after)));
+    }
+
+    /// Undoes it: the real call failed.
+    pub(super) fn apply(self, thread: &Thread, call: &Call) {
         for (handle, before) in self.handles.into_iter().rev() {
             let ended = handles().insert(handle, before).is_none();
             if ended && before.alias {
@@ -263,7 +284,7 @@ hook! {
     with call, thread, result, held;
     before {
         let end_address = address.0.saturating_add(bytes as u64);
-        let mut undo = Undo { ended: Vec::new(), handles: Vec::new(), mappings: Vec::new() };
+        let mut undo = Undo::default();
         {
             let mut all = mappings();
             undo.mappings
@@ -272,21 +293,14 @@ hook! {
                 all.remove(at);
             }
         }
-        for (at, mapping) in &undo.mappings {
-            let before = handles().get(&mapping.handle).map(|entry| *entry);
-            if let Some(before) = before {
-                undo.handles.push((mapping.handle, before));
-            }
-            let after = change(mapping.handle, |h| h.mappings = h.mappings.saturating_sub(1));
-            let device = after.map_or(DeviceOrdinal::NONE, |h| h.device);
-            let (ptr, bytes, aux) = (*at, mapping.bytes, mapping.handle);
-            let what = Remark { ptr, bytes, aux, device, ..Remark::default() };
+        for place in 0..undo.mappings.len() {
+            let Some((ptr, Mapping { bytes, handle })) = undo.mappings.get(place).copied() else {
+                continue;
+            };
+            let device = device_of(handle).unwrap_or(DeviceOrdinal::NONE);
+            let what = Remark { ptr, bytes, aux: handle, device, ..Remark::default() };
             record::remark(thread, call.api(), EventKind::UNMAP, Level::DRIVER, what);
-            if let Some(released) =
-                after.and_then(|after| end(thread, &call, mapping.handle, after))
-            {
-                undo.ended.push(released);
-            }
+            undo.unhold(thread, &call, handle);
         }
         Some(undo)
     }

@@ -2,7 +2,10 @@
 //! so that most calls are valid and some fail on purpose.
 
 use crate::cuda::{Cuda, OUT_OF_MEMORY};
-use crate::families::{self, Family, array, context, device, graph, host, ipc, module, pool, vmm};
+use crate::families::{
+    self, Family, array, context, device, graph, green, host, ipc, module, pool,
+};
+use crate::families::{sparse, vmm};
 use crate::rng::Rng;
 
 /// Devices that the model has room for.
@@ -68,6 +71,10 @@ pub struct World {
     pub graphs: graph::Graphs,
     /// Modules.
     pub modules: module::Modules,
+    /// Green contexts.
+    pub greens: green::Greens,
+    /// Arrays whose memory is mapped, and what is mapped.
+    pub sparse: sparse::Sparse,
 }
 
 impl World {
@@ -89,6 +96,8 @@ impl World {
             ipc: ipc::Ipc::default(),
             graphs: graph::Graphs::default(),
             modules: module::Modules::default(),
+            greens: green::Greens::default(),
+            sparse: sparse::Sparse::default(),
         }
     }
 
