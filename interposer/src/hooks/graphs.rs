@@ -8,8 +8,8 @@ use core::ffi::{c_char, c_void};
 
 use gpumem_capture::{EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{
-    CuDevice, CuDevicePtr, CuGraph, CuGraphExec, CuGraphInstantiateParams, CuGraphNode,
-    CuGraphNodeParams, CuGraphNodeType, CuMemAllocNodeParams, CuResult, CuStream,
+    CuChildGraphNodeParams, CuDevice, CuDevicePtr, CuGraph, CuGraphExec, CuGraphInstantiateParams,
+    CuGraphNode, CuGraphNodeParams, CuGraphNodeType, CuMemAllocNodeParams, CuResult, CuStream,
 };
 
 use crate::call::Call;
@@ -131,6 +131,16 @@ unsafe fn added(
             // SAFETY: as above.
             let pointer = unsafe { params.parameters.free };
             frees(graph.0 as u64, node.0 as u64, pointer.0);
+        }
+        CuGraphNodeType::GRAPH => {
+            // SAFETY: as above.
+            let child = unsafe { params.parameters.child };
+            let (graph, node, inner) = (graph.0 as u64, node.0 as u64, child.graph.0 as u64);
+            graph_nodes::add_child(graph, node, inner);
+            if child.ownership == CuChildGraphNodeParams::MOVE {
+                // It ends with the node, and its handle may then be another graph's.
+                graph_nodes::destroy_graph(inner);
+            }
         }
         _ => {}
     }

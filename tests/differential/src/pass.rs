@@ -2,8 +2,9 @@
 
 use gpumem_cuda_abi::{
     CuArray3dDescriptor, CuArrayDescriptor, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
-    CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp, CuMemLocation,
-    CuMemPoolProps, CuMulticastObjectProp,
+    CuExternalMemoryMipmappedArrayDesc, CuGraphInstantiateParams, CuGraphNodeParams,
+    CuGraphNodeType, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp,
+    CuMemLocation, CuMemPoolProps, CuMulticastObjectProp,
 };
 use std::fmt::Write;
 
@@ -107,12 +108,41 @@ macro_rules! private {
     )*};
 }
 // Process numbers, descriptors.
-private!(CuIpcMemHandle CuExternalMemoryHandleDesc CuExternalMemoryBufferDesc CuMulticastObjectProp);
+private!(
+    CuIpcMemHandle CuExternalMemoryHandleDesc CuExternalMemoryBufferDesc
+    CuExternalMemoryMipmappedArrayDesc CuMulticastObjectProp
+);
 
 impl Tell for CuMemAllocNodeParams {
     fn tell(&self, names: &mut Names, line: &mut String) {
         let _ = write!(line, "{} bytes: ", self.bytesize);
         Made(self.dptr.0).tell(names, line);
+    }
+}
+
+impl Tell for CuGraphNodeParams {
+    fn tell(&self, names: &mut Names, line: &mut String) {
+        match self.kind {
+            CuGraphNodeType::MEM_ALLOC => {
+                // SAFETY: the kind says which member it is.
+                let alloc = unsafe { self.parameters.alloc };
+                Tell::tell(&alloc, names, line);
+            }
+            CuGraphNodeType::MEM_FREE => {
+                // SAFETY: as above.
+                let free = unsafe { self.parameters.free };
+                Tell::tell(&Addr(free.0), names, line);
+            }
+            CuGraphNodeType(kind) => {
+                let _ = write!(line, "kind {kind}");
+            }
+        }
+    }
+}
+
+impl Tell for CuGraphInstantiateParams {
+    fn tell(&self, _: &mut Names, line: &mut String) {
+        let _ = write!(line, "flags {}: {}", self.flags, self.result);
     }
 }
 

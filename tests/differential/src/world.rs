@@ -2,7 +2,9 @@
 //! so that most calls are valid and some fail on purpose.
 
 use crate::cuda::{Cuda, OUT_OF_MEMORY};
-use crate::families::{self, Family, array, context, device, graph, host, ipc, module, pool, vmm};
+use crate::families::{
+    self, Family, array, context, device, graph, host, ipc, module, peer, pool, vmm,
+};
 use crate::rng::Rng;
 
 /// Devices that the model has room for.
@@ -64,6 +66,8 @@ pub struct World {
     pub arrays: array::Arrays,
     /// Shared memory.
     pub ipc: ipc::Ipc,
+    /// Memory shared with another process.
+    pub peer: peer::Peer,
     /// Graphs with memory nodes.
     pub graphs: graph::Graphs,
     /// Modules.
@@ -87,6 +91,7 @@ impl World {
             vmm: vmm::Vmm::default(),
             arrays: array::Arrays::default(),
             ipc: ipc::Ipc::default(),
+            peer: peer::Peer::default(),
             graphs: graph::Graphs::default(),
             modules: module::Modules::default(),
         }

@@ -5,10 +5,12 @@ pub mod context;
 pub mod device;
 pub mod external;
 pub mod graph;
+pub mod graph_nodes;
 pub mod host;
 pub mod ipc;
 pub mod module;
 pub mod multicast;
+pub mod peer;
 pub mod pool;
 pub mod runtime;
 pub mod vmm;
@@ -40,6 +42,7 @@ pub static ALL: &[Family] = &[
     vmm::FAMILY,
     array::FAMILY,
     ipc::FAMILY,
+    peer::FAMILY,
     graph::FAMILY,
     external::FAMILY,
     multicast::FAMILY,
