@@ -220,6 +220,7 @@ fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool
     });
     ended(thread, call, 0, device);
     record::settle(thread, call.api());
+    implicit::primary_ended(device);
 }
 
 /// After a call that gave up one hold on the primary context of `device`, which was alive before: if it

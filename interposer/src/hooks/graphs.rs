@@ -264,8 +264,9 @@ unsafe fn instantiated(
         // SAFETY: the caller's promise.
         let exec = unsafe { *exec };
         graph_nodes::instantiate(exec.0 as u64, graph.0 as u64, flags);
-        record::settle(thread, call.api());
     }
+    // What an upload reserved before it failed stays reserved.
+    record::settle(thread, call.api());
 }
 
 macro_rules! with_a_log {
@@ -325,12 +326,10 @@ macro_rules! on_streams {
             with call, thread, result, held;
             before {}
             after {
-                if result.is_success() {
-                    // SAFETY: the call succeeded, so the driver has read the structure.
-                    let flags = unsafe { (*params).flags };
-                    // SAFETY: the caller's own argument, written if the call succeeded.
-                    unsafe { instantiated(thread, &call, result, (exec, graph), flags) };
-                }
+                // SAFETY: if the call succeeded, the driver has read the structure.
+                let flags = if result.is_success() { unsafe { (*params).flags } } else { 0 };
+                // SAFETY: the caller's own argument, written if the call succeeded.
+                unsafe { instantiated(thread, &call, result, (exec, graph), flags) };
             }
         }
 

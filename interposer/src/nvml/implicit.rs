@@ -59,6 +59,41 @@ fn others_stayed(device: DeviceOrdinal, read: &Reading) -> bool {
     known.is_some_and(|known| known.swap(others, Ordering::Relaxed) == others) && others != u64::MAX
 }
 
+/// By device: what this process still had of it when its primary context had ended and nothing explained,
+/// such as memory that was released while another process has it open.
+static LEFT: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
+
+/// By device: what the last context cost whose birth was measured.
+static BIRTH: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
+
+fn load(figures: &[AtomicU64], device: DeviceOrdinal) -> u64 {
+    let figure = figures.get(usize::from(device.0));
+    figure.map_or(0, |figure| figure.load(Ordering::Relaxed))
+}
+
+fn store(figures: &[AtomicU64], device: DeviceOrdinal, bytes: u64) {
+    if let Some(figure) = figures.get(usize::from(device.0)) {
+        figure.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// After the primary context of a device has ended: what is left of this process's there is no cost of
+/// the context's, should it come back.
+pub(crate) fn primary_ended(device: DeviceOrdinal) {
+    let read = || {
+        library::opened()?;
+        reading::unborn(device::known(device)?)?.figures.mine
+    };
+    let left = read().map_or(0, |mine| mine.saturating_sub(physical_bytes(device)));
+    store(&LEFT, device, left);
+}
+
+/// Of what nothing else explains, the cost of a context that came to life unseen: not what was `left`
+/// before it, most of which may still be there, but no less than one cost at its `birth`.
+fn cost_of_found(unexplained: u64, left: u64, birth: u64) -> u64 {
+    unexplained.saturating_sub(left).max(birth.min(unexplained))
+}
+
 fn physical_bytes(device: DeviceOrdinal) -> u64 {
     lifecycle::session().map_or(0, |session| {
         session.writer.counters(device, Level::PHYSICAL).live
@@ -165,6 +200,7 @@ pub(crate) fn born(
         None => (grown_to(after.reading.card.used, before.ours_or_all), false),
     };
     others_stayed(device, &after.reading);
+    store(&BIRTH, device, grown);
     let bill = Bill {
         cause: cause(session, thread, call, true),
         device,
@@ -200,8 +236,9 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
         context,
         flags: estimated(!read.stable || managed > 0),
     };
-    let unexplained = mine.saturating_sub(read.physical);
-    bill.charge(None, unexplained.saturating_sub(managed));
+    let unexplained = mine.saturating_sub(read.physical).saturating_sub(managed);
+    let (left, birth) = (load(&LEFT, ordinal), load(&BIRTH, ordinal));
+    bill.charge(None, cost_of_found(unexplained, left, birth));
 }
 
 fn estimated(is: bool) -> EventFlags {
@@ -474,6 +511,16 @@ mod tests {
         assert_eq!(ours(20, Some(-4), false), 0);
         assert_eq!(ours(20, None, false), 20);
         assert_eq!(ours(-20, Some(0), false), -20);
+    }
+
+    #[test]
+    fn what_lingers_is_no_cost_of_a_context_that_comes_back() {
+        assert_eq!(cost_of_found(20, 0, 16), 20);
+        assert_eq!(cost_of_found(20, 4, 16), 16);
+        assert_eq!(cost_of_found(16, 4, 16), 16, "gone meanwhile");
+        assert_eq!(cost_of_found(22, 4, 16), 18, "with a module");
+        assert_eq!(cost_of_found(3, 4, 0), 0);
+        assert_eq!(cost_of_found(10, 4, 16), 10);
     }
 
     #[test]
