@@ -59,16 +59,22 @@ fn others_stayed(device: DeviceOrdinal, read: &Reading) -> bool {
     known.is_some_and(|known| known.swap(others, Ordering::Relaxed) == others) && others != u64::MAX
 }
 
-/// By device: what this process still had of it when its primary context had ended and nothing explained,
-/// such as memory that was released while another process has it open.
+/// By device: what this process still had of it without its primary context and nothing explained, such
+/// as memory that was released while another process has it open.
 static LEFT: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
 
-/// By device: what the last context cost whose birth was measured.
-static BIRTH: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
+/// By device: what the last context cost whose birth was measured; `u64::MAX`: not known.
+static BIRTH: [AtomicU64; device::MOST] = [const { AtomicU64::new(u64::MAX) }; device::MOST];
 
-fn load(figures: &[AtomicU64], device: DeviceOrdinal) -> u64 {
-    let figure = figures.get(usize::from(device.0));
-    figure.map_or(0, |figure| figure.load(Ordering::Relaxed))
+fn left(device: DeviceOrdinal) -> u64 {
+    let left = LEFT.get(usize::from(device.0));
+    left.map_or(0, |left| left.load(Ordering::Relaxed))
+}
+
+fn birth(device: DeviceOrdinal) -> Option<u64> {
+    let birth = BIRTH.get(usize::from(device.0));
+    let known = birth.map_or(u64::MAX, |birth| birth.load(Ordering::Relaxed));
+    (known != u64::MAX).then_some(known)
 }
 
 fn store(figures: &[AtomicU64], device: DeviceOrdinal, bytes: u64) {
@@ -77,9 +83,9 @@ fn store(figures: &[AtomicU64], device: DeviceOrdinal, bytes: u64) {
     }
 }
 
-/// After the primary context of a device has ended: what is left of this process's there is no cost of
-/// the context's, should it come back.
-pub(crate) fn primary_ended(device: DeviceOrdinal) {
+/// The primary context of a device has ended, or is about to come back: what there is of this process's
+/// meanwhile is no cost of the context's.
+pub(crate) fn note_left(device: DeviceOrdinal) {
     let read = || {
         library::opened()?;
         reading::unborn(device::known(device)?)?.figures.mine
@@ -237,8 +243,8 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
         flags: estimated(!read.stable || managed > 0),
     };
     let unexplained = mine.saturating_sub(read.physical).saturating_sub(managed);
-    let (left, birth) = (load(&LEFT, ordinal), load(&BIRTH, ordinal));
-    bill.charge(None, cost_of_found(unexplained, left, birth));
+    let birth = birth(ordinal).unwrap_or(0);
+    bill.charge(None, cost_of_found(unexplained, left(ordinal), birth));
 }
 
 fn estimated(is: bool) -> EventFlags {
@@ -285,6 +291,10 @@ pub(crate) fn before() -> Option<Before> {
     }
     let device = driver::current_device();
     device::known(device)?;
+    let asleep = context::sleeps(context, device);
+    if asleep {
+        note_left(device);
+    }
     Some(Before {
         _in_progress: InProgress::begin(),
         device,
@@ -292,7 +302,7 @@ pub(crate) fn before() -> Option<Before> {
         alone: !call::others_in_progress(),
         free: free_bytes(context, device)?,
         physical: physical_bytes(device),
-        asleep: context::sleeps(context, device),
+        asleep,
     })
 }
 
@@ -343,8 +353,7 @@ fn settle(
         return;
     };
     if before.asleep {
-        // It is the context's cost, with whatever the call brought into it.
-        return context::in_use(thread, call);
+        return came_back(session, thread, call, &before, module);
     }
     let Some(free) = free_bytes(before.context, before.device) else {
         return;
@@ -375,6 +384,32 @@ fn settle(
         bill.charge(module, grown);
     } else if let Ok(shrunk) = u64::try_from(-ours) {
         bill.relieve(shrunk);
+    }
+}
+
+/// After a call that brought a context back to life. What that took is the context's cost, with whatever
+/// the call brought into it; but of a module's, what is more than a context has cost is the module's.
+fn came_back(
+    session: &Session,
+    thread: &Thread,
+    call: &Call,
+    before: &Before,
+    module: Option<u64>,
+) {
+    context::in_use(thread, call);
+    let (Some(module), Some(birth)) = (module, birth(before.device)) else {
+        return;
+    };
+    let all = holdings::size(holding(Kind::Context, before.context));
+    let bill = Bill {
+        cause: cause(session, thread, call, true),
+        device: before.device,
+        context: before.context,
+        flags: estimated(true),
+    };
+    if let Some(more) = all.checked_sub(birth).filter(|more| *more > 0) {
+        bill.relieve(more);
+        bill.charge(Some(module), more);
     }
 }
 

@@ -136,12 +136,9 @@ impl State {
             return Err(CuResult::INVALID_CONTEXT);
         }
         let key = (ticket.pid, ticket.id);
-        match self.ipc.opened.get_mut(&key) {
-            Some((base, count)) => {
-                *count += 1;
-                return Ok(*base);
-            }
-            None => {}
+        if let Some((base, count)) = self.ipc.opened.get_mut(&key) {
+            *count += 1;
+            return Ok(*base);
         }
         let path = files::path_in(ticket.pid, ticket.file);
         let file = files::open(&path).ok_or(CuResult::INVALID_VALUE)?;
