@@ -226,15 +226,16 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 /// `last`: the device has no other context.
 fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool) {
     if last {
-        vmm::forget(device);
+        vmm::forget(thread, call, device);
         tiles::forget();
     }
     let others = created().clone();
     aliases::end_all(thread, call.api(), |alias| {
-        alias.device == device && !others.contains_key(&alias.context)
+        alias.device == device && alias.context != 0 && !others.contains_key(&alias.context)
     });
     ended(thread, call, 0, device);
     record::settle(thread, call.api());
+    implicit::note_left(device);
 }
 
 /// After a call that gave up one hold on the primary context of `device`, which was alive before: if it
@@ -447,7 +448,7 @@ pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: 
                 (none, release_created(thread, call, context, none))
             });
             if taken.last {
-                vmm::forget(device);
+                vmm::forget(thread, call, device);
                 tiles::forget();
             }
             aliases::end_all(thread, call.api(), |alias| alias.context == context);

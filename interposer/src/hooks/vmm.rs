@@ -231,7 +231,9 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let made = unsafe { (*handle).0 };
-            let device = driver::current_device();
+            // A multicast object is told by no properties.
+            let device = driver::handle_device(CuMemHandle(made))
+                .unwrap_or_else(driver::current_device);
             // A driver may answer with a handle that this process already has.
             if change(made, |h| h.references += 1).is_none() {
                 let entry = Handle {
@@ -316,9 +318,23 @@ hook! {
     }
 }
 
-/// Forgets the handles of a device whose last context has ended.
-pub(super) fn forget(device: DeviceOrdinal) {
+/// Forgets the handles of a device whose last context has ended. Aliases end here; the end of what is
+/// counted has been recorded.
+pub(super) fn forget(thread: &Thread, call: &Call, device: DeviceOrdinal) {
+    let aliases: Vec<(u64, Handle)> = handles()
+        .iter()
+        .filter(|handle| handle.device == device && handle.alias)
+        .map(|handle| (*handle.key(), *handle.value()))
+        .collect();
     handles().retain(|_, handle| handle.device != device);
+    for (handle, gone) in aliases {
+        let what = Remark {
+            ptr: handle,
+            device,
+            ..Remark::default()
+        };
+        record::remark(thread, call.api(), EventKind::ALIAS_END, gone.level, what);
+    }
     let mut all = mappings();
     all.retain(|_, mapping| handles().contains_key(&mapping.handle));
 }

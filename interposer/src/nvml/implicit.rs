@@ -57,8 +57,46 @@ fn others_stayed(device: DeviceOrdinal, read: &Reading) -> bool {
     known.is_some_and(|known| known.swap(others, Ordering::Relaxed) == others) && others != u64::MAX
 }
 
-/// What a context cost at its birth, by device; 0: not known.
-static AT_BIRTH: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
+/// By device: what this process still had of it without its primary context and nothing explained, such
+/// as memory that was released while another process has it open.
+static LEFT: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
+
+/// By device: what the last context cost whose birth was measured; `u64::MAX`: not known.
+static BIRTH: [AtomicU64; device::MOST] = [const { AtomicU64::new(u64::MAX) }; device::MOST];
+
+fn left(device: DeviceOrdinal) -> u64 {
+    let left = LEFT.get(usize::from(device.0));
+    left.map_or(0, |left| left.load(Ordering::Relaxed))
+}
+
+fn birth(device: DeviceOrdinal) -> Option<u64> {
+    let birth = BIRTH.get(usize::from(device.0));
+    let known = birth.map_or(u64::MAX, |birth| birth.load(Ordering::Relaxed));
+    (known != u64::MAX).then_some(known)
+}
+
+fn store(figures: &[AtomicU64], device: DeviceOrdinal, bytes: u64) {
+    if let Some(figure) = figures.get(usize::from(device.0)) {
+        figure.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The primary context of a device has ended, or is about to come back: what there is of this process's
+/// meanwhile is no cost of the context's.
+pub(crate) fn note_left(device: DeviceOrdinal) {
+    let read = || {
+        library::opened()?;
+        reading::unborn(device::known(device)?)?.figures.mine
+    };
+    let left = read().map_or(0, |mine| mine.saturating_sub(physical_bytes(device)));
+    store(&LEFT, device, left);
+}
+
+/// Of what nothing else explains, the cost of a context that came to life unseen: not what was `left`
+/// before it, most of which may still be there, but no less than one cost at its `birth`.
+fn cost_of_found(unexplained: u64, left: u64, birth: u64) -> u64 {
+    unexplained.saturating_sub(left).max(birth.min(unexplained))
+}
 
 fn physical_bytes(device: DeviceOrdinal) -> u64 {
     lifecycle::session().map_or(0, |session| {
@@ -175,12 +213,12 @@ pub(crate) fn born(
     };
     others_stayed(device, &after.reading);
     if !before.knew_us {
-        remainder::explained(device);
+        remainder::explained(device, 0);
     }
     let alone = still_alone(before.alone, device);
     let sure = sure && after.stable && alone;
-    if let (true, Some(cost)) = (sure, AT_BIRTH.get(usize::from(device.0))) {
-        cost.store(grown, Ordering::Relaxed);
+    if sure {
+        store(&BIRTH, device, grown);
     }
     let bill = Bill {
         cause: cause(session, thread, call, true),
@@ -221,12 +259,15 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
         context,
         flags: estimated(!read.stable || !alone || managed > 0),
     };
-    remainder::explained(ordinal);
+    let unexplained = mine.saturating_sub(read.physical);
+    let free_of_managed = unexplained.saturating_sub(managed);
+    let birth = birth(ordinal).unwrap_or(0);
+    let cost = cost_of_found(free_of_managed, left(ordinal), birth);
+    remainder::explained(ordinal, free_of_managed - cost);
     if !alone && bill.owes(None, Some(mine)) {
         return;
     }
-    let unexplained = mine.saturating_sub(read.physical);
-    bill.charge(None, unexplained.saturating_sub(managed));
+    bill.charge(None, cost);
 }
 
 /// Whether no other call was in progress since that moment, and none before has left anything open.
@@ -278,6 +319,10 @@ pub(crate) fn before() -> Option<Before> {
     }
     let device = driver::current_device();
     device::known(device)?;
+    let asleep = context::sleeps(context, device);
+    if asleep {
+        note_left(device);
+    }
     Some(Before {
         _in_progress: InProgress::begin(),
         device,
@@ -285,7 +330,7 @@ pub(crate) fn before() -> Option<Before> {
         alone: call::alone(),
         free: free_bytes(context, device)?,
         physical: physical_bytes(device),
-        asleep: context::sleeps(context, device),
+        asleep,
     })
 }
 
@@ -414,10 +459,8 @@ fn woken(session: &Session, thread: &Thread, call: &Call, before: &Before, modul
     let Some(module) = module else {
         return;
     };
-    let at_birth = AT_BIRTH.get(usize::from(before.device.0));
-    let at_birth = at_birth.map_or(0, |cost| cost.load(Ordering::Relaxed));
-    let more = holdings::size(slept).saturating_sub(at_birth);
-    if fresh && at_birth != 0 && more != 0 {
+    let more = birth(before.device).map(|birth| holdings::size(slept).saturating_sub(birth));
+    if let (true, Some(more)) = (fresh, more) {
         let bill = Bill {
             cause: cause(session, thread, call, true),
             device: before.device,
@@ -510,6 +553,16 @@ mod tests {
         assert_eq!(ours(20, Some(-4), false), 0);
         assert_eq!(ours(20, None, false), 20);
         assert_eq!(ours(-20, Some(0), false), -20);
+    }
+
+    #[test]
+    fn what_lingers_is_no_cost_of_a_context_that_comes_back() {
+        assert_eq!(cost_of_found(20, 0, 16), 20);
+        assert_eq!(cost_of_found(20, 4, 16), 16);
+        assert_eq!(cost_of_found(16, 4, 16), 16, "gone meanwhile");
+        assert_eq!(cost_of_found(22, 4, 16), 18, "with a module");
+        assert_eq!(cost_of_found(3, 4, 0), 0);
+        assert_eq!(cost_of_found(10, 4, 16), 10);
     }
 
     #[test]

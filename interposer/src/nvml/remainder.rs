@@ -112,10 +112,10 @@ pub(crate) fn restore(ended: Ended) {
     unsure().extend(ended.0);
 }
 
-/// All that NVML left unexplained of a device was charged.
-pub(super) fn explained(device: DeviceOrdinal) {
+/// What NVML left unexplained of a device was charged, but for `left`.
+pub(super) fn explained(device: DeviceOrdinal, left: u64) {
     if let Some(rest) = REST.get(usize::from(device.0)) {
-        rest.store(0, Ordering::Release);
+        rest.store(i64::try_from(left).unwrap_or(i64::MAX), Ordering::Release);
     }
 }
 

@@ -3,8 +3,9 @@
 use gpumem_cuda_abi::{
     CuArray3dDescriptor, CuArray3dDescriptorV1, CuArrayDescriptor, CuArrayDescriptorV1,
     CuArrayMapInfo, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
-    CuExternalMemoryMipmappedArrayDesc, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams,
-    CuMemAllocationProp, CuMemLocation, CuMemPoolProps, CuMulticastObjectProp,
+    CuExternalMemoryMipmappedArrayDesc, CuGraphInstantiateParams, CuGraphNodeParams,
+    CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp, CuMemLocation,
+    CuMemPoolProps, CuMulticastObjectProp,
 };
 
 use crate::cuda::Cuda;
@@ -362,6 +363,62 @@ functions! {
         (array: Out<'_, usize>, memory: usize,
          descriptor: In<'_, CuExternalMemoryMipmappedArrayDesc>);
     cuDestroyExternalMemory = "cuDestroyExternalMemory" 10000..NOW Legacy (memory: usize);
+
+    cuGraphAddNode = "cuGraphAddNode" 12020..12030 Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, count: usize,
+         parameters: Out<'_, CuGraphNodeParams>);
+    cuGraphAddNode_v2 = "cuGraphAddNode" 12030..13040 Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, edges: usize, count: usize,
+         parameters: Out<'_, CuGraphNodeParams>);
+    cuGraphAddNode_v3 = "cuGraphAddNode" 13040..NOW Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, edges: usize, count: usize,
+         parameters: Out<'_, CuGraphNodeParams>);
+    cuGraphAddEmptyNode = "cuGraphAddEmptyNode" 10000..NOW Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, count: usize);
+    cuGraphAddChildGraphNode = "cuGraphAddChildGraphNode" 10000..NOW Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, count: usize, child: usize);
+    cuGraphAddDependencies = "cuGraphAddDependencies" 10000..12030 Legacy
+        (graph: usize, from: In<'_, usize>, to: In<'_, usize>, count: usize);
+    cuGraphMemAllocNodeGetParams = "cuGraphMemAllocNodeGetParams" 11040..NOW Legacy
+        (node: usize, parameters: Out<'_, CuMemAllocNodeParams>);
+    cuGraphMemFreeNodeGetParams = "cuGraphMemFreeNodeGetParams" 11040..NOW Legacy
+        (node: usize, pointer: Out<'_, Addr>);
+    cuGraphDestroyNode = "cuGraphDestroyNode" 10000..NOW Legacy (node: usize);
+    cuGraphClone = "cuGraphClone" 10000..NOW Legacy (clone: Out<'_, usize>, graph: usize);
+    cuGraphInstantiate = "cuGraphInstantiate" 10000..11000 Legacy
+        (executable: Out<'_, usize>, graph: usize, error: usize, log: usize, room: usize);
+    cuGraphInstantiateWithParams = "cuGraphInstantiateWithParams" 12000..NOW Legacy
+        (executable: Out<'_, usize>, graph: usize, parameters: Out<'_, CuGraphInstantiateParams>);
+    cuGraphInstantiateWithParams_ptsz = "cuGraphInstantiateWithParams" 12000..NOW PerThread
+        (executable: Out<'_, usize>, graph: usize, parameters: Out<'_, CuGraphInstantiateParams>);
+    cuGraphExecUpdate = "cuGraphExecUpdate" 10020..12000 Legacy
+        (executable: usize, graph: usize, node: Out<'_, usize>, result: Out<'_, u32>);
+    cuGraphExecUpdate_v2 = "cuGraphExecUpdate" 12000..NOW Legacy
+        (executable: usize, graph: usize, result: Out<'_, [u64; 3]>);
+    cuGraphUpload_ptsz = "cuGraphUpload" 11010..NOW PerThread (executable: usize, stream: usize);
+    cuDeviceSetGraphMemAttribute = "cuDeviceSetGraphMemAttribute" 11040..NOW Legacy
+        (device: i32, attribute: u32, value: In<'_, u64>);
+    cuStreamBeginCapture = "cuStreamBeginCapture" 10000..10010 Legacy (stream: usize);
+    cuStreamBeginCapture_ptsz = "cuStreamBeginCapture" 10000..10010 PerThread (stream: usize);
+    cuStreamBeginCapture_v2_ptsz = "cuStreamBeginCapture" 10010..NOW PerThread
+        (stream: usize, mode: u32);
+    cuStreamBeginCaptureToGraph = "cuStreamBeginCaptureToGraph" 12030..NOW Legacy
+        (stream: usize, graph: usize, after: In<'_, usize>, edges: usize, count: usize, mode: u32);
+    cuStreamBeginCaptureToGraph_ptsz = "cuStreamBeginCaptureToGraph" 12030..NOW PerThread
+        (stream: usize, graph: usize, after: In<'_, usize>, edges: usize, count: usize, mode: u32);
+    cuStreamEndCapture_ptsz = "cuStreamEndCapture" 10000..NOW PerThread
+        (stream: usize, graph: Out<'_, usize>);
+    cuStreamIsCapturing = "cuStreamIsCapturing" 10000..NOW Legacy
+        (stream: usize, status: Out<'_, u32>);
+    cuStreamIsCapturing_ptsz = "cuStreamIsCapturing" 10000..NOW PerThread
+        (stream: usize, status: Out<'_, u32>);
+    cuThreadExchangeStreamCaptureMode = "cuThreadExchangeStreamCaptureMode" 10010..NOW Legacy
+        (mode: Out<'_, u32>);
+
+    cuMemPoolExportPointer = "cuMemPoolExportPointer" 11020..NOW Legacy
+        (data: Out<'_, Private<[u8; 64]>>, pointer: Addr);
+    cuMemPoolImportPointer = "cuMemPoolImportPointer" 11020..NOW Legacy
+        (pointer: Out<'_, Made>, pool: usize, data: In<'_, Private<[u8; 64]>>);
 
     cudaSetDevice = "" 0..NOW Legacy (device: i32);
     cudaMalloc = "" 0..NOW Legacy (pointer: Out<'_, Made>, bytes: usize);

@@ -3,8 +3,9 @@
 use gpumem_cuda_abi::{
     CuArray3dDescriptor, CuArray3dDescriptorV1, CuArrayDescriptor, CuArrayDescriptorV1,
     CuArrayMapInfo, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
-    CuExternalMemoryMipmappedArrayDesc, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams,
-    CuMemAllocationProp, CuMemLocation, CuMemPoolProps, CuMulticastObjectProp,
+    CuExternalMemoryMipmappedArrayDesc, CuGraphInstantiateParams, CuGraphNodeParams,
+    CuGraphNodeType, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp,
+    CuMemLocation, CuMemPoolProps, CuMulticastObjectProp,
 };
 use std::fmt::Write;
 
@@ -153,6 +154,32 @@ impl Tell for CuMemAllocNodeParams {
     fn tell(&self, names: &mut Names, line: &mut String) {
         let _ = write!(line, "{} bytes: ", self.bytesize);
         Made(self.dptr.0).tell(names, line);
+    }
+}
+
+impl Tell for CuGraphNodeParams {
+    fn tell(&self, names: &mut Names, line: &mut String) {
+        match self.kind {
+            CuGraphNodeType::MEM_ALLOC => {
+                // SAFETY: the kind says which member it is.
+                let alloc = unsafe { self.parameters.alloc };
+                Tell::tell(&alloc, names, line);
+            }
+            CuGraphNodeType::MEM_FREE => {
+                // SAFETY: as above.
+                let free = unsafe { self.parameters.free };
+                Tell::tell(&Addr(free.0), names, line);
+            }
+            CuGraphNodeType(kind) => {
+                let _ = write!(line, "kind {kind}");
+            }
+        }
+    }
+}
+
+impl Tell for CuGraphInstantiateParams {
+    fn tell(&self, _: &mut Names, line: &mut String) {
+        let _ = write!(line, "flags {}: {}", self.flags, self.result);
     }
 }
 

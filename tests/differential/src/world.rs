@@ -3,7 +3,7 @@
 
 use crate::cuda::{Cuda, OUT_OF_MEMORY};
 use crate::families::{
-    self, Family, array, context, device, graph, green, host, ipc, module, pool,
+    self, Family, array, context, device, graph, green, host, ipc, module, peer, pool,
 };
 use crate::families::{sparse, vmm};
 use crate::rng::Rng;
@@ -67,6 +67,8 @@ pub struct World {
     pub arrays: array::Arrays,
     /// Shared memory.
     pub ipc: ipc::Ipc,
+    /// Memory shared with another process.
+    pub peer: peer::Peer,
     /// Graphs with memory nodes.
     pub graphs: graph::Graphs,
     /// Modules.
@@ -94,6 +96,7 @@ impl World {
             vmm: vmm::Vmm::default(),
             arrays: array::Arrays::default(),
             ipc: ipc::Ipc::default(),
+            peer: peer::Peer::default(),
             graphs: graph::Graphs::default(),
             modules: module::Modules::default(),
             greens: green::Greens::default(),

@@ -5,12 +5,14 @@ pub mod context;
 pub mod device;
 pub mod external;
 pub mod graph;
+pub mod graph_nodes;
 pub mod green;
 pub mod host;
 pub mod ipc;
 pub mod module;
 pub mod multicast;
 pub mod old;
+pub mod peer;
 pub mod pool;
 pub mod runtime;
 pub mod sparse;
@@ -44,6 +46,7 @@ pub static ALL: &[Family] = &[
     array::FAMILY,
     sparse::FAMILY,
     ipc::FAMILY,
+    peer::FAMILY,
     graph::FAMILY,
     external::FAMILY,
     multicast::FAMILY,
