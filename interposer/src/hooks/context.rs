@@ -98,6 +98,26 @@ pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 static ENDED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 static ANY_ENDED: AtomicBool = AtomicBool::new(false);
 
+/// After a release of memory that another process may still have open: while a primary context sleeps, what
+/// is left of it is no cost of the context's.
+pub(super) fn may_linger() {
+    if ANY_ENDED.load(Ordering::Acquire) {
+        for (ordinal, place) in (0u8..).zip(&ENDED) {
+            let (context, device) = (place.load(Ordering::Acquire), DeviceOrdinal(ordinal));
+            if context != 0 && sleeps(context, device) {
+                implicit::note_left(device);
+            }
+        }
+    }
+}
+
+/// A green context has brought the primary context of `device` back to life: what both cost is charged.
+pub(super) fn revived(thread: &Thread, call: &Call, device: DeviceOrdinal) {
+    if let Some(place) = ENDED.get(usize::from(device.0)) {
+        used(thread, call, place.swap(0, Ordering::AcqRel), device);
+    }
+}
+
 /// After calls that used contexts, and before one of them may end: if one came to life unseen, records
 /// its birth and what it costs.
 pub(crate) fn in_use(thread: &Thread, call: &Call) {

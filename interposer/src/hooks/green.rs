@@ -44,7 +44,10 @@ hook! {
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before { implicit::before_birth(driver::ordinal(device)) }
+    before {
+        context::in_use(thread, &call);
+        implicit::before_birth(driver::ordinal(device))
+    }
     after {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
@@ -54,6 +57,7 @@ hook! {
             remark(thread, &call, EventKind::CONTEXT, context, ordinal);
             // It may have brought the primary context to life: what it took goes with that one.
             implicit::born(thread, &call, ordinal, context, held.flatten());
+            context::revived(thread, &call, ordinal);
         }
     }
 }

@@ -4,6 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use gpumem_cuda_abi::{CuMemoryPool, CuResult};
 
+use super::context;
 use crate::aliases;
 use crate::call::{self, Call};
 use crate::physical::pools;
@@ -41,6 +42,7 @@ hook! {
                 // What it took last, nobody can ask for any more.
                 unseen_growth(thread, &call, pool.0 as u64);
             }
+            context::may_linger();
         }
     }
 }
@@ -52,7 +54,10 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {}
-    after { record::settle(thread, call.api()); }
+    after {
+        record::settle(thread, call.api());
+        context::may_linger();
+    }
 }
 
 hook! {

@@ -14,8 +14,8 @@ use gpumem_cuda_abi::{
 };
 use rustc_hash::FxHasher;
 
-use super::multicast;
 use super::seen::{self, Asked, Owner};
+use super::{context, multicast};
 use crate::call::Call;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
@@ -195,8 +195,10 @@ hook! {
         })
     }
     after {
-        if let (Some(Some(undo)), false) = (held, result.is_success()) {
-            undo.apply(thread, &call);
+        match held {
+            Some(Some(undo)) if !result.is_success() => undo.apply(thread, &call),
+            Some(Some(_)) => context::may_linger(),
+            _ => {}
         }
     }
 }
@@ -314,6 +316,8 @@ hook! {
                 record::remark(thread, call.api(), EventKind::MAP, Level::DRIVER, what);
             }
             undo.apply(thread, &call);
+        } else {
+            context::may_linger();
         }
     }
 }
