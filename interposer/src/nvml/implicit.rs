@@ -512,7 +512,7 @@ impl Bill<'_> {
     /// Leaves it open what a module, or else the context, holds until nobody is at work; whether it can
     /// be told then: NVML says what this process has, and no managed memory is in that.
     fn owes(&self, module: Option<u64>, mine: Option<u64>) -> bool {
-        let can = mine.is_some() && physical::managed(self.device) == 0;
+        let can = mine.is_some() && physical::managed(self.device) == 0 && remainder::can_be_told();
         if can {
             let debtor = self.debtor(module);
             remainder::owe(&self.cause, self.device, debtor, self.context);

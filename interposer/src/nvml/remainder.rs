@@ -7,9 +7,11 @@
 //! that are unsure, which has how much of it is not known, so the end of one owes a question again.
 //!
 //! Until then the figure lacks what is owed, which NVML's figure leaves unexplained. Where managed memory is
-//! live, what may be its residence is not charged, and the rest as an estimate.
+//! live, what may be its residence is not charged, and the rest as an estimate. Once memory was handed to
+//! other processes nothing is charged here: what they keep of it after its release cannot be told from
+//! what is owed.
 
-use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags};
@@ -26,6 +28,19 @@ static OWED: AtomicU64 = AtomicU64::new(0);
 
 /// What NVML left unexplained of each device when last nobody was at work.
 static REST: [AtomicI64; device::MOST] = [const { AtomicI64::new(0) }; device::MOST];
+
+/// Whether memory was handed to other processes.
+static SHARED: AtomicBool = AtomicBool::new(false);
+
+/// Memory was handed to other processes.
+pub(crate) fn shared() {
+    SHARED.store(true, Ordering::Release);
+}
+
+/// Whether what is owed can be told from what nobody explains.
+pub(super) fn can_be_told() -> bool {
+    !SHARED.load(Ordering::Acquire)
+}
 
 /// A holding whose share was measured while others were at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +194,9 @@ fn pay(moment: Moment) {
 
 /// Charges to what is unsure what `read` shows to be missing.
 fn charge(device: DeviceOrdinal, read: &Settled<Reading>) {
+    if !can_be_told() {
+        return;
+    }
     let (Some(left), Some(rest)) = (left(read), REST.get(usize::from(device.0))) else {
         return;
     };
