@@ -7,6 +7,7 @@ from pathlib import Path
 
 import harness
 import pytest
+from test_interposer import dump, read  # noqa: F401  (fixtures are found by name)
 
 DIFFERENTIAL = harness.RELEASE / "differential"
 SMALL_CARDS = "0=1GiB,1=256MiB,2=512MiB"
@@ -17,19 +18,33 @@ ENVIRONMENT = {
     "GPUMEM_SIM_CONTEXT_BYTES": "16MiB",
 }
 # What can be measured by difference whatever the cards hold.
-MEASURABLE = "context,device,host,register,pool,vmm,array,module,graph"
+MEASURABLE = "context,device,host,register,pool,vmm,array,module,graph,old,green,sparse,ipc,external,multicast"
 # Of the planted faults, what each must be noticed by: a hook of each family.
 DROPPED = [
     "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocPitch_v2", "cuMemAllocManaged", "cuMemHostAlloc",
     "cuMemFreeHost", "cuMemHostRegister_v2", "cuMemAllocFromPoolAsync_ptsz", "cuMemFreeAsync",
     "cuMemCreate", "cuMemRelease", "cuMemUnmap", "cuArray3DCreate_v2", "cuMipmappedArrayDestroy",
-    "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2",
+    "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cuCtxDetach", "cuMemAllocHost", "cuMemMapArrayAsync",
+    "cuMulticastBindAddr", "cuGreenCtxDestroy", "cuGraphAddNode", "cuGraphAddNode_v2", "cuGraphAddNode_v3",
+    "cuGraphInstantiate", "cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams_ptsz",
+    "cuGraphLaunch_ptsz",
 ]
 # What only the second ledger shows.
 DROPPED_BELOW = [
     "cuModuleLoadData", "cuModuleUnload", "cuLibraryGetModule", "cuLibraryUnload", "cuKernelGetFunction",
     "cuCtxCreate_v4", "cuCtxSetLimit", "cuMemPoolDestroy", "cuDeviceGraphMemTrim", "cuGraphLaunch",
 ]
+# Where a runtime holds the primary contexts too, a green context is hardly ever the last to do so.
+FEWER_FAMILIES = {"cuGreenCtxDestroy": ["--families", "green,device,pool,context"]}
+# What the calls of the family peer that open memory of another process give, and what ends each.
+OPENED = [
+    "cuIpcOpenMemHandle", "cuIpcOpenMemHandle_v2", "cuMemImportFromShareableHandle",
+    "cuMemPoolImportFromShareableHandle", "cuMemPoolImportPointer", "cuImportExternalMemory",
+    "cuExternalMemoryGetMappedBuffer", "cuExternalMemoryGetMappedMipmappedArray",
+]
+PEER = ["--families", "context,device,host,graph,peer"]
+# Kinds of events.
+ALIAS, ALIAS_END = 15, 16
 
 
 def run(
@@ -97,8 +112,8 @@ def both_ledgers(folder, seed, *options, **environment):
 
 
 def test_both_ledgers_equal_what_the_card_gave(tmp_path):
-    """Small cards that run full, contexts, modules, limits and kernels' stacks included. Left out are
-    managed memory and what goes to other processes: see the next two."""
+    """Small cards that run full, contexts, modules, limits and kernels' stacks included. Left out is
+    managed memory, which the runtime's family has too: see the next two."""
     both_ledgers(tmp_path, 1_000_000, "--families", MEASURABLE)
 
 
@@ -117,17 +132,123 @@ def test_both_ledgers_of_every_call_on_roomy_cards(tmp_path):
     both_ledgers(tmp_path, 21_000_000, memory="0=64TiB,1=64TiB,2=64TiB")
 
 
-def test_the_second_ledger_of_threads_at_once(tmp_path):
-    """Where threads really call at once, it is so wherever all of them wait. Left out is what is measured
-    (contexts and modules cost nothing here, limits stay): what other threads do meanwhile is in the measure.
-    And pools, which these programs destroy while other threads allocate from them."""
-    families = "device,host,register,vmm,array,ipc,graph"
+TOLD = "device,managed,host,register,pool,vmm,array,ipc,graph,external,multicast,runtime,old,sparse"
+MEASURED = "device,host,register,pool,vmm,array,graph,multicast,module,context,old,sparse"
+EXPORTS = ["cuMemExportToShareableHandle", "cuMemPoolExportToShareableHandle"]
+# Families of threads that really call at once, and what contexts and modules cost.
+AT_ONCE = {
+    "told": (TOLD, "0", "0"),
+    "measured": (MEASURED, "16MiB", "2MiB"),
+    "limits": (MEASURED, "0", "0"),
+}
+
+
+@pytest.mark.parametrize("what", AT_ONCE)
+def test_the_second_ledger_of_threads_at_once(tmp_path, what):
+    """Where threads really call at once, it is so wherever all of them wait: births and ends of contexts,
+    modules, limits and kernels' stacks included, and pools that are destroyed while other threads allocate
+    from them. Not run beside what is measured are managed memory, which the runtime's family has too, and
+    memory that is handed to others: where the one resides, and how long the other stays, nobody but the
+    driver knows, and the measure has that in it."""
+    families, context, module = AT_ONCE[what]
+    exports = [] if what == "told" else ["--without", ",".join(EXPORTS)]
     statistics, _ = run(
         tmp_path, "--sequences", "2000", "--seed", "400000", "--threads", "at-once",
-        "--ledger", "driver,host,physical", "--families", families,
-        GPUMEM_SIM_CONTEXT_BYTES="0", GPUMEM_SIM_MODULE_BYTES="0",
+        "--ledger", "driver,host,physical", "--families", families, *exports,
+        GPUMEM_SIM_CONTEXT_BYTES=context, GPUMEM_SIM_MODULE_BYTES=module,
     )
     assert statistics[0]["sequences"] == 2000
+
+
+def test_modules_in_many_contexts_are_given_back(tmp_path):
+    """One thread after the other makes modules in several contexts and unloads them elsewhere; a launch loads
+    code and makes stacks larger at once; a context that is woken by a module's load keeps no module."""
+    statistics, _ = run(
+        tmp_path, "--sequences", "4000", "--seed", "5000", "--threads", "turns",
+        "--ledger", "driver,host,physical", "--families", "module,context", GPUMEM_SIM_MODULE_BYTES="2MiB",
+    )
+    assert statistics[0]["sequences"] == 4000
+
+
+def test_memory_shared_with_another_process_is_counted_once(tmp_path):
+    """A peer on the same cards opens the program's memory and the program opens the peer's, also after it
+    was freed there: nothing of it is counted here, and at every synchronisation the second ledger is what
+    the card gave this process, less what lingers for the peer alone."""
+    families = "context,device,host,register,pool,vmm,array,module,graph,ipc,external,multicast,peer"
+    statistics, done = run(
+        tmp_path, "--sequences", "6000", "--seed", "600000", "--threads", "turns", "--processes", "2",
+        "--ledger", "driver,host,physical", "--families", families, GPUMEM_SIM_DRIVER_VERSION="13050",
+    )
+    assert sum(s["sequences"] for s in statistics) == 6000, harness.described(done)
+    for process in statistics:
+        assert process["surprises"] == 0, process["first_surprises"]
+        for function in [*OPENED, "cuIpcGetMemHandle", "cuMemPoolExportPointer"]:
+            calls, failed = process["apis"][function]
+            assert calls > failed, function
+    assert len(list(tmp_path.glob("report.*.bin"))) == 2, "the peers are not recorded"
+
+
+def test_a_peer_beside_threads_that_call_at_once(tmp_path):
+    """Where threads share with one peer at once, the ledgers agree wherever all of them wait."""
+    statistics, _ = run(
+        tmp_path, "--sequences", "1000", "--seed", "700000", "--threads", "at-once",
+        "--ledger", "driver,host,physical", "--families", "device,host,vmm,array,graph,peer",
+        GPUMEM_SIM_CONTEXT_BYTES="0", GPUMEM_SIM_MODULE_BYTES="0",
+    )
+    assert statistics[0]["sequences"] == 1000
+    assert statistics[0]["surprises"] == 0, statistics[0]["first_surprises"]
+
+
+def test_without_cards_to_share_there_is_no_peer(tmp_path):
+    """The family says so, rather than passing with nothing shared."""
+    done = harness.simulate(
+        [DIFFERENTIAL, "--families", "peer", "--sequences", "1"], devices=3, memory=SMALL_CARDS,
+        env={**ENVIRONMENT, "LD_PRELOAD": str(harness.LIBRARY), "GPUMEM_SIM_CARD": ""}, cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 2, harness.described(done)
+    assert "needs cards that two processes share" in done.stderr
+
+
+def openings(folder, read, *options):
+    """How often each function of OPENED succeeded, and how often it is in the capture."""
+    statistics, _ = run(
+        folder, "--sequences", "500", "--seed", "800000", "--threads", "turns", *PEER, *options
+    )
+    (report,) = folder.glob("report.*.bin")
+    capture = read(report)
+    begun = {name: 0 for name in OPENED}
+    open_at = {}
+    for event in capture.events:
+        if event["kind"] == ALIAS:
+            # A closing that failed is taken back, by the name of what closes.
+            name = capture.apis[event["api"]]
+            begun[name] = begun.get(name, 0) + 1
+            assert event["ptr"] not in open_at, event
+            open_at[event["ptr"]] = event
+        elif event["kind"] == ALIAS_END:
+            del open_at[event["ptr"]]
+    assert not open_at, "everything was closed"
+    called = {name: calls - failed for name, (calls, failed) in statistics[0]["apis"].items()}
+    return {name: called.get(name, 0) for name in OPENED}, begun
+
+
+def test_every_opening_is_in_the_capture(tmp_path, read):
+    """As an alias, from its first opening to its last closing, or to the end of its context."""
+    called, begun = openings(tmp_path, read)
+    for name in OPENED:
+        if name.startswith(("cuIpc", "cuMemImport")):
+            # What is opened once more is the same alias.
+            assert called[name] > begun[name] > called[name] / 4, name
+        else:
+            assert called[name] == begun[name] > 5, name
+
+
+@pytest.mark.parametrize("function", OPENED)
+def test_a_dropped_opening_is_found(tmp_path, read, function):
+    """Aliases are in no counter, but in the capture; and of what is opened past the hook, they are not."""
+    called, begun = openings(tmp_path, read, "--drop", function)
+    assert called[function] > begun[function] == 0
 
 
 def test_programs_notice_nothing(tmp_path):
@@ -151,7 +272,7 @@ def test_programs_notice_nothing(tmp_path):
 def test_a_dropped_hook_is_found(tmp_path, function):
     """One function is called by its address in the driver's file, past the hook."""
     options = ["--sequences", "2000", "--threads", "turns", "--drop", function]
-    _, done = run(tmp_path, *options, check=False)
+    _, done = run(tmp_path, *options, *FEWER_FAMILIES.get(function, []), check=False)
     assert done.returncode == 1, harness.described(done)
     assert "DIFFERENCE seed " in done.stdout and "again, alone: differential --seed" in done.stdout
 

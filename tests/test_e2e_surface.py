@@ -92,6 +92,11 @@ def test_tiles_of_sparse_arrays(surface):
         ("cuMemCreate", ALLOC, 65536),
         ("cuMemMapArrayAsync", MAP, tile),
         ("cuMemMapArrayAsync", MAP, tile),
+        # A failed unmapping is taken back.
+        ("cuMemMapArrayAsync", UNMAP, tile),
+        ("cuMemMapArrayAsync", FREE, 65536),
+        ("cuMemMapArrayAsync", CANCEL, 65536),
+        ("cuMemMapArrayAsync", MAP, tile),
         ("cuMemMapArrayAsync", UNMAP, tile),
         ("cuMemMapArrayAsync", FREE, 65536),
         ("cuArrayDestroy", FREE, 0),

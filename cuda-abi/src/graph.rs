@@ -1,6 +1,6 @@
 //! Structures of the graph API.
 
-use crate::{CuDevicePtr, CuGraphNode, CuMemAccessDesc, CuMemPoolProps, CuStream};
+use crate::{CuDevicePtr, CuGraph, CuGraphNode, CuMemAccessDesc, CuMemPoolProps, CuStream};
 
 /// `CUgraphNodeType`.
 #[repr(transparent)]
@@ -8,6 +8,8 @@ use crate::{CuDevicePtr, CuGraphNode, CuMemAccessDesc, CuMemPoolProps, CuStream}
 pub struct CuGraphNodeType(pub u32);
 
 impl CuGraphNodeType {
+    /// Runs another graph.
+    pub const GRAPH: Self = Self(4);
     /// Allocates memory that the graph owns.
     pub const MEM_ALLOC: Self = Self(10);
     /// Frees such memory.
@@ -54,6 +56,25 @@ pub union CuGraphNodeUnion {
     pub alloc: CuMemAllocNodeParams,
     /// Of a node that frees: the address.
     pub free: CuDevicePtr,
+    /// Of a node that runs another graph.
+    pub child: CuChildGraphNodeParams,
+}
+
+/// `CUDA_CHILD_GRAPH_NODE_PARAMS`: 16 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CuChildGraphNodeParams {
+    /// The graph.
+    pub graph: CuGraph,
+    /// `CUgraphChildGraphNodeOwnership`.
+    pub ownership: u32,
+}
+
+impl CuChildGraphNodeParams {
+    /// The node runs a clone.
+    pub const CLONE: u32 = 0;
+    /// The graph itself is the node's from then on; it may have memory nodes.
+    pub const MOVE: u32 = 1;
 }
 
 /// `CUDA_GRAPH_INSTANTIATE_PARAMS`: 32 bytes.

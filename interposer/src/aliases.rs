@@ -20,7 +20,7 @@ use crate::thread::Thread;
 pub(crate) struct Alias {
     pub(crate) bytes: u64,
     pub(crate) device: DeviceOrdinal,
-    /// The context that it was opened in.
+    /// The context that it was opened in; 0: it belongs to none, as pools and what comes from them.
     pub(crate) context: u64,
     pub(crate) flags: EventFlags,
     /// How often it was opened and not closed.
@@ -41,7 +41,8 @@ fn table() -> &'static Table {
     TABLE.get_or_init(Table::default)
 }
 
-/// Records that `bytes` of foreign memory can be reached at `ptr`, on the current context's device.
+/// Records that `bytes` of foreign memory can be reached at `ptr`: on the current context's device, or
+/// where the pool lies.
 pub(crate) fn begun(thread: &Thread, call: &Call, ptr: u64, bytes: u64, flags: EventFlags) {
     if ptr == 0 {
         return;
@@ -56,10 +57,15 @@ pub(crate) fn begun(thread: &Thread, call: &Call, ptr: u64, bytes: u64, flags: E
     if again {
         return;
     }
+    let pooled = flags.contains(EventFlags::STREAM_ORDERED);
+    let device = match pooled && bytes > 0 {
+        true => driver::device_of(ptr),
+        false => driver::current_device(),
+    };
     let alias = Alias {
         bytes,
-        device: driver::current_device(),
-        context: driver::current_context(),
+        device,
+        context: if pooled { 0 } else { driver::current_context() },
         flags,
         opens: 1,
     };

@@ -5,6 +5,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gpumem_capture::ApiId;
 use gpumem_unwind::Registers;
 
+use crate::nvml::remainder;
+use crate::physical;
 use crate::symbols::table::Hook;
 use crate::thread;
 
@@ -21,10 +23,65 @@ pub(crate) fn quiet() -> Option<u64> {
     (entered == left).then_some(entered)
 }
 
-/// Whether such a call is in progress on another thread than this one, which is in one.
-pub(crate) fn others_in_progress() -> bool {
-    let left = LEFT.load(Ordering::Acquire);
-    ENTERED.load(Ordering::Acquire).wrapping_sub(left) > 1
+/// Calls so far that synchronise, in which pools give back what they do not use, and those of them that
+/// have returned.
+static WAITS: AtomicU64 = AtomicU64::new(0);
+static WAITED: AtomicU64 = AtomicU64::new(0);
+
+/// How many calls there were by some moment. Two that are equal have none between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    entered: u64,
+    waits: u64,
+}
+
+/// This moment, if no more than so many calls are in progress.
+fn moment(at_most: u64) -> Option<Moment> {
+    let (left, waited) = (LEFT.load(Ordering::SeqCst), WAITED.load(Ordering::SeqCst));
+    let entered = ENTERED.load(Ordering::SeqCst);
+    let mut waits = WAITS.load(Ordering::SeqCst);
+    let mut in_progress = entered.wrapping_sub(left);
+    if physical::anything_to_settle() {
+        in_progress = in_progress.wrapping_add(waits.wrapping_sub(waited));
+    } else {
+        waits = 0;
+    }
+    (in_progress <= at_most).then_some(Moment { entered, waits })
+}
+
+/// This moment, if no call is in progress that may move memory, nor one that synchronises where that may.
+pub(crate) fn still() -> Option<Moment> {
+    moment(0)
+}
+
+/// This moment, if this thread's call is the only one in progress.
+pub(crate) fn alone() -> Option<Moment> {
+    moment(1)
+}
+
+/// Work of our own that changes figures: as long as it lasts no call is alone.
+pub(crate) struct OwnWork;
+
+impl OwnWork {
+    pub(crate) fn begin() -> Self {
+        ENTERED.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for OwnWork {
+    fn drop(&mut self) {
+        LEFT.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Where the beginning and the end of a call are counted, if it may move memory.
+fn counters_of(hook: &Hook) -> Option<(&'static AtomicU64, &'static AtomicU64)> {
+    if hook.moves_memory {
+        Some((&ENTERED, &LEFT))
+    } else {
+        hook.waits().then_some((&WAITS, &WAITED))
+    }
 }
 
 /// A hooked call in progress on this thread.
@@ -36,8 +93,8 @@ pub(crate) struct Call {
     allocated_before: u32,
     driver_calls_before: u32,
     outermost: bool,
-    /// Whether it is one of [`ENTERED`].
-    counted: bool,
+    /// Where its end is counted: [`LEFT`] or [`WAITED`]; `None`: within another call.
+    counter: Option<&'static AtomicU64>,
     /// The release that an outer call had claimed before this one claimed its own.
     claimed_before: Option<u64>,
 }
@@ -53,11 +110,12 @@ impl Call {
                 thread.driver_calls.set(driver_calls.wrapping_add(1));
             }
             thread.depth.set(depth + 1);
+            let counters = if depth == 0 { counters_of(hook) } else { None };
             if depth == 0 {
                 thread.api.set(hook.id);
                 thread.caller.set(caller.pc);
-                if hook.moves_memory {
-                    ENTERED.fetch_add(1, Ordering::AcqRel);
+                if let Some((begun, _)) = counters {
+                    begun.fetch_add(1, Ordering::SeqCst);
                 }
             }
             Self {
@@ -67,7 +125,7 @@ impl Call {
                 allocated_before: thread.allocated.get(),
                 driver_calls_before: driver_calls,
                 outermost: depth == 0,
-                counted: depth == 0 && hook.moves_memory,
+                counter: counters.map(|(_, ended)| ended),
                 claimed_before: None,
             }
         })
@@ -79,7 +137,7 @@ impl Call {
             allocated_before: 0,
             driver_calls_before: 0,
             outermost: false,
-            counted: false,
+            counter: None,
             claimed_before: None,
         })
     }
@@ -122,8 +180,8 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if self.counted {
-            LEFT.fetch_add(1, Ordering::AcqRel);
+        if let Some(counter) = self.counter {
+            counter.fetch_add(1, Ordering::SeqCst);
         }
         let _ = thread::with(|thread| {
             thread.depth.set(thread.depth.get().saturating_sub(1));
@@ -137,6 +195,9 @@ impl Drop for Call {
                 thread.api.set(0);
             }
         });
+        if self.counter.is_some() && remainder::any() {
+            let _ = thread::in_hook(|_| remainder::put_right());
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use gpumem_capture::{
 use crate::aliases::{self, Ended};
 use crate::lifecycle::{self, Session};
 use crate::live::{self, Block, Place};
-use crate::nvml;
+use crate::nvml::{self, remainder};
+use crate::physical::holdings::Holding;
 use crate::physical::{self, Cause};
 use crate::thread::Thread;
 use crate::{account, stacks};
@@ -128,6 +129,13 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
 pub(crate) fn settle(thread: &Thread, api: ApiId) {
     if let (true, Some(session)) = (physical::anything_to_settle(), lifecycle::session()) {
         physical::settle(&cause(session, thread, api));
+    }
+}
+
+/// Leaves it open what a holding has until nobody is at work: see [`remainder`].
+pub(crate) fn owe(thread: &Thread, api: ApiId, device: DeviceOrdinal, holding: Holding) {
+    if let Some(session) = lifecycle::session() {
+        remainder::owe(&cause(session, thread, api), device, holding, 0);
     }
 }
 

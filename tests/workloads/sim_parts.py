@@ -313,6 +313,17 @@ def old():
     must("cuMemHostRegister", memory, 4096, 0)
     assert now("registered") == 4096
     must("cuMemHostUnregister", memory)
+    # Contexts that are shared by counting: the last hold ends them, and only where they are current.
+    own = out("cuCtxCreate", 0, 0)
+    assert out("cuCtxAttach", 0) == own
+    out("cuMemAlloc_v2", 1000)
+    must("cuCtxDetach", own)
+    assert now("device") == 1000
+    must("cuCtxSetCurrent", 0)
+    assert code("cuCtxDetach", own) == INVALID_CONTEXT
+    must("cuCtxSetCurrent", own)
+    must("cuCtxDetach", own)
+    assert now("device") == 0
 
 
 if __name__ == "__main__":

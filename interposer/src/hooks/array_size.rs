@@ -64,6 +64,11 @@ pub(super) fn is_mapped_later(flags: u32) -> bool {
     flags & (SPARSE | DEFERRED_MAPPING) != 0
 }
 
+/// Whether the memory comes in one piece.
+pub(super) fn is_deferred(flags: u32) -> bool {
+    flags & DEFERRED_MAPPING != 0
+}
+
 /// Bytes of one array: an extent of 0 counts as 1. `None`: a format that is not known, or too large.
 pub(super) fn plain(array: &CuArray3dDescriptor) -> Option<u64> {
     let extent = |extent: usize| extent.max(1) as u64;

@@ -5,7 +5,7 @@ use core::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
 use dashmap::DashMap;
-use gpumem_capture::{EventFlags, Level};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use gpumem_cuda_abi::{
     CuArray, CuArray3dDescriptor, CuArrayDescriptor, CuMipmappedArray, CuResult,
 };
@@ -15,14 +15,26 @@ use super::seen::{self, Asked, Owner};
 use super::{array_size, tiles};
 use crate::account;
 use crate::call::Call;
+use crate::symbols::driver;
 use crate::thread::Thread;
 
-type Sparse = DashMap<u64, CuArray3dDescriptor, BuildHasherDefault<FxHasher>>;
+/// An array whose memory is mapped later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MappedLater {
+    pub(super) descriptor: CuArray3dDescriptor,
+    /// Bytes of all of it.
+    pub(super) bytes: u64,
+    /// The context that it belongs to, and its device.
+    pub(super) context: u64,
+    pub(super) device: DeviceOrdinal,
+}
+
+type Later = DashMap<u64, MappedLater, BuildHasherDefault<FxHasher>>;
 
 /// The arrays whose memory is mapped later, by handle.
-pub(super) fn sparse() -> &'static Sparse {
-    static SPARSE: OnceLock<Sparse> = OnceLock::new();
-    SPARSE.get_or_init(Sparse::default)
+pub(super) fn mapped_later() -> &'static Later {
+    static LATER: OnceLock<Later> = OnceLock::new();
+    LATER.get_or_init(Later::default)
 }
 
 /// A descriptor of two dimensions as one of three.
@@ -47,7 +59,8 @@ pub(super) fn made(
     handle: impl FnOnce() -> u64,
 ) {
     let later = array_size::is_mapped_later(descriptor.flags);
-    let bytes = match array_size::mipmapped(descriptor, levels) {
+    let whole = array_size::mipmapped(descriptor, levels);
+    let bytes = match whole {
         _ if later => 0,
         Some(bytes) => bytes,
         None => {
@@ -66,7 +79,13 @@ pub(super) fn made(
     seen::asked_for(call, thread, result, asked, || {
         let handle = handle();
         if later {
-            sparse().insert(handle, *descriptor);
+            let array = MappedLater {
+                descriptor: *descriptor,
+                bytes: whole.unwrap_or(0),
+                context: driver::current_context(),
+                device: driver::current_device(),
+            };
+            mapped_later().insert(handle, array);
         }
         handle
     });
@@ -134,13 +153,20 @@ macro_rules! destroying {
             with call, thread, result, held;
             before {
                 let handle = $array.0 as u64;
-                seen::about_to_release(&mut call, thread, Level::DRIVER, handle, EventFlags::ARRAY)
+                let released = seen::about_to_release(
+                    &mut call, thread, Level::DRIVER, handle, EventFlags::ARRAY,
+                );
+                let later = mapped_later().contains_key(&handle);
+                (released, later.then(|| tiles::about_to_end(thread, &call, handle)))
             }
             after {
-                if result.is_success() && sparse().remove(&($array.0 as u64)).is_some() {
-                    tiles::forget(thread, &call, $array.0 as u64);
+                let (released, cleared) = held.unzip();
+                if result.is_success() {
+                    mapped_later().remove(&($array.0 as u64));
+                } else if let Some(Some(cleared)) = cleared {
+                    cleared.undo(thread, &call);
                 }
-                seen::released(&call, thread, result.0, held);
+                seen::released(&call, thread, result.0, released);
             }
         }
     )*};

@@ -8,10 +8,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
-use super::vmm;
+use super::{old, tiles, vmm};
 use crate::aliases;
 use crate::call::Call;
-use crate::nvml::implicit::{self, Held, Unborn};
+use crate::nvml::endings::{self, Held};
+use crate::nvml::implicit::{self, Unborn};
 use crate::nvml::kernels;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
@@ -97,7 +98,28 @@ pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 static ENDED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 static ANY_ENDED: AtomicBool = AtomicBool::new(false);
 
-/// After a call that used contexts: if one came to life unseen, records its birth and what it costs.
+/// After a release of memory that another process may still have open: while a primary context sleeps, what
+/// is left of it is no cost of the context's.
+pub(super) fn may_linger() {
+    if ANY_ENDED.load(Ordering::Acquire) {
+        for (ordinal, place) in (0u8..).zip(&ENDED) {
+            let (context, device) = (place.load(Ordering::Acquire), DeviceOrdinal(ordinal));
+            if context != 0 && sleeps(context, device) {
+                implicit::note_left(device);
+            }
+        }
+    }
+}
+
+/// A green context has brought the primary context of `device` back to life: what both cost is charged.
+pub(super) fn revived(thread: &Thread, call: &Call, device: DeviceOrdinal) {
+    if let Some(place) = ENDED.get(usize::from(device.0)) {
+        used(thread, call, place.swap(0, Ordering::AcqRel), device);
+    }
+}
+
+/// After calls that used contexts, and before one of them may end: if one came to life unseen, records
+/// its birth and what it costs.
 pub(crate) fn in_use(thread: &Thread, call: &Call) {
     if ANY_ENDED.load(Ordering::Acquire) {
         for (ordinal, place) in (0u8..).zip(&ENDED) {
@@ -125,6 +147,7 @@ pub(crate) fn in_use(thread: &Thread, call: &Call) {
 /// Records the end of a context; 0 is the primary one.
 fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     let others = created().clone();
+    old::forget(context);
     for place in &BORN {
         let known = place.context.load(Ordering::Acquire);
         // The primary context's handle is not told at its end: it is the one that nobody created.
@@ -132,6 +155,8 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
             place.device.load(Ordering::Acquire) == device.0 && !others.contains_key(&known);
         if known == context || (context == 0 && primary) {
             place.context.store(0, Ordering::Release);
+            kernels::stacks_grew(known);
+            old::forget(known);
         }
         if known != 0
             && context == 0
@@ -142,6 +167,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
             ANY_ENDED.store(true, Ordering::Release);
         }
     }
+    kernels::stacks_grew(context);
     kernels::context_gone();
     let flags = EventFlags::RESET;
     let what = Remark {
@@ -162,6 +188,8 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
 /// What ends with a context, should it not end.
 struct Taken {
     released: Vec<Released>,
+    /// What was mapped to arrays.
+    cleared: tiles::Cleared,
     held: Option<Held>,
     /// Whether the device has no other: what belongs to it alone ends too (pools, physical handles).
     last: bool,
@@ -179,11 +207,15 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken
                 owner => !others.contains_key(&owner),
             }
     });
-    let held = implicit::ending(thread, call, device, |context| {
+    let cleared = tiles::about_to_end_all(thread, call, |array| {
+        array.device == device && !others.contains_key(&array.context)
+    });
+    let held = endings::ending(thread, call, device, |context| {
         !others.contains_key(&context)
     });
     Taken {
         released,
+        cleared,
         held,
         last,
     }
@@ -200,9 +232,11 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
                 owner => owner == context,
             }
     });
-    let held = implicit::ending(thread, call, device, |ending| ending == context);
+    let cleared = tiles::about_to_end_all(thread, call, |array| array.context == context);
+    let held = endings::ending(thread, call, device, |ending| ending == context);
     Taken {
         released,
+        cleared,
         held,
         last,
     }
@@ -212,14 +246,16 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 /// `last`: the device has no other context.
 fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool) {
     if last {
-        vmm::forget(device);
+        vmm::forget(thread, call, device);
+        tiles::forget();
     }
     let others = created().clone();
     aliases::end_all(thread, call.api(), |alias| {
-        alias.device == device && !others.contains_key(&alias.context)
+        alias.device == device && alias.context != 0 && !others.contains_key(&alias.context)
     });
     ended(thread, call, 0, device);
     record::settle(thread, call.api());
+    implicit::note_left(device);
 }
 
 /// After a call that gave up one hold on the primary context of `device`, which was alive before: if it
@@ -233,11 +269,12 @@ pub(super) fn primary_may_have_ended(thread: &Thread, call: &Call, device: CuDev
 }
 
 fn undo(thread: &Thread, call: &Call, taken: Taken) {
+    taken.cleared.undo(thread, call);
     for one in taken.released {
         record::cancel(thread, call.api(), one);
     }
     if let Some(held) = taken.held {
-        implicit::restore(thread, call, held);
+        endings::restore(thread, call, held);
     }
 }
 
@@ -272,7 +309,10 @@ macro_rules! primary {
             fn $release(device: CuDevice) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
-            before { driver::primary_is_active(device) }
+            before {
+                in_use(thread, &call);
+                driver::primary_is_active(device)
+            }
             after {
                 if result.is_success() && held == Some(Some(true)) {
                     primary_may_have_ended(thread, &call, device);
@@ -287,6 +327,7 @@ macro_rules! primary {
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
             before {
+                in_use(thread, &call);
                 let active = driver::primary_is_active(device) != Some(false);
                 active.then(|| release_primary(thread, &call, driver::ordinal(device)))
             }
@@ -427,7 +468,8 @@ pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: 
                 (none, release_created(thread, call, context, none))
             });
             if taken.last {
-                vmm::forget(device);
+                vmm::forget(thread, call, device);
+                tiles::forget();
             }
             aliases::end_all(thread, call.api(), |alias| alias.context == context);
             ended(thread, call, context, device);

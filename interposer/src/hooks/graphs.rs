@@ -8,8 +8,8 @@ use core::ffi::{c_char, c_void};
 
 use gpumem_capture::{EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{
-    CuDevice, CuDevicePtr, CuGraph, CuGraphExec, CuGraphInstantiateParams, CuGraphNode,
-    CuGraphNodeParams, CuGraphNodeType, CuMemAllocNodeParams, CuResult, CuStream,
+    CuChildGraphNodeParams, CuDevice, CuDevicePtr, CuGraph, CuGraphExec, CuGraphInstantiateParams,
+    CuGraphNode, CuGraphNodeParams, CuGraphNodeType, CuMemAllocNodeParams, CuResult, CuStream,
 };
 
 use crate::call::Call;
@@ -131,6 +131,16 @@ unsafe fn added(
             // SAFETY: as above.
             let pointer = unsafe { params.parameters.free };
             frees(graph.0 as u64, node.0 as u64, pointer.0);
+        }
+        CuGraphNodeType::GRAPH => {
+            // SAFETY: as above.
+            let child = unsafe { params.parameters.child };
+            let (graph, node, inner) = (graph.0 as u64, node.0 as u64, child.graph.0 as u64);
+            graph_nodes::add_child(graph, node, inner);
+            if child.ownership == CuChildGraphNodeParams::MOVE {
+                // It ends with the node, and its handle may then be another graph's.
+                graph_nodes::destroy_graph(inner);
+            }
         }
         _ => {}
     }
@@ -254,8 +264,9 @@ unsafe fn instantiated(
         // SAFETY: the caller's promise.
         let exec = unsafe { *exec };
         graph_nodes::instantiate(exec.0 as u64, graph.0 as u64, flags);
-        record::settle(thread, call.api());
     }
+    // What an upload reserved before it failed stays reserved.
+    record::settle(thread, call.api());
 }
 
 macro_rules! with_a_log {
@@ -315,12 +326,10 @@ macro_rules! on_streams {
             with call, thread, result, held;
             before {}
             after {
-                if result.is_success() {
-                    // SAFETY: the call succeeded, so the driver has read the structure.
-                    let flags = unsafe { (*params).flags };
-                    // SAFETY: the caller's own argument, written if the call succeeded.
-                    unsafe { instantiated(thread, &call, result, (exec, graph), flags) };
-                }
+                // SAFETY: if the call succeeded, the driver has read the structure.
+                let flags = if result.is_success() { unsafe { (*params).flags } } else { 0 };
+                // SAFETY: the caller's own argument, written if the call succeeded.
+                unsafe { instantiated(thread, &call, result, (exec, graph), flags) };
             }
         }
 

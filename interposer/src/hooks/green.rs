@@ -44,7 +44,10 @@ hook! {
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before { implicit::before_birth(driver::ordinal(device)) }
+    before {
+        context::in_use(thread, &call);
+        implicit::before_birth(driver::ordinal(device))
+    }
     after {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
@@ -54,6 +57,7 @@ hook! {
             remark(thread, &call, EventKind::CONTEXT, context, ordinal);
             // It may have brought the primary context to life: what it took goes with that one.
             implicit::born(thread, &call, ordinal, context, held.flatten());
+            context::revived(thread, &call, ordinal);
         }
     }
 }
@@ -70,7 +74,13 @@ hook! {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { (*context).0 as u64 };
             let device = created().get(&(green.0 as u64)).map(|device| driver::ordinal(*device));
-            context::used(thread, &call, context, device.unwrap_or(DeviceOrdinal::NONE));
+            let device = device.unwrap_or(DeviceOrdinal::NONE);
+            // Asking for one that was reset does not bring it back to life: its next use does.
+            if !context::sleeps(context, device)
+                && context::used(thread, &call, context, device)
+            {
+                implicit::found(thread, &call, device, context);
+            }
         }
     }
 }
@@ -82,6 +92,7 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
+        context::in_use(thread, &call);
         let device = created().get(&(green.0 as u64)).copied();
         device.map(|device| (device, driver::primary_is_active(device)))
     }

@@ -47,15 +47,16 @@ fn before(stream: CuStream) -> Measured {
     }
 }
 
-fn after(thread: &Thread, call: &Call, function: u64, measured: Before) {
-    let stacks = kernels::stacks_grew(measured.context());
+/// A launch that fails for want of memory for its stacks has loaded its code all the same.
+fn after(thread: &Thread, call: &Call, function: u64, result: CuResult, measured: Before) {
+    let stacks = result.is_success() && kernels::stacks_grew(measured.context());
     // What was loaded before takes more only for its stack, which is the context's.
-    let module = if stacks || kernels::is_loaded(function) {
+    let module = if kernels::is_loaded(function) {
         None
     } else {
         kernels::owner(function)
     };
-    implicit::settle_growth(thread, call, measured, module);
+    implicit::settle_launch(thread, call, measured, module, stacks);
 }
 
 macro_rules! launches {
@@ -84,13 +85,13 @@ macro_rules! launches {
                 if let Some(Measured::Captured) = measured {
                     return result;
                 }
+                let handle = $function.0 as u64;
+                let _ = crate::thread::in_hook(|thread| {
+                    if let Some(Measured::Before(measured)) = measured {
+                        after(thread, &call, handle, result, measured);
+                    }
+                });
                 if result.is_success() {
-                    let handle = $function.0 as u64;
-                    let _ = crate::thread::in_hook(|thread| {
-                        if let Some(Measured::Before(measured)) = measured {
-                            after(thread, &call, handle, measured);
-                        }
-                    });
                     kernels::launched(handle);
                 }
                 result

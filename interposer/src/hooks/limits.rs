@@ -14,9 +14,12 @@ hook! {
     fn cuCtxSetLimit(limit: u32, value: usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before { implicit::before() }
+    before {
+        let asking = (limit == STACK).then(kernels::Asking::begin);
+        (asking, implicit::before())
+    }
     after {
-        if let (true, Some(before)) = (result.is_success(), held.flatten()) {
+        if let (true, Some((_asking, Some(before)))) = (result.is_success(), held) {
             let context = Before::context(&before);
             implicit::settle_context(thread, &call, before);
             if limit == STACK {

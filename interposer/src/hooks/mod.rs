@@ -114,6 +114,7 @@ pub(crate) mod runtime;
 pub(crate) mod runtime_arrays;
 pub(crate) mod runtime_names;
 mod seen;
+pub(crate) mod sharing;
 pub(crate) mod stream_ordered;
 pub(crate) mod sync;
 pub(crate) mod tiles;
@@ -159,6 +160,7 @@ manifest! {
     aliases: cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuImportExternalMemory,
         cuExternalMemoryGetMappedBuffer, cuExternalMemoryGetMappedMipmappedArray,
         cuDestroyExternalMemory, cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer;
+    sharing: cuMemExportToShareableHandle, cuMemPoolExportToShareableHandle, cuIpcGetMemHandle;
     multicast: cuMulticastCreate, cuMulticastBindMem, cuMulticastBindMem_v2, cuMulticastBindAddr,
         cuMulticastBindAddr_v2, cuMulticastUnbind;
     old: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemAllocHost, cuArrayCreate, cuArray3DCreate,

@@ -6,6 +6,7 @@ use gpumem_capture::{EventKind, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, CuResult};
 
 use crate::call::Call;
+use crate::nvml::endings;
 use crate::nvml::implicit::{self, Before};
 use crate::nvml::kernels;
 use crate::record::{self, Remark};
@@ -100,14 +101,14 @@ macro_rules! unloads {
             with call, thread, result, held;
             before {
                 let before = implicit::before();
-                (before, implicit::unloading(thread, &call, $gone.0 as u64))
+                (before, endings::unloading(thread, &call, $gone.0 as u64))
             }
             after {
                 let handle = $gone.0 as u64;
                 if let Some((before, ended)) = held {
                     if !result.is_success() {
                         if let Some(ended) = ended {
-                            implicit::restore(thread, &call, ended);
+                            endings::restore(thread, &call, ended);
                         }
                     } else {
                         kernels::gone(handle);

@@ -148,8 +148,11 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            let device = driver::device_of(pointer.0);
-            bound(object, device, object_offset, vmm::handle_at(pointer.0));
+            let handle = vmm::handle_at(pointer.0);
+            // The driver tells a pointer's device only to threads that have a context.
+            let device = handle.and_then(vmm::device_of);
+            let device = device.unwrap_or_else(|| driver::device_of(pointer.0));
+            bound(object, device, object_offset, handle);
             remark(thread, &call, EventKind::ALIAS, object, bytes, device);
         }
     }

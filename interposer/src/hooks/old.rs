@@ -162,6 +162,11 @@ fn attached() -> MutexGuard<'static, BTreeMap<u64, u32>> {
     ATTACHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Forgets the holds on a context that has ended.
+pub(super) fn forget(context: u64) {
+    attached().remove(&context);
+}
+
 hook! {
     /// One hold more on the current context.
     Driver Optional
@@ -172,8 +177,10 @@ hook! {
     after {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
-            let context = unsafe { (*context).0 as u64 };
-            *attached().entry(context).or_insert(0) += 1;
+            let held = unsafe { (*context).0 as u64 };
+            *attached().entry(held).or_insert(0) += 1;
+            // It may have brought a primary context back to life.
+            context::in_use(thread, &call);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the families have in common: what was seen when a call returned, or is about to be made.
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
-use gpumem_cuda_abi::CuMemoryPool;
+use gpumem_cuda_abi::{CuMemoryPool, CuStream};
 
 use super::{context, graphs};
 use crate::call::Call;
@@ -20,8 +20,9 @@ const OUT_OF_MEMORY: u32 = 2;
 pub(super) enum Owner {
     /// The current context, and its device.
     Context,
-    /// A pool and, of memory that it gave, the device that holds the pointer.
-    Pool(u64),
+    /// The pool that gave it, and that pool's device. Where the driver does not tell which one that is
+    /// (older ones; without a context), it is the one that was asked: null for the current one of the stream's device.
+    Pool(CuMemoryPool, CuStream),
     /// A graph that is being captured: nothing becomes live before it is launched.
     Graph(u64),
     /// A device that the call named.
@@ -35,6 +36,17 @@ pub(super) struct Asked {
     pub(super) bytes: u64,
     pub(super) owner: Owner,
     pub(super) flags: EventFlags,
+}
+
+/// The pool that gave `pointer`; if the driver does not tell, the one that was asked. A device's current
+/// pool may have been changed since.
+fn pool_of(pointer: u64, named: CuMemoryPool, stream: CuStream) -> CuMemoryPool {
+    let asked = || {
+        let current = || driver::pool_of(driver::stream_device(stream));
+        let named = (!named.is_null()).then_some(named);
+        named.or_else(current).unwrap_or(CuMemoryPool::NULL)
+    };
+    driver::pool_holding(pointer).unwrap_or_else(asked)
 }
 
 /// Records what became of a call that asks for memory. `pointer` is read if the call succeeded and no
@@ -53,11 +65,14 @@ pub(super) fn asked_for(
     if result == 0 && pointer == 0 {
         return; // nothing was asked for, nothing was given
     }
+    let pool = match asked.owner {
+        Owner::Pool(named, stream) if result == 0 => pool_of(pointer, named, stream),
+        _ => CuMemoryPool::NULL,
+    };
     let device = match asked.owner {
         // Without a context of its own the thread learns nothing of a pointer, but of its pool.
-        Owner::Pool(pool) if result == 0 => match driver::device_of(pointer) {
-            DeviceOrdinal::NONE => driver::pool_device(CuMemoryPool(pool as *mut _))
-                .unwrap_or_else(driver::current_device),
+        Owner::Pool(..) if result == 0 => match driver::device_of(pointer) {
+            DeviceOrdinal::NONE => driver::pool_device(pool).unwrap_or_else(driver::current_device),
             device => device,
         },
         Owner::Named(device) => device,
@@ -86,14 +101,13 @@ pub(super) fn asked_for(
     } else {
         let context = match asked.owner {
             Owner::Context => driver::current_context(),
-            // A device's pool may have been changed since.
-            Owner::Pool(pool) => driver::pool_holding(pointer).unwrap_or(pool),
+            Owner::Pool(..) => pool.0 as u64,
             _ => 0,
         };
         let mut unseen = false;
         match asked.owner {
             Owner::Context => unseen = context::used(thread, call, context, device),
-            Owner::Pool(_) => pools::used(context, device),
+            Owner::Pool(..) => pools::used(context, device),
             Owner::Named(_) | Owner::Graph(_) => {}
         }
         let (

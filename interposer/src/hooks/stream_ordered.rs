@@ -6,7 +6,8 @@ use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
 use super::graphs;
 use super::seen::{self, Asked, Owner};
 use crate::call::Call;
-use crate::record::Released;
+use crate::physical::pools::Allocating;
+use crate::record::{self, Released};
 use crate::symbols::driver;
 use crate::thread::Thread;
 
@@ -33,22 +34,20 @@ pub(super) fn from_pool(
             let flags = EventFlags::GRAPH.with(EventFlags::CAPTURE);
             (Owner::Graph(graph.0 as u64), flags)
         }
-        None => {
-            let current = || driver::pool_of(driver::stream_device(stream));
-            let pool = if pool.is_null() {
-                current()
-            } else {
-                Some(pool)
-            };
-            let pool = pool.map_or(0, |pool| pool.0 as u64);
-            (Owner::Pool(pool), EventFlags::STREAM_ORDERED)
-        }
+        None => (Owner::Pool(pool, stream), EventFlags::STREAM_ORDERED),
     };
     Asked {
         level: Level::DRIVER,
         bytes: bytes as u64,
         owner,
         flags,
+    }
+}
+
+/// An allocation has ended, and its block, if there is one, is in the live map.
+fn ended(thread: &Thread, call: &Call, allocating: Option<Allocating>) {
+    if allocating.is_some_and(Allocating::end) {
+        record::settle(thread, call.api());
     }
 }
 
@@ -84,11 +83,12 @@ macro_rules! stream_ordered {
             fn $alloc(pointer: *mut CuDevicePtr, bytes: usize, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
-            before {}
+            before { Allocating::begin() }
             after {
                 let asked = from_pool(stringify!($alloc), bytes, CuMemoryPool::NULL, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
                 seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
+                ended(thread, &call, held);
             }
         }
 
@@ -103,11 +103,12 @@ macro_rules! stream_ordered {
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
-            before {}
+            before { Allocating::begin() }
             after {
                 let asked = from_pool(stringify!($from_pool), bytes, pool, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
                 seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
+                ended(thread, &call, held);
             }
         }
 

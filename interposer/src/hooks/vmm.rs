@@ -14,8 +14,8 @@ use gpumem_cuda_abi::{
 };
 use rustc_hash::FxHasher;
 
-use super::multicast;
 use super::seen::{self, Asked, Owner};
+use super::{context, multicast};
 use crate::call::Call;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
@@ -91,14 +91,35 @@ fn end(thread: &Thread, call: &Call, handle: u64, after: Handle) -> Option<Relea
 }
 
 /// What a release or an unmapping did, should it have to be undone.
-struct Undo {
+#[derive(Default)]
+pub(super) struct Undo {
     ended: Vec<Released>,
     handles: Vec<(u64, Handle)>,
     mappings: Vec<(u64, Mapping)>,
 }
 
 impl Undo {
-    fn apply(self, thread: &Thread, call: &Call) {
+    fn note(&mut self, handle: u64) {
+        let before = handles().get(&handle).map(|entry| *entry);
+        self.handles.extend(before.map(|before| (handle, before)));
+    }
+
+    /// One mapping more of a handle.
+    pub(super) fn hold(&mut self, handle: u64) {
+        self.note(handle);
+        mapped(handle);
+    }
+
+    /// One mapping less of a handle, with which it may end.
+    pub(super) fn unhold(&mut self, thread: &Thread, call: &Call, handle: u64) {
+        self.note(handle);
+        let after = change(handle, |h| h.mappings = h.mappings.saturating_sub(1));
+        self.ended
+            .extend(after.and_then(|after| end(thread, call, handle, after)));
+    }
+
+    /// Undoes it: the real call failed.
+    pub(super) fn apply(self, thread: &Thread, call: &Call) {
         for (handle, before) in self.handles.into_iter().rev() {
             let ended = handles().insert(handle, before).is_none();
             if ended && before.alias {
@@ -174,8 +195,10 @@ hook! {
         })
     }
     after {
-        if let (Some(Some(undo)), false) = (held, result.is_success()) {
-            undo.apply(thread, &call);
+        match held {
+            Some(Some(undo)) if !result.is_success() => undo.apply(thread, &call),
+            Some(Some(_)) => context::may_linger(),
+            _ => {}
         }
     }
 }
@@ -210,7 +233,9 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let made = unsafe { (*handle).0 };
-            let device = driver::current_device();
+            // A multicast object is told by no properties.
+            let device = driver::handle_device(CuMemHandle(made))
+                .unwrap_or_else(driver::current_device);
             // A driver may answer with a handle that this process already has.
             if change(made, |h| h.references += 1).is_none() {
                 let entry = Handle {
@@ -263,7 +288,7 @@ hook! {
     with call, thread, result, held;
     before {
         let end_address = address.0.saturating_add(bytes as u64);
-        let mut undo = Undo { ended: Vec::new(), handles: Vec::new(), mappings: Vec::new() };
+        let mut undo = Undo::default();
         {
             let mut all = mappings();
             undo.mappings
@@ -272,21 +297,14 @@ hook! {
                 all.remove(at);
             }
         }
-        for (at, mapping) in &undo.mappings {
-            let before = handles().get(&mapping.handle).map(|entry| *entry);
-            if let Some(before) = before {
-                undo.handles.push((mapping.handle, before));
-            }
-            let after = change(mapping.handle, |h| h.mappings = h.mappings.saturating_sub(1));
-            let device = after.map_or(DeviceOrdinal::NONE, |h| h.device);
-            let (ptr, bytes, aux) = (*at, mapping.bytes, mapping.handle);
-            let what = Remark { ptr, bytes, aux, device, ..Remark::default() };
+        for place in 0..undo.mappings.len() {
+            let Some((ptr, Mapping { bytes, handle })) = undo.mappings.get(place).copied() else {
+                continue;
+            };
+            let device = device_of(handle).unwrap_or(DeviceOrdinal::NONE);
+            let what = Remark { ptr, bytes, aux: handle, device, ..Remark::default() };
             record::remark(thread, call.api(), EventKind::UNMAP, Level::DRIVER, what);
-            if let Some(released) =
-                after.and_then(|after| end(thread, &call, mapping.handle, after))
-            {
-                undo.ended.push(released);
-            }
+            undo.unhold(thread, &call, handle);
         }
         Some(undo)
     }
@@ -298,13 +316,29 @@ hook! {
                 record::remark(thread, call.api(), EventKind::MAP, Level::DRIVER, what);
             }
             undo.apply(thread, &call);
+        } else {
+            context::may_linger();
         }
     }
 }
 
-/// Forgets the handles of a device whose last context has ended.
-pub(super) fn forget(device: DeviceOrdinal) {
+/// Forgets the handles of a device whose last context has ended. Aliases end here; the end of what is
+/// counted has been recorded.
+pub(super) fn forget(thread: &Thread, call: &Call, device: DeviceOrdinal) {
+    let aliases: Vec<(u64, Handle)> = handles()
+        .iter()
+        .filter(|handle| handle.device == device && handle.alias)
+        .map(|handle| (*handle.key(), *handle.value()))
+        .collect();
     handles().retain(|_, handle| handle.device != device);
+    for (handle, gone) in aliases {
+        let what = Remark {
+            ptr: handle,
+            device,
+            ..Remark::default()
+        };
+        record::remark(thread, call.api(), EventKind::ALIAS_END, gone.level, what);
+    }
     let mut all = mappings();
     all.retain(|_, mapping| handles().contains_key(&mapping.handle));
 }

@@ -13,9 +13,10 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 use gpumem_cuda_abi::CuDevice;
 
 use super::device::Identity;
+use super::endings::{Loaded, charged, number_of};
 use super::reading::{self, Reading, Settled};
-use super::{device, library, note_unknown_device, process};
-use crate::call::{self, Call};
+use super::{device, library, note_unknown_device, process, remainder};
+use crate::call::{self, Call, Moment};
 use crate::hooks::context;
 use crate::lifecycle::{self, Session};
 use crate::physical::holdings::{self, Holding, Kind};
@@ -25,17 +26,9 @@ use crate::stacks;
 use crate::symbols::driver;
 use crate::thread::Thread;
 
-type Pairs = BTreeMap<u64, u64>;
-
-/// To which context a module or library was charged, by its handle.
-fn charged() -> MutexGuard<'static, Pairs> {
-    static CHARGED: Mutex<Pairs> = Mutex::new(BTreeMap::new());
-    CHARGED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Which modules are those of libraries: module to library.
-fn parts() -> MutexGuard<'static, Pairs> {
-    static PARTS: Mutex<Pairs> = Mutex::new(BTreeMap::new());
+fn parts() -> MutexGuard<'static, BTreeMap<u64, u64>> {
+    static PARTS: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
     PARTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -49,6 +42,11 @@ pub(crate) fn library_of(module: u64) -> u64 {
     parts().get(&module).copied().unwrap_or(module)
 }
 
+/// A module or library is no more.
+pub(super) fn forget_parts(module: u64) {
+    parts().retain(|_, library| *library != module);
+}
+
 /// What all other processes used when a device was last measured; `u64::MAX`: not known.
 static OTHERS: [AtomicU64; device::MOST] = [const { AtomicU64::new(u64::MAX) }; device::MOST];
 
@@ -59,8 +57,46 @@ fn others_stayed(device: DeviceOrdinal, read: &Reading) -> bool {
     known.is_some_and(|known| known.swap(others, Ordering::Relaxed) == others) && others != u64::MAX
 }
 
-/// What a context cost at its birth, by device; 0: not known.
-static AT_BIRTH: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
+/// By device: what this process still had of it without its primary context and nothing explained, such
+/// as memory that was released while another process has it open.
+static LEFT: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
+
+/// By device: what the last context cost whose birth was measured; `u64::MAX`: not known.
+static BIRTH: [AtomicU64; device::MOST] = [const { AtomicU64::new(u64::MAX) }; device::MOST];
+
+fn left(device: DeviceOrdinal) -> u64 {
+    let left = LEFT.get(usize::from(device.0));
+    left.map_or(0, |left| left.load(Ordering::Relaxed))
+}
+
+fn birth(device: DeviceOrdinal) -> Option<u64> {
+    let birth = BIRTH.get(usize::from(device.0));
+    let known = birth.map_or(u64::MAX, |birth| birth.load(Ordering::Relaxed));
+    (known != u64::MAX).then_some(known)
+}
+
+fn store(figures: &[AtomicU64], device: DeviceOrdinal, bytes: u64) {
+    if let Some(figure) = figures.get(usize::from(device.0)) {
+        figure.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// The primary context of a device has ended, or is about to come back: what there is of this process's
+/// meanwhile is no cost of the context's.
+pub(crate) fn note_left(device: DeviceOrdinal) {
+    let read = || {
+        library::opened()?;
+        reading::unborn(device::known(device)?)?.figures.mine
+    };
+    let left = read().map_or(0, |mine| mine.saturating_sub(physical_bytes(device)));
+    store(&LEFT, device, left);
+}
+
+/// Of what nothing else explains, the cost of a context that came to life unseen: not what was `left`
+/// before it, most of which may still be there, but no less than one cost at its `birth`.
+fn cost_of_found(unexplained: u64, left: u64, birth: u64) -> u64 {
+    unexplained.saturating_sub(left).max(birth.min(unexplained))
+}
 
 fn physical_bytes(device: DeviceOrdinal) -> u64 {
     lifecycle::session().map_or(0, |session| {
@@ -69,7 +105,12 @@ fn physical_bytes(device: DeviceOrdinal) -> u64 {
 }
 
 /// On whose behalf a call changes what is held.
-fn cause<'a>(session: &'a Session, thread: &Thread, call: &Call, with_stacks: bool) -> Cause<'a> {
+pub(super) fn cause<'a>(
+    session: &'a Session,
+    thread: &Thread,
+    call: &Call,
+    with_stacks: bool,
+) -> Cause<'a> {
     Cause {
         session,
         thread: thread.id(),
@@ -118,6 +159,7 @@ pub(crate) struct Unborn {
     ours_or_all: u64,
     physical: u64,
     knew_us: bool,
+    alone: Option<Moment>,
 }
 
 /// Before a context is made on `device`.
@@ -125,6 +167,7 @@ pub(crate) fn before_birth(ordinal: DeviceOrdinal) -> Option<Unborn> {
     let nvml = library::open()?;
     let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
     device::find(nvml, ordinal, &Identity::of(&facts));
+    let alone = call::alone();
     let read = reading::unborn(device::known(ordinal)?)?;
     let physical = physical_bytes(ordinal);
     if let (0, Some(list)) = (physical, &read.list) {
@@ -136,6 +179,7 @@ pub(crate) fn before_birth(ordinal: DeviceOrdinal) -> Option<Unborn> {
         ours_or_all: read.ours_or_all(),
         physical,
         knew_us: read.figures.mine.is_some(),
+        alone,
     })
 }
 
@@ -168,9 +212,13 @@ pub(crate) fn born(
         None => (grown_to(after.reading.card.used, before.ours_or_all), false),
     };
     others_stayed(device, &after.reading);
-    let sure = sure && after.stable;
-    if let (true, Some(cost)) = (sure, AT_BIRTH.get(usize::from(device.0))) {
-        cost.store(grown, Ordering::Relaxed);
+    if !before.knew_us {
+        remainder::explained(device, 0);
+    }
+    let alone = still_alone(before.alone, device);
+    let sure = sure && after.stable && alone;
+    if sure {
+        store(&BIRTH, device, grown);
     }
     let bill = Bill {
         cause: cause(session, thread, call, true),
@@ -178,7 +226,9 @@ pub(crate) fn born(
         context,
         flags: estimated(!sure),
     };
-    bill.charge(None, grown);
+    if alone || !bill.owes(None, after.reading.figures.mine) {
+        bill.charge(None, grown);
+    }
 }
 
 /// A context was first seen in use: it was made out of our sight, so all that nothing else explains is
@@ -192,6 +242,7 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
         note_unknown_device(session.writer, ordinal);
     }
     record::settle(thread, call.api());
+    let alone = call::alone();
     let Some(read) = read(session, ordinal) else {
         return;
     };
@@ -201,14 +252,27 @@ pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, contex
     };
     // How much of it lies on the card only the driver knows: it may be all.
     let managed = physical::managed(ordinal);
+    let alone = still_alone(alone, ordinal);
     let bill = Bill {
         cause: cause(session, thread, call, true),
         device: ordinal,
         context,
-        flags: estimated(!read.stable || managed > 0),
+        flags: estimated(!read.stable || !alone || managed > 0),
     };
     let unexplained = mine.saturating_sub(read.physical);
-    bill.charge(None, unexplained.saturating_sub(managed));
+    let free_of_managed = unexplained.saturating_sub(managed);
+    let birth = birth(ordinal).unwrap_or(0);
+    let cost = cost_of_found(free_of_managed, left(ordinal), birth);
+    remainder::explained(ordinal, free_of_managed - cost);
+    if !alone && bill.owes(None, Some(mine)) {
+        return;
+    }
+    bill.charge(None, cost);
+}
+
+/// Whether no other call was in progress since that moment, and none before has left anything open.
+fn still_alone(since: Option<Moment>, device: DeviceOrdinal) -> bool {
+    since.is_some() && !remainder::is_owed(device) && call::alone() == since
 }
 
 fn estimated(is: bool) -> EventFlags {
@@ -226,7 +290,7 @@ pub(crate) struct Before {
     context: u64,
     free: u64,
     physical: u64,
-    alone: bool,
+    alone: Option<Moment>,
     /// The context was reset, and the call may bring it back to life.
     asleep: bool,
 }
@@ -255,14 +319,18 @@ pub(crate) fn before() -> Option<Before> {
     }
     let device = driver::current_device();
     device::known(device)?;
+    let asleep = context::sleeps(context, device);
+    if asleep {
+        note_left(device);
+    }
     Some(Before {
         _in_progress: InProgress::begin(),
         device,
         context,
-        alone: !call::others_in_progress(),
+        alone: call::alone(),
         free: free_bytes(context, device)?,
         physical: physical_bytes(device),
-        asleep: context::sleeps(context, device),
+        asleep,
     })
 }
 
@@ -297,6 +365,37 @@ pub(crate) fn settle_growth(thread: &Thread, call: &Call, before: Before, module
     settle(thread, call, before, module, |fallen| fallen.max(0));
 }
 
+/// After a launch, which may take memory for the code of `module` and for larger `stacks`.
+pub(crate) fn settle_launch(
+    thread: &Thread,
+    call: &Call,
+    before: Before,
+    module: Option<u64>,
+    stacks: bool,
+) {
+    match module {
+        Some(module) if stacks => {
+            let (device, context) = (before.device, before.context);
+            settle_growth(thread, call, before, None);
+            together(thread, call, device, Loaded { module, context });
+        }
+        _ => settle_growth(thread, call, before, module),
+    }
+}
+
+/// A context was charged for what it and a module in it took in one call.
+fn together(thread: &Thread, call: &Call, device: DeviceOrdinal, loaded: Loaded) {
+    let Some(session) = lifecycle::session() else {
+        return;
+    };
+    let cause = cause(session, thread, call, false);
+    let of_module = holding(Kind::Module, number_of(&mut charged(), loaded));
+    let of_context = holding(Kind::Context, loaded.context);
+    for holding in [of_module, of_context] {
+        remainder::doubt(&cause, device, holding, loaded.context);
+    }
+}
+
 /// After a call that may also give back what the current context holds.
 pub(crate) fn settle_context(thread: &Thread, call: &Call, before: Before) {
     settle(thread, call, before, None, |fallen| fallen);
@@ -323,7 +422,8 @@ fn settle(
     let fallen = plausible(fallen((before.free, free), physical));
     // Managed memory that made room on a full card looks like something given back.
     let room_made = || i128::from(before.free) < -fallen && physical::managed(before.device) > 0;
-    if fallen == 0 || room_made() {
+    let alone = still_alone(before.alone, before.device);
+    if alone && (fallen == 0 || room_made()) {
         return;
     }
     let Some(read) = read(session, before.device) else {
@@ -333,13 +433,15 @@ fn settle(
     let mine = read.reading.figures.mine;
     let unexplained = mine.map(|mine| i128::from(mine) - i128::from(read.physical));
     let ours = ours(fallen, unexplained, !stayed);
-    let alone = before.alone && !call::others_in_progress();
     let bill = Bill {
-        cause: cause(session, thread, call, ours > 0),
+        cause: cause(session, thread, call, ours > 0 || !alone),
         device: before.device,
         context: before.context,
         flags: estimated(!read.stable || !stayed || !alone || mine.is_none()),
     };
+    if (!alone && bill.owes(module, mine)) || room_made() {
+        return;
+    }
     if let Ok(grown) = u64::try_from(ours) {
         bill.charge(module, grown);
     } else if let Ok(shrunk) = u64::try_from(-ours) {
@@ -348,28 +450,31 @@ fn settle(
 }
 
 /// After a call that brought a context back to life: what both cost is one measure. What is more than a
-/// context of this device cost at birth is the module's that the call loaded, if one is named.
+/// context of this device cost at birth is the module's that the call loaded, if one is named; the share
+/// of either is in doubt, their sum is not.
 fn woken(session: &Session, thread: &Thread, call: &Call, before: &Before, module: Option<u64>) {
     let slept = holding(Kind::Context, before.context);
     let fresh = holdings::size(slept) == 0;
     context::in_use(thread, call);
-    let at_birth = AT_BIRTH.get(usize::from(before.device.0));
-    let at_birth = at_birth.map_or(0, |cost| cost.load(Ordering::Relaxed));
-    let more = holdings::size(slept).saturating_sub(at_birth);
-    if !fresh || module.is_none() || at_birth == 0 || more == 0 {
+    let Some(module) = module else {
         return;
-    }
-    let bill = Bill {
-        cause: cause(session, thread, call, true),
-        device: before.device,
-        context: before.context,
-        flags: EventFlags::ESTIMATED,
     };
-    bill.relieve(more);
-    bill.charge(module, more);
+    let more = birth(before.device).map(|birth| holdings::size(slept).saturating_sub(birth));
+    if let (true, Some(more)) = (fresh, more) {
+        let bill = Bill {
+            cause: cause(session, thread, call, true),
+            device: before.device,
+            context: before.context,
+            flags: EventFlags::ESTIMATED,
+        };
+        bill.relieve(more);
+        bill.charge(Some(module), more);
+    }
+    let context = before.context;
+    together(thread, call, before.device, Loaded { module, context });
 }
 
-fn holding(kind: Kind, ptr: u64) -> Holding {
+pub(super) fn holding(kind: Kind, ptr: u64) -> Holding {
     Holding { kind, ptr }
 }
 
@@ -388,99 +493,45 @@ impl Bill<'_> {
         if bytes == 0 {
             return;
         }
-        // A library that holds memory of another context already keeps that one's; the context of this
-        // one takes the rest.
-        let module = module
-            .filter(|module| *charged().entry(*module).or_insert(self.context) == self.context);
-        let to = match module {
-            Some(module) => holding(Kind::Module, module),
-            None => holding(Kind::Context, self.context),
-        };
+        let to = self.debtor(module);
         holdings::resize(&self.cause, self.device, to, self.flags, |before| {
             before.saturating_add(bytes)
         });
     }
 
+    /// What is charged: a module in the context, or else the context itself.
+    fn debtor(&self, module: Option<u64>) -> Holding {
+        let context = self.context;
+        let loaded = module.map(|module| Loaded { module, context });
+        match loaded {
+            Some(loaded) => holding(Kind::Module, number_of(&mut charged(), loaded)),
+            None => holding(Kind::Context, context),
+        }
+    }
+
+    /// Leaves it open what a module, or else the context, holds until nobody is at work; whether it can
+    /// be told then: NVML says what this process has, and no managed memory is in that.
+    fn owes(&self, module: Option<u64>, mine: Option<u64>) -> bool {
+        let can = mine.is_some() && physical::managed(self.device) == 0 && remainder::can_be_told();
+        if can {
+            let debtor = self.debtor(module);
+            remainder::owe(&self.cause, self.device, debtor, self.context);
+        }
+        can
+    }
+
     /// Takes from what the context holds.
     fn relieve(&self, bytes: u64) {
         let from = holding(Kind::Context, self.context);
+        let mut all = true;
         holdings::resize(&self.cause, self.device, from, self.flags, |before| {
+            all = bytes <= before;
             before.saturating_sub(bytes)
         });
-    }
-}
-
-/// What something held that is about to end, should it not end.
-pub(crate) struct Held(Vec<One>);
-
-struct One {
-    device: DeviceOrdinal,
-    holding: Holding,
-    bytes: u64,
-    /// To which context a module was charged.
-    context: Option<u64>,
-}
-
-/// A module or library is about to be unloaded.
-pub(crate) fn unloading(thread: &Thread, call: &Call, module: u64) -> Option<Held> {
-    let session = lifecycle::session()?;
-    parts().retain(|_, library| *library != module);
-    Some(end(session, thread, call, &[holding(Kind::Module, module)]))
-}
-
-/// The contexts of `device` that `wanted` picks are about to end, or have ended, with their modules.
-pub(crate) fn ending(
-    thread: &Thread,
-    call: &Call,
-    device: DeviceOrdinal,
-    wanted: impl Fn(u64) -> bool,
-) -> Option<Held> {
-    let session = lifecycle::session()?;
-    let modules = charged().clone();
-    let mut all = holdings::of_device(device, |kind| matches!(kind, Kind::Context | Kind::Module));
-    all.retain(|holding| match holding.kind {
-        Kind::Module => modules
-            .get(&holding.ptr)
-            .is_none_or(|context| wanted(*context)),
-        _ => wanted(holding.ptr),
-    });
-    Some(end(session, thread, call, &all))
-}
-
-fn end(session: &Session, thread: &Thread, call: &Call, all: &[Holding]) -> Held {
-    let cause = cause(session, thread, call, false);
-    let mut held = Vec::with_capacity(all.len());
-    for holding in all.iter().copied() {
-        let context = match holding.kind {
-            Kind::Module => charged().remove(&holding.ptr),
-            _ => None,
-        };
-        if let Some((device, bytes)) = holdings::get(holding) {
-            held.push(One {
-                device,
-                holding,
-                bytes,
-                context,
-            });
-            holdings::resize(&cause, device, holding, EventFlags::NONE, |_| 0);
+        if !all {
+            // The rest was measured while others were at work, and is another's.
+            remainder::look_again(self.device);
         }
-    }
-    Held(held)
-}
-
-/// It did not end after all.
-pub(crate) fn restore(thread: &Thread, call: &Call, held: Held) {
-    let Some(session) = lifecycle::session() else {
-        return;
-    };
-    let cause = cause(session, thread, call, false);
-    for one in held.0 {
-        if let Some(context) = one.context {
-            charged().insert(one.holding.ptr, context);
-        }
-        holdings::resize(&cause, one.device, one.holding, EventFlags::NONE, |_| {
-            one.bytes
-        });
     }
 }
 
@@ -502,6 +553,16 @@ mod tests {
         assert_eq!(ours(20, Some(-4), false), 0);
         assert_eq!(ours(20, None, false), 20);
         assert_eq!(ours(-20, Some(0), false), -20);
+    }
+
+    #[test]
+    fn what_lingers_is_no_cost_of_a_context_that_comes_back() {
+        assert_eq!(cost_of_found(20, 0, 16), 20);
+        assert_eq!(cost_of_found(20, 4, 16), 16);
+        assert_eq!(cost_of_found(16, 4, 16), 16, "gone meanwhile");
+        assert_eq!(cost_of_found(22, 4, 16), 18, "with a module");
+        assert_eq!(cost_of_found(3, 4, 0), 0);
+        assert_eq!(cost_of_found(10, 4, 16), 10);
     }
 
     #[test]

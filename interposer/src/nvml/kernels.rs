@@ -4,6 +4,8 @@
 //! room in it counts as one that has run.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::symbols::driver;
 
@@ -93,8 +95,14 @@ impl Table {
 }
 
 /// Contexts whose stacks were asked to be larger: the driver makes them so at the next launch there.
-static STACKS: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
-static ANY_STACKS: AtomicBool = AtomicBool::new(false);
+fn stacks() -> MutexGuard<'static, BTreeSet<u64>> {
+    static STACKS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+    STACKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many contexts those are, with the calls in progress that ask for larger stacks: their effect may
+/// come before their return.
+static ANY_STACKS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether this process has had more than one context: a kernel that belongs to none is then loaded into
 /// each of them.
@@ -126,7 +134,7 @@ fn place_in(function: u64, context: u64) -> u64 {
 /// Whether a launch of `function` can take no memory that is not accounted for.
 #[inline]
 pub(crate) fn has_run(function: u64) -> bool {
-    !ANY_STACKS.load(Ordering::Relaxed) && TABLE.has_run(place(function))
+    ANY_STACKS.load(Ordering::Relaxed) == 0 && TABLE.has_run(place(function))
 }
 
 /// A function or kernel was got from a module or library.
@@ -190,31 +198,35 @@ pub(crate) fn context_gone() {
     }
 }
 
-/// The stacks of a context are to be larger from its next launch on.
-pub(crate) fn stacks_grow(context: u64) {
-    let free = |slot: &AtomicU64| {
-        slot.compare_exchange(0, context, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    };
-    let known = |slot: &AtomicU64| slot.load(Ordering::Acquire) == context;
-    if STACKS.iter().any(known) || STACKS.iter().any(free) {
-        ANY_STACKS.store(true, Ordering::Release);
+/// A call that asks for larger stacks, until they are noted or it has failed.
+pub(crate) struct Asking;
+
+impl Asking {
+    pub(crate) fn begin() -> Self {
+        ANY_STACKS.fetch_add(1, Ordering::AcqRel);
+        Self
     }
 }
 
-/// Whether a launch in `context` is the first since its stacks were asked to be larger.
+impl Drop for Asking {
+    fn drop(&mut self) {
+        ANY_STACKS.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The stacks of a context are to be larger from its next launch on.
+pub(crate) fn stacks_grow(context: u64) {
+    if stacks().insert(context) {
+        ANY_STACKS.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Whether a launch in `context` is the first since its stacks were asked to be larger; or the context has
+/// ended, and there will be none.
 pub(crate) fn stacks_grew(context: u64) -> bool {
-    let take = |slot: &AtomicU64| {
-        slot.compare_exchange(context, 0, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    };
-    let grew = context != 0 && STACKS.iter().any(take);
-    if grew && STACKS.iter().all(|slot| slot.load(Ordering::Acquire) == 0) {
-        ANY_STACKS.store(false, Ordering::Release);
-        // One that was noted in between must not wait for another.
-        if STACKS.iter().any(|slot| slot.load(Ordering::Acquire) != 0) {
-            ANY_STACKS.store(true, Ordering::Release);
-        }
+    let grew = stacks().remove(&context);
+    if grew {
+        ANY_STACKS.fetch_sub(1, Ordering::AcqRel);
     }
     grew
 }
@@ -240,6 +252,22 @@ mod tests {
         slot.state.fetch_or(LAUNCHED, Ordering::AcqRel);
         assert!(table.has_run(0x5000));
         assert!(!table.has_run(0x5010));
+    }
+
+    #[test]
+    fn larger_stacks_of_any_number_of_contexts_are_awaited() {
+        let contexts = 0x1000..0x1100;
+        for context in contexts.clone() {
+            let asking = Asking::begin();
+            stacks_grow(context);
+            stacks_grow(context);
+            drop(asking);
+        }
+        assert_eq!(ANY_STACKS.load(Ordering::Acquire), 256);
+        for context in contexts {
+            assert!(stacks_grew(context) && !stacks_grew(context));
+        }
+        assert_eq!(ANY_STACKS.load(Ordering::Acquire), 0);
     }
 
     #[test]

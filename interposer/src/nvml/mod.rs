@@ -8,17 +8,21 @@
 //! | [`reading`] | one answer, at a moment when the second ledger stood still |
 //! | [`sample`] | the thread that reads now and then, and the last reading |
 //! | [`implicit`] | bytes that no call asked for: contexts, modules, limits, stacks |
+//! | [`endings`] | what contexts and modules held, as they end |
+//! | [`remainder`] | what was measured while others were at work, put right when nobody is |
 //! | [`kernels`] | which functions have run, and of which module they are |
 //!
 //! Where NVML is not there, or does not know the card or this process, one line of the account says so
 //! and all else works as before. No lock is held while NVML or the driver is asked.
 
 mod device;
+pub(crate) mod endings;
 pub(crate) mod implicit;
 pub(crate) mod kernels;
 mod library;
 mod process;
 mod reading;
+pub(crate) mod remainder;
 mod sample;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

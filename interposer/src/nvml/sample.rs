@@ -10,7 +10,8 @@ use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer}
 
 use super::reading::{self, Card, Reading, Settled};
 use super::{
-    device, implicit, library, note_hidden, note_missing, note_unknown_device, used_devices,
+    device, implicit, library, note_hidden, note_missing, note_unknown_device, remainder,
+    used_devices,
 };
 use crate::lifecycle::{self, Session};
 use crate::{account, call, thread};
@@ -98,7 +99,11 @@ fn round(session: &'static Session) {
         let Some(device) = device::known(ordinal) else {
             continue;
         };
+        let before = call::still();
         if let Some(read) = undisturbed(|| reading::settled(session.writer, ordinal, device)) {
+            if before.is_some() && call::still() == before {
+                remainder::seen(ordinal, &read);
+            }
             record(session.writer, ordinal, &read);
         }
     }

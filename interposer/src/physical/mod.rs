@@ -24,8 +24,9 @@ use gpumem_capture::{
 };
 
 use self::holdings::Holding;
-use crate::lifecycle::Session;
+use crate::lifecycle::{self, Session};
 use crate::live::{self, Block, Place};
+use crate::nvml::remainder;
 
 /// On whose behalf the card gives or takes back: the fields that every event of a call has.
 #[derive(Clone, Copy)]
@@ -36,7 +37,48 @@ pub(crate) struct Cause<'a> {
     pub(crate) stacks: (StackId, StackId),
 }
 
+/// What is kept of a cause whose change is recorded later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Debtor {
+    thread: ThreadId,
+    api: ApiId,
+    stacks: (StackId, StackId),
+}
+
+impl Debtor {
+    /// The cause as it was; `None` without a capture.
+    pub(crate) fn cause(self) -> Option<Cause<'static>> {
+        let Self {
+            thread,
+            api,
+            stacks,
+        } = self;
+        let session = lifecycle::session()?;
+        Some(Cause {
+            session,
+            thread,
+            api,
+            stacks,
+        })
+    }
+}
+
 impl Cause<'_> {
+    /// What is to be kept of it if its change is recorded later.
+    pub(crate) fn debtor(&self) -> Debtor {
+        let Self {
+            thread,
+            api,
+            stacks,
+            ..
+        } = *self;
+        Debtor {
+            thread,
+            api,
+            stacks,
+        }
+    }
+
     /// Records a change at the physical level.
     fn record(&self, kind: EventKind, device: DeviceOrdinal, ptr: u64, change: Change) {
         let writer = self.session.writer;
@@ -159,6 +201,10 @@ pub(crate) fn settle(cause: &Cause<'_>) {
     let last = || BEGUN.load(Ordering::Acquire) == ticket;
     let mut figures = pools::figures();
     figures.extend(graphs::figures());
+    for figure in figures.iter().filter(|figure| figure.bytes.is_none()) {
+        // Before its end is recorded: until then it may be put right.
+        let _ = remainder::ended(|_, holding, _| holding == figure.holding);
+    }
     for growth in [false, true] {
         for figure in &figures {
             let (none, bytes) = (EventFlags::NONE, figure.bytes.unwrap_or(0));

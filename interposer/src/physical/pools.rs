@@ -1,6 +1,6 @@
 //! Memory pools: what each holds from its device, by the driver's own figure.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +26,34 @@ type Known = BTreeMap<u64, Pool>;
 static ANY: AtomicBool = AtomicBool::new(false);
 static ANY_DESTROYED: AtomicBool = AtomicBool::new(false);
 
+/// Allocations from pools that are in progress: the driver may have given a block that is not in the live
+/// map yet.
+static ALLOCATING: AtomicU64 = AtomicU64::new(0);
+/// Whether a destroyed pool is still known only because of those.
+static KEPT: AtomicBool = AtomicBool::new(false);
+
+/// An allocation from a pool, from before the driver is asked until the block is in the live map.
+pub(crate) struct Allocating;
+
+impl Allocating {
+    pub(crate) fn begin() -> Self {
+        ALLOCATING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+
+    /// The block is in the live map, or there is none. Whether a destroyed pool may have waited for that.
+    pub(crate) fn end(self) -> bool {
+        drop(self);
+        KEPT.load(Ordering::SeqCst) && KEPT.swap(false, Ordering::SeqCst)
+    }
+}
+
+impl Drop for Allocating {
+    fn drop(&mut self) {
+        ALLOCATING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 fn known() -> MutexGuard<'static, Known> {
     static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
     KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -48,12 +76,23 @@ pub(crate) fn used(pool: u64, device: DeviceOrdinal) {
 }
 
 /// Takes note that a pool is about to be destroyed: from then on a question about it may fail. Whether it
-/// is so only now.
+/// is so only now. Another thread may be about to learn of its first block.
 pub(crate) fn about_to_destroy(pool: u64) -> bool {
     ANY_DESTROYED.store(true, Ordering::Release);
+    if !known().contains_key(&pool)
+        && let Some(device) = driver::pool_device(CuMemoryPool(pool as *mut _))
+    {
+        used(pool, device);
+    }
     let mut known = known();
     let pool = known.get_mut(&pool);
     pool.is_some_and(|pool| !core::mem::replace(&mut pool.destroyed, true))
+}
+
+/// The device of a destroyed pool that still holds something, or may.
+pub(crate) fn outlives_its_end(pool: u64) -> Option<DeviceOrdinal> {
+    let known = known().get(&pool).copied()?;
+    known.destroyed.then_some(known.device)
 }
 
 /// It was not destroyed after all.
@@ -69,7 +108,7 @@ pub(crate) fn any_destroyed() -> bool {
     ANY_DESTROYED.load(Ordering::Relaxed)
 }
 
-fn holding(handle: u64) -> Holding {
+pub(crate) fn holding(handle: u64) -> Holding {
     Holding {
         kind: Kind::Pool,
         ptr: handle,
@@ -81,8 +120,13 @@ fn holds(handle: u64) -> Option<u64> {
     driver::pool_reserved(CuMemoryPool(handle as *mut _)).or_else(|| {
         // Only now: another thread may have destroyed it since.
         let destroyed = known().get(&handle).is_some_and(|pool| pool.destroyed);
-        let kept = destroyed && live::any(|_, block| block.pool() == Some(handle));
-        kept.then(|| holdings::size(holding(handle)))
+        // Asked first: what begins later gets nothing of it, what has ended is in the live map.
+        let allocating = destroyed && ALLOCATING.load(Ordering::SeqCst) != 0;
+        let lives = destroyed && live::any(|_, block| block.pool() == Some(handle));
+        if allocating && !lives {
+            KEPT.store(true, Ordering::SeqCst);
+        }
+        (allocating || lives).then(|| holdings::size(holding(handle)))
     })
 }
 

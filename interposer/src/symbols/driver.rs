@@ -2,12 +2,13 @@
 //! call that the program itself made.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{
-    CuContext, CuDevice, CuDevicePtr, CuGraph, CuMemoryPool, CuResult, CuStream, CuUuid,
-    DeviceRange,
+    CuContext, CuDevice, CuDevicePtr, CuGraph, CuMemAllocationProp, CuMemHandle, CuMemLocationType,
+    CuMemoryPool, CuResult, CuStream, CuUuid, DeviceRange,
 };
 
 use crate::symbols::libraries;
@@ -95,7 +96,7 @@ pub(crate) fn device_of(pointer: u64) -> DeviceOrdinal {
 }
 
 /// The pool that the memory at `pointer` came from.
-pub(crate) fn pool_holding(pointer: u64) -> Option<u64> {
+pub(crate) fn pool_holding(pointer: u64) -> Option<CuMemoryPool> {
     const MEMPOOL_HANDLE: u32 = 17;
     let mut pool = CuMemoryPool::NULL;
     ask!(
@@ -105,7 +106,7 @@ pub(crate) fn pool_holding(pointer: u64) -> Option<u64> {
         MEMPOOL_HANDLE,
         CuDevicePtr(pointer)
     )?;
-    (!pool.is_null()).then_some(pool.0 as u64)
+    (!pool.is_null()).then_some(pool)
 }
 
 /// The allocation that holds `pointer`.
@@ -251,6 +252,23 @@ pub(crate) fn pool_reserved(pool: CuMemoryPool) -> Option<u64> {
         (&raw mut bytes).cast()
     )
     .map(|()| bytes)
+}
+
+/// The device that a physical handle's memory lies on; none for memory of the host.
+pub(crate) fn handle_device(handle: CuMemHandle) -> Option<DeviceOrdinal> {
+    let mut properties = MaybeUninit::<CuMemAllocationProp>::zeroed();
+    ask!(
+        c"cuMemGetAllocationPropertiesFromHandle",
+        fn(*mut CuMemAllocationProp, CuMemHandle),
+        properties.as_mut_ptr(),
+        handle
+    )?;
+    // SAFETY: zeros are a valid value of the structure, which the driver has filled in.
+    let location = unsafe { properties.assume_init() }.location;
+    Some(match location.kind {
+        CuMemLocationType::DEVICE => ordinal(CuDevice(location.id)),
+        _ => DeviceOrdinal::NONE,
+    })
 }
 
 /// Bytes that a device holds for its graphs' memory nodes.

@@ -113,6 +113,11 @@ impl Hook {
         }
     }
 
+    /// Whether a call may wait for long, and move memory then.
+    pub(crate) fn waits(&self) -> bool {
+        !self.moves_memory && self.home != Home::PyTorch
+    }
+
     /// Whether the driver is its home.
     pub(crate) fn is_driver(&self) -> bool {
         self.home == Home::Driver

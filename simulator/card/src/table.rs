@@ -91,9 +91,9 @@ impl Cards {
     /// Gives bytes back that this process has taken.
     pub fn give(&self, unit: usize, bytes: u64) {
         if let Some(row) = self.layout.rows.get(self.own.load(Ordering::Acquire)) {
-            let cell = &row.bytes[unit];
-            let left = cell.load(Ordering::Acquire).saturating_sub(bytes);
-            cell.store(left, Ordering::Release);
+            // In one step: this takes no lock, and another thread may be taking.
+            let less = |held: u64| Some(held.saturating_sub(bytes));
+            let _ = row.bytes[unit].fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
         }
     }
 
@@ -140,7 +140,7 @@ impl Cards {
         let Some(row) = self.own_row() else {
             return false;
         };
-        row.bytes[unit].store(own + bytes, Ordering::Release);
+        row.bytes[unit].fetch_add(bytes, Ordering::AcqRel);
         true
     }
 

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn gpumem_sim_books_json(buffer: *mut c_char, size: usize)
 
 /// Reads one figure of a device by its ordinal in this process: `driver`, `device`, `managed`,
 /// `async`, `vmm`, `array`, `graph`, `host`, `registered`, `pinned`, `physical`, `resident`, `context`,
-/// `module` or `total`. Returns 0, or 1 if there is no such device or figure (or no driver yet).
+/// `module`, `lingering` or `total`. Returns 0, or 1 if there is no such device or figure (or no driver yet).
 ///
 /// # Safety
 /// `kind` is a C string; `current` and `peak` are null or valid for writing.

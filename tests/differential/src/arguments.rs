@@ -48,6 +48,9 @@ pub struct Arguments {
     /// Compare nothing; libgpumem.so may be preloaded or not.
     #[arg(long)]
     pub alone: bool,
+    /// Be the peer of another such process: an end of its sockets is where standard input would be.
+    #[arg(long, hide = true)]
+    pub peer: bool,
     /// Plant a fault: call this function past every hook.
     #[arg(long, value_delimiter = ',')]
     pub drop: Vec<String>,

@@ -34,8 +34,8 @@ type GetV2 = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, u64, *
 
 const PER_THREAD: u64 = 2;
 /// Versions that clients have asked for: the runtime's of each CUDA release.
-const ASKED: [i32; 12] = [
-    2000, 3020, 4000, 8000, 10020, 11020, 11040, 11080, 12000, 12050, 12080, 13020,
+const ASKED: [i32; 13] = [
+    2000, 3020, 4000, 8000, 10020, 11020, 11040, 11080, 12000, 12050, 12080, 13020, 13050,
 ];
 
 fn symbol(handle: *mut c_void, name: &CStr) -> usize {
@@ -115,6 +115,8 @@ fn every_way(library: *mut c_void, global: bool, function: &Function) -> Result<
     }
     let (get_v1, get_v2) = getters(library)?;
     let (since, until) = function.versions;
+    // A driver answers with no form that is newer than itself.
+    let until = until.min(version_of(library)? + 1);
     for version in ASKED
         .into_iter()
         .chain([since])
@@ -140,6 +142,23 @@ fn every_way(library: *mut c_void, global: bool, function: &Function) -> Result<
         }
     }
     Ok(ways)
+}
+
+/// The driver's own version.
+fn version_of(library: *mut c_void) -> Result<i32, String> {
+    type Get = unsafe extern "C" fn(*mut c_int) -> u32;
+    let get = symbol(library, c"cuDriverGetVersion");
+    if get == 0 {
+        return Err("this driver does not tell its version".into());
+    }
+    // SAFETY: the function of this name, whose type this is.
+    let get = unsafe { core::mem::transmute::<usize, Get>(get) };
+    let mut version = 0;
+    // SAFETY: a place that lives for the call.
+    match unsafe { get(&mut version) } {
+        0 => Ok(version),
+        code => Err(format!("cuDriverGetVersion = {code}")),
+    }
 }
 
 /// `cuGetProcAddress` in both versions: the first by its name, the second from the first.

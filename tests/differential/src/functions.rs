@@ -1,13 +1,17 @@
 //! The driver's functions that the random programs call, and the macro that makes a method of each.
 
 use gpumem_cuda_abi::{
-    CuArray3dDescriptor, CuArrayDescriptor, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
+    CuArray3dDescriptor, CuArray3dDescriptorV1, CuArrayDescriptor, CuArrayDescriptorV1,
+    CuArrayMapInfo, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
+    CuExternalMemoryMipmappedArrayDesc, CuGraphInstantiateParams, CuGraphNodeParams,
     CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp, CuMemLocation,
     CuMemPoolProps, CuMulticastObjectProp,
 };
 
 use crate::cuda::Cuda;
-use crate::pass::{Addr, In, Made, Out, Pass, Private};
+use crate::pass::{
+    Addr, CuArraySparseProperties, DeviceResource, In, LaunchConfig, Made, Many, Out, Pass, Private,
+};
 
 /// A function, as the driver exports it and as `cuGetProcAddress` knows it.
 pub struct Function {
@@ -99,6 +103,11 @@ functions! {
         (context: Out<'_, usize>, affinity: usize, affinities: i32, flags: u32, device: i32);
     cuCtxCreate_v4 = "cuCtxCreate" 12050..NOW Legacy
         (context: Out<'_, usize>, parameters: usize, flags: u32, device: i32);
+    cuCtxCreate = "cuCtxCreate" 2000..3020 Legacy
+        (context: Out<'_, usize>, flags: u32, device: i32);
+    cuCtxAttach = "cuCtxAttach" 2000..NOW Legacy (context: Out<'_, usize>, flags: u32);
+    cuCtxDetach = "cuCtxDetach" 2000..NOW Legacy (context: usize);
+    cuCtxDestroy = "cuCtxDestroy" 2000..4000 Legacy (context: usize);
     cuCtxDestroy_v2 = "cuCtxDestroy" 4000..NOW Legacy (context: usize);
     cuCtxSetCurrent = "cuCtxSetCurrent" 4000..NOW Legacy (context: usize);
     cuCtxGetCurrent = "cuCtxGetCurrent" 4000..NOW Legacy (context: Out<'_, usize>);
@@ -110,6 +119,23 @@ functions! {
     cuCtxSetLimit = "cuCtxSetLimit" 3010..NOW Legacy (limit: u32, value: usize);
     cuCtxGetLimit = "cuCtxGetLimit" 3010..NOW Legacy (value: Out<'_, usize>, limit: u32);
 
+    cuDeviceGetDevResource = "cuDeviceGetDevResource" 12040..NOW Legacy
+        (device: i32, resource: Out<'_, DeviceResource>, kind: u32);
+    cuDevSmResourceSplitByCount = "cuDevSmResourceSplitByCount" 12040..NOW Legacy
+        (groups: Out<'_, DeviceResource>, count: Out<'_, u32>, input: In<'_, DeviceResource>,
+         rest: Out<'_, DeviceResource>, flags: u32, least: u32);
+    cuDevResourceGenerateDesc = "cuDevResourceGenerateDesc" 12040..NOW Legacy
+        (description: Out<'_, usize>, resources: In<'_, DeviceResource>, count: u32);
+    cuGreenCtxCreate = "cuGreenCtxCreate" 12040..NOW Legacy
+        (green: Out<'_, usize>, description: usize, device: i32, flags: u32);
+    cuGreenCtxDestroy = "cuGreenCtxDestroy" 12040..NOW Legacy (green: usize);
+    cuCtxFromGreenCtx = "cuCtxFromGreenCtx" 12040..NOW Legacy
+        (context: Out<'_, usize>, green: usize);
+    cuGreenCtxGetDevResource = "cuGreenCtxGetDevResource" 12040..NOW Legacy
+        (green: usize, resource: Out<'_, DeviceResource>, kind: u32);
+    cuGreenCtxStreamCreate = "cuGreenCtxStreamCreate" 12050..NOW Legacy
+        (stream: Out<'_, usize>, green: usize, flags: u32, priority: i32);
+
     cuMemGetInfo_v2 = "cuMemGetInfo" 3020..NOW Legacy
         (free: Out<'_, usize>, total: Out<'_, usize>);
     cuMemAlloc_v2 = "cuMemAlloc" 3020..NOW Legacy (pointer: Out<'_, Made>, bytes: usize);
@@ -118,6 +144,13 @@ functions! {
     cuMemAllocManaged = "cuMemAllocManaged" 6000..NOW Legacy
         (pointer: Out<'_, Made>, bytes: usize, flags: u32);
     cuMemFree_v2 = "cuMemFree" 3020..NOW Legacy (pointer: Addr);
+    cuMemAlloc = "cuMemAlloc" 2000..3020 Legacy (pointer: Out<'_, u32>, bytes: u32);
+    cuMemAllocPitch = "cuMemAllocPitch" 2000..3020 Legacy
+        (pointer: Out<'_, u32>, pitch: Out<'_, u32>, width: u32, height: u32, element: u32);
+    cuMemFree = "cuMemFree" 2000..3020 Legacy (pointer: Private<u32>);
+    cuMemGetInfo = "cuMemGetInfo" 2000..3020 Legacy (free: Out<'_, u32>, total: Out<'_, u32>);
+    cuMemGetAddressRange = "cuMemGetAddressRange" 2000..3020 Legacy
+        (base: Out<'_, u32>, bytes: Out<'_, u32>, pointer: u32);
     cuMemGetAddressRange_v2 = "cuMemGetAddressRange" 3020..NOW Legacy
         (base: Out<'_, Addr>, bytes: Out<'_, usize>, pointer: Addr);
     cuMemAdvise = "cuMemAdvise" 8000..12020 Legacy
@@ -134,6 +167,9 @@ functions! {
     cuMemHostRegister_v2 = "cuMemHostRegister" 6050..NOW Legacy
         (pointer: Addr, bytes: usize, flags: u32);
     cuMemHostUnregister = "cuMemHostUnregister" 4000..NOW Legacy (pointer: Addr);
+    cuMemAllocHost = "cuMemAllocHost" 2000..3020 Legacy (pointer: Out<'_, Made>, bytes: u32);
+    cuMemHostRegister = "cuMemHostRegister" 4000..6050 Legacy
+        (pointer: Addr, bytes: usize, flags: u32);
     cuMemHostGetDevicePointer_v2 = "cuMemHostGetDevicePointer" 3020..NOW Legacy
         (device: Out<'_, Addr>, pointer: Addr, flags: u32);
     cuMemHostGetFlags = "cuMemHostGetFlags" 2030..NOW Legacy (flags: Out<'_, u32>, pointer: Addr);
@@ -201,13 +237,23 @@ functions! {
     cuMemImportFromShareableHandle = "cuMemImportFromShareableHandle" 10020..NOW Legacy
         (handle: Out<'_, u64>, shared: Private<usize>, kind: u32);
     cuMemMapArrayAsync = "cuMemMapArrayAsync" 11010..NOW Legacy
-        (list: usize, count: u32, stream: usize);
+        (list: Many<'_, CuArrayMapInfo>, count: u32, stream: usize);
+    cuMemMapArrayAsync_ptsz = "cuMemMapArrayAsync" 11010..NOW PerThread
+        (list: Many<'_, CuArrayMapInfo>, count: u32, stream: usize);
+    cuArrayGetSparseProperties = "cuArrayGetSparseProperties" 11010..NOW Legacy
+        (properties: Out<'_, CuArraySparseProperties>, array: usize);
+    cuMipmappedArrayGetSparseProperties = "cuMipmappedArrayGetSparseProperties" 11010..NOW Legacy
+        (properties: Out<'_, CuArraySparseProperties>, array: usize);
 
     cuArrayCreate_v2 = "cuArrayCreate" 3020..NOW Legacy
         (array: Out<'_, usize>, descriptor: In<'_, CuArrayDescriptor>);
     cuArray3DCreate_v2 = "cuArray3DCreate" 3020..NOW Legacy
         (array: Out<'_, usize>, descriptor: In<'_, CuArray3dDescriptor>);
     cuArrayDestroy = "cuArrayDestroy" 2000..NOW Legacy (array: usize);
+    cuArrayCreate = "cuArrayCreate" 2000..3020 Legacy
+        (array: Out<'_, usize>, descriptor: In<'_, CuArrayDescriptorV1>);
+    cuArray3DCreate = "cuArray3DCreate" 2000..3020 Legacy
+        (array: Out<'_, usize>, descriptor: In<'_, CuArray3dDescriptorV1>);
     cuArrayGetMemoryRequirements = "cuArrayGetMemoryRequirements" 11060..NOW Legacy
         (requirements: Out<'_, [u64; 4]>, array: usize, device: i32);
     cuMipmappedArrayCreate = "cuMipmappedArrayCreate" 5000..NOW Legacy
@@ -221,6 +267,8 @@ functions! {
     cuIpcGetMemHandle = "cuIpcGetMemHandle" 4010..NOW Legacy
         (handle: Out<'_, CuIpcMemHandle>, pointer: Addr);
     cuIpcOpenMemHandle_v2 = "cuIpcOpenMemHandle" 11000..NOW Legacy
+        (pointer: Out<'_, Private<usize>>, handle: CuIpcMemHandle, flags: u32);
+    cuIpcOpenMemHandle = "cuIpcOpenMemHandle" 4010..11000 Legacy
         (pointer: Out<'_, Private<usize>>, handle: CuIpcMemHandle, flags: u32);
     cuIpcCloseMemHandle = "cuIpcCloseMemHandle" 4010..NOW Legacy (pointer: Private<usize>);
 
@@ -249,6 +297,21 @@ functions! {
         (module: Out<'_, usize>, library: usize);
     cuKernelGetFunction = "cuKernelGetFunction" 12000..NOW Legacy
         (function: Out<'_, usize>, kernel: usize);
+    cuLibraryGetGlobal = "cuLibraryGetGlobal" 12000..NOW Legacy
+        (pointer: Out<'_, Made>, bytes: Out<'_, usize>, library: usize, name: Private<usize>);
+    cuLibraryGetManaged = "cuLibraryGetManaged" 12000..NOW Legacy
+        (pointer: Out<'_, Made>, bytes: Out<'_, usize>, library: usize, name: Private<usize>);
+    cuFuncLoad = "cuFuncLoad" 12040..NOW Legacy (function: usize);
+    cuLaunchKernelEx = "cuLaunchKernelEx" 11060..NOW Legacy
+        (config: In<'_, LaunchConfig>, function: usize, parameters: usize, extra: usize);
+    cuLaunchKernelEx_ptsz = "cuLaunchKernelEx" 11060..NOW PerThread
+        (config: In<'_, LaunchConfig>, function: usize, parameters: usize, extra: usize);
+    cuLaunchCooperativeKernel = "cuLaunchCooperativeKernel" 9000..NOW Legacy
+        (function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+         block_z: u32, shared: u32, stream: usize, parameters: usize);
+    cuLaunchCooperativeKernel_ptsz = "cuLaunchCooperativeKernel" 9000..NOW PerThread
+        (function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
+         block_z: u32, shared: u32, stream: usize, parameters: usize);
     cuLaunchKernel = "cuLaunchKernel" 4000..NOW Legacy
         (function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
          block_z: u32, shared: u32, stream: usize, parameters: usize, extra: usize);
@@ -286,13 +349,76 @@ functions! {
     cuMulticastBindMem_v2 = "cuMulticastBindMem" 13010..NOW Legacy
         (handle: u64, device: i32, offset: usize, memory: u64, memory_offset: usize, bytes: usize,
          flags: u64);
+    cuMulticastBindAddr = "cuMulticastBindAddr" 12010..13010 Legacy
+        (handle: u64, offset: usize, pointer: Addr, bytes: usize, flags: u64);
+    cuMulticastBindAddr_v2 = "cuMulticastBindAddr" 13010..NOW Legacy
+        (handle: u64, device: i32, offset: usize, pointer: Addr, bytes: usize, flags: u64);
     cuMulticastUnbind = "cuMulticastUnbind" 12010..NOW Legacy
         (handle: u64, device: i32, offset: usize, bytes: usize);
     cuImportExternalMemory = "cuImportExternalMemory" 10000..NOW Legacy
         (memory: Out<'_, usize>, descriptor: In<'_, CuExternalMemoryHandleDesc>);
     cuExternalMemoryGetMappedBuffer = "cuExternalMemoryGetMappedBuffer" 10000..NOW Legacy
         (pointer: Out<'_, Made>, memory: usize, descriptor: In<'_, CuExternalMemoryBufferDesc>);
+    cuExternalMemoryGetMappedMipmappedArray = "cuExternalMemoryGetMappedMipmappedArray" 10000..NOW Legacy
+        (array: Out<'_, usize>, memory: usize,
+         descriptor: In<'_, CuExternalMemoryMipmappedArrayDesc>);
     cuDestroyExternalMemory = "cuDestroyExternalMemory" 10000..NOW Legacy (memory: usize);
+
+    cuGraphAddNode = "cuGraphAddNode" 12020..12030 Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, count: usize,
+         parameters: Out<'_, CuGraphNodeParams>);
+    cuGraphAddNode_v2 = "cuGraphAddNode" 12030..13040 Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, edges: usize, count: usize,
+         parameters: Out<'_, CuGraphNodeParams>);
+    cuGraphAddNode_v3 = "cuGraphAddNode" 13040..NOW Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, edges: usize, count: usize,
+         parameters: Out<'_, CuGraphNodeParams>);
+    cuGraphAddEmptyNode = "cuGraphAddEmptyNode" 10000..NOW Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, count: usize);
+    cuGraphAddChildGraphNode = "cuGraphAddChildGraphNode" 10000..NOW Legacy
+        (node: Out<'_, usize>, graph: usize, after: In<'_, usize>, count: usize, child: usize);
+    cuGraphAddDependencies = "cuGraphAddDependencies" 10000..12030 Legacy
+        (graph: usize, from: In<'_, usize>, to: In<'_, usize>, count: usize);
+    cuGraphMemAllocNodeGetParams = "cuGraphMemAllocNodeGetParams" 11040..NOW Legacy
+        (node: usize, parameters: Out<'_, CuMemAllocNodeParams>);
+    cuGraphMemFreeNodeGetParams = "cuGraphMemFreeNodeGetParams" 11040..NOW Legacy
+        (node: usize, pointer: Out<'_, Addr>);
+    cuGraphDestroyNode = "cuGraphDestroyNode" 10000..NOW Legacy (node: usize);
+    cuGraphClone = "cuGraphClone" 10000..NOW Legacy (clone: Out<'_, usize>, graph: usize);
+    cuGraphInstantiate = "cuGraphInstantiate" 10000..11000 Legacy
+        (executable: Out<'_, usize>, graph: usize, error: usize, log: usize, room: usize);
+    cuGraphInstantiateWithParams = "cuGraphInstantiateWithParams" 12000..NOW Legacy
+        (executable: Out<'_, usize>, graph: usize, parameters: Out<'_, CuGraphInstantiateParams>);
+    cuGraphInstantiateWithParams_ptsz = "cuGraphInstantiateWithParams" 12000..NOW PerThread
+        (executable: Out<'_, usize>, graph: usize, parameters: Out<'_, CuGraphInstantiateParams>);
+    cuGraphExecUpdate = "cuGraphExecUpdate" 10020..12000 Legacy
+        (executable: usize, graph: usize, node: Out<'_, usize>, result: Out<'_, u32>);
+    cuGraphExecUpdate_v2 = "cuGraphExecUpdate" 12000..NOW Legacy
+        (executable: usize, graph: usize, result: Out<'_, [u64; 3]>);
+    cuGraphUpload_ptsz = "cuGraphUpload" 11010..NOW PerThread (executable: usize, stream: usize);
+    cuDeviceSetGraphMemAttribute = "cuDeviceSetGraphMemAttribute" 11040..NOW Legacy
+        (device: i32, attribute: u32, value: In<'_, u64>);
+    cuStreamBeginCapture = "cuStreamBeginCapture" 10000..10010 Legacy (stream: usize);
+    cuStreamBeginCapture_ptsz = "cuStreamBeginCapture" 10000..10010 PerThread (stream: usize);
+    cuStreamBeginCapture_v2_ptsz = "cuStreamBeginCapture" 10010..NOW PerThread
+        (stream: usize, mode: u32);
+    cuStreamBeginCaptureToGraph = "cuStreamBeginCaptureToGraph" 12030..NOW Legacy
+        (stream: usize, graph: usize, after: In<'_, usize>, edges: usize, count: usize, mode: u32);
+    cuStreamBeginCaptureToGraph_ptsz = "cuStreamBeginCaptureToGraph" 12030..NOW PerThread
+        (stream: usize, graph: usize, after: In<'_, usize>, edges: usize, count: usize, mode: u32);
+    cuStreamEndCapture_ptsz = "cuStreamEndCapture" 10000..NOW PerThread
+        (stream: usize, graph: Out<'_, usize>);
+    cuStreamIsCapturing = "cuStreamIsCapturing" 10000..NOW Legacy
+        (stream: usize, status: Out<'_, u32>);
+    cuStreamIsCapturing_ptsz = "cuStreamIsCapturing" 10000..NOW PerThread
+        (stream: usize, status: Out<'_, u32>);
+    cuThreadExchangeStreamCaptureMode = "cuThreadExchangeStreamCaptureMode" 10010..NOW Legacy
+        (mode: Out<'_, u32>);
+
+    cuMemPoolExportPointer = "cuMemPoolExportPointer" 11020..NOW Legacy
+        (data: Out<'_, Private<[u8; 64]>>, pointer: Addr);
+    cuMemPoolImportPointer = "cuMemPoolImportPointer" 11020..NOW Legacy
+        (pointer: Out<'_, Made>, pool: usize, data: In<'_, Private<[u8; 64]>>);
 
     cudaSetDevice = "" 0..NOW Legacy (device: i32);
     cudaMalloc = "" 0..NOW Legacy (pointer: Out<'_, Made>, bytes: usize);

@@ -12,7 +12,9 @@ pub enum Level {
     Driver,
     /// Pinned host memory.
     Host,
-    /// What the card gave, managed memory's residency left out: nobody but the driver knows it.
+    /// What the card gave, managed memory's residency left out: nobody but the driver knows it. Left
+    /// out, too, is what this process has released while another one still has it open: to the recorder
+    /// it is released, so where NVML counts it as this process's it is unexplained there.
     /// Compared where the program synchronises: what is measured and not told (a context that a
     /// call brings back after a reset) shows there.
     Physical,
@@ -302,13 +304,13 @@ fn by_the_books(books: BooksOf, device: c_int, level: Level) -> Figures {
         }),
         Level::Physical | Level::Pages => {
             let all = figure(c"physical").unwrap_or_default();
-            let mut less = now(c"resident");
+            let mut less = now(c"resident") + now(c"lingering");
             if level == Level::Pages {
                 less += now(c"context") + now(c"module");
             }
             // The peak of a difference is not the difference of peaks.
-            let whole = level == Level::Physical
-                && figure(c"resident").is_some_and(|resident| resident.peak == Some(0));
+            let never = |kind| figure(kind).is_none_or(|figures| figures.peak == Some(0));
+            let whole = level == Level::Physical && never(c"resident") && never(c"lingering");
             Figures {
                 now: all.now.saturating_sub(less),
                 peak: all.peak.filter(|_| whole),

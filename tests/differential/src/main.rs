@@ -20,12 +20,14 @@ mod functions;
 mod ledger;
 mod names;
 mod pass;
+mod peer;
 mod rng;
 mod statistics;
 mod turns;
 mod world;
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use arguments::{Arguments, Threads};
@@ -38,7 +40,9 @@ use world::{DEVICES, World};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let ended = if arguments.processes > 1 {
+    let ended = if arguments.peer {
+        peer::serve::run().map(|()| true)
+    } else if arguments.processes > 1 {
         in_processes(&arguments)
     } else {
         run(&arguments)
@@ -67,16 +71,23 @@ fn in_processes(arguments: &Arguments) -> Result<bool, String> {
             .arg(format!("--seed={}", arguments.seed + first))
             .arg(format!("--sequences={count}"))
             .arg("--processes=1")
-            // Cards of its own: a seed must mean the same whatever the others take.
-            .env_remove("GPUMEM_SIM_CARD")
+            // Cards of its own, and of its peer's: a seed must mean the same whatever the others take.
+            .env(peer::CARD, card_of(process))
             .spawn();
         children.push(child.map_err(|e| e.to_string())?);
     }
     let mut good = true;
-    for mut child in children {
+    for (process, mut child) in children.into_iter().enumerate() {
         good &= child.wait().map_err(|e| e.to_string())?.success();
+        let _ = std::fs::remove_file(card_of(process as u64));
     }
     Ok(good)
+}
+
+/// The file by which one of several processes and its peer share their cards.
+fn card_of(process: u64) -> PathBuf {
+    let name = format!("gpumem-differential.{}.{process}", std::process::id());
+    std::env::temp_dir().join(name)
 }
 
 /// Memory of the program's own, of a few threads' slots.
@@ -118,6 +129,9 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         missing: arguments.without.clone(),
     })?));
     let families = chosen(&arguments.families)?;
+    if families.iter().any(|family| family.name == "peer") {
+        peer::start()?;
+    }
     let mut cuda = Cuda::new(driver, arguments.seed);
     let mut count = 0;
     cuda.cuInit(0);
@@ -171,6 +185,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
             break;
         }
     }
+    peer::stop();
     let mut world = crew.world();
     world.cuda.flush().map_err(|e| e.to_string())?;
     all.add(&world.cuda.statistics);

@@ -1,9 +1,11 @@
 //! Arguments as they go to the driver and as a transcript tells them.
 
 use gpumem_cuda_abi::{
-    CuArray3dDescriptor, CuArrayDescriptor, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
-    CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp, CuMemLocation,
-    CuMemPoolProps, CuMulticastObjectProp,
+    CuArray3dDescriptor, CuArray3dDescriptorV1, CuArrayDescriptor, CuArrayDescriptorV1,
+    CuArrayMapInfo, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
+    CuExternalMemoryMipmappedArrayDesc, CuGraphInstantiateParams, CuGraphNodeParams,
+    CuGraphNodeType, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp,
+    CuMemLocation, CuMemPoolProps, CuMulticastObjectProp,
 };
 use std::fmt::Write;
 
@@ -28,6 +30,44 @@ pub struct Private<T>(pub T);
 pub type Out<'a, T> = Option<&'a mut T>;
 /// What a call reads; `None` is a null pointer.
 pub type In<'a, T> = Option<&'a T>;
+/// A list that a call reads; `None` is a null pointer.
+pub type Many<'a, T> = Option<&'a [T]>;
+
+/// `CUdevResource`: 144 bytes, handed back to the driver as it gave them.
+pub type DeviceResource = [u64; 18];
+
+/// `CUDA_ARRAY_SPARSE_PROPERTIES`: 48 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CuArraySparseProperties {
+    /// Elements of a tile along each extent.
+    pub tile: [u32; 3],
+    /// The first level that shares tiles with those after it.
+    pub tail_level: u32,
+    /// Bytes of what they share, for each layer.
+    pub tail_bytes: u64,
+    /// Whether all layers share one tail.
+    pub flags: u32,
+    reserved: [u32; 4],
+}
+
+/// `CUlaunchConfig`: 56 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LaunchConfig {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+    /// The stream.
+    pub stream: usize,
+    /// No attributes.
+    pub attributes: usize,
+    /// None of them.
+    pub attribute_count: u32,
+}
 
 /// A value that a transcript can tell.
 pub trait Tell {
@@ -93,8 +133,9 @@ macro_rules! structures {
     )*};
 }
 structures!(
-    CuArrayDescriptor CuArray3dDescriptor CuMemAccessDesc CuMemAllocationProp CuMemLocation
-    CuMemPoolProps
+    CuArrayDescriptor CuArray3dDescriptor CuArrayDescriptorV1 CuArray3dDescriptorV1 CuArrayMapInfo
+    CuArraySparseProperties CuMemAccessDesc CuMemAllocationProp CuMemLocation CuMemPoolProps
+    CuExternalMemoryMipmappedArrayDesc LaunchConfig
 );
 
 macro_rules! private {
@@ -116,6 +157,32 @@ impl Tell for CuMemAllocNodeParams {
     }
 }
 
+impl Tell for CuGraphNodeParams {
+    fn tell(&self, names: &mut Names, line: &mut String) {
+        match self.kind {
+            CuGraphNodeType::MEM_ALLOC => {
+                // SAFETY: the kind says which member it is.
+                let alloc = unsafe { self.parameters.alloc };
+                Tell::tell(&alloc, names, line);
+            }
+            CuGraphNodeType::MEM_FREE => {
+                // SAFETY: as above.
+                let free = unsafe { self.parameters.free };
+                Tell::tell(&Addr(free.0), names, line);
+            }
+            CuGraphNodeType(kind) => {
+                let _ = write!(line, "kind {kind}");
+            }
+        }
+    }
+}
+
+impl Tell for CuGraphInstantiateParams {
+    fn tell(&self, _: &mut Names, line: &mut String) {
+        let _ = write!(line, "flags {}: {}", self.flags, self.result);
+    }
+}
+
 macro_rules! by_value {
     ($($type:ty)*) => {$(
         impl Pass for $type {
@@ -129,7 +196,7 @@ macro_rules! by_value {
         }
     )*};
 }
-by_value!(u8 i32 u32 u64 usize Addr Private<usize> CuIpcMemHandle);
+by_value!(u8 i32 u32 u64 usize Addr Private<u32> Private<usize> CuIpcMemHandle);
 
 impl<T: Tell> Pass for Option<&mut T> {
     type Raw = *mut T;
@@ -157,6 +224,19 @@ impl<T: Tell> Pass for Option<&T> {
     fn tell(&self, _: bool, names: &mut Names, line: &mut String) {
         match self {
             Some(value) => value.tell(names, line),
+            None => line.push_str("null"),
+        }
+    }
+}
+
+impl<T: Tell> Pass for Option<&[T]> {
+    type Raw = *const T;
+    fn raw(&mut self) -> *const T {
+        self.map_or(std::ptr::null(), <[T]>::as_ptr)
+    }
+    fn tell(&self, _: bool, names: &mut Names, line: &mut String) {
+        match self {
+            Some(list) => list.iter().for_each(|item| item.tell(names, line)),
             None => line.push_str("null"),
         }
     }

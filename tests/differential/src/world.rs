@@ -2,7 +2,10 @@
 //! so that most calls are valid and some fail on purpose.
 
 use crate::cuda::{Cuda, OUT_OF_MEMORY};
-use crate::families::{self, Family, array, context, device, graph, host, ipc, module, pool, vmm};
+use crate::families::{
+    self, Family, array, context, device, graph, green, host, ipc, module, peer, pool,
+};
+use crate::families::{sparse, vmm};
 use crate::rng::Rng;
 
 /// Devices that the model has room for.
@@ -64,10 +67,16 @@ pub struct World {
     pub arrays: array::Arrays,
     /// Shared memory.
     pub ipc: ipc::Ipc,
+    /// Memory shared with another process.
+    pub peer: peer::Peer,
     /// Graphs with memory nodes.
     pub graphs: graph::Graphs,
     /// Modules.
     pub modules: module::Modules,
+    /// Green contexts.
+    pub greens: green::Greens,
+    /// Arrays whose memory is mapped, and what is mapped.
+    pub sparse: sparse::Sparse,
 }
 
 impl World {
@@ -87,8 +96,11 @@ impl World {
             vmm: vmm::Vmm::default(),
             arrays: array::Arrays::default(),
             ipc: ipc::Ipc::default(),
+            peer: peer::Peer::default(),
             graphs: graph::Graphs::default(),
             modules: module::Modules::default(),
+            greens: green::Greens::default(),
+            sparse: sparse::Sparse::default(),
         }
     }
 

@@ -112,17 +112,36 @@ pub extern "C" fn destroy(context: Handle) -> CuResult {
     })
 }
 
-/// `cuCtxAttach`: the current context; contexts made by `cuCtxCreate` are not counted here.
+/// `cuCtxAttach`: one hold more on the current context.
 pub extern "C" fn attach(context: Out<Handle>, flags: u32) -> CuResult {
     answer(|| {
         require(flags == 0)?;
-        context.put(state()?.current()?.context)
+        require(!context.is_null())?;
+        let mut state = state()?;
+        let current = state.current()?;
+        state.contexts.get_mut(current.context)?.attached += 1;
+        context.put(current.context)
     })
 }
 
-/// `cuCtxDetach`: destroys a context that `cuCtxCreate` made.
+/// `cuCtxDetach`: one hold less on the current context.
 pub extern "C" fn detach(context: Handle) -> CuResult {
-    destroy(context)
+    answer(|| {
+        require(context != 0)?;
+        if top() != Some(context) {
+            return Err(CuResult::INVALID_CONTEXT);
+        }
+        let (ending, gone) = {
+            let mut state = state()?;
+            let ending = state.detach_context(context)?;
+            (ending, state.contexts.get(context).is_err())
+        };
+        if gone {
+            pop_if_top(context);
+        }
+        ending.run();
+        Ok(())
+    })
 }
 
 /// `cuCtxPushCurrent`.

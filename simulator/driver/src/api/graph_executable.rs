@@ -63,8 +63,12 @@ pub extern "C" fn instantiate_with(
         };
         parameters.put(told)?;
         let made = made?;
-        if told.flags & UPLOAD != 0 {
-            state.upload(made)?;
+        if told.flags & UPLOAD != 0
+            && let Err(code) = state.upload(made)
+        {
+            // Nobody gets it. What it holds of its graph's, its graph holds as well.
+            let _ = state.destroy_executable(made)?;
+            return Err(code);
         }
         out.put(made)
     })

@@ -7,8 +7,9 @@ use crate::model::State;
 use crate::model::graph::Work;
 use crate::model::state::state;
 use gpumem_cuda_abi::{
-    CuDevicePtr, CuGraphNodeParams, CuGraphNodeType, CuGraphNodeUnion, CuHostNodeParams,
-    CuKernelNodeParams, CuMemAllocNodeParams, CuMemcpy3d, CuMemsetNodeParams, CuResult,
+    CuChildGraphNodeParams, CuDevicePtr, CuGraph, CuGraphNodeParams, CuGraphNodeType,
+    CuGraphNodeUnion, CuHostNodeParams, CuKernelNodeParams, CuMemAllocNodeParams, CuMemcpy3d,
+    CuMemsetNodeParams, CuResult,
 };
 use std::mem::size_of;
 
@@ -44,15 +45,6 @@ pub struct MemcpyParams {
     reserved: u32,
     context: usize,
     copy: CuMemcpy3d,
-}
-
-/// `CUDA_CHILD_GRAPH_NODE_PARAMS`: 16 bytes.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ChildParams {
-    graph: usize,
-    /// `CUgraphChildGraphNodeOwnership`: 0 clone, 1 move.
-    ownership: u32,
 }
 
 impl From<KernelParamsV1> for CuKernelNodeParams {
@@ -193,16 +185,17 @@ fn add_child_to(
     state: &mut State,
     graph: Handle,
     after: &[Handle],
-    child: ChildParams,
+    child: CuChildGraphNodeParams,
 ) -> Answer<Handle> {
-    require(child.graph != graph && child.ownership <= 1)?;
+    let (inner, ownership) = (child.graph.0 as Handle, child.ownership);
+    require(inner != graph && ownership <= CuChildGraphNodeParams::MOVE)?;
     state.graphs.get(graph)?;
     state.graphs.check_nodes(graph, after)?;
-    let owned = if child.ownership == 1 {
-        state.graphs.adopt(child.graph)?;
-        child.graph
+    let owned = if ownership == CuChildGraphNodeParams::MOVE {
+        state.graphs.adopt(inner)?;
+        inner
     } else {
-        state.graphs.child(child.graph)?
+        state.graphs.child(inner)?
     };
     state.graphs.add(graph, after, Work::Graph(owned))
 }
@@ -217,9 +210,9 @@ pub extern "C" fn add_child(
 ) -> CuResult {
     answer(|| {
         require(!out.is_null())?;
-        let child = ChildParams {
-            graph: child,
-            ownership: 0,
+        let child = CuChildGraphNodeParams {
+            graph: CuGraph(child as *mut _),
+            ownership: CuChildGraphNodeParams::CLONE,
         };
         let after = after.list(count)?;
         out.put(add_child_to(&mut *state()?, graph, &after, child)?)
@@ -293,7 +286,7 @@ pub extern "C" fn add_node(
             CuGraphNodeType::MEM_FREE => {
                 out.put(state()?.add_free(graph, &after, member(&wanted))?)
             }
-            CuGraphNodeType(4) => out.put(add_child_to(
+            CuGraphNodeType::GRAPH => out.put(add_child_to(
                 &mut *state()?,
                 graph,
                 &after,
@@ -304,7 +297,8 @@ pub extern "C" fn add_node(
     })
 }
 
-/// `cuGraphAddNode_v2`: the edges' data says how kernels overlap, which they never do.
+/// `cuGraphAddNode_v2`, `_v3`: the edges' data says how kernels overlap, which they never do. The third
+/// form only checks more of a kernel's context.
 pub extern "C" fn add_node_v2(
     out: Out<Handle>,
     graph: Handle,
@@ -343,8 +337,8 @@ pub extern "C" fn get_node(node: Handle, out: Out<CuGraphNodeParams>) -> CuResul
             // A child that is told of belongs to its node: its ownership is "invalid".
             Work::Graph(graph) => put_member(
                 &mut told,
-                ChildParams {
-                    graph,
+                CuChildGraphNodeParams {
+                    graph: CuGraph(graph as *mut _),
                     ownership: u32::MAX,
                 },
             ),
@@ -478,6 +472,6 @@ mod tests {
         assert_eq!(size_of::<KernelParamsV1>(), 56);
         assert_eq!(size_of::<MemsetParamsV1>(), 40);
         assert_eq!(size_of::<MemcpyParams>(), 216);
-        assert_eq!(size_of::<ChildParams>(), 16);
+        assert_eq!(size_of::<CuChildGraphNodeParams>(), 16);
     }
 }

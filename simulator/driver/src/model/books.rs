@@ -75,11 +75,13 @@ pub enum Holding {
     Context,
     /// Loaded modules.
     Module,
+    /// What this process has released while another one still has it open.
+    Lingering,
 }
 
 impl Holding {
     /// Every one, in the order in which the books list them.
-    pub const ALL: [Self; 3] = [Self::Resident, Self::Context, Self::Module];
+    pub const ALL: [Self; 4] = [Self::Resident, Self::Context, Self::Module, Self::Lingering];
 
     /// Its name in the books.
     pub fn name(self) -> &'static str {
@@ -87,6 +89,7 @@ impl Holding {
             Self::Resident => "resident",
             Self::Context => "context",
             Self::Module => "module",
+            Self::Lingering => "lingering",
         }
     }
 }
@@ -491,7 +494,7 @@ mod tests {
                  \"async\":{zero},\"vmm\":{zero},\"array\":{zero},\"graph\":{zero}}},\"driver\":{three},\
                  \"host\":{zero},\"registered\":{zero},\
                  \"pinned\":{zero},\"physical\":{none},\"resident\":{none},\
-                 \"context\":{none},\"module\":{none}}}]}}\n",
+                 \"context\":{none},\"module\":{none},\"lingering\":{none}}}]}}\n",
                 spec(0, 100, 0).uuid_text()
             )
         );

@@ -36,6 +36,8 @@ pub struct Context {
     pub id: u64,
     /// `CUctx_flags`.
     pub flags: u32,
+    /// Holds on it beyond its birth: `cuCtxAttach`.
+    pub attached: u32,
     /// Limits that were set, by `CUlimit`.
     pub limits: BTreeMap<u32, usize>,
     /// Device memory that limits cost now, by `CUlimit`.
@@ -164,6 +166,7 @@ impl Contexts {
             device,
             id: self.next_id,
             flags,
+            attached: 0,
             limits: BTreeMap::new(),
             limit_bytes: BTreeMap::new(),
             cache_config: 0,
@@ -192,6 +195,16 @@ impl State {
             return Err(CuResult::INVALID_CONTEXT);
         }
         Ok(self.end_context(handle))
+    }
+
+    /// `cuCtxDetach`: one hold less; the last one ends a context that `cuCtxCreate` made.
+    pub fn detach_context(&mut self, handle: usize) -> Answer<Ending> {
+        let context = self.contexts.get_mut(handle)?;
+        if context.attached == 0 {
+            return self.destroy_context(handle);
+        }
+        context.attached -= 1;
+        Ok(Ending::default())
     }
 
     /// `cuDevicePrimaryCtxRetain`.

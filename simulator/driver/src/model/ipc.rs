@@ -136,13 +136,9 @@ impl State {
             return Err(CuResult::INVALID_CONTEXT);
         }
         let key = (ticket.pid, ticket.id);
-        match self.ipc.opened.get_mut(&key) {
-            // The context that opened it may have ended.
-            Some((base, count)) if self.memory.at(*base).is_some() => {
-                *count += 1;
-                return Ok(*base);
-            }
-            _ => {}
+        if let Some((base, count)) = self.ipc.opened.get_mut(&key) {
+            *count += 1;
+            return Ok(*base);
         }
         let path = files::path_in(ticket.pid, ticket.file);
         let file = files::open(&path).ok_or(CuResult::INVALID_VALUE)?;
@@ -178,6 +174,11 @@ impl State {
     /// The memory at `start` is going: so is its file, if it has one.
     pub(super) fn forget_shared(&mut self, start: u64) -> Option<OwnedFd> {
         self.ipc.shared.remove(&start).map(|shared| shared.file)
+    }
+
+    /// What was opened at `base` is going, however often that was.
+    pub(super) fn forget_opened(&mut self, base: u64) {
+        self.ipc.opened.retain(|_, (address, _)| *address != base);
     }
 
     fn move_to_file(&mut self, start: u64, length: u64) -> Answer {

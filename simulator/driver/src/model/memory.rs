@@ -366,7 +366,10 @@ impl State {
                 books.freed(Kind::Array, 0);
                 host::unmap(base, mapped);
             }
-            Backing::Imported { start, mapped, .. } => host::unmap(start, mapped),
+            Backing::Imported { start, mapped, .. } => {
+                self.forget_opened(base);
+                host::unmap(start, mapped);
+            }
             Backing::Mapping | Backing::Multicast | Backing::Foreign => {}
         }
     }

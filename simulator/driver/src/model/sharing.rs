@@ -2,7 +2,7 @@
 //! card for others only.
 
 use super::State;
-use super::books::Kind;
+use super::books::{Holding, Kind};
 use super::context::Current;
 use super::memory::{Allocation, Backing, Import};
 use crate::ffi::{Answer, require};
@@ -200,6 +200,9 @@ impl State {
     pub fn give_when_unheld(&mut self, device: usize, bytes: u64, file: Option<OwnedFd>) {
         match file {
             Some(file) if bytes > 0 && files::is_held_elsewhere(&file) => {
+                self.books
+                    .device_mut(device)
+                    .holds(Holding::Lingering, bytes);
                 self.lingering.push(Lingering {
                     file,
                     device,
@@ -216,7 +219,9 @@ impl State {
         self.lingering.retain(|one| {
             let held = files::is_held_elsewhere(&one.file);
             if !held {
-                books.device_mut(one.device).give_physical(one.bytes);
+                books
+                    .device_mut(one.device)
+                    .give_held(Holding::Lingering, one.bytes);
             }
             held
         });

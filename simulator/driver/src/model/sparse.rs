@@ -8,6 +8,7 @@ use super::State;
 use super::array::{Array, Layout};
 use crate::ffi::{Answer, require};
 use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
+use std::collections::BTreeSet;
 
 /// Bytes of a tile.
 pub const TILE_BYTES: u64 = 64 << 10;
@@ -180,6 +181,19 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Of these handles nothing is mapped any more: the last context of their device is gone.
+    pub(super) fn unmap_tiles_of(&mut self, handles: &BTreeSet<u64>) {
+        let mut unheld = Vec::new();
+        for (_, array) in self.arrays.iter_mut() {
+            let mapped = array.tiles.values().copied();
+            unheld.extend(mapped.filter(|handle| handles.contains(handle)));
+            array.tiles.retain(|_, handle| !handles.contains(handle));
+        }
+        for handle in unheld {
+            self.unhold_physical(handle);
+        }
     }
 
     /// The tiles that an entry means, if it can be done.

@@ -13,7 +13,7 @@ use crate::ffi::{Answer, require};
 use crate::files;
 use crate::host::{self, Access};
 use gpumem_cuda_abi::{CuMemAllocationProp, CuMemLocationType, CuResult};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Sizes and alignments are multiples of this.
@@ -309,14 +309,14 @@ impl State {
             self.drop_mapping(base);
         }
         self.unbind_all_on(device);
-        let held: Vec<u64> = self.vmm.handles.keys().copied().collect();
+        let handles = self.vmm.handles.keys().copied();
+        let held: BTreeSet<u64> = handles.filter(|h| of_device(h, &self.vmm)).collect();
+        self.unmap_tiles_of(&held);
         for handle in held {
-            if of_device(&handle, &self.vmm) {
-                if let Some(physical) = self.vmm.handles.get_mut(&handle) {
-                    physical.references = 0;
-                }
-                self.bury_physical(handle);
+            if let Some(physical) = self.vmm.handles.get_mut(&handle) {
+                physical.references = 0;
             }
+            self.bury_physical(handle);
         }
     }
 

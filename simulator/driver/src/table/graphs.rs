@@ -22,6 +22,7 @@ rows! {
     cuGraphAddMemsetNode "cuGraphAddMemsetNode" 10000 Legacy api::graph_node::add_fill;
     cuGraphAddNode "cuGraphAddNode" 12020 Legacy api::graph_node::add_node;
     cuGraphAddNode_v2 "cuGraphAddNode" 12030 Legacy api::graph_node::add_node_v2;
+    cuGraphAddNode_v3 "cuGraphAddNode" 13040 Legacy api::graph_node::add_node_v2;
     cuGraphBatchMemOpNodeGetParams "cuGraphBatchMemOpNodeGetParams" 11070 Legacy api::not_supported;
     cuGraphBatchMemOpNodeSetParams "cuGraphBatchMemOpNodeSetParams" 11070 Legacy api::not_supported;
     cuGraphChildGraphNodeGetGraph "cuGraphChildGraphNodeGetGraph" 10000 Legacy api::graph_node::get_child;

@@ -1,6 +1,6 @@
 //! Contexts: births, ends, and which is current.
 
-use super::Family;
+use super::{Family, green};
 use crate::world::{DEVICES, Ended, Owner, World};
 
 /// The family.
@@ -19,6 +19,8 @@ pub struct Contexts {
     pub primary: [(u32, usize); DEVICES],
     /// Contexts of the program's own.
     pub created: Vec<Owner>,
+    /// Contexts that were attached to, once for each time.
+    attached: Vec<usize>,
     /// Handles of contexts that ended.
     gone: Vec<usize>,
 }
@@ -64,7 +66,8 @@ pub fn retain(world: &mut World, device: i32) {
     }
 }
 
-fn is_active(world: &mut World, device: i32) -> bool {
+/// Whether the primary context of the device lives.
+pub fn is_active(world: &mut World, device: i32) -> bool {
     let (mut flags, mut active) = (0, 0);
     let code = world
         .cuda
@@ -78,7 +81,8 @@ pub fn any_on(world: &mut World, device: i32) -> bool {
     created || is_active(world, device)
 }
 
-fn over(world: &mut World, context: usize, device: i32) {
+/// A context is over.
+pub fn over(world: &mut World, context: usize, device: i32) {
     let last = !any_on(world, device);
     world.ended(Ended {
         context,
@@ -120,7 +124,7 @@ fn reset(world: &mut World, device: i32) {
 }
 
 /// The handle of a device's primary context, which may be alive by somebody else's reference.
-fn primary_handle(world: &mut World, device: i32) -> usize {
+pub fn primary_handle(world: &mut World, device: i32) -> usize {
     let known = world.contexts.primary.get(device as usize);
     match known.copied() {
         Some((_, 0)) if is_active(world, device) => {
@@ -137,9 +141,10 @@ fn primary_handle(world: &mut World, device: i32) -> usize {
 
 fn create(world: &mut World) {
     let (mut context, device) = (0, world.device());
-    let code = match world.rng.below(3) {
+    let code = match world.rng.below(4) {
         0 => world.cuda.cuCtxCreate_v2(Some(&mut context), 0, device),
-        1 => world
+        1 => world.cuda.cuCtxCreate(Some(&mut context), 0, device),
+        2 => world
             .cuda
             .cuCtxCreate_v3(Some(&mut context), 0, 0, 0, device),
         _ => world.cuda.cuCtxCreate_v4(Some(&mut context), 0, 0, device),
@@ -150,10 +155,55 @@ fn create(world: &mut World) {
 }
 
 fn destroy(world: &mut World, context: Owner) {
-    if world.cuda.cuCtxDestroy_v2(context.context) == 0 {
-        world.contexts.created.retain(|other| *other != context);
-        world.contexts.gone.push(context.context);
-        over(world, context.context, context.device);
+    let code = if world.rng.percent(75) {
+        world.cuda.cuCtxDestroy_v2(context.context)
+    } else {
+        world.cuda.cuCtxDestroy(context.context)
+    };
+    if code == 0 {
+        destroyed(world, context);
+    }
+}
+
+fn destroyed(world: &mut World, context: Owner) {
+    world.contexts.created.retain(|other| *other != context);
+    world.contexts.gone.push(context.context);
+    over(world, context.context, context.device);
+}
+
+fn attach(world: &mut World) {
+    let mut context = 0;
+    let flags = u32::from(world.rng.percent(5));
+    if world.cuda.cuCtxAttach(Some(&mut context), flags) == 0 {
+        world.contexts.attached.push(context);
+    }
+}
+
+/// Gives up a hold on the current context: the last one of a context of the program's own ends it.
+fn detach(world: &mut World) {
+    let mut context = 0;
+    world.cuda.cuCtxGetCurrent(Some(&mut context));
+    let held = world.contexts.attached.iter();
+    let held = held.copied().position(|attached| attached == context);
+    let own = world.contexts.created.iter();
+    let own = own.copied().find(|own| own.context == context);
+    // Without a hold of this program's on it, it must fail; but it may be another thread's.
+    if held.is_none() && own.is_none() && !(world.alone && world.rng.percent(20)) {
+        return;
+    }
+    let code = world.cuda.cuCtxDetach(context);
+    match (held, own) {
+        (Some(place), _) => {
+            if world.expect(code) {
+                world.contexts.attached.swap_remove(place);
+            }
+        }
+        (None, Some(own)) => {
+            if world.expect(code) {
+                destroyed(world, own);
+            }
+        }
+        (None, None) => {}
     }
 }
 
@@ -161,11 +211,17 @@ fn step(world: &mut World) {
     let device = world.device();
     let held = world.contexts.primary.get(device as usize);
     let held = held.map_or(0, |primary| primary.0);
-    match world.rng.below(20) {
+    match world.rng.below(23) {
+        20 | 21 => attach(world),
+        22 => detach(world),
         0..4 => retain(world, device),
         // Where threads call at once, each keeps a reference: the last one ends what others use.
         // A reference too many must fail; but a runtime has its own, which are not ours to give up.
-        4..6 if held > 1 || (world.alone && (held > 0 || !world.has_family("runtime"))) => {
+        // So has a green context.
+        4..6 if held > 1
+            || (world.alone
+                && (held > 0 || !(world.has_family("runtime") || green::holds(world, device)))) =>
+        {
             release(world, device);
         }
         6 if world.alone => reset(world, device),
@@ -230,7 +286,10 @@ fn limit(world: &mut World) {
     world.cuda.cuCtxGetLimit(Some(&mut now), limit);
 }
 
-fn ended(_: &mut World, _: &Ended) {}
+fn ended(world: &mut World, ended: &Ended) {
+    let attached = &mut world.contexts.attached;
+    attached.retain(|context| *context != ended.context);
+}
 
 /// Empties the calling thread's stack of contexts.
 pub fn unbind(world: &mut World) {
@@ -245,16 +304,21 @@ pub fn end_created(world: &mut World) {
     }
 }
 
+/// Gives up every reference to a device's primary context.
+pub fn release_all(world: &mut World, device: i32) {
+    let held = world.contexts.primary.get(device as usize);
+    for _ in 0..held.map_or(0, |primary| primary.0) {
+        release(world, device);
+    }
+}
+
 fn end(world: &mut World) {
     end_created(world);
     for device in 0..world.devices as i32 {
         if world.alone && world.rng.percent(50) {
             reset(world, device);
         }
-        let held = world.contexts.primary.get(device as usize);
-        for _ in 0..held.map_or(0, |primary| primary.0) {
-            release(world, device);
-        }
+        release_all(world, device);
         // A runtime has references of its own.
         if world.alone && is_active(world, device) {
             reset(world, device);

@@ -1,6 +1,9 @@
 //! External memory: addresses of bytes that somebody else holds, here the program itself.
 
-use gpumem_cuda_abi::{CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc};
+use gpumem_cuda_abi::{
+    CuArray3dDescriptor, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
+    CuExternalMemoryMipmappedArrayDesc,
+};
 
 use super::Family;
 use super::vmm::{PAGE, properties};
@@ -43,7 +46,11 @@ fn step(world: &mut World) {
             .cuda
             .cuImportExternalMemory(Some(&mut memory), Some(&wanted));
         if code == 0 {
-            map(world, memory, bytes);
+            if world.rng.percent(50) {
+                map(world, memory, bytes);
+            } else {
+                map_array(world, memory);
+            }
         } else {
             super::pool::close(file.0); // else it is the driver's
         }
@@ -67,6 +74,33 @@ fn map(world: &mut World, memory: usize, bytes: usize) {
     if code == 0 {
         world.cuda.sized(pointer.0, bytes);
         let code = world.cuda.cuMemFree_v2(Addr(pointer.0));
+        world.expect(code);
+    }
+    let code = world.cuda.cuDestroyExternalMemory(memory);
+    world.expect(code);
+}
+
+fn map_array(world: &mut World, memory: usize) {
+    let wanted = CuExternalMemoryMipmappedArrayDesc {
+        offset: 0,
+        array: CuArray3dDescriptor {
+            width: world.rng.within(1, 400),
+            height: world.rng.below(300),
+            depth: 0,
+            format: 0x20,
+            num_channels: 4,
+            flags: 0,
+        },
+        num_levels: world.rng.within(1, 6) as u32,
+        reserved: [0; 16],
+    };
+    let mut array = 0;
+    let code =
+        world
+            .cuda
+            .cuExternalMemoryGetMappedMipmappedArray(Some(&mut array), memory, Some(&wanted));
+    if code == 0 {
+        let code = world.cuda.cuMipmappedArrayDestroy(array);
         world.expect(code);
     }
     let code = world.cuda.cuDestroyExternalMemory(memory);

@@ -1,10 +1,9 @@
 //! Graphs with memory nodes, made node by node and captured: their memory is live from a launch on
 //! until it is freed, by a node or by the program.
 
-use gpumem_cuda_abi::{CuDevicePtr, CuMemAllocNodeParams};
-
-use super::{Family, pool};
-use crate::pass::{Addr, Made};
+use super::Family;
+use super::graph_nodes::{by_capture, by_nodes};
+use crate::pass::Addr;
 use crate::world::{Ended, Owner, World};
 
 /// The family.
@@ -16,28 +15,37 @@ pub const FAMILY: Family = Family {
     end,
 };
 
-/// `CU_STREAM_CAPTURE_MODE_RELAXED`: other calls of the thread go on as ever.
-const RELAXED: u32 = 2;
-
 /// Memory that a graph gives at a launch and no node of it frees.
 #[derive(Clone, Copy, Debug)]
-struct Given {
-    pointer: Addr,
-    device: i32,
+pub struct Given {
+    /// Its address, of every launch the same.
+    pub pointer: Addr,
+    /// The device.
+    pub device: i32,
 }
 
+/// A graph that can be launched.
 #[derive(Clone, Debug)]
-struct Executable {
-    handle: usize,
-    given: Vec<Given>,
+pub struct Executable {
+    /// Its handle.
+    pub handle: usize,
+    /// What a launch leaves live.
+    pub given: Vec<Given>,
+    /// What a launch frees of other graphs' memory.
+    pub frees: Vec<Addr>,
+    /// Whether a launch frees what the last one left live.
+    pub auto_free: bool,
 }
 
 /// What there is of it.
 #[derive(Debug, Default)]
 pub struct Graphs {
-    graphs: Vec<usize>,
-    executables: Vec<Executable>,
-    live: Vec<Given>,
+    /// Graphs that were instantiated and not destroyed.
+    pub graphs: Vec<usize>,
+    /// What was instantiated.
+    pub executables: Vec<Executable>,
+    /// Memory that launches have left live.
+    pub live: Vec<Given>,
 }
 
 fn step(world: &mut World) {
@@ -61,6 +69,12 @@ fn step(world: &mut World) {
         18 => {
             let device = world.device();
             world.cuda.cuDeviceGraphMemTrim(device);
+            // A high-water mark, which can only be set to 0, or something else.
+            let attribute = world.rng.pick(&[1, 3, 0]).unwrap_or(1);
+            let value = world.rng.pick(&[0, 0, 7]).unwrap_or(0);
+            world
+                .cuda
+                .cuDeviceSetGraphMemAttribute(device, attribute, Some(&value));
             for attribute in 0..4 {
                 let mut value = 0;
                 world
@@ -77,116 +91,34 @@ fn step(world: &mut World) {
     }
 }
 
-fn by_nodes(world: &mut World) {
-    let mut graph = 0;
-    if world.graphs.executables.len() >= 6 || world.cuda.cuGraphCreate(Some(&mut graph), 0) != 0 {
-        return;
-    }
-    let mut given = Vec::new();
-    for _ in 0..world.rng.within(1, 5) {
-        let device = world.rng.below(world.devices) as i32;
-        let mut pool_props = pool::properties(device, 0);
-        pool_props.handle_types = 0;
-        let mut parameters = CuMemAllocNodeParams {
-            pool_props,
-            access_descs: std::ptr::null(),
-            access_desc_count: 0,
-            bytesize: world.bytes(),
-            dptr: CuDevicePtr(0),
-        };
-        let mut node = 0;
-        let place = Some(&mut parameters);
-        let code = world
-            .cuda
-            .cuGraphAddMemAllocNode(Some(&mut node), graph, None, 0, place);
-        if code != 0 {
-            continue;
-        }
-        let pointer = Addr(parameters.dptr.0);
-        world.cuda.sized(pointer.0, parameters.bytesize);
-        let mut freeing = 0;
-        if world.rng.percent(40)
-            && world
-                .cuda
-                .cuGraphAddMemFreeNode(Some(&mut freeing), graph, Some(&node), 1, pointer)
-                == 0
-        {
-            continue;
-        }
-        given.push(Given { pointer, device });
-    }
-    instantiate(world, graph, given);
-}
-
-fn by_capture(world: &mut World) {
-    let (mut stream, mut graph) = (0, 0);
-    if world.graphs.executables.len() >= 6 || world.cuda.cuStreamCreate(Some(&mut stream), 0) != 0 {
-        return;
-    }
-    let device = world.owner().device;
-    let mut given = Vec::new();
-    if world.cuda.cuStreamBeginCapture_v2(stream, RELAXED) == 0 {
-        for _ in 0..world.rng.within(1, 5) {
-            let (mut pointer, bytes) = (Made(0), world.rng.bytes());
-            let place = Some(&mut pointer);
-            if world.cuda.cuMemAllocAsync(place, bytes, stream) == 0 {
-                world.cuda.sized(pointer.0, bytes);
-                let pointer = Addr(pointer.0);
-                given.push(Given { pointer, device });
-            }
-        }
-        if let Some(place) = world.rng.find(&given, |_| true)
-            && world.rng.percent(60)
-            && world.cuda.cuMemFreeAsync(given[place].pointer, stream) == 0
-        {
-            given.swap_remove(place);
-        }
-        if world.cuda.cuStreamEndCapture(stream, Some(&mut graph)) == 0 {
-            instantiate(world, graph, given);
-        }
-    }
-    let code = world.cuda.cuStreamDestroy_v2(stream);
-    world.expect(code);
-}
-
-fn instantiate(world: &mut World, graph: usize, given: Vec<Given>) {
-    let mut handle = 0;
-    let code = if world.rng.percent(60) {
-        world
-            .cuda
-            .cuGraphInstantiateWithFlags(Some(&mut handle), graph, 0)
-    } else {
-        world
-            .cuda
-            .cuGraphInstantiate_v2(Some(&mut handle), graph, 0, 0, 0)
-    };
-    if world.expect(code) {
-        let executable = Executable { handle, given };
-        world.graphs.executables.push(executable);
-    }
-    if world.rng.percent(50) {
-        let code = world.cuda.cuGraphDestroy(graph);
-        world.expect(code);
-    } else {
-        world.graphs.graphs.push(graph);
-    }
-}
-
 fn launch(world: &mut World) {
     let Some(place) = world.rng.find(&world.graphs.executables, |_| true) else {
         return;
     };
-    let Executable { handle, given } = world.graphs.executables[place].clone();
-    if world.rng.percent(20) {
-        world.cuda.cuGraphUpload(handle, 0);
+    let Executable {
+        handle,
+        given,
+        frees,
+        auto_free,
+    } = world.graphs.executables[place].clone();
+    match world.rng.below(10) {
+        0 => drop(world.cuda.cuGraphUpload(handle, 0)),
+        1 => drop(world.cuda.cuGraphUpload_ptsz(handle, 0)),
+        _ => {}
     }
     let code = if world.rng.percent(50) {
         world.cuda.cuGraphLaunch(handle, 0)
     } else {
         world.cuda.cuGraphLaunch_ptsz(handle, 0)
     };
-    // With memory of its last launch still live it cannot run again.
+    // With memory of its last launch still live it cannot run again, but it frees that itself; nor with
+    // nothing to free where it frees another's.
     if code == 0 {
+        let gone = |live: &Given| {
+            frees.contains(&live.pointer)
+                || (auto_free && given.iter().any(|given| given.pointer == live.pointer))
+        };
+        world.graphs.live.retain(|live| !gone(live));
         world.graphs.live.extend(given);
     }
 }

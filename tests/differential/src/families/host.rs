@@ -44,11 +44,14 @@ fn step(world: &mut World) {
                 1 => 1 << 60,
                 _ => world.rng.bytes(),
             };
-            let code = if world.rng.percent(50) {
-                world.cuda.cuMemAllocHost_v2(Some(&mut pointer), bytes)
-            } else {
-                let flags = world.rng.pick(&[0, 1, 2, 4, 64]).unwrap_or(0);
-                world.cuda.cuMemHostAlloc(Some(&mut pointer), bytes, flags)
+            let place = Some(&mut pointer);
+            let code = match (world.rng.below(5), u32::try_from(bytes)) {
+                (0, Ok(bytes)) => world.cuda.cuMemAllocHost(place, bytes),
+                (0..3, _) => world.cuda.cuMemAllocHost_v2(place, bytes),
+                _ => {
+                    let flags = world.rng.pick(&[0, 1, 2, 4, 64]).unwrap_or(0);
+                    world.cuda.cuMemHostAlloc(place, bytes, flags)
+                }
             };
             if code == 0 {
                 world.cuda.sized(pointer.0, bytes);
@@ -113,7 +116,11 @@ fn step_registered(world: &mut World) {
                 _ => 1 + world.rng.below(SLOT),
             };
             let flags = world.rng.pick(&[0, 1, 2, 64]).unwrap_or(0);
-            let code = world.cuda.cuMemHostRegister_v2(pointer, bytes, flags);
+            let code = if world.rng.percent(75) {
+                world.cuda.cuMemHostRegister_v2(pointer, bytes, flags)
+            } else {
+                world.cuda.cuMemHostRegister(pointer, bytes, flags)
+            };
             if code == 0 {
                 let owner = world.owner();
                 world.host.registered.push((pointer, owner));

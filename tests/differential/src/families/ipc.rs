@@ -35,12 +35,7 @@ fn step(world: &mut World) {
                 .cuda
                 .cuIpcGetMemHandle(Some(&mut handle), block.pointer);
             let mut opened = Private(0);
-            if code == 0
-                && world
-                    .cuda
-                    .cuIpcOpenMemHandle_v2(Some(&mut opened), handle, 1)
-                    == 0
-            {
+            if code == 0 && open(world, &mut opened, handle) == 0 {
                 world.ipc.open.push(opened);
             }
         }
@@ -52,13 +47,25 @@ fn step(world: &mut World) {
         }
         _ => {
             let mut opened = Private(0);
-            world
-                .cuda
-                .cuIpcOpenMemHandle_v2(Some(&mut opened), handle, 1);
+            open(world, &mut opened, handle);
             world.cuda.cuIpcCloseMemHandle(Private(0x10));
             let host = Addr(world.arena);
             world.cuda.cuIpcGetMemHandle(Some(&mut handle), host);
         }
+    }
+}
+
+fn open(world: &mut World, opened: &mut Private<usize>, handle: CuIpcMemHandle) -> u32 {
+    const LAZY_PEER_ACCESS: u32 = 1;
+    let place = Some(opened);
+    if world.rng.percent(70) {
+        world
+            .cuda
+            .cuIpcOpenMemHandle_v2(place, handle, LAZY_PEER_ACCESS)
+    } else {
+        world
+            .cuda
+            .cuIpcOpenMemHandle(place, handle, LAZY_PEER_ACCESS)
     }
 }
 

@@ -5,12 +5,17 @@ pub mod context;
 pub mod device;
 pub mod external;
 pub mod graph;
+pub mod graph_nodes;
+pub mod green;
 pub mod host;
 pub mod ipc;
 pub mod module;
 pub mod multicast;
+pub mod old;
+pub mod peer;
 pub mod pool;
 pub mod runtime;
+pub mod sparse;
 pub mod vmm;
 
 use crate::world::{Ended, World};
@@ -39,11 +44,15 @@ pub static ALL: &[Family] = &[
     pool::FAMILY,
     vmm::FAMILY,
     array::FAMILY,
+    sparse::FAMILY,
     ipc::FAMILY,
+    peer::FAMILY,
     graph::FAMILY,
     external::FAMILY,
     multicast::FAMILY,
     module::FAMILY,
+    old::FAMILY,
     runtime::FAMILY,
+    green::FAMILY,
     context::FAMILY,
 ];

@@ -1,7 +1,7 @@
 //! Modules and libraries of kernels, and launches.
 
 use super::Family;
-use crate::pass::{Made, Private};
+use crate::pass::{LaunchConfig, Made, Private};
 use crate::world::{Ended, Owner, World};
 
 /// The family.
@@ -52,17 +52,7 @@ fn step(world: &mut World) {
         }
         11..14 => functions(world),
         14..18 => launch(world),
-        18 => {
-            if let Some((module, _)) = world.rng.pick(&world.modules.modules) {
-                let (mut pointer, mut bytes) = (Made(0), 0);
-                world.cuda.cuModuleGetGlobal_v2(
-                    Some(&mut pointer),
-                    Some(&mut bytes),
-                    module,
-                    text(c"variable"),
-                );
-            }
-        }
+        18 => variable(world),
         _ => wrong(world),
     }
 }
@@ -151,19 +141,48 @@ fn functions(world: &mut World) {
     }
 }
 
+/// A variable is given its memory when its address is first asked for.
+fn variable(world: &mut World) {
+    let (mut pointer, mut bytes) = (Made(0), 0);
+    let (place, size, name) = (Some(&mut pointer), Some(&mut bytes), text(c"variable"));
+    let library = world.rng.pick(&world.modules.libraries);
+    match (world.rng.below(3), library) {
+        (0, Some(library)) => {
+            world.cuda.cuLibraryGetGlobal(place, size, library, name);
+        }
+        (1, Some(library)) => {
+            world.cuda.cuLibraryGetManaged(place, size, library, name);
+        }
+        _ => {
+            if let Some((module, _)) = world.rng.pick(&world.modules.modules) {
+                world.cuda.cuModuleGetGlobal_v2(place, size, module, name);
+            }
+        }
+    }
+}
+
 fn launch(world: &mut World) {
+    if world.modules.functions.is_empty() && !world.rng.percent(5) {
+        return functions(world);
+    }
     let known = world.rng.pick(&world.modules.functions);
     let function = known.map_or(0x10, |(function, _)| function);
-    let blocks = world.rng.below(3) as u32;
-    if world.rng.percent(50) {
-        world
-            .cuda
-            .cuLaunchKernel(function, blocks, 1, 1, 32, 1, 1, 0, 0, 0, 0);
-    } else {
-        world
-            .cuda
-            .cuLaunchKernel_ptsz(function, blocks, 1, 1, 32, 1, 1, 0, 0, 0, 0);
-    }
+    let blocks = world.rng.pick(&[1, 1, 2, 2, 0]).unwrap_or(1);
+    let config = LaunchConfig {
+        grid: [blocks, 1, 1],
+        block: [32, 1, 1],
+        ..LaunchConfig::default()
+    };
+    let cuda = &mut world.cuda;
+    match world.rng.below(7) {
+        0 => cuda.cuLaunchKernel(function, blocks, 1, 1, 32, 1, 1, 0, 0, 0, 0),
+        1 => cuda.cuLaunchKernel_ptsz(function, blocks, 1, 1, 32, 1, 1, 0, 0, 0, 0),
+        2 => cuda.cuLaunchKernelEx(Some(&config), function, 0, 0),
+        3 => cuda.cuLaunchKernelEx_ptsz(Some(&config), function, 0, 0),
+        4 => cuda.cuLaunchCooperativeKernel(function, blocks, 1, 1, 32, 1, 1, 0, 0, 0),
+        5 => cuda.cuLaunchCooperativeKernel_ptsz(function, blocks, 1, 1, 32, 1, 1, 0, 0, 0),
+        _ => cuda.cuFuncLoad(function),
+    };
 }
 
 fn wrong(world: &mut World) {

@@ -4,6 +4,7 @@ use gpumem_cuda_abi::CuMulticastObjectProp;
 
 use super::Family;
 use super::vmm::{PAGE, properties};
+use crate::pass::{Addr, Made};
 use crate::world::{Ended, World};
 
 /// The family. Each step leaves nothing behind.
@@ -42,14 +43,13 @@ fn step(world: &mut World) {
     if code == 0 {
         let bound = if !complete {
             1
-        } else if world.rng.percent(50) {
-            world
-                .cuda
-                .cuMulticastBindMem(object, 0, memory, 0, bytes, 0)
         } else {
-            world
-                .cuda
-                .cuMulticastBindMem_v2(object, device, 0, memory, 0, bytes, 0)
+            let cuda = &mut world.cuda;
+            match world.rng.below(3) {
+                0 => cuda.cuMulticastBindMem(object, 0, memory, 0, bytes, 0),
+                1 => cuda.cuMulticastBindMem_v2(object, device, 0, memory, 0, bytes, 0),
+                _ => bind_address(world, object, device, memory, bytes),
+            }
         };
         let code = world.cuda.cuMemRelease(memory);
         world.expect(code);
@@ -60,4 +60,32 @@ fn step(world: &mut World) {
     }
     let code = world.cuda.cuMemRelease(object);
     world.expect(code);
+}
+
+/// Binds memory by the address that it is mapped at, which it has no longer than that.
+fn bind_address(world: &mut World, object: u64, device: i32, memory: u64, bytes: usize) -> u32 {
+    let mut base = Made(0);
+    let code = world
+        .cuda
+        .cuMemAddressReserve(Some(&mut base), bytes, 0, Addr(0), 0);
+    if !world.expect(code) {
+        return code;
+    }
+    world.cuda.sized(base.0, bytes);
+    let base = Addr(base.0);
+    let code = world.cuda.cuMemMap(base, bytes, 0, memory, 0);
+    world.expect(code);
+    let bound = if world.rng.percent(50) {
+        world.cuda.cuMulticastBindAddr(object, 0, base, bytes, 0)
+    } else {
+        world
+            .cuda
+            .cuMulticastBindAddr_v2(object, device, 0, base, bytes, 0)
+    };
+    world.expect(bound);
+    let code = world.cuda.cuMemUnmap(base, bytes);
+    world.expect(code);
+    let code = world.cuda.cuMemAddressFree(base, bytes);
+    world.expect(code);
+    bound
 }

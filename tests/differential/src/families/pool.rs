@@ -268,6 +268,12 @@ fn streams(world: &mut World) {
     }
 }
 
+/// A stream of a context has been made: the model has it from here on.
+pub fn stream_made(world: &mut World, stream: usize, context: usize, device: i32) {
+    let owner = Owner { context, device };
+    world.pools.streams.push((stream, owner));
+}
+
 fn synchronise(world: &mut World) {
     let stream = any_stream(world);
     match world.rng.below(5) {

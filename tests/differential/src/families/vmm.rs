@@ -331,7 +331,7 @@ fn wrong(world: &mut World) {
             let mut handle = 0;
             world.cuda.cuMemCreate(Some(&mut handle), PAGE, None, 0)
         }
-        _ => world.cuda.cuMemMapArrayAsync(0, 0, 0),
+        _ => world.cuda.cuMemMapArrayAsync(None, 0, 0),
     };
 }
 

@@ -1,0 +1,60 @@
+//! Memory that is handed to other processes: it may stay on the card after its release here, for as long
+//! as they have it open.
+
+use core::ffi::c_void;
+
+use gpumem_cuda_abi::{CuDevicePtr, CuIpcMemHandle, CuMemHandle, CuMemoryPool, CuResult};
+
+use crate::nvml::remainder;
+
+hook! {
+    /// A handle of physical memory for other processes.
+    Driver Optional
+    fn cuMemExportToShareableHandle(
+        shared: *mut c_void,
+        handle: CuMemHandle,
+        kind: u32,
+        flags: u64,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            remainder::shared();
+        }
+    }
+}
+
+hook! {
+    /// A pool for other processes.
+    Driver Optional
+    fn cuMemPoolExportToShareableHandle(
+        shared: *mut c_void,
+        pool: CuMemoryPool,
+        kind: u32,
+        flags: u64,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            remainder::shared();
+        }
+    }
+}
+
+hook! {
+    /// An address for other processes.
+    Driver Optional
+    fn cuIpcGetMemHandle(handle: *mut CuIpcMemHandle, pointer: CuDevicePtr) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            remainder::shared();
+        }
+    }
+}
