@@ -113,8 +113,9 @@ pub struct PyFrame {
 
 impl PyFrame {
     /// The frame's second word as [`DefKind::PY_STACK`] stores it.
+    #[inline]
     pub fn word(self) -> u32 {
-        let offset = (i64::from(self.offset) + 16).clamp(0, 0x7fff_ffff) as u32;
+        let offset = self.offset.saturating_add(16).max(0) as u32;
         offset | (u32::from(self.entered_from_c) << 31)
     }
 

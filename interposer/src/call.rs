@@ -129,17 +129,6 @@ impl Call {
                 claimed_before: None,
             }
         })
-        // Made only if it is needed: dropping one leaves a call.
-        .unwrap_or_else(|| Self {
-            api: hook.id,
-            caller: caller.pc,
-            around: Registers::default(),
-            allocated_before: 0,
-            driver_calls_before: 0,
-            outermost: false,
-            counter: None,
-            claimed_before: None,
-        })
     }
 
     /// The name under which this call's event is recorded: the outermost function.
@@ -154,22 +143,22 @@ impl Call {
 
     /// Whether an inner hook has recorded an allocation since this call began.
     pub(crate) fn inner_allocated(&self) -> bool {
-        thread::with(|t| t.allocated.get() != self.allocated_before).unwrap_or(false)
+        thread::with(|t| t.allocated.get() != self.allocated_before)
     }
 
     /// Tells outer hooks that the allocation is recorded.
     pub(crate) fn note_allocated(&self) {
-        let _ = thread::with(|t| t.allocated.set(t.allocated.get().wrapping_add(1)));
+        thread::with(|t| t.allocated.set(t.allocated.get().wrapping_add(1)));
     }
 
     /// Whether a hook of the driver was called since this call of the runtime began.
     pub(crate) fn reached_driver(&self) -> bool {
-        thread::with(|t| t.driver_calls.get() != self.driver_calls_before).unwrap_or(true)
+        thread::with(|t| t.driver_calls.get() != self.driver_calls_before)
     }
 
     /// Claims the recording of `pointer`'s release; false if an outer hook has it.
     pub(crate) fn claim_release(&mut self, pointer: u64) -> bool {
-        let before = thread::with(|t| t.releasing.replace(pointer)).unwrap_or(0);
+        let before = thread::with(|t| t.releasing.replace(pointer));
         if before == pointer {
             return false;
         }
@@ -183,7 +172,7 @@ impl Drop for Call {
         if let Some(counter) = self.counter {
             counter.fetch_add(1, Ordering::SeqCst);
         }
-        let _ = thread::with(|thread| {
+        thread::with(|thread| {
             thread.depth.set(thread.depth.get().saturating_sub(1));
             thread.entry.set(self.around);
             if let Some(before) = self.claimed_before {

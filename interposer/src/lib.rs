@@ -23,6 +23,7 @@ mod graph_nodes;
 mod hooks;
 mod lifecycle;
 mod live;
+mod local;
 mod message;
 mod nvml;
 mod options;

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gpumem_capture::{DefKind, ProcessKey, Writer};
 
 use crate::hooks::ALL;
+use crate::local::thread_static;
 
 /// Hooks that are counted; a test compares it with the list.
 const HOOKS: usize = 512;
@@ -19,34 +20,9 @@ const SHARED: usize = ROWS - 1;
 static COUNTS: [[AtomicU64; HOOKS]; ROWS] = [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS];
 static GIVEN: AtomicUsize = AtomicUsize::new(0);
 
-// The thread's row plus one; 0 before its first call. Of the initial-exec kind, as in caller.rs: a library's
-// ordinary thread-local word costs a call of the loader's each time.
-core::arch::global_asm!(
-    ".pushsection .tbss.gpumem_row,\"awT\",@nobits",
-    ".globl gpumem_row",
-    ".hidden gpumem_row",
-    ".type gpumem_row, @object",
-    ".size gpumem_row, 8",
-    ".p2align 3",
-    "gpumem_row:",
-    ".zero 8",
-    ".popsection",
-);
-
-/// Where this thread keeps its row.
-#[inline(always)]
-fn place() -> *mut usize {
-    let place: *mut usize;
-    // SAFETY: the word is in this thread's static thread-local storage, whose address fs:0 holds.
-    unsafe {
-        core::arch::asm!(
-            "mov {place}, fs:[0]",
-            "add {place}, [rip + gpumem_row@GOTTPOFF]",
-            place = out(reg) place,
-            options(nostack, readonly),
-        );
-    }
-    place
+thread_static! {
+    /// Where this thread keeps its row plus one; 0 before its first call.
+    fn place() -> usize as "gpumem_row";
 }
 
 /// The row of a thread that makes its first call.

@@ -1,25 +1,17 @@
 //! What the hooks keep for each thread: how deep in CUDA it is and whether our own code runs.
 //!
-//! Const-initialised and without a destructor, so that it is there before the first and after the last
-//! line of a thread's own code.
+//! It is there before the first and after the last line of a thread's own code.
 
 use core::cell::Cell;
 
 use gpumem_capture::ThreadId;
 use gpumem_unwind::Registers;
 
-thread_local! {
-    static THREAD: Thread = const { Thread {
-        depth: Cell::new(0),
-        api: Cell::new(0),
-        caller: Cell::new(0),
-        entry: Cell::new(Registers { pc: 0, sp: 0, bp: 0 }),
-        allocated: Cell::new(0),
-        driver_calls: Cell::new(0),
-        releasing: Cell::new(0),
-        busy: Cell::new(false),
-        id: Cell::new(0),
-    } };
+use crate::local::thread_static;
+
+thread_static! {
+    /// This thread's state. All zeros are that of a thread outside every hook.
+    fn place() -> Thread as "gpumem_thread";
 }
 
 /// State of one thread.
@@ -57,9 +49,12 @@ impl Thread {
     }
 }
 
-/// Runs `f` on this thread's state; `None` only where the thread has no thread-local storage left.
-pub(crate) fn with<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
-    THREAD.try_with(f).ok()
+/// Runs `f` on this thread's state.
+#[inline(always)]
+pub(crate) fn with<R>(f: impl FnOnce(&Thread) -> R) -> R {
+    // SAFETY: it is this thread's alone, valid as zeros, and lives as long as the thread; it consists of
+    // cells, so that shared references are enough.
+    f(unsafe { &*place() })
 }
 
 /// Runs a hook's own code, unless this process has stepped aside.
@@ -89,12 +84,11 @@ pub(crate) fn quietly<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
         }
         result.ok()
     })
-    .flatten()
 }
 
 /// Runs `f` where hooks record nothing: the drain's own thread.
 pub(crate) fn never_recorded(f: impl FnOnce()) {
-    let _ = with(|thread| thread.busy.set(true));
+    with(|thread| thread.busy.set(true));
     f();
 }
 

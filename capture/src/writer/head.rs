@@ -98,6 +98,13 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// Live bytes: of its figures the one that makes sense alone.
+    #[inline]
+    pub(super) fn live(&self) -> u64 {
+        let [live, ..] = &self.values;
+        live.load(Ordering::Acquire)
+    }
+
     /// Locks the row: spins a little, then gives the processor away. What the lock covers takes some
     /// twenty nanoseconds and can neither block nor fail.
     #[inline]

@@ -228,6 +228,14 @@ impl Writer {
             .unwrap_or_default()
     }
 
+    /// Bytes live at a level of a device at this moment; 0 for one that has no counters.
+    #[inline]
+    pub fn live(&self, device: DeviceOrdinal, level: Level) -> u64 {
+        layout::row_number(device, level)
+            .and_then(|number| self.head.row(number))
+            .map_or(0, head::Row::live)
+    }
+
     /// Events lost so far.
     pub fn events_lost(&self) -> u64 {
         self.losses.events()

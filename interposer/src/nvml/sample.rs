@@ -170,7 +170,7 @@ fn record(writer: &'static Writer, device: DeviceOrdinal, read: &Settled<Reading
     };
     let event = Event {
         time: writer.now(),
-        thread: thread::with(|thread| thread.id()).unwrap_or_default(),
+        thread: thread::with(|thread| thread.id()),
         level: Level::PHYSICAL,
         device,
         ..Event::default()

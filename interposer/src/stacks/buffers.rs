@@ -1,6 +1,5 @@
 //! Room for one thread's stacks, used again and again.
 
-use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -9,6 +8,7 @@ use std::sync::OnceLock;
 
 use gpumem_unwind::Unwinder;
 
+use crate::local::thread_static;
 use crate::python::Frame;
 
 /// Frames of a Python stack that are kept, the newest.
@@ -25,10 +25,16 @@ pub(super) struct Buffers {
     pub(super) names: Vec<u8>,
 }
 
-thread_local! {
-    /// This thread's; null before the first use and while it is in use. Without a destructor, as
-    /// events come while a thread is being torn down.
-    static MINE: Cell<*mut Buffers> = const { Cell::new(null_mut()) };
+thread_static! {
+    /// This thread's; null before the first use and while it is in use.
+    fn place() -> *mut Buffers as "gpumem_buffers";
+}
+
+/// Puts `new` in the place of this thread's.
+#[inline(always)]
+fn replace_mine(new: *mut Buffers) -> *mut Buffers {
+    // SAFETY: the word is this thread's alone, and lives as long as the thread.
+    unsafe { place().replace(new) }
 }
 
 /// Buffers of threads that have ended.
@@ -37,14 +43,14 @@ static SPARE: [AtomicPtr<Buffers>; 64] = [const { AtomicPtr::new(null_mut()) }; 
 /// Runs `use_them` with this thread's buffers; None if there is no memory for any.
 #[inline]
 pub(super) fn with<R>(use_them: impl FnOnce(&mut Buffers) -> R) -> Option<R> {
-    let mut buffers = match NonNull::new(MINE.replace(null_mut())) {
+    let mut buffers = match NonNull::new(replace_mine(null_mut())) {
         Some(buffers) => buffers,
         None => obtain()?,
     };
-    // SAFETY: taken out of `MINE` or out of `SPARE`, they belong to this call alone; should it be
+    // SAFETY: taken out of the thread's word or out of `SPARE`, they belong to this call alone; should it be
     // interrupted by another one on this thread, that one gets others.
     let result = use_them(unsafe { buffers.as_mut() });
-    if let Some(others) = NonNull::new(MINE.replace(buffers.as_ptr())) {
+    if let Some(others) = NonNull::new(replace_mine(buffers.as_ptr())) {
         hand_back(others.as_ptr());
     }
     Some(result)
@@ -92,7 +98,7 @@ fn exit_key() -> Option<libc::pthread_key_t> {
 /// Keeps the buffers for the next thread. Events that this thread still has get others, and this
 /// runs once more.
 unsafe extern "C" fn thread_ends(_: *mut c_void) {
-    hand_back(MINE.replace(null_mut()));
+    hand_back(replace_mine(null_mut()));
 }
 
 fn hand_back(mut buffers: *mut Buffers) {

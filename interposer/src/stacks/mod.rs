@@ -96,5 +96,5 @@ pub(crate) fn know_image(writer: &'static Writer, image: u64) {
 #[inline]
 pub fn take(writer: &'static Writer, want: Stacks) -> (StackId, StackId) {
     let entry = thread::with(|thread| thread.entry.get());
-    INTERNER.take(writer, want, entry.filter(|entry| entry.pc != 0))
+    INTERNER.take(writer, want, (entry.pc != 0).then_some(entry))
 }

@@ -1,0 +1,71 @@
+//! Thread-local storage of the initial-exec kind: its place is an addition away. A library's ordinary
+//! thread-local variables cost a call of the loader's at each access, and a preloaded library always has
+//! the room for these.
+
+/// Declares a value for each thread, all zeros at first, and a function that gives its address. It has no
+/// destructor: it is there before the first and after the last line of a thread's own code.
+macro_rules! thread_static {
+    ($(#[$doc:meta])* fn $name:ident() -> $type:ty as $symbol:literal;) => {
+        core::arch::global_asm!(
+            concat!(".pushsection .tbss.", $symbol, ",\"awT\",@nobits"),
+            concat!(".globl ", $symbol),
+            concat!(".hidden ", $symbol),
+            concat!(".type ", $symbol, ", @object"),
+            concat!(".size ", $symbol, ", {size}"),
+            ".balign {align}",
+            concat!($symbol, ":"),
+            ".zero {size}",
+            ".popsection",
+            size = const size_of::<$type>(),
+            align = const align_of::<$type>(),
+        );
+
+        $(#[$doc])*
+        #[inline(always)]
+        fn $name() -> *mut $type {
+            let place: *mut $type;
+            // SAFETY: the value is in this thread's static thread-local storage, whose address fs:0
+            // holds.
+            unsafe {
+                core::arch::asm!(
+                    "mov {place}, fs:[0]",
+                    concat!("add {place}, [rip + ", $symbol, "@GOTTPOFF]"),
+                    place = out(reg) place,
+                    options(nostack, readonly, pure),
+                );
+            }
+            place
+        }
+    };
+}
+pub(crate) use thread_static;
+
+#[cfg(test)]
+mod tests {
+    thread_static! {
+        /// Three words.
+        fn words() -> [u64; 3] as "gpumem_test_words";
+    }
+
+    #[test]
+    fn every_thread_has_its_own() {
+        let mine = words();
+        // SAFETY: the value is this thread's alone.
+        unsafe {
+            assert_eq!(*mine, [0; 3]);
+            *mine = [1, 2, 3];
+        }
+        let theirs = std::thread::spawn(|| {
+            let place = words();
+            // SAFETY: as above.
+            unsafe {
+                assert_eq!(*place, [0; 3]);
+                (*place)[1] = 7;
+            }
+            place as usize
+        });
+        assert_ne!(theirs.join().unwrap(), mine as usize);
+        // SAFETY: as above.
+        assert_eq!(unsafe { *words() }, [1, 2, 3]);
+    }
+}
