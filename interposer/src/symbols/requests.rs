@@ -61,6 +61,9 @@ requests! {
     cuMemRetainAllocationHandle: 11000 cuMemRetainAllocationHandle;
     cuMemUnmap: 10020 cuMemUnmap;
     cuMemImportFromShareableHandle: 10020 cuMemImportFromShareableHandle;
+    cuMemExportToShareableHandle: 10020 cuMemExportToShareableHandle;
+    cuMemPoolExportToShareableHandle: 11020 cuMemPoolExportToShareableHandle;
+    cuIpcGetMemHandle: 4010 cuIpcGetMemHandle;
     cuArray3DCreate: 2000 cuArray3DCreate, 3020 cuArray3DCreate_v2;
     cuArrayCreate: 2000 cuArrayCreate, 3020 cuArrayCreate_v2;
     cuArrayDestroy: 2000 cuArrayDestroy;
