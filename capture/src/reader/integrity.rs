@@ -86,6 +86,8 @@ pub struct Integrity {
     pub definitions: u64,
     /// Pages read.
     pub pages: u64,
+    /// Places whose functions' names are baked in behind the capture.
+    pub symbols: u64,
     /// Events that the recorder had to drop (the ring was full): counted, but not in the file.
     pub events_lost: u64,
     /// Definitions that the recorder had to refuse; it may have recorded them later.
