@@ -20,7 +20,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::names::Names;
 pub use account::{Account, Comparison, Ending, Reached, duration};
-pub(crate) use account::{many, place};
+pub use account::many;
+pub(crate) use account::place;
 pub use device::{DevicePeak, Levels};
 pub use holding::{Holding, HoldingKind};
 pub use objects::{Load, Mapping, Objects};

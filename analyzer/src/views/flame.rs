@@ -1,6 +1,7 @@
 //! Folded stacks: bytes by whole mixed stack.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
@@ -41,11 +42,10 @@ impl Folded {
                     parts.push(crate::replay::place(*device));
                 }
                 let frames = mixed(names, symbols, stacks);
-                parts.extend(
-                    frames
-                        .iter()
-                        .map(|frame| sanitised(&label(names, symbols, frame))),
-                );
+                for frame in &frames {
+                    let labels = labels(names, symbols, frame);
+                    parts.extend(labels.iter().map(|label| sanitised(label)));
+                }
                 *folded.stacks.entry(parts.join(";")).or_default() += figure.bytes;
             }
         }
@@ -85,10 +85,10 @@ impl Folded {
     }
 }
 
-/// What a frame is called.
-pub(super) fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> String {
-    match frame {
-        Frame::Native(frame) => symbols.name(names, frame).to_owned(),
+/// What a frame is called; a native one with what is inlined into it, the oldest first.
+pub(super) fn labels(names: &Names, symbols: &mut Symbols, frame: &Frame) -> Vec<Rc<str>> {
+    let label = match frame {
+        Frame::Native(frame) => return symbols.labels(names, frame).to_vec(),
         Frame::Note(note) => (*note).to_owned(),
         Frame::Python(frame) => match (names.codes.get(&frame.code), names.line(frame)) {
             (Some(code), Some(line)) => {
@@ -96,7 +96,8 @@ pub(super) fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> Stri
             }
             _ => "(Python function not in the capture)".into(),
         },
-    }
+    };
+    vec![label.into()]
 }
 
 /// A frame's name that every reader of folded stacks takes for one frame: no `;`, no control

@@ -31,11 +31,15 @@ pub struct Header {
 }
 
 impl Header {
+    /// Whether the process ran on this host since it was last started. False where nothing tells.
+    pub fn is_of_this_boot(&self) -> bool {
+        self.boot_id != [0; 16] && self.boot_id == crate::procfs::boot_id()
+    }
+
     /// Whether the recorded process is still there, on this host and in this boot. False also where
     /// /proc cannot tell.
     pub fn is_running(&self) -> bool {
-        self.boot_id != [0; 16]
-            && self.boot_id == crate::procfs::boot_id()
+        self.is_of_this_boot()
             && std::fs::read_to_string(format!("/proc/{}/stat", self.pid))
                 .ok()
                 .and_then(|stat| crate::procfs::start_ticks(&stat))
