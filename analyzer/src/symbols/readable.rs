@@ -40,6 +40,26 @@ fn apart(name: &str) -> (&str, &str) {
     name.split_at(at.unwrap_or(name.len()))
 }
 
+/// Whether more of a name follows on the parameters that `rest` starts with.
+fn is_continued(rest: &str) -> bool {
+    let mut depth = 0_u32;
+    for (at, c) in rest.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' if depth == 1 => {
+                let after = &rest[at + 1..];
+                return after
+                    .strip_prefix(" const")
+                    .unwrap_or(after)
+                    .starts_with("::");
+            }
+            ')' => depth -= 1,
+            _ => {}
+        }
+    }
+    false
+}
+
 /// A C++ function's name without its parameters, which say little and can be very long.
 fn without_parameters(name: &str) -> &str {
     let mut depth = 0_i32;
@@ -60,7 +80,7 @@ fn without_parameters(name: &str) -> &str {
                     || before.ends_with(' ');
                 if !part_of_name {
                     // A lambda or local class continues after its function's parameters.
-                    return if rest.contains(")::") { name } else { before };
+                    return if is_continued(rest) { name } else { before };
                 }
             }
             _ => {}
@@ -93,6 +113,11 @@ mod tests {
                 "f(int)::{lambda()#1}::operator()() const",
             ),
             ("a::operator<(int)", "a::operator<(int)"),
+            (
+                "A::find(b::(anonymous namespace)::Key const&, void (*)(int))",
+                "A::find",
+            ),
+            ("A::f(int) const::g::h()", "A::f(int) const::g::h()"),
         ] {
             assert_eq!(without_parameters(full), short);
         }
