@@ -67,39 +67,41 @@ impl Spots {
         nameless: &'a mut Vec<Nameless>,
     ) -> impl Iterator<Item = Definition> + 'a {
         symbols.work.add(self.count() as usize);
-        self.by_module.iter().flat_map(move |(module, addresses)| {
+        let batches = self.by_module.iter().flat_map(|(module, addresses)| {
+            addresses.chunks(BATCH).map(move |batch| (*module, batch))
+        });
+        let mut last = None;
+        batches.flat_map(move |(module, batch)| {
             let id = module
                 .and_then(|index| names.modules.get(index as usize))
                 .map_or(ModuleId(0), |module| module.id);
-            let mut found = Vec::new();
-            for batch in addresses.chunks(BATCH) {
-                let functions = symbols.functions(names, *module, batch);
-                found.extend(batch.iter().copied().zip(functions));
-                symbols.work.finish(batch.len());
-            }
-            let all = found.len() as u64;
-            found.retain(|(_, functions)| !functions.is_empty());
-            let places = all - found.len() as u64;
+            let functions = symbols.functions(names, module, batch);
+            symbols.work.finish(batch.len());
+            let places = functions.iter().filter(|found| found.is_empty()).count() as u64;
             if places > 0 {
-                nameless.push(without_names(names, symbols, *module, places));
+                if last != Some(module) {
+                    nameless.push(without_names(names, symbols, module));
+                    last = Some(module);
+                }
+                if let Some(nameless) = nameless.last_mut() {
+                    nameless.places += places;
+                }
             }
-            found
-                .into_iter()
+            batch
+                .iter()
+                .zip(functions)
+                .filter(|(_, functions)| !functions.is_empty())
                 .map(move |(address, functions)| Definition::Symbol {
                     module: id,
-                    address,
+                    address: *address,
                     functions,
                 })
         })
     }
 }
 
-fn without_names(
-    names: &Names,
-    symbols: &mut Symbols,
-    index: Option<u32>,
-    places: u64,
-) -> Nameless {
+/// Why places of a module have no name; how many is yet to be counted.
+fn without_names(names: &Names, symbols: &mut Symbols, index: Option<u32>) -> Nameless {
     let module = index.and_then(|index| names.modules.get(index as usize));
     let has_file = index.is_some_and(|index| !symbols.files(names, index).is_empty());
     let why = match module {
@@ -115,7 +117,7 @@ fn without_names(
     };
     Nameless {
         module: module.map(|module| module.basename().to_owned()),
-        places,
+        places: 0,
         why,
     }
 }

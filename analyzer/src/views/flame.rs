@@ -1,5 +1,6 @@
 //! Folded stacks: bytes by whole mixed stack.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -37,16 +38,20 @@ impl Folded {
             let frames: Vec<&NativeFrame> = frames.collect();
             symbols.find(names, frames);
             for (stacks, figure) in figures {
-                let mut parts = Vec::new();
+                let mut stack = String::new();
                 if devices.len() > 1 {
-                    parts.push(crate::replay::place(*device));
+                    stack.push_str(&crate::replay::place(*device));
                 }
                 let frames = mixed(names, symbols, stacks);
                 for frame in &frames {
-                    let labels = labels(names, symbols, frame);
-                    parts.extend(labels.iter().map(|label| sanitised(label)));
+                    for label in &labels(names, symbols, frame) {
+                        if !stack.is_empty() {
+                            stack.push(';');
+                        }
+                        stack.push_str(&sanitised(label));
+                    }
                 }
-                *folded.stacks.entry(parts.join(";")).or_default() += figure.bytes;
+                *folded.stacks.entry(stack).or_default() += figure.bytes;
             }
         }
         folded.stacks.retain(|_, bytes| *bytes > 0);
@@ -103,7 +108,13 @@ pub(super) fn labels(names: &Names, symbols: &mut Symbols, frame: &Frame) -> Vec
 /// A frame's name that every reader of folded stacks takes for one frame: no `;`, no control
 /// characters, no number after a blank at its end, which would be read as a count, and no `#` at its
 /// beginning, where a line would be read as a comment.
-fn sanitised(name: &str) -> String {
+fn sanitised(name: &str) -> Cow<'_, str> {
+    let is_harmless = !name.contains(|c: char| c == ';' || c.is_control())
+        && !name.starts_with(|c: char| c == '#' || c.is_whitespace())
+        && name.ends_with(|c: char| !(c.is_ascii_digit() || c == '.' || c.is_whitespace()));
+    if is_harmless {
+        return Cow::Borrowed(name);
+    }
     let mut out: String = name
         .trim()
         .chars()
@@ -125,9 +136,9 @@ fn sanitised(name: &str) -> String {
         out.insert(0, '_');
     }
     if out.is_empty() {
-        "(nameless)".into()
+        Cow::Borrowed("(nameless)")
     } else {
-        out
+        Cow::Owned(out)
     }
 }
 
