@@ -104,7 +104,7 @@ impl Lookup {
         let bare = |functions: &Vec<Function>| {
             functions
                 .last()
-                .is_some_and(|function| !function.name.contains("::"))
+                .is_some_and(|function| !own_part(&function.name).contains("::"))
         };
         let places: Vec<usize> = (0..found.len()).filter(|at| bare(&found[*at])).collect();
         let wanted: Vec<u64> = places.iter().map(|at| addresses[*at]).collect();
@@ -125,10 +125,19 @@ impl Lookup {
     }
 }
 
+/// A name without the arguments of its template.
+fn own_part(name: &str) -> &str {
+    match name.find('<') {
+        Some(0) | None => name,
+        Some(at) => &name[..at],
+    }
+}
+
 /// Whether a linker's name is that of a function which its debug information calls only by the last
 /// part of it.
 fn is_longer(full: &str, last: &str) -> bool {
     let goes_on = |c: char| c == '_' || c.is_alphanumeric();
+    let last = own_part(last);
     !last.is_empty()
         && full.match_indices(last).any(|(at, _)| {
             full[..at].ends_with("::") && !full[at + last.len()..].starts_with(goes_on)
@@ -206,6 +215,7 @@ mod tests {
             ("pool::Arena<int>::Arena(int)", "Arena", true),
             ("grow", "grow", false),
             ("pool::grow", "", false),
+            ("core::slice::sort::sort", "sort<u8, core::cmp::Less>", true),
         ] {
             assert_eq!(is_longer(full, last), expected, "{full}, {last}");
         }

@@ -15,8 +15,15 @@ pub(super) fn readable(name: &str) -> String {
         return format!("{name}{distance}");
     }
     let (mut out, mut depth) = (String::new(), 0_u32);
-    for c in name.chars() {
+    // Rust's `<Type as Trait>::function`: without the type the function says nothing.
+    let mut is_in_type = name.starts_with('<');
+    for (at, c) in name.char_indices() {
         match c {
+            '<' if at == 0 => out.push(c),
+            '>' if depth == 0 && is_in_type => {
+                is_in_type = false;
+                out.push(c);
+            }
             '<' => {
                 if depth == 0 {
                     out.push_str("<…>");
@@ -134,6 +141,8 @@ mod tests {
             "at::Tensor, ".repeat(20)
         );
         assert_eq!(readable(&long), "c10::wrap_<…>::call");
+        let rust = format!("<Guard<{}> as Payload>::take<u8>", "String, ".repeat(20));
+        assert_eq!(readable(&rust), "<Guard<…> as Payload>::take<…>");
     }
 
     #[test]
