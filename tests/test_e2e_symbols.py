@@ -393,6 +393,12 @@ def test_errors_leave_no_file_behind(libraries, record, tmp_path):
     assert view("symbolize", text, "-o", out, check=False).returncode == 1
     done = view("symbolize", report, "-o", tmp_path / "no" / "folder.bin", check=False)
     assert done.returncode == 1 and "folder.bin" in done.stderr
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    for special in ("folder", "fifo", "-"):
+        done = harness.run([harness.ANALYZER, "symbolize", report, "-o", special], cwd=tmp_path, check=False)
+        assert done.returncode == 1 and "ordinary file" in done.stderr, harness.described(done)
+    assert (tmp_path / "fifo").is_fifo() and not (tmp_path / "-").exists()
     assert not out.exists() and not list(tmp_path.glob("**/*.part"))
     assert report.read_bytes() == content
 
@@ -455,6 +461,9 @@ def test_a_map_of_an_earlier_process_with_the_number_is_not_used(record):
             os.utime(stale, (written_at + age, written_at + age))
             folded = view("flamegraph", "--folded", report).stdout
             assert ("made_here" in folded) == is_used, age
+        if os.geteuid() == 0:
+            os.chown(stale, 65_534, -1)
+            assert "made_here" not in view("flamegraph", "--folded", report).stdout, "a stranger's map"
     finally:
         stale.unlink()
 

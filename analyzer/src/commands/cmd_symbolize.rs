@@ -35,7 +35,7 @@ pub fn run(args: &SymbolizeArgs, output: &mut Output<'_>) -> anyhow::Result<Exit
     let (symbols, bar) = symbols(&args.file, &session, &args.symbols);
     let mut symbols = symbols.anew(args.anew);
     let mut nameless = Vec::new();
-    let to = target(&args.output);
+    let to = target(&args.output)?;
     let reader = Reader::open(&args.file).map_err(|error| explained(&args.file, &error.into()))?;
     let written = in_its_place(&to, |part| -> Result<_, BakeError> {
         let mut file = BufWriter::with_capacity(1 << 20, File::create(part)?);
@@ -81,9 +81,15 @@ pub fn run(args: &SymbolizeArgs, output: &mut Output<'_>) -> anyhow::Result<Exit
     Ok(Exit::of(&session))
 }
 
-/// The file to write: where a link is named, what it leads to.
-fn target(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+/// The file to write: where a link is named, what it leads to. Devices, pipes and folders are refused:
+/// another file would be put in their place.
+fn target(path: &Path) -> anyhow::Result<PathBuf> {
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_other = target.metadata().is_ok_and(|facts| !facts.is_file());
+    if is_other || path == Path::new("-") {
+        bail!("cannot write {}: name an ordinary file", path.display());
+    }
+    Ok(target)
 }
 
 /// What has no name, by module, the most places first.

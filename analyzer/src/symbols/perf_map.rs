@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -20,12 +21,16 @@ pub struct PerfMap {
 impl PerfMap {
     /// The map of a capture's process: the one beside the capture, which somebody has put there, and
     /// that in /tmp if it was written by that very process: in this boot of this machine, while the
-    /// process ran. A number may have been another process's since.
+    /// process ran, by the capture's owner or root. A number may have been another process's since, and
+    /// anyone may write to /tmp.
     pub fn of(capture: &Path, header: &Header) -> Self {
         let mut map = Self::default();
         let name = format!("perf-{}.map", header.pid);
         let temporary = Path::new("/tmp").join(&name);
-        if header.is_of_this_boot() && was_written_by(&temporary, capture, header) {
+        let is_trusted = header.is_of_this_boot()
+            && has_owner_of(&temporary, capture)
+            && was_written_by(&temporary, capture, header);
+        if is_trusted {
             map.read_file(&temporary);
         }
         map.read_file(&beside(capture, &name));
@@ -87,6 +92,12 @@ fn entry(line: &str) -> Option<(u64, u64, String)> {
     let start = number(start)?;
     let end = start.checked_add(number(size)?)?;
     (start < end && !name.is_empty()).then(|| (start, end, name.to_owned()))
+}
+
+/// Whether a map belongs to the capture's owner, or to root.
+fn has_owner_of(map: &Path, capture: &Path) -> bool {
+    let owner = |path: &Path| path.metadata().map(|facts| facts.uid()).ok();
+    owner(map).is_some_and(|uid| uid == 0 || Some(uid) == owner(capture))
 }
 
 /// Whether a map was last written while the process ran: after the capture was opened, and before the
