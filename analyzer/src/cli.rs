@@ -37,6 +37,9 @@ pub struct Cli {
     /// The capture to report on
     #[arg(required = true)]
     pub file: Option<PathBuf>,
+    /// Where names are looked for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
     /// One view alone, or another task.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -81,6 +84,14 @@ pub enum Command {
         gpumem-analyze tree --native --least 5 report.bin\n  \
         gpumem-analyze tree --at end --format json report.bin")]
     Tree(TreeArgs),
+    /// Names of native functions baked into a copy, for people who have none of the libraries
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze symbolize report.bin -o for-you.bin\n  \
+        gpumem-analyze symbolize report.bin -o report.bin    # in its own place\n  \
+        gpumem-analyze symbolize --symbols from-the-node/ report.bin -o named.bin\n\n\
+        The copy says all that the capture said, its damage included. Nothing is fetched from a network."
+    )]
+    Symbolize(SymbolizeArgs),
     /// Whether a capture is whole: exit 0 whole, 3 damaged, with what was lost
     #[command(after_help = "Examples:\n  gpumem-analyze check report.bin\n  \
         gpumem-analyze check --format json report.bin")]
@@ -139,6 +150,23 @@ pub fn moment(text: &str) -> Result<Moment, String> {
             .map(|seq| Moment::At(Seq(seq)))
             .map_err(|_| "expected peak, end or the number of an event".into()),
     }
+}
+
+/// Where names of native functions are looked for. A file counts only if its build id is the one that
+/// was recorded.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SymbolArgs {
+    /// A folder of separate debug files, as /usr/lib/debug is; may be given again. Also
+    /// GPUMEM_DEBUG_DIR
+    #[arg(long, value_name = "DIR")]
+    pub debug_dir: Vec<PathBuf>,
+    /// A folder with libraries and debug files copied from the other machine, under any names; may be
+    /// given again
+    #[arg(long, value_name = "DIR")]
+    pub symbols: Vec<PathBuf>,
+    /// Take recorded paths below this folder, and not from this machine's root
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Option<PathBuf>,
 }
 
 /// `summary`.
@@ -263,6 +291,9 @@ pub struct FlamegraphArgs {
     /// Folded stacks instead of a picture; by default on standard output
     #[arg(long)]
     pub folded: bool,
+    /// Where names are looked for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
     /// The capture
     pub file: PathBuf,
 }
@@ -282,9 +313,28 @@ pub struct TreeArgs {
     /// Also the middle of long runs of frames that call but one other (text only)
     #[arg(long)]
     pub all: bool,
+    /// Where names are looked for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// `symbolize`.
+#[derive(Args, Debug)]
+pub struct SymbolizeArgs {
+    /// Where to. To name the capture itself writes it anew in its place, whole or not at all
+    #[arg(short, long, value_name = "OUT.bin")]
+    pub output: PathBuf,
+    /// Look all names up again; those baked in before stay only where nothing is found
+    #[arg(long)]
+    pub anew: bool,
+    /// Where names are looked for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
     /// The capture
     pub file: PathBuf,
 }

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match &cli.command {
         None => match &cli.file {
-            Some(file) => commands::cmd_report::run(file, output),
+            Some(file) => commands::cmd_report::run(file, &cli.symbols, output),
             None => anyhow::bail!("no capture was named: see gpumem-analyze --help"),
         },
         Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),
@@ -47,6 +47,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Changes(args)) => commands::cmd_changes::run(args, output),
         Some(Command::Flamegraph(args)) => commands::cmd_flamegraph::run(args, output),
         Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
+        Some(Command::Symbolize(args)) => commands::cmd_symbolize::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
         Some(Command::Completions { shell }) => commands::cmd_shell::completions(*shell, output),
         Some(Command::Man) => commands::cmd_shell::man(output),

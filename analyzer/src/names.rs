@@ -1,7 +1,8 @@
 //! What the numbers in events mean: the capture's definitions, gathered as they come.
 
 use gpumem_capture::{
-    ApiId, CodeId, Definition, DeviceOrdinal, ModuleId, ProcessKey, PyFrame, StackId, ThreadId,
+    ApiId, CodeId, Definition, DeviceOrdinal, Function, ModuleId, ProcessKey, PyFrame, StackId,
+    ThreadId,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -134,6 +135,9 @@ pub struct Names {
     pub notes: Vec<String>,
     /// The interpreter, if the process had one.
     pub interpreter: Option<Interpreter>,
+    /// Functions at places of modules, as they were baked in: by the module's number and the link
+    /// address, the innermost first. Module 0 stands for code in no module, and absolute addresses.
+    pub symbols: FxHashMap<(ModuleId, u64), Vec<Function>>,
     /// Definitions of kinds that this analyzer does not know, or cannot read.
     pub unknown: u64,
     /// Modules loaded now, by first address: indices into `modules`.
@@ -242,6 +246,11 @@ impl Names {
                     eval: (eval_start, eval_end),
                 });
             }
+            Definition::Symbol {
+                module,
+                address,
+                functions,
+            } => drop(self.symbols.insert((module, address), functions)),
             Definition::Note { text } => self.notes.push(text),
             _ => self.unknown += 1,
         }

@@ -9,7 +9,7 @@ use gpumem_capture::PyFrame;
 
 use crate::names::{Names, NativeFrame};
 use crate::replay::StackKey;
-use crate::symbols::{Symbols, is_interpreter};
+use crate::symbols::{Symbols, is_interpreter, is_recorder};
 
 /// A frame of a mixed stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub fn mixed(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Fram
             .map(|frame| {
                 if symbols.is_evaluation(names, frame) {
                     Kind::Evaluation
-                } else if is_interpreter(names, frame) {
+                } else if is_interpreter(names, frame) || symbols.is_trampoline(names, frame) {
                     Kind::Interpreter
                 } else if is_c_library(names, frame) {
                     Kind::CLibrary
@@ -88,12 +88,6 @@ pub fn mixed(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Fram
     newest_first
 }
 
-fn is_recorder(names: &Names, frame: &NativeFrame) -> bool {
-    names
-        .module(frame)
-        .is_some_and(|module| module.basename().starts_with("libgpumem"))
-}
-
 fn is_c_library(names: &Names, frame: &NativeFrame) -> bool {
     names.module(frame).is_some_and(|module| {
         let name = module.basename();
@@ -107,7 +101,7 @@ fn is_c_library(names: &Names, frame: &NativeFrame) -> bool {
 enum Kind {
     /// The interpreter's evaluation function.
     Evaluation,
-    /// Another function of the interpreter.
+    /// Another function of the interpreter, or code that it made to run a Python function through.
     Interpreter,
     /// The C library.
     CLibrary,

@@ -1,7 +1,7 @@
 //! `gpumem-analyze check`.
 
 use gpumem_analyzer::render::{Style, account_lines, bytes, count};
-use gpumem_analyzer::replay::{Comparison, Moment};
+use gpumem_analyzer::replay::{Comparison, Moment, many};
 use gpumem_analyzer::session::Session;
 use serde::Serialize;
 
@@ -18,6 +18,7 @@ struct Check<'a> {
     events: u64,
     definitions: u64,
     pages: u64,
+    names: u64,
     lost_events: u64,
     lost_definitions: u64,
     in_flight: u64,
@@ -72,6 +73,7 @@ fn check(session: &Session, whole: bool, length: u64) -> Check<'_> {
         events: integrity.events,
         definitions: integrity.definitions,
         pages: integrity.pages,
+        names: integrity.symbols,
         lost_events: integrity.events_lost,
         lost_definitions: integrity.definitions_lost,
         in_flight: integrity.in_flight,
@@ -120,6 +122,12 @@ fn text(file: &str, session: &Session, whole: bool, length: u64, output: &Output
         count(integrity.pages),
         session.header.version,
     );
+    if integrity.symbols > 0 {
+        out.push_str(&format!(
+            "names of functions are baked in, for {}\n",
+            many(integrity.symbols, "place", "places")
+        ));
+    }
     for line in &session.account.missing {
         out.push_str(&format!("  - {line}\n"));
     }

@@ -4,11 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use gpumem_analyzer::render::{bytes, flamegraph};
-use gpumem_analyzer::symbols::Symbols;
 use gpumem_analyzer::views::Folded;
 
 use super::cmd_report::beside;
-use super::{Exit, Output, level_or_default, read, say_missing, write_file};
+use super::{Exit, Output, level_or_default, read, say_missing, symbols, write_file};
 use crate::cli::FlamegraphArgs;
 
 /// Runs it.
@@ -16,7 +15,9 @@ pub fn run(args: &FlamegraphArgs, output: &mut Output<'_>) -> anyhow::Result<Exi
     let at = args.which.at;
     let session = read(&args.file, at)?;
     let level = level_or_default(args.which.level.map(Into::into), &session.replay);
-    let folded = Folded::at(&session.replay, &mut Symbols::new(), level, at);
+    let (mut symbols, bar) = symbols(&args.file, &session, &args.symbols);
+    let folded = Folded::at(&session.replay, &mut symbols, level, at);
+    drop(bar);
     say_missing(&session);
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     let contents = if args.folded {

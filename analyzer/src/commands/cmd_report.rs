@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
 use gpumem_analyzer::replay::Moment;
-use gpumem_analyzer::symbols::Symbols;
 use gpumem_analyzer::views::{Asked, Changes, Folded, Greatest};
 use gpumem_capture::Level;
 
-use super::{Exit, Output, file_name, ledgers, level_or_default, read_with, write_file};
+use super::{Exit, Output, file_name, ledgers, level_or_default, read_with, symbols, write_file};
+use crate::cli::SymbolArgs;
 
 /// Changes shown in the report.
 const CHANGES: usize = 10;
 
 /// Runs it.
-pub fn run(file: &Path, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let pid = super::pid(file)?;
     let (mut tensor, mut driver) = (Greatest::default(), Greatest::default());
     let mut tensor_changes = Changes::new(Level::TENSOR, pid, |change| tensor.add(change));
@@ -45,7 +45,9 @@ pub fn run(file: &Path, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         output.terminal,
     ))?;
 
-    let folded = Folded::at(&session.replay, &mut Symbols::new(), level, Moment::Peak);
+    let (mut symbols, bar) = symbols(file, &session, asked);
+    let folded = Folded::at(&session.replay, &mut symbols, level, Moment::Peak);
+    drop(bar);
     let subtitle = session.replay.names.command().unwrap_or_default();
     let title = folded.title(level, Moment::Peak);
     if let Some(svg) = flamegraph(&folded, &title, subtitle) {

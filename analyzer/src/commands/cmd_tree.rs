@@ -1,10 +1,9 @@
 //! `gpumem-analyze tree`.
 
 use gpumem_analyzer::render::{TreeLimits, partial, tree_text};
-use gpumem_analyzer::symbols::Symbols;
 use gpumem_analyzer::views::Node;
 
-use super::{Exit, Output, level_or_default, read, say_missing};
+use super::{Exit, Output, level_or_default, read, say_missing, symbols};
 use crate::cli::{Format, TreeArgs};
 
 /// Runs it.
@@ -12,7 +11,9 @@ pub fn run(args: &TreeArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let at = args.which.at;
     let session = read(&args.file, at)?;
     let level = level_or_default(args.which.level.map(Into::into), &session.replay);
-    let root = Node::tree(&session.replay, &mut Symbols::new(), level, at, args.native);
+    let (mut symbols, bar) = symbols(&args.file, &session, &args.symbols);
+    let root = Node::tree(&session.replay, &mut symbols, level, at, args.native);
+    drop(bar);
     match args.format {
         Format::Json => {
             say_missing(&session);

@@ -8,6 +8,7 @@ pub mod cmd_lines;
 pub mod cmd_report;
 pub mod cmd_shell;
 pub mod cmd_summary;
+pub mod cmd_symbolize;
 pub mod cmd_tree;
 mod progress;
 
@@ -17,9 +18,12 @@ use std::path::Path;
 use gpumem_analyzer::render::Terminal;
 use gpumem_analyzer::replay::{Moment, Replay};
 use gpumem_analyzer::session::{self, Observer, Session};
+use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::views::{Asked, Ledger};
 use gpumem_capture::{Level, OpenError, Reader};
 use serde::Serialize;
+
+use crate::cli::SymbolArgs;
 
 /// How a command ended that has a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +112,25 @@ pub fn ledgers(path: &Path, session: &Session, asked: Asked) -> anyhow::Result<V
     .map_err(|error| explained(path, &error))
 }
 
+/// Looks names up for a capture that was read as `session`, where the user, the environment and the
+/// capture's own folder say. The bar shows long searches until it is dropped.
+pub fn symbols(
+    path: &Path,
+    session: &Session,
+    asked: &SymbolArgs,
+) -> (Symbols, Option<progress::Bar>) {
+    let mut places = Places::of_environment(|name| std::env::var_os(name));
+    places.sysroot.clone_from(&asked.sysroot);
+    places
+        .debug_dirs
+        .splice(..0, asked.debug_dir.iter().cloned());
+    places.copied.clone_from(&asked.symbols);
+    let symbols = Symbols::new(places, PerfMap::of(path, &session.header));
+    let work = symbols.work();
+    let bar = progress::Bar::counting("naming", move || (work.done(), work.total()));
+    (symbols, Some(bar))
+}
+
 /// Writes a file in one go: a browser that has it open never sees half of it.
 ///
 /// # Errors
@@ -117,10 +140,24 @@ pub fn write_file(path: &Path, contents: &[u8]) -> std::io::Result<()> {
     if path.symlink_metadata().is_ok_and(|facts| !facts.is_file()) {
         return std::fs::write(path, contents);
     }
+    in_its_place(path, |part| std::fs::write(part, contents))
+}
+
+/// Has a file written under another name, and then puts it in the place of `path`: whole or not at all.
+///
+/// # Errors
+/// What `write` says, or the system's.
+pub fn in_its_place<T, E: From<std::io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&Path) -> Result<T, E>,
+) -> Result<T, E> {
     let mut part = path.as_os_str().to_owned();
     part.push(format!(".{}.part", std::process::id()));
     let part = Path::new(&part);
-    let written = std::fs::write(part, contents).and_then(|()| std::fs::rename(part, path));
+    let written = write(part).and_then(|said| {
+        std::fs::rename(part, path)?;
+        Ok(said)
+    });
     if written.is_err() {
         let _ = std::fs::remove_file(part);
     }

@@ -12,22 +12,35 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 const PATIENCE: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Shows how far reading has come until it is dropped.
+/// Shows how far work has come until it is dropped.
 pub struct Bar {
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Bar {
-    /// Starts to watch.
+    /// Watches a capture being read.
     pub fn start(progress: Progress) -> Self {
+        let template = "reading {bar:30} {binary_bytes} of {binary_total_bytes}, {eta} left";
+        Self::watching(template.to_owned(), move || {
+            (progress.position(), progress.total())
+        })
+    }
+
+    /// Watches other work: how many are done, of how many.
+    pub fn counting(doing: &str, so_far: impl Fn() -> (u64, u64) + Send + 'static) -> Self {
+        let template = format!("{doing} {{bar:30}} {{human_pos}} of {{human_len}}, {{eta}} left");
+        Self::watching(template, so_far)
+    }
+
+    fn watching(template: String, so_far: impl Fn() -> (u64, u64) + Send + 'static) -> Self {
         let done = Arc::new(AtomicBool::new(false));
         let watched = Arc::clone(&done);
         let thread = std::io::stderr()
             .is_terminal()
             .then(|| {
                 thread::Builder::new()
-                    .spawn(move || watch(&progress, &watched))
+                    .spawn(move || watch(&template, so_far, &watched))
                     .ok()
             })
             .flatten();
@@ -45,15 +58,21 @@ impl Drop for Bar {
     }
 }
 
-fn watch(progress: &Progress, done: &AtomicBool) {
-    let started = Instant::now();
+fn watch(template: &str, so_far: impl Fn() -> (u64, u64), done: &AtomicBool) {
+    let mut started = None;
     let mut bar = None;
     while !done.load(Ordering::Relaxed) {
         thread::park_timeout(INTERVAL);
-        if started.elapsed() >= PATIENCE && !done.load(Ordering::Relaxed) {
-            let bar = bar.get_or_insert_with(|| draw(progress.total()));
-            bar.set_length(progress.total());
-            bar.set_position(progress.position());
+        let (position, total) = so_far();
+        let is_at_work = position < total;
+        if !is_at_work || done.load(Ordering::Relaxed) {
+            continue;
+        }
+        let since = started.get_or_insert_with(Instant::now);
+        if since.elapsed() >= PATIENCE {
+            let bar = bar.get_or_insert_with(|| draw(template, total));
+            bar.set_length(total);
+            bar.set_position(position);
         }
     }
     if let Some(bar) = bar {
@@ -61,8 +80,7 @@ fn watch(progress: &Progress, done: &AtomicBool) {
     }
 }
 
-fn draw(total: u64) -> ProgressBar {
-    let template = "reading {bar:30} {binary_bytes} of {binary_total_bytes}, {eta} left";
+fn draw(template: &str, total: u64) -> ProgressBar {
     let style =
         ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_style(style)

@@ -366,7 +366,7 @@ pub(crate) fn place(device: DeviceOrdinal) -> String {
 }
 
 /// A count with its word.
-pub(crate) fn many(count: u64, one: &str, more: &str) -> String {
+pub fn many(count: u64, one: &str, more: &str) -> String {
     format!(
         "{} {}",
         crate::render::count(count),

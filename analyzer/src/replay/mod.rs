@@ -19,8 +19,9 @@ use gpumem_capture::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::names::Names;
+pub use account::many;
+pub(crate) use account::place;
 pub use account::{Account, Comparison, Ending, Reached, duration};
-pub(crate) use account::{many, place};
 pub use device::{DevicePeak, Levels};
 pub use holding::{Holding, HoldingKind};
 pub use objects::{Load, Mapping, Objects};

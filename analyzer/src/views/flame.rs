@@ -1,6 +1,8 @@
 //! Folded stacks: bytes by whole mixed stack.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
@@ -36,17 +38,20 @@ impl Folded {
             let frames: Vec<&NativeFrame> = frames.collect();
             symbols.find(names, frames);
             for (stacks, figure) in figures {
-                let mut parts = Vec::new();
+                let mut stack = String::new();
                 if devices.len() > 1 {
-                    parts.push(crate::replay::place(*device));
+                    stack.push_str(&crate::replay::place(*device));
                 }
                 let frames = mixed(names, symbols, stacks);
-                parts.extend(
-                    frames
-                        .iter()
-                        .map(|frame| sanitised(&label(names, symbols, frame))),
-                );
-                *folded.stacks.entry(parts.join(";")).or_default() += figure.bytes;
+                for frame in &frames {
+                    for label in &labels(names, symbols, frame) {
+                        if !stack.is_empty() {
+                            stack.push(';');
+                        }
+                        stack.push_str(&sanitised(label));
+                    }
+                }
+                *folded.stacks.entry(stack).or_default() += figure.bytes;
             }
         }
         folded.stacks.retain(|_, bytes| *bytes > 0);
@@ -85,10 +90,10 @@ impl Folded {
     }
 }
 
-/// What a frame is called.
-pub(super) fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> String {
-    match frame {
-        Frame::Native(frame) => symbols.name(names, frame).to_owned(),
+/// What a frame is called; a native one with what is inlined into it, the oldest first.
+pub(super) fn labels(names: &Names, symbols: &mut Symbols, frame: &Frame) -> Vec<Rc<str>> {
+    let label = match frame {
+        Frame::Native(frame) => return symbols.labels(names, frame).to_vec(),
         Frame::Note(note) => (*note).to_owned(),
         Frame::Python(frame) => match (names.codes.get(&frame.code), names.line(frame)) {
             (Some(code), Some(line)) => {
@@ -96,13 +101,20 @@ pub(super) fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> Stri
             }
             _ => "(Python function not in the capture)".into(),
         },
-    }
+    };
+    vec![label.into()]
 }
 
 /// A frame's name that every reader of folded stacks takes for one frame: no `;`, no control
 /// characters, no number after a blank at its end, which would be read as a count, and no `#` at its
 /// beginning, where a line would be read as a comment.
-fn sanitised(name: &str) -> String {
+fn sanitised(name: &str) -> Cow<'_, str> {
+    let is_harmless = !name.contains(|c: char| c == ';' || c.is_control())
+        && !name.starts_with(|c: char| c == '#' || c.is_whitespace())
+        && name.ends_with(|c: char| !(c.is_ascii_digit() || c == '.' || c.is_whitespace()));
+    if is_harmless {
+        return Cow::Borrowed(name);
+    }
     let mut out: String = name
         .trim()
         .chars()
@@ -124,9 +136,9 @@ fn sanitised(name: &str) -> String {
         out.insert(0, '_');
     }
     if out.is_empty() {
-        "(nameless)".into()
+        Cow::Borrowed("(nameless)")
     } else {
-        out
+        Cow::Owned(out)
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
-use super::flame::label;
+use super::flame::labels;
+use crate::names::NativeFrame;
 use crate::replay::{Figure, Moment, Replay, StackKey};
 use crate::stacks::{Frame, mixed};
 use crate::symbols::Symbols;
@@ -73,7 +74,13 @@ impl Node {
         let devices: Vec<DeviceOrdinal> = of_level.map(|(device, _)| *device).collect();
         let mut root = Growing::default();
         for device in &devices {
-            for (stacks, figure) in replay.figures(*device, level, moment) {
+            let figures = replay.figures(*device, level, moment);
+            let stacks = figures
+                .iter()
+                .filter_map(|(stacks, _)| shown_native(replay, *stacks, native))
+                .flatten();
+            symbols.find(&replay.names, stacks);
+            for (stacks, figure) in figures {
                 let mut stack = Vec::new();
                 if devices.len() > 1 {
                     stack.push(crate::replay::place(*device));
@@ -84,6 +91,14 @@ impl Node {
         }
         root.grown("all".into())
     }
+}
+
+/// The native frames that a stack is shown with.
+fn shown_native(replay: &Replay, stacks: StackKey, native: bool) -> Option<&[NativeFrame]> {
+    let names = &replay.names;
+    let is_shown = native || !names.py_stacks.contains_key(&stacks.py);
+    let (frames, _) = names.native_stacks.get(&stacks.native)?;
+    is_shown.then_some(frames)
 }
 
 fn frames(replay: &Replay, symbols: &mut Symbols, stacks: StackKey, native: bool) -> Vec<String> {
@@ -98,8 +113,10 @@ fn frames(replay: &Replay, symbols: &mut Symbols, stacks: StackKey, native: bool
         ..stacks
     };
     let frames: Vec<Frame> = mixed(names, symbols, stacks);
-    let frames = frames.iter();
-    frames.map(|frame| label(names, symbols, frame)).collect()
+    let labels = frames
+        .iter()
+        .flat_map(|frame| labels(names, symbols, frame));
+    labels.map(|label| label.to_string()).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use super::ReadError;
 pub(super) struct Input {
     path: PathBuf,
     file: File,
+    /// Where the capture itself ends, if names are baked in behind it.
+    own_end: u64,
 }
 
 impl Input {
@@ -22,6 +24,7 @@ impl Input {
         Ok(Self {
             path: path.to_owned(),
             file,
+            own_end: u64::MAX,
         })
     }
 
@@ -29,8 +32,26 @@ impl Input {
         Ok(self.file.metadata()?.len())
     }
 
+    /// From now on the file ends there, but for [`Input::read_baked`].
+    pub(super) fn end_at(&mut self, own_end: u64) {
+        self.own_end = own_end;
+    }
+
     /// Fills `bytes` from `offset` on; returns how many the file had, the rest is zeroed.
     pub(super) fn fill(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let own = self.own_end.saturating_sub(offset);
+        let own = usize::try_from(own).map_or(bytes.len(), |own| own.min(bytes.len()));
+        bytes[own..].fill(0);
+        self.fill_any(offset, &mut bytes[..own])
+    }
+
+    /// [`Input::read`] of what lies behind the capture itself.
+    pub(super) fn read_baked(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, ReadError> {
+        self.fill_any(offset, bytes)
+            .map_err(|source| self.error(offset, source))
+    }
+
+    fn fill_any(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let mut have = 0;
         while have < bytes.len() {
             match self.file.read_at(&mut bytes[have..], offset + have as u64) {

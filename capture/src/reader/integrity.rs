@@ -31,11 +31,15 @@ pub struct Header {
 }
 
 impl Header {
+    /// Whether the process ran on this host since it was last started. False where nothing tells.
+    pub fn is_of_this_boot(&self) -> bool {
+        self.boot_id != [0; 16] && self.boot_id == crate::procfs::boot_id()
+    }
+
     /// Whether the recorded process is still there, on this host and in this boot. False also where
     /// /proc cannot tell.
     pub fn is_running(&self) -> bool {
-        self.boot_id != [0; 16]
-            && self.boot_id == crate::procfs::boot_id()
+        self.is_of_this_boot()
             && std::fs::read_to_string(format!("/proc/{}/stat", self.pid))
                 .ok()
                 .and_then(|stat| crate::procfs::start_ticks(&stat))
@@ -86,6 +90,8 @@ pub struct Integrity {
     pub definitions: u64,
     /// Pages read.
     pub pages: u64,
+    /// Places whose functions' names are baked in behind the capture.
+    pub symbols: u64,
     /// Events that the recorder had to drop (the ring was full): counted, but not in the file.
     pub events_lost: u64,
     /// Definitions that the recorder had to refuse; it may have recorded them later.

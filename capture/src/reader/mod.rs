@@ -11,6 +11,7 @@ mod input;
 mod integrity;
 mod v1;
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +30,7 @@ pub struct Reader {
     capture: Versions,
     progress: Progress,
     header: Header,
+    own_bytes: u64,
 }
 
 /// One variant for each released version of the format.
@@ -121,7 +123,9 @@ impl Reader {
                 });
             }
         };
-        if length < layout::RING_OFFSET {
+        let capture = v1::Capture::new(input, header, second_copy, length).map_err(io_error)?;
+        let own_bytes = capture.own_bytes(length);
+        if own_bytes < layout::RING_OFFSET {
             let (path, needed) = (path.to_owned(), layout::RING_OFFSET);
             return Err(OpenError::TooShort {
                 path,
@@ -129,13 +133,25 @@ impl Reader {
                 needed,
             });
         }
-        let capture = v1::Capture::new(input, header, second_copy);
         let header = capture.header().map_err(io_error)?;
         Ok(Self {
             capture: Versions::V1(capture),
-            progress: Progress::new(length),
+            progress: Progress::new(own_bytes),
             header,
+            own_bytes,
         })
+    }
+
+    /// Bytes of the capture itself, as of opening, without what is baked in behind it.
+    pub fn own_bytes(&self) -> u64 {
+        self.own_bytes
+    }
+
+    /// Fills `bytes` with the capture's own from `offset` on; returns how many it had.
+    pub(crate) fn own_bytes_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        match &self.capture {
+            Versions::V1(capture) => capture.own_bytes_at(offset, bytes),
+        }
     }
 
     /// What is known of the capture, as of opening.

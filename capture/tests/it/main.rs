@@ -1,5 +1,6 @@
 //! The crate's integration tests: what is written, however its process ends, is what is read.
 
+mod baked;
 mod damage;
 mod files;
 mod kill;

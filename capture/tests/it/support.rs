@@ -127,12 +127,42 @@ pub fn definition() -> impl Strategy<Value = Definition> {
                 frames
             }),
         (text(), text()).prop_map(|(key, value)| Definition::Process { key, value }),
-        (140..=255_u8, prop::collection::vec(any::<u8>(), 0..500)).prop_map(|(kind, payload)| {
-            Definition::Unknown {
-                kind: DefKind(kind),
-                payload,
+        (any::<[u32; 4]>(), any::<bool>(), text()).prop_map(|(numbers, lost, node)| {
+            let [id, forward, own, newer] = numbers;
+            Definition::Backward {
+                id: StackId(id),
+                lost,
+                forward: StackId(forward),
+                own: StackId(own),
+                newer,
+                node,
             }
         }),
+        (any::<u32>(), text()).prop_map(|(id, name)| Definition::Range { id, name }),
+        (
+            any::<u32>(),
+            any::<u64>(),
+            prop::collection::vec((text(), text(), any::<u32>()), 0..3)
+        )
+            .prop_map(|(module, address, functions)| Definition::Symbol {
+                module: ModuleId(module),
+                address,
+                functions: functions
+                    .into_iter()
+                    .map(|(name, file, line)| Function { name, file, line })
+                    .collect(),
+            }),
+        // Kinds of later versions.
+        (
+            DefKind::SYMBOL.0 + 1..=255,
+            prop::collection::vec(any::<u8>(), 0..500)
+        )
+            .prop_map(|(kind, payload)| {
+                Definition::Unknown {
+                    kind: DefKind(kind),
+                    payload,
+                }
+            }),
     ]
 }
 

@@ -85,6 +85,18 @@ impl<'a> Cursor<'a> {
         (self.sink)(Record::Definition(Seq(seq), &definition));
     }
 
+    /// A definition that was baked in: it stands outside the order of records, before all of them.
+    pub(super) fn baked(&mut self, kind: DefKind, payload: &[u8], offset: u64) {
+        let (definition, fits) = integrity::definition(kind, payload);
+        if !fits {
+            let what = "a baked name makes no sense".to_owned();
+            self.integrity.damaged(offset, what);
+            return;
+        }
+        self.integrity.symbols += 1;
+        (self.sink)(Record::Definition(Seq(0), &definition));
+    }
+
     /// Nothing follows. `end` is the first sequence number that was never given out, if known.
     pub(super) fn end(&mut self, end: Option<u64>) {
         if let Some(damage) = self

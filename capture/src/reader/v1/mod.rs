@@ -1,5 +1,6 @@
 //! Version 1 of the format.
 
+mod baked;
 mod cursor;
 mod dynamic;
 mod pages;
@@ -9,6 +10,7 @@ use std::io;
 
 use super::input::Input;
 use super::{Header, Integrity, Progress, ReadError, Record};
+use crate::baked::Part;
 use crate::header::StaticHeader;
 use crate::{CounterValues, DeviceOrdinal, Level, Nanos, layout};
 use cursor::Cursor;
@@ -25,15 +27,37 @@ pub(super) struct Capture {
     header: StaticHeader,
     /// Which copy of the static header does not fit the other: the first (true), the second, none.
     bad_copy: Option<bool>,
+    /// Where names are baked in behind the capture.
+    baked: Option<Part>,
 }
 
 impl Capture {
-    pub(super) fn new(input: Input, header: StaticHeader, bad_copy: Option<bool>) -> Self {
-        Self {
+    pub(super) fn new(
+        mut input: Input,
+        header: StaticHeader,
+        bad_copy: Option<bool>,
+        length: u64,
+    ) -> io::Result<Self> {
+        let baked = baked::find(&input, length, header.nonce)?;
+        if let Some(part) = baked {
+            input.end_at(part.start);
+        }
+        Ok(Self {
             input,
             header,
             bad_copy,
-        }
+            baked,
+        })
+    }
+
+    /// The capture's own length, of a file with `length` bytes.
+    pub(super) fn own_bytes(&self, length: u64) -> u64 {
+        self.baked.map_or(length, |part| part.start)
+    }
+
+    /// See [`super::Reader::own_bytes_at`].
+    pub(super) fn own_bytes_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.input.fill(offset, bytes)
     }
 
     pub(super) fn header(&self) -> io::Result<Header> {
@@ -77,6 +101,9 @@ impl Capture {
                 "a copy of the header is damaged; the other was used",
             );
         }
+        if let Some(part) = self.baked {
+            baked::read(&self.input, self.header.nonce, part, &mut cursor)?;
+        }
         let slots = self.header.ring_slots;
         let start = layout::pages_offset(slots);
         let mut pages = Pages::new(&self.input, self.header.nonce, start)?;
@@ -97,6 +124,9 @@ impl Capture {
                 && !pages.read(&mut cursor, progress, after.pages_end.unwrap_or(0), true)?
             {
                 pages.finish(&mut cursor, &after);
+                if self.baked.is_none() {
+                    pages.report_cut_off_names(&mut cursor)?;
+                }
                 ring.read(&mut cursor, &indexes, after.head);
                 break after;
             }

@@ -118,6 +118,11 @@ impl<'a> Pages<'a> {
         }
     }
 
+    /// Says if names were baked in behind the pages whose end is missing.
+    pub(super) fn report_cut_off_names(&self, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
+        super::baked::report_cut_off(self.input, self.nonce, self.offset, cursor)
+    }
+
     fn at(&mut self, offset: u64) -> Result<Found, ReadError> {
         let mut bytes = [0; HEADER_BYTES];
         let have = self.input.read(offset, &mut bytes)?;

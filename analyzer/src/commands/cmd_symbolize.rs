@@ -1,0 +1,123 @@
+//! `gpumem-analyze symbolize`.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, bail};
+use gpumem_analyzer::render::{bytes, count, partial};
+use gpumem_analyzer::replay::{Moment, many};
+use gpumem_analyzer::symbols::{Nameless, Spots};
+use gpumem_capture::Reader;
+use gpumem_capture::baked::{BakeError, bake};
+
+use super::progress::Bar;
+use super::{Exit, Output, explained, in_its_place, read, symbols};
+use crate::cli::SymbolizeArgs;
+
+/// Modules without names that are listed; what they have is summed up for the rest.
+const MODULES_LISTED: usize = 12;
+
+/// Runs it.
+pub fn run(args: &SymbolizeArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let session = read(&args.file, Moment::End)?;
+    if session.header.is_running() {
+        bail!(
+            "{}: its process, {}, is still running and writes to it: symbolize it when it has ended",
+            args.file.display(),
+            session.header.pid
+        );
+    }
+    let names = &session.replay.names;
+    let spots = Spots::of(names);
+    let (symbols, bar) = symbols(&args.file, &session, &args.symbols);
+    let mut symbols = symbols.anew(args.anew);
+    let mut nameless = Vec::new();
+    let to = target(&args.output)?;
+    let reader = Reader::open(&args.file).map_err(|error| explained(&args.file, &error.into()))?;
+    let written = in_its_place(&to, |part| -> Result<_, BakeError> {
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(part)?);
+        let copied = Arc::new(AtomicU64::new(0));
+        let (watched, all) = (Arc::clone(&copied), reader.own_bytes());
+        let copying = Bar::counting("copying", move || (watched.load(Ordering::Relaxed), all));
+        let mut copying = Some(copying);
+        let written = bake(
+            &reader,
+            spots.symbols(names, &mut symbols, &mut nameless),
+            &mut file,
+            &mut |bytes| {
+                copied.store(bytes, Ordering::Relaxed);
+                if bytes >= all {
+                    copying = None;
+                }
+            },
+        )?;
+        file.flush()?;
+        let file = file.into_inner().map_err(|error| error.into_error())?;
+        // It may be put in the place of the only copy.
+        file.sync_all()?;
+        Ok((written, file.metadata()?.len()))
+    });
+    drop(bar);
+    let (written, length) =
+        written.with_context(|| format!("cannot write {}", args.output.display()))?;
+    output.text(&partial(&session.account, output.terminal))?;
+    let path = args.output.display();
+    let added = bytes(length.saturating_sub(reader.own_bytes()));
+    output.text(&match spots.count() {
+        0 => format!("{path}: no native stack was recorded, so there is nothing to name\n"),
+        all => format!(
+            "{path}: {} of {} in {} have names, {added} in all\n",
+            count(written),
+            many(all, "place", "places"),
+            many(spots.modules(), "module", "modules"),
+        ),
+    })?;
+    for line in lines(nameless) {
+        output.text(&line)?;
+    }
+    Ok(Exit::of(&session))
+}
+
+/// The file to write: where a link is named, what it leads to. Devices, pipes and folders are refused:
+/// another file would be put in their place.
+fn target(path: &Path) -> anyhow::Result<PathBuf> {
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let is_other = target.metadata().is_ok_and(|facts| !facts.is_file());
+    if is_other || path == Path::new("-") {
+        bail!("cannot write {}: name an ordinary file", path.display());
+    }
+    Ok(target)
+}
+
+/// What has no name, by module, the most places first.
+fn lines(mut nameless: Vec<Nameless>) -> Vec<String> {
+    nameless.sort_by(|a, b| (b.places, &a.module).cmp(&(a.places, &b.module)));
+    let places = |places| many(places, "place", "places");
+    let rest: u64 = nameless
+        .iter()
+        .skip(MODULES_LISTED)
+        .map(|of| of.places)
+        .sum();
+    let mut lines: Vec<String> = nameless
+        .iter()
+        .take(MODULES_LISTED)
+        .map(|of| {
+            let module = of.module.as_deref().unwrap_or("code in no module");
+            format!(
+                "  {module}: {} without a name: {}\n",
+                places(of.places),
+                of.why
+            )
+        })
+        .collect();
+    if rest > 0 {
+        lines.push(format!(
+            "  other modules: {} without a name\n",
+            places(rest)
+        ));
+    }
+    lines
+}

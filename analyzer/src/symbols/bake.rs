@@ -1,0 +1,123 @@
+//! The names of all places of a capture, to be baked into it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpumem_capture::{Definition, ModuleId};
+
+use super::search::hexadecimal;
+use super::{BATCH, Symbols, is_recorder, spot};
+use crate::names::Names;
+
+/// The places that any native stack of a capture goes through, without the recorder's own.
+#[derive(Debug, Default)]
+pub struct Spots {
+    /// Link addresses by module, ascending.
+    by_module: BTreeMap<Option<u32>, Vec<u64>>,
+}
+
+/// A module with places that have no name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nameless {
+    /// The module's file name; none for code in no module.
+    pub module: Option<String>,
+    /// How many of its places have no name.
+    pub places: u64,
+    /// Why: in words that follow a colon.
+    pub why: String,
+}
+
+impl Spots {
+    /// Gathers them.
+    pub fn of(names: &Names) -> Self {
+        let mut spots: BTreeMap<Option<u32>, BTreeSet<u64>> = BTreeMap::new();
+        let mut seen = rustc_hash::FxHashSet::default();
+        for frame in names.native_stacks.values().flat_map(|(frames, _)| frames) {
+            if seen.insert(*frame) && !is_recorder(names, frame) {
+                let (module, address) = spot(names, frame);
+                spots.entry(module).or_default().insert(address);
+            }
+        }
+        let sorted = spots.into_iter();
+        Self {
+            by_module: sorted
+                .map(|(module, addresses)| (module, addresses.into_iter().collect()))
+                .collect(),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.by_module
+            .values()
+            .map(|addresses| addresses.len() as u64)
+            .sum()
+    }
+
+    /// In how many modules they are.
+    pub fn modules(&self) -> u64 {
+        self.by_module.keys().flatten().count() as u64
+    }
+
+    /// A [`Definition::Symbol`] for each place that has a name, in the order of modules and addresses;
+    /// what has none is put into `nameless`. Names are looked up as they are asked for.
+    pub fn symbols<'a>(
+        &'a self,
+        names: &'a Names,
+        symbols: &'a mut Symbols,
+        nameless: &'a mut Vec<Nameless>,
+    ) -> impl Iterator<Item = Definition> + 'a {
+        symbols.work.add(self.count() as usize);
+        let batches = self.by_module.iter().flat_map(|(module, addresses)| {
+            addresses.chunks(BATCH).map(move |batch| (*module, batch))
+        });
+        let mut last = None;
+        batches.flat_map(move |(module, batch)| {
+            let id = module
+                .and_then(|index| names.modules.get(index as usize))
+                .map_or(ModuleId(0), |module| module.id);
+            let functions = symbols.functions(names, module, batch);
+            symbols.work.finish(batch.len());
+            let places = functions.iter().filter(|found| found.is_empty()).count() as u64;
+            if places > 0 {
+                if last != Some(module) {
+                    nameless.push(without_names(names, symbols, module));
+                    last = Some(module);
+                }
+                if let Some(nameless) = nameless.last_mut() {
+                    nameless.places += places;
+                }
+            }
+            batch
+                .iter()
+                .zip(functions)
+                .filter(|(_, functions)| !functions.is_empty())
+                .map(move |(address, functions)| Definition::Symbol {
+                    module: id,
+                    address: *address,
+                    functions,
+                })
+        })
+    }
+}
+
+/// Why places of a module have no name; how many is yet to be counted.
+fn without_names(names: &Names, symbols: &mut Symbols, index: Option<u32>) -> Nameless {
+    let module = index.and_then(|index| names.modules.get(index as usize));
+    let has_file = index.is_some_and(|index| !symbols.files(names, index).is_empty());
+    let why = match module {
+        None => "made at run time, and in no map for perf".to_owned(),
+        Some(module) if module.build_id.is_empty() => {
+            "it has no build id, so no file can be told to be the one that ran".to_owned()
+        }
+        Some(_) if has_file => "its files do not name them".to_owned(),
+        Some(module) => format!(
+            "no file with its build id, {}",
+            hexadecimal(&module.build_id)
+        ),
+    };
+    Nameless {
+        module: module.map(|module| module.basename().to_owned()),
+        places: 0,
+        why,
+    }
+}

@@ -1,0 +1,209 @@
+//! What an ELF file is good for: its build id, and which tables of names it has. Only 64-bit
+//! little-endian files are known, which all CUDA machines' are.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+const SHT_SYMTAB: u32 = 2;
+const SHT_NOTE: u32 = 7;
+const SHT_NOBITS: u32 = 8;
+const SHT_DYNSYM: u32 = 11;
+/// Type of the note that holds a build id; its owner is `GNU`.
+const NT_GNU_BUILD_ID: u32 = 3;
+/// Bytes of the file's header and of a section's.
+const HEADER_BYTES: usize = 64;
+/// More sections, and more bytes of notes and of names, are not read: the file is no library.
+const SECTIONS_LIMIT: u64 = 1 << 17;
+const BYTES_LIMIT: u64 = 4 << 20;
+
+/// What a file has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// GNU build id; empty if there is none.
+    pub(super) build_id: Vec<u8>,
+    /// Debug information: lines and inlined functions.
+    pub(super) has_dwarf: bool,
+    /// Names of all functions.
+    pub(super) has_symtab: bool,
+    /// Names of exported functions.
+    pub(super) has_dynsym: bool,
+    /// Name of the file that has the debug information taken from this one.
+    pub(super) debug_link: Option<String>,
+}
+
+/// Reads the facts; None for what is no ELF file, or cannot be read.
+pub(super) fn facts(path: &Path) -> Option<Facts> {
+    // A pipe in the place of a library must not stop us for ever.
+    if !path.metadata().ok()?.is_file() {
+        return None;
+    }
+    let file = File::open(path).ok()?;
+    let header = bytes(&file, 0, HEADER_BYTES as u64)?;
+    if header.get(..6)? != b"\x7fELF\x02\x01" {
+        return None;
+    }
+    let mut found = Facts::default();
+    let sections = sections(&file, &header)?;
+    let names = sections
+        .get(names_of(&header, &sections))
+        .and_then(|section| bytes(&file, section.offset, section.size))
+        .unwrap_or_default();
+    for section in sections.iter().filter(|section| section.kind != SHT_NOBITS) {
+        match section.kind {
+            SHT_SYMTAB => found.has_symtab = true,
+            SHT_DYNSYM => found.has_dynsym = true,
+            SHT_NOTE if found.build_id.is_empty() => {
+                let notes = bytes(&file, section.offset, section.size).unwrap_or_default();
+                found.build_id = build_id(&notes).unwrap_or_default();
+            }
+            _ => {}
+        }
+        match text(&names, section.name as usize) {
+            Some(".debug_info" | ".zdebug_info") => found.has_dwarf = true,
+            Some(".gnu_debuglink") => {
+                let link = bytes(&file, section.offset, section.size).unwrap_or_default();
+                found.debug_link = text(&link, 0)
+                    .filter(|name| !name.is_empty() && !name.contains('/'))
+                    .map(str::to_owned);
+            }
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
+struct Section {
+    name: u32,
+    kind: u32,
+    offset: u64,
+    size: u64,
+    link: u32,
+}
+
+fn sections(file: &File, header: &[u8]) -> Option<Vec<Section>> {
+    let start = number(header, 40, 8)?;
+    let size = number(header, 58, 2)?;
+    if start == 0 || size != HEADER_BYTES as u64 {
+        return None;
+    }
+    let section = |bytes: &[u8]| {
+        Some(Section {
+            name: number(bytes, 0, 4)? as u32,
+            kind: number(bytes, 4, 4)? as u32,
+            offset: number(bytes, 24, 8)?,
+            size: number(bytes, 32, 8)?,
+            link: number(bytes, 40, 4)? as u32,
+        })
+    };
+    let mut count = number(header, 60, 2)?;
+    if count == 0 {
+        // So many that the first section's header has to say.
+        count = section(&bytes(file, start, size)?)?.size;
+    }
+    let table = bytes(file, start, count.min(SECTIONS_LIMIT) * size)?;
+    table.chunks_exact(HEADER_BYTES).map(section).collect()
+}
+
+/// The section that holds the sections' names.
+fn names_of(header: &[u8], sections: &[Section]) -> usize {
+    const ELSEWHERE: u64 = 0xffff;
+    match number(header, 62, 2) {
+        Some(ELSEWHERE) => sections.first().map_or(0, |first| first.link as usize),
+        Some(number) => number as usize,
+        None => 0,
+    }
+}
+
+fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+    loop {
+        let (owner, content) = (number(notes, 0, 4)? as usize, number(notes, 4, 4)? as usize);
+        let kind = number(notes, 8, 4)? as u32;
+        let content_start = 12 + owner.checked_next_multiple_of(4)?;
+        let content_end = content_start.checked_add(content)?;
+        let build_id = notes.get(content_start..content_end)?;
+        if kind == NT_GNU_BUILD_ID && notes.get(12..12 + owner) == Some(b"GNU\0") {
+            return Some(build_id.to_vec());
+        }
+        notes = notes.get(content_end.checked_next_multiple_of(4)?..)?;
+    }
+}
+
+fn bytes(file: &File, offset: u64, count: u64) -> Option<Vec<u8>> {
+    if count > BYTES_LIMIT.max(SECTIONS_LIMIT * HEADER_BYTES as u64) {
+        return None;
+    }
+    let mut bytes = vec![0; count as usize];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
+}
+
+/// A little-endian number of `size` bytes.
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + size)?;
+    Some(
+        bytes
+            .iter()
+            .rev()
+            .fold(0, |value, byte| value << 8 | u64::from(*byte)),
+    )
+}
+
+/// The text at an offset, up to its zero byte.
+fn text(bytes: &[u8], at: usize) -> Option<&str> {
+    let bytes = bytes.get(at..)?;
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    std::str::from_utf8(&bytes[..end]).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program_is_known_by_its_build_id_and_its_names() {
+        let path = std::env::current_exe().expect("path of the test");
+        let found = facts(&path).expect("an ELF file");
+        let same = blazesym::helper::read_elf_build_id(&path)
+            .expect("a readable file")
+            .expect("tests are linked with a build id");
+        assert_eq!(found.build_id, *same);
+        assert!(found.has_symtab && found.has_dynsym);
+        assert_eq!(found.debug_link, None);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_no_elf_file_has_no_facts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("libcut.so");
+        let whole = std::fs::read(std::env::current_exe().expect("path")).expect("a file");
+        assert_eq!(facts(&path), None);
+        for length in [0, 5, 63, 64, 1000] {
+            std::fs::write(&path, &whole[..length]).expect("written");
+            assert_eq!(facts(&path), None, "{length} bytes");
+        }
+        std::fs::write(&path, "#!/bin/sh\n".repeat(100)).expect("written");
+        assert_eq!(facts(&path), None);
+        assert_eq!(facts(folder.path()), None);
+    }
+
+    #[test]
+    fn notes_of_others_are_passed_over() {
+        let note = |kind: u8, owner: &[u8; 4], content: &[u8]| {
+            let mut note = vec![4, 0, 0, 0, content.len() as u8, 0, 0, 0, kind, 0, 0, 0];
+            note.extend_from_slice(owner);
+            note.extend_from_slice(content);
+            note.resize(note.len().next_multiple_of(4), 0);
+            note
+        };
+        let notes = [
+            note(1, b"GNU\0", &[9; 5]),
+            note(3, b"Go\0\0", &[8; 4]),
+            note(3, b"GNU\0", &[7; 20]),
+        ];
+        assert_eq!(build_id(&notes.concat()), Some(vec![7; 20]));
+        assert_eq!(build_id(&notes[0]), None);
+        assert_eq!(build_id(&notes[2][..30]), None);
+        assert_eq!(build_id(&[255; 64]), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! Names of native functions: those baked into the capture, else those of files with the module's
+//! build id.
+
+mod bake;
+mod elf;
+mod lookup;
+mod perf_map;
+mod readable;
+mod search;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpumem_capture::{Function, ModuleId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::names::{Module, Names, NativeFrame};
+pub use bake::{Nameless, Spots};
+use lookup::Lookup;
+pub use perf_map::PerfMap;
+use readable::readable;
+pub use search::Places;
+use search::{Found, Search};
+
+/// The evaluation function of every CPython; its cold part carries a suffix.
+const EVALUATION: &str = "_PyEval_EvalFrameDefault";
+/// How CPython's own map for perf names the code through which it runs a Python function.
+const TRAMPOLINE: &str = "py::";
+/// Code that no module holds.
+const MADE_AT_RUN_TIME: &str = "(JIT code)";
+/// Places are looked up so many at once.
+const BATCH: usize = 4096;
+
+/// A place in code: a module (an index into [`Names::modules`]; none for code in no module) and the
+/// link address in it (the address itself).
+type Spot = (Option<u32>, u64);
+
+/// What stands at a place.
+#[derive(Debug)]
+struct Place {
+    /// What its frames are called, the oldest first: the function, and what is inlined into it there.
+    labels: Box<[Rc<str>]>,
+    role: Role,
+}
+
+/// What a function means to the Python frames beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Evaluation,
+    Trampoline,
+    Other,
+}
+
+/// How far a long search for names has come; may be asked from other threads.
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    done: Arc<AtomicU64>,
+    total: Arc<AtomicU64>,
+}
+
+impl Work {
+    /// Places that are done.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Places to do in all, as far as is known.
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, places: usize) {
+        self.total.fetch_add(places as u64, Ordering::Relaxed);
+    }
+
+    fn finish(&self, places: usize) {
+        self.done.fetch_add(places as u64, Ordering::Relaxed);
+    }
+}
+
+/// Looks functions up, each place once.
+pub struct Symbols {
+    search: Search,
+    lookup: Lookup,
+    perf_map: PerfMap,
+    /// Files are asked before the capture.
+    anew: bool,
+    known: FxHashMap<Spot, Place>,
+    /// Every label once: there are far fewer than places.
+    labels: FxHashSet<Rc<str>>,
+    /// By module: the files that have its names, those that tell most first.
+    files: FxHashMap<u32, Vec<Found>>,
+    work: Work,
+}
+
+impl Default for Symbols {
+    fn default() -> Self {
+        Self::new(Places::default(), PerfMap::default())
+    }
+}
+
+impl Symbols {
+    /// Knows nothing yet; reads files only when asked for names in them.
+    pub fn new(places: Places, perf_map: PerfMap) -> Self {
+        Self {
+            search: Search::new(places),
+            lookup: Lookup::new(),
+            perf_map,
+            anew: false,
+            known: FxHashMap::default(),
+            labels: FxHashSet::default(),
+            files: FxHashMap::default(),
+            work: Work::default(),
+        }
+    }
+
+    /// Takes names that are baked in only where no file has one.
+    pub fn anew(mut self, anew: bool) -> Self {
+        self.anew = anew;
+        self
+    }
+
+    /// A handle that tells how far [`Symbols::find`] and baking have come.
+    pub fn work(&self) -> Work {
+        self.work.clone()
+    }
+
+    /// Finds the names of many frames, a whole module at a time. The recorder's own are left out: no
+    /// view shows them.
+    pub fn find<'a>(&mut self, names: &Names, frames: impl IntoIterator<Item = &'a NativeFrame>) {
+        let mut wanted: BTreeMap<Option<u32>, FxHashSet<u64>> = BTreeMap::new();
+        let shown = frames
+            .into_iter()
+            .filter(|frame| !is_recorder(names, frame));
+        for spot in shown.map(|frame| spot(names, frame)) {
+            if !self.known.contains_key(&spot) {
+                wanted.entry(spot.0).or_default().insert(spot.1);
+            }
+        }
+        self.work.add(wanted.values().map(FxHashSet::len).sum());
+        for (module, addresses) in wanted {
+            let mut addresses: Vec<u64> = addresses.into_iter().collect();
+            addresses.sort_unstable();
+            for batch in addresses.chunks(BATCH) {
+                let functions = self.functions(names, module, batch);
+                for (address, functions) in batch.iter().zip(functions) {
+                    let place = self.place(names, (module, *address), &functions);
+                    self.known.insert((module, *address), place);
+                }
+                self.work.finish(batch.len());
+            }
+        }
+    }
+
+    /// The functions at places of a module, the innermost first; none where nothing is known.
+    fn functions(
+        &mut self,
+        names: &Names,
+        module: Option<u32>,
+        addresses: &[u64],
+    ) -> Vec<Vec<Function>> {
+        let id = module
+            .and_then(|index| names.modules.get(index as usize))
+            .map_or(ModuleId(0), |module| module.id);
+        let baked = |address: &u64| names.symbols.get(&(id, *address)).cloned();
+        let mut found: Vec<Vec<Function>> = addresses
+            .iter()
+            .map(|address| baked(address).filter(|_| !self.anew).unwrap_or_default())
+            .collect();
+        let files = match module {
+            Some(index) => self.files(names, index).to_vec(),
+            None => {
+                for (address, found) in addresses.iter().zip(&mut found) {
+                    if let (true, Some(name)) = (found.is_empty(), self.perf_map.name(*address)) {
+                        found.push(Function {
+                            name: name.to_owned(),
+                            ..Function::default()
+                        });
+                    }
+                }
+                Vec::new()
+            }
+        };
+        for file in files {
+            let open = (0..found.len()).filter(|at| found[*at].is_empty());
+            let open: Vec<usize> = open.collect();
+            if open.is_empty() {
+                break;
+            }
+            let wanted: Vec<u64> = open.iter().map(|at| addresses[*at]).collect();
+            for (at, functions) in open.into_iter().zip(self.lookup.functions(&file, &wanted)) {
+                found[at] = functions;
+            }
+        }
+        for (address, found) in addresses.iter().zip(&mut found) {
+            if found.is_empty() {
+                *found = baked(address).unwrap_or_default();
+            }
+        }
+        found
+    }
+
+    /// The files that have names of a module.
+    fn files(&mut self, names: &Names, index: u32) -> &[Found] {
+        let search = &mut self.search;
+        self.files.entry(index).or_insert_with(|| {
+            let module = names.modules.get(index as usize);
+            module.map_or_else(Vec::new, |module| search.files(module))
+        })
+    }
+
+    fn place(&mut self, names: &Names, (module, address): Spot, functions: &[Function]) -> Place {
+        let module = module.and_then(|index| names.modules.get(index as usize));
+        let function = functions.last().map_or("", |function| &function.name);
+        let role = if module.is_none() && function.starts_with(TRAMPOLINE) {
+            Role::Trampoline
+        } else if module.is_some() && function.starts_with(EVALUATION) {
+            Role::Evaluation
+        } else {
+            Role::Other
+        };
+        let mut labels: Vec<Rc<str>> = functions
+            .iter()
+            .enumerate()
+            .map(|(depth, function)| {
+                let is_inlined = depth + 1 < functions.len();
+                self.label(label(function, is_inlined, module.is_none()))
+            })
+            .rev()
+            .collect();
+        if labels.is_empty() {
+            labels.push(self.label(match module {
+                Some(module) => format!("{}+{address:#x}", module.basename()),
+                None => MADE_AT_RUN_TIME.to_owned(),
+            }));
+        }
+        let labels = labels.into();
+        Place { labels, role }
+    }
+
+    fn label(&mut self, label: String) -> Rc<str> {
+        if let Some(known) = self.labels.get(label.as_str()) {
+            return Rc::clone(known);
+        }
+        let label: Rc<str> = label.into();
+        self.labels.insert(Rc::clone(&label));
+        label
+    }
+
+    fn at(&mut self, names: &Names, frame: &NativeFrame) -> Option<&Place> {
+        let spot = spot(names, frame);
+        if !self.known.contains_key(&spot) {
+            let functions = self.functions(names, spot.0, &[spot.1]).pop();
+            let place = self.place(names, spot, &functions.unwrap_or_default());
+            self.known.insert(spot, place);
+        }
+        self.known.get(&spot)
+    }
+
+    /// What a frame is called, and what is inlined into it there, the oldest first: `grow
+    /// (grow.cpp:12)`, `push (list.h:7, inlined)`; `grow+0x1c` where only the exported name is known,
+    /// `libfoo.so+0x1234` where no name is; `(JIT code)` for code in no module.
+    pub fn labels(&mut self, names: &Names, frame: &NativeFrame) -> &[Rc<str>] {
+        self.at(names, frame).map_or(&[], |place| &place.labels)
+    }
+
+    /// Whether a frame is the interpreter's evaluation function, and so stands for Python frames.
+    pub fn is_evaluation(&mut self, names: &Names, frame: &NativeFrame) -> bool {
+        let (start, end) = names
+            .interpreter
+            .map_or((0, 0), |interpreter| interpreter.eval);
+        let call = frame.call_address();
+        if (start..end).contains(&call) {
+            return true;
+        }
+        // A cold part lies elsewhere in the same module; other modules need no look-up.
+        is_interpreter(names, frame) && self.has_role(names, frame, Role::Evaluation)
+    }
+
+    /// Whether a frame is code that the interpreter made to run one Python function through it, so
+    /// that perf sees the function.
+    pub fn is_trampoline(&mut self, names: &Names, frame: &NativeFrame) -> bool {
+        frame.module.is_none() && self.has_role(names, frame, Role::Trampoline)
+    }
+
+    fn has_role(&mut self, names: &Names, frame: &NativeFrame, role: Role) -> bool {
+        self.at(names, frame)
+            .is_some_and(|place| place.role == role)
+    }
+}
+
+/// What a function is called in a view.
+fn label(function: &Function, is_inlined: bool, is_made_at_run_time: bool) -> String {
+    if is_made_at_run_time {
+        return format!("{} {MADE_AT_RUN_TIME}", function.name);
+    }
+    let name = readable(&function.name);
+    let file = function.file.rsplit('/').next().unwrap_or_default();
+    match (file, function.line, is_inlined) {
+        ("", _, true) => format!("{name} (inlined)"),
+        ("", _, false) => name,
+        (file, 0, true) => format!("{name} ({file}, inlined)"),
+        (file, 0, false) => format!("{name} ({file})"),
+        (file, line, true) => format!("{name} ({file}:{line}, inlined)"),
+        (file, line, false) => format!("{name} ({file}:{line})"),
+    }
+}
+
+/// Whether a frame lies in the interpreter itself.
+pub fn is_interpreter(names: &Names, frame: &NativeFrame) -> bool {
+    let Some(module) = names.module(frame) else {
+        return false;
+    };
+    let eval = names
+        .interpreter
+        .map_or(0, |interpreter| interpreter.eval.0);
+    if eval != 0 && (module.start..module.end).contains(&eval) {
+        return true;
+    }
+    // The program itself, where the interpreter is a library, and where its address is not known.
+    let name = module.basename();
+    let version = name
+        .strip_prefix("libpython")
+        .or_else(|| name.strip_prefix("python"));
+    version.is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Whether a frame is the recorder's own.
+pub fn is_recorder(names: &Names, frame: &NativeFrame) -> bool {
+    names
+        .module(frame)
+        .is_some_and(|module| module.basename().starts_with("libgpumem"))
+}
+
+fn spot(names: &Names, frame: &NativeFrame) -> Spot {
+    let call = frame.call_address();
+    match names.module(frame) {
+        Some(Module { bias, .. }) => (frame.module, call.wrapping_sub(*bias)),
+        None => (None, call),
+    }
+}
+
+#[cfg(test)]
+mod tests;

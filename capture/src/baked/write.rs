@@ -1,0 +1,135 @@
+//! Writes a capture once more, with a baked part behind it.
+
+use std::io::{self, Write};
+
+use super::{MARK_BYTES, Part, page_nonce};
+use crate::{Definition, Reader, page};
+
+/// A page is closed when its definitions have so many bytes or are so many. The reader takes 16 MiB
+/// and 65,536; a definition is cut to less than the difference.
+const PAGE_BYTES: usize = 4 << 20;
+const PAGE_DEFINITIONS: usize = 32_768;
+/// Functions that are inlined at one place, and bytes of a name: more are left out.
+const FUNCTIONS: usize = 128;
+const TEXT_BYTES: usize = 16 << 10;
+
+/// Why a capture could not be written once more.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BakeError {
+    /// The capture cannot be read.
+    #[error("cannot read the capture: {0}")]
+    Read(io::Error),
+    /// The copy cannot be written.
+    #[error("cannot write: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// Writes the capture that `reader` has open to `to`, without what may be baked in already and with
+/// `symbols` baked in: [`Definition::Symbol`] each, others are left out. `copied` is told how many
+/// bytes of the capture have been copied so far. Returns how many symbols were written. The same
+/// symbols give the same bytes.
+///
+/// # Errors
+/// The system's, from either side.
+pub fn bake(
+    reader: &Reader,
+    symbols: impl IntoIterator<Item = Definition>,
+    to: &mut dyn Write,
+    copied: &mut dyn FnMut(u64),
+) -> Result<u64, BakeError> {
+    let (nonce, start) = (reader.header().nonce, reader.own_bytes());
+    copy(reader, start, to, copied)?;
+    to.write_all(&Part::opening(nonce, start))?;
+    let mut part = Part {
+        start,
+        end: start + MARK_BYTES as u64,
+        symbols: 0,
+    };
+    let mut builder = page::Builder::new(page_nonce(nonce))?;
+    builder.start(0);
+    let (mut bytes, mut count) = (0, 0);
+    let mut write_page = |builder: &mut page::Builder| -> io::Result<u64> {
+        let next = builder.next();
+        let page = builder.finish()?;
+        to.write_all(page)?;
+        let length = page.len() as u64;
+        builder.start(next);
+        Ok(length)
+    };
+    for symbol in symbols {
+        let Some(symbol) = cut_to_size(symbol) else {
+            continue;
+        };
+        let payload = symbol.payload();
+        builder.definition(symbol.kind(), &payload);
+        part.symbols += 1;
+        bytes += payload.len();
+        count += 1;
+        if bytes >= PAGE_BYTES || count >= PAGE_DEFINITIONS {
+            part.end += write_page(&mut builder)?;
+            (bytes, count) = (0, 0);
+        }
+    }
+    if !builder.is_empty() {
+        part.end += write_page(&mut builder)?;
+    }
+    to.write_all(&part.closing(nonce))?;
+    Ok(part.symbols)
+}
+
+/// Copies the capture's own bytes: as many as it had when it was opened.
+fn copy(
+    reader: &Reader,
+    length: u64,
+    to: &mut dyn Write,
+    copied: &mut dyn FnMut(u64),
+) -> Result<(), BakeError> {
+    let mut bytes = vec![0; 1 << 20];
+    let mut offset = 0;
+    while offset < length {
+        let wanted = bytes.len().min((length - offset) as usize);
+        let have = reader
+            .own_bytes_at(offset, &mut bytes[..wanted])
+            .map_err(BakeError::Read)?;
+        if have < wanted {
+            let shrank = io::Error::new(io::ErrorKind::UnexpectedEof, "it became shorter");
+            return Err(BakeError::Read(shrank));
+        }
+        to.write_all(&bytes[..wanted])?;
+        offset += wanted as u64;
+        copied(offset);
+    }
+    Ok(())
+}
+
+/// A symbol that a page has room for, whatever a library's names are like; None for other kinds.
+fn cut_to_size(definition: Definition) -> Option<Definition> {
+    let Definition::Symbol {
+        module,
+        address,
+        mut functions,
+    } = definition
+    else {
+        return None;
+    };
+    // The outermost function, the last, is the one that was called.
+    let inner = functions.len().saturating_sub(1).min(FUNCTIONS - 1);
+    functions.drain(inner..functions.len().saturating_sub(1));
+    for function in &mut functions {
+        for text in [&mut function.name, &mut function.file] {
+            if text.len() > TEXT_BYTES {
+                let mut end = TEXT_BYTES;
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                text.truncate(end);
+            }
+        }
+    }
+    Some(Definition::Symbol {
+        module,
+        address,
+        functions,
+    })
+}

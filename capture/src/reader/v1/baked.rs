@@ -1,0 +1,110 @@
+//! The names that were baked in behind the capture.
+
+use super::super::ReadError;
+use super::super::input::Input;
+use super::cursor::Cursor;
+use crate::baked::{MARK_BYTES, Part, page_nonce};
+use crate::page::{Decoded, Decoder, HEADER_BYTES, Header};
+use crate::{DefKind, layout};
+
+/// How much is read at once when looking for an opening mark.
+const SEARCH_BYTES: usize = 1 << 20;
+
+/// The part that the mark at the file's end closes, if there is one.
+pub(in super::super) fn find(
+    input: &Input,
+    length: u64,
+    nonce: u64,
+) -> std::io::Result<Option<Part>> {
+    let mut mark = [0; MARK_BYTES];
+    let Some(offset) = length.checked_sub(MARK_BYTES as u64) else {
+        return Ok(None);
+    };
+    let have = input.fill(offset, &mut mark)?;
+    let part = Part::closed_by(&mark, nonce, offset);
+    Ok(part.filter(|part| have == MARK_BYTES && part.start >= layout::RING_OFFSET))
+}
+
+/// Gives all definitions of the part. A page that is damaged is said and passed over.
+pub(super) fn read(
+    input: &Input,
+    nonce: u64,
+    part: Part,
+    cursor: &mut Cursor<'_>,
+) -> Result<(), ReadError> {
+    let mut mark = [0; MARK_BYTES];
+    input.read_baked(part.start, &mut mark)?;
+    if !Part::opens(&mark, nonce, part.start) {
+        let what = "where the baked names start is damaged";
+        cursor.integrity.damaged(part.start, what);
+    }
+    let error = |source| input.error(part.start, source);
+    let mut decoder = Decoder::new().map_err(error)?;
+    let (mut decoded, mut payload) = (Decoded::default(), Vec::new());
+    let mut offset = part.start + MARK_BYTES as u64;
+    let mut found = 0;
+    while offset < part.end {
+        let mut bytes = [0; HEADER_BYTES];
+        input.read_baked(offset, &mut bytes)?;
+        let header = match Header::decode(&bytes, page_nonce(nonce)) {
+            Ok(header) => header,
+            Err(what) => {
+                let lost = part.symbols.saturating_sub(found);
+                let what = format!("in the baked names: {what}: {lost} of them are lost");
+                cursor.integrity.damaged(offset, what);
+                return Ok(());
+            }
+        };
+        // At most 16 MiB: the header's limits hold.
+        payload.resize(header.payload_bytes as usize, 0);
+        input.read_baked(offset + HEADER_BYTES as u64, &mut payload)?;
+        found += u64::from(header.definitions);
+        match decoder.decode(&header, &payload, &mut decoded) {
+            Ok(()) => decoded.each(&header, |_, record| {
+                if let Err((DefKind::SYMBOL, payload)) = record {
+                    cursor.baked(DefKind::SYMBOL, payload, offset);
+                }
+            }),
+            Err(what) => {
+                let lost = header.definitions;
+                let what = format!("in the baked names: {what}: {lost} of them are lost");
+                cursor.integrity.damaged(offset, what);
+            }
+        }
+        offset += HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+    }
+    Ok(())
+}
+
+/// Says if names were baked in whose end is missing: an opening mark lies between where the pages end
+/// and the file's end.
+pub(super) fn report_cut_off(
+    input: &Input,
+    nonce: u64,
+    pages_end: u64,
+    cursor: &mut Cursor<'_>,
+) -> Result<(), ReadError> {
+    let magic = Part::magic();
+    let mut bytes = vec![0; SEARCH_BYTES];
+    let mut offset = pages_end;
+    loop {
+        let have = input.read(offset, &mut bytes)?;
+        for start in (0..have.saturating_sub(magic.len() - 1))
+            .filter(|&start| bytes[start..].starts_with(&magic))
+        {
+            let at = offset + start as u64;
+            let mut mark = [0; MARK_BYTES];
+            let have = input.read(at, &mut mark)?;
+            if Part::may_open(&mark[..have], nonce, at) {
+                let what = "names were baked in from here on, but the end of them is missing";
+                cursor.integrity.damaged(at, what);
+                return Ok(());
+            }
+        }
+        if have < bytes.len() {
+            return Ok(());
+        }
+        // Blocks overlap, so that no mark's first bytes are cut in two.
+        offset += (have - (magic.len() - 1)) as u64;
+    }
+}
