@@ -56,8 +56,13 @@ impl Table {
 
     /// Adds a row; missing cells are empty.
     pub fn row<const N: usize>(&mut self, cells: [&str; N]) -> &mut Self {
+        self.cells(&cells)
+    }
+
+    /// The same, of any number of cells.
+    pub fn cells(&mut self, cells: &[&str]) -> &mut Self {
         let cells = cells
-            .into_iter()
+            .iter()
             .map(|text| Cell {
                 text: clean(text),
                 style: None,

@@ -3,6 +3,8 @@
 //! Memory is bounded by the live blocks and the distinct pairs of stacks, not by the capture's length.
 
 mod account;
+mod circumstance;
+mod course;
 mod device;
 mod holding;
 mod objects;
@@ -11,6 +13,7 @@ mod row;
 mod tally;
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use gpumem_capture::{
     ApiId, CounterValues, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record, Seq,
@@ -21,15 +24,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::names::Names;
 pub use account::{Account, Comparison, Ending, Reached, duration};
 pub(crate) use account::{many, place};
+pub use circumstance::{Circumstance, When};
+pub use course::{Course, Phase, Stage, Work};
 pub use device::{DevicePeak, Levels};
 pub use holding::{Holding, HoldingKind};
 pub use objects::{Load, Mapping, Objects};
 pub use readings::{Card, Jump, Reading, Readings};
+use row::Tallied;
 pub use row::{Anomalies, Block, Effect, KeyId, Row};
 pub use tally::Figure;
 
-/// The stacks of an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The stacks of an event, and what it was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StackKey {
     /// Python stack.
     pub py: StackId,
@@ -37,6 +43,17 @@ pub struct StackKey {
     pub native: StackId,
     /// The module that made the call, if the recorder says: see [`Caller::module`].
     pub caller: Caller,
+    /// What it was for; of frees it is not kept.
+    pub work: Work,
+}
+
+/// Two words instead of four: each event's is looked up.
+impl Hash for StackKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        state.write_u64(word(self.py.0, self.native.0));
+        state.write_u64(word(self.caller.0, u32::from(self.work.0)));
+    }
 }
 
 /// The module that made a call.
@@ -67,6 +84,21 @@ pub enum Moment {
     At(Seq),
 }
 
+/// Which figures by stack are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// When. With a step, the peak is that of what the step allocated.
+    pub moment: Moment,
+    /// Only of what was allocated in this step.
+    pub step: Option<u64>,
+}
+
+impl From<Moment> for Wanted {
+    fn from(moment: Moment) -> Self {
+        Self { moment, step: None }
+    }
+}
+
 /// An allocation that failed for want of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
@@ -74,6 +106,8 @@ pub struct OutOfMemory {
     pub seq: Seq,
     /// The event itself: see [`EventKind::OUT_OF_MEMORY`].
     pub event: Event,
+    /// What the program was at.
+    pub circumstance: Circumstance,
 }
 
 /// How many failures are kept in full; all are counted.
@@ -104,20 +138,31 @@ pub struct Replay {
     pub calls: FxHashMap<ApiId, u64>,
     /// Mappings, address space, loads and contexts there are now.
     pub objects: Objects,
+    /// Phases, ranges and steps.
+    pub course: Course,
     until: Option<Seq>,
+    /// The step that is wanted, and its events: from the first to the second.
+    step: Option<(u64, Seq, Seq)>,
+    /// The newest event that was not a mark: its stacks and its thread.
+    newest: Option<(KeyId, ThreadId)>,
     key_ids: FxHashMap<StackKey, KeyId>,
+    /// The id of no stacks at all, once there is one.
+    stackless: Option<KeyId>,
     threads: FxHashSet<ThreadId>,
 }
 
 impl Replay {
-    /// An empty state. Figures by stack stop at `moment` if that is an event.
-    pub fn new(moment: Moment) -> Self {
+    /// An empty state. Figures by stack stop at the wanted moment if that is an event.
+    pub fn new(wanted: impl Into<Wanted>) -> Self {
+        let Wanted { moment, step } = wanted.into();
         let until = match moment {
             Moment::At(seq) => Some(seq),
             Moment::Peak | Moment::End => None,
         };
+        let first = |step| if step == 1 { Seq(0) } else { Seq(u64::MAX) };
         Self {
             until,
+            step: step.map(|step| (step, first(step), Seq(u64::MAX))),
             ..Self::default()
         }
     }
@@ -137,19 +182,36 @@ impl Replay {
         self.events += 1;
         self.last = self.last.max(event.time);
         self.last_seq = self.last_seq.max(seq);
-        self.threads.insert(event.thread);
-        if event.kind == EventKind::OUT_OF_MEMORY {
-            self.failure_count += 1;
-            if self.failures.len() < FAILURES_KEPT {
-                self.failures.push(OutOfMemory { seq, event: *event });
-            }
+        if self.newest.is_none_or(|(_, thread)| thread != event.thread) {
+            self.threads.insert(event.thread);
         }
-        let tallied = self.until.is_none_or(|until| seq <= until);
-        let key = self.key(StackKey {
+        if self.course.mark(event) {
+            self.follow_step(seq);
+            return Effect::None;
+        }
+        let tallied = Tallied {
+            now: self.until.is_none_or(|until| seq <= until),
+            made: self.step.map(|(_, from, to)| (from, to)),
+        };
+        let key = StackKey {
             py: event.py_stack,
             native: event.native_stack,
             caller: self.caller(event),
-        });
+            work: self.work(event),
+        };
+        let key = self.key(key);
+        self.newest = Some((key, event.thread));
+        if event.kind == EventKind::OUT_OF_MEMORY {
+            self.failure_count += 1;
+            if self.failures.len() < FAILURES_KEPT {
+                let (event, circumstance) = (*event, self.circumstance());
+                self.failures.push(OutOfMemory {
+                    seq,
+                    event,
+                    circumstance,
+                });
+            }
+        }
         let reading = matches!(event.kind, EventKind::SAMPLE | EventKind::CARD);
         if !reading && event.level != Level::TENSOR {
             *self.calls.entry(event.api).or_default() += 1;
@@ -185,8 +247,37 @@ impl Replay {
                 Effect::None => {}
             }
         }
-        device.update(seq, event, key, tallied);
+        if device.update(seq, event, key, tallied.now) {
+            let stacks = self.keys[key.0 as usize];
+            device.circumstance = Circumstance::at(&self.names, &self.course, stacks, event.thread);
+        }
         effect
+    }
+
+    /// A mark at `seq` may have ended one step and begun the wanted one, or ended that.
+    fn follow_step(&mut self, seq: Seq) {
+        let now = self.course.steps.saturating_add(1);
+        if let Some((step, from, to)) = &mut self.step {
+            let begun = *from != Seq(u64::MAX);
+            if now == *step && !begun {
+                *from = seq;
+            } else if now > *step && begun {
+                *to = (*to).min(seq);
+            }
+        }
+    }
+
+    /// What an event was for.
+    fn work(&mut self, event: &Event) -> Work {
+        match event.kind {
+            EventKind::FREE | EventKind::SAMPLE | EventKind::CARD => Work::default(),
+            _ => {
+                let python = event.py_stack != StackId::NONE;
+                let workspace =
+                    event.flags.contains(EventFlags::WORKSPACE) && event.level == Level::TENSOR;
+                Work::new(self.course.stage(event.thread, python), workspace)
+            }
+        }
     }
 
     /// The module that made an event's call, where the event says.
@@ -205,6 +296,13 @@ impl Replay {
     }
 
     fn key(&mut self, key: StackKey) -> KeyId {
+        // Frees mostly have no stacks.
+        if key == StackKey::default() {
+            if let Some(id) = self.stackless {
+                return id;
+            }
+            self.stackless = Some(KeyId(self.keys.len() as u32));
+        }
         *self.key_ids.entry(key).or_insert_with(|| {
             self.keys.push(key);
             KeyId(self.keys.len() as u32 - 1)
@@ -269,12 +367,14 @@ impl Replay {
             .collect()
     }
 
-    /// A level's own figure at a moment: what the figures by stack must sum to.
+    /// A level's own figure at a moment, or a wanted step's: what the figures by stack must sum to.
     pub fn total(&self, device: DeviceOrdinal, level: Level, moment: Moment) -> u64 {
         let Some(row) = self.rows.get(&(device, level)) else {
             return 0;
         };
         match moment {
+            Moment::Peak if self.step.is_some() => row.made_peak,
+            Moment::End | Moment::At(_) if self.step.is_some() => row.made_live,
             Moment::Peak => row.counters.peak,
             Moment::End => row.counters.live,
             Moment::At(_) => row.live_at_moment,

@@ -9,7 +9,7 @@ use super::holding::{Change, Holding, HoldingKind};
 use super::tally::{Clock, Clocks, Figure, Tally};
 
 /// An interned pair of stacks: index into [`super::Replay::keys`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub u32);
 
 /// A live block.
@@ -64,6 +64,10 @@ pub struct Row {
     pub peak: (Seq, Nanos),
     /// Live bytes at the moment asked for (until then: now).
     pub live_at_moment: u64,
+    /// Live bytes of the wanted step's blocks at that moment, and their peak; zeros if none is wanted.
+    pub made_live: u64,
+    /// See there.
+    pub made_peak: u64,
     /// What does not fit.
     pub anomalies: Anomalies,
     clock: Clock,
@@ -99,8 +103,24 @@ impl Freed {
     }
 }
 
+/// What counts for the figures by stack.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tallied {
+    /// Whether anything still does.
+    pub now: bool,
+    /// Only blocks that were made by events from the first to the second.
+    pub made: Option<(Seq, Seq)>,
+}
+
+impl Tallied {
+    fn counts(self, block: &Block) -> bool {
+        let wanted = |(from, to)| (from..=to).contains(&block.seq);
+        self.now && self.made.is_none_or(wanted)
+    }
+}
+
 impl Row {
-    /// Applies an event. `tallied`: whether it still counts for the figures by stack;
+    /// Applies an event. `tallied`: what of it still counts for the figures by stack;
     /// `device_clock` is the device's before the event.
     pub(super) fn apply(
         &mut self,
@@ -108,7 +128,7 @@ impl Row {
         event: &Event,
         key: KeyId,
         device_clock: Clock,
-        tallied: bool,
+        tallied: Tallied,
     ) -> Effect {
         let before = self.counters.peak;
         self.counters.apply(event);
@@ -116,18 +136,22 @@ impl Row {
         let effect = self.blocks(seq, event, key, tallied);
         if self.counters.peak > before {
             self.peak = (seq, event.time);
-            if tallied {
+            if tallied.now && tallied.made.is_none() {
                 self.clock.tick();
             }
         }
-        if tallied {
+        if self.made_live > self.made_peak {
+            self.made_peak = self.made_live;
+            self.clock.tick();
+        }
+        if tallied.now {
             self.live_at_moment = self.counters.live;
         }
         self.anomalies.mismatches += u64::from(event.flags.contains(EventFlags::MISMATCH));
         effect
     }
 
-    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) -> Effect {
+    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: Tallied) -> Effect {
         let address = (event.ptr, event.flags.contains(EventFlags::VMM_HANDLE));
         match event.kind {
             EventKind::ALLOC => {
@@ -157,12 +181,13 @@ impl Row {
                 if event.level != Level::TENSOR {
                     self.freed.push(seq, block);
                 }
-                if tallied {
+                if tallied.counts(&block) {
                     let now = self.clocks();
-                    self.tallies
-                        .entry(block.key)
-                        .or_default()
-                        .remove(event.bytes, now);
+                    let tally = self.tallies.entry(block.key).or_default();
+                    tally.remove(event.bytes, now);
+                    if tallied.made.is_some() {
+                        self.made_live = self.made_live.saturating_sub(event.bytes);
+                    }
                 }
                 Effect::Gone(block)
             }
@@ -183,7 +208,8 @@ impl Row {
                 Effect::Live(block)
             }
             EventKind::RESIZE => {
-                self.resize(event, key, tallied);
+                // What a holding grew by has no step.
+                self.resize(event, key, tallied.now && tallied.made.is_none());
                 Effect::None
             }
             _ => Effect::None,
@@ -218,13 +244,14 @@ impl Row {
         }
     }
 
-    fn add(&mut self, block: Block, tallied: bool) {
-        if tallied {
+    fn add(&mut self, block: Block, tallied: Tallied) {
+        if tallied.counts(&block) {
             let now = self.clocks();
-            self.tallies
-                .entry(block.key)
-                .or_default()
-                .add(block.bytes, now);
+            let tally = self.tallies.entry(block.key).or_default();
+            tally.add(block.bytes, now);
+            if tallied.made.is_some() {
+                self.made_live = self.made_live.saturating_add(block.bytes);
+            }
         }
     }
 

@@ -89,6 +89,7 @@ impl Folded {
 pub(super) fn label(names: &Names, symbols: &mut Symbols, frame: &Frame) -> String {
     match frame {
         Frame::Native(frame) => symbols.name(names, frame).to_owned(),
+        Frame::Backward(node) => format!("backward: {}", names.node(*node)),
         Frame::Note(note) => (*note).to_owned(),
         Frame::Python(frame) => match (names.codes.get(&frame.code), names.line(frame)) {
             (Some(code), Some(line)) => {
