@@ -195,21 +195,35 @@ fn is_cuda(library: &str) -> bool {
     library.starts_with("libcuda") || library.starts_with("libgpumem")
 }
 
+const WORKSPACE: &str = " (cuBLAS workspace)";
+
 impl Owner {
     /// The owner as tables show it: `train.py:88`, `train.py:88 (backward: ConvolutionBackward0)`,
     /// `(no Python: libtorch_cuda.so)`.
     pub fn label(&self, names: &Names) -> String {
-        let place = |line: &Line| format!("{}:{}", names.short_path(&line.file), line.line);
         match self {
-            Self::Line(line, None) => place(line),
-            Self::Line(line, Some(class)) => format!("{} (backward: {class})", place(line)),
+            Self::Line(line, _) => {
+                let place = names.short_path(&line.file);
+                format!("{place}:{}{}", line.line, self.note())
+            }
             Self::Node { class, lost: true } => format!("(backward: {class}, forward line lost)"),
             Self::Node { class, lost: false } => {
                 format!("(backward: {class}, no Python in its forward)")
             }
             Self::Library(library) => format!("(no Python: {library})"),
             Self::Unknown => "(no stack)".into(),
-            Self::Workspace(of) => format!("{} (cuBLAS workspace)", of.label(names)),
+            Self::Workspace(of) => format!("{}{WORKSPACE}", of.label(names)),
+        }
+    }
+
+    /// What stands after the line in the label.
+    pub fn note(&self) -> String {
+        match self {
+            Self::Line(_, Some(class)) => format!(" (backward: {class})"),
+            Self::Workspace(of) => format!("{}{WORKSPACE}", of.note()),
+            Self::Line(_, None) | Self::Node { .. } | Self::Library(_) | Self::Unknown => {
+                String::new()
+            }
         }
     }
 

@@ -192,8 +192,8 @@ impl PhaseArg {
         match self {
             Self::Forward => "forward",
             Self::Backward => "backward",
-            Self::Optimizer => "the optimizer",
-            Self::Other => "zeroing of gradients or no phase",
+            Self::Optimizer => "optimizer",
+            Self::Other => "zero_grad or no phase",
         }
     }
 }

@@ -47,27 +47,32 @@ pub fn run(args: &LinesArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             let mut source = Source::new(names, session.header.started_wall_ns);
             let mut devices: Vec<_> = lines.rows.iter().map(|row| row.device).collect();
             devices.dedup();
-            let allocated = match (args.phase.map(PhaseArg::said), args.step) {
+            let of = match (args.phase.map(PhaseArg::said), args.step) {
                 (None, None) => None,
                 (Some(phase), None) => Some(phase.to_owned()),
                 (None, Some(step)) => Some(format!("step {step}")),
                 (Some(phase), Some(step)) => Some(format!("{phase} of step {step}")),
             };
-            let what = match allocated {
-                None => format!("the {level} level"),
-                Some(by) => format!("what {by} allocated at the {level} level"),
-            };
             let when = match args.which.at {
-                Moment::Peak if args.step.is_some() => "at the peak of the step's memory".into(),
+                Moment::Peak if args.step.is_some() => "at its peak".into(),
                 Moment::Peak => "at the peak".into(),
                 Moment::End => "at the end".into(),
                 Moment::At(seq) => format!("after event {}", seq.0),
             };
             let mut text = partial(&session.account, output.terminal);
             if lines.rows.is_empty() {
-                text.push_str(&format!("No line owns memory of {what}, {when}.\n"));
+                let none = match of {
+                    None => "No line".into(),
+                    Some(of) => format!("No line of {of}"),
+                };
+                text.push_str(&format!(
+                    "{none} owns memory of the {level} level {when}.\n"
+                ));
             } else {
-                let title = format!("Lines that own {what} {when}");
+                let title = match of {
+                    None => format!("Lines that own the {level} level {when}"),
+                    Some(of) => format!("Lines of {of} ({level} level, {when})"),
+                };
                 let all = lines.rows.len();
                 let many = devices.len() > 1;
                 let terminal = output.terminal;

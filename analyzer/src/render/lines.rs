@@ -127,7 +127,8 @@ pub fn lines_table(
         table.cells(&cells);
         table
             .style(first, Style::Faint)
-            .style(first + 1, Style::Faint);
+            .style(first + 1, Style::Faint)
+            .note(0, row.owner.note().len());
     }
     table.render(terminal, 0)
 }

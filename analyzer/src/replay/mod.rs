@@ -10,6 +10,7 @@ mod holding;
 mod objects;
 mod readings;
 mod row;
+mod tallied;
 mod tally;
 
 use std::collections::BTreeMap;
@@ -30,8 +31,8 @@ pub use device::{DevicePeak, Levels};
 pub use holding::{Holding, HoldingKind};
 pub use objects::{Load, Mapping, Objects};
 pub use readings::{Card, Jump, Reading, Readings};
-use row::Tallied;
 pub use row::{Anomalies, Block, Effect, KeyId, Row};
+use tallied::Tallied;
 pub use tally::Figure;
 
 /// The stacks of an event, and what it was for.
@@ -140,9 +141,7 @@ pub struct Replay {
     pub objects: Objects,
     /// Phases, ranges and steps.
     pub course: Course,
-    until: Option<Seq>,
-    /// The step that is wanted, and its events: from the first to the second.
-    step: Option<(u64, Seq, Seq)>,
+    tallied: Tallied,
     /// The newest event that was not a mark: its stacks and its thread.
     newest: Option<(KeyId, ThreadId)>,
     key_ids: FxHashMap<StackKey, KeyId>,
@@ -154,15 +153,8 @@ pub struct Replay {
 impl Replay {
     /// An empty state. Figures by stack stop at the wanted moment if that is an event.
     pub fn new(wanted: impl Into<Wanted>) -> Self {
-        let Wanted { moment, step } = wanted.into();
-        let until = match moment {
-            Moment::At(seq) => Some(seq),
-            Moment::Peak | Moment::End => None,
-        };
-        let first = |step| if step == 1 { Seq(0) } else { Seq(u64::MAX) };
         Self {
-            until,
-            step: step.map(|step| (step, first(step), Seq(u64::MAX))),
+            tallied: Tallied::new(wanted.into()),
             ..Self::default()
         }
     }
@@ -186,13 +178,9 @@ impl Replay {
             self.threads.insert(event.thread);
         }
         if self.course.mark(event) {
-            self.follow_step(seq);
+            self.tallied.follow(self.course.steps, seq);
             return Effect::None;
         }
-        let tallied = Tallied {
-            now: self.until.is_none_or(|until| seq <= until),
-            made: self.step.map(|(_, from, to)| (from, to)),
-        };
         let key = StackKey {
             py: event.py_stack,
             native: event.native_stack,
@@ -216,7 +204,9 @@ impl Replay {
         if !reading && event.level != Level::TENSOR {
             *self.calls.entry(event.api).or_default() += 1;
         }
-        self.objects.update(event, key, &self.names);
+        if !matches!(event.kind, EventKind::ALLOC | EventKind::FREE) {
+            self.objects.update(event, key, &self.names);
+        }
         let device = self.devices.entry(event.device).or_default();
         let mut effect = Effect::None;
         if matches!(
@@ -224,7 +214,7 @@ impl Replay {
             EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL | EventKind::RESIZE
         ) {
             let row = self.rows.entry((event.device, event.level)).or_default();
-            effect = row.apply(seq, event, key, device.clock, tallied);
+            effect = row.apply(seq, event, key, device.clock, &self.tallied);
             let now = &mut device.now;
             match event.level {
                 Level::TENSOR => now.tensor = row.counters.live,
@@ -247,24 +237,11 @@ impl Replay {
                 Effect::None => {}
             }
         }
-        if device.update(seq, event, key, tallied.now) {
+        if device.update(seq, event, key, self.tallied.at(seq)) {
             let stacks = self.keys[key.0 as usize];
             device.circumstance = Circumstance::at(&self.names, &self.course, stacks, event.thread);
         }
         effect
-    }
-
-    /// A mark at `seq` may have ended one step and begun the wanted one, or ended that.
-    fn follow_step(&mut self, seq: Seq) {
-        let now = self.course.steps.saturating_add(1);
-        if let Some((step, from, to)) = &mut self.step {
-            let begun = *from != Seq(u64::MAX);
-            if now == *step && !begun {
-                *from = seq;
-            } else if now > *step && begun {
-                *to = (*to).min(seq);
-            }
-        }
     }
 
     /// What an event was for.
@@ -373,8 +350,8 @@ impl Replay {
             return 0;
         };
         match moment {
-            Moment::Peak if self.step.is_some() => row.made_peak,
-            Moment::End | Moment::At(_) if self.step.is_some() => row.made_live,
+            Moment::Peak if self.tallied.step.is_some() => row.made_peak,
+            Moment::End | Moment::At(_) if self.tallied.step.is_some() => row.made_live,
             Moment::Peak => row.counters.peak,
             Moment::End => row.counters.live,
             Moment::At(_) => row.live_at_moment,

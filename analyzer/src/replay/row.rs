@@ -6,6 +6,7 @@ use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Level, Nanos, 
 use rustc_hash::FxHashMap;
 
 use super::holding::{Change, Holding, HoldingKind};
+use super::tallied::Tallied;
 use super::tally::{Clock, Clocks, Figure, Tally};
 
 /// An interned pair of stacks: index into [`super::Replay::keys`].
@@ -103,22 +104,6 @@ impl Freed {
     }
 }
 
-/// What counts for the figures by stack.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Tallied {
-    /// Whether anything still does.
-    pub now: bool,
-    /// Only blocks that were made by events from the first to the second.
-    pub made: Option<(Seq, Seq)>,
-}
-
-impl Tallied {
-    fn counts(self, block: &Block) -> bool {
-        let wanted = |(from, to)| (from..=to).contains(&block.seq);
-        self.now && self.made.is_none_or(wanted)
-    }
-}
-
 impl Row {
     /// Applies an event. `tallied`: what of it still counts for the figures by stack;
     /// `device_clock` is the device's before the event.
@@ -128,7 +113,7 @@ impl Row {
         event: &Event,
         key: KeyId,
         device_clock: Clock,
-        tallied: Tallied,
+        tallied: &Tallied,
     ) -> Effect {
         let before = self.counters.peak;
         self.counters.apply(event);
@@ -136,7 +121,7 @@ impl Row {
         let effect = self.blocks(seq, event, key, tallied);
         if self.counters.peak > before {
             self.peak = (seq, event.time);
-            if tallied.now && tallied.made.is_none() {
+            if tallied.step.is_none() && tallied.at(seq) {
                 self.clock.tick();
             }
         }
@@ -144,14 +129,14 @@ impl Row {
             self.made_peak = self.made_live;
             self.clock.tick();
         }
-        if tallied.now {
+        if tallied.at(seq) {
             self.live_at_moment = self.counters.live;
         }
         self.anomalies.mismatches += u64::from(event.flags.contains(EventFlags::MISMATCH));
         effect
     }
 
-    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: Tallied) -> Effect {
+    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: &Tallied) -> Effect {
         let address = (event.ptr, event.flags.contains(EventFlags::VMM_HANDLE));
         match event.kind {
             EventKind::ALLOC => {
@@ -164,7 +149,7 @@ impl Row {
                 if self.blocks.insert(address, block).is_some() {
                     self.anomalies.double_allocations += 1;
                 }
-                self.add(block, tallied);
+                self.add(seq, block, tallied);
                 Effect::Live(block)
             }
             EventKind::FREE if event.flags.contains(EventFlags::UNKNOWN_POINTER) => {
@@ -181,11 +166,11 @@ impl Row {
                 if event.level != Level::TENSOR {
                     self.freed.push(seq, block);
                 }
-                if tallied.counts(&block) {
+                if tallied.at(seq) && tallied.made(block.seq) {
                     let now = self.clocks();
                     let tally = self.tallies.entry(block.key).or_default();
                     tally.remove(event.bytes, now);
-                    if tallied.made.is_some() {
+                    if tallied.step.is_some() {
                         self.made_live = self.made_live.saturating_sub(event.bytes);
                     }
                 }
@@ -204,12 +189,13 @@ impl Row {
                 if self.blocks.insert(address, block).is_some() {
                     self.anomalies.double_allocations += 1;
                 }
-                self.add(block, tallied);
+                self.add(seq, block, tallied);
                 Effect::Live(block)
             }
             EventKind::RESIZE => {
                 // What a holding grew by has no step.
-                self.resize(event, key, tallied.now && tallied.made.is_none());
+                let counts = tallied.at(seq) && tallied.step.is_none();
+                self.resize(event, key, counts);
                 Effect::None
             }
             _ => Effect::None,
@@ -244,12 +230,12 @@ impl Row {
         }
     }
 
-    fn add(&mut self, block: Block, tallied: Tallied) {
-        if tallied.counts(&block) {
+    fn add(&mut self, seq: Seq, block: Block, tallied: &Tallied) {
+        if tallied.at(seq) && tallied.made(block.seq) {
             let now = self.clocks();
             let tally = self.tallies.entry(block.key).or_default();
             tally.add(block.bytes, now);
-            if tallied.made.is_some() {
+            if tallied.step.is_some() {
                 self.made_live = self.made_live.saturating_add(block.bytes);
             }
         }

@@ -201,7 +201,7 @@ fn each_line_has_its_phase_and_backward_is_charged_to_the_forward_line() {
     golden("phases-lines.txt", &said);
     let said = stdout(&analyze(&["lines", "--phase", "other"], &file));
     assert!(
-        said.starts_with("No line owns memory of what zeroing"),
+        said.starts_with("No line of zero_grad or no phase owns memory of the tensor level"),
         "{said}"
     );
 }
@@ -227,7 +227,7 @@ fn a_step_has_what_it_allocated_and_a_peak_of_its_own() {
         &["lines", "--step", "2", "--phase", "backward"],
         &file,
     ));
-    let title = "Lines that own what backward of step 2 allocated at the tensor level";
+    let title = "Lines of backward of step 2 (tensor level, at its peak)";
     assert!(said.starts_with(title), "{said}");
     assert!(said.ends_with("Together 47.0 MiB.\n"), "{said}");
     let output = analyze(&["lines", "--step", "4"], &file);
