@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::{Moment, Phase};
 use gpumem_analyzer::views::{By, LedgerAt};
 use gpumem_capture::{Level, Seq};
 
@@ -55,8 +55,9 @@ pub enum Command {
     /// The lines of code that own the memory at a moment
     #[command(after_help = "Examples:\n  gpumem-analyze lines report.bin\n  \
         gpumem-analyze lines --level driver --at end report.bin\n  \
+        gpumem-analyze lines --phase backward --step 12 report.bin\n  \
         gpumem-analyze lines --at 21334 --format json report.bin\n\n\
-        The rows sum to the level's own figure at that moment.")]
+        The rows of all phases sum to the level's own figure at that moment, or the step's.")]
     Lines(LinesArgs),
     /// What each GPU's memory consists of at a moment; the parts sum to what NVML saw
     #[command(after_help = "Examples:\n  gpumem-analyze ledger report.bin\n  \
@@ -190,12 +191,53 @@ pub struct Which {
     pub at: Moment,
 }
 
+/// Which part of a training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PhaseArg {
+    /// Outside all other phases
+    Forward,
+    /// While autograd ran
+    Backward,
+    /// In an optimizer's step
+    Optimizer,
+    /// Where gradients were zeroed, and what is of no known phase
+    Other,
+}
+
+impl PhaseArg {
+    /// Whether it takes an allocation of this phase.
+    pub fn takes(self, phase: Option<Phase>) -> bool {
+        match phase {
+            Some(Phase::Forward) => self == Self::Forward,
+            Some(Phase::Backward) => self == Self::Backward,
+            Some(Phase::Optimizer) => self == Self::Optimizer,
+            Some(Phase::ZeroGrad) | None => self == Self::Other,
+        }
+    }
+
+    /// Who allocated, in a sentence.
+    pub fn said(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+            Self::Other => "zero_grad or no phase",
+        }
+    }
+}
+
 /// `lines`.
 #[derive(Args, Debug)]
 pub struct LinesArgs {
     /// Which figures.
     #[command(flatten)]
     pub which: Which,
+    /// Only what was allocated in this phase of a training
+    #[arg(long, value_enum)]
+    pub phase: Option<PhaseArg>,
+    /// Only what was allocated in this step of a training; the peak is then that of the step's memory
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub step: Option<u64>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -13,6 +13,8 @@
 #![warn(missing_docs)]
 
 pub mod attribution;
+pub mod backward;
+pub mod classes;
 pub mod names;
 pub mod python;
 pub mod render;

@@ -7,6 +7,9 @@ use gpumem_capture::{
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
+use crate::backward::{Backward, NodeId};
+use crate::classes::class;
+
 /// A Python code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
@@ -119,10 +122,14 @@ pub struct Names {
     pub codes: FxHashMap<CodeId, Code>,
     /// Python stacks, newest frame first; whether older frames were cut off.
     pub py_stacks: FxHashMap<StackId, (Vec<PyFrame>, bool)>,
+    /// Python stacks that stand for a run of an autograd node.
+    pub backwards: FxHashMap<StackId, Backward>,
     /// Native stacks, newest frame first; whether older frames were cut off.
     pub native_stacks: FxHashMap<StackId, (Vec<NativeFrame>, bool)>,
     /// Every module that was ever loaded.
     pub modules: Vec<Module>,
+    /// Names of ranges.
+    pub ranges: FxHashMap<u32, String>,
     /// Names of threads.
     pub threads: FxHashMap<ThreadId, String>,
     /// Devices by ordinal.
@@ -142,6 +149,9 @@ pub struct Names {
     pub unknown: u64,
     /// Modules loaded now, by first address: indices into `modules`.
     loaded: BTreeMap<u64, u32>,
+    /// Classes of autograd's nodes, and their numbers by the names that the capture has.
+    nodes: Vec<String>,
+    node_ids: FxHashMap<String, NodeId>,
 }
 
 impl Names {
@@ -252,7 +262,52 @@ impl Names {
                 functions,
             } => drop(self.symbols.insert((module, address), functions)),
             Definition::Note { text } => self.notes.push(text),
+            Definition::Backward {
+                id,
+                lost,
+                forward,
+                own,
+                newer,
+                node,
+            } => {
+                let backward = Backward {
+                    node: self.node_id(node),
+                    forward,
+                    own,
+                    newer: newer as usize,
+                    lost,
+                };
+                self.backwards.insert(id, backward);
+            }
+            Definition::Range { id, name } => drop(self.ranges.insert(id, name)),
             _ => self.unknown += 1,
+        }
+    }
+
+    fn node_id(&mut self, name: String) -> NodeId {
+        let nodes = &mut self.nodes;
+        let id = self.node_ids.entry(name);
+        *id.or_insert_with_key(|name| {
+            nodes.push(class(name));
+            NodeId(nodes.len() as u32 - 1)
+        })
+    }
+
+    /// A class of autograd's nodes.
+    pub fn node(&self, id: NodeId) -> &str {
+        self.nodes.get(id.0 as usize).map_or("", String::as_str)
+    }
+
+    /// The Python stack that the thread itself had: for a run of a node not that of its forward.
+    pub fn own_stack(&self, stack: StackId) -> StackId {
+        self.backwards.get(&stack).map_or(stack, |ran| ran.own)
+    }
+
+    /// Whether a Python stack, and what it refers to, is in the capture.
+    pub fn has_python(&self, stack: StackId) -> bool {
+        match self.backwards.get(&stack) {
+            Some(ran) => ran.is_whole(self),
+            None => stack == StackId::NONE || self.py_stacks.contains_key(&stack),
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gpumem_capture::{Header, Integrity, OpenError, Progress, ReadError, Reader, Record};
 
-use crate::replay::{Account, Effect, Moment, Replay};
+use crate::replay::{Account, Effect, Replay, Wanted};
 
 /// A capture that was read to its end.
 #[derive(Debug)]
@@ -17,8 +17,8 @@ pub struct Session {
     pub integrity: Integrity,
     /// What may be claimed.
     pub account: Account,
-    /// The moment that figures by stack are for.
-    pub moment: Moment,
+    /// What the figures by stack are of.
+    pub wanted: Wanted,
 }
 
 /// Why there is no result.
@@ -42,13 +42,14 @@ pub type Observer<'a> = dyn FnMut(&Replay, Record<'_>, Effect) + 'a;
 /// Only where nothing can be read; damage is in [`Session::integrity`].
 pub fn read(
     path: &Path,
-    moment: Moment,
+    wanted: impl Into<Wanted>,
     observer: &mut Observer<'_>,
     started: &mut dyn FnMut(Progress),
 ) -> Result<Session, Error> {
     let mut reader = Reader::open(path)?;
     started(reader.progress());
-    let mut replay = Replay::new(moment);
+    let wanted = wanted.into();
+    let mut replay = Replay::new(wanted);
     let integrity = reader.read(&mut |record| {
         let effect = replay.feed(record);
         observer(&replay, record, effect);
@@ -60,6 +61,6 @@ pub fn read(
         header,
         integrity,
         account,
-        moment,
+        wanted,
     })
 }

@@ -4,9 +4,13 @@
 //! function stands for one or more Python frames: those up to and including one that was entered from
 //! C. Where the counts do not fit, the Python frames come first and the native frames that are newer
 //! than the newest evaluation frame follow; that older native frames are not shown is then said.
+//!
+//! What a node of autograd's allocated stands on the stack of the forward that made the node: then comes
+//! a frame that names the node, and what is newer than the node's run on the thread that it ran on.
 
-use gpumem_capture::PyFrame;
+use gpumem_capture::{PyFrame, StackId};
 
+use crate::backward::{Backward, NodeId, Origin, chain};
 use crate::names::{Names, NativeFrame};
 use crate::replay::StackKey;
 use crate::symbols::{Symbols, is_interpreter, is_recorder};
@@ -18,6 +22,8 @@ pub enum Frame {
     Python(PyFrame),
     /// A native function.
     Native(NativeFrame),
+    /// A node of autograd's ran, made by the frames before it.
+    Backward(NodeId),
     /// Something that must be said where frames should be.
     Note(&'static str),
 }
@@ -28,18 +34,105 @@ const NO_NATIVE: Frame = Frame::Note("(native stack not in the capture)");
 const OUT_OF_STEP: Frame =
     Frame::Note("(native frames under Python not shown: they do not fit its frames)");
 const NO_STACK: Frame = Frame::Note("(no stack)");
+const LOST: Frame = Frame::Note("(forward line lost)");
+const NO_FORWARD: Frame = Frame::Note("(no Python in the forward)");
+
+/// The function that runs a node, in every PyTorch. It is exported, so its name can always be found.
+const RUNS_A_NODE: &str = "torch::autograd::Engine::evaluate_function";
 
 /// The stack that an allocation was made on, the oldest frame first. The interpreter's own C functions
 /// and the recorder's are left out, and of the C library what is older than all Python: it starts the
 /// program or the thread.
 pub fn mixed(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Frame> {
-    let (python, python_cut, python_missing) = match names.py_stacks.get(&stacks.py) {
-        Some((frames, cut)) => (&frames[..], *cut, false),
-        None => (&[][..], false, stacks.py.0 != 0),
+    let mut oldest_first = match names.backwards.get(&stacks.py) {
+        None => of_thread(names, symbols, stacks.py, stacks.native),
+        Some(ran) => {
+            let mut frames = of_thread(names, symbols, ran.own, stacks.native);
+            frames.reverse();
+            let newer = newer(frames, ran.newer, |frame| {
+                runs_a_node(names, symbols, frame)
+            });
+            let mut frames = forward(names, ran);
+            frames.push(Frame::Backward(ran.node));
+            frames.extend(newer.into_iter().rev());
+            frames
+        }
     };
-    let (native, native_cut, native_missing) = match names.native_stacks.get(&stacks.native) {
+    if oldest_first.is_empty() {
+        oldest_first.push(NO_STACK);
+    }
+    oldest_first
+}
+
+/// What is newer than a node's run, of a thread's frames: both have the newest first. Not more than
+/// `python` frames of Python are, nor what is older than the function that runs nodes.
+fn newer(
+    frames: Vec<Frame>,
+    python: usize,
+    mut runs_a_node: impl FnMut(&NativeFrame) -> bool,
+) -> Vec<Frame> {
+    let mut left = python;
+    let newer = frames.into_iter().take_while(|frame| match frame {
+        Frame::Python(_) => {
+            let is_newer = left > 0;
+            left = left.saturating_sub(1);
+            is_newer
+        }
+        Frame::Native(frame) => !runs_a_node(frame),
+        Frame::Backward(_) | Frame::Note(_) => true,
+    });
+    newer.collect()
+}
+
+fn runs_a_node(names: &Names, symbols: &mut Symbols, frame: &NativeFrame) -> bool {
+    let in_torch = names
+        .module(frame)
+        .is_some_and(|module| module.basename().starts_with("libtorch"));
+    in_torch
+        && symbols
+            .labels(names, frame)
+            .iter()
+            .any(|name| name.starts_with(RUNS_A_NODE))
+}
+
+/// The frames that made a node, the oldest first: those of a forward, or of nodes that one made.
+fn forward(names: &Names, ran: &Backward) -> Vec<Frame> {
+    let (chain, origin) = chain(names, ran);
+    let mut frames = match origin {
+        Origin::Forward(stack) => python(names, stack, usize::MAX),
+        Origin::NoPython => vec![NO_FORWARD],
+        Origin::Lost => vec![LOST],
+    };
+    for made_by in chain[1..].iter().rev() {
+        frames.push(Frame::Backward(made_by.node));
+        frames.extend(python(names, made_by.own, made_by.newer));
+    }
+    frames
+}
+
+/// The newest `count` frames of a Python stack, the oldest first.
+fn python(names: &Names, stack: StackId, count: usize) -> Vec<Frame> {
+    if stack == StackId::NONE || count == 0 {
+        return Vec::new();
+    }
+    let Some((frames, cut)) = names.py_stacks.get(&stack) else {
+        return vec![NO_PYTHON];
+    };
+    let newest = &frames[..count.min(frames.len())];
+    let cut_off = (*cut && count > frames.len()).then_some(CUT_OFF);
+    let newest = newest.iter().rev().map(|frame| Frame::Python(*frame));
+    cut_off.into_iter().chain(newest).collect()
+}
+
+/// The frames of one thread, the oldest first.
+fn of_thread(names: &Names, symbols: &mut Symbols, python: StackId, native: StackId) -> Vec<Frame> {
+    let (python, python_cut, python_missing) = match names.py_stacks.get(&python) {
         Some((frames, cut)) => (&frames[..], *cut, false),
-        None => (&[][..], false, stacks.native.0 != 0),
+        None => (&[][..], false, python != StackId::NONE),
+    };
+    let (native, native_cut, native_missing) = match names.native_stacks.get(&native) {
+        Some((frames, cut)) => (&frames[..], *cut, false),
+        None => (&[][..], false, native != StackId::NONE),
     };
     let native: Vec<NativeFrame> = native
         .iter()
@@ -80,9 +173,6 @@ pub fn mixed(names: &Names, symbols: &mut Symbols, stacks: StackKey) -> Vec<Fram
         if said {
             newest_first.push(frame);
         }
-    }
-    if newest_first.is_empty() {
-        newest_first.push(NO_STACK);
     }
     newest_first.reverse();
     newest_first
@@ -169,7 +259,7 @@ fn interleave(
 
 #[cfg(test)]
 mod tests {
-    use gpumem_capture::CodeId;
+    use gpumem_capture::{CodeId, Definition};
 
     use super::*;
 
@@ -206,7 +296,7 @@ mod tests {
             .map(|frame| match frame {
                 Frame::Python(frame) => char::from_digit(frame.code.0, 10).expect("a digit"),
                 Frame::Native(frame) => char::from(frame.address as u8),
-                Frame::Note(_) => '?',
+                Frame::Backward(_) | Frame::Note(_) => '?',
             })
             .collect()
     }
@@ -245,5 +335,117 @@ mod tests {
     #[test]
     fn without_a_native_stack_python_stands_alone() {
         assert_eq!(mix("pcpc", false, "", false), "1234");
+    }
+
+    /// The frames of a stack, the oldest first: Python frames by their code's number, natives by their
+    /// addresses, nodes by `*`, notes by their text.
+    fn whole(names: &Names, py: u32, native: u32) -> String {
+        let stacks = StackKey {
+            py: StackId(py),
+            native: StackId(native),
+            ..StackKey::default()
+        };
+        let text = |frame: &Frame| match frame {
+            Frame::Python(frame) => frame.code.0.to_string(),
+            Frame::Native(frame) => format!("{:#x}", frame.address),
+            Frame::Backward(node) => format!("*{}", names.node(*node)),
+            Frame::Note(note) => (*note).to_owned(),
+        };
+        let frames = mixed(
+            names,
+            &mut Symbols::new(
+                crate::symbols::Places::default(),
+                crate::symbols::PerfMap::default(),
+            ),
+            stacks,
+        );
+        frames.iter().map(text).collect::<Vec<_>>().join(" ")
+    }
+
+    fn names() -> Names {
+        let mut names = Names::default();
+        let frame = |code| PyFrame {
+            code: CodeId(code),
+            offset: 0,
+            entered_from_c: true,
+        };
+        for (id, truncated, codes) in [(1, false, &[12, 11][..]), (2, true, &[23, 22, 21])] {
+            names.define(&Definition::PyStack {
+                id: StackId(id),
+                truncated,
+                frames: codes.iter().map(|code| frame(*code)).collect(),
+            });
+        }
+        names.define(&Definition::NativeStack {
+            id: StackId(5),
+            truncated: false,
+            frames: vec![0xb, 0xa],
+        });
+        for (id, forward, own, newer, lost) in [
+            (31, 1, 0, 0, false),
+            (32, 1, 2, 2, false),
+            (33, 32, 0, 0, false),
+            (34, 1, 2, 1, true),
+            (35, 0, 0, 0, false),
+            (36, 98, 99, 1, false),
+            (37, 37, 2, 1, false),
+            (38, 2, 0, 0, false),
+        ] {
+            names.define(&Definition::Backward {
+                id: StackId(id),
+                lost,
+                forward: StackId(forward),
+                own: StackId(own),
+                newer,
+                node: format!("3N{id}"),
+            });
+        }
+        names
+    }
+
+    #[test]
+    fn a_node_stands_between_its_forward_and_what_it_ran() {
+        let names = names();
+        assert_eq!(whole(&names, 31, 0), "11 12 *N31");
+        assert_eq!(whole(&names, 31, 5), "11 12 *N31 0xa 0xb");
+        assert_eq!(whole(&names, 32, 0), "11 12 *N32 22 23");
+        assert_eq!(whole(&names, 33, 5), "11 12 *N32 22 23 *N33 0xa 0xb");
+        assert_eq!(whole(&names, 38, 0), "(older frames cut off) 21 22 23 *N38");
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_node_is_said() {
+        let names = names();
+        assert_eq!(whole(&names, 34, 0), "(forward line lost) *N34 23");
+        assert_eq!(whole(&names, 35, 0), "(no Python in the forward) *N35");
+        let missing = "(Python stack not in the capture)";
+        assert_eq!(whole(&names, 36, 0), format!("{missing} *N36 {missing}"));
+        let endless = whole(&names, 37, 0);
+        assert_eq!(endless.matches("*N37 23").count(), 64, "{endless}");
+        assert!(endless.starts_with("(forward line lost) *N37"), "{endless}");
+    }
+
+    #[test]
+    fn what_is_older_than_a_nodes_run_is_left_out() {
+        let python = |code| {
+            Frame::Python(PyFrame {
+                code: CodeId(code),
+                offset: 0,
+                entered_from_c: true,
+            })
+        };
+        let native = |address| {
+            Frame::Native(NativeFrame {
+                address,
+                module: None,
+            })
+        };
+        let runs = |frame: &NativeFrame| frame.address == 7;
+        let frames = vec![native(1), python(2), native(7), native(3), python(4)];
+        assert_eq!(newer(frames.clone(), 1, runs), frames[..2]);
+        assert_eq!(newer(frames.clone(), 0, runs), frames[..1]);
+        let nameless = |_: &NativeFrame| false;
+        assert_eq!(newer(frames.clone(), 1, nameless), frames[..4]);
+        assert_eq!(newer(frames.clone(), 5, nameless), frames);
     }
 }

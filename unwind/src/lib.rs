@@ -46,6 +46,7 @@ pub use x86_64::Unwinder;
 pub const FRAMES: usize = 512;
 
 /// Where a stack is taken from.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
     /// The return address of a call that is in progress.

@@ -16,7 +16,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use gpumem_analyzer::render::Terminal;
-use gpumem_analyzer::replay::{Moment, Replay};
+use gpumem_analyzer::replay::{Moment, Replay, Wanted};
 use gpumem_analyzer::session::{self, Observer, Session};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::views::{Asked, Ledger};
@@ -77,22 +77,22 @@ impl Output<'_> {
 }
 
 /// Reads a capture with a progress bar.
-pub fn read(path: &Path, moment: Moment) -> anyhow::Result<Session> {
-    read_with(path, moment, &mut |_, _, _| {})
+pub fn read(path: &Path, wanted: impl Into<Wanted>) -> anyhow::Result<Session> {
+    read_with(path, wanted, &mut |_, _, _| {})
 }
 
 /// The same, and shows each record to `observer`.
 pub fn read_with(
     path: &Path,
-    moment: Moment,
+    wanted: impl Into<Wanted>,
     observer: &mut Observer<'_>,
 ) -> anyhow::Result<Session> {
-    let mut bar = None;
-    session::read(path, moment, observer, &mut |progress| {
+    let (wanted, mut bar) = (wanted.into(), None);
+    session::read(path, wanted, observer, &mut |progress| {
         bar = Some(progress::Bar::start(progress))
     })
     .map_err(|error| explained(path, &error))
-    .and_then(|session| match moment {
+    .and_then(|session| match wanted.moment {
         Moment::At(at) if at > session.replay.last_seq => anyhow::bail!(
             "{}: there is no event {}, the last is {}: name an earlier one",
             path.display(),

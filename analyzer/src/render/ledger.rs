@@ -2,7 +2,7 @@
 
 use gpumem_capture::Level;
 
-use super::{Align, Source, Style, Table, Terminal, bar, bytes, moment, share, signed, time};
+use super::{Align, Source, Style, Table, Terminal, bar, bytes, moment, share, signed, time, when};
 use crate::attribution::Owner;
 use crate::replay::Replay;
 use crate::views::{Kind, Ledger, LedgerAt, LedgerRow, Pool};
@@ -41,6 +41,9 @@ pub fn ledger_text(
         let detail = detail(replay, row, source);
         table.row([&row.name, &signed(row.bytes), &share, &bar, &detail]);
         table.style(3, Style::Bar).style(4, Style::Faint);
+        if row.kind == Kind::Tensors {
+            workspaces(replay, ledger, source, &mut table);
+        }
     }
     if ledger.unexplained_bytes.is_none() {
         table.row(["unexplained", "not measured", "", "", ""]);
@@ -76,10 +79,25 @@ pub fn ledger_text(
     out
 }
 
+/// What of the tensors cuBLAS has: a part of the row above.
+fn workspaces(replay: &Replay, ledger: &Ledger, source: &mut Source, table: &mut Table) {
+    let Some(workspaces) = &ledger.workspaces else {
+        return;
+    };
+    let mut most = workspaces.owner.label(&replay.names);
+    if let Some(line) = workspaces.owner.line() {
+        let text = source.line(&line.file, line.line);
+        most = format!("{most}  {text}").trim_end().to_owned();
+    }
+    let bytes = bytes(workspaces.bytes);
+    table.row(["  of these cuBLAS workspaces", &bytes, "", "", &most]);
+    table.style_row(Style::Faint);
+}
+
 fn title(ledger: &Ledger) -> String {
     let moment = ledger
         .moment()
-        .map(|(seq, time)| moment(seq.0, time))
+        .map(|(seq, time)| format!("{}{}", moment(seq.0, time), when(&ledger.when)))
         .unwrap_or_default();
     let of = ledger
         .total_bytes
@@ -96,8 +114,12 @@ fn title(ledger: &Ledger) -> String {
 }
 
 fn detail(replay: &Replay, row: &LedgerRow, source: &mut Source) -> String {
-    let line = match &row.owner {
-        Some(owner @ Owner::Line(line)) => {
+    let line = match row
+        .owner
+        .as_ref()
+        .and_then(|owner| Some((owner, owner.line()?)))
+    {
+        Some((owner, line)) => {
             let text = source.line(&line.file, line.line);
             match row.kind {
                 Kind::Line => text,
@@ -106,7 +128,7 @@ fn detail(replay: &Replay, row: &LedgerRow, source: &mut Source) -> String {
                     .to_owned(),
             }
         }
-        _ => String::new(),
+        None => String::new(),
     };
     match &row.detail {
         Some(detail) if row.kind == Kind::Line && !line.is_empty() => format!("{line}   {detail}"),
@@ -166,7 +188,7 @@ fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
             time(Nanos(jump.time_ns))
         );
         let line = match &jump.owner {
-            Some(owner @ Owner::Line(line)) => {
+            Some(owner @ Owner::Line(line, _)) => {
                 let text = source.line(&line.file, line.line);
                 format!(", after {}  {text}", owner.label(&replay.names))
                     .trim_end()
@@ -272,9 +294,9 @@ pub fn pool_text(
     let heads = ["line", "given back", "tensors", "segments", ""];
     table.row(heads).style_row(Style::Faint);
     for line in pool.lines.iter().take(LINES) {
-        let text = match &line.owner {
-            Owner::Line(at) => source.line(&at.file, at.line),
-            _ => String::new(),
+        let text = match line.owner.line() {
+            Some(at) => source.line(&at.file, at.line),
+            None => String::new(),
         };
         table.row([
             &line.owner.label(&replay.names),

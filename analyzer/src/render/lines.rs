@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{Align, Style, Table, Terminal, bytes, count, share};
-use crate::attribution::Owner;
 use crate::names::Names;
+use crate::replay::Phase;
 use crate::views::LineRow;
 
 /// The text of source lines, where the file is still the one that ran.
@@ -80,8 +80,8 @@ fn read(directory: Option<&Path>, started: SystemTime, file: &str) -> Option<Vec
     )
 }
 
-/// The first `limit` rows as a table: line, function, source, bytes, share of `whole`, blocks.
-/// `devices`: whether to name the device of each row.
+/// The first `limit` rows as a table: line, phase if any has one, function, source, bytes, share of
+/// `whole`, blocks. `devices`: whether to name the device of each row.
 pub fn lines_table(
     rows: &[LineRow],
     limit: usize,
@@ -93,36 +93,42 @@ pub fn lines_table(
 ) -> String {
     let figures: Vec<u64> = rows.iter().map(|row| row.bytes).collect();
     let shares = share(&figures);
-    let left = Align::Left;
-    let right = Align::Right;
-    let mut table = Table::new(&[left, left, left, right, right, right, left])
-        .elastic(&[2, 0, 1])
+    // How many columns stand before the function.
+    let phases = rows.iter().any(|row| row.phase.is_some());
+    let first = if phases { 2 } else { 1 };
+    let mut columns = vec![Align::Left; first + 2];
+    columns.extend([Align::Right, Align::Right, Align::Right, Align::Left]);
+    let mut table = Table::new(&columns)
+        .elastic(&[first + 1, 0, first])
         .keep_end(0);
     let device = if devices { "device" } else { "" };
-    table
-        .row([title, "", "", "bytes", "share", "blocks", device])
-        .style_row(Style::Strong)
-        .span(3);
+    let mut heads = vec![""; first + 2];
+    heads[0] = title;
+    heads.extend(["bytes", "share", "blocks", device]);
+    table.cells(&heads).style_row(Style::Strong).span(first + 2);
     for (row, share) in rows.iter().zip(shares).take(limit) {
-        let text = match &row.owner {
-            Owner::Line(line) => source.line(&line.file, line.line),
-            Owner::Library(_) | Owner::Unknown => String::new(),
+        let text = match row.owner.line() {
+            Some(line) => source.line(&line.file, line.line),
+            None => String::new(),
         };
         let device = match row.device {
             _ if !devices => String::new(),
             Some(ordinal) => format!("GPU {ordinal}"),
             None => "none".into(),
         };
-        table.row([
-            &format!("  {}", row.owner.label(names)),
-            row.owner.function(),
-            &text,
-            &bytes(row.bytes),
-            &format!("{share} %"),
-            &count(row.blocks),
-            &device,
-        ]);
-        table.style(1, Style::Faint).style(2, Style::Faint);
+        let label = format!("  {}", row.owner.label(names));
+        let (bytes, share, blocks) = (bytes(row.bytes), format!("{share} %"), count(row.blocks));
+        let mut cells: Vec<&str> = vec![&label];
+        if phases {
+            cells.push(row.phase.map_or("", Phase::word));
+        }
+        let function = row.owner.function();
+        cells.extend([function, &text, &bytes, &share, &blocks, &device]);
+        table.cells(&cells);
+        table
+            .style(first, Style::Faint)
+            .style(first + 1, Style::Faint)
+            .note(0, row.owner.note().len());
     }
     table.render(terminal, 0)
 }

@@ -10,6 +10,7 @@ mod style;
 mod summary;
 mod table;
 mod tree;
+mod when;
 
 pub use changes::change_text;
 pub use flame::flamegraph;
@@ -21,3 +22,4 @@ pub use style::{Style, Terminal};
 pub use summary::{account_lines, moment, partial, summary_text, what_ran};
 pub use table::{Align, Table};
 pub use tree::{TreeLimits, tree_text};
+pub use when::when;

@@ -5,10 +5,10 @@ use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::{
     Source, Style, Terminal, account_lines, bytes, change_text, ledger_text, lines_table, moment,
-    partial, what_ran,
+    partial, what_ran, when,
 };
 use crate::attribution::owner;
-use crate::replay::{Replay, StackKey, many};
+use crate::replay::{Replay, many};
 use crate::session::Session;
 use crate::views::{Change, Ledger, Lines, Summary};
 
@@ -131,22 +131,18 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
     let mut out = String::from("\n");
     for failure in replay.failures.iter().take(FAILURES) {
         let event = &failure.event;
-        let stacks = StackKey {
-            py: event.py_stack,
-            native: event.native_stack,
-            ..StackKey::default()
-        };
-        let owner = owner(&replay.names, stacks, event.level);
+        let owner = owner(&replay.names, failure.circumstance.stacks, event.level);
         let function = match owner.function() {
             "" => String::new(),
             function => format!(" {function}"),
         };
         let head = terminal.paint(Style::Bad, "OUT OF MEMORY");
         out.push_str(&format!(
-            "{head}   {} asked for at {}{function}, {}, on {} ({} level)\n",
+            "{head}   {} asked for at {}{function}, {}{}, on {} ({} level)\n",
             bytes(event.bytes),
             owner.label(&replay.names),
             moment(failure.seq.0, event.time),
+            when(&replay.when(failure.circumstance)),
             crate::replay::place(event.device),
             event.level,
         ));

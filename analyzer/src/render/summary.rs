@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::Nanos;
 
-use super::{Align, Style, Table, Terminal, bytes, count, signed, time};
+use super::{Align, Style, Table, Terminal, bytes, count, signed, time, when};
 use crate::names::short_command;
 use crate::replay::{Account, Comparison, Ending, many, place};
 use crate::views::{LevelSummary, Summary};
@@ -152,6 +152,9 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
     }
     parts.push(format!("{:.1} s", process.duration_ns as f64 / 1e9));
     parts.push(many(summary.events, "event", "events"));
+    if summary.steps > 0 {
+        parts.push(many(summary.steps, "step", "steps"));
+    }
     let parts: Vec<String> = parts
         .iter()
         .map(|part| part.replace(|c: char| c.is_control(), "\u{fffd}"))
@@ -214,6 +217,11 @@ pub fn summary_text(
             .map_or("not measured".into(), signed);
         table.row(["unexplained", &unexplained, "", "", ""]);
         out.push_str(&table.render(terminal, 2));
+        let peak = device.peak.as_ref().map(|peak| (peak, when(&peak.when)));
+        if let Some((peak, when)) = peak.filter(|(_, when)| !when.is_empty()) {
+            let moment = moment(peak.seq, Nanos(peak.time_ns));
+            out.push_str(&format!("  held most at {moment}{when}\n"));
+        }
     }
     if let Some(host) = &summary.host_of_no_device {
         let mut table = Table::new(&[

@@ -13,12 +13,37 @@ pub enum Align {
 
 /// No column is made narrower.
 const LEAST: usize = 12;
+/// A note is cut to no less than this.
+const NOTE: usize = 3;
 
 struct Cell {
     text: String,
     style: Option<Style>,
+    /// Bytes at the text's end that give way before what stands before them.
+    note: usize,
     /// Columns that the text runs over.
     span: usize,
+}
+
+impl Cell {
+    fn fitting(&self, width: usize, keep_end: bool) -> String {
+        let (text, note) = self
+            .text
+            .split_at_checked(self.text.len() - self.note)
+            .unwrap_or((&self.text, ""));
+        let left = width.saturating_sub(width_of(text));
+        // No room for a part of the note worth reading: the text alone.
+        let note = if left > NOTE || width_of(note) <= left {
+            cut(note, left)
+        } else {
+            String::new()
+        };
+        let text = match keep_end {
+            true => cut_start(text, width),
+            false => cut(text, width),
+        };
+        text + &note
+    }
 }
 
 /// Rows of cells; [`Table::render`] aligns them.
@@ -56,11 +81,17 @@ impl Table {
 
     /// Adds a row; missing cells are empty.
     pub fn row<const N: usize>(&mut self, cells: [&str; N]) -> &mut Self {
+        self.cells(&cells)
+    }
+
+    /// The same, of any number of cells.
+    pub fn cells(&mut self, cells: &[&str]) -> &mut Self {
         let cells = cells
-            .into_iter()
+            .iter()
             .map(|text| Cell {
                 text: clean(text),
                 style: None,
+                note: 0,
                 span: 1,
             })
             .collect();
@@ -74,6 +105,15 @@ impl Table {
         if let Some(row) = self.rows.last_mut() {
             row.drain(1..columns.min(row.len()));
             row[0].span = columns;
+        }
+        self
+    }
+
+    /// The last `bytes` bytes of a cell of the row added last are a note: where the cell is too wide,
+    /// that is cut first, at its end.
+    pub fn note(&mut self, column: usize, bytes: usize) -> &mut Self {
+        if let Some(cell) = self.rows.last_mut().and_then(|row| row.get_mut(column)) {
+            cell.note = bytes.min(cell.text.len());
         }
         self
     }
@@ -111,11 +151,7 @@ impl Table {
                     pending += width + 2;
                     continue;
                 }
-                let text = if keep_end {
-                    cut_start(&cell.text, width)
-                } else {
-                    cut(&cell.text, width)
-                };
+                let text = cell.fitting(width, keep_end);
                 let pad = width - width_of(&text);
                 let (before, after) = if align == Align::Right {
                     (pad, 0)
@@ -269,6 +305,22 @@ mod tests {
             table.render(narrow, 0),
             "…path/to/train.py:88  loss = f(x)…\n"
         );
+    }
+
+    #[test]
+    fn a_note_gives_way_before_what_it_stands_after() {
+        let mut table = Table::new(&[Align::Left]).elastic(&[0]).keep_end(0);
+        let note = " (backward: MmBackward0)";
+        table.row(["folder/train.py:88 (backward: MmBackward0)"]);
+        table.note(0, note.len());
+        let at = |width| {
+            let (width, colour) = (Some(width), false);
+            table.render(Terminal { width, colour }, 0)
+        };
+        assert_eq!(at(80), "folder/train.py:88 (backward: MmBackward0)\n");
+        assert_eq!(at(30), "folder/train.py:88 (backward:…\n");
+        assert_eq!(at(20), "folder/train.py:88\n");
+        assert_eq!(at(15), "…er/train.py:88\n");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Integrity, Level, Nanos};
+use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Integrity, Level, Nanos, StackId};
 
 use serde::Serialize;
 
-use super::{Anomalies, Replay};
+use super::{Anomalies, Replay, StackKey, Work};
 use crate::render::time;
 
 /// How the recorded process ended.
@@ -211,15 +211,17 @@ impl Account {
     /// Stacks that events refer to and the capture does not have.
     fn stacks(&mut self, replay: &Replay) {
         let names = &replay.names;
-        let missing = |id: gpumem_capture::StackId, known: bool| id.0 != 0 && !known;
-        let count = replay
-            .keys
-            .iter()
-            .filter(|key| {
-                missing(key.py, names.py_stacks.contains_key(&key.py))
-                    || missing(key.native, names.native_stacks.contains_key(&key.native))
-            })
-            .count() as u64;
+        let lacks = |key: &StackKey| {
+            let native = key.native == StackId::NONE;
+            !names.has_python(key.py) || !(native || names.native_stacks.contains_key(&key.native))
+        };
+        // What was allocated for is no part of a stack.
+        let of = |key: &StackKey| StackKey {
+            work: Work::default(),
+            ..*key
+        };
+        let lacking = replay.keys.iter().filter(|key| lacks(key)).map(of);
+        let count = lacking.collect::<BTreeSet<StackKey>>().len() as u64;
         if count > 0 {
             let what = many(count, "stack is", "stacks are");
             self.missing

@@ -2,6 +2,7 @@
 
 use gpumem_capture::{Event, EventKind, Level, Nanos, Seq, StackId};
 
+use super::circumstance::Circumstance;
 use super::readings::Readings;
 use super::row::KeyId;
 use super::tally::Clock;
@@ -38,6 +39,8 @@ pub struct DevicePeak {
     pub at_peak: Levels,
     /// The event of the peak, and when; `None` if the device never held anything.
     pub moment: Option<(Seq, Nanos)>,
+    /// What the program was at then.
+    pub circumstance: Circumstance,
     /// The greatest reserved figure seen.
     pub reserved_peak: u64,
     /// What NVML said.
@@ -48,8 +51,9 @@ pub struct DevicePeak {
 }
 
 impl DevicePeak {
-    /// Takes in an event after the levels in `now` were brought up to date.
-    pub(super) fn update(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) {
+    /// Takes in an event after the levels in `now` were brought up to date; says whether it is a new
+    /// peak.
+    pub(super) fn update(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) -> bool {
         match event.kind {
             EventKind::ALLOC | EventKind::FREE if event.level == Level::TENSOR => {
                 self.now.reserved = Some(event.aux);
@@ -66,11 +70,13 @@ impl DevicePeak {
         if !reading && (event.py_stack, event.native_stack) != (StackId::NONE, StackId::NONE) {
             self.nearest = Some(key);
         }
-        if self.now.rank() > self.at_peak.rank() && tallied {
+        let peak = self.now.rank() > self.at_peak.rank() && tallied;
+        if peak {
             self.at_peak = self.now;
             self.moment = Some((seq, event.time));
             self.clock.tick();
         }
+        peak
     }
 }
 

@@ -3,14 +3,18 @@
 //! Memory is bounded by the live blocks and the distinct pairs of stacks, not by the capture's length.
 
 mod account;
+mod circumstance;
+mod course;
 mod device;
 mod holding;
 mod objects;
 mod readings;
 mod row;
+mod tallied;
 mod tally;
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use gpumem_capture::{
     ApiId, CounterValues, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record, Seq,
@@ -22,15 +26,18 @@ use crate::names::Names;
 pub use account::many;
 pub(crate) use account::place;
 pub use account::{Account, Comparison, Ending, Reached, duration};
+pub use circumstance::{Circumstance, When};
+pub use course::{Course, Phase, Stage, Work};
 pub use device::{DevicePeak, Levels};
 pub use holding::{Holding, HoldingKind};
 pub use objects::{Load, Mapping, Objects};
 pub use readings::{Card, Jump, Reading, Readings};
 pub use row::{Anomalies, Block, Effect, KeyId, Row};
+use tallied::Tallied;
 pub use tally::Figure;
 
-/// The stacks of an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The stacks of an event, and what it was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StackKey {
     /// Python stack.
     pub py: StackId,
@@ -38,6 +45,17 @@ pub struct StackKey {
     pub native: StackId,
     /// The module that made the call, if the recorder says: see [`Caller::module`].
     pub caller: Caller,
+    /// What it was for; of frees it is not kept.
+    pub work: Work,
+}
+
+/// Two words instead of four: each event's is looked up.
+impl Hash for StackKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        state.write_u64(word(self.py.0, self.native.0));
+        state.write_u64(word(self.caller.0, u32::from(self.work.0)));
+    }
 }
 
 /// The module that made a call.
@@ -68,6 +86,21 @@ pub enum Moment {
     At(Seq),
 }
 
+/// Which figures by stack are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// When. With a step, the peak is that of what the step allocated.
+    pub moment: Moment,
+    /// Only of what was allocated in this step.
+    pub step: Option<u64>,
+}
+
+impl From<Moment> for Wanted {
+    fn from(moment: Moment) -> Self {
+        Self { moment, step: None }
+    }
+}
+
 /// An allocation that failed for want of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
@@ -75,6 +108,8 @@ pub struct OutOfMemory {
     pub seq: Seq,
     /// The event itself: see [`EventKind::OUT_OF_MEMORY`].
     pub event: Event,
+    /// What the program was at.
+    pub circumstance: Circumstance,
 }
 
 /// How many failures are kept in full; all are counted.
@@ -105,20 +140,22 @@ pub struct Replay {
     pub calls: FxHashMap<ApiId, u64>,
     /// Mappings, address space, loads and contexts there are now.
     pub objects: Objects,
-    until: Option<Seq>,
+    /// Phases, ranges and steps.
+    pub course: Course,
+    tallied: Tallied,
+    /// The newest event that was not a mark: its stacks and its thread.
+    newest: Option<(KeyId, ThreadId)>,
     key_ids: FxHashMap<StackKey, KeyId>,
+    /// The id of no stacks at all, once there is one.
+    stackless: Option<KeyId>,
     threads: FxHashSet<ThreadId>,
 }
 
 impl Replay {
-    /// An empty state. Figures by stack stop at `moment` if that is an event.
-    pub fn new(moment: Moment) -> Self {
-        let until = match moment {
-            Moment::At(seq) => Some(seq),
-            Moment::Peak | Moment::End => None,
-        };
+    /// An empty state. Figures by stack stop at the wanted moment if that is an event.
+    pub fn new(wanted: impl Into<Wanted>) -> Self {
         Self {
-            until,
+            tallied: Tallied::new(wanted.into()),
             ..Self::default()
         }
     }
@@ -138,24 +175,39 @@ impl Replay {
         self.events += 1;
         self.last = self.last.max(event.time);
         self.last_seq = self.last_seq.max(seq);
-        self.threads.insert(event.thread);
-        if event.kind == EventKind::OUT_OF_MEMORY {
-            self.failure_count += 1;
-            if self.failures.len() < FAILURES_KEPT {
-                self.failures.push(OutOfMemory { seq, event: *event });
-            }
+        if self.newest.is_none_or(|(_, thread)| thread != event.thread) {
+            self.threads.insert(event.thread);
         }
-        let tallied = self.until.is_none_or(|until| seq <= until);
-        let key = self.key(StackKey {
+        if self.course.mark(event) {
+            self.tallied.follow(self.course.steps, seq);
+            return Effect::None;
+        }
+        let key = StackKey {
             py: event.py_stack,
             native: event.native_stack,
             caller: self.caller(event),
-        });
+            work: self.work(event),
+        };
+        let key = self.key(key);
+        self.newest = Some((key, event.thread));
+        if event.kind == EventKind::OUT_OF_MEMORY {
+            self.failure_count += 1;
+            if self.failures.len() < FAILURES_KEPT {
+                let (event, circumstance) = (*event, self.circumstance());
+                self.failures.push(OutOfMemory {
+                    seq,
+                    event,
+                    circumstance,
+                });
+            }
+        }
         let reading = matches!(event.kind, EventKind::SAMPLE | EventKind::CARD);
         if !reading && event.level != Level::TENSOR {
             *self.calls.entry(event.api).or_default() += 1;
         }
-        self.objects.update(event, key, &self.names);
+        if !matches!(event.kind, EventKind::ALLOC | EventKind::FREE) {
+            self.objects.update(event, key, &self.names);
+        }
         let device = self.devices.entry(event.device).or_default();
         let mut effect = Effect::None;
         if matches!(
@@ -163,7 +215,7 @@ impl Replay {
             EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL | EventKind::RESIZE
         ) {
             let row = self.rows.entry((event.device, event.level)).or_default();
-            effect = row.apply(seq, event, key, device.clock, tallied);
+            effect = row.apply(seq, event, key, device.clock, &self.tallied);
             let now = &mut device.now;
             match event.level {
                 Level::TENSOR => now.tensor = row.counters.live,
@@ -186,8 +238,24 @@ impl Replay {
                 Effect::None => {}
             }
         }
-        device.update(seq, event, key, tallied);
+        if device.update(seq, event, key, self.tallied.at(seq)) {
+            let stacks = self.keys[key.0 as usize];
+            device.circumstance = Circumstance::at(&self.names, &self.course, stacks, event.thread);
+        }
         effect
+    }
+
+    /// What an event was for.
+    fn work(&mut self, event: &Event) -> Work {
+        match event.kind {
+            EventKind::FREE | EventKind::SAMPLE | EventKind::CARD => Work::default(),
+            _ => {
+                let python = event.py_stack != StackId::NONE;
+                let workspace =
+                    event.flags.contains(EventFlags::WORKSPACE) && event.level == Level::TENSOR;
+                Work::new(self.course.stage(event.thread, python), workspace)
+            }
+        }
     }
 
     /// The module that made an event's call, where the event says.
@@ -206,6 +274,13 @@ impl Replay {
     }
 
     fn key(&mut self, key: StackKey) -> KeyId {
+        // Frees mostly have no stacks.
+        if key == StackKey::default() {
+            if let Some(id) = self.stackless {
+                return id;
+            }
+            self.stackless = Some(KeyId(self.keys.len() as u32));
+        }
         *self.key_ids.entry(key).or_insert_with(|| {
             self.keys.push(key);
             KeyId(self.keys.len() as u32 - 1)
@@ -270,12 +345,14 @@ impl Replay {
             .collect()
     }
 
-    /// A level's own figure at a moment: what the figures by stack must sum to.
+    /// A level's own figure at a moment, or a wanted step's: what the figures by stack must sum to.
     pub fn total(&self, device: DeviceOrdinal, level: Level, moment: Moment) -> u64 {
         let Some(row) = self.rows.get(&(device, level)) else {
             return 0;
         };
         match moment {
+            Moment::Peak if self.tallied.step.is_some() => row.made_peak,
+            Moment::End | Moment::At(_) if self.tallied.step.is_some() => row.made_live,
             Moment::Peak => row.counters.peak,
             Moment::End => row.counters.live,
             Moment::At(_) => row.live_at_moment,

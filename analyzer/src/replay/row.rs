@@ -6,10 +6,11 @@ use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Level, Nanos, 
 use rustc_hash::FxHashMap;
 
 use super::holding::{Change, Holding, HoldingKind};
+use super::tallied::Tallied;
 use super::tally::{Clock, Clocks, Figure, Tally};
 
 /// An interned pair of stacks: index into [`super::Replay::keys`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub u32);
 
 /// A live block.
@@ -64,6 +65,10 @@ pub struct Row {
     pub peak: (Seq, Nanos),
     /// Live bytes at the moment asked for (until then: now).
     pub live_at_moment: u64,
+    /// Live bytes of the wanted step's blocks at that moment, and their peak; zeros if none is wanted.
+    pub made_live: u64,
+    /// See there.
+    pub made_peak: u64,
     /// What does not fit.
     pub anomalies: Anomalies,
     clock: Clock,
@@ -100,7 +105,7 @@ impl Freed {
 }
 
 impl Row {
-    /// Applies an event. `tallied`: whether it still counts for the figures by stack;
+    /// Applies an event. `tallied`: what of it still counts for the figures by stack;
     /// `device_clock` is the device's before the event.
     pub(super) fn apply(
         &mut self,
@@ -108,7 +113,7 @@ impl Row {
         event: &Event,
         key: KeyId,
         device_clock: Clock,
-        tallied: bool,
+        tallied: &Tallied,
     ) -> Effect {
         let before = self.counters.peak;
         self.counters.apply(event);
@@ -116,18 +121,22 @@ impl Row {
         let effect = self.blocks(seq, event, key, tallied);
         if self.counters.peak > before {
             self.peak = (seq, event.time);
-            if tallied {
+            if tallied.step.is_none() && tallied.at(seq) {
                 self.clock.tick();
             }
         }
-        if tallied {
+        if self.made_live > self.made_peak {
+            self.made_peak = self.made_live;
+            self.clock.tick();
+        }
+        if tallied.at(seq) {
             self.live_at_moment = self.counters.live;
         }
         self.anomalies.mismatches += u64::from(event.flags.contains(EventFlags::MISMATCH));
         effect
     }
 
-    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) -> Effect {
+    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: &Tallied) -> Effect {
         let address = (event.ptr, event.flags.contains(EventFlags::VMM_HANDLE));
         match event.kind {
             EventKind::ALLOC => {
@@ -140,7 +149,7 @@ impl Row {
                 if self.blocks.insert(address, block).is_some() {
                     self.anomalies.double_allocations += 1;
                 }
-                self.add(block, tallied);
+                self.add(seq, block, tallied);
                 Effect::Live(block)
             }
             EventKind::FREE if event.flags.contains(EventFlags::UNKNOWN_POINTER) => {
@@ -157,12 +166,13 @@ impl Row {
                 if event.level != Level::TENSOR {
                     self.freed.push(seq, block);
                 }
-                if tallied {
+                if tallied.at(seq) && tallied.made(block.seq) {
                     let now = self.clocks();
-                    self.tallies
-                        .entry(block.key)
-                        .or_default()
-                        .remove(event.bytes, now);
+                    let tally = self.tallies.entry(block.key).or_default();
+                    tally.remove(event.bytes, now);
+                    if tallied.step.is_some() {
+                        self.made_live = self.made_live.saturating_sub(event.bytes);
+                    }
                 }
                 Effect::Gone(block)
             }
@@ -179,11 +189,13 @@ impl Row {
                 if self.blocks.insert(address, block).is_some() {
                     self.anomalies.double_allocations += 1;
                 }
-                self.add(block, tallied);
+                self.add(seq, block, tallied);
                 Effect::Live(block)
             }
             EventKind::RESIZE => {
-                self.resize(event, key, tallied);
+                // What a holding grew by has no step.
+                let counts = tallied.at(seq) && tallied.step.is_none();
+                self.resize(event, key, counts);
                 Effect::None
             }
             _ => Effect::None,
@@ -218,13 +230,14 @@ impl Row {
         }
     }
 
-    fn add(&mut self, block: Block, tallied: bool) {
-        if tallied {
+    fn add(&mut self, seq: Seq, block: Block, tallied: &Tallied) {
+        if tallied.at(seq) && tallied.made(block.seq) {
             let now = self.clocks();
-            self.tallies
-                .entry(block.key)
-                .or_default()
-                .add(block.bytes, now);
+            let tally = self.tallies.entry(block.key).or_default();
+            tally.add(block.bytes, now);
+            if tallied.step.is_some() {
+                self.made_live = self.made_live.saturating_add(block.bytes);
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-use gpumem_capture::EventFlags;
+use gpumem_capture::{Definition, EventFlags};
 
 use super::*;
 
@@ -280,4 +280,141 @@ fn a_holding_is_charged_to_who_made_it_grow_at_every_peak() {
     let row = &play.replay.rows[&(device, Level::PHYSICAL)];
     assert_eq!(row.anomalies, Anomalies::default());
     assert_eq!(row.holdings().len(), 1);
+}
+
+impl Play {
+    /// A mark of thread 1.
+    fn mark(&mut self, kind: EventKind, aux: u64) -> u64 {
+        let thread = ThreadId(1);
+        self.feed(Event {
+            kind,
+            aux,
+            thread,
+            ..Event::default()
+        })
+    }
+
+    /// The phase of each block by its bytes.
+    fn phases(&self) -> Vec<(u64, Option<Phase>)> {
+        let figures = self
+            .replay
+            .figures(DeviceOrdinal(0), Level::TENSOR, Moment::End);
+        let of = |(key, figure): (StackKey, Figure)| (figure.bytes, self.replay.phase(key));
+        let mut out: Vec<_> = figures.into_iter().map(of).collect();
+        out.sort_unstable();
+        out
+    }
+
+    /// An allocation of `bytes` by a thread with this Python stack.
+    fn on_thread(&mut self, thread: u32, bytes: u64, stack: u32) {
+        self.feed(Event {
+            kind: EventKind::ALLOC,
+            level: Level::TENSOR,
+            ptr: 0x1000 * bytes,
+            bytes,
+            thread: ThreadId(thread),
+            py_stack: StackId(stack),
+            ..Event::default()
+        });
+    }
+}
+
+#[test]
+fn a_phase_is_the_threads_own_then_the_nodes_then_the_forward() {
+    let mut play = Play::default();
+    play.replay
+        .names
+        .define(&gpumem_capture::Definition::Backward {
+            id: StackId(9),
+            lost: true,
+            forward: StackId::NONE,
+            own: StackId::NONE,
+            newer: 0,
+            node: "1A".into(),
+        });
+    play.replay.names.define(&Definition::PyStack {
+        id: StackId(5),
+        truncated: false,
+        frames: Vec::new(),
+    });
+    play.on_thread(7, 8, 6);
+    play.on_thread(1, 1, 5);
+    play.on_thread(2, 2, 9);
+    let node = Some(Phase::Backward);
+    assert_eq!(play.phases(), [(1, None), (2, node), (8, None)]);
+    play.mark(EventKind::PHASE_BEGIN, 2);
+    play.on_thread(1, 3, 5);
+    play.on_thread(1, 4, 9);
+    play.mark(EventKind::PHASE_BEGIN, 1);
+    play.on_thread(1, 5, 6);
+    play.on_thread(3, 6, 0);
+    play.mark(EventKind::PHASE_END, 1);
+    play.mark(EventKind::PHASE_END, 2);
+    play.mark(EventKind::PHASE_BEGIN, 3);
+    play.on_thread(1, 7, 7);
+    let expected = [
+        (1, Some(Phase::Forward)),
+        (2, Some(Phase::Backward)),
+        (5, Some(Phase::Backward)),
+        (6, None),
+        (7, Some(Phase::ZeroGrad)),
+        (8, None),
+    ];
+    let mut phases = play.phases();
+    phases.retain(|(bytes, _)| ![3, 4].contains(bytes));
+    assert_eq!(phases, expected);
+    let optimizer = play.phases().into_iter();
+    let optimizer: Vec<_> = optimizer
+        .filter(|(bytes, _)| [3, 4].contains(bytes))
+        .collect();
+    let own = Some(Phase::Optimizer);
+    assert_eq!(optimizer, [(3, own), (4, own)], "its own phase comes first");
+}
+
+#[test]
+fn a_steps_figures_are_those_of_what_it_allocated() {
+    let step = |wanted| {
+        let mut play = Play {
+            replay: Replay::new(Wanted {
+                moment: Moment::Peak,
+                step: Some(wanted),
+            }),
+            seq: 0,
+        };
+        play.alloc(0x10, 100, 1);
+        play.mark(EventKind::STEP, 1);
+        play.free(0x10, 100);
+        play.alloc(0x10, 7, 2);
+        play.alloc(0x20, 5, 3);
+        play.mark(EventKind::STEP, 2);
+        play.free(0x10, 7);
+        play.alloc(0x30, 50, 4);
+        let figures = |moment| {
+            let total = play.replay.total(DeviceOrdinal(0), Level::TENSOR, moment);
+            (total, play.figures(Level::TENSOR, moment))
+        };
+        (figures(Moment::Peak), figures(Moment::End))
+    };
+    assert_eq!(step(1), ((100, vec![(1, 100, 1)]), (0, vec![])));
+    let (two, left) = (vec![(2, 7, 1), (3, 5, 1)], vec![(3, 5, 1)]);
+    assert_eq!(step(2), ((12, two), (5, left)));
+    assert_eq!(step(3), ((50, vec![(4, 50, 1)]), (50, vec![(4, 50, 1)])));
+    assert_eq!(step(4), ((0, vec![]), (0, vec![])));
+}
+
+#[test]
+fn marks_touch_no_device() {
+    let mut play = Play::default();
+    for kind in [
+        EventKind::STEP,
+        EventKind::PHASE_BEGIN,
+        EventKind::PHASE_END,
+        EventKind::RANGE_BEGIN,
+        EventKind::RANGE_END,
+    ] {
+        play.mark(kind, 1);
+    }
+    assert_eq!(play.replay.events, 5);
+    assert!(play.replay.devices.is_empty() && play.replay.rows.is_empty());
+    assert!(play.replay.calls.is_empty() && play.replay.keys.is_empty());
 }

@@ -123,7 +123,7 @@ impl<F: FnMut(Change)> Changes<F> {
     /// Notices that the script is at another line.
     fn follow(&mut self, replay: &Replay, event: &Event) {
         let main = event.thread == self.main;
-        let stack = event.py_stack;
+        let stack = replay.names.own_stack(event.py_stack);
         if stack == StackId::NONE {
             // An allocation with no Python on the main thread is the program's other part. Frees carry no
             // stack: they belong to the line that is at work.

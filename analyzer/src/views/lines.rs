@@ -1,5 +1,6 @@
 //! Bytes by the line that owns them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level};
@@ -7,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::attribution::{Owner, owner};
-use crate::replay::{Figure, Moment, Replay, StackKey};
+use crate::replay::{Figure, Moment, Phase, Replay, StackKey};
 
 /// One line's share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,6 +25,16 @@ pub struct LineRow {
     pub bytes: u64,
     /// Blocks.
     pub blocks: u64,
+    /// The phase of the training in which the bytes were allocated, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// The class of the autograd node that allocated them, where the line is that of its forward, or is
+    /// not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Whether they are workspaces of cuBLAS.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub workspace: bool,
     /// The library that allocated, where no Python line owns the bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
@@ -95,25 +106,30 @@ impl Lines {
         total: u64,
     ) {
         let mut owners = Owners::new(replay, self.level);
-        let mut by_owner: BTreeMap<Owner, Figure> = BTreeMap::new();
+        let mut by_owner: BTreeMap<(Owner, Option<Phase>), Figure> = BTreeMap::new();
         for (stacks, figure) in figures {
-            *by_owner.entry(owners.of(*stacks)).or_default() += *figure;
+            let id = (owners.of(*stacks), replay.phase(*stacks));
+            *by_owner.entry(id).or_default() += *figure;
         }
         let sum = by_owner.values().map(|figure| figure.bytes).sum();
         if sum != total {
             self.mismatches.push((device, sum, total));
         }
-        self.rows.extend(
-            by_owner
-                .into_iter()
-                .map(|(owner, figure)| row(device, owner, figure)),
-        );
+        let rows = by_owner.into_iter();
+        self.rows
+            .extend(rows.map(|((owner, phase), figure)| row(device, owner, phase, figure)));
     }
 
     fn sort(&mut self) {
         self.rows.sort_by(|a, b| {
-            (b.bytes, b.blocks, a.device, &a.owner).cmp(&(a.bytes, a.blocks, b.device, &b.owner))
+            let order = |row: &LineRow| (Reverse((row.bytes, row.blocks)), row.device, row.phase);
+            order(a).cmp(&order(b)).then_with(|| a.owner.cmp(&b.owner))
         });
+    }
+
+    /// Leaves only what was allocated in phases that `wanted` takes.
+    pub fn retain(&mut self, wanted: impl Fn(Option<Phase>) -> bool) {
+        self.rows.retain(|row| wanted(row.phase));
     }
 
     /// Bytes over all rows.
@@ -122,11 +138,8 @@ impl Lines {
     }
 }
 
-fn row(device: DeviceOrdinal, owner: Owner, figure: Figure) -> LineRow {
-    let line = match &owner {
-        Owner::Line(line) => Some(line.clone()),
-        _ => None,
-    };
+fn row(device: DeviceOrdinal, owner: Owner, phase: Option<Phase>, figure: Figure) -> LineRow {
+    let line = owner.line().cloned();
     LineRow {
         device: (device != DeviceOrdinal::NONE).then_some(device.0),
         file: line.as_ref().map(|line| line.file.clone()),
@@ -134,6 +147,9 @@ fn row(device: DeviceOrdinal, owner: Owner, figure: Figure) -> LineRow {
         function: line.map(|line| line.function),
         bytes: figure.bytes,
         blocks: figure.blocks,
+        phase,
+        node: owner.node().map(str::to_owned),
+        workspace: owner.is_workspace(),
         library: owner.library(),
         owner,
     }

@@ -11,10 +11,11 @@ pub use changes::{Change, Changes, Greatest, Group};
 pub use flame::Folded;
 pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
-    Segment, SegmentLine,
+    Segment, SegmentLine, Workspaces,
 };
 pub use lines::{LineRow, Lines};
 pub use summary::{
-    Calls, ContextSummary, DeviceSummary, LevelSummary, PhysicalSummary, ReservedSummary, Summary,
+    Calls, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
+    ReservedSummary, Summary,
 };
 pub use tree::Node;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
-use crate::replay::{HoldingKind, Reached, Replay, duration};
+use crate::replay::{HoldingKind, Reached, Replay, When, duration};
 use crate::session::Session;
 
 /// Everything that `summary` prints.
@@ -29,6 +29,8 @@ pub struct Summary {
     pub reached: Vec<Reached>,
     /// What was seen of each hooked function below the tensor level, most events first.
     pub calls: Vec<Calls>,
+    /// Steps of the training that ended; 0: none were marked.
+    pub steps: u64,
     /// Allocations that failed for want of memory.
     pub out_of_memory_events: u64,
     /// What ran.
@@ -92,6 +94,8 @@ pub struct DeviceSummary {
     pub host: LevelSummary,
     pub reserved: ReservedSummary,
     pub physical: PhysicalSummary,
+    /// The moment at which it held most: see [`crate::replay::DevicePeak`].
+    pub peak: Option<PeakSummary>,
     /// What the live contexts cost at the end, each by itself.
     pub contexts: Vec<ContextSummary>,
     /// Readings of NVML.
@@ -102,6 +106,18 @@ pub struct DeviceSummary {
     pub nvml_used_bytes: Option<u64>,
     /// NVML's figure less everything accounted for, at its last reading; `None`: not measured.
     pub unexplained_bytes: Option<i64>,
+}
+
+/// A device's peak.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PeakSummary {
+    /// Which event.
+    pub seq: u64,
+    /// Its time, ns since the capture was opened.
+    pub time_ns: u64,
+    /// What the program was at.
+    #[serde(flatten)]
+    pub when: When,
 }
 
 /// A context that is live at the end.
@@ -170,6 +186,7 @@ impl Summary {
             hooks: session.account.hooks,
             reached: session.account.reached.clone(),
             calls: calls(replay),
+            steps: replay.course.steps,
             out_of_memory_events: replay.failure_count,
             process: ProcessSummary {
                 pid: header.pid,
@@ -258,6 +275,14 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
             live_bytes: physical.map(|values| values.live),
             peak_bytes: physical.map(|values| values.peak),
         },
+        peak: peak.and_then(|peak| {
+            let (seq, time) = peak.moment?;
+            Some(PeakSummary {
+                seq: seq.0,
+                time_ns: time.0,
+                when: replay.when(peak.circumstance),
+            })
+        }),
         contexts: contexts(replay, ordinal),
         readings: peak.map_or(0, |peak| peak.readings.count),
         nvml_process_bytes: reading.and_then(|reading| reading.process),

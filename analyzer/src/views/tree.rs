@@ -104,7 +104,8 @@ fn shown_native(replay: &Replay, stacks: StackKey, native: bool) -> Option<&[Nat
 fn frames(replay: &Replay, symbols: &mut Symbols, stacks: StackKey, native: bool) -> Vec<String> {
     let names = &replay.names;
     // Without a native stack nothing has to be put among the Python frames, and no file is read.
-    let has_python = names.py_stacks.contains_key(&stacks.py);
+    let has_python =
+        names.py_stacks.contains_key(&stacks.py) || names.backwards.contains_key(&stacks.py);
     let stacks = StackKey {
         native: match has_python && !native {
             true => Default::default(),

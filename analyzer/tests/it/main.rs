@@ -4,5 +4,6 @@ mod commands;
 mod files;
 mod golden;
 mod ledger;
+mod phases;
 mod pool;
 mod synthetic;

@@ -150,6 +150,47 @@ impl Synthetic {
         id
     }
 
+    /// A run of an autograd node: the stack of its forward, the thread's own stack and how many frames of
+    /// that are newer, whether the forward is lost, the class.
+    pub fn backward(
+        &mut self,
+        forward: StackId,
+        (own, newer): (StackId, u32),
+        lost: bool,
+        class: &str,
+    ) -> StackId {
+        let id = StackId(self.next);
+        self.next += 1;
+        self.define(&Definition::Backward {
+            id,
+            lost,
+            forward,
+            own,
+            newer,
+            node: format!("N5torch8autograd9generated{}{class}E", class.len()),
+        });
+        id
+    }
+
+    /// A mark: of a step, a phase, a range.
+    pub fn mark(&mut self, kind: EventKind, aux: u64) -> Seq {
+        self.event(Event {
+            kind,
+            aux,
+            device: DeviceOrdinal::NONE,
+            ..Event::default()
+        })
+    }
+
+    /// Begins a range.
+    pub fn push_range(&mut self, id: u32, name: &str) {
+        self.define(&Definition::Range {
+            id,
+            name: name.into(),
+        });
+        self.mark(EventKind::RANGE_BEGIN, u64::from(id));
+    }
+
     /// Records an event; returns its number.
     pub fn event(&mut self, mut event: Event) -> Seq {
         self.now += 1_000_000;

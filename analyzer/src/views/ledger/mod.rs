@@ -15,7 +15,7 @@ use gpumem_capture::{Nanos, Seq};
 use serde::Serialize;
 
 use crate::attribution::Owner;
-use crate::replay::Reading;
+use crate::replay::{Reading, When};
 
 pub use moment::{Asked, LedgerAt};
 pub use place::Place;
@@ -82,6 +82,21 @@ pub struct LedgerRow {
     pub detail: Option<String>,
 }
 
+/// Workspaces of cuBLAS, which PyTorch takes from its own pool: a part of the tensors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Workspaces {
+    /// Bytes.
+    pub bytes: u64,
+    /// How many.
+    pub blocks: u64,
+    /// The line that holds most of them.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The same.
+    #[serde(skip)]
+    pub owner: Owner,
+}
+
 /// A change of what is unexplained.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JumpRow {
@@ -123,6 +138,9 @@ pub struct Ledger {
     pub seq: Option<u64>,
     /// Its time, ns since the capture was opened.
     pub time_ns: Option<u64>,
+    /// What the program was at.
+    #[serde(flatten)]
+    pub when: When,
     /// All rows: NVML's used figure of the card at the moment, if NVML was read.
     pub bytes: u64,
     /// Memory of the card.
@@ -155,6 +173,8 @@ pub struct Ledger {
     pub reading: Option<ReadingRow>,
     /// PyTorch's pool; `None`: there was none.
     pub pool: Option<Pool>,
+    /// Workspaces of cuBLAS among the tensors; `None`: there were none.
+    pub workspaces: Option<Workspaces>,
     /// The largest changes of what is unexplained, over the whole run, largest first.
     pub jumps: Vec<JumpRow>,
     /// What was asked for.

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Seq};
 use rustc_hash::FxHashMap;
 
-use super::Kind;
 use super::backing::{Backed, Backing};
 use super::pool::{Pool, Segments};
 use super::tensors::Tensors;
+use super::{Kind, Workspaces};
 use crate::attribution::{Owner, library, owner};
-use crate::replay::{Block, HoldingKind, KeyId, Reading, Replay};
+use crate::replay::{Block, Circumstance, HoldingKind, KeyId, Reading, Replay};
 
 /// PyTorch's caching allocator lives in this library: what it holds from the driver is the pool.
 pub(super) const POOL: &str = "libc10_cuda.so";
@@ -55,6 +55,8 @@ pub(super) struct Parts {
     /// What the framework reported and no driver event stands behind.
     pub unseen: u64,
     pub pool: Option<Pool>,
+    pub workspaces: Option<Workspaces>,
+    pub circumstance: Circumstance,
     /// The newest reading before the moment.
     pub before: Option<Reading>,
 }
@@ -71,7 +73,9 @@ impl Parts {
             asked: Backed::default(),
             managed: 0,
         };
-        let (pool, unseen) = build.driver();
+        let tensors = build.tensors();
+        let workspaces = tensors.workspaces();
+        let (pool, unseen) = build.driver(tensors);
         let physical = build.physical();
         let pieces = build.pieces;
         debug_assert_eq!(
@@ -91,6 +95,8 @@ impl Parts {
             aliases: aliases(replay, device),
             unseen,
             pool,
+            workspaces,
+            circumstance: replay.circumstance(),
             before: now.and_then(|now| now.readings.best()),
         }
     }
@@ -136,16 +142,20 @@ impl Build<'_> {
         *self.pieces.entry(id).or_default() += bytes;
     }
 
-    /// What was asked for: tensors and the pool they lie in, and each library's own. Also says how much
-    /// of the pool no driver event stands behind.
-    fn driver(&mut self) -> (Option<Pool>, u64) {
-        let (replay, at) = (self.replay, self.device);
+    fn tensors(&mut self) -> Tensors {
         let mut tensors = Tensors::default();
-        if let Some(row) = replay.rows.get(&(at, Level::TENSOR)) {
+        if let Some(row) = self.replay.rows.get(&(self.device, Level::TENSOR)) {
             for (address, block) in row.live_blocks() {
                 tensors.insert(address, block.bytes, self.who(block.key, Level::TENSOR).1);
             }
         }
+        tensors
+    }
+
+    /// What was asked for: tensors and the pool they lie in, and each library's own. Also says how much
+    /// of the pool no driver event stands behind.
+    fn driver(&mut self, tensors: Tensors) -> (Option<Pool>, u64) {
+        let (replay, at) = (self.replay, self.device);
         let row = replay.rows.get(&(at, Level::DRIVER));
         let mut segments = Segments::new(&replay.objects);
         let (mut in_pool, mut any_known) = (0_u64, false);

@@ -13,18 +13,20 @@ pub struct Place {
     pub line: Option<u32>,
     /// Function.
     pub function: Option<String>,
+    /// The class of the autograd node that allocated for the line, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
 }
 
 impl Place {
     /// An owner's line.
     pub fn of(owner: Option<&Owner>) -> Self {
-        match owner {
-            Some(Owner::Line(line)) => Self {
-                file: Some(line.file.clone()),
-                line: Some(line.line),
-                function: Some(line.function.clone()),
-            },
-            _ => Self::default(),
+        let line = owner.and_then(Owner::line);
+        Self {
+            file: line.map(|line| line.file.clone()),
+            line: line.map(|line| line.line),
+            function: line.map(|line| line.function.clone()),
+            node: owner.and_then(Owner::node).map(str::to_owned),
         }
     }
 }

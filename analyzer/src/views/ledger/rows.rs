@@ -10,7 +10,7 @@ use super::parts::{Parts, PieceId, Whole};
 use super::{JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place};
 use crate::attribution::{Owner, owner};
 use crate::render::bytes as text;
-use crate::replay::{Reading, Replay};
+use crate::replay::{Reading, Replay, When};
 
 /// How the rows are put together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,10 +86,16 @@ impl Ledger {
             .map(|device| &device.readings.jumps);
         let card = reading.and_then(|reading| reading.card);
         let (pool, seq, time) = (parts.pool, parts.seq, parts.time);
+        let ended = matches!(at, LedgerAt::End);
         Self {
             device: device.0,
             seq: Some(seq.0),
             time_ns: Some(time.0),
+            // What the program was at is not told of its end.
+            when: match ended {
+                true => When::default(),
+                false => replay.when(parts.circumstance),
+            },
             bytes: rows
                 .iter()
                 .map(|row| i128::from(row.bytes))
@@ -113,6 +119,7 @@ impl Ledger {
             unexplained_bytes: unexplained,
             reading: reading.map(Into::into),
             pool,
+            workspaces: parts.workspaces,
             jumps: jumps
                 .into_iter()
                 .flatten()
@@ -237,7 +244,7 @@ fn row(
             .owners
             .iter()
             .max_by_key(|(owner, bytes)| {
-                let is_line = matches!(owner, Owner::Line(_));
+                let is_line = owner.line().is_some();
                 (is_line, **bytes, Reverse((*owner).clone()))
             })
             .map(|(owner, _)| owner.clone())

@@ -1,8 +1,11 @@
 //! Live tensors, for the questions that a pool asks of them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use super::{Place, Workspaces};
 use crate::attribution::Owner;
+use crate::replay::Figure;
 
 /// Live tensors by address.
 #[derive(Debug, Default)]
@@ -28,6 +31,25 @@ impl Tensors {
             *out.entry(owner.clone()).or_default() += bytes;
         }
         out
+    }
+
+    /// The workspaces of cuBLAS among them.
+    pub fn workspaces(&self) -> Option<Workspaces> {
+        let (mut all, mut by_owner) = (Figure::default(), BTreeMap::<&Owner, u64>::new());
+        let workspaces = self.blocks.values();
+        for (bytes, owner) in workspaces.filter(|(_, owner)| owner.is_workspace()) {
+            let (bytes, blocks) = (*bytes, 1);
+            all += Figure { bytes, blocks };
+            *by_owner.entry(owner).or_default() += bytes;
+        }
+        let most = by_owner.into_iter();
+        let (owner, _) = most.max_by_key(|(owner, bytes)| (*bytes, Reverse(*owner)))?;
+        Some(Workspaces {
+            bytes: all.bytes,
+            blocks: all.blocks,
+            place: Place::of(Some(owner)),
+            owner: owner.clone(),
+        })
     }
 
     /// Those that begin in a range: address, bytes, owner.

@@ -1,0 +1,142 @@
+//! What autograd's nodes are called.
+
+use std::fmt;
+
+use cpp_demangle::{BorrowedSymbol, DemangleOptions, DemangleWrite, ParseOptions};
+
+/// Longer names are not taken apart: hostile ones can be made to take for ever.
+const LONGEST: usize = 1024;
+/// Nor are names that become longer than this.
+const LONGEST_TEXT: usize = 4096;
+/// Names of classes are cut to this many characters.
+const SHOWN: usize = 80;
+
+/// A node's class: the last part of the name that C++'s type information has for it. What is no such
+/// name stands for itself: the class of a custom Function may come as Python has it.
+pub fn class(name: &str) -> String {
+    let name = name.strip_prefix('*').unwrap_or(name);
+    let whole = demangled(name);
+    let class = whole.as_deref().map_or(name, last_part).trim();
+    let mut shown: String = class
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .take(SHOWN + 1)
+        .collect();
+    if shown.chars().count() > SHOWN {
+        shown = shown.chars().take(SHOWN - 1).chain(['…']).collect();
+    }
+    if shown.is_empty() {
+        "unknown node".into()
+    } else {
+        shown
+    }
+}
+
+/// The whole name, if it is a mangled name of a class. Those begin in one of a few ways, and hardly any
+/// name of a Python class does and is a whole mangled name too.
+fn demangled(name: &str) -> Option<String> {
+    let begins = name.starts_with(|c: char| c.is_ascii_digit() || "NSZ".contains(c));
+    if !begins || name.len() > LONGEST {
+        return None;
+    }
+    let mangled = format!("_ZTS{name}");
+    let options = ParseOptions::default().recursion_limit(96);
+    let (symbol, rest) =
+        BorrowedSymbol::with_tail_and_options(mangled.as_bytes(), &options).ok()?;
+    if !rest.is_empty() {
+        return None;
+    }
+    let mut text = Bounded(String::new());
+    let options = DemangleOptions::default().recursion_limit(128);
+    symbol.structured_demangle(&mut text, &options).ok()?;
+    let whole = text.0.strip_prefix("typeinfo name for ")?;
+    Some(whole.to_owned())
+}
+
+/// Takes text up to a limit, and fails then.
+struct Bounded(String);
+
+impl DemangleWrite for Bounded {
+    fn write_string(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > LONGEST_TEXT {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// What follows the last `::` outside of all brackets.
+fn last_part(name: &str) -> &str {
+    let (mut depth, mut start) = (0_u32, 0);
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' | ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 => start = at + 1,
+            _ => {}
+        }
+    }
+    &name[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_the_last_part_of_its_name() {
+        for (name, expected) in [
+            (
+                "N5torch8autograd9generated20ConvolutionBackward0E",
+                "ConvolutionBackward0",
+            ),
+            ("*N5torch8autograd6PyNodeE", "PyNode"),
+            ("N5torch8autograd14AccumulateGradE", "AccumulateGrad"),
+            ("6MyNode", "MyNode"),
+            ("N12_GLOBAL__N_16HiddenE", "Hidden"),
+            (
+                "N5torch8autograd7CppNodeIN2me6SquareEEE",
+                "CppNode<me::Square>",
+            ),
+        ] {
+            assert_eq!(class(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_mangled_name_stands_for_itself() {
+        for name in [
+            "MyFunctionBackward",
+            "NetE",
+            "Pi",
+            "x",
+            "Square",
+            "N5torch8autogradE7",
+        ] {
+            assert_eq!(class(name), name);
+        }
+        assert_eq!(class(""), "unknown node");
+        assert_eq!(class("*"), "unknown node");
+        assert_eq!(class("a\nb"), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn hostile_names_end_soon_and_are_cut() {
+        let nested = format!("{}6MyNode{}", "N1aI".repeat(200), "EE".repeat(200));
+        let long = "x".repeat(100_000);
+        // Each substitution doubles what the ones before it stand for.
+        let mut doubling = String::from("N1aI");
+        for part in [
+            "", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "A", "B", "C", "D", "E",
+        ] {
+            doubling.push_str(&format!("PFvS{part}_S{part}_E"));
+        }
+        doubling.push_str("EE");
+        for name in [&nested, &long, &doubling] {
+            let class = class(name);
+            assert!(class.chars().count() <= SHOWN, "{class}");
+        }
+        assert_eq!(class(&long).chars().count(), SHOWN);
+    }
+}

@@ -1,0 +1,51 @@
+//! What the program was at, in words.
+
+use crate::replay::When;
+
+/// Characters of a range's name that are shown.
+const RANGE: usize = 40;
+
+/// What stands after a moment: `, in backward of step 12, range "layer 3"`; empty where nothing is known.
+pub fn when(when: &When) -> String {
+    let mut out = match (when.phase, when.step) {
+        (Some(phase), Some(step)) => format!(", in {} of step {step}", phase.word()),
+        (Some(phase), None) => format!(", in {}", phase.word()),
+        (None, Some(step)) => format!(", in step {step}"),
+        (None, None) => String::new(),
+    };
+    if let Some(range) = &when.range {
+        let plain = range
+            .chars()
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c });
+        let mut name: String = plain.take(RANGE + 1).collect();
+        if name.chars().count() > RANGE {
+            name.pop();
+            name.push('…');
+        }
+        out.push_str(&format!(", range \"{name}\""));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::Phase;
+
+    #[test]
+    fn only_what_is_known_is_said() {
+        let said = |phase, step, range: Option<&str>| {
+            let range = range.map(str::to_owned);
+            when(&When { step, phase, range })
+        };
+        assert_eq!(said(None, None, None), "");
+        assert_eq!(said(None, Some(3), None), ", in step 3");
+        assert_eq!(said(Some(Phase::ZeroGrad), None, None), ", in zero_grad");
+        assert_eq!(
+            said(Some(Phase::Forward), Some(12), Some("a\nb")),
+            ", in forward of step 12, range \"a\u{fffd}b\""
+        );
+        let long = said(None, None, Some(&"x".repeat(100)));
+        assert_eq!(long, format!(", range \"{}…\"", "x".repeat(40)));
+    }
+}

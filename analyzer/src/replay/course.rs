@@ -1,0 +1,331 @@
+//! What the program is at: the phases of a training, ranges that it named, steps.
+//!
+//! Phases and pushed ranges nest, thread by thread. An end that does not fit the newest begin ends the
+//! newest one that it fits and all that began within it, for their ends are lost; one that fits none is
+//! passed over. Whatever a capture says, no more than [`DEPTH`] of a kind are kept: the oldest go first.
+
+use gpumem_capture::{Event, EventKind, Phase as Number, ThreadId};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// How deep phases and ranges are followed.
+const DEPTH: usize = 256;
+
+/// A part of a training's step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Outside all others, in a process that trains.
+    Forward,
+    /// Autograd's engine runs, or one of its nodes does.
+    Backward,
+    /// An optimizer's step.
+    Optimizer,
+    /// Gradients are zeroed or dropped.
+    ZeroGrad,
+}
+
+impl Phase {
+    /// The word that every output prints.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+            Self::ZeroGrad => "zero_grad",
+        }
+    }
+}
+
+/// Where a thread was when it allocated, as far as its own marks say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// In no phase.
+    #[default]
+    Outside,
+    /// In no phase and with no Python, while another thread waited for autograd's engine: it may have
+    /// worked for that one or not.
+    Beside,
+    /// In a phase that this analyzer does not know.
+    Other,
+    /// In backward.
+    Backward,
+    /// In an optimizer's step.
+    Optimizer,
+    /// Gradients were zeroed.
+    ZeroGrad,
+}
+
+impl Stage {
+    const ALL: [Self; 6] = [
+        Self::Outside,
+        Self::Beside,
+        Self::Other,
+        Self::Backward,
+        Self::Optimizer,
+        Self::ZeroGrad,
+    ];
+
+    fn of(number: u64) -> Self {
+        match Number(number) {
+            Number::BACKWARD => Self::Backward,
+            Number::OPTIMIZER => Self::Optimizer,
+            Number::ZERO_GRAD => Self::ZeroGrad,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What an allocation was made for: a stage, and whether it is a workspace of cuBLAS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Work(pub(super) u8);
+
+const WORKSPACE: u8 = 8;
+
+impl Work {
+    /// Of a stage.
+    pub fn new(stage: Stage, workspace: bool) -> Self {
+        Self(stage as u8 | if workspace { WORKSPACE } else { 0 })
+    }
+
+    /// The stage.
+    pub fn stage(self) -> Stage {
+        let index = usize::from(self.0 & (WORKSPACE - 1));
+        Stage::ALL.get(index).copied().unwrap_or_default()
+    }
+
+    /// Whether it is a workspace of cuBLAS.
+    pub fn is_workspace(self) -> bool {
+        self.0 & WORKSPACE != 0
+    }
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    phases: Vec<u64>,
+    ranges: Vec<u32>,
+}
+
+impl Thread {
+    fn stage(&self) -> Stage {
+        self.phases
+            .last()
+            .map_or(Stage::Outside, |phase| Stage::of(*phase))
+    }
+}
+
+/// What all threads are at.
+#[derive(Debug, Default)]
+pub struct Course {
+    /// The number of the last step that ended; 0: none was marked.
+    pub steps: u64,
+    /// Whether any phase was marked: the process trains.
+    pub trains: bool,
+    threads: FxHashMap<ThreadId, Thread>,
+    /// Threads that are in backward.
+    in_backward: Vec<ThreadId>,
+    /// Ranges that any thread may end, by their handles.
+    open: Vec<(u64, u32)>,
+    /// The stage that was asked for last.
+    last: Option<(ThreadId, Stage)>,
+}
+
+impl Course {
+    /// Takes in an event if it is a mark, and says whether it was one.
+    #[inline]
+    pub(super) fn mark(&mut self, event: &Event) -> bool {
+        match event.kind {
+            EventKind::ALLOC | EventKind::FREE => return false,
+            EventKind::STEP => self.steps = self.steps.saturating_add(1).max(event.aux),
+            EventKind::PHASE_BEGIN | EventKind::PHASE_END => self.phase(event),
+            EventKind::RANGE_BEGIN | EventKind::RANGE_END => self.range_mark(event),
+            _ => return false,
+        }
+        true
+    }
+
+    fn phase(&mut self, event: &Event) {
+        self.trains = true;
+        self.last = None;
+        let phases = &mut self.threads.entry(event.thread).or_default().phases;
+        if event.kind == EventKind::PHASE_BEGIN {
+            push(phases, event.aux);
+        } else if let Some(at) = phases.iter().rposition(|phase| *phase == event.aux) {
+            phases.truncate(at);
+        }
+        let backward = phases.contains(&Number::BACKWARD.0);
+        self.in_backward.retain(|thread| *thread != event.thread);
+        if backward {
+            self.in_backward.push(event.thread);
+        }
+    }
+
+    fn range_mark(&mut self, event: &Event) {
+        let name = event.aux as u32;
+        match (event.kind == EventKind::RANGE_BEGIN, event.ptr) {
+            (true, 0) => push(&mut self.thread(event).ranges, name),
+            (false, 0) => drop(self.thread(event).ranges.pop()),
+            (true, handle) => push(&mut self.open, (handle, name)),
+            (false, handle) => {
+                if let Some(at) = self.open.iter().rposition(|(open, _)| *open == handle) {
+                    self.open.remove(at);
+                }
+            }
+        }
+    }
+
+    fn thread(&mut self, event: &Event) -> &mut Thread {
+        self.threads.entry(event.thread).or_default()
+    }
+
+    /// Where a thread is; `python`: whether it runs any.
+    pub(super) fn stage(&mut self, thread: ThreadId, python: bool) -> Stage {
+        let stage = match self.last {
+            Some((last, stage)) if last == thread => stage,
+            _ => {
+                let stage = self.threads.get(&thread).map(Thread::stage);
+                self.last = Some((thread, stage.unwrap_or_default()));
+                stage.unwrap_or_default()
+            }
+        };
+        if stage == Stage::Outside && !python && !self.in_backward.is_empty() {
+            return Stage::Beside;
+        }
+        stage
+    }
+
+    /// The innermost range that a thread is in: one that it began itself; for `backward`, work of a node
+    /// of autograd's, one of the thread that waits for it, if that is one alone; or one that any thread
+    /// may end, the newest.
+    pub(super) fn range(&self, thread: ThreadId, backward: bool) -> Option<u32> {
+        let of = |thread: &ThreadId| self.threads.get(thread)?.ranges.last().copied();
+        let waits = || match &self.in_backward[..] {
+            [waits] if backward => of(waits),
+            _ => None,
+        };
+        let open = || self.open.last().map(|(_, name)| *name);
+        of(&thread).or_else(waits).or_else(open)
+    }
+}
+
+fn push<T>(stack: &mut Vec<T>, value: T) {
+    if stack.len() == DEPTH {
+        stack.remove(0);
+    }
+    stack.push(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: EventKind, thread: u32, aux: u64, ptr: u64) -> Event {
+        let thread = ThreadId(thread);
+        Event {
+            kind,
+            thread,
+            aux,
+            ptr,
+            ..Event::default()
+        }
+    }
+
+    fn course(marks: &[(EventKind, u32, u64, u64)]) -> Course {
+        let mut course = Course::default();
+        for (kind, thread, aux, ptr) in marks {
+            assert!(course.mark(&event(*kind, *thread, *aux, *ptr)));
+        }
+        course
+    }
+
+    const BEGIN: EventKind = EventKind::PHASE_BEGIN;
+    const END: EventKind = EventKind::PHASE_END;
+    const PUSH: EventKind = EventKind::RANGE_BEGIN;
+    const POP: EventKind = EventKind::RANGE_END;
+
+    #[test]
+    fn the_innermost_phase_of_the_thread_itself_counts() {
+        let mut course = course(&[(BEGIN, 1, 2, 0), (BEGIN, 1, 1, 0), (BEGIN, 2, 3, 0)]);
+        assert_eq!(course.stage(ThreadId(1), true), Stage::Backward);
+        assert_eq!(course.stage(ThreadId(2), true), Stage::ZeroGrad);
+        assert_eq!(course.stage(ThreadId(3), true), Stage::Outside);
+        assert_eq!(course.stage(ThreadId(3), false), Stage::Beside);
+        course.mark(&event(END, 1, 1, 0));
+        assert_eq!(course.stage(ThreadId(1), true), Stage::Optimizer);
+        assert_eq!(course.stage(ThreadId(3), false), Stage::Outside);
+        course.mark(&event(END, 1, 2, 0));
+        assert_eq!(course.stage(ThreadId(1), true), Stage::Outside);
+        course.mark(&event(BEGIN, 1, 77, 0));
+        assert_eq!(course.stage(ThreadId(1), true), Stage::Other);
+    }
+
+    #[test]
+    fn an_end_takes_what_began_within_it_and_one_that_fits_none_does_nothing() {
+        let mut course = course(&[(BEGIN, 1, 2, 0), (BEGIN, 1, 1, 0), (BEGIN, 1, 3, 0)]);
+        course.mark(&event(END, 1, 1, 0));
+        assert_eq!(course.stage(ThreadId(1), true), Stage::Optimizer);
+        course.mark(&event(END, 1, 1, 0));
+        assert_eq!(course.stage(ThreadId(1), true), Stage::Optimizer);
+        course.mark(&event(END, 9, 2, 0));
+        assert_eq!(course.stage(ThreadId(9), true), Stage::Outside);
+    }
+
+    #[test]
+    fn begins_that_never_end_take_no_more_than_their_place() {
+        let mut course = Course::default();
+        for _ in 0..10_000 {
+            course.mark(&event(BEGIN, 1, 1, 0));
+            course.mark(&event(PUSH, 1, 5, 0));
+            course.mark(&event(PUSH, 1, 6, 0xabc));
+        }
+        let thread = &course.threads[&ThreadId(1)];
+        let lengths = [thread.phases.len(), thread.ranges.len(), course.open.len()];
+        assert_eq!(lengths, [DEPTH; 3]);
+        assert_eq!(course.in_backward, [ThreadId(1)]);
+        assert_eq!(course.stage(ThreadId(1), false), Stage::Backward);
+    }
+
+    #[test]
+    fn the_innermost_range_is_the_threads_own_then_its_waiters_then_anyones() {
+        let mut course = course(&[(PUSH, 1, 10, 0), (PUSH, 1, 11, 0), (PUSH, 2, 12, 0x70)]);
+        let (one, node) = (ThreadId(1), ThreadId(5));
+        assert_eq!(course.range(one, false), Some(11));
+        assert_eq!(course.range(node, true), Some(12), "nobody waits");
+        course.mark(&event(BEGIN, 1, 1, 0));
+        assert_eq!(course.range(node, true), Some(11));
+        assert_eq!(course.range(node, false), Some(12));
+        course.mark(&event(BEGIN, 3, 1, 0));
+        assert_eq!(course.range(node, true), Some(12), "two wait");
+        course.mark(&event(POP, 1, 0, 0));
+        assert_eq!(course.range(one, false), Some(10));
+        for _ in 0..3 {
+            course.mark(&event(POP, 1, 0, 0));
+        }
+        assert_eq!(course.range(one, false), Some(12));
+        course.mark(&event(POP, 4, 0, 0x71));
+        course.mark(&event(POP, 4, 0, 0x70));
+        assert_eq!(course.range(one, false), None);
+    }
+
+    #[test]
+    fn steps_go_by_their_numbers_where_marks_are_missing() {
+        let step = EventKind::STEP;
+        assert_eq!(course(&[(step, 1, 1, 0), (step, 1, 2, 0)]).steps, 2);
+        assert_eq!(course(&[(step, 1, 0, 0), (step, 1, 0, 0)]).steps, 2);
+        assert_eq!(course(&[(step, 1, 1, 0), (step, 1, 9, 0)]).steps, 9);
+        let end = course(&[(step, 1, u64::MAX, 0), (step, 1, 1, 0)]).steps;
+        assert_eq!(end, u64::MAX);
+        assert!(!course(&[(step, 1, 1, 0)]).trains);
+    }
+
+    #[test]
+    fn work_keeps_its_stage_beside_the_workspace() {
+        for stage in Stage::ALL {
+            for workspace in [false, true] {
+                let work = Work::new(stage, workspace);
+                assert_eq!((work.stage(), work.is_workspace()), (stage, workspace));
+            }
+        }
+        assert_eq!(Work::default(), Work::new(Stage::Outside, false));
+    }
+}
