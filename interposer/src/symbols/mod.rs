@@ -5,7 +5,7 @@ pub(crate) mod bound;
 pub(crate) mod dlopen;
 pub(crate) mod dlsym;
 pub(crate) mod driver;
-mod elf;
+pub(crate) mod elf;
 pub(crate) mod libraries;
 mod namespaces;
 mod order;
