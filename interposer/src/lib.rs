@@ -26,6 +26,7 @@ mod lifecycle;
 mod live;
 mod message;
 mod nvml;
+mod nvtx;
 mod options;
 mod output;
 mod physical;
@@ -141,5 +142,6 @@ pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
     cuMemRetainAllocationHandle, cuMemUnmap,
 };
+pub use nvtx::InitializeInjectionNvtx2;
 pub use symbols::dlopen::dlopen;
 pub use symbols::dlsym::{dlsym, dlvsym};
