@@ -1,5 +1,6 @@
-"""Backward passes of every kind: `backward_lines.py CASE…`. Each function that makes nodes or allocates has a
-name of its own, by which test_e2e_backward.py knows whose line an allocation is charged to."""
+"""Backward passes of every kind: `backward_lines.py CASE…`, each within a range of its name. Each function that
+makes nodes or allocates has a name of its own, by which test_e2e_backward.py knows whose line an allocation is
+charged to."""
 
 import os
 import sys
@@ -68,19 +69,6 @@ def doubled_backward(gradient):
 
 def custom():
     run_backward(total(product(Doubling.apply(square(True)), square())))
-
-
-class Scaled(torch.autograd.Function):
-    """A backward all in C++ of a function in Python: it makes nothing of its own."""
-
-    @staticmethod
-    def forward(context, x):
-        context.set_materialize_grads(False)
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(context, gradient):
-        return gradient
 
 
 def recomputed(x):
@@ -290,15 +278,32 @@ def deep_graph():
     run_backward(total(y))
 
 
-def compiled():
-    run_backward(total(torch.compile(lambda x: product(x, x))(square(True))))
+def lost():
+    """A node that outlives more others than the largest ring has places."""
+    y = product(square(True), square())
+    x = square(True, "cpu")
+    for _ in range((1 << 20) + 10):
+        x.view(-1)
+    run_backward(total(y))
+
+
+def forked():
+    """A child makes nodes in the middle of its parent's recording, and records nothing. PyTorch's engine does
+    not run in a child of a process that has used CUDA."""
+    child = os.fork()
+    if child == 0:
+        total(product(square(True, "cpu"), square(device="cpu")))
+        os._exit(7)
+    assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 7
+    run_backward(total(product(square(True), square())))
 
 
 def main():
     square()  # the recording begins
     for case in sys.argv[1:]:
-        globals()[case]()
-    torch.cuda.synchronize()
+        with torch.cuda.nvtx.range(case):
+            globals()[case]()
+            torch.cuda.synchronize()
     os.write(1, b"done\n")
     os._exit(0)
 
