@@ -170,6 +170,15 @@ def test_backward_is_charged_to_the_forward(case, environment, all_cases):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
+def test_phases_are_left_by_exceptions_as_well(environment, all_cases):
+    depths = Counter()
+    for event in all_cases(environment).events(PHASE_BEGIN, PHASE_END):
+        depths[event["thread"], event["aux"]] += 1 if event["kind"] == PHASE_BEGIN else -1
+        assert depths[event["thread"], event["aux"]] in (0, 1)
+    assert depths and set(depths.values()) == {0}
+
+
+@pytest.mark.parametrize("environment", TORCHES)
 def test_convolution_mixed_precision_and_scripted_code(environment, all_cases):
     owners = sum(map(all_cases(environment).bytes_by_owner, OTHERS), Counter())
     # How much of it goes to which node is the compiler's affair.
@@ -180,6 +189,12 @@ def test_convolution_mixed_precision_and_scripted_code(environment, all_cases):
     # The weight's gradient in half precision, and again in single.
     assert owners[Owner("product", MM)] == 3 * SQUARE // 2
     assert owners[Owner("product", "ToCopyBackward0")] == 3 * SQUARE
+    assert None not in {owner.function for owner in owners}
+
+
+def test_compiled_code_is_its_functions(record):
+    owners = record("torch215", "backward_lines.py", "compiled").bytes_by_owner()
+    assert owners[Owner("product", "PyNode")] >= 2 * SQUARE
     assert None not in {owner.function for owner in owners}
 
 
@@ -233,6 +248,46 @@ def test_results_are_the_same_to_the_bit(environment, simulate, python_env):
     recorded = simulate(command, env=env, preload=True)
     assert re.fullmatch(r"[0-9a-f]{64} \S+\n", without.stdout)
     assert (recorded.stdout, recorded.stderr) == (without.stdout, without.stderr)
+
+
+# An autograd of our own: layouts that are known and one that is not, on no Python at all
+
+LAYOUTS = {
+    "intrusive": ("-DSEQUENCE=16", "-DTHREAD=40", "-DINTRUSIVE"),
+    "shared": ("-DSEQUENCE=24", "-DTHREAD=48"),
+    "unknown": ("-DSEQUENCE=32", "-DTHREAD=64"),
+}
+BLOCKS = ["N5torch8autograd4NodeE"] * 200 + ["N5torch8autograd8ThrowingE"] * 3 + ["N5torch8autograd14AccumulateGradE"] * 7
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts(layout, build_c, simulate, dump, tmp_path):  # noqa: F811
+    folder = tmp_path / "torch"
+    folder.mkdir()
+    c10 = build_c("hook_c10.cpp", "-shared", "-fPIC", "-Wl,-soname,libc10.so")
+    (folder / "libc10.so").symlink_to(c10)
+    torch = build_c(
+        "hook_autograd.cpp", "-std=c++17", "-shared", "-fPIC", "-Wl,-soname,libtorch_cpu.so", *LAYOUTS[layout],
+        folder / "libc10.so", f"-Wl,-rpath,{folder}",
+    )
+    command = [build_c("hook_loader.c", "-ldl"), torch, "x"]
+    without = simulate(command, env=QUIET)
+    assert "\n212 blocks, 6 exceptions\n" in without.stdout
+    recorded = simulate(command, env=QUIET, preload=True)
+    assert (recorded.stdout, recorded.stderr) == (without.stdout, "")
+    records = Records(dump, tmp_path / "report.bin")
+    stacks = [event["python"] for event in records.events(ALLOC) if event["level"] == "tensor"]
+    assert len(stacks) == 212 and stacks[0] == stacks[-1] == 0
+    nodes = [records.backward[stack]["node"] if stack else None for stack in stacks[1:-1]]
+    assert all(made["lost"] and made["own"] == 0 for made in records.backward.values())
+    phases = [event["kind"] for event in records.events(PHASE_BEGIN, PHASE_END)]
+    assert phases == [PHASE_BEGIN, PHASE_END] * 4
+    unknown = [note for note in records.notes if "laid out in a way that is not known" in note]
+    if layout != "unknown":
+        assert nodes == BLOCKS and not unknown
+    else:
+        # Given up once it was plain, and said once.
+        assert nodes[:33] == BLOCKS[:33] and set(nodes[64:]) == {None} and len(unknown) == 1
 
 
 # Phases and steps

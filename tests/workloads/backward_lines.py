@@ -298,6 +298,11 @@ def forked():
     run_backward(total(product(square(True), square())))
 
 
+def compiled():
+    """Without generated code: the simulated card cannot run any."""
+    run_backward(total(torch.compile(product, backend="aot_eager")(square(True), square())))
+
+
 def main():
     square()  # the recording begins
     for case in sys.argv[1:]:
