@@ -71,8 +71,8 @@ fn end(thread: &Thread, api: ApiId, kept: usize) {
             continue;
         }
         match left.phase {
-            Phase::BACKWARD => steps::backward_ended(thread),
-            Phase::OPTIMIZER => steps::optimizer_ended(thread, left.place),
+            Phase::BACKWARD => steps::backward_ended(thread, api),
+            Phase::OPTIMIZER => steps::optimizer_ended(thread, api, left.place),
             _ => {}
         }
     }
@@ -129,7 +129,7 @@ pub(crate) fn announced(api: ApiId, key: u64) {
         };
         // Gradients that an optimizer zeroes while it steps are its own affair.
         if phase == Phase::ZERO_GRAD && is_first {
-            steps::zeroing(thread);
+            steps::zeroing(thread, api);
         }
         begin(thread, api, Open { phase, key, place });
     });

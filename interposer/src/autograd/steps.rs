@@ -126,14 +126,14 @@ fn steps() -> MutexGuard<'static, Steps> {
     steps
 }
 
-fn tell(thread: &Thread, number: Option<u64>, said: bool) {
+fn tell(thread: &Thread, api: ApiId, number: Option<u64>, said: bool) {
     if let Some(aux) = number {
         let what = Remark {
             aux,
             bytes: u64::from(said),
             ..Remark::default()
         };
-        record::remark(thread, ApiId(0), EventKind::STEP, Level::TENSOR, what);
+        record::remark(thread, api, EventKind::STEP, Level::TENSOR, what);
     }
 }
 
@@ -146,27 +146,27 @@ pub(crate) fn used(event: &[u8]) {
 }
 
 /// A thread has left autograd's engine.
-pub(super) fn backward_ended(thread: &Thread) {
+pub(super) fn backward_ended(thread: &Thread, api: ApiId) {
     let number = steps().backward_ended();
-    tell(thread, number, false);
+    tell(thread, api, number, false);
 }
 
 /// An optimizer's step that was called from the Python stack `place` has ended.
-pub(super) fn optimizer_ended(thread: &Thread, place: u32) {
+pub(super) fn optimizer_ended(thread: &Thread, api: ApiId, place: u32) {
     let number = steps().optimizer_ended((thread.id(), place));
-    tell(thread, number, false);
+    tell(thread, api, number, false);
 }
 
 /// An optimizer is about to zero gradients.
-pub(super) fn zeroing(thread: &Thread) {
+pub(super) fn zeroing(thread: &Thread, api: ApiId) {
     let number = steps().zeroing();
-    tell(thread, number, false);
+    tell(thread, api, number, false);
 }
 
 /// The program says that a step has ended.
 pub(crate) fn said(thread: &Thread) {
     let number = steps().said(lifecycle::session().is_some());
-    tell(thread, number, true);
+    tell(thread, ApiId(0), number, true);
 }
 
 #[cfg(test)]
