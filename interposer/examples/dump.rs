@@ -1,5 +1,6 @@
 //! `dump FILE`: every record of a capture that the interposer's own tests look at, one JSON object a
-//! line, in sequence order; last a line with the integrity. Stacks, code and modules are left out.
+//! line, in sequence order; last a line with the integrity. Native stacks, modules and the line tables of
+//! code are left out.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -74,6 +75,43 @@ fn definition(definition: &Definition) -> Option<String> {
             quoted(library)
         ),
         Definition::Note { text } => format!("{{\"note\":{}}}", quoted(text)),
+        Definition::Code {
+            id,
+            first_line,
+            file,
+            name,
+            ..
+        } => format!(
+            "{{\"code\":{},\"first_line\":{first_line},\"file\":{},\"name\":{}}}",
+            id.0,
+            quoted(file),
+            quoted(name)
+        ),
+        Definition::PyStack { id, frames, .. } => {
+            let codes: Vec<_> = frames.iter().map(|f| f.code.0.to_string()).collect();
+            format!(
+                "{{\"python_stack\":{},\"codes\":[{}]}}",
+                id.0,
+                codes.join(",")
+            )
+        }
+        Definition::Backward {
+            id,
+            lost,
+            forward,
+            own,
+            newer,
+            node,
+        } => format!(
+            "{{\"backward\":{},\"lost\":{lost},\"forward\":{},\"own\":{},\"newer\":{newer},\"node\":{}}}",
+            id.0,
+            forward.0,
+            own.0,
+            quoted(node)
+        ),
+        Definition::Range { id, name } => {
+            format!("{{\"range\":{id},\"name\":{}}}", quoted(name))
+        }
         _ => return None,
     })
 }

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define GPUMEM_API_VERSION 2 /* 2: GPUMEM_PHYSICAL */
+#define GPUMEM_API_VERSION 3 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step */
 
 enum gpumem_level {
     GPUMEM_TENSOR = 0, /* inside a framework's pool */
@@ -34,6 +34,10 @@ int gpumem_recording(void);
 
 /* 0: *out is filled. 1: nothing is recorded in this process. 2: an argument is not valid. */
 int gpumem_counters(int device, int level, struct gpumem_counters *out);
+
+/* A step of the program (of its training) has ended. From the first call on, steps are what the program
+ * says; before, they are found by what PyTorch does. 0: recorded. 1: nothing is recorded in this process. */
+int gpumem_step(void);
 
 /* Path of this process's capture; returns its length without the NUL, 0 if nothing is recorded. */
 size_t gpumem_report_path(char *buffer, size_t size);

@@ -4,10 +4,11 @@ use core::ffi::{c_char, c_int};
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
+use crate::autograd::steps;
 use crate::{lifecycle, options, thread};
 
 /// Version of the C API: raised by one with each change that a caller can notice.
-const API_VERSION: c_int = 2;
+const API_VERSION: c_int = 3;
 
 /// Counters of one device and level, in bytes and calls.
 #[repr(C)]
@@ -65,6 +66,17 @@ pub unsafe extern "C" fn gpumem_counters(
     // SAFETY: checked for null; the caller promises that it is valid for writing.
     unsafe { out.write(counters) };
     0
+}
+
+/// Says that a step of the program has ended. From then on steps are what the program says, and none is
+/// found by what PyTorch does. 0 on success, 1 if nothing is recorded in this process.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_step() -> c_int {
+    let recorded = thread::in_hook(|thread| {
+        steps::said(thread);
+        lifecycle::session().is_some()
+    });
+    c_int::from(recorded != Some(true))
 }
 
 /// Copies the path of this process's capture, with a NUL, into `buffer` of `size` bytes as far as it

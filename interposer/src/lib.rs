@@ -15,6 +15,7 @@
 
 mod account;
 mod aliases;
+mod autograd;
 mod call;
 mod caller;
 mod capi;
@@ -26,6 +27,7 @@ mod live;
 mod local;
 mod message;
 mod nvml;
+mod nvtx;
 mod options;
 mod output;
 mod physical;
@@ -35,10 +37,11 @@ pub mod stacks;
 mod symbols;
 mod tally;
 mod thread;
+mod workspace;
 
 pub use capi::{
     GpumemCounters, gpumem_api_version, gpumem_counters, gpumem_help_env, gpumem_recording,
-    gpumem_report_path,
+    gpumem_report_path, gpumem_step,
 };
 pub use hooks::address::{cuMemAddressFree, cuMemAddressReserve};
 pub use hooks::aliases::{
@@ -50,6 +53,14 @@ pub use hooks::aliases::{
 pub use hooks::arrays::{
     cuArray3DCreate_v2, cuArrayCreate_v2, cuArrayDestroy, cuMipmappedArrayCreate,
     cuMipmappedArrayDestroy,
+};
+pub use hooks::autograd::{
+    _ZN2at4cuda25allocateCUDABlasWorkspaceEm, _ZN2at14RecordFunction3endEv,
+    _ZN2at14RecordFunctionC1ENS_11RecordScopeE, _ZN2at15sequence_number17get_and_incrementEv,
+    _ZN3c1011LogAPIUsageERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE,
+    _ZN3c1011LogAPIUsageERKSs,
+    _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_,
+    _ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_INS0_10ReadyQueueEE,
 };
 pub use hooks::context::{
     cuCtxCreate, cuCtxCreate_v2, cuCtxCreate_v3, cuCtxCreate_v4, cuCtxDestroy, cuCtxDestroy_v2,
@@ -132,5 +143,6 @@ pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
     cuMemRetainAllocationHandle, cuMemUnmap,
 };
+pub use nvtx::InitializeInjectionNvtx2;
 pub use symbols::dlopen::dlopen;
 pub use symbols::dlsym::{dlsym, dlvsym};

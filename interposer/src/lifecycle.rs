@@ -47,6 +47,8 @@ const NAMES: u32 = 10_000;
 pub(crate) struct Session {
     pub(crate) writer: &'static Writer,
     pub(crate) stacks: Stacks,
+    /// Whether PyTorch's backward is charged to forward lines: needs Python stacks.
+    pub(crate) backward: bool,
     /// How often NVML is read; `None`: only when something happens.
     pub(crate) sample_every: Option<Duration>,
     quiet: bool,
@@ -139,6 +141,7 @@ fn open() -> bool {
     let session = Box::leak(Box::new(Session {
         writer,
         stacks: options.stacks,
+        backward: options.backward && options.stacks.python(),
         sample_every: options.sample_every,
         quiet: options.quiet,
         known_devices: [const { AtomicBool::new(false) }; 64],

@@ -6,7 +6,7 @@ use core::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
 use dashmap::DashMap;
-use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 use rustc_hash::FxHasher;
 
 /// Where a block lives: a pointer of one level is never the same block as that of another.
@@ -25,6 +25,8 @@ pub(crate) struct Block {
     pub(crate) context: u64,
     pub(crate) device: DeviceOrdinal,
     pub(crate) flags: EventFlags,
+    /// The Python stack of its allocation.
+    pub(crate) py_stack: StackId,
 }
 
 impl Block {

@@ -25,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) quiet: bool,
     /// Which stacks are taken.
     pub(crate) stacks: Stacks,
+    /// Whether PyTorch's backward is charged to forward lines, and phases and steps are told.
+    pub(crate) backward: bool,
     /// Slots of the ring.
     pub(crate) ring: u32,
     /// How often NVML is read; `None`: only when something happens.
@@ -37,6 +39,7 @@ impl Default for Options {
             output: None,
             quiet: false,
             stacks: Stacks::Mixed,
+            backward: true,
             ring: 65_536,
             sample_every: Some(Duration::from_millis(100)),
         }
@@ -78,6 +81,19 @@ pub(crate) static TABLE: &[Row] = &[
             };
             options.stacks = stacks;
             true
+        },
+    ),
+    (
+        Described {
+            name: "GPUMEM_BACKWARD",
+            values: "on, off",
+            default: "on; always off where GPUMEM_STACKS leaves Python stacks out",
+            meaning: "whether what PyTorch's backward allocates is charged to the forward lines, and \
+                      phases and steps of a training are recorded",
+        },
+        |options, value| {
+            options.backward = value != "off";
+            value == "on" || value == "off"
         },
     ),
     (
@@ -179,13 +195,14 @@ mod tests {
         let options = read(&[
             ("GPUMEM_OUTPUT", "x.bin"),
             ("GPUMEM_STACKS", "python"),
+            ("GPUMEM_BACKWARD", "off"),
             ("GPUMEM_QUIET", "1"),
             ("GPUMEM_RING", "4096"),
             ("GPUMEM_SAMPLE_MS", "0"),
         ]);
         assert_eq!(options.output, Some("x.bin".into()));
         assert_eq!(options.stacks, Stacks::Python);
-        assert!(options.quiet);
+        assert!(options.quiet && !options.backward);
         assert_eq!(options.ring, 4096);
         assert_eq!(options.sample_every, None);
     }
@@ -196,6 +213,7 @@ mod tests {
             ("GPUMEM_STACKS", "all"),
             ("GPUMEM_RING", "12"),
             ("GPUMEM_QUIET", "yes"),
+            ("GPUMEM_BACKWARD", "no"),
             ("GPUMEM_SAMPLE_MS", "-1"),
         ]);
         assert_eq!(odd, Options::default());

@@ -85,6 +85,7 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
         context,
         device,
         flags,
+        py_stack,
     };
     let cause = Cause {
         session,

@@ -14,7 +14,7 @@ library in this process, which is there if it was preloaded:
 import ctypes
 from typing import NamedTuple, Optional
 
-__all__ = ["Counters", "DeviceCounters", "api_version", "counters", "recording"]
+__all__ = ["Counters", "DeviceCounters", "api_version", "counters", "recording", "step"]
 
 _TENSOR, _DRIVER, _HOST, _PHYSICAL = 0, 1, 2, 3
 
@@ -79,3 +79,9 @@ def counters(device: int = 0) -> DeviceCounters:
         raise ValueError(f"no such device: {device}")
     levels = (_TENSOR, _DRIVER, _HOST, _PHYSICAL)
     return DeviceCounters(*(_row(device, level) for level in levels))
+
+
+def step() -> bool:
+    """Says that a step of the training has ended; whether it was recorded. From the first call on, steps
+    are what the program says; before, they are found by what PyTorch's optimizers do."""
+    return hasattr(_library, "gpumem_step") and _library.gpumem_step() == 0

@@ -97,6 +97,7 @@ pub(crate) mod address;
 pub(crate) mod aliases;
 mod array_size;
 pub(crate) mod arrays;
+pub(crate) mod autograd;
 pub(crate) mod context;
 pub(crate) mod graphs;
 pub(crate) mod green;
@@ -194,6 +195,14 @@ manifest! {
         _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE,
         _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE,
         _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE;
+    autograd: _ZN2at15sequence_number17get_and_incrementEv,
+        _ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_INS0_10ReadyQueueEE,
+        _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_,
+        _ZN2at14RecordFunctionC1ENS_11RecordScopeE,
+        _ZN2at14RecordFunction3endEv,
+        _ZN2at4cuda25allocateCUDABlasWorkspaceEm,
+        _ZN3c1011LogAPIUsageERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE,
+        _ZN3c1011LogAPIUsageERKSs;
 }
 
 /// The number of the hook of that name; it does not compile for a name that is not in the list.

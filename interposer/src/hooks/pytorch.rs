@@ -10,6 +10,7 @@ use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, Level};
 
 use crate::record::{self, New};
 use crate::thread::Thread;
+use crate::workspace;
 
 /// `c10::Device` as it is passed: the type in the low byte, the index in the next.
 #[derive(Clone, Copy)]
@@ -49,7 +50,7 @@ fn reported(
     let (allocated, reserved) = (figures.map(|f| f.0), figures.map_or(0, |f| f.1));
     let bytes = size.unsigned_abs();
     if size > 0 {
-        let flags = agreement(live.wrapping_add(bytes), allocated);
+        let flags = agreement(live.wrapping_add(bytes), allocated).with(workspace::flag());
         let new = New {
             level: Level::TENSOR,
             ptr,

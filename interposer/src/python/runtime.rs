@@ -52,6 +52,17 @@ impl Runtime {
     /// Python, or if the interpreter is being torn down.
     #[inline]
     pub fn walk(&self, out: &mut [Frame]) -> Option<Walked> {
+        self.with_thread(|thread| {
+            // SAFETY: it is the calling thread's own state, which lives as long as the interpreter, and
+            // that is not finalizing. The layout is that of its version, and was checked.
+            unsafe { walk::walk(&self.layout, self.code_type, thread, out) }
+        })
+    }
+
+    /// Gives `look` the calling thread's state. None if the thread has none, or if the interpreter is
+    /// being torn down.
+    #[inline]
+    fn with_thread<R>(&self, look: impl FnOnce(usize) -> R) -> Option<R> {
         // SAFETY: both read a word of the interpreter's static state, need no GIL and may be called
         // at any time: before the interpreter is initialised, and after it is gone.
         let thread = unsafe {
@@ -60,12 +71,29 @@ impl Runtime {
             }
             (self.thread_state)()
         };
-        if thread.is_null() {
-            return None;
-        }
-        // SAFETY: it is the calling thread's own state, which lives as long as the interpreter, and
-        // that is not finalizing. The layout is that of its version, and was checked.
-        Some(unsafe { walk::walk(&self.layout, self.code_type, thread as usize, out) })
+        (!thread.is_null()).then(|| look(thread as usize))
+    }
+
+    /// Address of the calling thread's newest frame; 0 if the thread runs no Python. While that frame
+    /// waits for a call of native code to return, no other frame has this address.
+    #[inline]
+    pub(crate) fn newest(&self) -> usize {
+        self.with_thread(|thread| {
+            // SAFETY: the calling thread's own state, as in `walk`.
+            unsafe { walk::newest(&self.layout, thread) }
+        })
+        .unwrap_or(0)
+    }
+
+    /// How many of the calling thread's frames are newer than `base`, which [`Runtime::newest`] gave
+    /// and which still waits; all of them if it is 0.
+    #[inline]
+    pub(crate) fn newer_than(&self, base: usize) -> usize {
+        self.with_thread(|thread| {
+            // SAFETY: the calling thread's own state, as in `walk`.
+            unsafe { walk::newer_than(&self.layout, self.code_type, thread, base) }
+        })
+        .unwrap_or(0)
     }
 
     /// Reads the code object of a frame that [`Runtime::walk`] has just given.

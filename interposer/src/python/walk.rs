@@ -55,13 +55,7 @@ pub(super) unsafe fn walk(
     // interpreter, unchanging; `read` is given such frames only, and the address of a live code
     // object or nothing readable at all is what `follow` checks for.
     unsafe {
-        let newest: usize = match layout.newest {
-            Newest::Direct { frame } => load(thread, frame),
-            Newest::CFrame { cframe, frame } => match load(thread, cframe) {
-                0 => 0,
-                cframe => load(cframe, frame),
-            },
-        };
+        let newest = newest(layout, thread);
         let offset = |frame: usize, code: usize| match at.instruction {
             Instruction::Index { at, unit } => load::<i32>(frame, at).wrapping_mul(unit),
             Instruction::Pointer { at, code_start } => {
@@ -100,6 +94,57 @@ pub(super) unsafe fn walk(
                 })
             }),
         }
+    }
+}
+
+/// Address of the newest frame; 0 if there is none.
+///
+/// # Safety
+/// `thread` is as [`walk`] wants it.
+#[inline]
+pub(super) unsafe fn newest(layout: &Layout, thread: usize) -> usize {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match layout.newest {
+            Newest::Direct { frame } => load(thread, frame),
+            Newest::CFrame { cframe, frame } => match load(thread, cframe) {
+                0 => 0,
+                cframe => load(cframe, frame),
+            },
+        }
+    }
+}
+
+/// How many frames are newer than the one at `base`; all if none is there.
+///
+/// # Safety
+/// As [`walk`].
+pub(super) unsafe fn newer_than(
+    layout: &Layout,
+    code_type: usize,
+    thread: usize,
+    base: usize,
+) -> usize {
+    let at = layout.frame;
+    // SAFETY: promised by the caller; the frames are read as `walk` reads them.
+    unsafe {
+        let mut frame = newest(layout, thread);
+        let mut count = 0;
+        while frame != 0 && frame != base && plausible(frame) {
+            let is_shim = match at.entry {
+                Entry::Shim { owner } => load::<u8>(frame, owner) >= SHIM_OWNER,
+                Entry::Every | Entry::Flag { .. } => false,
+            };
+            if !is_shim {
+                let code = load::<usize>(frame, at.code) & !TAG;
+                if !plausible(code) || load::<usize>(code, layout.object.kind) != code_type {
+                    break;
+                }
+                count += 1;
+            }
+            frame = load(frame, at.previous);
+        }
+        count
     }
 }
 

@@ -9,6 +9,8 @@ use crate::python::Frame;
 const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECOND: u64 = 0xc2b2_ae3d_27d4_eb4f;
 const THIRD: u64 = 0xd6e8_feb8_6659_fd93;
+/// What the hashes of stacks in backward begin with: Python stacks begin with 0 or 1.
+const BACKWARD: u64 = 0xa076_1d64_78bd_642f;
 
 /// The 128-bit product of the two, its halves folded together.
 #[inline]
@@ -50,6 +52,15 @@ pub(super) fn native(taken: &Taken, epoch: u64) -> u64 {
     )
 }
 
+/// Of what a node of PyTorch's autograd made: see [`super::Backward`].
+#[inline]
+pub(super) fn backward(made: &super::Backward) -> u64 {
+    let stacks = u64::from(made.forward.0) << 32 | u64::from(made.own.0);
+    let rest = u64::from(made.newer) << 1 | u64::from(made.lost);
+    let hash = chain(BACKWARD, fold(stacks ^ FIRST, made.class as u64 ^ SECOND));
+    finish(chain(hash, fold(rest ^ FIRST, THIRD)), 2)
+}
+
 /// Of a code object.
 pub(super) fn code(frame: &Frame) -> u64 {
     finish(fold(frame.code ^ FIRST, frame.identity ^ SECOND), 1)
@@ -57,7 +68,9 @@ pub(super) fn code(frame: &Frame) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Backward;
     use super::*;
+    use gpumem_capture::StackId;
     use std::collections::HashSet;
 
     fn frame(code: u64, identity: u64, word: u32) -> Frame {
@@ -85,6 +98,31 @@ mod tests {
         add(&|s| s.truncate(1));
         add(&|s| s.push(frame(0, 0, 0)));
         add(&|s| s.clear());
+        let made = Backward {
+            forward: StackId(3),
+            lost: false,
+            own: StackId(4),
+            newer: 5,
+            class: 0x7f00_0000_1000,
+        };
+        let mut add = |made: Backward| assert!(hashes.insert(backward(&made)), "{made:?}");
+        add(made);
+        add(Backward {
+            forward: StackId(4),
+            own: StackId(3),
+            ..made
+        });
+        add(Backward { lost: true, ..made });
+        add(Backward { newer: 6, ..made });
+        add(Backward {
+            newer: 2,
+            lost: true,
+            ..made
+        });
+        add(Backward {
+            class: made.class + 8,
+            ..made
+        });
         let taken = Taken {
             hash: 7,
             len: 3,

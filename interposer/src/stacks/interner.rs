@@ -7,17 +7,20 @@ use gpumem_capture::{DefKind, Lost, StackId};
 use gpumem_unwind::modules::Span;
 use gpumem_unwind::{Registers, Taken};
 
-use super::Stacks;
 use super::buffers::{self, Buffers};
 use super::codes::Codes;
 use super::hash;
 use super::modules::Modules;
 use super::sink::{DefinitionSink, length};
 use super::table::IdTable;
+use super::{Backward, Stacks};
 use crate::python::{self, Finding, Frame, Runtime};
 
 /// Flag of a stack whose older frames were cut off.
 const TRUNCATED: u32 = 1;
+
+/// Bytes of the name of a node's class that are kept.
+const NODE_NAME: usize = 256;
 
 /// The stacks of one capture.
 pub struct Interner {
@@ -79,6 +82,38 @@ impl Interner {
     /// definition is lost stays without a module.
     pub fn know_modules<S: DefinitionSink + ?Sized>(&self, sink: &S, addresses: &[u64]) {
         let _ = self.modules.define(sink, addresses);
+    }
+
+    /// The number of what a node of PyTorch's autograd made, one of the Python stacks'; none if it could
+    /// not be defined. `name` writes the name of the node's class to the room given and says how long it
+    /// is.
+    pub(crate) fn backward<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        made: &Backward,
+        name: impl FnOnce(&mut [u8]) -> usize,
+    ) -> StackId {
+        let hash = hash::backward(made);
+        let id = self.python.get(hash).or_else(|| {
+            self.python.get_or_define(hash, || {
+                let mut room = [0; NODE_NAME];
+                let length_of_name = name(&mut room);
+                let name = room.get(..length_of_name).unwrap_or_default();
+                let id = self.next.fetch_add(1, Ordering::Relaxed);
+                let parts: [&[u8]; 7] = [
+                    &id.to_le_bytes(),
+                    &u32::from(made.lost).to_le_bytes(),
+                    &made.forward.0.to_le_bytes(),
+                    &made.own.0.to_le_bytes(),
+                    &made.newer.to_le_bytes(),
+                    &length(name),
+                    name,
+                ];
+                sink.definition(DefKind::BACKWARD, &parts).ok()?;
+                Some(id)
+            })
+        });
+        id.map_or(StackId::NONE, StackId)
     }
 
     fn python<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> Option<u32> {

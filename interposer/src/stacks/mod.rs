@@ -22,7 +22,7 @@ mod tests;
 
 use gpumem_capture::{StackId, Writer};
 
-use crate::thread;
+use crate::{autograd, thread};
 
 pub use interner::Interner;
 pub use sink::DefinitionSink;
@@ -70,6 +70,21 @@ impl Stacks {
     }
 }
 
+/// What a node of PyTorch's autograd made while it ran: see `DefKind::BACKWARD` of the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Backward {
+    /// Stack of the forward that made the node; none if there is none.
+    pub(crate) forward: StackId,
+    /// Which forward line made the node is lost.
+    pub(crate) lost: bool,
+    /// The thread's own Python stack.
+    pub(crate) own: StackId,
+    /// How many of its newest frames are newer than the node's run.
+    pub(crate) newer: u32,
+    /// Address of the table of the class's virtual functions.
+    pub(crate) class: usize,
+}
+
 /// The process's one interner: there is one capture in a process.
 static INTERNER: Interner = Interner::new();
 
@@ -88,13 +103,32 @@ pub(crate) fn know_image(writer: &'static Writer, image: u64) {
     }
 }
 
+/// The Python stack of the calling thread alone, whatever runs on it; none as in [`take`].
+#[inline]
+pub(crate) fn own_python(writer: &'static Writer) -> StackId {
+    INTERNER.take(writer, Stacks::Python, None).0
+}
+
+/// The number of what a node made: see [`Interner::backward`].
+#[inline]
+pub(crate) fn backward(
+    writer: &'static Writer,
+    made: &Backward,
+    name: impl FnOnce(&mut [u8]) -> usize,
+) -> StackId {
+    INTERNER.backward(writer, made, name)
+}
+
 /// The Python and the native stack of the calling thread; [`StackId::NONE`] for one that is not wanted,
-/// not there, or could not be defined in the capture.
+/// not there, or could not be defined in the capture. Where a node of PyTorch's autograd runs on the
+/// thread, the first of them says which, and which forward line made it.
 ///
 /// Call it with no lock of the host's held that a full ring must not hold up (a definition may wait
 /// 0.1 s), and not from a signal handler.
 #[inline]
 pub fn take(writer: &'static Writer, want: Stacks) -> (StackId, StackId) {
     let entry = thread::with(|thread| thread.entry.get());
-    INTERNER.take(writer, want, (entry.pc != 0).then_some(entry))
+    let from = (entry.pc != 0).then_some(entry);
+    let (python, native) = INTERNER.take(writer, want, from);
+    (autograd::owner(writer, python), native)
 }

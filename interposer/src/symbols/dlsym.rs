@@ -6,6 +6,7 @@ use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::nvtx;
 use crate::symbols::table::{self, Hook};
 use crate::symbols::{elf, libraries, order, proc_address};
 
@@ -169,7 +170,8 @@ unsafe fn decide(
     // SAFETY: checked for null; the caller promises a NUL at the end.
     let name = unsafe { CStr::from_ptr(name) };
     if !name.to_bytes().starts_with(b"cu") {
-        return None;
+        let is_nvtx = name.to_bytes() == nvtx::ENTRY && handle != libc::RTLD_NEXT;
+        return is_nvtx.then(|| answer(nvtx::chain(look_up(name) as usize)));
     }
     let hook = table::by_name(name.to_bytes())?;
     if handle == libc::RTLD_NEXT {

@@ -70,6 +70,8 @@ pub(crate) fn find(home: Home, name: &CStr, own: usize) -> usize {
         Home::Driver => b"libcuda",
         Home::Runtime => b"libcudart",
         Home::PyTorch => b"libc10",
+        Home::TorchCpu => b"libtorch_cpu",
+        Home::TorchCuda => b"libtorch_cuda",
     };
     let found = match loaded(stem) {
         handle if handle.is_null() => 0,

@@ -6,7 +6,7 @@ mod dlclose;
 pub(crate) mod dlopen;
 pub(crate) mod dlsym;
 pub(crate) mod driver;
-mod elf;
+pub(crate) mod elf;
 pub(crate) mod libraries;
 mod namespaces;
 mod order;

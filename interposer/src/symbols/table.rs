@@ -23,6 +23,17 @@ pub(crate) enum Home {
     Runtime,
     /// libc10 of PyTorch: bound by name only.
     PyTorch,
+    /// libtorch_cpu, where PyTorch's autograd is: bound by name only.
+    TorchCpu,
+    /// libtorch_cuda: bound by name only.
+    TorchCuda,
+}
+
+impl Home {
+    /// Whether it is one of PyTorch's libraries.
+    pub(crate) const fn is_pytorchs(self) -> bool {
+        matches!(self, Self::PyTorch | Self::TorchCpu | Self::TorchCuda)
+    }
 }
 
 /// How a client came to call a hook.
@@ -64,7 +75,7 @@ pub(crate) struct Hook {
     pub(crate) home: Home,
     /// Whether it matters.
     pub(crate) need: Need,
-    /// Whether a call may move device memory and soon returns: PyTorch's reporters move none, and who
+    /// Whether a call may move device memory and soon returns: PyTorch's functions move none, and who
     /// synchronises may wait for long.
     pub(crate) moves_memory: bool,
     code: Code,
@@ -91,8 +102,7 @@ impl Hook {
             name,
             home,
             need,
-            moves_memory: !matches!(home, Home::PyTorch)
-                && !contains(name.to_bytes(), b"Synchronize"),
+            moves_memory: !home.is_pytorchs() && !contains(name.to_bytes(), b"Synchronize"),
             code,
             real: AtomicUsize::new(0),
             exported: AtomicUsize::new(0),
@@ -105,11 +115,12 @@ impl Hook {
         self.code.0 as usize
     }
 
-    /// How the capture names the function: PyTorch's reporters go by PyTorch's name.
+    /// How the capture names the function: PyTorch's functions go by PyTorch's name.
     pub(crate) fn label(&self) -> &'static [u8] {
-        match self.home {
-            Home::PyTorch => b"pytorch",
-            Home::Driver | Home::Runtime => self.name.to_bytes(),
+        if self.home.is_pytorchs() {
+            b"pytorch"
+        } else {
+            self.name.to_bytes()
         }
     }
 

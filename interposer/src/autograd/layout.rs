@@ -1,0 +1,123 @@
+//! Where PyTorch keeps what is read of its objects: byte offsets, chosen by what it exports and checked
+//! at run time.
+//!
+//! Verified on PyTorch 1.12.1 and 2.15. In between, `Node` came to be held by `c10::intrusive_ptr` and
+//! `intrusive_ptr_target` lost a word, not necessarily in the same release.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+
+use crate::symbols::elf;
+
+/// Offsets into `torch::autograd::Node`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NodeLayout {
+    /// The sequence number, u64.
+    pub(super) sequence: usize,
+    /// Number of the thread that made it, u64.
+    pub(super) thread: usize,
+    /// In `AccumulateGrad`: the variable, a pointer to a `TensorImpl`.
+    pub(super) variable: usize,
+}
+
+/// From the pointer to a `TensorImpl` to its `StorageImpl`, and from there to the data's address.
+pub(super) type DataPath = [usize; 2];
+
+/// A node held by `std::shared_ptr`.
+const SHARED: NodeLayout = NodeLayout {
+    sequence: 24,
+    thread: 48,
+    variable: 376,
+};
+
+/// A node held by `c10::intrusive_ptr`.
+const INTRUSIVE: NodeLayout = NodeLayout {
+    sequence: 16,
+    thread: 40,
+    variable: 464,
+};
+
+/// With two words and with three before an `intrusive_ptr_target`'s own fields.
+pub(super) const DATA_PATHS: [DataPath; 2] = [[16, 16], [24, 24]];
+
+/// Exported where nodes are held by `c10::intrusive_ptr`.
+const INTRUSIVE_SYMBOL: &core::ffi::CStr =
+    c"_ZN5torch8autograd6Engine23execute_with_graph_taskERKSt10shared_ptrINS0_9GraphTaskEEN3c1013intrusive_ptrINS0_4NodeENS7_6detail34intrusive_target_default_null_typeIS9_EEEEONS0_11InputBufferE";
+
+/// The layout of this process's PyTorch.
+pub(super) fn node() -> &'static NodeLayout {
+    static CHOSEN: OnceLock<NodeLayout> = OnceLock::new();
+    CHOSEN.get_or_init(|| match elf::anywhere(INTRUSIVE_SYMBOL, 0) {
+        0 => SHARED,
+        _ => INTRUSIVE,
+    })
+}
+
+/// Look-ups after which the layout is judged.
+const TRIAL: u32 = 64;
+
+/// Whether look-ups of nodes find what they should.
+pub(super) struct Check {
+    found: AtomicU32,
+    missed: AtomicU32,
+}
+
+/// What a look-up has come to mean for the layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It goes on.
+    Fine,
+    /// The layout is none of this PyTorch's. Said once.
+    Refuted,
+}
+
+impl Check {
+    /// Nothing has been looked up.
+    pub(super) const fn new() -> Self {
+        Self {
+            found: AtomicU32::new(0),
+            missed: AtomicU32::new(0),
+        }
+    }
+
+    /// Counts a look-up of a node that some thread must have made.
+    pub(super) fn looked_up(&self, found: bool) -> Verdict {
+        let hits = self.found.load(Ordering::Relaxed);
+        let misses = self.missed.load(Ordering::Relaxed);
+        if hits + misses >= TRIAL {
+            return Verdict::Fine;
+        }
+        let counter = if found { &self.found } else { &self.missed };
+        let before = counter.fetch_add(1, Ordering::Relaxed);
+        // The miss that makes them the greater part is one thread's alone.
+        if !found && before + 1 == TRIAL / 2 + 1 {
+            return Verdict::Refuted;
+        }
+        Verdict::Fine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mostly_missing_is_refuted_once() {
+        let check = Check::new();
+        let verdicts: Vec<_> = (0..1000).map(|i| check.looked_up(i % 3 == 0)).collect();
+        let refuted = verdicts.iter().filter(|&&v| v == Verdict::Refuted).count();
+        assert_eq!(refuted, 1);
+    }
+
+    #[test]
+    fn mostly_found_is_fine_for_ever() {
+        let check = Check::new();
+        assert!((0..64).all(|i| check.looked_up(i % 3 != 0) == Verdict::Fine));
+        assert!((0..1000).all(|_| check.looked_up(false) == Verdict::Fine));
+    }
+
+    #[test]
+    fn without_pytorch_the_older_layout_is_taken() {
+        assert_eq!(*node(), SHARED);
+    }
+}

@@ -1,0 +1,184 @@
+//! Backward charged to the forward line: which place in the program made the autograd node that runs
+//! now.
+//!
+//! PyTorch runs backward on threads of its own, with no Python frames; half of a training's memory is
+//! allocated there. Each node remembers who made it: the thread and a running number, drawn from a
+//! function that PyTorch exports. That function is hooked: the Python stack of the moment is kept by
+//! that key ([`rings`]). When PyTorch evaluates a node, which is hooked as well, the node is noted as
+//! the thread's running one ([`run`]); what is allocated then gets a stack of the kind
+//! `DefKind::BACKWARD`, which names the node's forward.
+//!
+//! # Rules
+//! 1. While a node runs, Python frames newer than its run (a custom function, a hook, a recomputation)
+//!    come first; the reader looks for a line of the user's among them, then at the forward.
+//! 2. While none runs, nothing is different from any other allocation.
+//! 3. A node that is made while a node runs inherits the running one's forward, unless there are newer
+//!    frames.
+//! 4. A node that accumulates a parameter's gradient has no number: its parameter's own line owns what
+//!    it makes.
+//!
+//! # Design constraints
+//! - Never a guess: where the forward is not known, the capture says that it is lost.
+//! - PyTorch's objects are read where its layout is known and look-ups find what they must; else all
+//!   this is switched off, and the account says so.
+
+mod layout;
+mod memory;
+mod node;
+pub(crate) mod phases;
+mod rings;
+mod run;
+pub(crate) mod steps;
+
+use core::cell::Cell;
+use core::ptr::null;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use gpumem_capture::{StackId, Writer};
+
+use crate::lifecycle::{self, Session};
+use crate::symbols::elf;
+use crate::{account, stacks, thread};
+use layout::{Check, Verdict};
+use node::{NO_SEQUENCE, Node};
+use rings::{Found, Map, Ring};
+pub(crate) use run::Run;
+use run::{Entered, Forward};
+
+/// What all threads' nodes were made by.
+static MADE: Map = Map::new();
+
+/// Whether PyTorch's nodes are laid out as we know them.
+static CHECK: Check = Check::new();
+
+/// The layout is none that we know: nothing of it is used any more.
+static REFUTED: AtomicBool = AtomicBool::new(false);
+
+/// What the account says then.
+const REFUTED_NOTE: &str = "PyTorch's autograd nodes are laid out in a way that is not known: what backward \
+                            allocates is not charged to forward lines";
+
+thread_local! {
+    /// This thread's ring; null before its first node. Without a destructor.
+    static MINE: Cell<*const Ring> = const { Cell::new(null()) };
+}
+
+/// The session, if backward is looked at in it.
+#[inline]
+fn session() -> Option<&'static Session> {
+    lifecycle::session().filter(|session| session.backward)
+}
+
+/// The session, if the layout has not been refuted either.
+#[inline]
+fn trusted_session() -> Option<&'static Session> {
+    session().filter(|_| !REFUTED.load(Ordering::Relaxed))
+}
+
+/// The calling thread has drawn `sequence` for a node that it is making.
+#[inline]
+pub(crate) fn made(sequence: u64) {
+    if let Some(session) = trusted_session() {
+        let _ = thread::in_hook(|_| keep(session.writer, sequence));
+    }
+}
+
+/// Keeps what makes a node.
+fn keep(writer: &'static Writer, sequence: u64) {
+    let ring = match MINE.try_with(Cell::get) {
+        // SAFETY: null, or this thread's ring, which is never given back.
+        Ok(ring) => unsafe { ring.as_ref() }.or_else(|| ring_of_this_thread(sequence)),
+        Err(_) => None,
+    };
+    if let Some(ring) = ring {
+        ring.put(&MADE, sequence, site(writer).0);
+    }
+}
+
+/// What makes a node at this moment, as an allocation would have it.
+fn site(writer: &'static Writer) -> StackId {
+    let Some(run) = run::current() else {
+        return stacks::own_python(writer);
+    };
+    match run.newer() {
+        0 => run.forward(writer).stack,
+        newer => run.stack(writer, stacks::own_python(writer), newer),
+    }
+}
+
+/// This thread's ring, made now; None if there is no room for it.
+#[cold]
+fn ring_of_this_thread(sequence: u64) -> Option<&'static Ring> {
+    let ring = MADE.ring_for(this_thread()?, sequence)?;
+    let _ = MINE.try_with(|mine| mine.set(ring));
+    Some(ring)
+}
+
+/// PyTorch's own number of the calling thread; None if it cannot be asked.
+fn this_thread() -> Option<u64> {
+    static ASK: AtomicUsize = AtomicUsize::new(0);
+    let mut ask = ASK.load(Ordering::Relaxed);
+    if ask == 0 {
+        ask = elf::anywhere(c"_ZN2at14RecordFunction15currentThreadIdEv", 0);
+        ASK.store(ask, Ordering::Relaxed);
+    }
+    if ask == 0 {
+        return None;
+    }
+    // SAFETY: a static function of PyTorch's that takes nothing and returns a number of 64 bits; it has
+    // had that type in all releases since 1.8.
+    Some(unsafe { core::mem::transmute::<usize, unsafe extern "C-unwind" fn() -> u64>(ask)() })
+}
+
+/// A run of the node at `address`, if it is to be noted.
+///
+/// # Safety
+/// As [`Run::new`].
+#[inline]
+pub(crate) unsafe fn run(address: usize) -> Option<Run> {
+    trusted_session()?;
+    // SAFETY: promised by the caller.
+    unsafe { Run::new(address) }
+}
+
+/// Makes a run the one of this thread, until the result is dropped.
+#[inline]
+pub(crate) fn enter(run: &Option<Run>) -> Option<Entered<'_>> {
+    run.as_ref().map(Run::enter)
+}
+
+/// Whose an allocation of this moment is, where the thread's own Python stack is `own`.
+#[inline]
+pub(crate) fn owner(writer: &'static Writer, own: StackId) -> StackId {
+    match run::current() {
+        Some(run) if !REFUTED.load(Ordering::Relaxed) => run.stack(writer, own, run.newer()),
+        _ => own,
+    }
+}
+
+/// What made a node.
+fn look_up(writer: &'static Writer, node: Node) -> Forward {
+    let (thread, sequence) = node.key();
+    if sequence == NO_SEQUENCE {
+        return node
+            .parameters_stack()
+            .map_or(Forward::LOST, |stack| Forward { stack, lost: false });
+    }
+    let found = MADE.get(thread, sequence);
+    let is_known = match found {
+        Found::Place(_) | Found::Overwritten => Some(true),
+        Found::Unknown => Some(false),
+        Found::Before => None,
+    };
+    if is_known.is_some_and(|known| CHECK.looked_up(known) == Verdict::Refuted) {
+        REFUTED.store(true, Ordering::Relaxed);
+        account::note(writer, REFUTED_NOTE);
+    }
+    match found {
+        Found::Place(id) if id != 0 => Forward {
+            stack: StackId(id),
+            lost: false,
+        },
+        _ => Forward::LOST,
+    }
+}

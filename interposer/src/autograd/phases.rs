@@ -1,0 +1,214 @@
+//! What a training is at: backward, an optimizer's step, zeroing of gradients.
+//!
+//! Backward is PyTorch's engine at work. Optimizers announce their steps and the zeroing to PyTorch's
+//! profiler, as every `record_function` of a program does; which of these it is, is told by the Python
+//! code that announces it. All of it is per thread and nested.
+
+use core::cell::Cell;
+
+use gpumem_capture::{ApiId, EventKind, Level, Phase};
+
+use super::{run, session, steps};
+use crate::python::{self, Finding, Frame};
+use crate::record::{self, Remark};
+use crate::thread::{self, Thread};
+
+/// A phase that the thread is in.
+#[derive(Clone, Copy)]
+struct Open {
+    phase: Phase,
+    /// By what its end is known: PyTorch's object, or 0.
+    key: u64,
+    /// For an optimizer's step: the Python stack that called it.
+    place: u32,
+}
+
+/// Phases within one another that are recorded.
+const DEEPEST: usize = 8;
+
+const NONE: Open = Open {
+    phase: Phase(0),
+    key: 0,
+    place: 0,
+};
+
+thread_local! {
+    static OPEN: [Cell<Open>; DEEPEST] = const { [const { Cell::new(NONE) }; DEEPEST] };
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How many phases the thread is in.
+#[inline]
+fn depth() -> usize {
+    DEPTH.try_with(Cell::get).unwrap_or(0)
+}
+
+/// The phase at a depth.
+fn open_at(depth: usize) -> Option<Open> {
+    OPEN.try_with(|open| open.get(depth).map(Cell::get)).ok()?
+}
+
+/// Records that the thread is in a phase from now on; false if there is no room for one more.
+fn begin(thread: &Thread, api: ApiId, new: Open) -> bool {
+    let depth = depth();
+    let put = OPEN.try_with(|open| open.get(depth).map(|place| place.set(new)));
+    if !matches!(put, Ok(Some(()))) {
+        return false;
+    }
+    let _ = DEPTH.try_with(|place| place.set(depth + 1));
+    tell(thread, api, EventKind::PHASE_BEGIN, new.phase);
+    true
+}
+
+/// Records that the thread has left all phases beyond a depth, the innermost first.
+fn end(thread: &Thread, api: ApiId, kept: usize) {
+    while let Some(inner) = depth().checked_sub(1).filter(|&inner| inner >= kept) {
+        let left = open_at(inner);
+        let _ = DEPTH.try_with(|place| place.set(inner));
+        let Some(left) = left else { return };
+        tell(thread, api, EventKind::PHASE_END, left.phase);
+        if is_in(left.phase) {
+            continue;
+        }
+        match left.phase {
+            Phase::BACKWARD => steps::backward_ended(thread, api),
+            Phase::OPTIMIZER => steps::optimizer_ended(thread, api, left.place),
+            _ => {}
+        }
+    }
+}
+
+/// Whether the thread is in a phase.
+fn is_in(phase: Phase) -> bool {
+    (0..depth()).any(|at| open_at(at).is_some_and(|open| open.phase == phase))
+}
+
+fn tell(thread: &Thread, api: ApiId, kind: EventKind, phase: Phase) {
+    let what = Remark {
+        aux: phase.0,
+        ..Remark::default()
+    };
+    record::remark(thread, api, kind, Level::TENSOR, what);
+}
+
+/// A stay of autograd's engine; it ends with the value, by an exception as well.
+pub(crate) struct Backward {
+    api: ApiId,
+    before: usize,
+}
+
+impl Drop for Backward {
+    fn drop(&mut self) {
+        let _ = thread::in_hook(|thread| end(thread, self.api, self.before));
+    }
+}
+
+/// The calling thread enters autograd's engine. None where a node runs on it: it is in backward anyhow.
+pub(crate) fn backward(api: ApiId) -> Option<Backward> {
+    session()?;
+    if run::current().is_some() {
+        return None;
+    }
+    let before = depth();
+    let new = Open {
+        phase: Phase::BACKWARD,
+        ..NONE
+    };
+    thread::in_hook(|thread| begin(thread, api, new))?.then_some(Backward { api, before })
+}
+
+/// A scope of the program's own was announced to PyTorch's profiler, by the object at `key`.
+pub(crate) fn announced(api: ApiId, key: u64) {
+    let Some(session) = session() else { return };
+    let _ = thread::in_hook(|thread| {
+        let Some(phase) = announcer() else { return };
+        let is_first = !is_in(Phase::OPTIMIZER);
+        let place = match phase {
+            Phase::OPTIMIZER => crate::stacks::own_python(session.writer).0,
+            _ => 0,
+        };
+        // Gradients that an optimizer zeroes while it steps are its own affair.
+        if phase == Phase::ZERO_GRAD && is_first {
+            steps::zeroing(thread, api);
+        }
+        begin(thread, api, Open { phase, key, place });
+    });
+}
+
+/// The scope of the object at `key` has ended, perhaps not for the first time.
+#[inline]
+pub(crate) fn ended(api: ApiId, key: u64) {
+    if depth() > 0 {
+        end_of(api, key);
+    }
+}
+
+fn end_of(api: ApiId, key: u64) {
+    let place = (0..depth())
+        .rev()
+        .find(|&at| open_at(at).is_some_and(|open| open.key == key));
+    if let Some(place) = place {
+        let _ = thread::in_hook(|thread| end(thread, api, place));
+    }
+}
+
+/// Frames among which the code is that announces a scope.
+const NEWEST: usize = 12;
+
+/// The phase that PyTorch's own optimizers announce at this moment; None if it is something else.
+fn announcer() -> Option<Phase> {
+    let Some(Finding::Readable(runtime)) = python::finding() else {
+        return None;
+    };
+    let mut frames = [Frame::default(); NEWEST];
+    let walked = runtime.walk(&mut frames)?;
+    let mut names = Vec::new();
+    for frame in frames.get(..walked.len)? {
+        // SAFETY: no Python code runs on this thread between the walk and here.
+        let code = unsafe { runtime.code(frame, &mut names) };
+        if !is_of_the_profiler(code.file) {
+            return phase_of(code.file, code.name);
+        }
+    }
+    None
+}
+
+/// Whether a file is between whoever announces a scope and the profiler.
+fn is_of_the_profiler(file: &[u8]) -> bool {
+    [&b"torch/autograd/profiler.py"[..], b"torch/_ops.py"]
+        .iter()
+        .any(|end| file.ends_with(end))
+}
+
+/// The phase that a function of PyTorch's optimizers announces.
+fn phase_of(file: &[u8], name: &[u8]) -> Option<Phase> {
+    if !file.ends_with(b"torch/optim/optimizer.py") {
+        return None;
+    }
+    // Qualified from Python 3.11 on: `Optimizer.profile_hook_step.<locals>.wrapper`.
+    match name.rsplit(|&byte| byte == b'.').next()? {
+        b"wrapper" => Some(Phase::OPTIMIZER),
+        b"zero_grad" => Some(Phase::ZERO_GRAD),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn optimizers_are_told_from_other_scopes() {
+        let file = b"/usr/lib/python3/torch/optim/optimizer.py";
+        let of = |name: &[u8]| phase_of(file, name);
+        assert_eq!(of(b"wrapper"), Some(Phase::OPTIMIZER));
+        assert_eq!(
+            of(b"Optimizer.profile_hook_step.<locals>.wrapper"),
+            Some(Phase::OPTIMIZER)
+        );
+        assert_eq!(of(b"Optimizer.zero_grad"), Some(Phase::ZERO_GRAD));
+        assert_eq!(of(b"Optimizer.load_state_dict"), None);
+        assert_eq!(phase_of(b"train.py", b"wrapper"), None);
+        assert!(is_of_the_profiler(b"/x/torch/_ops.py") && !is_of_the_profiler(file));
+    }
+}

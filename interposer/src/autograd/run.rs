@@ -1,0 +1,163 @@
+//! The autograd node that runs on the calling thread, and what of it an allocation needs to know.
+
+use core::cell::Cell;
+
+use gpumem_capture::{StackId, Writer};
+
+use super::node::{self, Node};
+use crate::local::thread_static;
+use crate::python::{self, Finding};
+use crate::stacks::{self, Backward};
+
+/// A node's run, as long as PyTorch is in it.
+pub(crate) struct Run {
+    node: Node,
+    /// The thread's newest Python frame when the run began; 0: none.
+    base: usize,
+    /// What made the node, once it has been asked.
+    forward: Cell<Option<Forward>>,
+    /// The run within which this one began, on the same thread.
+    outer: *const Run,
+}
+
+/// What made a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Forward {
+    /// The stack of the call that made it; none if it is lost.
+    pub(super) stack: StackId,
+    pub(super) lost: bool,
+}
+
+impl Forward {
+    pub(super) const LOST: Self = Self {
+        stack: StackId::NONE,
+        lost: true,
+    };
+}
+
+thread_static! {
+    /// The run of this thread, the innermost; null: none.
+    fn place() -> *const Run as "gpumem_run";
+}
+
+#[inline(always)]
+fn innermost() -> *const Run {
+    // SAFETY: the word is this thread's alone, and lives as long as the thread.
+    unsafe { *place() }
+}
+
+fn set_innermost(run: *const Run) {
+    // SAFETY: as above.
+    unsafe { *place() = run };
+}
+
+impl Run {
+    /// A run of the node at `address` that begins now; None if nothing is there.
+    ///
+    /// # Safety
+    /// PyTorch is about to evaluate the node at `address`, and does not before this value is gone.
+    pub(super) unsafe fn new(address: usize) -> Option<Self> {
+        Some(Self {
+            // SAFETY: promised by the caller.
+            node: unsafe { Node::at(address) }?,
+            base: match python::finding() {
+                Some(Finding::Readable(runtime)) => runtime.newest(),
+                _ => 0,
+            },
+            forward: Cell::new(None),
+            outer: innermost(),
+        })
+    }
+
+    /// Makes it the one that runs on this thread, until the result is dropped.
+    pub(super) fn enter(&self) -> Entered<'_> {
+        set_innermost(self);
+        Entered(self)
+    }
+
+    /// How many Python frames of the thread are newer than the run: its own code's.
+    pub(super) fn newer(&self) -> usize {
+        match python::finding() {
+            Some(Finding::Readable(runtime)) => runtime.newer_than(self.base),
+            _ => 0,
+        }
+    }
+
+    /// What made the node.
+    pub(super) fn forward(&self, writer: &'static Writer) -> Forward {
+        if let Some(known) = self.forward.get() {
+            return known;
+        }
+        let found = super::look_up(writer, self.node);
+        self.forward.set(Some(found));
+        found
+    }
+
+    /// The number of what the node makes now, where the thread's own stack is `own`.
+    pub(super) fn stack(&self, writer: &'static Writer, own: StackId, newer: usize) -> StackId {
+        let Forward { stack, lost } = self.forward(writer);
+        let class = self.node.class;
+        // Frames that were cut off or could not be defined own nothing.
+        let newer = if own == StackId::NONE {
+            0
+        } else {
+            newer as u32
+        };
+        let made = Backward {
+            forward: stack,
+            lost,
+            own,
+            newer,
+            class,
+        };
+        stacks::backward(writer, &made, |room| node::class_name(class, room))
+    }
+}
+
+/// While it lives, a node runs on this thread; left by an exception as well.
+pub(crate) struct Entered<'a>(&'a Run);
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        set_innermost(self.0.outer);
+    }
+}
+
+/// The node that runs on this thread, innermost, if one does.
+#[inline]
+pub(super) fn current() -> Option<&'static Run> {
+    let run = innermost();
+    // SAFETY: null, or a run that has been entered and not left: it lies on this thread's stack below
+    // the caller, who keeps no reference beyond its own return.
+    unsafe { run.as_ref() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_nest_and_end_with_an_exception() {
+        let object = [8usize; 8];
+        let address = object.as_ptr() as usize;
+        let is = |run: &Run| current().is_some_and(|current| core::ptr::eq(current, run));
+        assert!(current().is_none());
+        // SAFETY: laid out as a node begins, and nothing more of it is read.
+        let outer = unsafe { Run::new(address) }.unwrap();
+        let entered = outer.enter();
+        assert!(is(&outer));
+        let left = std::panic::catch_unwind(|| {
+            // SAFETY: as above.
+            let inner = unsafe { Run::new(address) }.unwrap();
+            let _entered = inner.enter();
+            assert!(is(&inner));
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(left.is_err() && is(&outer));
+        std::thread::spawn(|| assert!(current().is_none()))
+            .join()
+            .unwrap();
+        drop(entered);
+        assert!(current().is_none());
+    }
+}

@@ -1,0 +1,191 @@
+//! Functions of PyTorch's C++ that it calls by name, within libtorch_cpu as well: where nodes of
+//! autograd are numbered and evaluated, where backward and the scopes of its profiler begin and end, and
+//! where it takes workspaces for cuBLAS.
+//!
+//! They belong to no CUDA call, so none of them is the function by whose name events go. Every argument
+//! and result is passed on as the words in which it travels. C++'s exceptions pass through.
+
+#![allow(clippy::unused_unit)] // the macro asks for every return type
+
+use core::ffi::{CStr, c_char};
+
+use gpumem_capture::ApiId;
+
+use crate::autograd::{self, phases, steps};
+use crate::workspace;
+
+/// A word that carries an argument.
+macro_rules! word {
+    ($argument:ident) => {
+        u64
+    };
+}
+
+/// A hook that stands around the real function, which `$real` calls.
+macro_rules! around {
+    (
+        $(#[$doc:meta])*
+        $home:ident
+        fn $name:ident($($arg:ident),*) -> $ret:ty;
+        missing $missing:expr;
+        with $api:ident, $real:ident;
+        $body:block
+    ) => {
+        entry! {
+            $home Optional $name
+
+            #[allow(clippy::too_many_arguments)]
+            pub(super) unsafe extern "C-unwind" fn body($($arg: u64),*) -> $ret {
+                let caller = crate::caller::noted();
+                let address = HOOK.real();
+                if address == 0 {
+                    return $missing;
+                }
+                HOOK.called(caller.pc as usize);
+                type Real = unsafe extern "C-unwind" fn($(word!($arg)),*) -> $ret;
+                // SAFETY: the address is that of the function of this name, and these are the words of
+                // its arguments and of its result.
+                let function = unsafe { core::mem::transmute::<usize, Real>(address) };
+                // SAFETY: the caller's own arguments.
+                let $real = || unsafe { function($($arg),*) };
+                #[allow(unused_variables)]
+                let $api = ApiId(HOOK.id);
+                $body
+            }
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the function that it stands before: the arguments go to it unchanged.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        pub unsafe extern "C-unwind" fn $name($($arg: u64),*) -> $ret {
+            crate::caller::note_and_go_on!($name::body)
+        }
+    };
+}
+
+/// A value that travels in two registers.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct TwoWords(u64, u64);
+
+around! {
+    /// `at::sequence_number::get_and_increment()`: called wherever a node is made.
+    TorchCpu
+    fn _ZN2at15sequence_number17get_and_incrementEv() -> u64;
+    missing 0;
+    with api, real;
+    {
+        let sequence = real();
+        autograd::made(sequence);
+        sequence
+    }
+}
+
+around! {
+    /// `Engine::evaluate_function(graph_task, node, inputs, ready_queue)`: a node runs.
+    TorchCpu
+    fn _ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_INS0_10ReadyQueueEE(
+        engine, graph_task, node, inputs, ready_queue
+    ) -> ();
+    missing ();
+    with api, real;
+    {
+        // SAFETY: PyTorch evaluates this node, before the function returns.
+        let run = unsafe { autograd::run(node as usize) };
+        let _running = autograd::enter(&run);
+        real()
+    }
+}
+
+around! {
+    /// `Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs)`: backward.
+    /// The first word is where the result goes.
+    TorchCpu
+    fn _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_(
+        result, engine, roots, inputs, keep_graph, create_graph, accumulate_grad, outputs
+    ) -> u64;
+    missing result;
+    with api, real;
+    {
+        let _backward = phases::backward(api);
+        real()
+    }
+}
+
+around! {
+    /// `RecordFunction(scope)`: a scope is announced to the profiler.
+    TorchCpu
+    fn _ZN2at14RecordFunctionC1ENS_11RecordScopeE(this, scope) -> ();
+    missing ();
+    with api, real;
+    {
+        /// `RecordScope::USER_SCOPE`: by Python.
+        const USER: u8 = 7;
+        if scope as u8 == USER {
+            phases::announced(api, this);
+        }
+        real()
+    }
+}
+
+around! {
+    /// `RecordFunction::end()`: a scope has ended.
+    TorchCpu
+    fn _ZN2at14RecordFunction3endEv(this) -> ();
+    missing ();
+    with api, real;
+    {
+        real();
+        phases::ended(api, this);
+    }
+}
+
+macro_rules! usages {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        around! {
+            $(#[$doc])*
+            PyTorch
+            fn $name(event) -> ();
+            missing ();
+            with api, real;
+            {
+                // SAFETY: PyTorch passes a string.
+                steps::used(unsafe { characters(event) });
+                real()
+            }
+        }
+    )*};
+}
+
+usages! {
+    /// `c10::LogAPIUsage(event)`, called once in a process for each event, from Python among others.
+    _ZN3c1011LogAPIUsageERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE;
+    /// As above, in builds with the older form of C++'s strings (up to 2.5).
+    _ZN3c1011LogAPIUsageERKSs;
+}
+
+/// The characters of a `std::string`: in both of its forms it begins with a pointer to them, and they end
+/// with a NUL.
+///
+/// # Safety
+/// `string` is the address of a live `std::string`.
+unsafe fn characters<'a>(string: u64) -> &'a [u8] {
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr((string as *const *const c_char).read()) }.to_bytes()
+}
+
+around! {
+    /// `at::cuda::allocateCUDABlasWorkspace(size)`: what it takes from PyTorch's cache is a workspace.
+    TorchCuda
+    fn _ZN2at4cuda25allocateCUDABlasWorkspaceEm(result, size, third) -> TwoWords;
+    missing TwoWords::default();
+    with api, real;
+    {
+        let _workspace = workspace::enter();
+        real()
+    }
+}

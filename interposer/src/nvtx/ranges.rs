@@ -1,0 +1,259 @@
+//! Ranges as events, and their names.
+
+use core::cell::Cell;
+use core::hash::BuildHasherDefault;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+
+use dashmap::DashMap;
+use gpumem_capture::{ApiId, DefKind, EventKind, Level, Writer};
+use rustc_hash::FxHasher;
+
+use crate::lifecycle;
+use crate::record::{self, Remark};
+use crate::thread::Thread;
+
+/// Bytes of a name that are kept.
+pub(super) const LONGEST: usize = 256;
+
+/// Names that are told apart, and texts that are kept under a number: programs name ranges by what is in
+/// them, without end.
+const MOST_NAMES: usize = 1 << 14;
+
+/// What all others are called.
+const OTHERS: &[u8] = b"(one of more names than are kept)";
+
+type Map<K, V> = DashMap<K, V, BuildHasherDefault<FxHasher>>;
+
+/// The numbers of names that are defined in the capture.
+fn names() -> &'static Map<Box<[u8]>, u32> {
+    static NAMES: OnceLock<Map<Box<[u8]>, u32>> = OnceLock::new();
+    NAMES.get_or_init(Map::default)
+}
+
+/// Texts by the number under which the program passes them.
+fn texts() -> &'static Map<u64, Box<[u8]>> {
+    static TEXTS: OnceLock<Map<u64, Box<[u8]>>> = OnceLock::new();
+    TEXTS.get_or_init(Map::default)
+}
+
+/// Ranges that any thread may end, as far as their beginning is recorded.
+fn started() -> &'static Map<u64, ()> {
+    static STARTED: OnceLock<Map<u64, ()>> = OnceLock::new();
+    STARTED.get_or_init(Map::default)
+}
+
+/// The beginning of a text that is kept.
+fn cut(text: &[u8]) -> &[u8] {
+    text.get(..LONGEST).unwrap_or(text)
+}
+
+/// Keeps a text under a number.
+pub(super) fn register(number: u64, text: &[u8]) {
+    if texts().len() < MOST_NAMES {
+        texts().insert(number, cut(text).into());
+    }
+}
+
+/// The text under a number.
+pub(super) fn registered(number: u64) -> Option<Vec<u8>> {
+    texts().get(&number).map(|text| text.to_vec())
+}
+
+/// The number of a name, which is defined if it is new; None if that failed.
+fn id_of(writer: &'static Writer, name: &[u8]) -> Option<u32> {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let mut name = cut(name);
+    if let Some(known) = names().get(name) {
+        return Some(*known);
+    }
+    if names().len() >= MOST_NAMES {
+        name = OTHERS;
+        if let Some(known) = names().get(name) {
+            return Some(*known);
+        }
+    }
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let text = String::from_utf8_lossy(name);
+    let length = (text.len() as u32).to_le_bytes();
+    let parts: [&[u8]; 3] = [&id.to_le_bytes(), &length, text.as_bytes()];
+    writer.definition(DefKind::RANGE, &parts).ok()?;
+    names().insert(name.into(), id);
+    Some(id)
+}
+
+/// Records the beginning of a range; false if it is not recorded.
+fn begin(thread: &Thread, name: &[u8], handle: u64) -> bool {
+    let Some(session) = lifecycle::session() else {
+        return false;
+    };
+    let Some(id) = id_of(session.writer, name) else {
+        return false;
+    };
+    tell(thread, EventKind::RANGE_BEGIN, u64::from(id), handle);
+    true
+}
+
+fn tell(thread: &Thread, kind: EventKind, aux: u64, handle: u64) {
+    let what = Remark {
+        ptr: handle,
+        aux,
+        ..Remark::default()
+    };
+    record::remark(thread, ApiId(0), kind, Level::TENSOR, what);
+}
+
+/// A range that the thread has pushed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Pushed {
+    /// 0: the default domain.
+    domain: u32,
+    /// 0: its beginning is not recorded. In the default domain [`PLAIN`], in others its number.
+    handle: u32,
+}
+
+/// Said of a recorded range of the default domain, whose event has no handle.
+const PLAIN: u32 = u32::MAX;
+
+/// Set in the handles of pushed ranges, which are no numbers of [`start`]'s.
+const PUSHED: u64 = 1 << 63;
+
+/// Ranges within one another that are recorded.
+const DEEPEST: usize = 32;
+
+thread_local! {
+    static STACK: [Cell<Pushed>; DEEPEST] =
+        const { [const { Cell::new(Pushed { domain: 0, handle: 0 }) }; DEEPEST] };
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A domain, of which programs have few, in fewer bits; 0 stays 0.
+fn folded(domain: u64) -> u32 {
+    (domain ^ domain >> 32) as u32
+}
+
+/// The handle that the events of a pushed range have.
+fn handle_of(range: Pushed) -> u64 {
+    match range.handle {
+        PLAIN => 0,
+        handle => PUSHED | u64::from(handle),
+    }
+}
+
+/// The thread begins a range within its others.
+pub(super) fn push(thread: &Thread, domain: u64, name: &[u8]) {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let depth = DEPTH.try_with(|depth| depth.replace(depth.get() + 1));
+    let Ok(depth) = depth else { return };
+    let domain = folded(domain);
+    let mut range = Pushed {
+        domain,
+        handle: match domain {
+            0 => PLAIN,
+            // Neither 0 nor PLAIN.
+            _ => NEXT.fetch_add(1, Ordering::Relaxed) % (PLAIN - 1) + 1,
+        },
+    };
+    if depth >= DEEPEST {
+        return;
+    }
+    if !begin(thread, name, handle_of(range)) {
+        range.handle = 0;
+    }
+    let _ = STACK.try_with(|stack| stack.get(depth).map(|place| place.set(range)));
+}
+
+/// The thread ends its newest range of a domain.
+pub(super) fn pop(thread: &Thread, domain: u64) {
+    let range = STACK.try_with(|stack| take(stack, folded(domain)));
+    if let Ok(Some(range)) = range
+        && range.handle != 0
+    {
+        tell(thread, EventKind::RANGE_END, 0, handle_of(range));
+    }
+}
+
+/// Takes the newest range of a domain from the stack; None if there is none, or it is too deep to have
+/// been kept.
+fn take(stack: &[Cell<Pushed>], domain: u32) -> Option<Pushed> {
+    let depth = DEPTH.try_with(Cell::get).ok()?;
+    if depth > DEEPEST {
+        let _ = DEPTH.try_with(|place| place.set(depth - 1));
+        return None;
+    }
+    let kept = stack.get(..depth)?;
+    let at = kept
+        .iter()
+        .rposition(|range| range.get().domain == domain)?;
+    let range = kept.get(at)?.get();
+    for pair in kept.get(at..)?.windows(2) {
+        if let [older, newer] = pair {
+            older.set(newer.get());
+        }
+    }
+    let _ = DEPTH.try_with(|place| place.set(depth - 1));
+    Some(range)
+}
+
+/// A range begins that any thread may end, by its number.
+pub(super) fn start(thread: &Thread, number: u64, name: &[u8]) {
+    if begin(thread, name, number) {
+        started().insert(number, ());
+    }
+}
+
+/// The range of that number ends.
+pub(super) fn end(thread: &Thread, number: u64) {
+    if started().remove(&number).is_some() {
+        tell(thread, EventKind::RANGE_END, 0, number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread;
+
+    fn depth() -> usize {
+        DEPTH.with(Cell::get)
+    }
+
+    #[test]
+    fn domains_are_nested_each_for_itself() {
+        let taken = |domain| {
+            STACK
+                .with(|stack| take(stack, domain))
+                .map(|range| range.handle)
+        };
+        let put = |domain, handle| {
+            STACK.with(|stack| stack[depth()].set(Pushed { domain, handle }));
+            DEPTH.with(|place| place.set(depth() + 1));
+        };
+        for (domain, handle) in [(0, 1), (7, 2), (0, 3), (7, 4)] {
+            put(domain, handle);
+        }
+        assert_eq!(taken(0), Some(3));
+        assert_eq!(taken(7), Some(4));
+        assert_eq!(taken(9), None);
+        assert_eq!(taken(7), Some(2));
+        assert_eq!(taken(7), None);
+        assert_eq!(taken(0), Some(1));
+        assert_eq!((taken(0), depth()), (None, 0));
+    }
+
+    #[test]
+    fn what_is_too_deep_is_left_out_and_the_rest_stays_in_order() {
+        thread::with(|thread| {
+            // Nothing is recorded in a test: the ranges are counted all the same.
+            for _ in 0..DEEPEST + 5 {
+                push(thread, 0, b"deep");
+            }
+            for left in (0..DEEPEST + 5).rev() {
+                pop(thread, 0);
+                assert_eq!(depth(), left);
+            }
+            pop(thread, 0);
+            assert_eq!(depth(), 0);
+        });
+    }
+}
