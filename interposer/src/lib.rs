@@ -130,6 +130,9 @@ pub use hooks::runtime_names::{
     cudaMemPoolImportFromShareableHandle, cudaMemPoolImportPointer, cudaMemPoolSetAttribute,
     cudaMemPoolTrimTo, cudaThreadExit, cudaThreadSetLimit,
 };
+pub use hooks::sharing::{
+    cuIpcGetMemHandle, cuMemExportToShareableHandle, cuMemPoolExportToShareableHandle,
+};
 pub use hooks::stream_ordered::{
     cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz,
     cuMemFreeAsync, cuMemFreeAsync_ptsz,

@@ -10,7 +10,8 @@ use gpumem_cuda_abi::{
 
 use crate::cuda::Cuda;
 use crate::pass::{
-    Addr, CuArraySparseProperties, DeviceResource, In, LaunchConfig, Made, Many, Out, Pass, Private,
+    Addr, CuArraySparseProperties, DeviceResource, In, LaunchConfig, Made, Many, Out, Pass,
+    Private, Updated,
 };
 
 /// A function, as the driver exports it and as `cuGetProcAddress` knows it.
@@ -394,7 +395,7 @@ functions! {
     cuGraphExecUpdate = "cuGraphExecUpdate" 10020..12000 Legacy
         (executable: usize, graph: usize, node: Out<'_, usize>, result: Out<'_, u32>);
     cuGraphExecUpdate_v2 = "cuGraphExecUpdate" 12000..NOW Legacy
-        (executable: usize, graph: usize, result: Out<'_, [u64; 3]>);
+        (executable: usize, graph: usize, result: Out<'_, Updated>);
     cuGraphUpload_ptsz = "cuGraphUpload" 11010..NOW PerThread (executable: usize, stream: usize);
     cuDeviceSetGraphMemAttribute = "cuDeviceSetGraphMemAttribute" 11040..NOW Legacy
         (device: i32, attribute: u32, value: In<'_, u64>);

@@ -150,6 +150,23 @@ macro_rules! private {
 // Process numbers, descriptors.
 private!(CuIpcMemHandle CuExternalMemoryHandleDesc CuExternalMemoryBufferDesc CuMulticastObjectProp);
 
+/// What an update of a graph came to. Of what lies between its fields, drivers write whatever they like.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Updated {
+    code: u32,
+    between: u32,
+    nodes: [u64; 2],
+}
+
+impl Tell for Updated {
+    fn tell(&self, names: &mut Names, line: &mut String) {
+        Tell::tell(&self.code, names, line);
+        line.push(' ');
+        Tell::tell(&self.nodes, names, line);
+    }
+}
+
 impl Tell for CuMemAllocNodeParams {
     fn tell(&self, names: &mut Names, line: &mut String) {
         let _ = write!(line, "{} bytes: ", self.bytesize);

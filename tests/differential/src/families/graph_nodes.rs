@@ -8,7 +8,7 @@ use gpumem_cuda_abi::{
 
 use super::graph::{Executable, Given};
 use super::pool;
-use crate::pass::{Addr, Made};
+use crate::pass::{Addr, Made, Updated};
 use crate::world::World;
 
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`: other calls of the thread go on as ever.
@@ -482,7 +482,7 @@ fn again(world: &mut World, graph: usize) {
                 .cuda
                 .cuGraphExecUpdate(executable, graph, Some(&mut node), Some(&mut result));
         } else {
-            let mut result = [0; 3];
+            let mut result = Updated::default();
             world
                 .cuda
                 .cuGraphExecUpdate_v2(executable, graph, Some(&mut result));
