@@ -65,3 +65,32 @@ def test_blocks_are_counted(python_env, simulate, tmp_path, analyze_json):
     assert blocks["recursive"] == 12
     assert blocks["block"] == 2
     assert blocks["in_thread"] == 1
+
+
+FREES = """\
+import torch
+
+kept = torch.empty(1 << 20, device="cuda")
+other = torch.empty(1 << 10, device="cuda")
+waiting = sum(range(1000))
+del kept
+print(waiting)
+del other
+"""
+
+
+@pytest.mark.parametrize("frees", ("on", "off"))
+def test_releases_have_their_lines_if_asked(frees, python_env, simulate, tmp_path, analyze_json):
+    """With GPUMEM_FREE_STACKS each release is the line's that let go; else that of the last allocation."""
+    script = tmp_path / "frees.py"
+    script.write_text(FREES)
+    env = {**harness.SIMULATED_CARD["torch215"], "GPUMEM_FREE_STACKS": frees}
+    simulate([python_env("torch215"), script], preload=True, env=env)
+    sections = analyze_json("changes", tmp_path / "report.bin")
+    if isinstance(sections, dict):
+        sections = sections["changes"]
+    released = {(s["line"], g["bytes"]) for s in sections for g in s["removed"]}
+    if frees == "on":
+        assert released == {(6, 4 << 20), (8, 4 << 10)}
+    else:
+        assert {line for line, _ in released} <= {4, None}

@@ -49,6 +49,8 @@ pub(crate) struct Session {
     pub(crate) stacks: Stacks,
     /// Whether PyTorch's backward is charged to forward lines: needs Python stacks.
     pub(crate) backward: bool,
+    /// Whether releases carry a Python stack too.
+    pub(crate) free_stacks: bool,
     /// How often NVML is read; `None`: only when something happens.
     pub(crate) sample_every: Option<Duration>,
     quiet: bool,
@@ -142,6 +144,7 @@ fn open() -> bool {
         writer,
         stacks: options.stacks,
         backward: options.backward && options.stacks.python(),
+        free_stacks: options.free_stacks && options.stacks.python(),
         sample_every: options.sample_every,
         quiet: options.quiet,
         known_devices: [const { AtomicBool::new(false) }; 64],

@@ -27,6 +27,8 @@ pub(crate) struct Options {
     pub(crate) stacks: Stacks,
     /// Whether PyTorch's backward is charged to forward lines, and phases and steps are told.
     pub(crate) backward: bool,
+    /// Whether releases carry a Python stack too.
+    pub(crate) free_stacks: bool,
     /// Slots of the ring.
     pub(crate) ring: u32,
     /// How often NVML is read; `None`: only when something happens.
@@ -40,6 +42,7 @@ impl Default for Options {
             quiet: false,
             stacks: Stacks::Mixed,
             backward: true,
+            free_stacks: false,
             ring: 65_536,
             sample_every: Some(Duration::from_millis(100)),
         }
@@ -93,6 +96,19 @@ pub(crate) static TABLE: &[Row] = &[
         },
         |options, value| {
             options.backward = value != "off";
+            value == "on" || value == "off"
+        },
+    ),
+    (
+        Described {
+            name: "GPUMEM_FREE_STACKS",
+            values: "on, off",
+            default: "off",
+            meaning: "whether releases carry a Python stack too, so that `changes` knows the line of each; \
+                      as dear as that of an allocation",
+        },
+        |options, value| {
+            options.free_stacks = value == "on";
             value == "on" || value == "off"
         },
     ),

@@ -205,10 +205,15 @@ fn release_in(
         let flags = extra.with(EventFlags::UNKNOWN_POINTER);
         return Some(Released::Unknown { place, flags, aux });
     };
+    let py_stack = match session.free_stacks {
+        true => stacks::own_python(writer),
+        false => StackId::NONE,
+    };
     let recorded = writer.event(&Event {
         bytes: block.bytes,
         device: block.device,
         flags: block.flags.with(extra),
+        py_stack,
         ..base
     });
     if place.level == Level::DRIVER {

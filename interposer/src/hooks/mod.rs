@@ -27,7 +27,7 @@ macro_rules! entry {
 }
 
 /// A hook: its entry and the exported function that stands before the real one. The exported function
-/// only notes who calls and jumps on to the body.
+/// only notes who calls and jumps on to the body. Without `after`, nothing of ours follows the real call.
 macro_rules! hook {
     (
         $(#[$doc:meta])*
@@ -36,7 +36,7 @@ macro_rules! hook {
         missing $missing:expr;
         with $call:ident, $thread:ident, $result:ident, $held:ident;
         before $before:block
-        after $after:block
+        $(after $after:block)?
     ) => {
         entry! {
             $home $need $name
@@ -56,10 +56,12 @@ macro_rules! hook {
                 #[allow(unused_variables, clippy::let_unit_value)]
                 let $held = crate::thread::in_hook(|$thread| $before);
                 // SAFETY: the caller's own arguments.
-                #[allow(clippy::let_unit_value)]
+                #[allow(clippy::let_unit_value, clippy::let_and_return)]
                 let $result = unsafe { real($($arg),*) };
-                #[allow(unused_variables)]
-                let _ = crate::thread::in_hook(|$thread| $after);
+                $(
+                    #[allow(unused_variables)]
+                    let _ = crate::thread::in_hook(|$thread| $after);
+                )?
                 $result
             }
         }
@@ -88,7 +90,6 @@ macro_rules! named {
             missing gpumem_cuda_abi::CudaError::INITIALIZATION_ERROR;
             with call, thread, result, held;
             before {}
-            after {}
         }
     )*};
 }

@@ -88,7 +88,6 @@ macro_rules! reports {
                 let figures = Some((allocated as u64, reserved as u64));
                 reported(thread, call.api(), ptr as u64, size, Device(device), figures);
             }
-            after { let () = result; }
         }
     )*};
 }
@@ -111,7 +110,6 @@ hook! {
     missing ();
     with call, thread, result, held;
     before { reported(thread, call.api(), ptr as u64, size, Device(device), None); }
-    after { let () = result; }
 }
 
 macro_rules! failures {
@@ -129,7 +127,6 @@ macro_rules! failures {
                     record::out_of_memory(thread, api, level, device, bytes, live, reserved);
                 }
             }
-            after { let () = result; }
         }
     )*};
 }
