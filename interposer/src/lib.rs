@@ -147,5 +147,6 @@ pub use hooks::vmm::{
     cuMemRetainAllocationHandle, cuMemUnmap,
 };
 pub use nvtx::InitializeInjectionNvtx2;
+pub use symbols::dlclose::dlclose;
 pub use symbols::dlopen::dlopen;
 pub use symbols::dlsym::{dlsym, dlvsym};

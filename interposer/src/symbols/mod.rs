@@ -2,7 +2,7 @@
 //! from a hook to the function behind it.
 
 pub(crate) mod bound;
-mod dlclose;
+pub(crate) mod dlclose;
 pub(crate) mod dlopen;
 pub(crate) mod dlsym;
 pub(crate) mod driver;
