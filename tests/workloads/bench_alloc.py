@@ -9,7 +9,7 @@
     threads T D N    N times in each of T threads, all at once: report a block and its release, each thread
                      on device number (its own) modulo D; [nanoseconds of the processor's, and passed, of a pair]
     churn FIRST N    N times: report a block and its release, each under a Python and a native stack of its own
-    memory           this process's resident KiB by kind; VmHWM is the most since the last such command
+    memory           this process's resident KiB by kind; `highest` is the most since the last such command
 
     bench_alloc.py off|python|all PROBE CAPTURE
 
@@ -212,8 +212,22 @@ class Bench:
             lines = [line.split() for line in status]
         with open("/proc/self/clear_refs", "w") as reset:
             reset.write("5")  # the highest figure begins anew
-        kinds = {"RssAnon:", "RssFile:", "RssShmem:", "VmHWM:"}
-        return {words[0].rstrip(":"): int(words[1]) for words in lines if words[0] in kinds}
+        kinds = {"RssAnon:": "private", "RssFile:": "files", "VmHWM:": "highest"}
+        found = {kinds[words[0]]: int(words[1]) for words in lines if words[0] in kinds}
+        return {**found, "own_files": resident("libgpumem.so", os.environ.get("GPUMEM_OUTPUT", "/none"))}
+
+
+def resident(*ends):
+    """Resident KiB of the mapped files whose paths end so."""
+    total, wanted = 0, False
+    with open("/proc/self/smaps") as maps:
+        for line in maps:
+            words = line.split()
+            if not words[0].endswith(":"):
+                wanted = len(words) > 5 and words[-1].endswith(ends)
+            elif wanted and words[0] == "Rss:":
+                total += int(words[1])
+    return total
 
 
 def main():
