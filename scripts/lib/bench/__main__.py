@@ -99,7 +99,8 @@ def main() -> None:
         "## Threads",
         "",
         "Reports of blocks and releases, both stacks, 31 Python frames each, by Python threads that have let go of the "
-        "GIL: time of the processor per pair and thread. *A device each*: what threads share is the ring; *one device "
+        "GIL: time of the processor per pair; and, *by the clock*, how many times as long a pair takes on as many cores "
+        "as the threads have, beside the thread that empties the ring. *A device each*: what threads share is the ring; *one device "
         "for all*: its counters too, which PyTorch's own lock of the device would otherwise guard.",
         "",
         *by_threads,

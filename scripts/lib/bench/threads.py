@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 from pathlib import Path
@@ -25,16 +26,22 @@ def measure(python: str, rounds: int, count: int, folder: Path) -> list[str]:
                     answer = mixed.ask("threads", threads, devices, count)
                     if number:  # round 0 warms up
                         answers.setdefault((threads, devices), []).append(answer)
+    cores = len(os.sched_getaffinity(0))
     rows = [
-        "| threads | " + " | ".join(f"{name}, µs a pair | × one thread" for name, _ in DEVICES) + " |",
-        "|---:|" + "---:|---:|" * len(DEVICES),
+        "| threads | " + " | ".join(f"{name}, µs a pair | × one thread | by the clock" for name, _ in DEVICES) + " |",
+        "|---:|" + "---:|---:|---:|" * len(DEVICES),
     ]
     for threads in THREADS:
         cells = []
         for _, devices in DEVICES:
-            spent = [answer[0] for answer in answers[threads, devices]]
-            single = [answer[0] for answer in answers[1, devices]]
-            cells += [f"{statistics.median(spent) / 1e3:.2f}", f"{ratio(spent, single):.2f}"]
+            spent, passed = zip(*answers[threads, devices])
+            alone_spent, alone_passed = zip(*answers[1, devices])
+            # What has passed for a pair, were the cores that the threads have one after the other.
+            by_clock = [time * min(threads, cores) for time in passed]
+            cells += [
+                f"{statistics.median(spent) / 1e3:.2f}", f"{ratio(spent, alone_spent):.2f}",
+                f"{ratio(by_clock, alone_passed):.2f}",
+            ]
         rows.append(f"| {threads} | {' | '.join(cells)} |")
     return rows + ["", checked(mixed.capture)]
 
