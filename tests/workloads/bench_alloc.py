@@ -1,81 +1,247 @@
 """One configuration of scripts/bench, as a server: reads a command a line, answers with a JSON line.
 
-    loop N     N times: allocate 1 KiB that PyTorch has cached, and free it; nanoseconds of each pair
-    step N     N training steps of a transformer block; nanoseconds of each step
+    loop N M         N times, under M nested modules: allocate 1 KiB that PyTorch has cached, and free it;
+                     nanoseconds of each pair
+    depth M          the frames under M nested modules: [Python's, native ones]
+    step KIND N      N training steps of a transformer or a conv net; nanoseconds of each step
+    allocations KIND how many tensors one such step allocates
+    parts N M        what the parts of an event cost under M nested modules: nanoseconds by name
+    threads T D N    N times in each of T threads, all at once: report a block and its release, each thread
+                     on device number (its own) modulo D; [nanoseconds of the processor's, and passed, of a pair]
+    churn FIRST N    N times: report a block and its release, each under a Python and a native stack of its own
+    memory           this process's resident KiB by kind; `highest` is the most since the last such command
 
-bench_alloc.py off|python|all: what PyTorch's own recorder does meanwhile. The allocations are made at
-the depth of a real training: the Python functions and the nn.Modules below stand on the stack."""
+    bench_alloc.py off|python|all PROBE CAPTURE
 
+The first says what PyTorch's own recorder does meanwhile. PROBE is libbench_probe.so, whose own
+capture goes to CAPTURE. The allocations are made at the depth of a real training: the Python functions
+and the nn.Modules below stand on the stack."""
+
+import ctypes
+import gc
 import json
+import os
 import sys
+import threading
 import time
 
 import torch
 from torch import nn
 
+import many_stacks
 import simulator
 from train import Block
 
+REPORT = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+# Where the reported blocks seem to lie: the simulator hands out nothing there.
+NOWHERE = 0x100_0000_0000
+
 
 class Innermost(nn.Module):
-    """Allocates and frees, `count` times over."""
+    """Calls what it is given."""
 
-    def forward(self, count):
-        empty, device = torch.empty, torch.device("cuda")
-        began = time.perf_counter_ns()
-        for _ in range(count):
-            kept = empty(256, device=device)
-            del kept
-        return (time.perf_counter_ns() - began) / count
+    def forward(self, work):
+        return work()
 
 
 class Layer(nn.Module):
-    """One more module around another: two Python frames and C++ between them, as in a model."""
+    """One more module around another: Python frames and C++ between them, as in a model."""
 
     def __init__(self, inner):
         super().__init__()
         self.inner = inner
 
-    def forward(self, count):
-        return self.inner(count)
+    def forward(self, work):
+        return self.inner(work)
 
 
-def model(layers):
-    inner = Innermost()
-    for _ in range(layers):
-        inner = Layer(inner)
-    return inner
+def nested(modules, work):
+    """Runs `work` under so many nested modules."""
+    model = Innermost()
+    for _ in range(modules - 1):
+        model = Layer(model)
+    return model(work)
 
 
-def training(steps):
-    """A function that trains one block, and says how long a step took."""
-    block = Block(128, 4).cuda()
-    optimizer = torch.optim.Adam(block.parameters())
+class ConvNet(nn.Module):
+    """Three convolutions with batch norms, as residual networks have them."""
 
-    def run(count):
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(width, 2 * width, 3, padding=1), nn.BatchNorm2d(2 * width), nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2 * width, 10),
+        )
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+class Training:
+    """Trains a model with Adam, step by step."""
+
+    def __init__(self, model, *shape):
+        self.model, self.shape = model.cuda(), shape
+        self.optimizer = torch.optim.Adam(model.parameters())
+
+    def step(self):
+        self.optimizer.zero_grad()
+        self.model(torch.randn(*self.shape, device="cuda")).sum().backward()
+        self.optimizer.step()
+
+
+def transformer():
+    return Training(nn.Sequential(*(Block(128, 4) for _ in range(4))), 8, 64, 128)
+
+
+def conv():
+    return Training(ConvNet(32), 8, 3, 32, 32)
+
+
+class Bench:
+    """The commands."""
+
+    def __init__(self, probe, capture):
+        self.trainings = {"transformer": transformer(), "conv": conv()}
+        for training in self.trainings.values():
+            for _ in range(3):
+                training.step()
+        self.churning = many_stacks.caller(self.report_from)
+        self.probe = ctypes.CDLL(probe)
+        for name in ("clock", "walk", "unwind", "take", "write", "report"):
+            getattr(self.probe, f"probe_{name}").restype = ctypes.c_double
+        self.probe.probe_depth.restype = ctypes.c_uint64
+        self.probe.probe_report.argtypes = [
+            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint8, ctypes.c_uint32,
+        ]
+        self.probe.probe_report_from.argtypes = [
+            ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64,
+        ]
+        if self.probe.probe_open(os.fsencode(capture)) != 0:
+            raise RuntimeError(f"cannot open {capture}")
+        # The hook where the library is preloaded, else what it would call.
+        own = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so"))
+        self.alone = ctypes.cast(own[REPORT], ctypes.c_void_p)
+        everywhere = ctypes.CDLL(None)
+        hook = everywhere[REPORT] if hasattr(everywhere, REPORT) else own[REPORT]
+        self.hook = ctypes.cast(hook, ctypes.c_void_p)
+
+    def loop(self, count, modules):
+        def work():
+            empty, device = torch.empty, torch.device("cuda")
+            began = time.perf_counter_ns()
+            for _ in range(count):
+                kept = empty(256, device=device)
+                del kept
+            return (time.perf_counter_ns() - began) / count
+
+        return nested(modules, work)
+
+    def depth(self, modules):
+        both = nested(modules, self.probe.probe_depth)
+        return [both & 0xFFFF_FFFF, both >> 32]
+
+    def step(self, kind, count):
+        training = self.trainings[kind]
         began = time.perf_counter_ns()
         for _ in range(count):
-            optimizer.zero_grad()
-            block(torch.randn(8, 64, 128, device="cuda")).sum().backward()
-            optimizer.step()
+            training.step()
         torch.cuda.synchronize()
         return (time.perf_counter_ns() - began) / count
 
-    run(steps)
-    return run
+    def allocations(self, kind):
+        before = torch.cuda.memory_stats()["allocation.all.allocated"]
+        self.trainings[kind].step()
+        return torch.cuda.memory_stats()["allocation.all.allocated"] - before
+
+    def parts(self, count, modules):
+        probe, live = self.probe, torch.cuda.memory_allocated()
+
+        def work():
+            return {
+                "clock": probe.probe_clock(count),
+                "walk": probe.probe_walk(count),
+                "unwind": probe.probe_unwind(count),
+                "mixed": probe.probe_take(0, count),
+                "python": probe.probe_take(1, count),
+                "native": probe.probe_take(2, count),
+                "write": probe.probe_write(count),
+                "alone": probe.probe_report(self.alone, NOWHERE, live, 0, count),
+                "whole": probe.probe_report(self.hook, NOWHERE, live, 0, count),
+            }
+
+        return nested(modules, work)
+
+    def threads(self, threads, devices, count):
+        live = torch.cuda.memory_allocated()
+        ready, spent, ends = threading.Barrier(threads), [], []
+
+        def report(number, times):
+            device = number % devices
+            counted = live if device == 0 else 0
+            self.probe.probe_report(self.hook, NOWHERE + number * 0x1000, counted, device, times)
+
+        def run(number):
+            nested(9, lambda: report(number, 100))  # its stacks are known by then
+            ready.wait()
+            began, used = time.perf_counter_ns(), time.thread_time_ns()
+            nested(9, lambda: report(number, count))
+            spent.append(time.thread_time_ns() - used)
+            ends.append((began, time.perf_counter_ns()))
+
+        started = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
+        for thread in started:
+            thread.start()
+        for thread in started:
+            thread.join()
+        passed = max(end for _, end in ends) - min(begin for begin, _ in ends)
+        return [sum(spent) / (threads * count), passed / (threads * count)]
+
+    def report_from(self, number):
+        self.probe.probe_report_from(number, self.hook, NOWHERE, 0)
+
+    def churn(self, first, count):
+        for number in range(first, first + count):
+            self.churning(number)
+
+    def memory(self):
+        gc.collect()
+        with open("/proc/self/status") as status:
+            lines = [line.split() for line in status]
+        with open("/proc/self/clear_refs", "w") as reset:
+            reset.write("5")  # the highest figure begins anew
+        kinds = {"RssAnon:": "private", "RssFile:": "files", "VmHWM:": "highest"}
+        found = {kinds[words[0]]: int(words[1]) for words in lines if words[0] in kinds}
+        return {**found, "own_files": resident("libgpumem.so", os.environ.get("GPUMEM_OUTPUT", "/none"))}
+
+
+def resident(*ends):
+    """Resident KiB of the mapped files whose paths end so."""
+    total, wanted = 0, False
+    with open("/proc/self/smaps") as maps:
+        for line in maps:
+            words = line.split()
+            if not words[0].endswith(":"):
+                wanted = len(words) > 5 and words[-1].endswith(ends)
+            elif wanted and words[0] == "Rss:":
+                total += int(words[1])
+    return total
 
 
 def main():
+    recorder, probe, capture = sys.argv[1:]
     simulator.prepare(torch)
-    loop, step = model(8), training(3)
-    recorder = sys.argv[1]
+    bench = Bench(probe, capture)
     if recorder != "off":
         torch.cuda.memory._record_memory_history(stacks=recorder, max_entries=100_000)
-    loop(1000)
-    commands = {"loop": loop, "step": step}
+        bench.loop(60_000, 9)  # until its history is full, as it soon is in a training
+    bench.loop(1000, 9)
     for line in sys.stdin:
-        command, count = line.split()
-        print(json.dumps(commands[command](int(count))), flush=True)
+        command, *words = line.split()
+        arguments = [int(word) if word.isdigit() else word for word in words]
+        print(json.dumps(getattr(bench, command)(*arguments)), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,13 @@
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A power of two of places. A place is empty while its hash is 0.
+/// Places whose memory is given back at once: whole pages of hashes and of ids, pages of 64 KiB too.
+const BATCH: usize = 1 << 14;
+
+/// Places of hashes. A place is empty while its hash is 0. A hash belongs to the place that divides the
+/// places as the hash divides all numbers, or to the next empty one.
 ///
-/// Never unmapped, so that readers need no lock: [`Segment::retire`] gives its memory back and leaves
+/// Never unmapped, so that readers need no lock: [`Segment::move_to`] gives its memory back and leaves
 /// zeros.
 pub(super) struct Segment {
     base: NonNull<u8>,
@@ -18,7 +22,7 @@ unsafe impl Send for Segment {}
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// `places`, a power of two, all empty; None if the system has no memory.
+    /// `places`, up to [`BATCH`] or a multiple of it, all empty; None if the system has no memory.
     pub(super) fn new(places: usize) -> Option<Self> {
         // SAFETY: a fresh private mapping at an address of the system's choosing.
         let base = unsafe {
@@ -48,15 +52,43 @@ impl Segment {
         self.places
     }
 
+    /// How many places the next larger segment has: twice as many, and from 64 Ki on a quarter more, so
+    /// that little memory lies idle.
+    pub(super) fn larger(&self) -> Option<usize> {
+        if self.places < 4 * BATCH {
+            self.places.checked_mul(2)
+        } else {
+            self.places
+                .checked_add(self.places / 4)?
+                .checked_next_multiple_of(BATCH)
+        }
+    }
+
+    /// Where the search for a hash begins. The next places are those up to the last, then the first.
+    fn first_place(&self, hash: u64) -> usize {
+        ((u128::from(hash) * self.places as u128) >> 64) as usize
+    }
+
+    /// The place after `place` in such a search.
+    fn next_place(&self, place: usize) -> usize {
+        if place + 1 == self.places {
+            0
+        } else {
+            place + 1
+        }
+    }
+
+    /// `place` is less than `places`.
     fn hash_at(&self, place: usize) -> &AtomicU64 {
-        let place = place & (self.places - 1);
+        debug_assert!(place < self.places);
         // SAFETY: the mapping begins with `places` hashes and is never unmapped; all accesses are
         // atomic.
         unsafe { self.base.cast::<AtomicU64>().add(place).as_ref() }
     }
 
+    /// `place` is less than `places`.
     fn id_at(&self, place: usize) -> &AtomicU32 {
-        let place = place & (self.places - 1);
+        debug_assert!(place < self.places);
         // SAFETY: `places` ids follow the hashes.
         unsafe {
             let ids = self.base.add(self.places * size_of::<AtomicU64>());
@@ -64,19 +96,19 @@ impl Segment {
         }
     }
 
-    /// The id of `hash`. Without a lock it may be missed in a segment that has just been retired, but
-    /// what it finds is always right.
+    /// The id of `hash`. Without a lock it may be missed in a segment that is being moved or has just been,
+    /// but what it finds is always right.
     #[inline]
     pub(super) fn get(&self, hash: u64) -> Option<u32> {
-        for step in 0..self.places {
-            let place = (hash as usize).wrapping_add(step);
+        let mut place = self.first_place(hash);
+        for _ in 0..self.places {
             match self.hash_at(place).load(Ordering::Acquire) {
                 0 => return None,
                 found if found == hash => {
                     let id = self.id_at(place).load(Ordering::Relaxed);
                     return (id != 0).then_some(id);
                 }
-                _ => {}
+                _ => place = self.next_place(place),
             }
         }
         None
@@ -85,33 +117,97 @@ impl Segment {
     /// Adds a hash that is not in it, with an id that is not 0. One thread at a time, and never to the
     /// last empty place.
     pub(super) fn insert(&self, hash: u64, id: u32) {
-        for step in 0..self.places {
-            let place = (hash as usize).wrapping_add(step);
+        let mut place = self.first_place(hash);
+        for _ in 0..self.places {
             if self.hash_at(place).load(Ordering::Relaxed) == 0 {
                 self.id_at(place).store(id, Ordering::Relaxed);
                 self.hash_at(place).store(hash, Ordering::Release);
                 return;
             }
+            place = self.next_place(place);
         }
     }
 
-    /// All that is in it.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (u64, u32)> {
-        (0..self.places).filter_map(|place| {
-            let hash = self.hash_at(place).load(Ordering::Relaxed);
-            (hash != 0).then(|| (hash, self.id_at(place).load(Ordering::Relaxed)))
-        })
+    /// Moves all that is in it to a larger one, where it stands in much the same order, and gives the memory
+    /// back to the system batch by batch, so that the two together hardly take more than the larger one.
+    /// Readers that are still in it find empty places.
+    pub(super) fn move_to(&self, new: &Segment) {
+        for first in (0..self.places).step_by(BATCH) {
+            let batch = BATCH.min(self.places - first);
+            for place in first..first + batch {
+                let hash = self.hash_at(place).load(Ordering::Relaxed);
+                if hash != 0 {
+                    new.insert(hash, self.id_at(place).load(Ordering::Relaxed));
+                }
+            }
+            self.give_back(first, batch);
+        }
     }
 
-    /// Gives the memory back to the system. Readers that are still in it find empty places.
-    pub(super) fn retire(&self) {
-        // SAFETY: the mapping is this segment's own; private anonymous pages read as zeros afterwards.
-        unsafe {
-            libc::madvise(
-                self.base.as_ptr().cast(),
-                Self::bytes(self.places),
-                libc::MADV_DONTNEED,
-            );
+    /// Gives the memory of a batch of places back. What is smaller than a batch shares its pages.
+    fn give_back(&self, first: usize, batch: usize) {
+        let ids = self.places * size_of::<AtomicU64>();
+        let parts = if self.places < BATCH {
+            [(0, Self::bytes(self.places)), (0, 0)]
+        } else {
+            [
+                (
+                    first * size_of::<AtomicU64>(),
+                    batch * size_of::<AtomicU64>(),
+                ),
+                (
+                    ids + first * size_of::<AtomicU32>(),
+                    batch * size_of::<AtomicU32>(),
+                ),
+            ]
+        };
+        for (start, length) in parts {
+            // SAFETY: the mapping is this segment's own; private anonymous pages read as zeros afterwards.
+            unsafe {
+                libc::madvise(
+                    self.base.as_ptr().add(start).cast(),
+                    length,
+                    libc::MADV_DONTNEED,
+                );
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spread(i: u32) -> u64 {
+        u64::from(i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[test]
+    fn what_is_moved_is_in_the_larger_one_alone() {
+        for places in [1 << 12, BATCH, 4 * BATCH, 5 * BATCH] {
+            let old = Segment::new(places).unwrap();
+            let entries = (places / 5 * 4) as u32;
+            (0..entries).for_each(|i| old.insert(spread(i), i + 1));
+            assert!((0..entries).all(|i| old.get(spread(i)) == Some(i + 1)));
+            let new = Segment::new(old.larger().unwrap()).unwrap();
+            assert!(new.places() > places);
+            old.move_to(&new);
+            assert!((0..entries).all(|i| new.get(spread(i)) == Some(i + 1)));
+            assert_eq!(new.get(spread(entries)), None);
+            assert!((0..places).all(|place| old.hash_at(place).load(Ordering::Relaxed) == 0));
+            assert!((0..places).all(|place| old.id_at(place).load(Ordering::Relaxed) == 0));
+        }
+    }
+
+    #[test]
+    fn the_last_places_go_on_at_the_first() {
+        let segment = Segment::new(1 << 12).unwrap();
+        for i in 0..100u32 {
+            segment.insert(u64::MAX - u64::from(i), i + 1);
+        }
+        for i in 0..100u32 {
+            assert_eq!(segment.get(u64::MAX - u64::from(i)), Some(i + 1));
+        }
+        assert_eq!(segment.get(u64::MAX - 100), None);
     }
 }

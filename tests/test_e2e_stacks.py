@@ -1,0 +1,99 @@
+"""Very many stacks, and events of many threads at once: nothing is lost, mixed up or out of order.
+
+What breaks these tests: two stacks that share an id, a table that forgets stacks as it grows, a definition
+lost while the ring is full, an event that is recorded twice or not at all, an order of events that is not
+the one in which a thread did things, or a block that lives twice at one address."""
+
+import collections
+import json
+
+import harness
+import pytest
+from test_e2e_aliases import dump  # noqa: F401  (a fixture is found by name)
+
+# The values of EventKind.
+ALLOC, FREE = 1, 2
+STACKS = 120_000
+THREADS, ROUNDS = 8, 4000
+
+
+def events_of(dump, report):
+    """The tensors' events in their order."""
+    lines = map(json.loads, harness.run([dump, report], timeout=300).stdout.splitlines())
+    return [line for line in lines if line.get("level") == "tensor" and line.get("kind") in (ALLOC, FREE)]
+
+
+@pytest.fixture(scope="module")
+def many_stacks(python_env, tmp_path_factory):
+    """A capture of a program with STACKS different stacks, its code, and what each line has allocated."""
+    folder = tmp_path_factory.mktemp("many")
+    code = folder / "generated.py"
+    done = harness.simulate(
+        [python_env("torch215"), harness.WORKLOADS / "many_stacks.py", str(STACKS), code],
+        memory="64GiB", preload=True, cwd=folder, timeout=300,
+    )
+    promised = {line: size for line, size in json.loads(done.stdout)}
+    return folder / "report.bin", code, promised
+
+
+def test_each_of_very_many_stacks_has_an_id_of_its_own(many_stacks, dump, analyze_json):  # noqa: F811
+    report, _, _ = many_stacks
+    checked = analyze_json("check", report)
+    assert checked["whole"] and checked["lost_events"] == checked["lost_definitions"] == 0
+    events = events_of(dump, report)
+    ids = {event["python"] for event in events if event["kind"] == ALLOC}
+    assert len(ids) == STACKS and 0 not in ids
+    assert all(event["native"] != 0 for event in events if event["kind"] == ALLOC)
+
+
+def test_lines_of_very_many_stacks_own_their_bytes(many_stacks, analyze_json):
+    report, code, promised = many_stacks
+    rows = analyze_json("lines", "--at", "peak", report)
+    assert {row["file"] for row in rows} == {str(code)}
+    assert {row["line"]: row["bytes"] for row in rows} == promised
+    blocks = [row["blocks"] for row in rows]
+    assert blocks == [STACKS // 100] * 100
+
+
+@pytest.fixture(scope="module")
+def many_threads(python_env, tmp_path_factory):
+    """A capture of threads that allocate at once, and what the threads say of themselves."""
+    folder = tmp_path_factory.mktemp("threads")
+    done = harness.simulate(
+        [python_env("torch215"), harness.WORKLOADS / "threads_alloc.py", str(THREADS), str(ROUNDS)],
+        devices=THREADS // 2, preload=True, cwd=folder,
+    )
+    return folder / "report.bin", json.loads(done.stdout)
+
+
+def test_each_threads_events_are_all_there_in_its_order(many_threads, dump, analyze_json):  # noqa: F811
+    report, said = many_threads
+    checked = analyze_json("check", report)
+    assert checked["whole"] and checked["counters_agree"] is True
+    assert checked["lost_events"] == checked["lost_definitions"] == 0
+    allocated = collections.defaultdict(list)
+    for event in events_of(dump, report):
+        if event["kind"] == ALLOC:
+            allocated[event["thread"]].append((event["device"], event["bytes"]))
+    assert len(said["threads"]) == THREADS
+    for thread in said["threads"]:
+        found = allocated.pop(thread["id"])
+        assert found == [(thread["device"], size) for size in thread["sizes"]], thread["id"]
+    assert not allocated, "tensors of no thread"
+
+
+def test_no_block_lives_twice_when_threads_allocate_at_once(many_threads, dump):  # noqa: F811
+    report, said = many_threads
+    live, most = collections.Counter(), collections.Counter()
+    blocks = {}
+    for event in events_of(dump, report):
+        place = event["device"], event["ptr"]
+        if event["kind"] == ALLOC:
+            assert place not in blocks
+            blocks[place] = event["bytes"]
+            live[event["device"]] += event["bytes"]
+            most[event["device"]] = max(most[event["device"]], live[event["device"]])
+        else:
+            assert blocks.pop(place) == event["bytes"]
+            live[event["device"]] -= event["bytes"]
+    assert [most[device] for device in range(THREADS // 2)] == [most for _, most in said["devices"]]
