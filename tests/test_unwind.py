@@ -92,8 +92,8 @@ def test_numba_cuda(compared, python_env):
 
 
 def test_code_that_numba_makes(compared, python_env):
-    """Such code lies in no module, so its stacks are left to the system's unwinder; those of its compiler
-    are not."""
+    """Such code lies in no module and brings tables of its own, so its stacks are left to the system's
+    unwinder; those of its compiler are not."""
     python = python_env("numba")
     found = compared(python, [python, harness.WORKLOADS / "unwind_numba.py"], every=100)
     assert found["compared"] > 3_000 and found["by_system"]["no_module"] > 5_000
@@ -113,26 +113,29 @@ def test_an_interpreter_that_makes_code_for_perf(compared, python_env):
     script = harness.WORKLOADS / "unwind_python.py"
     found = compared(python, [python, "-X", "perf", script, "8"])
     Path(f"/tmp/perf-{found['pid']}.map").unlink(missing_ok=True)  # CPython has no other place for it
-    assert found["by_system"]["no_module"] > 5_000
+    assert found["compared"] > 7_000 and found["distinct"] > 400
+    assert sum(found["by_system"].values()) == 0, found
 
 
 def test_greenlets(compared, python_env):
     python = python_env("greenlet")
     found = compared(python, [python, harness.WORKLOADS / "unwind_greenlets.py"])
-    assert found["compared"] > 1_500 and found["threads"] >= 4
-    assert found["by_system"]["other_stack"] == found["by_system"]["signal"] == 0
+    assert found["compared"] > 3_000 and found["threads"] >= 4
+    # Beyond a greenlet's first frame lies what another one left: a word of it may lead off the stack.
+    assert sum(found["by_system"].values()) <= found["compared"] // 10, found
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2"])
 def test_every_kind_of_native_frame(level, compared, build_c):
-    """Exceptions, alloca, aligned frames, jumps, depth, threads, signal handlers, fibers, made code."""
+    """Exceptions, alloca, aligned frames, jumps, depth, threads, signal handlers, fibers, two stacks,
+    made code."""
     program = build_c("unwind_stacks.cpp", level, "-pthread", "-ldl")
     found = compared(program, [program, "all"], every=8)
     assert found["compared"] > 35_000 and found["distinct"] > 1_200
     assert found["deepest"] == 512 and found["truncated"] > 200
     assert found["threads"] > 128  # some are met again after they gave their unwinder back
     left = found["by_system"]
-    assert left["other_stack"] > 1_000 and left["signal"] > 500 and left["no_module"] > 500
+    assert left["other_stack"] > 1_000 and left["signal"] > 500 and left["no_module"] == 0
     assert left["rule"] <= found["compared"] // 100, found
 
 

@@ -19,6 +19,29 @@
 
 extern "C" void unwind_check_here() __attribute__((weak));
 
+// Calls function(argument) on another stack, whose top is `top`, and says so in its table entry.
+extern "C" void call_on(void (*function)(int), int argument, char *top);
+asm(R"(
+    .text
+    .type call_on, @function
+call_on:
+    .cfi_startproc
+    pushq %rbp
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbp, -16
+    movq %rsp, %rbp
+    .cfi_def_cfa_register %rbp
+    movq %rdx, %rsp
+    movq %rdi, %rax
+    movl %esi, %edi
+    call *%rax
+    leaveq
+    .cfi_def_cfa %rsp, 8
+    ret
+    .cfi_endproc
+    .size call_on, .-call_on
+)");
+
 namespace {
 
 volatile int sink;
@@ -354,6 +377,33 @@ void fibers() {
     sink = room[0];
 }
 
+// ---- one thread's frames on two stacks, there and back
+
+char *elsewhere, *home;
+
+void at_home(int depth) {
+    deep(depth, 3);
+}
+
+void away(int depth) {
+    look();
+    call_on(at_home, depth, home); // older frames lie where this thread's stack does not
+    look();
+}
+
+void two_stacks() {
+    char room[64 << 10];
+    home = room + sizeof room - 64;
+    home -= reinterpret_cast<uintptr_t>(home) % 16;
+    elsewhere = static_cast<char *>(malloc(64 << 10)) + (64 << 10);
+    elsewhere -= reinterpret_cast<uintptr_t>(elsewhere) % 16;
+    for (int i = 0; i < 100; i++) {
+        call_on(away, i % 13, elsewhere - 16 * (i % 3));
+        look();
+    }
+    sink = room[0];
+}
+
 // ---- code that is in no module
 
 int call_through(int n) {
@@ -406,7 +456,7 @@ struct Case {
 
 const Case cases[] = {
     {"exceptions", exceptions}, {"frames", frames},   {"jumps", jumps},         {"depths", depths}, {"threads", threads},
-    {"signals", signal_handlers}, {"fibers", fibers}, {"made-code", made_code},
+    {"signals", signal_handlers}, {"fibers", fibers}, {"two-stacks", two_stacks}, {"made-code", made_code},
 };
 
 } // namespace

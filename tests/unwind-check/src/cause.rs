@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use gpumem_unwind::Taken;
 use gpumem_unwind::modules::{self, Span};
-use gpumem_unwind::{Registers, Taken};
 
 use crate::counts::Cause;
 use crate::thread::Tools;
@@ -12,13 +12,16 @@ use crate::thread::Tools;
 pub(crate) static CULPRITS: [[AtomicU64; 2]; 64] =
     [const { [AtomicU64::new(0), AtomicU64::new(0)] }; 64];
 
-/// Why the stack that begins with `from` was left.
-pub(crate) fn of(tools: &Tools, from: Registers, own: Span) -> Cause {
+/// Why the last stack was left.
+pub(crate) fn of(tools: &Tools, own: Span) -> Cause {
     let [start, end] = tools.stack;
-    if !(start..end).contains(&from.sp) {
+    let mut frames = tools.reference.frames().iter();
+    if frames
+        .clone()
+        .any(|frame| !(start..=end).contains(&frame.sp))
+    {
         return Cause::OtherStack;
     }
-    let mut frames = tools.reference.frames().iter();
     if frames.clone().any(|frame| is_signal_return(frame.pc)) {
         return Cause::Signal;
     }

@@ -101,7 +101,7 @@ fn both(tools: &mut Tools, entry: Entry, from: Registers) {
     }
     remember(taken, ours);
     if by_system {
-        let cause = cause::of(tools, from, own);
+        let cause = cause::of(tools, own);
         if let Some(count) = COUNTS.by_system.get(cause as usize) {
             add(count, 1);
         }

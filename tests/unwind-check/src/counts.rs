@@ -26,11 +26,11 @@ pub(crate) const ENTRIES: [&str; 6] = [
 /// Why the system's unwinder took a stack.
 #[derive(Clone, Copy)]
 pub(crate) enum Cause {
-    /// It does not begin on the thread's own stack.
+    /// Not all of it lies on the thread's own stack.
     OtherStack,
     /// A signal handler is on it.
     Signal,
-    /// Code that lies in no module is on it.
+    /// Code that lies in no module is on it, and has tables of its own.
     NoModule,
     /// A frame that two registers cannot express is on it.
     Rule,
