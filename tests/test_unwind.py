@@ -128,7 +128,7 @@ def test_greenlets(compared, python_env):
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2"])
 def test_every_kind_of_native_frame(level, compared, build_c):
     """Exceptions, alloca, aligned frames, jumps, depth, threads, signal handlers, fibers, two stacks,
-    made code."""
+    a frame by another register, made code."""
     program = build_c("unwind_stacks.cpp", level, "-pthread", "-ldl")
     found = compared(program, [program, "all"], every=8)
     assert found["compared"] > 35_000 and found["distinct"] > 1_200
@@ -136,7 +136,7 @@ def test_every_kind_of_native_frame(level, compared, build_c):
     assert found["threads"] > 128  # some are met again after they gave their unwinder back
     left = found["by_system"]
     assert left["other_stack"] > 1_000 and left["signal"] > 500 and left["no_module"] == 0
-    assert left["rule"] <= found["compared"] // 100, found
+    assert 500 < left["rule"] < 5_000 and len(found["culprits"]) == 1, found  # one function's frames
 
 
 @pytest.fixture

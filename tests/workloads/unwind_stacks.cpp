@@ -42,6 +42,30 @@ call_on:
     .size call_on, .-call_on
 )");
 
+// Calls function(argument) from a frame that only another register tells of.
+extern "C" void call_by_rbx(void (*function)(int), int argument);
+asm(R"(
+    .text
+    .type call_by_rbx, @function
+call_by_rbx:
+    .cfi_startproc
+    pushq %rbx
+    .cfi_def_cfa_offset 16
+    .cfi_offset %rbx, -16
+    movq %rsp, %rbx
+    .cfi_def_cfa_register %rbx
+    andq $-64, %rsp
+    movq %rdi, %rax
+    movl %esi, %edi
+    call *%rax
+    movq %rbx, %rsp
+    popq %rbx
+    .cfi_def_cfa %rsp, 8
+    ret
+    .cfi_endproc
+    .size call_by_rbx, .-call_by_rbx
+)");
+
 namespace {
 
 volatile int sink;
@@ -377,6 +401,23 @@ void fibers() {
     sink = room[0];
 }
 
+// ---- frames that the stack pointer and the frame pointer do not tell of
+
+void by_another_register(int depth) {
+    look();
+    deep(depth, 3);
+    if (depth % 4)
+        call_by_rbx(by_another_register, depth - 1);
+    look();
+}
+
+void registers() {
+    for (int i = 0; i < 60; i++) {
+        call_by_rbx(by_another_register, 1 + i % 9);
+        look();
+    }
+}
+
 // ---- one thread's frames on two stacks, there and back
 
 char *elsewhere, *home;
@@ -456,7 +497,7 @@ struct Case {
 
 const Case cases[] = {
     {"exceptions", exceptions}, {"frames", frames},   {"jumps", jumps},         {"depths", depths}, {"threads", threads},
-    {"signals", signal_handlers}, {"fibers", fibers}, {"two-stacks", two_stacks}, {"made-code", made_code},
+    {"signals", signal_handlers}, {"fibers", fibers}, {"registers", registers}, {"two-stacks", two_stacks}, {"made-code", made_code},
 };
 
 } // namespace
