@@ -361,6 +361,7 @@ impl Unwinder {
 /// How a walk of `len` frames ends whose next word, at `slot`, is not on the thread's stack. The system's
 /// unwinder reads wherever the tables lead it; greenlets leave stacks that lead it nowhere.
 #[cold]
+#[inline(never)]
 fn outside(slot: u64, len: usize) -> Walked {
     if bounds::is_readable(slot) {
         Walked::Other
@@ -371,6 +372,7 @@ fn outside(slot: u64, len: usize) -> Walked {
 
 /// How a walk of `len` frames ends at a return address that no rule is for.
 #[cold]
+#[inline(never)]
 fn unknown(pc: u64, len: usize) -> Walked {
     if tables::is_no_code(pc) {
         Walked::Ended { len }
