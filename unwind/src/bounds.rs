@@ -1,4 +1,4 @@
-//! Where the calling thread's stack lies.
+//! Where the calling thread's stack lies, and whether there is memory elsewhere.
 
 /// The first address of the calling thread's stack, as far as it may grow, and the first one behind it; `None` where the system does not tell (for the
 /// first thread it reads /proc). Slow: once for each thread.
@@ -17,9 +17,60 @@ pub(crate) fn stack() -> Option<(u64, u64)> {
     told.then(|| (start as u64, (start as u64).saturating_add(bytes as u64)))
 }
 
+/// Whether the word at `address` can be read. One system call.
+#[cold]
+pub(crate) fn is_readable(address: u64) -> bool {
+    // SAFETY: the kernel copies the word, if it can, before it refuses to change the signal mask in a way
+    // that does not exist; the thread's own errno stays as it was.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let none = core::ptr::null::<u64>();
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            !0,
+            address,
+            none,
+            size_of::<u64>(),
+        );
+        let refused = core::mem::replace(&mut *errno, before);
+        refused == libc::EINVAL
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_told_from_none() {
+        let here = 0u64;
+        assert!(is_readable(&raw const here as u64));
+        assert!(is_readable(memory_is_told_from_none as *const () as u64));
+        for none in [0, 8, 4096, 1 << 63, u64::MAX - 7, u64::MAX] {
+            assert!(!is_readable(none), "{none:x}");
+        }
+        // SAFETY: new memory, of which one page is closed and nothing is read here.
+        unsafe {
+            let pages = libc::mmap(
+                core::ptr::null_mut(),
+                8192,
+                libc::PROT_READ,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_eq!(
+                libc::mprotect(pages.byte_add(4096), 4096, libc::PROT_NONE),
+                0
+            );
+            *libc::__errno_location() = 7;
+            assert!(is_readable(pages as u64 + 4088));
+            assert!(!is_readable(pages as u64 + 4089));
+            assert!(!is_readable(pages as u64 + 4096));
+            assert_eq!(*libc::__errno_location(), 7);
+        }
+    }
 
     #[test]
     fn a_variable_on_the_stack_lies_within() {

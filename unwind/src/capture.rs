@@ -18,13 +18,16 @@ pub struct Captured {
 pub fn capture(out: &mut [u64], skip: usize) -> Captured {
     let mut captured = Captured::default();
     let mut to_skip = skip;
-    // Frames whose stack pointer is below this variable are those of the unwinder and of this
-    // function: the caller's lies above.
+    // The newest frames, as long as their stack pointer is below this variable, are those of the unwinder
+    // and of this function: the caller's lies above. Older ones may lie anywhere, since a signal handler
+    // may have a stack of its own.
     let own = 0u8;
     let own_frame = &raw const own as usize;
+    let mut outside = false;
     let visit = |frame: &backtrace::Frame| {
         let address = frame.ip() as u64;
-        if frame.sp() as usize <= own_frame {
+        outside |= frame.sp() as usize > own_frame;
+        if !outside {
             return true;
         }
         if to_skip > 0 {
@@ -159,5 +162,84 @@ mod tests {
             lengths.windows(2).all(|pair| pair[1] == pair[0] + 10),
             "{lengths:?}"
         );
+    }
+
+    #[inline(never)]
+    extern "C" fn interrupted(found: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: the thread's own stack for signals, which it gives back below; and a signal that only
+        // this test uses, to this thread.
+        unsafe {
+            let found = &mut *found.cast::<Interrupted>();
+            let on = libc::stack_t {
+                ss_sp: found.room,
+                ss_flags: 0,
+                ss_size: HALF,
+            };
+            assert_eq!(libc::sigaltstack(&on, core::ptr::null_mut()), 0);
+            assert_eq!(libc::raise(libc::SIGUSR2), 0);
+            let off = libc::stack_t {
+                ss_flags: libc::SS_DISABLE,
+                ..on
+            };
+            assert_eq!(libc::sigaltstack(&off, core::ptr::null_mut()), 0);
+        }
+        core::ptr::null_mut()
+    }
+
+    struct Interrupted {
+        room: *mut libc::c_void,
+    }
+
+    const HALF: usize = 1 << 20;
+    static HANDLED: std::sync::Mutex<Vec<u64>> = std::sync::Mutex::new(Vec::new());
+
+    extern "C" fn handler(_: libc::c_int) {
+        let mut out = [0; 64];
+        let captured = capture(&mut out, 0);
+        HANDLED.lock().unwrap().extend(&out[..captured.len]);
+    }
+
+    #[test]
+    fn a_signal_handlers_stack_above_the_threads() {
+        // SAFETY: a thread whose stack is the lower half of new memory, and whose signals are handled in
+        // the upper half; it ends before the memory would be used again.
+        unsafe {
+            let room = libc::mmap(
+                core::ptr::null_mut(),
+                2 * HALF,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            assert_ne!(room, libc::MAP_FAILED);
+            let mut action: libc::sigaction = core::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_ONSTACK;
+            assert_eq!(
+                libc::sigaction(libc::SIGUSR2, &action, core::ptr::null_mut()),
+                0
+            );
+            let mut attributes: libc::pthread_attr_t = core::mem::zeroed();
+            assert_eq!(libc::pthread_attr_init(&mut attributes), 0);
+            assert_eq!(libc::pthread_attr_setstack(&mut attributes, room, HALF), 0);
+            let mut found = Interrupted {
+                room: room.byte_add(HALF),
+            };
+            let mut thread = 0;
+            let created = libc::pthread_create(
+                &mut thread,
+                &attributes,
+                interrupted,
+                (&raw mut found).cast(),
+            );
+            assert_eq!(created, 0);
+            assert_eq!(libc::pthread_join(thread, core::ptr::null_mut()), 0);
+        }
+        let names = names(&HANDLED.lock().unwrap());
+        let place = |part: &str| names.iter().position(|name| name.contains(part));
+        let (handler, interrupted) = (place("handler"), place("interrupted"));
+        assert_eq!(handler, Some(0), "{names:?}");
+        assert!(interrupted > handler, "{names:?}");
     }
 }

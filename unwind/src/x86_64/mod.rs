@@ -12,7 +12,9 @@
 //! | a frame that is as it was | the loads of its slots |
 //! | a frame with a known rule | a look-up in a table of this thread's own |
 //! | an unknown return address | the system's unwinder is asked for its table entry, gimli reads it |
-//! | a rule that two registers cannot express, code in no module | the system's unwinder does the stack |
+//! | a rule that two registers cannot express, made code with tables | the system's unwinder does the stack |
+//! | code in no module and without tables | some look-ups and system calls; the stack ends |
+//! | a word that no memory holds | a system call; the stack ends |
 
 mod rule;
 mod tables;
@@ -62,6 +64,8 @@ pub struct Unwinder {
     states_len: usize,
     /// Whether the oldest of them is the stack's oldest frame.
     whole: bool,
+    /// Whether that is so wherever the same state is met again.
+    lasting: bool,
     /// Frames on the way to one that is known, the newest first.
     fresh: [State; STATES],
     /// The last stack, if the system's unwinder took it, the newest frame first.
@@ -75,6 +79,8 @@ pub struct Unwinder {
 enum Walked {
     /// `states[..keep]` goes on where `fresh[..len]` ends.
     Joined { keep: usize, len: usize },
+    /// The stack ends where `fresh[..len]` ends, for now: not by a rule, but by what some word held.
+    Ended { len: usize },
     /// There was no room for older frames.
     Full,
     /// Only the system's unwinder can.
@@ -109,11 +115,15 @@ impl Unwinder {
         match walked {
             Walked::Joined { keep, len } => {
                 self.join(keep, len, &own);
-                self.whole = true;
+                (self.whole, self.lasting) = (true, true);
+            }
+            Walked::Ended { len } => {
+                self.join(0, len, &own);
+                (self.whole, self.lasting) = (true, false);
             }
             Walked::Full => {
                 self.join(0, STATES, &own);
-                self.whole = false;
+                (self.whole, self.lasting) = (false, false);
             }
             Walked::Other => return self.by_system(&own),
         }
@@ -211,7 +221,7 @@ impl Unwinder {
             // SAFETY: an aligned word between the frame's stack pointer and the stack's end.
             inside.then(|| unsafe { *(at as *const u64) })
         };
-        let mut known = if self.whole { self.states_len } else { 0 };
+        let mut known = if self.lasting { self.states_len } else { 0 };
         let mut len = 0;
         loop {
             while let Some(state) = known
@@ -243,7 +253,7 @@ impl Unwinder {
             let (cfa, older_bp) = match step {
                 Step::Older(cfa, bp) => (cfa, bp),
                 Step::End => return Walked::Joined { keep: 0, len },
-                Step::Other => return Walked::Other,
+                Step::Other => return unknown(pc, len),
             };
             let offset = |base: u64, offset: i32| base.wrapping_add(i64::from(offset) as u64);
             let cfa = match cfa {
@@ -251,14 +261,15 @@ impl Unwinder {
                 Cfa::Bp(at) => offset(bp, at),
                 Cfa::AtBp(at) => {
                     place.cfa_slot = offset(bp, at);
-                    match load(place.cfa_slot, sp) {
+                    let slot = place.cfa_slot;
+                    match load(slot, sp) {
                         Some(cfa) => cfa,
-                        None => return Walked::Other,
+                        None => return outside(slot, len),
                     }
                 }
             };
             if cfa <= sp {
-                return Walked::Other;
+                return outside(cfa.wrapping_sub(8), len);
             }
             let bp_slot = match older_bp {
                 OlderBp::Same => 0,
@@ -269,13 +280,13 @@ impl Unwinder {
                 place.bp_slot = bp_slot;
                 match load(bp_slot, sp) {
                     Some(older) => bp = older,
-                    None => return Walked::Other,
+                    None => return outside(bp_slot, len),
                 }
             }
             match load(cfa.wrapping_sub(8), sp) {
-                Some(0) => return Walked::Joined { keep: 0, len },
+                Some(0) => return Walked::Ended { len },
                 Some(older) => pc = older,
-                None => return Walked::Other,
+                None => return outside(cfa.wrapping_sub(8), len),
             }
             sp = cfa;
         }
@@ -344,6 +355,29 @@ impl Unwinder {
         let (taken, len) = by_system::take(&mut self.others, own);
         self.others_len = len;
         taken
+    }
+}
+
+/// How a walk of `len` frames ends whose next word, at `slot`, is not on the thread's stack. The system's
+/// unwinder reads wherever the tables lead it; greenlets leave stacks that lead it nowhere.
+#[cold]
+#[inline(never)]
+fn outside(slot: u64, len: usize) -> Walked {
+    if bounds::is_readable(slot) {
+        Walked::Other
+    } else {
+        Walked::Ended { len }
+    }
+}
+
+/// How a walk of `len` frames ends at a return address that no rule is for.
+#[cold]
+#[inline(never)]
+fn unknown(pc: u64, len: usize) -> Walked {
+    if tables::is_no_code(pc) {
+        Walked::Ended { len }
+    } else {
+        Walked::Other
     }
 }
 

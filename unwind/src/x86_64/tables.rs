@@ -12,7 +12,7 @@ use gimli::{
 };
 
 use super::rule::{Cfa, OlderBp, Step};
-use crate::modules;
+use crate::{bounds, modules};
 
 /// `struct dwarf_eh_bases` of libgcc's unwind-dw2-fde.h.
 #[repr(C)]
@@ -64,13 +64,7 @@ fn read(pc: u64) -> Option<Step> {
     let call = pc.checked_sub(1)?;
     // Code that is in no module may be gone tomorrow, and other code in its place.
     let module = modules::find(call)?;
-    let mut bases = Bases {
-        text: core::ptr::null(),
-        data: core::ptr::null(),
-        function: core::ptr::null(),
-    };
-    // SAFETY: it takes any address, and fills `bases` where it finds an entry.
-    let entry = unsafe { finder()?(call as *const c_void, &mut bases) };
+    let (entry, bases) = entry(call)?;
     if entry.is_null() {
         return (!is_signal_return(pc, module.end)).then_some(Step::End);
     }
@@ -91,6 +85,30 @@ fn read(pc: u64) -> Option<Step> {
         .unwind_info_for_address(&section, &bases, &mut context, call)
         .ok()?;
     of_row(&section, row)
+}
+
+/// The entry that covers `call`, null if there is none; `None` if there is nobody to ask.
+fn entry(call: u64) -> Option<(*const u8, Bases)> {
+    let mut bases = Bases {
+        text: core::ptr::null(),
+        data: core::ptr::null(),
+        function: core::ptr::null(),
+    };
+    // SAFETY: it takes any address, and fills `bases` where it finds an entry.
+    let entry = unsafe { finder()?(call as *const c_void, &mut bases) };
+    Some((entry, bases))
+}
+
+/// Whether a stack ends at the return address `pc`, as long as nobody makes code there: it lies in no
+/// module, and no entry covers it. The system's unwinder would read there without a look.
+#[cold]
+pub(super) fn is_no_code(pc: u64) -> bool {
+    let call = pc.wrapping_sub(1);
+    modules::find(call).is_none()
+        && entry(call).is_some_and(|(entry, _)| entry.is_null())
+        && !(bounds::is_readable(pc)
+            && bounds::is_readable(pc.wrapping_add(1))
+            && is_signal_return(pc, u64::MAX))
 }
 
 /// The bytes that hold an entry and what it refers to, where they begin, and where the entry is in them.
@@ -125,7 +143,7 @@ fn is_signal_return(pc: u64, end: u64) -> bool {
     if pc.saturating_add(CODE.len() as u64) > end {
         return false;
     }
-    // SAFETY: code of a loaded module, up to its end.
+    // SAFETY: code of a loaded module, up to its end, or what the caller has found to be readable.
     unsafe { (pc as *const [u8; 9]).read_unaligned() == CODE }
 }
 

@@ -255,3 +255,101 @@ fn damaged_registers_read_nothing_outside_the_stack() {
     }
     check(&mut unwinder);
 }
+
+/// Calls `function(unwinder)` from a frame whose CFA, as its table entry has it, is where no memory is.
+#[unsafe(naked)]
+extern "C" fn from_nowhere(function: extern "C" fn(&mut Unwinder), unwinder: &mut Unwinder) {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa rbp, 16",
+        ".cfi_offset rbp, -16",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov ebp, 4096",
+        "call rax",
+        "pop rbp",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+extern "C" fn take_from_nowhere(unwinder: &mut Unwinder) {
+    let taken = unwinder.take(None, None);
+    let mut frames = [0; FRAMES];
+    let len = unwinder.frames(&mut frames);
+    assert_eq!((len, taken.truncated), (taken.len, false));
+    let nowhere = from_nowhere as *const () as u64;
+    assert!(len <= 3 && (nowhere..nowhere + 64).contains(&frames[len - 1]));
+}
+
+/// Greenlets leave such stacks: beyond their first frame is what another one left there. The system's
+/// unwinder would read without a look, and take the program down.
+#[test]
+fn a_stack_that_leads_nowhere_ends() {
+    let mut unwinder = unwinder();
+    for _ in 0..3 {
+        from_nowhere(take_from_nowhere, &mut unwinder);
+    }
+    assert_eq!(unwinder.by_system_so_far(), 0);
+    check(&mut unwinder);
+}
+
+/// Calls `function(unwinder)` and makes its own caller unknown meanwhile: the return address is `pc`.
+#[unsafe(naked)]
+extern "C" fn called_from(
+    function: extern "C" fn(&mut Unwinder),
+    unwinder: &mut Unwinder,
+    pc: u64,
+) {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "push [rsp]",
+        ".cfi_adjust_cfa_offset 8",
+        "mov [rsp + 8], rdx",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "call rax",
+        "pop [rsp]",
+        ".cfi_adjust_cfa_offset -8",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+extern "C" fn check_here(unwinder: &mut Unwinder) {
+    let (ours, system, _) = both(unwinder);
+    assert_eq!(ours, system);
+}
+
+/// The state of the newest frames is the same, and what the stack goes on to differs: no caller, one in
+/// no module, one in a module without a table entry there, the real one.
+#[test]
+fn what_a_stack_ended_with_is_looked_at_anew() {
+    let mut unwinder = unwinder();
+    let heap = vec![0u64; 64];
+    let somewhere = what_a_stack_ended_with_is_looked_at_anew as *const () as u64 + 8;
+    for pc in [0, heap.as_ptr() as u64 + 64, 0, somewhere, 0, somewhere] {
+        for _ in 0..2 {
+            called_from(black_box(check_here), &mut unwinder, pc);
+        }
+    }
+    assert_eq!(unwinder.by_system_so_far(), 0);
+}
+
+extern "C" fn take_to_no_memory(unwinder: &mut Unwinder) {
+    let taken = unwinder.take(None, None);
+    let mut frames = [0; FRAMES];
+    let len = unwinder.frames(&mut frames);
+    assert_eq!(len, taken.len);
+    assert_eq!(frames[len - 1], 4096);
+}
+
+#[test]
+fn a_caller_where_no_memory_is_ends_a_stack() {
+    let mut unwinder = unwinder();
+    called_from(take_to_no_memory, &mut unwinder, 4096);
+    assert_eq!(unwinder.by_system_so_far(), 0);
+    check(&mut unwinder);
+}
