@@ -75,12 +75,20 @@ pub struct Unwinder {
     by_system_so_far: u64,
 }
 
-/// How a walk ended.
-enum Walked {
-    /// `states[..keep]` goes on where `fresh[..len]` ends.
-    Joined { keep: usize, len: usize },
+/// `states[..keep]` goes on where `fresh[..len]` ends.
+struct Joined {
+    keep: usize,
+    len: usize,
+}
+
+/// How else a walk ended.
+enum Otherwise {
     /// The stack ends where `fresh[..len]` ends, for now: not by a rule, but by what some word held.
     Ended { len: usize },
+    /// After `len` frames the next word, at `slot`, is not on the thread's stack.
+    Outside { slot: u64, len: usize },
+    /// No rule is for the return address of the last of `len` frames.
+    Unknown { pc: u64, len: usize },
     /// There was no room for older frames.
     Full,
     /// Only the system's unwinder can.
@@ -113,21 +121,18 @@ impl Unwinder {
             }
         };
         match walked {
-            Walked::Joined { keep, len } => {
+            Ok(Joined { keep, len }) => {
                 self.join(keep, len, &own);
                 (self.whole, self.lasting) = (true, true);
+                self.by_system = false;
+                self.taken()
             }
-            Walked::Ended { len } => {
-                self.join(0, len, &own);
-                (self.whole, self.lasting) = (true, false);
-            }
-            Walked::Full => {
-                self.join(0, STATES, &own);
-                (self.whole, self.lasting) = (false, false);
-            }
-            Walked::Other => return self.by_system(&own),
+            Err(otherwise) => self.otherwise(otherwise, &own),
         }
-        self.by_system = false;
+    }
+
+    #[inline(always)]
+    fn taken(&mut self) -> Taken {
         let newest = self.newest();
         let (hash, len) = (newest.hash, newest.kept as usize);
         if len > FRAMES || !self.whole {
@@ -138,6 +143,24 @@ impl Unwinder {
             len,
             truncated: false,
         }
+    }
+
+    /// The system's unwinder reads wherever the tables lead it, and greenlets leave stacks that lead it
+    /// nowhere: such a stack ends there.
+    #[cold]
+    #[inline(never)]
+    fn otherwise(&mut self, otherwise: Otherwise, own: &Span) -> Taken {
+        let (len, whole) = match otherwise {
+            Otherwise::Ended { len } => (len, true),
+            Otherwise::Outside { slot, len } if !bounds::is_readable(slot) => (len, true),
+            Otherwise::Unknown { pc, len } if tables::is_no_code(pc) => (len, true),
+            Otherwise::Full => (STATES, false),
+            _ => return self.by_system(own),
+        };
+        self.join(0, len, own);
+        (self.whole, self.lasting) = (whole, false);
+        self.by_system = false;
+        self.taken()
     }
 
     /// How many stacks the system's unwinder had to take.
@@ -202,7 +225,7 @@ impl Unwinder {
     }
 
     #[inline]
-    fn walk(&mut self, from: Registers) -> Walked {
+    fn walk(&mut self, from: Registers) -> Result<Joined, Otherwise> {
         if self.end == UNKNOWN {
             self.find_bounds();
         }
@@ -213,7 +236,7 @@ impl Unwinder {
         } = from;
         // Another stack than the thread's own (a fiber's, a signal handler's) has other bounds.
         if sp < self.start || sp >= self.end || sp & 7 != 0 {
-            return Walked::Other;
+            return Err(Otherwise::Other);
         }
         let last = self.end - 8;
         let load = |at: u64, sp: u64| {
@@ -234,14 +257,14 @@ impl Unwinder {
                 } else if let Some(changed) = self.changed(known) {
                     known = changed;
                 } else if known + len <= STATES {
-                    return Walked::Joined { keep: known, len };
+                    return Ok(Joined { keep: known, len });
                 } else {
                     known = 0; // more than there is room for
                 }
             }
             let step = self.rule(pc).step();
             let Some(place) = self.fresh.get_mut(len) else {
-                return Walked::Full;
+                return Err(Otherwise::Full);
             };
             *place = State {
                 pc,
@@ -252,8 +275,8 @@ impl Unwinder {
             len += 1;
             let (cfa, older_bp) = match step {
                 Step::Older(cfa, bp) => (cfa, bp),
-                Step::End => return Walked::Joined { keep: 0, len },
-                Step::Other => return unknown(pc, len),
+                Step::End => return Ok(Joined { keep: 0, len }),
+                Step::Other => return Err(Otherwise::Unknown { pc, len }),
             };
             let offset = |base: u64, offset: i32| base.wrapping_add(i64::from(offset) as u64);
             let cfa = match cfa {
@@ -264,12 +287,15 @@ impl Unwinder {
                     let slot = place.cfa_slot;
                     match load(slot, sp) {
                         Some(cfa) => cfa,
-                        None => return outside(slot, len),
+                        None => return Err(Otherwise::Outside { slot, len }),
                     }
                 }
             };
             if cfa <= sp {
-                return outside(cfa.wrapping_sub(8), len);
+                return Err(Otherwise::Outside {
+                    slot: cfa.wrapping_sub(8),
+                    len,
+                });
             }
             let bp_slot = match older_bp {
                 OlderBp::Same => 0,
@@ -280,13 +306,18 @@ impl Unwinder {
                 place.bp_slot = bp_slot;
                 match load(bp_slot, sp) {
                     Some(older) => bp = older,
-                    None => return outside(bp_slot, len),
+                    None => return Err(Otherwise::Outside { slot: bp_slot, len }),
                 }
             }
             match load(cfa.wrapping_sub(8), sp) {
-                Some(0) => return Walked::Ended { len },
+                Some(0) => return Err(Otherwise::Ended { len }),
                 Some(older) => pc = older,
-                None => return outside(cfa.wrapping_sub(8), len),
+                None => {
+                    return Err(Otherwise::Outside {
+                        slot: cfa.wrapping_sub(8),
+                        len,
+                    });
+                }
             }
             sp = cfa;
         }
@@ -355,29 +386,6 @@ impl Unwinder {
         let (taken, len) = by_system::take(&mut self.others, own);
         self.others_len = len;
         taken
-    }
-}
-
-/// How a walk of `len` frames ends whose next word, at `slot`, is not on the thread's stack. The system's
-/// unwinder reads wherever the tables lead it; greenlets leave stacks that lead it nowhere.
-#[cold]
-#[inline(never)]
-fn outside(slot: u64, len: usize) -> Walked {
-    if bounds::is_readable(slot) {
-        Walked::Other
-    } else {
-        Walked::Ended { len }
-    }
-}
-
-/// How a walk of `len` frames ends at a return address that no rule is for.
-#[cold]
-#[inline(never)]
-fn unknown(pc: u64, len: usize) -> Walked {
-    if tables::is_no_code(pc) {
-        Walked::Ended { len }
-    } else {
-        Walked::Other
     }
 }
 
