@@ -133,7 +133,6 @@ def test_both_ledgers_of_every_call_on_roomy_cards(tmp_path):
 
 
 TOLD = "device,managed,host,register,pool,vmm,array,ipc,graph,external,multicast,runtime,old,sparse"
-TOLD = "device,managed,host,register,pool,vmm,array,ipc,graph,external,multicast,runtime,old,sparse"
 
 
 def test_the_second_ledger_of_threads_at_once(tmp_path):

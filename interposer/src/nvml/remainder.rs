@@ -134,10 +134,9 @@ pub(super) fn explained(device: DeviceOrdinal, left: u64) {
     }
 }
 
-/// A reading while nobody was at work.
+/// A reading while nobody was at work and nothing was owed.
 pub(super) fn seen(device: DeviceOrdinal, read: &Settled<Reading>) {
-    if OWED.load(Ordering::SeqCst) & bit(device) == 0
-        && physical::managed(device) == 0
+    if physical::managed(device) == 0
         && let (Some(left), Some(rest)) = (left(read), REST.get(usize::from(device.0)))
     {
         rest.store(left, Ordering::Release);

@@ -100,8 +100,10 @@ fn round(session: &'static Session) {
             continue;
         };
         let before = call::still();
+        // Looked at before the reading: whoever pays what is owed takes the mark away first.
+        let settled = before.is_some() && !remainder::is_owed(ordinal);
         if let Some(read) = undisturbed(|| reading::settled(session.writer, ordinal, device)) {
-            if before.is_some() && call::still() == before {
+            if settled && call::still() == before {
                 remainder::seen(ordinal, &read);
             }
             record(session.writer, ordinal, &read);
