@@ -1,15 +1,15 @@
 //! Names of blocks: the same in every run, while their addresses are not.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Blocks by address. One that is gone is kept until another takes its place, so that a stale
 /// pointer has a name too.
 #[derive(Debug, Default)]
 pub struct Names {
     blocks: BTreeMap<u64, (u64, u64)>,
-    /// Addresses of memory that others own: they may lie anywhere, where something was before in one run
-    /// and nothing in another.
-    foreign: BTreeSet<u64>,
+    /// The address of memory that others own, for the next call: it may lie anywhere, where something was
+    /// before in one run and nothing in another.
+    foreign: Option<u64>,
     last: u64,
 }
 
@@ -20,15 +20,14 @@ impl Names {
     /// Names a block that a call has made; its size is told by [`sized`](Self::sized).
     pub fn made(&mut self, address: u64) -> String {
         self.last += 1;
-        self.foreign.remove(&address);
         self.forget(address, 1);
         self.blocks.insert(address, (1, self.last));
         format!("#{} at {}", self.last, address % 512)
     }
 
-    /// The address is one of memory that others own.
-    pub fn opened(&mut self, address: u64) {
-        self.foreign.insert(address);
+    /// The address is one of memory that others own, until it is said that none is.
+    pub fn set_foreign(&mut self, address: Option<u64>) {
+        self.foreign = address;
     }
 
     /// Says how large the block at `address` is; a block that has no name yet gets one.
@@ -63,7 +62,7 @@ impl Names {
         if address < MADE_UP {
             return format!("{address}");
         }
-        if self.foreign.contains(&address) {
+        if self.foreign == Some(address) {
             return String::from("(others')");
         }
         match self.blocks.range(..=address).next_back() {
@@ -91,9 +90,9 @@ mod tests {
         assert_eq!(names.of(at + 1025), "@2+1");
         assert_eq!(names.of(at), "?");
         assert_eq!(names.of(16), "16");
-        names.opened(at + 1024);
+        names.set_foreign(Some(at + 1024));
         assert_eq!(names.of(at + 1024), "(others')");
-        assert_eq!(names.made(at + 1024), "#3 at 0");
-        assert_eq!(names.of(at + 1024), "@3+0");
+        names.set_foreign(None);
+        assert_eq!(names.of(at + 1024), "@2+0");
     }
 }

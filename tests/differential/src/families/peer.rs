@@ -514,8 +514,9 @@ fn wrong(world: &mut World) {
     let open = world.rng.pick(&world.peer.open);
     if let Some(Open::Memory(pointer, _)) = open {
         // What was opened so is not freed, but closed.
-        world.cuda.names.opened(pointer.0 as u64);
+        world.cuda.names.set_foreign(Some(pointer.0 as u64));
         world.cuda.cuMemFree_v2(Addr(pointer.0 as u64));
+        world.cuda.names.set_foreign(None);
     }
 }
 
