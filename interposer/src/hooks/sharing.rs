@@ -7,54 +7,31 @@ use gpumem_cuda_abi::{CuDevicePtr, CuIpcMemHandle, CuMemHandle, CuMemoryPool, Cu
 
 use crate::nvml::remainder;
 
-hook! {
+macro_rules! exports {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(
+        hook! {
+            $(#[$doc])*
+            Driver Optional
+            fn $name($($arg: $type),*) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before {}
+            after {
+                if result.is_success() {
+                    remainder::shared();
+                }
+            }
+        }
+    )*};
+}
+
+exports! {
     /// A handle of physical memory for other processes.
-    Driver Optional
-    fn cuMemExportToShareableHandle(
-        shared: *mut c_void,
-        handle: CuMemHandle,
-        kind: u32,
-        flags: u64,
-    ) -> CuResult;
-    missing CuResult::NOT_INITIALIZED;
-    with call, thread, result, held;
-    before {}
-    after {
-        if result.is_success() {
-            remainder::shared();
-        }
-    }
-}
-
-hook! {
+    fn cuMemExportToShareableHandle(shared: *mut c_void, handle: CuMemHandle, kind: u32, flags: u64);
     /// A pool for other processes.
-    Driver Optional
     fn cuMemPoolExportToShareableHandle(
-        shared: *mut c_void,
-        pool: CuMemoryPool,
-        kind: u32,
-        flags: u64,
-    ) -> CuResult;
-    missing CuResult::NOT_INITIALIZED;
-    with call, thread, result, held;
-    before {}
-    after {
-        if result.is_success() {
-            remainder::shared();
-        }
-    }
-}
-
-hook! {
+        shared: *mut c_void, pool: CuMemoryPool, kind: u32, flags: u64
+    );
     /// An address for other processes.
-    Driver Optional
-    fn cuIpcGetMemHandle(handle: *mut CuIpcMemHandle, pointer: CuDevicePtr) -> CuResult;
-    missing CuResult::NOT_INITIALIZED;
-    with call, thread, result, held;
-    before {}
-    after {
-        if result.is_success() {
-            remainder::shared();
-        }
-    }
+    fn cuIpcGetMemHandle(handle: *mut CuIpcMemHandle, pointer: CuDevicePtr);
 }
