@@ -10,7 +10,7 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
 
 use super::context;
 use crate::call::Call;
-use crate::nvml::implicit;
+use crate::nvml::implicit::{self, Unborn};
 use crate::record::{self, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -46,7 +46,7 @@ hook! {
     with call, thread, result, held;
     before {
         context::in_use(thread, &call);
-        implicit::before_birth(driver::ordinal(device))
+        implicit::before_birth(driver::ordinal(device)).map(Unborn::of_part)
     }
     after {
         if result.is_success() {

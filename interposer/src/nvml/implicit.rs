@@ -160,6 +160,18 @@ pub(crate) struct Unborn {
     physical: u64,
     knew_us: bool,
     alone: Option<Moment>,
+    /// Only a part of a context is to be made: its cost tells nothing of a whole one's.
+    is_part: bool,
+}
+
+impl Unborn {
+    /// What is to be made is only a part of a context.
+    pub(crate) fn of_part(self) -> Self {
+        Self {
+            is_part: true,
+            ..self
+        }
+    }
 }
 
 /// Before a context is made on `device`.
@@ -180,6 +192,7 @@ pub(crate) fn before_birth(ordinal: DeviceOrdinal) -> Option<Unborn> {
         physical,
         knew_us: read.figures.mine.is_some(),
         alone,
+        is_part: false,
     })
 }
 
@@ -217,7 +230,7 @@ pub(crate) fn born(
     }
     let alone = still_alone(before.alone, device);
     let sure = sure && after.stable && alone;
-    if sure {
+    if sure && !before.is_part {
         store(&BIRTH, device, grown);
     }
     let bill = Bill {
