@@ -1,7 +1,6 @@
 //! Modules and libraries: any image loads, any name is found in it.
 
 use crate::ffi::{Answer, Handle, Out, Text, answer, require};
-use crate::model::State;
 use crate::model::module::GLOBAL_BYTES;
 use crate::model::state::{machine, state};
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
@@ -65,33 +64,12 @@ pub extern "C" fn get_global(
     answer(|| {
         let name = name.get()?;
         let mut state = state()?;
-        let base = global(&mut state, module, name)?;
+        let current = state.current()?;
+        let base = state.global(current, module, name)?;
         pointer.put_if_asked(CuDevicePtr(base));
         bytes.put_if_asked(GLOBAL_BYTES as usize);
         Ok(())
     })
-}
-
-fn global(state: &mut State, module: Handle, name: &std::ffi::CStr) -> Answer<u64> {
-    let found = state.modules.modules.get(module);
-    let found = found.ok_or(CuResult::INVALID_HANDLE)?;
-    if let Some(base) = found.globals.get(name) {
-        return Ok(*base);
-    }
-    let mut at = state.current()?;
-    if found_library(state, module) {
-        at.context = 0;
-    }
-    let base = state.allocate_global(at, GLOBAL_BYTES)?;
-    if let Some(found) = state.modules.modules.get_mut(module) {
-        found.globals.insert(name.to_owned(), base);
-    }
-    Ok(base)
-}
-
-fn found_library(state: &State, module: Handle) -> bool {
-    let found = state.modules.modules.get(module);
-    found.is_some_and(|module| module.context == 0)
 }
 
 /// `cuModuleGetTexRef`, `cuModuleGetSurfRef`: a reference that the functions which take one ignore.

@@ -150,6 +150,28 @@ impl State {
         self.need_module(module, at)
     }
 
+    /// `cuModuleGetGlobal`, `cuLibraryGetGlobal`: the address of a variable, which lives as long as its
+    /// module, and with the context that the module is of, whichever is current; a library is of none.
+    pub fn global(&mut self, current: Current, module: usize, name: &CStr) -> Answer<u64> {
+        let found = self.modules.modules.get(module);
+        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+        if let Some(base) = found.globals.get(name) {
+            return Ok(*base);
+        }
+        let at = Current {
+            context: found.context,
+            device: match found.context {
+                0 => current.device,
+                context => self.contexts.get(context)?.device,
+            },
+        };
+        let base = self.allocate_global(at, GLOBAL_BYTES)?;
+        if let Some(found) = self.modules.modules.get_mut(module) {
+            found.globals.insert(name.to_owned(), base);
+        }
+        Ok(base)
+    }
+
     /// `cuModuleUnload`, `cuLibraryUnload`.
     pub fn unload_module(&mut self, module: usize) -> Answer {
         let gone = self.modules.remove(module);
@@ -189,5 +211,30 @@ impl State {
         let bytes = self.machine.module_bytes;
         let books = self.books.device_mut(device);
         books.give_held(Holding::Module, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::machine;
+
+    #[test]
+    fn a_variable_lives_with_its_module_whichever_context_is_current() -> Answer {
+        let mut state = State::new(machine("64MiB"));
+        let [of_module, other] = [0, 1].map(|device| state.create_context(device, 0));
+        let (context, other) = (of_module?, other?);
+        let module = state.load_module(Current { context, device: 0 })?;
+        let elsewhere = Current {
+            context: other,
+            device: 1,
+        };
+        let base = state.global(elsewhere, module, c"variable")?;
+        let _ = state.destroy_context(other)?;
+        let found = state.memory.at(base).map(|found| found.device);
+        assert_eq!(found, Some(0), "it ended with another context");
+        state.unload_module(module)?;
+        assert!(state.memory.at(base).is_none());
+        Ok(())
     }
 }
