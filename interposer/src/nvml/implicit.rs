@@ -442,6 +442,8 @@ fn settle(
     let Some(read) = read(session, before.device) else {
         return;
     };
+    // Who came since has changed one of the two figures that are read, perhaps, and not the other.
+    let alone = alone && still_alone(before.alone, before.device);
     let stayed = others_stayed(before.device, &read.reading);
     let mine = read.reading.figures.mine;
     let unexplained = mine.map(|mine| i128::from(mine) - i128::from(read.physical));
