@@ -102,7 +102,7 @@ fn upload_on(on: On, executable: Handle) -> Answer {
 /// All work is done when the call returns. In a capture the graph becomes a child of the one that is
 /// captured.
 fn launch_on(on: On, executable: Handle) -> Answer {
-    let (at, works) = {
+    let (at, launch) = {
         let mut state = state()?;
         let at = state.stream_at(on)?;
         let captured = state.captured(on, |state, graph, after| {
@@ -115,10 +115,11 @@ fn launch_on(on: On, executable: Handle) -> Answer {
         (at, state.begin_launch(executable)?)
     };
     let mut failed = Ok(());
-    for work in &works {
+    for work in &launch.works {
         let done = run(work, at);
         failed = failed.and(done);
     }
+    state()?.keep_promise(&launch.promised);
     failed
 }
 

@@ -56,6 +56,15 @@ pub struct Executable {
     objects: BTreeMap<usize, u32>,
 }
 
+/// A launch that is under way.
+#[derive(Debug)]
+pub struct Launch {
+    /// What is to be done, in order.
+    pub works: Vec<Work>,
+    /// The pages that it has for itself until [`State::keep_promise`].
+    pub promised: Worst,
+}
+
 impl Executable {
     /// Addresses that it allocates.
     pub fn allocations(&self) -> Vec<u64> {
@@ -221,13 +230,17 @@ impl State {
 
     /// The start of `cuGraphLaunch`: all that can fail has been checked and the pages are there. The
     /// work is left to be done.
-    pub fn begin_launch(&mut self, handle: usize) -> Answer<Vec<Work>> {
+    pub fn begin_launch(&mut self, handle: usize) -> Answer<Launch> {
         let (worst, unfreed) = self.need(handle)?;
         self.back_graphs(&worst)?;
         for address in unfreed {
             self.free_allocation(address);
         }
+        let promised = self.promise(&worst);
         let found = self.graphs.executable(handle)?;
-        Ok(found.enabled().cloned().collect())
+        Ok(Launch {
+            works: found.enabled().cloned().collect(),
+            promised,
+        })
     }
 }

@@ -53,6 +53,8 @@ pub struct DeviceMemory {
     pub reserved: HighWater,
     /// Live bytes, in steps.
     pub used: HighWater,
+    /// Bytes that launches which are under way may yet have live.
+    promised: u64,
 }
 
 /// All of it.
@@ -76,7 +78,8 @@ impl GraphMemory {
     /// Pages that the device keeps and nobody uses.
     pub fn unused_bytes(&self, device: usize, page: u64) -> u64 {
         let kept = &self.devices[device];
-        kept.reserved.current - kept.used.current.next_multiple_of(page)
+        let needed = (kept.used.current + kept.promised).next_multiple_of(page);
+        kept.reserved.current.saturating_sub(needed)
     }
 }
 
@@ -217,7 +220,8 @@ impl State {
     pub fn back_graphs(&mut self, worst: &Worst) -> Answer {
         let page = self.machine.page_bytes;
         for (device, bytes) in worst {
-            let wanted = whole_pages(*bytes, page)?;
+            let promised = self.graphs.memory.devices[*device].promised;
+            let wanted = whole_pages(*bytes + promised, page)?;
             let reserved = self.graphs.memory.devices[*device].reserved.current;
             if wanted <= reserved {
                 continue;
@@ -227,6 +231,26 @@ impl State {
             kept.reserved.add(wanted - reserved);
         }
         Ok(())
+    }
+
+    /// A launch that has its pages begins: until [`State::keep_promise`] nobody else may use them. What it
+    /// has live on each device beyond what is live now.
+    pub fn promise(&mut self, worst: &Worst) -> Worst {
+        let mut promised = Worst::new();
+        for (device, bytes) in worst {
+            let kept = &mut self.graphs.memory.devices[*device];
+            let more = bytes.saturating_sub(kept.used.current);
+            kept.promised += more;
+            promised.insert(*device, more);
+        }
+        promised
+    }
+
+    /// The launch is done.
+    pub fn keep_promise(&mut self, promised: &Worst) {
+        for (device, bytes) in promised {
+            self.graphs.memory.devices[*device].promised -= bytes;
+        }
     }
 
     /// The memory of an allocation node, from now on.

@@ -4,7 +4,7 @@
 use super::State;
 use super::books::Kind;
 use super::capture::{GLOBAL, RELAXED};
-use super::executable::AUTO_FREE;
+use super::executable::{AUTO_FREE, Launch};
 use super::graph::Work;
 use super::stream::On;
 use super::tests::{MIB, Random, at, machine};
@@ -14,13 +14,20 @@ use std::collections::BTreeMap;
 
 /// A launch as the driver's function makes it, of memory nodes.
 fn launch(state: &mut State, executable: usize) -> Result<(), CuResult> {
-    for work in state.begin_launch(executable)? {
+    let launch = state.begin_launch(executable)?;
+    finish(state, launch)
+}
+
+/// The rest of a launch.
+fn finish(state: &mut State, launch: Launch) -> Result<(), CuResult> {
+    for work in launch.works {
         match work {
             Work::Allocate(address) => state.start_graph_allocation(address)?,
             Work::Free(address) => state.end_graph_allocation(address)?,
             _ => {}
         }
     }
+    state.keep_promise(&launch.promised);
     Ok(())
 }
 
@@ -113,6 +120,30 @@ fn books_and_pages_follow_a_list_of_what_is_live() {
     assert_eq!(state.books.device(0).driver().current, 0);
     assert_eq!(state.books.device(0).physical().0, 0);
     assert_eq!(state.graphs.memory.devices[0].used.current, 0);
+}
+
+#[test]
+fn a_launch_has_its_pages_for_itself() {
+    let mut state = State::new(machine("1GiB"));
+    assert!(state.retain_primary(0).is_ok());
+    let context = state.books.device(0).physical().0;
+    let executables = [3 * MIB, 5 * MIB].map(|bytes| {
+        let graph = state.graphs.create();
+        let (_, address) = state.add_allocation(graph, &[], 0, bytes).expect("a node");
+        let made = state.instantiate(graph, 0).expect("an executable");
+        (made, address)
+    });
+    let begun = executables.map(|(made, _)| state.begin_launch(made).expect("it begins"));
+    state.trim_graphs_of(0);
+    for launch in begun {
+        assert_eq!(finish(&mut state, launch), Ok(()));
+    }
+    assert_eq!(state.books.device(0).physical().0, context + 8 * MIB);
+    for (_, address) in executables {
+        assert_eq!(state.free_device(address), Ok(()));
+    }
+    state.trim_graphs_of(0);
+    assert_eq!(state.books.device(0).physical().0, context);
 }
 
 #[test]
