@@ -52,7 +52,7 @@ def dependencies(package):
 
 
 TOP_LEVEL_FOLDERS = {
-    ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "scripts",
+    ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "replay", "scripts",
     "simulator", "tests", "unwind",
 }
 TOP_LEVEL_FILES = {
@@ -101,6 +101,12 @@ def test_the_analyzer_knows_no_cuda():
     linked = dependencies("gpumem-analyze")
     assert "gpumem-capture" in linked
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "cudarc", "nvml-wrapper"}
+
+
+def test_the_replay_knows_records_alone():
+    linked = dependencies("gpumem-replay")
+    assert "gpumem-capture" in linked
+    assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "gpumem", "gpumem-analyze", "serde", "clap", "inferno"}
 
 
 def test_the_capture_knows_neither():

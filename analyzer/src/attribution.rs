@@ -3,6 +3,7 @@
 use gpumem_capture::{Level, PyFrame, StackId};
 
 use crate::backward::{Backward, Origin, chain};
+use crate::classes::class;
 use crate::names::{Code, Names};
 use crate::replay::StackKey;
 
@@ -59,7 +60,7 @@ fn owner_in_backward(names: &Names, ran: &Backward) -> Owner {
     if let Some(line) = newer_line(names, ran) {
         return Owner::Line(line, None);
     }
-    let class = names.node(ran.node).to_owned();
+    let class = class(names.node(ran.node));
     let (chain, origin) = chain(names, ran);
     let made = chain[1..].iter();
     let in_another = made.map(|made_by| newer_line(names, made_by));

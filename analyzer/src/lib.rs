@@ -13,13 +13,12 @@
 #![warn(missing_docs)]
 
 pub mod attribution;
-pub mod backward;
 pub mod classes;
-pub mod names;
-pub mod python;
 pub mod render;
 pub mod replay;
 pub mod session;
 pub mod stacks;
 pub mod symbols;
 pub mod views;
+
+pub use gpumem_replay::{backward, names, python};

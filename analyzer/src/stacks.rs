@@ -262,6 +262,7 @@ mod tests {
     use gpumem_capture::{CodeId, Definition};
 
     use super::*;
+    use crate::classes::class;
 
     /// Python frames from the newest: `c` was entered from C, `p` from Python. Native frames: `E`
     /// evaluation, `i` interpreter, `l` C library, others other code. The result reads likewise.
@@ -348,7 +349,7 @@ mod tests {
         let text = |frame: &Frame| match frame {
             Frame::Python(frame) => frame.code.0.to_string(),
             Frame::Native(frame) => format!("{:#x}", frame.address),
-            Frame::Backward(node) => format!("*{}", names.node(*node)),
+            Frame::Backward(node) => format!("*{}", class(names.node(*node))),
             Frame::Note(note) => (*note).to_owned(),
         };
         let frames = mixed(

@@ -8,7 +8,7 @@ use super::{
     partial, what_ran, when,
 };
 use crate::attribution::owner;
-use crate::replay::{Replay, many};
+use crate::replay::{Replay, many, when_of};
 use crate::session::Session;
 use crate::views::{Change, Ledger, Lines, Summary};
 
@@ -142,7 +142,7 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
             bytes(event.bytes),
             owner.label(&replay.names),
             moment(failure.seq.0, event.time),
-            when(&replay.when(failure.circumstance)),
+            when(&when_of(replay, failure.circumstance)),
             crate::replay::place(event.device),
             event.level,
         ));

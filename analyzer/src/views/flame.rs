@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
+use crate::classes::class;
 use crate::names::{Names, NativeFrame};
 use crate::replay::{Moment, Replay, many};
 use crate::stacks::{Frame, mixed};
@@ -94,7 +95,7 @@ impl Folded {
 pub(super) fn labels(names: &Names, symbols: &mut Symbols, frame: &Frame) -> Vec<Rc<str>> {
     let label = match frame {
         Frame::Native(frame) => return symbols.labels(names, frame).to_vec(),
-        Frame::Backward(node) => format!("backward: {}", names.node(*node)),
+        Frame::Backward(node) => format!("backward: {}", class(names.node(*node))),
         Frame::Note(note) => (*note).to_owned(),
         Frame::Python(frame) => match (names.codes.get(&frame.code), names.line(frame)) {
             (Some(code), Some(line)) => {

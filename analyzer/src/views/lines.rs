@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::attribution::{Owner, owner};
-use crate::replay::{Figure, Moment, Phase, Replay, StackKey};
+use crate::replay::{Figure, Moment, Phase, Replay, StackKey, phase_of};
 
 /// One line's share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -108,7 +108,7 @@ impl Lines {
         let mut owners = Owners::new(replay, self.level);
         let mut by_owner: BTreeMap<(Owner, Option<Phase>), Figure> = BTreeMap::new();
         for (stacks, figure) in figures {
-            let id = (owners.of(*stacks), replay.phase(*stacks));
+            let id = (owners.of(*stacks), phase_of(replay, *stacks));
             *by_owner.entry(id).or_default() += *figure;
         }
         let sum = by_owner.values().map(|figure| figure.bytes).sum();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
-use crate::replay::{HoldingKind, Reached, Replay, When, duration};
+use crate::replay::{HoldingKind, Reached, Replay, When, duration, when_of};
 use crate::session::Session;
 
 /// Everything that `summary` prints.
@@ -280,7 +280,7 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
             Some(PeakSummary {
                 seq: seq.0,
                 time_ns: time.0,
-                when: replay.when(peak.circumstance),
+                when: when_of(replay, peak.circumstance),
             })
         }),
         contexts: contexts(replay, ordinal),

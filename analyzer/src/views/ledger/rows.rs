@@ -10,7 +10,7 @@ use super::parts::{Parts, PieceId, Whole};
 use super::{JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place};
 use crate::attribution::{Owner, owner};
 use crate::render::bytes as text;
-use crate::replay::{Reading, Replay, When};
+use crate::replay::{Reading, Replay, When, when_of};
 
 /// How the rows are put together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Ledger {
             // What the program was at is not told of its end.
             when: match ended {
                 true => When::default(),
-                false => replay.when(parts.circumstance),
+                false => when_of(replay, parts.circumstance),
             },
             bytes: rows
                 .iter()

@@ -2,7 +2,7 @@
 
 use gpumem_capture::EventFlags;
 
-use super::row::KeyId;
+use crate::row::KeyId;
 
 /// What a holding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,7 +65,7 @@ impl Holding {
     }
 
     /// Makes it `bytes` large; a growth is charged to `key`. `changed` hears what happened.
-    pub(super) fn resize(&mut self, bytes: u64, key: KeyId, changed: &mut dyn FnMut(Change)) {
+    pub(crate) fn resize(&mut self, bytes: u64, key: KeyId, changed: &mut dyn FnMut(Change)) {
         let before = self.bytes();
         if let Some(grown) = bytes.checked_sub(before).filter(|grown| *grown > 0) {
             match self.parts.last_mut() {

@@ -2,10 +2,10 @@
 
 use gpumem_capture::{Event, EventKind, Level, Nanos, Seq, StackId};
 
-use super::circumstance::Circumstance;
-use super::readings::Readings;
-use super::row::KeyId;
-use super::tally::Clock;
+use crate::circumstance::Circumstance;
+use crate::readings::Readings;
+use crate::row::KeyId;
+use crate::tally::Clock;
 
 /// The figures of a device at one moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct DevicePeak {
     pub reserved_peak: u64,
     /// What NVML said.
     pub readings: Readings,
-    pub(super) clock: Clock,
+    pub(crate) clock: Clock,
     /// The stacks of the newest event that has any.
     nearest: Option<KeyId>,
 }
@@ -53,7 +53,7 @@ pub struct DevicePeak {
 impl DevicePeak {
     /// Takes in an event after the levels in `now` were brought up to date; says whether it is a new
     /// peak.
-    pub(super) fn update(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) -> bool {
+    pub(crate) fn update(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) -> bool {
         match event.kind {
             EventKind::ALLOC | EventKind::FREE if event.level == Level::TENSOR => {
                 self.now.reserved = Some(event.aux);

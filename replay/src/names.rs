@@ -8,7 +8,6 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 use crate::backward::{Backward, NodeId};
-use crate::classes::class;
 
 /// A Python code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +148,7 @@ pub struct Names {
     pub unknown: u64,
     /// Modules loaded now, by first address: indices into `modules`.
     loaded: BTreeMap<u64, u32>,
-    /// Classes of autograd's nodes, and their numbers by the names that the capture has.
+    /// Names of autograd's nodes as the capture has them, and their numbers.
     nodes: Vec<String>,
     node_ids: FxHashMap<String, NodeId>,
 }
@@ -288,12 +287,12 @@ impl Names {
         let nodes = &mut self.nodes;
         let id = self.node_ids.entry(name);
         *id.or_insert_with_key(|name| {
-            nodes.push(class(name));
+            nodes.push(name.clone());
             NodeId(nodes.len() as u32 - 1)
         })
     }
 
-    /// A class of autograd's nodes.
+    /// A class of autograd's nodes, as the capture has it: a mangled name mostly.
     pub fn node(&self, id: NodeId) -> &str {
         self.nodes.get(id.0 as usize).map_or("", String::as_str)
     }

@@ -50,7 +50,7 @@ impl Clock {
 pub struct Clocks {
     /// Peak of the stack's own level.
     pub level: Clock,
-    /// Peak of the device: see [`super::DevicePeak`].
+    /// Peak of the device: see [`crate::DevicePeak`].
     pub device: Clock,
 }
 

@@ -2,11 +2,11 @@
 
 use gpumem_capture::Seq;
 
-use super::{Moment, Wanted};
+use crate::{Moment, Wanted};
 
 /// Blocks count if they were made by events from one to another, and what happens to them up to a third.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tallied {
+pub(crate) struct Tallied {
     /// The step whose blocks alone count.
     pub step: Option<u64>,
     from: Seq,

@@ -6,36 +6,9 @@
 
 use gpumem_capture::{Event, EventKind, Phase as Number, ThreadId};
 use rustc_hash::FxHashMap;
-use serde::Serialize;
 
 /// How deep phases and ranges are followed.
 const DEPTH: usize = 256;
-
-/// A part of a training's step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    /// Outside all others, in a process that trains.
-    Forward,
-    /// Autograd's engine runs, or one of its nodes does.
-    Backward,
-    /// An optimizer's step.
-    Optimizer,
-    /// Gradients are zeroed or dropped.
-    ZeroGrad,
-}
-
-impl Phase {
-    /// The word that every output prints.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-            Self::Optimizer => "optimizer",
-            Self::ZeroGrad => "zero_grad",
-        }
-    }
-}
 
 /// Where a thread was when it allocated, as far as its own marks say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +51,7 @@ impl Stage {
 
 /// What an allocation was made for: a stage, and whether it is a workspace of cuBLAS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Work(pub(super) u8);
+pub struct Work(pub(crate) u8);
 
 const WORKSPACE: u8 = 8;
 
@@ -133,7 +106,7 @@ pub struct Course {
 impl Course {
     /// Takes in an event if it is a mark, and says whether it was one.
     #[inline]
-    pub(super) fn mark(&mut self, event: &Event) -> bool {
+    pub(crate) fn mark(&mut self, event: &Event) -> bool {
         match event.kind {
             EventKind::ALLOC | EventKind::FREE => return false,
             EventKind::STEP => self.steps = self.steps.saturating_add(1).max(event.aux),
@@ -179,7 +152,7 @@ impl Course {
     }
 
     /// Where a thread is; `python`: whether it runs any.
-    pub(super) fn stage(&mut self, thread: ThreadId, python: bool) -> Stage {
+    pub(crate) fn stage(&mut self, thread: ThreadId, python: bool) -> Stage {
         let stage = match self.last {
             Some((last, stage)) if last == thread => stage,
             _ => {
@@ -197,7 +170,7 @@ impl Course {
     /// The innermost range that a thread is in: one that it began itself; for `backward`, work of a node
     /// of autograd's, one of the thread that waits for it, if that is one alone; or one that any thread
     /// may end, the newest.
-    pub(super) fn range(&self, thread: ThreadId, backward: bool) -> Option<u32> {
+    pub(crate) fn range(&self, thread: ThreadId, backward: bool) -> Option<u32> {
         let of = |thread: &ThreadId| self.threads.get(thread)?.ranges.last().copied();
         let waits = || match &self.in_backward[..] {
             [waits] if backward => of(waits),

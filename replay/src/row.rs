@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Level, Nanos, Seq};
 use rustc_hash::FxHashMap;
 
-use super::holding::{Change, Holding, HoldingKind};
-use super::tallied::Tallied;
-use super::tally::{Clock, Clocks, Figure, Tally};
+use crate::holding::{Change, Holding, HoldingKind};
+use crate::tallied::Tallied;
+use crate::tally::{Clock, Clocks, Figure, Tally};
 
-/// An interned pair of stacks: index into [`super::Replay::keys`].
+/// An interned pair of stacks: index into [`crate::Replay::keys`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub u32);
 
@@ -107,7 +107,7 @@ impl Freed {
 impl Row {
     /// Applies an event. `tallied`: what of it still counts for the figures by stack;
     /// `device_clock` is the device's before the event.
-    pub(super) fn apply(
+    pub(crate) fn apply(
         &mut self,
         seq: Seq,
         event: &Event,
@@ -257,7 +257,7 @@ impl Row {
     }
 
     /// Figures by stack at the device's peak, whose clock is `device_clock` at the end.
-    pub(super) fn at_device_peak(
+    pub(crate) fn at_device_peak(
         &self,
         device_clock: Clock,
     ) -> impl Iterator<Item = (KeyId, Figure)> {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Event, EventKind};
 use rustc_hash::FxHashMap;
 
-use super::row::KeyId;
 use crate::names::Names;
+use crate::row::KeyId;
 
 /// A VMM handle's mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct Objects {
 
 impl Objects {
     /// Takes in an event.
-    pub(super) fn update(&mut self, event: &Event, key: KeyId, names: &Names) {
+    pub(crate) fn update(&mut self, event: &Event, key: KeyId, names: &Names) {
         match event.kind {
             EventKind::MAP => {
                 let mapping = Mapping {

@@ -2,7 +2,7 @@
 
 use gpumem_capture::{Event, EventFlags, Nanos, Seq};
 
-use super::row::KeyId;
+use crate::row::KeyId;
 
 /// A reading of the whole card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Readings {
     }
 
     /// Takes in a SAMPLE. `nearest` is the stacks of the device's event before it.
-    pub(super) fn sample(&mut self, seq: Seq, event: &Event, managed: u64, nearest: Option<KeyId>) {
+    pub(crate) fn sample(&mut self, seq: Seq, event: &Event, managed: u64, nearest: Option<KeyId>) {
         let before = self.last;
         let reading = Reading {
             seq,
@@ -140,7 +140,7 @@ impl Readings {
     }
 
     /// Takes in a CARD, which belongs to the newest SAMPLE.
-    pub(super) fn card(&mut self, event: &Event) {
+    pub(crate) fn card(&mut self, event: &Event) {
         let card = Card {
             used: event.bytes,
             reserved: told(event.aux),

@@ -1,0 +1,74 @@
+//! What an event's circumstance means, once all records are known.
+
+use serde::Serialize;
+
+use super::{Circumstance, Replay, StackKey, Stage};
+use crate::attribution::is_in_closure;
+
+/// A part of a training's step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Outside all others, in a process that trains.
+    Forward,
+    /// Autograd's engine runs, or one of its nodes does.
+    Backward,
+    /// An optimizer's step.
+    Optimizer,
+    /// Gradients are zeroed or dropped.
+    ZeroGrad,
+}
+
+impl Phase {
+    /// The word that every output prints.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+            Self::ZeroGrad => "zero_grad",
+        }
+    }
+}
+
+/// What a [`Circumstance`] means, for people and programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct When {
+    /// The number of the step, from 1; `None` if the capture has no steps.
+    pub step: Option<u64>,
+    /// The phase; `None`: not known, or of no training.
+    pub phase: Option<Phase>,
+    /// The name of the innermost range that the program was in.
+    pub range: Option<String>,
+}
+
+/// What a circumstance means, after all records.
+pub fn when_of(replay: &Replay, circumstance: Circumstance) -> When {
+    let names = &replay.names;
+    When {
+        step: (replay.course.steps > 0).then(|| circumstance.steps.saturating_add(1)),
+        phase: phase_of(replay, circumstance.stacks),
+        range: circumstance
+            .range
+            .and_then(|range| names.ranges.get(&range).cloned()),
+    }
+}
+
+/// The phase that an allocation was made in, after all records. A thread's own marks come first;
+/// then what a node of autograd's allocated is of the backward; all else of a training is of the
+/// forward. An optimizer that runs the program's closure is not what allocates in that.
+pub fn phase_of(replay: &Replay, stacks: StackKey) -> Option<Phase> {
+    let names = &replay.names;
+    let outside = replay.course.trains.then_some(Phase::Forward);
+    match stacks.work.stage() {
+        Stage::Backward => Some(Phase::Backward),
+        Stage::Optimizer if is_in_closure(names, stacks.py) => outside,
+        Stage::Optimizer => Some(Phase::Optimizer),
+        Stage::ZeroGrad => Some(Phase::ZeroGrad),
+        Stage::Outside if names.backwards.contains_key(&stacks.py) => Some(Phase::Backward),
+        // What stack it is, the capture does not say.
+        Stage::Outside if !names.has_python(stacks.py) => None,
+        Stage::Outside => outside,
+        Stage::Beside | Stage::Other => None,
+    }
+}

@@ -1,0 +1,38 @@
+//! What the program was at when something happened: its step, its phase, its range.
+
+use gpumem_capture::ThreadId;
+
+use crate::course::Course;
+use crate::names::Names;
+use crate::{Replay, StackKey};
+
+/// As the replay sees it at the event itself: what it means is known at the capture's end only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Circumstance {
+    /// Steps that had ended.
+    pub steps: u64,
+    /// The event's stacks, and what it was for.
+    pub stacks: StackKey,
+    /// The innermost range.
+    pub range: Option<u32>,
+}
+
+impl Circumstance {
+    /// That of an event with these stacks on this thread.
+    pub(crate) fn at(names: &Names, course: &Course, stacks: StackKey, thread: ThreadId) -> Self {
+        let backward = names.backwards.contains_key(&stacks.py);
+        Self {
+            steps: course.steps,
+            stacks,
+            range: course.range(thread, backward),
+        }
+    }
+}
+
+impl Replay {
+    /// The circumstance of the newest event.
+    pub fn circumstance(&self) -> Circumstance {
+        let (key, thread) = self.newest.unwrap_or_default();
+        Circumstance::at(&self.names, &self.course, self.stacks(key), thread)
+    }
+}
