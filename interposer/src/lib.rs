@@ -55,6 +55,7 @@ pub use hooks::arrays::{
     cuMipmappedArrayDestroy,
 };
 pub use hooks::autograd::{
+    _ZN2at4cuda22getCUDABlasLtWorkspaceEv, _ZN2at4cuda24getCurrentCUDABlasHandleEv,
     _ZN2at4cuda25allocateCUDABlasWorkspaceEm, _ZN2at14RecordFunction3endEv,
     _ZN2at14RecordFunctionC1ENS_11RecordScopeE, _ZN2at15sequence_number17get_and_incrementEv,
     _ZN3c1011LogAPIUsageERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE,

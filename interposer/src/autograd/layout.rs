@@ -1,9 +1,11 @@
 //! Where PyTorch keeps what is read of its objects: byte offsets, chosen by what it exports and checked
 //! at run time.
 //!
-//! Verified on PyTorch 1.12.1 and 2.15. In between, `Node` came to be held by `c10::intrusive_ptr` and
-//! `intrusive_ptr_target` lost a word, not necessarily in the same release.
+//! Verified by runs of PyTorch 1.12.1, 2.1, 2.6, 2.9, 2.11 and 2.15, and with the headers of 1.13 and 2.0
+//! (docs/measured/backward.md). In between, `Node` has grown twice and came to be held by
+//! `c10::intrusive_ptr`, and `intrusive_ptr_target` lost a word, in different releases.
 
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
@@ -23,14 +25,23 @@ pub(super) struct NodeLayout {
 /// From the pointer to a `TensorImpl` to its `StorageImpl`, and from there to the data's address.
 pub(super) type DataPath = [usize; 2];
 
-/// A node held by `std::shared_ptr`.
-const SHARED: NodeLayout = NodeLayout {
-    sequence: 24,
-    thread: 48,
-    variable: 376,
-};
+/// A node held by `std::shared_ptr`, of a size at which `AccumulateGrad`'s own fields begin.
+const fn shared(variable: usize) -> NodeLayout {
+    NodeLayout {
+        sequence: 24,
+        thread: 48,
+        variable,
+    }
+}
 
-/// A node held by `c10::intrusive_ptr`.
+/// Up to 1.12.
+const SHARED: NodeLayout = shared(376);
+/// 1.13: shapes of inputs are symbolic.
+const SHARED_SYMBOLIC: NodeLayout = shared(392);
+/// From 2.0 on: with hooks of tensors.
+const SHARED_HOOKED: NodeLayout = shared(472);
+
+/// A node held by `c10::intrusive_ptr`: 2.15.
 const INTRUSIVE: NodeLayout = NodeLayout {
     sequence: 16,
     thread: 40,
@@ -40,17 +51,34 @@ const INTRUSIVE: NodeLayout = NodeLayout {
 /// With two words and with three before an `intrusive_ptr_target`'s own fields.
 pub(super) const DATA_PATHS: [DataPath; 2] = [[16, 16], [24, 24]];
 
-/// Exported where nodes are held by `c10::intrusive_ptr`.
-const INTRUSIVE_SYMBOL: &core::ffi::CStr =
-    c"_ZN5torch8autograd6Engine23execute_with_graph_taskERKSt10shared_ptrINS0_9GraphTaskEEN3c1013intrusive_ptrINS0_4NodeENS7_6detail34intrusive_target_default_null_typeIS9_EEEEONS0_11InputBufferE";
+/// Functions that only PyTorch with a layout exports, the newest layout first.
+const LAYOUTS: [(&CStr, NodeLayout); 3] = [
+    // Nodes are given as `c10::intrusive_ptr`.
+    (
+        c"_ZN5torch8autograd6Engine23execute_with_graph_taskERKSt10shared_ptrINS0_9GraphTaskEEN3c1013intrusive_ptrINS0_4NodeENS7_6detail34intrusive_target_default_null_typeIS9_EEEEONS0_11InputBufferE",
+        INTRUSIVE,
+    ),
+    // A tensor's hook may be that of a retained gradient.
+    (
+        c"_ZN5torch8autograd4impl15create_cpp_hookERKN2at10TensorBaseEb",
+        SHARED_HOOKED,
+    ),
+    (
+        c"_ZN5torch8autograd37get_current_graph_task_nodes_in_graphEv",
+        SHARED_SYMBOLIC,
+    ),
+];
 
 /// The layout of this process's PyTorch.
 pub(super) fn node() -> &'static NodeLayout {
     static CHOSEN: OnceLock<NodeLayout> = OnceLock::new();
-    CHOSEN.get_or_init(|| match elf::anywhere(INTRUSIVE_SYMBOL, 0) {
-        0 => SHARED,
-        _ => INTRUSIVE,
-    })
+    CHOSEN.get_or_init(|| chosen(|name| elf::anywhere(name, 0) != 0))
+}
+
+/// The layout of the PyTorch that exports the functions of which `exported` says so.
+fn chosen(exported: impl Fn(&CStr) -> bool) -> NodeLayout {
+    let known = LAYOUTS.iter().find(|(name, _)| exported(name));
+    known.map_or(SHARED, |(_, layout)| *layout)
 }
 
 /// Look-ups after which the layout is judged.
@@ -117,7 +145,17 @@ mod tests {
     }
 
     #[test]
-    fn without_pytorch_the_older_layout_is_taken() {
+    fn the_newest_layout_that_is_exported_is_taken() {
+        let [(intrusive, _), (hooked, _), (symbolic, _)] = LAYOUTS;
+        let of = |names: &[&CStr]| chosen(|name| names.contains(&name));
+        assert_eq!(of(&[]), SHARED);
+        assert_eq!(of(&[symbolic]), SHARED_SYMBOLIC);
+        assert_eq!(of(&[hooked, symbolic]), SHARED_HOOKED);
+        assert_eq!(of(&[intrusive, hooked, symbolic]), INTRUSIVE);
+    }
+
+    #[test]
+    fn without_pytorch_the_oldest_layout_is_taken() {
         assert_eq!(*node(), SHARED);
     }
 }

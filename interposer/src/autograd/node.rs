@@ -54,6 +54,11 @@ impl Node {
             return None;
         }
         let variable = memory::word(self.address.checked_add(layout::node().variable)?)?;
+        // No other object is taken for one, where a node is laid out in a way that is not known.
+        let length = class_name(memory::word(variable)?, &mut room);
+        if room.get(..length) != Some(b"N3c1010TensorImplE") {
+            return None;
+        }
         DATA_PATHS.iter().find_map(|[storage, data]| {
             let storage = memory::word(variable.checked_add(*storage)?)?;
             let data = memory::word(storage.checked_add(*data)?)?;

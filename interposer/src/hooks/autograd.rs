@@ -189,3 +189,27 @@ around! {
         real()
     }
 }
+
+macro_rules! workspaces {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        around! {
+            $(#[$doc])*
+            TorchCuda
+            fn $name() -> u64;
+            missing 0;
+            with api, real;
+            {
+                let _workspace = workspace::enter();
+                real()
+            }
+        }
+    )*};
+}
+
+workspaces! {
+    /// `at::cuda::getCurrentCUDABlasHandle()`: takes the handle's workspace from the cache where it has
+    /// none yet (up to 2.11 at least; 2.15 has the function above for it).
+    _ZN2at4cuda24getCurrentCUDABlasHandleEv;
+    /// `at::cuda::getCUDABlasLtWorkspace()`: the same for cuBLASLt (2.9, 2.11).
+    _ZN2at4cuda22getCUDABlasLtWorkspaceEv;
+}

@@ -203,7 +203,9 @@ manifest! {
         _ZN2at14RecordFunction3endEv,
         _ZN2at4cuda25allocateCUDABlasWorkspaceEm,
         _ZN3c1011LogAPIUsageERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE,
-        _ZN3c1011LogAPIUsageERKSs;
+        _ZN3c1011LogAPIUsageERKSs,
+        _ZN2at4cuda24getCurrentCUDABlasHandleEv,
+        _ZN2at4cuda22getCUDABlasLtWorkspaceEv;
 }
 
 /// The number of the hook of that name; it does not compile for a name that is not in the list.
