@@ -11,7 +11,7 @@ from collections import Counter, namedtuple
 
 import harness
 import pytest
-from test_interposer import ALLOC, QUIET, dump, simulator  # noqa: F401
+from test_interposer import ALLOC, FREE, QUIET, dump, simulator  # noqa: F401
 
 STEP = 13
 RANGE_BEGIN, RANGE_END, PHASE_BEGIN, PHASE_END = 22, 23, 24, 25
@@ -70,14 +70,22 @@ class Records:
         forward = None if made["lost"] else self.owner(made["forward"]).function
         return Owner(forward, node)
 
+    def tensors(self, within=None):
+        """Allocations and frees of tensors, each with whether a range of that name is open on any thread."""
+        ranges = {}
+        for event in self.events(ALLOC, FREE, RANGE_BEGIN, RANGE_END):
+            if event["kind"] == RANGE_BEGIN:
+                ranges.setdefault(event["thread"], []).append(self.ranges[event["aux"]])
+            elif event["kind"] == RANGE_END:
+                ranges[event["thread"]].pop()
+            elif event["level"] == "tensor":
+                yield event, within is None or any(within in names for names in ranges.values())
+
     def bytes_by_owner(self, within=None, workspaces=False):
         """Bytes that were allocated by each owner, within a range if one is named."""
-        owners, wanted = Counter(), within is None
-        for event in self.events(ALLOC, RANGE_BEGIN, RANGE_END):
-            if event["kind"] != ALLOC:
-                if within is not None:
-                    wanted = self.ranges.get(event["aux"]) == within
-            elif wanted and event["level"] == "tensor" and bool(event["flags"] & WORKSPACE) == workspaces:
+        owners = Counter()
+        for event, wanted in self.tensors(within):
+            if wanted and event["kind"] == ALLOC and bool(event["flags"] & WORKSPACE) == workspaces:
                 owners[self.owner(event["python"])] += event["bytes"]
         return owners
 
@@ -212,6 +220,14 @@ def test_a_lost_line_is_said_to_be_lost(environment, record):
     backward = {owner: size for owner, size in owners.items() if owner.node is not None}
     assert backward == {Owner(None, MM): 2 * SQUARE}
     assert {made["lost"] for made in records.backward.values() if MM in made["node"]} == {True}
+
+
+@pytest.mark.parametrize("environment", TORCHES)
+def test_ended_threads_make_room_for_others(environment, record):
+    owners = record(environment, "backward_lines.py", "short_threads").bytes_by_owner()
+    backward = {owner: size for owner, size in owners.items() if owner.node is not None}
+    squares = BACKWARDS["dead_threads"]["product_0", MM][TORCHES.index(environment)]
+    assert backward == {Owner(None, MM): squares * SQUARE, Owner("product_1", MM): squares * SQUARE}
 
 
 @pytest.mark.parametrize("environment", TORCHES)

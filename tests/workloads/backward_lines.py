@@ -287,6 +287,25 @@ def lost():
     run_backward(total(y))
 
 
+def short_threads():
+    """Many more threads make nodes, one after the other, than there is room for: the first one's is lost."""
+    made = []
+
+    def short(make, *operands):
+        thread = threading.Thread(target=lambda: made.append(make(*operands)))
+        thread.start()
+        thread.join()
+
+    short(product_0, square(True))
+    x = square(True, "cpu")
+    for _ in range(5000):
+        short(x.view, -1)
+        made.pop()
+    short(product_1, square(True))
+    for y in made:
+        run_backward(total(y))
+
+
 def forked():
     """A child makes nodes in the middle of its parent's recording, and records nothing. PyTorch's engine does
     not run in a child of a process that has used CUDA."""

@@ -31,8 +31,10 @@ mod run;
 pub(crate) mod steps;
 
 use core::cell::Cell;
+use core::ffi::c_void;
 use core::ptr::null;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::OnceLock;
 
 use gpumem_capture::{StackId, Writer};
 
@@ -59,7 +61,7 @@ const REFUTED_NOTE: &str = "PyTorch's autograd nodes are laid out in a way that 
                             allocates is not charged to forward lines";
 
 thread_local! {
-    /// This thread's ring; null before its first node. Without a destructor.
+    /// This thread's ring; null before its first node and after its end. Without a destructor.
     static MINE: Cell<*const Ring> = const { Cell::new(null()) };
 }
 
@@ -86,7 +88,7 @@ pub(crate) fn made(sequence: u64) {
 /// Keeps what makes a node.
 fn keep(writer: &'static Writer, sequence: u64) {
     let ring = match MINE.try_with(Cell::get) {
-        // SAFETY: null, or this thread's ring, which is never given back.
+        // SAFETY: null, or this thread's ring, whose memory is never given back.
         Ok(ring) => unsafe { ring.as_ref() }.or_else(|| ring_of_this_thread(sequence)),
         Err(_) => None,
     };
@@ -111,7 +113,30 @@ fn site(writer: &'static Writer) -> StackId {
 fn ring_of_this_thread(sequence: u64) -> Option<&'static Ring> {
     let ring = MADE.ring_for(this_thread()?, sequence)?;
     let _ = MINE.try_with(|mine| mine.set(ring));
+    if let Some(key) = exit_key() {
+        // SAFETY: the key exists; its destructor takes such a pointer.
+        unsafe { libc::pthread_setspecific(key, core::ptr::from_ref(ring).cast()) };
+    }
     Some(ring)
+}
+
+/// The key whose destructor runs at the end of a thread that has a ring.
+fn exit_key() -> Option<libc::pthread_key_t> {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` is valid for writing; the destructor is never unloaded with this library, as a
+        // preloaded library stays.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0).then_some(key)
+    })
+}
+
+/// Gives the thread's ring to others. Should the thread make a node after this, it has its ring again, and
+/// this runs once more.
+unsafe extern "C" fn thread_ends(ring: *mut c_void) {
+    let _ = MINE.try_with(|mine| mine.set(null()));
+    // SAFETY: what `ring_of_this_thread` gave the key: a ring, which is never given back.
+    unsafe { &*ring.cast_const().cast::<Ring>() }.end(&MADE);
 }
 
 /// PyTorch's own number of the calling thread; None if it cannot be asked.

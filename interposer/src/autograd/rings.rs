@@ -3,8 +3,10 @@
 //! PyTorch numbers the nodes that a thread makes densely, and its threads with small integers that are
 //! never used again: the two are the key. Each thread that makes nodes has a ring of the newest of
 //! them, written by that thread alone and read by all. A ring grows while its nodes come, up to a
-//! limit, and all rings together up to another; they stay when their thread ends. A node whose place
-//! was written over is *lost*: never is another node's place given for it.
+//! limit, and all rings together up to another. They stay when their thread ends, until there is no more
+//! room for new ones: then that of the thread that ended first goes to a new thread. A node whose place
+//! was written over, or whose ring is another thread's by now, is *lost*: never is another node's place
+//! given for it.
 //!
 //! ```text
 //!  ring of thread 7, 8 places:   next = 21
@@ -22,7 +24,8 @@ const FIRST_PLACES: usize = 1 << 12;
 const MOST_PLACES: usize = 1 << 20;
 /// How many times its places a ring has after it has grown.
 const GROWTH: usize = 4;
-/// Bytes that all rings may take.
+/// Bytes that all rings may take. New ones take half of it before they take those of ended threads: so
+/// the rings of threads that live on can grow.
 const LIMIT: usize = 32 << 20;
 
 /// Rings of one chunk of the directory, and chunks: room for a million threads.
@@ -36,7 +39,7 @@ pub(super) enum Found {
     Place(u32),
     /// It was made before the thread had a ring: before the recording.
     Before,
-    /// Its place was written over.
+    /// Its place was written over, or its thread's ring went to another one.
     Overwritten,
     /// The thread has no ring, or has not made that node: no node of this program.
     Unknown,
@@ -69,14 +72,53 @@ impl Places {
 
 /// The newest nodes of one thread.
 pub(super) struct Ring {
+    /// The thread to which it belongs; 0 while it goes from one to another.
+    thread: AtomicU64,
     places: AtomicPtr<Places>,
     /// The thread's first node that came here.
-    first: u64,
+    first: AtomicU64,
     /// One more than its newest.
     next: AtomicU64,
+    /// When its thread ended, counted in ends; 0: it has not.
+    ended: AtomicU64,
+    /// The ring that was made before it.
+    older: AtomicPtr<Ring>,
 }
 
 impl Ring {
+    /// The ring's thread ends: when there is no more room, another one may have it.
+    pub(super) fn end(&self, map: &Map) {
+        let count = map.ends.fetch_add(1, Ordering::Relaxed) + 1;
+        self.ended.store(count, Ordering::Release);
+    }
+
+    /// Takes the ring of a thread that ended at that count; false if somebody else did.
+    fn take(&self, ended: u64) -> bool {
+        let swap = self
+            .ended
+            .compare_exchange(ended, 0, Ordering::AcqRel, Ordering::Relaxed);
+        swap.is_ok()
+    }
+
+    /// The ring again, for a thread that makes a node after its end was told; None if it is not its own
+    /// any more, or in use.
+    fn go_on(&self, thread: u64) -> Option<&Self> {
+        let ended = self.ended.load(Ordering::Acquire);
+        // It can be taken at that count only while it belongs to the thread that ended at it.
+        let is_own = ended != 0 && self.thread.load(Ordering::Relaxed) == thread;
+        (is_own && self.take(ended)).then_some(self)
+    }
+
+    /// Makes a ring that was taken that of a thread, whose first node is `node`.
+    fn pass_on(&self, thread: u64, node: u64) {
+        // Told first, so that who reads what is written below knows that it is not the older thread's.
+        self.thread.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.first.store(node, Ordering::Relaxed);
+        self.next.store(node, Ordering::Relaxed);
+        self.thread.store(thread, Ordering::Release);
+    }
+
     fn places(&self) -> &'static Places {
         // SAFETY: never null, and never given back.
         unsafe { &*self.places.load(Ordering::Acquire) }
@@ -89,7 +131,7 @@ impl Ring {
             return;
         }
         let mut places = self.places();
-        if node - self.first >= places.ids.len() as u64
+        if node - self.first.load(Ordering::Relaxed) >= places.ids.len() as u64
             && let Some(larger) = self.grow(map, places, next)
         {
             places = larger;
@@ -120,7 +162,8 @@ impl Ring {
         let new = Places::new(larger)?;
         // SAFETY: just made, and never given back.
         let places = unsafe { &*new };
-        for node in self.first.max(next.saturating_sub(count as u64))..next {
+        let first = self.first.load(Ordering::Relaxed);
+        for node in first.max(next.saturating_sub(count as u64))..next {
             if let (Some(from), Some(to)) = (old.at(node), places.at(node)) {
                 to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
             }
@@ -129,8 +172,8 @@ impl Ring {
         Some(places)
     }
 
-    /// What is known of a node of the ring's thread.
-    pub(super) fn get(&self, node: u64) -> Found {
+    /// What is known of a node of a thread to which the ring belongs, or belonged.
+    fn get(&self, thread: u64, node: u64) -> Found {
         loop {
             let pointer = self.places.load(Ordering::Acquire);
             let places = self.places();
@@ -139,10 +182,15 @@ impl Ring {
                 .map_or(0, |place| place.load(Ordering::Acquire));
             fence(Ordering::Acquire);
             let next = self.next.load(Ordering::Relaxed);
+            let first = self.first.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            if self.thread.load(Ordering::Relaxed) != thread {
+                return Found::Overwritten;
+            }
             if node >= next {
                 return Found::Unknown;
             }
-            if node < self.first {
+            if node < first {
                 return Found::Before;
             }
             if next - node <= places.ids.len() as u64 {
@@ -158,6 +206,10 @@ impl Ring {
 /// The rings of all threads.
 pub(super) struct Map {
     chunks: [AtomicPtr<Chunk>; CHUNK],
+    /// The newest ring.
+    newest: AtomicPtr<Ring>,
+    /// Threads with a ring that have ended, some of them more than once.
+    ends: AtomicU64,
     /// Bytes that the rings take.
     bytes: AtomicUsize,
     limit: usize,
@@ -172,6 +224,8 @@ impl Map {
     const fn with_limit(limit: usize) -> Self {
         Self {
             chunks: [const { AtomicPtr::new(core::ptr::null_mut()) }; CHUNK],
+            newest: AtomicPtr::new(core::ptr::null_mut()),
+            ends: AtomicU64::new(0),
             bytes: AtomicUsize::new(0),
             limit,
         }
@@ -179,11 +233,15 @@ impl Map {
 
     /// Takes room for that many places; false if there is none left.
     fn reserve(&self, places: usize) -> bool {
+        self.reserve_within(self.limit, places)
+    }
+
+    fn reserve_within(&self, limit: usize, places: usize) -> bool {
         let more = places * size_of::<AtomicU32>();
-        if self.bytes.load(Ordering::Relaxed) + more > self.limit {
+        if self.bytes.load(Ordering::Relaxed) + more > limit {
             return false;
         }
-        let sum = |bytes: usize| (bytes + more <= self.limit).then_some(bytes + more);
+        let sum = |bytes: usize| (bytes + more <= limit).then_some(bytes + more);
         self.bytes
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum)
             .is_ok()
@@ -216,16 +274,64 @@ impl Map {
     #[cold]
     pub(super) fn ring_for(&self, thread: u64, node: u64) -> Option<&'static Ring> {
         let entry = self.entry(thread, true)?;
-        if !entry.load(Ordering::Acquire).is_null() || !self.reserve(FIRST_PLACES) {
+        // SAFETY: null, or a ring that is never given back.
+        if let Some(known) = unsafe { entry.load(Ordering::Acquire).as_ref() } {
+            return known.go_on(thread);
+        }
+        let ring = self
+            .make_within(self.limit / 2, thread, node)
+            .or_else(|| self.pass_on(thread, node))
+            .or_else(|| self.make_within(self.limit, thread, node))?;
+        entry.store(core::ptr::from_ref(ring).cast_mut(), Ordering::Release);
+        Some(ring)
+    }
+
+    /// A new ring, if all take no more than `limit` with it.
+    fn make_within(&self, limit: usize, thread: u64, node: u64) -> Option<&'static Ring> {
+        if !self.reserve_within(limit, FIRST_PLACES) {
             return None;
         }
         let ring: &'static Ring = Box::leak(Box::new(Ring {
+            thread: AtomicU64::new(thread),
             places: AtomicPtr::new(Places::new(FIRST_PLACES)?),
-            first: node,
+            first: AtomicU64::new(node),
             next: AtomicU64::new(node),
+            ended: AtomicU64::new(0),
+            older: AtomicPtr::new(core::ptr::null_mut()),
         }));
-        entry.store(core::ptr::from_ref(ring).cast_mut(), Ordering::Release);
-        Some(ring)
+        let mut newest = self.newest.load(Ordering::Relaxed);
+        loop {
+            ring.older.store(newest, Ordering::Relaxed);
+            let new = core::ptr::from_ref(ring).cast_mut();
+            let swap =
+                self.newest
+                    .compare_exchange(newest, new, Ordering::Release, Ordering::Relaxed);
+            match swap {
+                Ok(_) => return Some(ring),
+                Err(other) => newest = other,
+            }
+        }
+    }
+
+    /// The ring of the thread that ended first, for another one.
+    fn pass_on(&self, thread: u64, node: u64) -> Option<&'static Ring> {
+        loop {
+            let mut first: Option<(u64, &'static Ring)> = None;
+            let mut at = self.newest.load(Ordering::Acquire);
+            // SAFETY: null, or a ring that is never given back.
+            while let Some(ring) = unsafe { at.as_ref() } {
+                let ended = ring.ended.load(Ordering::Relaxed);
+                if ended != 0 && first.is_none_or(|(earlier, _)| ended < earlier) {
+                    first = Some((ended, ring));
+                }
+                at = ring.older.load(Ordering::Relaxed);
+            }
+            let (ended, ring) = first?;
+            if ring.take(ended) {
+                ring.pass_on(thread, node);
+                return Some(ring);
+            }
+        }
     }
 
     /// What is known of a node of a thread.
@@ -234,7 +340,7 @@ impl Map {
             .entry(thread, false)
             // SAFETY: null, or a ring that is never given back.
             .and_then(|entry| unsafe { entry.load(Ordering::Acquire).as_ref() });
-        ring.map_or(Found::Unknown, |ring| ring.get(node))
+        ring.map_or(Found::Unknown, |ring| ring.get(thread, node))
     }
 }
 
@@ -330,9 +436,83 @@ mod tests {
             ring.put(&map, node, id_of(1, node));
         }
         let oldest = 10_000 - FIRST_PLACES as u64;
-        assert_eq!(ring.get(oldest - 1), Found::Overwritten);
-        assert!((oldest..10_000).all(|node| ring.get(node) == Found::Place(id_of(1, node))));
+        assert_eq!(ring.get(1, oldest - 1), Found::Overwritten);
+        assert!((oldest..10_000).all(|node| ring.get(1, node) == Found::Place(id_of(1, node))));
         assert_eq!(map.bytes.load(Ordering::Relaxed), 1 << 20);
+    }
+
+    #[test]
+    fn ended_threads_make_room_the_oldest_first() {
+        const COUNT: u64 = 5000;
+        let map = Map::new();
+        for thread in 1..=COUNT {
+            filled(&map, thread, thread, 3).end(&map);
+        }
+        let kept = (LIMIT / 2 / (FIRST_PLACES * 4)) as u64;
+        assert_eq!(map.bytes.load(Ordering::Relaxed), LIMIT / 2);
+        for thread in 1..=COUNT {
+            for node in thread..thread + 3 {
+                let expected = match thread > COUNT - kept {
+                    true => Found::Place(id_of(thread, node)),
+                    false => Found::Overwritten,
+                };
+                assert_eq!(map.get(thread, node), expected, "thread {thread}");
+            }
+        }
+        // What went to another thread is not had back.
+        assert!(map.ring_for(1, 100).is_none());
+        // A thread that lives on can grow, and keeps its ring.
+        let lives = filled(&map, COUNT + 1, 0, 100_000);
+        for thread in COUNT + 2..=2 * COUNT {
+            filled(&map, thread, 7, 1).end(&map);
+        }
+        assert!(
+            (0..100_000)
+                .all(|node| lives.get(COUNT + 1, node) == Found::Place(id_of(COUNT + 1, node)))
+        );
+    }
+
+    #[test]
+    fn a_thread_that_goes_on_after_its_end_has_its_ring_again() {
+        let map = Map::with_limit(FIRST_PLACES * 4);
+        filled(&map, 1, 0, 3).end(&map);
+        filled(&map, 1, 3, 3);
+        assert!((0..6).all(|node| map.get(1, node) == Found::Place(id_of(1, node))));
+        assert!(map.ring_for(2, 0).is_none(), "it lives");
+        assert!(map.ring_for(1, 6).is_none(), "it has it already");
+        // SAFETY: the ring is never given back.
+        unsafe { &*map.newest.load(Ordering::Relaxed) }.end(&map);
+        filled(&map, 2, 0, 1);
+        assert_eq!(map.get(1, 0), Found::Overwritten);
+        assert_eq!(map.get(2, 0), Found::Place(id_of(2, 0)));
+    }
+
+    #[test]
+    fn readers_never_get_the_next_threads_place() {
+        const THREADS: u64 = 20_000;
+        let map: &'static Map = Box::leak(Box::new(Map::with_limit(FIRST_PLACES * 4 * 2)));
+        let newest = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for back in 0..2 {
+                let newest = &newest;
+                scope.spawn(move || {
+                    let mut at = 0;
+                    while at < THREADS {
+                        at = newest.load(Ordering::Acquire);
+                        let thread = at.saturating_sub(back);
+                        for node in 0..3 {
+                            if let Found::Place(id) = map.get(thread, node) {
+                                assert_eq!(id, id_of(thread, node), "node {node} of {thread}");
+                            }
+                        }
+                    }
+                });
+            }
+            for thread in 1..=THREADS {
+                filled(map, thread, 0, 3).end(map);
+                newest.store(thread, Ordering::Release);
+            }
+        });
     }
 
     #[test]
