@@ -1,0 +1,98 @@
+"""How much of a transformer's and of a conv net's training has a line, at the peak and of all that backward
+allocates, in every way in which PyTorch can be made to train. Real PyTorch on the simulator.
+
+What breaks these tests: a kind of node whose forward is lost, one that runs unseen, a way to train that makes
+nodes on a thread or with a number of its own, frames of a library or of generated code taken for the user's."""
+
+from collections import Counter
+
+import harness
+import pytest
+from test_e2e_backward import Records
+from test_interposer import ALLOC, QUIET, dump  # noqa: F401
+
+MODELS = ("transformer", "convolutions")
+# By process, as each of them takes a while.
+EVERYWHERE = {
+    "optimizers": ("adam", "sgd", "lbfgs", "mixed_precision", "two_gpus", "cpu_graph_into_cuda"),
+    "graphs": (
+        "custom_function", "reentrant_checkpoint", "checkpoint_without_reentry", "retain_graph", "double_backward",
+        "exception", "saved_tensors_hooks", "four_threads", "dead_forward_threads",
+    ),
+    "others": ("scripted", "data_parallel"),
+}
+ONLY_NEW = {
+    "compilers": ("vmapped_gradients", "compiled", "compiled_autograd"),
+    "sharded": ("fully_sharded", "fully_sharded_2"),
+}
+CASES = [
+    (environment, process, case)
+    for environment, processes in (("torch215", {**EVERYWHERE, **ONLY_NEW}), ("torch112", EVERYWHERE))
+    for process, cases in processes.items()
+    for case in cases
+]
+
+
+@pytest.fixture(scope="session")
+def trained_so(python_env, dump, tmp_path_factory):  # noqa: F811
+    """The records and the capture of a process that trained both models in some ways; run once each."""
+    known = {}
+
+    def trained_so(environment, process):
+        if (environment, process) not in known:
+            report = tmp_path_factory.mktemp("charged") / "report.bin"
+            env = {**QUIET, **harness.SIMULATED_CARD[environment], "GPUMEM_OUTPUT": str(report)}
+            cases = {**EVERYWHERE, **ONLY_NEW}[process]
+            command = [python_env(environment), "-W", "ignore", harness.WORKLOADS / "charged_models.py", *cases]
+            harness.simulate(command, preload=True, devices=2, env=env, timeout=280)
+            known[environment, process] = Records(dump, report), report
+        return known[environment, process]
+
+    return trained_so
+
+
+def owners_at_peak(records, within):
+    """Bytes by owner when most was live on all devices, of what was allocated so far, within a range."""
+    live, total, peak, end = {}, 0, -1, 0
+    events = list(records.tensors(within))
+    for place, (event, wanted) in enumerate(events):
+        total += event["bytes"] if event["kind"] == ALLOC else -event["bytes"]
+        if wanted and total > peak:
+            peak, end = total, place + 1
+    for event, _ in events[:end]:
+        key = event["device"], event["ptr"]
+        if event["kind"] == ALLOC:
+            live[key] = event
+        else:
+            del live[key]
+    owners = Counter()
+    for event in live.values():
+        owners[records.owner(event["python"])] += event["bytes"]
+    assert sum(owners.values()) == peak > 0
+    return owners
+
+
+def share_with_a_line(owners):
+    return sum(size for owner, size in owners.items() if owner.function) / sum(owners.values())
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("environment", "process", "case"), CASES)
+def test_nearly_all_has_a_line(environment, process, case, model, trained_so):
+    records, _ = trained_so(environment, process)
+    assert records.notes == []
+    within = f"{model} {case}"
+    owners = records.bytes_by_owner(within)
+    backward = Counter({owner: size for owner, size in owners.items() if owner.node})
+    assert sum(backward.values()) > 0.05 * sum(owners.values()), "backward is recorded as such"
+    assert share_with_a_line(owners_at_peak(records, within)) >= 0.99
+    assert share_with_a_line(backward) >= 0.99, backward.most_common(20)
+    assert share_with_a_line(owners) >= 0.99
+
+
+@pytest.mark.parametrize(("environment", "process"), dict.fromkeys(case[:2] for case in CASES))
+def test_the_report_says_the_same(environment, process, trained_so):
+    _, report = trained_so(environment, process)
+    rows = harness.analyze_json("lines", "--level", "tensor", "--at", "peak", report)
+    charged = sum(row["bytes"] for row in rows if row["file"] and row["file"].endswith("charged_models.py"))
+    assert charged >= 0.99 * sum(row["bytes"] for row in rows) > 0
