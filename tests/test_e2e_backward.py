@@ -266,6 +266,26 @@ def test_results_are_the_same_to_the_bit(environment, simulate, python_env):
     assert (recorded.stdout, recorded.stderr) == (without.stdout, without.stderr)
 
 
+@pytest.mark.slow
+def test_a_program_without_python_has_labels(python_env, build_c, simulate, dump, tmp_path):  # noqa: F811
+    [torch] = (python_env("torch215").parent.parent / "lib").glob("python3.*/site-packages/torch")
+    program = build_c(
+        "cpp_training.cpp", "-std=c++20", "-w", "-DAT_PER_OPERATOR_HEADERS", f"-I{torch}/include", f"-L{torch}/lib",
+        "-Wl,--no-as-needed,--unresolved-symbols=ignore-in-shared-libs", f"-Wl,-rpath,{torch}/lib",
+        "-ltorch", "-ltorch_cuda", "-ltorch_cpu", "-lc10_cuda", "-lc10",
+    )
+    done = simulate([program], preload=True, env=QUIET)
+    assert (done.stdout, done.stderr) == (f"{128 * 128}\n", "")
+    records = Records(dump, tmp_path / "report.bin")
+    assert records.notes == []
+    owners = records.bytes_by_owner()
+    # Three steps: a product's two gradients, and for each of them the sum's, laid out.
+    assert owners[Owner(None, MM)] == 3 * 4 * SQUARE
+    assert {owner.function for owner in owners} == {None}
+    rows = harness.analyze_json("lines", "--level", "tensor", "--at", "peak", tmp_path / "report.bin")
+    assert {row["file"] for row in rows} == {None} and sum(row["bytes"] for row in rows) >= 4 * SQUARE
+
+
 # An autograd of our own: layouts that are known and one that is not, on no Python at all
 
 LAYOUTS = {

@@ -9,6 +9,7 @@ What breaks these tests: a release whose nodes, tensors or storages are laid out
 calls one of the hooked functions no more."""
 
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import harness
 import other_torch
 import pytest
 from test_e2e_backward import BACKWARDS, OTHERS, PHASE_BEGIN, SQUARE, STEP, Owner, Records
+from test_e2e_charged import EVERYWHERE, MODELS, owners_at_peak, share_with_a_line
 from test_interposer import QUIET, dump  # noqa: F401
 
 PYTHONS = [Path(path) for path in os.environ.get("GPUMEM_OTHER_TORCHES", "").split(":") if path]
@@ -38,7 +40,7 @@ def record(release, dump, tmp_path_factory):  # noqa: F811
         env = {**QUIET, **parts, "GPUMEM_OUTPUT": str(report)}
         env["LD_PRELOAD"] = f"{harness.LIBRARY}:{env.pop('OTHER_TORCH_PRELOAD')}"
         command = [python, "-W", "ignore", harness.WORKLOADS / script, *arguments]
-        harness.simulate(command, devices=2, env=env)
+        harness.simulate(command, devices=2, env=env, timeout=280)
         return Records(dump, report), report
 
     return record
@@ -87,3 +89,37 @@ def test_a_training_has_a_line_for_every_byte(record):
 def test_phases_and_steps(record):
     steps = record("phases.py", "gathered")[0].events(STEP)
     assert [event["aux"] for event in steps] == [1, 2, 3]
+
+
+# Sequence number, thread, AccumulateGrad's variable; TensorImpl's storage and StorageImpl's data.
+LAYOUTS = {(24, 48, 376, 24, 24), (24, 48, 392, 24, 24), (24, 48, 472, 24, 24), (24, 48, 472, 16, 16), (16, 40, 464, 16, 16)}
+
+
+def test_the_headers_have_a_layout_that_is_known(release, build_c):
+    torch = other_torch.packages_of(release[0]) / "torch"
+    standard = "-std=c++20" if "C++20" in (torch / "include" / "ATen" / "ATen.h").read_text() else "-std=c++17"
+    assembly = build_c("torch_layout.cpp", standard, "-w", "-S", "-fno-access-control", f"-I{torch}/include")
+    layout = assembly.read_text().split("\nLAYOUT:\n")[1]
+    assert tuple(map(int, re.findall(r"\.quad\s+(\d+)", layout)[:5])) in LAYOUTS
+
+
+@pytest.fixture(scope="session")
+def trained_so(record):
+    known = {}
+
+    def trained_so(process):
+        if process not in known:
+            known[process] = record("charged_models.py", *EVERYWHERE[process])[0]
+        return known[process]
+
+    return trained_so
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("process", "case"), [(process, case) for process, cases in EVERYWHERE.items() for case in cases])
+def test_nearly_all_has_a_line(process, case, model, trained_so):
+    records, within = trained_so(process), f"{model} {case}"
+    assert records.notes == []
+    backward = Counter({owner: size for owner, size in records.bytes_by_owner(within).items() if owner.node})
+    assert share_with_a_line(backward) >= 0.99
+    assert share_with_a_line(owners_at_peak(records, within)) >= 0.99
