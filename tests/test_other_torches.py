@@ -21,10 +21,11 @@ from test_e2e_charged import EVERYWHERE, MODELS, owners_at_peak, share_with_a_li
 from test_interposer import QUIET, dump  # noqa: F401
 
 PYTHONS = [Path(path) for path in os.environ.get("GPUMEM_OTHER_TORCHES", "").split(":") if path]
-pytestmark = pytest.mark.skipif(not PYTHONS, reason="GPUMEM_OTHER_TORCHES names no Python")
+if not PYTHONS:
+    pytest.skip("GPUMEM_OTHER_TORCHES names no Python", allow_module_level=True)
 
 
-@pytest.fixture(scope="session", params=PYTHONS or [None], ids=lambda python: "none" if not python else python.parts[-3])
+@pytest.fixture(scope="session", params=PYTHONS, ids=lambda python: python.parts[-3])
 def release(request, tmp_path_factory):
     """A Python, and the environment in which its PyTorch runs on the simulator."""
     return request.param, other_torch.environment(request.param, tmp_path_factory.mktemp("parts"))
