@@ -41,7 +41,8 @@ pub struct Module {
     /// Where it lies.
     pub span: Span,
     /// Where it was loaded from, as the loader has it (symbolic links are kept: their names are the
-    /// ones that people know), made absolute; the executable's real path for the program itself;
+    /// ones that people know), made absolute; the executable's real path for the program itself, also
+    /// where it was started as an argument of the loader;
     /// `linux-vdso.so.1` for the vDSO.
     pub path: PathBuf,
     /// Its GNU build id.
@@ -68,7 +69,7 @@ pub fn describe(address: u64) -> Option<Module> {
     Some(Module {
         span: found.span,
         path: if name.is_empty() {
-            std::fs::read_link("/proc/self/exe").unwrap_or_default()
+            program(address)
         } else {
             absolute(name)
         },
@@ -102,6 +103,35 @@ pub fn look() {
     }
 }
 
+/// The path of the program itself, which has code at `address`.
+fn program(address: u64) -> PathBuf {
+    // SAFETY: reads what the kernel passed to the process; any type may be asked for.
+    let loader = unsafe { libc::getauxval(libc::AT_BASE) };
+    if loader != 0 {
+        return std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    }
+    // Started as an argument of the loader, which then is the process's executable.
+    std::fs::read("/proc/self/maps")
+        .ok()
+        .and_then(|maps| mapped_file(&maps, address))
+        .unwrap_or_default()
+}
+
+/// The file that is mapped at `address`, by the lines of a `/proc/<pid>/maps`.
+fn mapped_file(maps: &[u8], address: u64) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    let number = |digits: &[u8]| u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
+    maps.split(|byte| *byte == b'\n').find_map(|line| {
+        let dash = line.iter().position(|byte| *byte == b'-')?;
+        let blank = line.iter().position(|byte| *byte == b' ')?;
+        let span = number(line.get(..dash)?)?..number(line.get(dash + 1..blank)?)?;
+        // Permissions, offset, device and inode have no slash.
+        let path = line.iter().position(|byte| *byte == b'/')?;
+        span.contains(&address)
+            .then(|| PathBuf::from(std::ffi::OsStr::from_bytes(&line[path..])))
+    })
+}
+
 fn absolute(name: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     let path = PathBuf::from(std::ffi::OsStr::from_bytes(name));
@@ -127,6 +157,36 @@ mod tests {
         assert_eq!(span.bias, module.span.bias);
         assert!(span.contains(here));
         assert_eq!(module.build_id, build_id_by_readelf(&module.path));
+    }
+
+    /// `ld-linux-x86-64.so.2 program`: the process's executable is the loader then.
+    #[test]
+    fn a_program_that_the_loader_was_told_to_start_is_found_all_the_same() {
+        const TOLD: &str = "GPUMEM_TEST_PROGRAM";
+        let here = mapped_file as *const () as u64;
+        if let Some(path) = std::env::var_os(TOLD) {
+            assert_ne!(std::env::current_exe().unwrap(), path);
+            assert_eq!(describe(here).unwrap().path, path);
+            return;
+        }
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(mapped_file(maps.as_bytes(), here), Some(own.clone()));
+        assert_eq!(mapped_file(maps.as_bytes(), 1), None);
+        let loader = maps
+            .lines()
+            .filter_map(|line| line.find('/').map(|at| &line[at..]))
+            .find(|path| path.contains("/ld-"))
+            .unwrap();
+        let test = std::thread::current().name().unwrap().to_owned();
+        let done = std::process::Command::new(loader)
+            .arg(&own)
+            .args([&test, "--exact"])
+            .env(TOLD, &own)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && said.contains("1 passed"), "{said}");
     }
 
     /// What another program reads in the file.
