@@ -7,26 +7,37 @@ use super::text;
 /// Longest line table that is kept, in bytes.
 const LONGEST_TABLE: usize = 1 << 20;
 
-/// Something that tells apart the code objects that have lived at the address `code`, one after the
-/// other: an address is used again as soon as a function is gone.
-///
-/// From 3.12 on it is the interpreter's own number of the code object. Before, and when the numbers
-/// have run out, it is a hash over where its names and line table are and how those begin; 20,000
-/// functions made and dropped at one address all differed.
+/// The interpreter's own number of a code object; 0 before 3.12, and for those that have none: the
+/// interpreter's own, and all that are made after the numbers have run out.
 ///
 /// # Safety
 /// `code` is a live code object, laid out as `layout` says.
-#[inline]
-pub(super) unsafe fn identity(layout: &Layout, code: usize) -> u64 {
-    if let Some(at) = layout.code.version {
-        // SAFETY: promised by the caller.
-        let version: u32 = unsafe { load(code, at) };
-        if version != 0 {
-            return u64::from(version);
-        }
-    }
+#[inline(always)]
+pub(super) unsafe fn number(layout: &Layout, code: usize) -> u32 {
     // SAFETY: promised by the caller.
-    unsafe { fingerprint(layout, code) }
+    layout
+        .code
+        .version
+        .map_or(0, |at| unsafe { load(code, at) })
+}
+
+/// Something that tells apart the code objects that have lived at the address `code`, one after the
+/// other: an address is used again as soon as a function is gone.
+///
+/// It is its [`number`], and above it the number of the `interpreter`: another one may count anew in
+/// the memory of one that is gone. Without a number it is a hash over where its names and line table
+/// are and how those begin; 20,000 functions made and dropped at one address all differed.
+///
+/// # Safety
+/// `code` is a live code object, laid out as `layout` says.
+#[inline(always)]
+pub(super) unsafe fn identity(layout: &Layout, code: usize, number: u32, interpreter: u64) -> u64 {
+    if number != 0 {
+        u64::from(number) | interpreter << 32
+    } else {
+        // SAFETY: promised by the caller.
+        unsafe { fingerprint(layout, code) }
+    }
 }
 
 /// # Safety

@@ -7,6 +7,9 @@
 pub struct Layout {
     /// The way from a thread state to its newest frame.
     pub(super) newest: Newest,
+    /// The way from a thread state to its interpreter's number, where each interpreter has numbers of
+    /// its own for its code objects: from 3.12.
+    pub(super) interpreter: Option<InterpreterNumber>,
     pub(super) frame: FrameLayout,
     pub(super) code: CodeLayout,
     pub(super) object: ObjectLayout,
@@ -21,6 +24,15 @@ pub(super) enum Newest {
     Direct { frame: usize },
     /// A pointer in the `_PyCFrame` that the thread state points to.
     CFrame { cframe: usize, frame: usize },
+}
+
+/// `PyInterpreterState::id`: 0 in the main interpreter, and never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InterpreterNumber {
+    /// The pointer to the interpreter in the thread state.
+    pub(super) interpreter: usize,
+    /// The number in the interpreter.
+    pub(super) number: usize,
 }
 
 /// `PyFrameObject` (to 3.10), `_PyInterpreterFrame` (from 3.11).
@@ -47,8 +59,8 @@ pub(super) enum Instruction {
 pub(super) enum Entry {
     /// All: each Python call runs the evaluation function anew.
     Every,
-    /// Those with a byte at `at` that is not 0.
-    Flag { at: usize },
+    /// Those with a byte at `at` that is not 0. Who owns a frame is in its byte at `owner`.
+    Flag { at: usize, owner: usize },
     /// Those whose next older frame is a shim, that is, has an `owner` byte of [`SHIM_OWNER`] or more.
     Shim { owner: usize },
 }
@@ -56,6 +68,9 @@ pub(super) enum Entry {
 /// `FRAME_OWNED_BY_CSTACK` of 3.12 and 3.13, `FRAME_OWNED_BY_INTERPRETER` of 3.14: a frame of the
 /// evaluation function itself, with no Python code.
 pub(super) const SHIM_OWNER: u8 = 3;
+
+/// `FRAME_OWNED_BY_GENERATOR`, from 3.11.
+pub(super) const GENERATOR_OWNER: u8 = 1;
 
 /// `PyCodeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +81,12 @@ pub(super) struct CodeLayout {
     pub(super) qualified_name: Option<usize>,
     pub(super) first_line: usize,
     pub(super) line_table: usize,
-    /// From 3.12: a number that no other code object of the interpreter has had, or 0 once the
+    /// From 3.12: a number that no other code object of the same interpreter has had, or 0 once the
     /// numbers ran out.
     pub(super) version: Option<usize>,
+    /// From 3.11: how many instructions come before the function's own begin. Frames in there are no
+    /// one's to see, and the interpreter shows none: a call of a class runs its `__init__` from one.
+    pub(super) first_traceable: Option<usize>,
 }
 
 /// `PyObject`, `PyBytesObject` and the string objects.

@@ -6,7 +6,8 @@
 //! interpreters that is installed.
 
 use super::layout::{
-    Check, CodeLayout, Entry, FrameLayout, Instruction, Layout, Newest, ObjectLayout,
+    Check, CodeLayout, Entry, FrameLayout, Instruction, InterpreterNumber, Layout, Newest,
+    ObjectLayout,
 };
 
 /// Words of a `_Py_DebugOffsets` that [`with_debug_offsets`] reads at most.
@@ -17,6 +18,8 @@ const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
 
 /// No structure that is read here is larger: an offset above is not believed.
 const LARGEST_OFFSET: u64 = 4096;
+/// But for the interpreter's state, which holds all that an interpreter has.
+const LARGEST_INTERPRETER_OFFSET: u64 = 1 << 20;
 
 /// Strings and bytes before 3.12 and since: the wide-character cache went away.
 const OBJECT_TO_311: ObjectLayout = ObjectLayout {
@@ -42,6 +45,7 @@ const CODE_TO_310: CodeLayout = CodeLayout {
     first_line: 40,
     line_table: 120,
     version: None,
+    first_traceable: None,
 };
 const CODE_311: CodeLayout = CodeLayout {
     file: 112,
@@ -50,16 +54,22 @@ const CODE_311: CodeLayout = CodeLayout {
     first_line: 72,
     line_table: 136,
     version: None,
+    first_traceable: Some(184 - BEFORE_CODE),
 };
-const CODE_FROM_312: CodeLayout = CodeLayout {
+const CODE_312: CodeLayout = CodeLayout {
     first_line: 68,
     version: Some(92),
+    first_traceable: Some(192 - BEFORE_CODE),
     ..CODE_311
 };
+
+/// `_co_firsttraceable` and `co_extra` come last before the code, 8 bytes each with their padding.
+const BEFORE_CODE: usize = 16;
 
 /// 3.8 and 3.9; `f_lasti` counts bytes.
 const PY_39: Layout = Layout {
     newest: Newest::Direct { frame: 24 },
+    interpreter: None,
     frame: FrameLayout {
         previous: 24,
         code: 32,
@@ -93,6 +103,7 @@ const PY_311: Layout = Layout {
         cframe: 56,
         frame: 8,
     },
+    interpreter: None,
     frame: FrameLayout {
         previous: 48,
         code: 32,
@@ -100,7 +111,7 @@ const PY_311: Layout = Layout {
             at: 56,
             code_start: 184,
         },
-        entry: Entry::Flag { at: 68 },
+        entry: Entry::Flag { at: 68, owner: 69 },
     },
     code: CODE_311,
     object: OBJECT_TO_311,
@@ -116,6 +127,10 @@ const PY_312: Layout = Layout {
         cframe: 56,
         frame: 0,
     },
+    interpreter: Some(InterpreterNumber {
+        interpreter: 16,
+        number: 8,
+    }),
     frame: FrameLayout {
         previous: 8,
         code: 0,
@@ -125,7 +140,7 @@ const PY_312: Layout = Layout {
         },
         entry: Entry::Shim { owner: 70 },
     },
-    code: CODE_FROM_312,
+    code: CODE_312,
     object: OBJECT_FROM_312,
     check: Check {
         code_size: 192,
@@ -136,12 +151,20 @@ const PY_312: Layout = Layout {
 
 const PY_313: Layout = Layout {
     newest: Newest::Direct { frame: 72 },
+    interpreter: Some(InterpreterNumber {
+        interpreter: 16,
+        number: 7272,
+    }),
     frame: FrameLayout {
         instruction: Instruction::Pointer {
             at: 56,
             code_start: 200,
         },
         ..PY_312.frame
+    },
+    code: CodeLayout {
+        first_traceable: Some(200 - BEFORE_CODE),
+        ..CODE_312
     },
     check: Check {
         code_size: 200,
@@ -151,6 +174,10 @@ const PY_313: Layout = Layout {
 };
 
 const PY_314: Layout = Layout {
+    interpreter: Some(InterpreterNumber {
+        interpreter: 16,
+        number: 7280,
+    }),
     frame: FrameLayout {
         instruction: Instruction::Pointer {
             at: 56,
@@ -158,6 +185,10 @@ const PY_314: Layout = Layout {
         },
         entry: Entry::Shim { owner: 74 },
         ..PY_313.frame
+    },
+    code: CodeLayout {
+        first_traceable: Some(208 - BEFORE_CODE),
+        ..CODE_312
     },
     check: Check {
         code_size: 208,
@@ -186,6 +217,10 @@ pub(super) fn row(minor: (u32, u32)) -> Option<Layout> {
 
 /// Word numbers in `_Py_DebugOffsets`, which is laid out anew in each minor version.
 struct Words {
+    /// Of `interpreter_state`: id.
+    interpreter_number: usize,
+    /// Of `thread_state`: interp, current_frame.
+    interpreter: usize,
     newest_frame: usize,
     /// Of `interpreter_frame`: previous, executable, instr_ptr, owner.
     frame: [usize; 4],
@@ -199,6 +234,8 @@ struct Words {
 }
 
 const WORDS_313: Words = Words {
+    interpreter_number: 7,
+    interpreter: 22,
     newest_frame: 23,
     frame: [29, 30, 31, 33],
     code: [35, 36, 37, 38, 39, 43],
@@ -208,6 +245,8 @@ const WORDS_313: Words = Words {
 };
 
 const WORDS_314: Words = Words {
+    interpreter_number: 7,
+    interpreter: 25,
     newest_frame: 26,
     frame: [32, 33, 34, 36],
     code: [40, 41, 42, 43, 44, 48],
@@ -254,10 +293,11 @@ pub(super) fn with_debug_offsets(
 }
 
 fn read(words: &[u64; DEBUG_OFFSETS_WORDS], numbers: &Words, row: Layout) -> Option<Layout> {
-    let offset = |number: usize| {
+    let below = |limit: u64, number: usize| {
         let offset = *words.get(number)?;
-        (offset < LARGEST_OFFSET).then_some(offset as usize)
+        (offset < limit).then_some(offset as usize)
     };
+    let offset = |number: usize| below(LARGEST_OFFSET, number);
     let [previous, executable, instruction, owner] = numbers.frame;
     let [
         file,
@@ -270,17 +310,22 @@ fn read(words: &[u64; DEBUG_OFFSETS_WORDS], numbers: &Words, row: Layout) -> Opt
     let [bytes_len, bytes_data] = numbers.bytes;
     let [text_state, text_len, ascii_size] = numbers.text;
     let first_line = offset(first_line)?;
+    let code_start = offset(code_start)?;
     let ascii_data = offset(ascii_size)?;
     Some(Layout {
         newest: Newest::Direct {
             frame: offset(numbers.newest_frame)?,
         },
+        interpreter: Some(InterpreterNumber {
+            interpreter: offset(numbers.interpreter)?,
+            number: below(LARGEST_INTERPRETER_OFFSET, numbers.interpreter_number)?,
+        }),
         frame: FrameLayout {
             previous: offset(previous)?,
             code: offset(executable)?,
             instruction: Instruction::Pointer {
                 at: offset(instruction)?,
-                code_start: offset(code_start)?,
+                code_start,
             },
             entry: Entry::Shim {
                 owner: offset(owner)?,
@@ -294,6 +339,7 @@ fn read(words: &[u64; DEBUG_OFFSETS_WORDS], numbers: &Words, row: Layout) -> Opt
             line_table: offset(line_table)?,
             // Not among the words; it follows six ints after co_firstlineno in 3.12 to 3.14.
             version: Some(first_line + 24),
+            first_traceable: Some(code_start.checked_sub(BEFORE_CODE)?),
         },
         object: ObjectLayout {
             kind: offset(numbers.kind)?,
@@ -329,8 +375,13 @@ mod tests {
         };
         let code = &layout.code;
         let object = &layout.object;
+        let interpreter = layout.interpreter.unwrap();
         for (numbers, offsets) in [
             (&[numbers.newest_frame][..], &[frame][..]),
+            (
+                &[numbers.interpreter, numbers.interpreter_number],
+                &[interpreter.interpreter, interpreter.number],
+            ),
             (
                 &numbers.frame,
                 &[layout.frame.previous, layout.frame.code, at, owner],
@@ -401,5 +452,7 @@ mod tests {
         assert_eq!(with(1, 0x030e_00f0), Err(Unusable::Unknown));
         assert_eq!(with(2, 1), Err(Unusable::FreeThreaded));
         assert_eq!(with(WORDS_313.code[0], 1 << 40), Err(Unusable::Unknown));
+        let number = WORDS_313.interpreter_number;
+        assert_eq!(with(number, 1 << 40), Err(Unusable::Unknown));
     }
 }

@@ -3,7 +3,7 @@
 use gpumem_capture::{CodeId, PyFrame};
 
 use super::code;
-use super::layout::{Entry, Instruction, Layout, Newest, SHIM_OWNER};
+use super::layout::{Entry, FrameLayout, GENERATOR_OWNER, Instruction, Layout, Newest, SHIM_OWNER};
 use super::memory::{load, plausible};
 
 /// One frame, as the walk finds it.
@@ -37,6 +37,8 @@ struct Seen {
     /// Offset of the instruction from the start of the code, in bytes.
     offset: i32,
     entered_from_c: bool,
+    /// A generator's frame is complete from the start.
+    is_generator: bool,
 }
 
 /// Writes the Python frames of the thread whose state is `thread` to `out`, the newest first.
@@ -50,51 +52,93 @@ pub(super) unsafe fn walk(
     thread: usize,
     out: &mut [Frame],
 ) -> Walked {
-    let at = layout.frame;
     // SAFETY: the thread's state and its frames are live and, as the thread is here and not in the
     // interpreter, unchanging; `read` is given such frames only, and the address of a live code
     // object or nothing readable at all is what `follow` checks for.
     unsafe {
         let newest = newest(layout, thread);
-        let offset = |frame: usize, code: usize| match at.instruction {
+        let number = interpreter(layout, thread);
+        let at = layout.frame;
+        // One loop for each way, so that none decides anything anew at each frame.
+        match at.entry {
+            Entry::Every => follow(layout, code_type, number, newest, out, |frame| {
+                read(at, Entry::Every, frame)
+            }),
+            Entry::Flag { at: flag, owner } => {
+                follow(layout, code_type, number, newest, out, |frame| {
+                    read(at, Entry::Flag { at: flag, owner }, frame)
+                })
+            }
+            Entry::Shim { owner } => follow(layout, code_type, number, newest, out, |frame| {
+                read(at, Entry::Shim { owner }, frame)
+            }),
+        }
+    }
+}
+
+/// What a frame holds; None for a shim. `entry` is that of `at`.
+///
+/// # Safety
+/// `frame` is a live frame of the calling thread, laid out as `at` says.
+#[inline(always)]
+unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let owner = match entry {
+            Entry::Every => 0,
+            Entry::Flag { owner, .. } | Entry::Shim { owner } => load::<u8>(frame, owner),
+        };
+        let (code, entered_from_c) = match entry {
+            Entry::Every => (load(frame, at.code), true),
+            Entry::Flag { at: flag, .. } => (load(frame, at.code), load::<u8>(frame, flag) != 0),
+            Entry::Shim { .. } if owner >= SHIM_OWNER => return None,
+            // The next older frame tells whether C code entered this one.
+            Entry::Shim { .. } => (load::<usize>(frame, at.code) & !TAG, false),
+        };
+        let offset = match at.instruction {
             Instruction::Index { at, unit } => load::<i32>(frame, at).wrapping_mul(unit),
             Instruction::Pointer { at, code_start } => {
                 load::<usize>(frame, at).wrapping_sub(code.wrapping_add(code_start)) as i32
             }
         };
-        // One loop for each way, so that none decides anything anew at each frame.
-        match at.entry {
-            Entry::Every => follow(layout, code_type, newest, out, |frame| {
-                let code = load(frame, at.code);
-                Some(Seen {
-                    code,
-                    offset: offset(frame, code),
-                    entered_from_c: true,
-                })
-            }),
-            Entry::Flag { at: flag } => follow(layout, code_type, newest, out, |frame| {
-                let code = load(frame, at.code);
-                let entered_from_c = load::<u8>(frame, flag) != 0;
-                Some(Seen {
-                    code,
-                    offset: offset(frame, code),
-                    entered_from_c,
-                })
-            }),
-            Entry::Shim { owner } => follow(layout, code_type, newest, out, |frame| {
-                if load::<u8>(frame, owner) >= SHIM_OWNER {
-                    return None;
-                }
-                let code = load::<usize>(frame, at.code) & !TAG;
-                // The next older frame tells whether C code entered this one.
-                Some(Seen {
-                    code,
-                    offset: offset(frame, code),
-                    entered_from_c: false,
-                })
-            }),
-        }
+        Some(Seen {
+            code,
+            offset,
+            entered_from_c,
+            is_generator: owner == GENERATOR_OWNER,
+        })
     }
+}
+
+/// Whether what a frame names as its code is a code object.
+///
+/// # Safety
+/// `seen` is what [`read`] gave of a live frame.
+#[inline(always)]
+unsafe fn is_code(layout: &Layout, code_type: usize, seen: &Seen) -> bool {
+    // SAFETY: promised by the caller: where a frame has an address, there is an object.
+    plausible(seen.code) && unsafe { load::<usize>(seen.code, layout.object.kind) } == code_type
+}
+
+/// Whether a frame has not come to the function's own instructions yet: as `_PyFrame_IsIncomplete`.
+/// `number` is that of its code.
+///
+/// Code with a number needs no look: where there are numbers (3.12), collections, and with them other
+/// code, wait for a function's own instructions, and the code of the frames that the interpreter makes
+/// for itself has none.
+///
+/// # Safety
+/// `seen` is what [`read`] gave of a live frame, and [`is_code`].
+#[inline(always)]
+unsafe fn is_incomplete(layout: &Layout, seen: &Seen, number: u32) -> bool {
+    if number != 0 {
+        return false;
+    }
+    layout.code.first_traceable.is_some_and(|at| {
+        // SAFETY: promised by the caller.
+        let first: i32 = unsafe { load(seen.code, at) };
+        seen.offset < first.wrapping_mul(2) && !seen.is_generator
+    })
 }
 
 /// Address of the newest frame; 0 if there is none.
@@ -115,6 +159,18 @@ pub(super) unsafe fn newest(layout: &Layout, thread: usize) -> usize {
     }
 }
 
+/// The number of the interpreter that the thread is in; 0 where it is of no use.
+///
+/// # Safety
+/// `thread` is as [`walk`] wants it.
+#[inline]
+unsafe fn interpreter(layout: &Layout, thread: usize) -> u64 {
+    layout.interpreter.map_or(0, |at| {
+        // SAFETY: promised by the caller; a thread's interpreter outlives the thread's state.
+        unsafe { load(load(thread, at.interpreter), at.number) }
+    })
+}
+
 /// How many frames are newer than the one at `base`; all if none is there.
 ///
 /// # Safety
@@ -125,24 +181,19 @@ pub(super) unsafe fn newer_than(
     thread: usize,
     base: usize,
 ) -> usize {
-    let at = layout.frame;
     // SAFETY: promised by the caller; the frames are read as `walk` reads them.
     unsafe {
         let mut frame = newest(layout, thread);
         let mut count = 0;
         while frame != 0 && frame != base && plausible(frame) {
-            let is_shim = match at.entry {
-                Entry::Shim { owner } => load::<u8>(frame, owner) >= SHIM_OWNER,
-                Entry::Every | Entry::Flag { .. } => false,
-            };
-            if !is_shim {
-                let code = load::<usize>(frame, at.code) & !TAG;
-                if !plausible(code) || load::<usize>(code, layout.object.kind) != code_type {
+            if let Some(seen) = read(layout.frame, layout.frame.entry, frame) {
+                if !is_code(layout, code_type, &seen) {
                     break;
                 }
-                count += 1;
+                let number = code::number(layout, seen.code);
+                count += usize::from(!is_incomplete(layout, &seen, number));
             }
-            frame = load(frame, at.previous);
+            frame = load(frame, layout.frame.previous);
         }
         count
     }
@@ -159,6 +210,7 @@ const TAG: usize = 3;
 unsafe fn follow(
     layout: &Layout,
     code_type: usize,
+    interpreter: u64,
     mut frame: usize,
     out: &mut [Frame],
     read: impl Fn(usize) -> Option<Seen>,
@@ -176,30 +228,37 @@ unsafe fn follow(
             };
         }
         if let Some(seen) = read(frame) {
-            let code = seen.code;
-            // SAFETY: `frame` is a live frame that runs code: what it names there is its code object.
-            let is_code =
-                plausible(code) && unsafe { load::<usize>(code, layout.object.kind) } == code_type;
-            let place = if is_code { places.next() } else { None };
-            let Some(place) = place else {
+            // SAFETY: `frame` is a live frame.
+            if !unsafe { is_code(layout, code_type, &seen) } {
                 return Walked {
                     len,
                     truncated: true,
                 };
-            };
-            let position = PyFrame {
-                code: CodeId(0),
-                offset: seen.offset,
-                entered_from_c: seen.entered_from_c,
-            };
-            *place = Frame {
-                code: code as u64,
-                // SAFETY: a live code object.
-                identity: unsafe { code::identity(layout, code) },
-                word: position.word(),
-            };
-            newer = Some(&mut place.word);
-            len += 1;
+            }
+            // SAFETY: a live frame's code object.
+            let number = unsafe { code::number(layout, seen.code) };
+            // SAFETY: a live frame, with a code object.
+            if !unsafe { is_incomplete(layout, &seen, number) } {
+                let Some(place) = places.next() else {
+                    return Walked {
+                        len,
+                        truncated: true,
+                    };
+                };
+                let position = PyFrame {
+                    code: CodeId(0),
+                    offset: seen.offset,
+                    entered_from_c: seen.entered_from_c,
+                };
+                *place = Frame {
+                    code: seen.code as u64,
+                    // SAFETY: a live code object.
+                    identity: unsafe { code::identity(layout, seen.code, number, interpreter) },
+                    word: position.word(),
+                };
+                newer = Some(&mut place.word);
+                len += 1;
+            }
         } else if let Some(word) = newer.take() {
             *word |= ENTERED_FROM_C;
         }
