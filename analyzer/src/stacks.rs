@@ -3,7 +3,8 @@
 //! The interpreter runs Python functions inside its evaluation function, so each native frame of that
 //! function stands for one or more Python frames: those up to and including one that was entered from
 //! C. Where the counts do not fit, the Python frames come first and the native frames that are newer
-//! than the newest evaluation frame follow; that older native frames are not shown is then said.
+//! than the newest evaluation frame follow, or than all of the interpreter where none of them is known
+//! for one; that older native frames are not shown is then said.
 //!
 //! What a node of autograd's allocated stands on the stack of the forward that made the node: then comes
 //! a frame that names the node, and what is newer than the node's run on the thread that it ran on.
@@ -225,9 +226,9 @@ fn interleave(
         kept.map(|(frame, _)| Frame::Native(*frame)).collect()
     };
     if !fits {
-        let newest = kinds
-            .iter()
-            .position(|kind| *kind == Kind::Evaluation)
+        let newest_of = |wanted| kinds.iter().position(|kind| *kind == wanted);
+        let newest = newest_of(Kind::Evaluation)
+            .or_else(|| newest_of(Kind::Interpreter))
             .unwrap_or(native.len());
         let mut out = others(&native[..newest], &kinds[..newest]);
         out.extend(python.iter().map(|frame| Frame::Python(*frame)));
@@ -331,6 +332,7 @@ mod tests {
         assert_eq!(mix("ccc", false, "aiEbEm", false), "a123?");
         assert_eq!(mix("c", false, "aEbEm", false), "a1?");
         assert_eq!(mix("pc", false, "abm", false), "abm12");
+        assert_eq!(mix("pc", false, "abixim", false), "ab12?");
     }
 
     #[test]

@@ -12,7 +12,7 @@ const SHT_DYNSYM: u32 = 11;
 /// Type of the note that holds a build id; its owner is `GNU`.
 const NT_GNU_BUILD_ID: u32 = 3;
 /// Bytes of the file's header and of a section's.
-const HEADER_BYTES: usize = 64;
+pub(super) const HEADER_BYTES: usize = 64;
 /// More sections, and more bytes of notes and of names, are not read: the file is no library.
 const SECTIONS_LIMIT: u64 = 1 << 17;
 const BYTES_LIMIT: u64 = 4 << 20;
@@ -129,7 +129,7 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-fn bytes(file: &File, offset: u64, count: u64) -> Option<Vec<u8>> {
+pub(super) fn bytes(file: &File, offset: u64, count: u64) -> Option<Vec<u8>> {
     if count > BYTES_LIMIT.max(SECTIONS_LIMIT * HEADER_BYTES as u64) {
         return None;
     }
@@ -139,7 +139,7 @@ fn bytes(file: &File, offset: u64, count: u64) -> Option<Vec<u8>> {
 }
 
 /// A little-endian number of `size` bytes.
-fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+pub(super) fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
     let bytes = bytes.get(at..at + size)?;
     Some(
         bytes

@@ -4,11 +4,13 @@
 mod bake;
 mod elf;
 mod lookup;
+mod parts;
 mod perf_map;
 mod readable;
 mod search;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +28,8 @@ use search::{Found, Search};
 
 /// The evaluation function of every CPython; its cold part carries a suffix.
 const EVALUATION: &str = "_PyEval_EvalFrameDefault";
+/// What a part of it is called where no table of names has it.
+const EVALUATION_PART: &str = "_PyEval_EvalFrameDefault.cold";
 /// How CPython's own map for perf names the code through which it runs a Python function.
 const TRAMPOLINE: &str = "py::";
 /// Code that no module holds.
@@ -92,6 +96,8 @@ pub struct Symbols {
     labels: FxHashSet<Rc<str>>,
     /// By module: the files that have its names, those that tell most first.
     files: FxHashMap<u32, Vec<Found>>,
+    /// By module: the parts of the evaluation function that lie elsewhere in it, in link addresses.
+    parts: FxHashMap<u32, Vec<Range<u64>>>,
     work: Work,
 }
 
@@ -112,6 +118,7 @@ impl Symbols {
             known: FxHashMap::default(),
             labels: FxHashSet::default(),
             files: FxHashMap::default(),
+            parts: FxHashMap::default(),
             work: Work::default(),
         }
     }
@@ -199,7 +206,57 @@ impl Symbols {
                 *found = baked(address).unwrap_or_default();
             }
         }
+        if let Some(index) = module {
+            self.name_parts(names, index, addresses, &mut found);
+        }
         found
+    }
+
+    /// Names places in a nameless part of the evaluation function, which stand for Python frames too.
+    fn name_parts(
+        &mut self,
+        names: &Names,
+        index: u32,
+        addresses: &[u64],
+        found: &mut [Vec<Function>],
+    ) {
+        for (address, found) in addresses.iter().zip(found) {
+            let is_known = |function: &Function| function.name.starts_with(EVALUATION);
+            if !found.last().is_some_and(is_known)
+                && self
+                    .evaluation_parts(names, index)
+                    .iter()
+                    .any(|part| part.contains(address))
+            {
+                *found = vec![Function {
+                    name: EVALUATION_PART.to_owned(),
+                    ..Function::default()
+                }];
+            }
+        }
+    }
+
+    /// The parts of the evaluation function that lie elsewhere in a module; none if it does not lie in
+    /// this one.
+    fn evaluation_parts(&mut self, names: &Names, index: u32) -> &[Range<u64>] {
+        if !self.parts.contains_key(&index) {
+            let (start, end) = names
+                .interpreter
+                .map_or((0, 0), |interpreter| interpreter.eval);
+            let module = names.modules.get(index as usize);
+            let module = module.filter(|module| (module.start..module.end).contains(&start));
+            let parts = module.map_or_else(Vec::new, |module| {
+                let function = start.wrapping_sub(module.bias)..end.wrapping_sub(module.bias);
+                let files = self.files(names, index).iter();
+                let found = files.map(|file| parts::parts(&file.path, function.clone()));
+                found
+                    .into_iter()
+                    .find(|parts| !parts.is_empty())
+                    .unwrap_or_default()
+            });
+            self.parts.insert(index, parts);
+        }
+        self.parts.get(&index).map_or(&[], |parts| parts)
     }
 
     /// The files that have names of a module.
