@@ -44,8 +44,8 @@ def _environment(name: str):
     if name.startswith("py"):
         version = f"{name[2]}.{name[3:]}"
         found = subprocess.run(
-            ["bash", "-c", '. scripts/lib/common.sh; . scripts/lib/environment.sh; find_python "$1"',
-             "find-python", version],
+            ["bash", "-c", 'for part in common environment interpreters; do . scripts/lib/$part.sh; done; '
+             'find_interpreter "$1"', "find-interpreter", version],
             cwd=harness.ROOT, stdout=subprocess.PIPE, text=True,
         )
         return found.stdout.strip() or None, f"no CPython {version} on this machine"
@@ -59,7 +59,8 @@ def _environment(name: str):
 @pytest.fixture(scope="session")
 def python_env():
     """python_env("torch215") is the path of that environment's Python (also "torch112", "numba"),
-    python_env("py38") … ("py314") that of a plain CPython. Skips the test where there is none."""
+    python_env("py38") … ("py315") that of a plain CPython ("py313t": one without the GIL), the
+    machine's own or one that scripts/lib/environment has made. Skips the test where there is none."""
 
     def path_of(name: str) -> Path:
         path, missing = _environment(name)

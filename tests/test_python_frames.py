@@ -52,6 +52,34 @@ def test_frames_are_the_interpreters_own(version, python_env, probe, decode_line
     assert lines["compared"] > 500
 
 
+def test_frames_of_code_that_the_interpreter_compiled(python_env, probe, tmp_path):
+    """CPython's own compiler to machine code, where it is built in."""
+    python = python_env("py314")
+    enabled = "import sys; print(int(sys._jit.is_enabled()))"
+    env = {"PYTHON_JIT": "1"}
+    if harness.run([python, "-c", enabled], env=env).stdout != "1\n":
+        pytest.skip(f"{python} is built without its compiler")
+    done = harness.run([python, harness.WORKLOADS / "python_frames.py", probe, tmp_path], env=env)
+    assert int(done.stdout.split()[1]) > 15_000, done.stdout
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_frames_in_greenlets(version, python_env, probe, tmp_path):
+    python = python_env(version)
+    folder = subprocess.run(
+        [harness.ENVIRONMENT, f"greenlet-{version}"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )
+    if folder.returncode != 0:
+        pytest.skip(f"greenlet for {python} is not at hand: {folder.stderr.strip()}")
+    done = harness.run(
+        [python, harness.WORKLOADS / "python_greenlets.py", probe, tmp_path],
+        env={"PYTHONPATH": folder.stdout.strip()},
+    )
+    words = done.stdout.split()
+    assert words[0] == "checked" and int(words[1]) > 7_000 and int(words[4]) > 1_800, done.stdout
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_line_tables_of_the_standard_library(version, python_env, decode_lines, tmp_path):
     python = python_env(version)
@@ -90,24 +118,19 @@ def test_a_library_in_the_place_of_an_unloaded_one(python_env, probe, build_c):
     assert last == ["ended", "3", "addresses", "1"]
 
 
-@pytest.mark.parametrize("version", ["py36", "py37"])
-def test_unknown_interpreters_are_declined(version, python_env, probe):
-    """No Python stack and one note; native stacks are taken all the same."""
-    script = (
-        "import ctypes, sys\n"
-        "probe = ctypes.CDLL(sys.argv[1])\n"
-        "probe.probe_take.restype = ctypes.c_uint64\n"
-        "assert [probe.probe_take(1) for _ in range(3)] == [0, 0, 0]\n"
-        "both = probe.probe_take(0)\n"
-        "assert both >> 32 and not both & 0xffffffff\n"
-        "size = probe.probe_definitions(None, 0)\n"
-        "buffer = ctypes.create_string_buffer(size)\n"
-        "probe.probe_definitions(buffer, size)\n"
-        "text = buffer.raw\n"
-        "assert text.count(b'no Python stacks are recorded: ') == 1, text\n"
-        "assert b'CPython %d.%d.%d is not among 3.8 to 3.14' % sys.version_info[:3] in text\n"
-    )
-    harness.run([python_env(version), "-c", script, probe])
+@pytest.mark.parametrize(
+    "version, why",
+    [
+        ("py36", "is not among 3.8 to 3.14"),
+        ("py37", "is not among 3.8 to 3.14"),
+        ("py315", "is not among 3.8 to 3.14"),
+        ("py313t", "is a free-threaded build (no GIL)"),
+        ("py314t", "is a free-threaded build (no GIL)"),
+    ],
+)
+def test_unknown_interpreters_are_declined(version, why, python_env, probe):
+    """No Python stack and one note, however many threads ask; native stacks are taken all the same."""
+    harness.run([python_env(version), harness.WORKLOADS / "python_declined.py", probe, why])
 
 
 @pytest.mark.parametrize("version", ["py38", "py312", "py313"])

@@ -8,18 +8,20 @@
 
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/gpumem
 
-# Prints the path of a CPython of the given version ("3.12") or fails.
+# Prints the path of a CPython of the given version ("3.12", without the GIL "3.13t") or fails.
 find_python() {
-  local version=$1 candidate
+  local version=$1 number=${1%t} candidate
+  local without_gil=${version#"$number"}
   for candidate in \
     "$(command -v "python$version" 2>/dev/null)" \
     "$(command -v python3 2>/dev/null)" \
-    "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/"python$version" \
-    "${UV_PYTHON_INSTALL_DIR:-$HOME/.local/share/uv/python}/cpython-$version".*/bin/"python$version"; do
+    "${PYENV_ROOT:-$HOME/.pyenv}/versions/$number".*"$without_gil"/bin/"python$version" \
+    "${UV_PYTHON_INSTALL_DIR:-$HOME/.local/share/uv/python}/cpython-$number".*/bin/"python$version"; do
     [ -n "$candidate" ] && [ -x "$candidate" ] || continue
     # A pyenv shim exists for versions that it will not run, so ask; and get behind the shim.
     "$candidate" -c 'import sys
-ok = "%d.%d" % sys.version_info[:2] == sys.argv[1] and sys.implementation.name == "cpython"
+version = "%d.%d" % sys.version_info[:2] + "t" * ("t" in sys.abiflags)
+ok = version == sys.argv[1] and sys.implementation.name == "cpython"
 print(sys.executable) if ok else sys.exit(1)' "$version" 2>/dev/null && return 0
   done
   return 1
