@@ -124,7 +124,7 @@ def test_importing_torch_alone_leaves_no_trace(python_env, simulate, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("version", ("py38", "py39", "py310", "py311", "py312", "py313"))
+@pytest.mark.parametrize("version", ("py38", "py39", "py310", "py311", "py312", "py313", "py314"))
 def test_plain_pythons_leave_no_trace(version, python_env, tmp_path):
     done = harness.run(
         [python_env(version), "-c", "print('hello')"], cwd=tmp_path, env=harness.preloaded()

@@ -93,7 +93,7 @@ def test_line_tables_of_the_standard_library(version, python_env, decode_lines, 
     assert lines["objects"] > 10_000 and lines["compared"] > 1_000_000, lines
 
 
-@pytest.mark.parametrize("version", ["py310", "py312", "py313"])
+@pytest.mark.parametrize("version", ["py310", "py312", "py313", "py314"])
 def test_a_known_stack_costs_little(version, python_env, probe):
     done = harness.run([python_env(version), harness.WORKLOADS / "stack_cost.py", probe])
     words = done.stdout.split()

@@ -17,7 +17,7 @@ def test_counters_follow_pytorchs(environment, python_env, simulate):
     assert done.stdout.split() == ["same", "3"]
 
 
-@pytest.mark.parametrize("version", ("py38", "py39", "py310", "py311", "py312", "py313"))
+@pytest.mark.parametrize("version", ("py38", "py39", "py310", "py311", "py312", "py313", "py314"))
 def test_it_imports_without_the_library(version, python_env, tmp_path):
     script = (
         "import gpumem\n"
