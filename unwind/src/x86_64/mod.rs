@@ -26,8 +26,13 @@ use crate::{FRAMES, Registers, Taken, bounds, by_system, chain};
 
 /// Rules that are remembered, a power of two: 128 KiB.
 const RULES: usize = 1 << 13;
-/// States of a stack that are kept: frames, and those that are left out.
-const STATES: usize = FRAMES + 64;
+/// How many frames more than are kept a walk goes through: those that are left out, and room for a deep
+/// stack to become less deep before it has to be walked anew.
+const SPARE: usize = 256;
+/// Frames of one walk.
+const WALK: usize = FRAMES + SPARE;
+/// States of a stack that are remembered: those of a walk, and room for it to become deeper.
+const STATES: usize = WALK + 2 * SPARE;
 
 /// End of a stack whose bounds are not known yet.
 const UNKNOWN: u64 = 0;
@@ -50,7 +55,7 @@ struct State {
     kept: u32,
 }
 
-/// One thread's unwinder. All zeros are one that has seen nothing, so that its 200 KiB need not be
+/// One thread's unwinder. All zeros are one that has seen nothing, so that its 250 KiB need not be
 /// written to be had.
 pub struct Unwinder {
     rules: [Rule; RULES],
@@ -62,17 +67,27 @@ pub struct Unwinder {
     /// The last stack, the oldest frame first.
     states: [State; STATES],
     states_len: usize,
-    /// Whether the oldest of them is the stack's oldest frame.
+    /// Whether the oldest of them is the stack's oldest frame. If not, they are the newest of a deep stack,
+    /// and enough as long as they make all frames that are kept.
     whole: bool,
     /// Whether that is so wherever the same state is met again.
     lasting: bool,
+    /// The last one that was too deep.
+    deep: Deep,
     /// Frames on the way to one that is known, the newest first.
-    fresh: [State; STATES],
+    fresh: [State; WALK],
     /// The last stack, if the system's unwinder took it, the newest frame first.
     others: [u64; FRAMES],
     others_len: usize,
     by_system: bool,
     by_system_so_far: u64,
+}
+
+/// A stack that is too deep: of all that is remembered of it, the hash and how many frames; and what is kept.
+struct Deep {
+    hash: u64,
+    kept: u32,
+    taken: Taken,
 }
 
 /// `states[..keep]` goes on where `fresh[..len]` ends.
@@ -112,23 +127,34 @@ impl Unwinder {
             Some(from) => from,
             None => Registers::here(),
         };
-        let walked = loop {
+        loop {
             let walked = self.walk(from);
             // A rule that was learnt meanwhile may have told of modules that are gone.
-            match modules::generation() {
-                generation if generation == self.generation => break walked,
-                generation => self.forget(generation),
+            let generation = modules::generation();
+            if generation != self.generation {
+                self.forget(generation);
+                continue;
             }
-        };
-        match walked {
-            Ok(Joined { keep, len }) => {
-                self.join(keep, len, &own);
-                (self.whole, self.lasting) = (true, true);
-                self.by_system = false;
-                self.taken()
+            let Joined { keep, len } = match walked {
+                Ok(joined) => joined,
+                Err(otherwise) => return self.otherwise(otherwise, &own),
+            };
+            self.join(keep, len, &own);
+            self.whole |= keep == 0;
+            self.lasting = true;
+            self.by_system = false;
+            if self.is_enough() {
+                return self.taken();
             }
-            Err(otherwise) => self.otherwise(otherwise, &own),
+            // Of a deep stack that is less deep now: walked with nothing remembered.
+            self.states_len = 0;
         }
+    }
+
+    /// Whether what is remembered makes all frames that are kept.
+    #[inline(always)]
+    fn is_enough(&self) -> bool {
+        self.whole || self.newest().kept as usize >= FRAMES
     }
 
     #[inline(always)]
@@ -154,11 +180,12 @@ impl Unwinder {
             Otherwise::Ended { len } => (len, true),
             Otherwise::Outside { slot, len } if !bounds::is_readable(slot) => (len, true),
             Otherwise::Unknown { pc, len } if tables::is_no_code(pc) => (len, true),
-            Otherwise::Full => (STATES, false),
+            Otherwise::Full => (WALK, false),
             _ => return self.by_system(own),
         };
         self.join(0, len, own);
-        (self.whole, self.lasting) = (whole, false);
+        // Where the stack goes on as long as the slots hold what they held, it is met again.
+        (self.whole, self.lasting) = (whole, !whole);
         self.by_system = false;
         self.taken()
     }
@@ -368,14 +395,20 @@ impl Unwinder {
     /// Of a stack that is too deep: its newest frames.
     #[cold]
     fn truncated(&mut self) -> Taken {
+        let State { hash, kept, .. } = self.newest();
+        if (hash, kept) == (self.deep.hash, self.deep.kept) {
+            return self.deep.taken;
+        }
         let mut frames = [0; FRAMES];
         let len = self.frames(&mut frames);
         let frames = frames.get(..len).unwrap_or_default();
-        Taken {
+        let taken = Taken {
             hash: frames.iter().rev().fold(0, |hash, pc| chain(hash, *pc)),
             len,
             truncated: true,
-        }
+        };
+        self.deep = Deep { hash, kept, taken };
+        taken
     }
 
     #[cold]

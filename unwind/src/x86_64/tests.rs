@@ -147,6 +147,34 @@ fn deep_stacks_keep_the_newest_frames() {
     assert_eq!(unwinder.by_system_so_far(), 0);
 }
 
+/// Takes the stack on the way down and on the way up: how many of its frames were walked, at each place.
+#[inline(never)]
+fn down_and_up(depth: usize, unwinder: &mut Unwinder, walked: &mut Vec<usize>) -> u64 {
+    let before = look(unwinder, walked);
+    if depth > 0 {
+        black_box(down_and_up(depth - 1, unwinder, walked));
+    }
+    black_box(look(unwinder, walked) ^ before)
+}
+
+#[inline(never)]
+fn look(unwinder: &mut Unwinder, walked: &mut Vec<usize>) -> u64 {
+    let taken = check(unwinder);
+    let found = unwinder.walk(Registers::here());
+    walked.push(found.map_or(usize::MAX, |joined| joined.len));
+    taken.hash
+}
+
+#[test]
+fn deep_stacks_are_remembered() {
+    let mut unwinder = unwinder();
+    let mut walked = Vec::new();
+    down_and_up(1500, &mut unwinder, &mut walked);
+    assert_eq!(walked.len(), 2 * 1501);
+    assert!(walked.iter().all(|walked| *walked <= 8), "{walked:?}");
+    assert_eq!(unwinder.by_system_so_far(), 0);
+}
+
 #[test]
 fn frames_of_our_own_are_left_out() {
     let mut unwinder = unwinder();
