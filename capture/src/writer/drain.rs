@@ -42,6 +42,8 @@ impl Writer {
             .draining
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // The ring's first lap should not cost the program a page fault every 64 events.
+        self.ring.touch();
         let worth_a_page = WORTH_A_PAGE.min(self.ring.capacity() / 4);
         let mut state = State::default();
         let mut last = Instant::now();

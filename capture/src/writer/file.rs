@@ -166,7 +166,7 @@ fn map(file: &File, ring_slots: u32) -> io::Result<Mapped> {
             core::ptr::null_mut(),
             length,
             libc::PROT_READ | libc::PROT_WRITE,
-            // The ring's first lap should not pay a page fault every 64 events.
+            // Mapped at once, for reading: the drain sees to it that it can be written to.
             libc::MAP_SHARED | libc::MAP_POPULATE,
             file.as_raw_fd(),
             0,

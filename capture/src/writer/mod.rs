@@ -143,6 +143,7 @@ impl Writer {
         if !self.owner.is_this_process() {
             return Err(Lost::OtherProcess);
         }
+        self.ring.expect_reservation();
         let row = layout::row_number(event.device, event.level)
             .filter(|_| CounterValues::counts(event))
             .and_then(|number| Some((self.head.row(number)?, layout::row_offset(number))));
