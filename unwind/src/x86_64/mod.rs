@@ -24,8 +24,8 @@ use rule::{Cfa, OlderBp, Rule, Step};
 use crate::modules::{self, Span};
 use crate::{FRAMES, Registers, Taken, bounds, by_system, chain};
 
-/// Rules that are remembered, a power of two: 128 KiB.
-const RULES: usize = 1 << 13;
+/// Pairs of rules that are remembered, a power of two: 128 KiB.
+const PAIRS: usize = 1 << 12;
 /// How many frames more than are kept a walk goes through: those that are left out, and room for a deep
 /// stack to become less deep before it has to be walked anew.
 const SPARE: usize = 256;
@@ -58,7 +58,9 @@ struct State {
 /// One thread's unwinder. All zeros are one that has seen nothing, so that its 250 KiB need not be
 /// written to be had.
 pub struct Unwinder {
-    rules: [Rule; RULES],
+    /// Two for return addresses that fall on the same place, the one that was met last first: a training's
+    /// few thousand would push one another out of single places, and to read a rule anew takes a microsecond.
+    rules: [[Rule; 2]; PAIRS],
     /// Unloads of modules that the rules know of.
     generation: u64,
     /// Where this thread's stack lies; the end may be one of the two words above.
@@ -225,7 +227,7 @@ impl Unwinder {
 
     #[cold]
     fn forget(&mut self, generation: u64) {
-        self.rules.fill(Rule::default());
+        self.rules.fill([Rule::default(); 2]);
         self.states_len = 0;
         self.generation = generation;
     }
@@ -240,15 +242,18 @@ impl Unwinder {
     /// The rule at `pc`.
     #[inline(always)]
     fn rule(&mut self, pc: u64) -> Rule {
-        let place = (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51) as usize;
-        const { assert!(RULES == 1 << (64 - 51)) };
-        let Some(rule) = self.rules.get_mut(place) else {
+        let place = (pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize;
+        const { assert!(PAIRS == 1 << (64 - 52)) };
+        let Some([last, other]) = self.rules.get_mut(place) else {
             return Rule::new(pc, Step::Other);
         };
-        if rule.pc != pc {
-            *rule = learn(pc);
+        if last.pc != pc {
+            if other.pc != pc {
+                *other = learn(pc);
+            }
+            core::mem::swap(last, other);
         }
-        *rule
+        *last
     }
 
     #[inline]

@@ -135,6 +135,23 @@ fn deep(depth: usize, unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
 }
 
 #[test]
+fn two_rules_have_room_in_one_place() {
+    let mut unwinder = unwinder();
+    let place_of = |pc: u64| pc.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+    // None of them is code.
+    let mut alike = (1..).filter(|pc| place_of(*pc) == place_of(1));
+    let kept = |unwinder: &mut Unwinder, pc| {
+        assert_eq!(unwinder.rule(pc).pc, pc);
+        unwinder.rules[place_of(pc) as usize].map(|rule| rule.pc)
+    };
+    let [a, b, c] = core::array::from_fn(|_| alike.next().unwrap());
+    assert_eq!(kept(&mut unwinder, a), [a, 0]);
+    assert_eq!(kept(&mut unwinder, b), [b, a]);
+    assert_eq!(kept(&mut unwinder, a), [a, b]);
+    assert_eq!(kept(&mut unwinder, c), [c, a]);
+}
+
+#[test]
 fn deep_stacks_keep_the_newest_frames() {
     let mut unwinder = unwinder();
     for depth in [400, 480, 520, 570, 600, 2000, 570, 400, 2000, 10] {
