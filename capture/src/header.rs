@@ -111,6 +111,9 @@ impl StaticHeader {
         if u32_at(STATIC_BYTES - 4) != crc32fast::hash(&bytes[..STATIC_BYTES - 4]) {
             return Err(Unreadable::Damaged("its check does not fit"));
         }
+        if u32_at(8) == 0 {
+            return Err(Unreadable::Damaged("it states an impossible version"));
+        }
         let mut boot_id = [0; 16];
         boot_id.copy_from_slice(&bytes[64..80]);
         let header = Self {
@@ -167,6 +170,18 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             assert!(StaticHeader::decode(&bad).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn version_0_is_refused_although_its_check_fits() {
+        let mut bytes = sample().encode();
+        bytes[8] = 0;
+        let crc = crc32fast::hash(&bytes[..STATIC_BYTES - 4]);
+        bytes[STATIC_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        assert!(matches!(
+            StaticHeader::decode(&bytes),
+            Err(Unreadable::Damaged(_))
+        ));
     }
 
     #[test]

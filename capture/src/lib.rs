@@ -23,6 +23,8 @@ mod checksum;
 mod counters;
 mod definition;
 mod event;
+#[doc(hidden)]
+pub mod fuzzing;
 mod header;
 mod ids;
 mod index;

@@ -58,11 +58,11 @@ impl Part {
         mark
     }
 
-    fn opening(nonce: u64, start: u64) -> [u8; MARK_BYTES] {
+    pub(crate) fn opening(nonce: u64, start: u64) -> [u8; MARK_BYTES] {
         Self::mark(OPENING, nonce, [start, 0, 0])
     }
 
-    fn closing(self, nonce: u64) -> [u8; MARK_BYTES] {
+    pub(crate) fn closing(self, nonce: u64) -> [u8; MARK_BYTES] {
         Self::mark(CLOSING, nonce, [self.start, self.end, self.symbols])
     }
 

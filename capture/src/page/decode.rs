@@ -100,6 +100,11 @@ impl Decoder {
             .ok_or("the page's events make no sense")
     }
 
+    /// The columns of the page that was decoded last, decompressed.
+    pub(crate) fn columns(&self) -> &[Vec<u8>] {
+        &self.columns
+    }
+
     fn column(&self, column: Column) -> &[u8] {
         &self.columns[column as usize]
     }
@@ -127,11 +132,15 @@ impl Decoder {
         (from.is_empty() && seq <= header.next && is_whole).then_some(())
     }
 
-    fn sites(&self) -> Option<Vec<Event>> {
+    /// The sites with 0 for the bytes of each one's last event. No more than `count` events use.
+    fn sites(&self, count: usize) -> Option<Vec<(Event, u64)>> {
         let mut from = self.column(Column::Sites);
         let mut sites = Vec::new();
         let mut before = Site::default();
         while !from.is_empty() {
+            if sites.len() == count {
+                return None;
+            }
             let kind = take_byte(&mut from)?;
             let level = take_byte(&mut from)?;
             let device = take_byte(&mut from)?;
@@ -152,7 +161,7 @@ impl Decoder {
                 py_stack,
                 native_stack,
             };
-            sites.push(Event {
+            let site = Event {
                 kind: EventKind(kind),
                 level: Level(level),
                 device: DeviceOrdinal(device),
@@ -162,32 +171,31 @@ impl Decoder {
                 py_stack: StackId(py_stack),
                 native_stack: StackId(native_stack),
                 ..Event::default()
-            });
+            };
+            sites.push((site, 0));
         }
         Some(sites)
     }
 
-    fn pointers(&self) -> Option<Vec<u64>> {
+    /// The pointers, likewise.
+    fn pointers(&self, count: usize) -> Option<Vec<(u64, u64)>> {
         let mut from = self.column(Column::Pointers);
         let shift = take_shift(&mut from)?;
         let mut pointers = Vec::new();
         let mut before = 0_u64;
         while !from.is_empty() {
+            if pointers.len() == count {
+                return None;
+            }
             before = before.checked_add(shifted(take(&mut from)?, shift)?)?;
-            pointers.push(before);
+            pointers.push((before, 0));
         }
         Some(pointers)
     }
 
     fn events(&self, header: &Header, to: &mut Decoded) -> Option<()> {
         let count = header.events as usize;
-        let mut sites: Vec<(Event, u64)> =
-            self.sites()?.into_iter().map(|site| (site, 0)).collect();
-        let mut pointers: Vec<(u64, u64)> = self
-            .pointers()?
-            .into_iter()
-            .map(|pointer| (pointer, 0))
-            .collect();
+        let (mut sites, mut pointers) = (self.sites(count)?, self.pointers(count)?);
         let site_numbers = Numbers::new(self.column(Column::SiteNumbers), count, sites.len())?;
         let pointer_numbers =
             Numbers::new(self.column(Column::PointerNumbers), count, pointers.len())?;

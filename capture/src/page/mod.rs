@@ -173,6 +173,37 @@ impl Header {
     }
 }
 
+/// A page with right checks around columns that may be anything: each one's raw bytes as stated, and what
+/// is stored of it.
+pub(crate) fn around(
+    nonce: u64,
+    records: core::ops::Range<u64>,
+    [events, definitions]: [u32; 2],
+    columns: &[(u32, &[u8])],
+) -> Vec<u8> {
+    let payload: Vec<u8> = columns
+        .iter()
+        .flat_map(|(_, stored)| *stored)
+        .copied()
+        .collect();
+    let mut header = Header {
+        nonce,
+        first: records.start,
+        next: records.end,
+        events,
+        definitions,
+        payload_bytes: payload.len() as u32,
+        payload_crc: crc32fast::hash(&payload),
+        ..Header::default()
+    };
+    for (to, (raw, stored)) in header.columns.iter_mut().zip(columns) {
+        *to = (*raw, stored.len() as u32);
+    }
+    let mut page = header.encode().to_vec();
+    page.extend_from_slice(&payload);
+    page
+}
+
 /// What distinguishes one place in the program, doing one thing, from others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Site {

@@ -32,6 +32,11 @@ impl Input {
         Ok(self.file.metadata()?.len())
     }
 
+    /// How long the capture itself is now.
+    pub(super) fn own_length(&self) -> io::Result<u64> {
+        Ok(self.length()?.min(self.own_end))
+    }
+
     /// From now on the file ends there, but for [`Input::read_baked`].
     pub(super) fn end_at(&mut self, own_end: u64) {
         self.own_end = own_end;

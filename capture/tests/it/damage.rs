@@ -257,6 +257,62 @@ fn blocks_of_the_ring_that_were_lost() {
 }
 
 #[test]
+fn an_unused_row_of_counters_died_half_changed_in_its_first_change_only() {
+    let sample = Sample::new();
+    let path = sample.path();
+    let unused = 8192 + 64 * (4 * 25 + 3);
+    assert_eq!(sample.bytes[unused..unused + 64], [0; 64]);
+    for (version, is_damage) in [(1, false), (155, true), (2, true)] {
+        let mut bytes = sample.bytes.clone();
+        bytes[unused + 40] = version;
+        std::fs::write(&path, bytes).unwrap();
+        let (_, integrity) = read(&path);
+        let damage: Vec<u64> = integrity
+            .damage
+            .iter()
+            .map(|damage| damage.offset)
+            .collect();
+        let in_update = integrity.counters_in_update;
+        if is_damage {
+            assert_eq!(
+                (damage, in_update),
+                (vec![unused as u64], vec![]),
+                "{version}"
+            );
+        } else {
+            let row = (DeviceOrdinal(25), Level::PHYSICAL);
+            assert_eq!((damage, in_update), (vec![], vec![row]), "{version}");
+        }
+    }
+}
+
+#[test]
+fn a_row_of_counters_that_died_half_changed_had_as_many_changes_as_there_are_events() {
+    // A process that has gone.
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/captures/v1");
+    let whole = std::fs::read(Path::new(fixtures).join("killed.bin")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("changed.bin");
+    let (row, version) = (8192, 8192 + 40);
+    assert_eq!(whole[version..version + 4], [24, 0, 0, 0]);
+    let mut seen = Vec::new();
+    for held in [23_u32, 25, 27, 29, 31, 0x1_0019] {
+        let mut bytes = whole.clone();
+        bytes[row] ^= 1;
+        bytes[version..version + 4].copy_from_slice(&held.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        let (_, integrity) = read(&path);
+        assert_eq!(
+            integrity.damage.len() + integrity.counters_in_update.len(),
+            1
+        );
+        seen.push(integrity.damage.is_empty());
+    }
+    // 12 whole changes are in the records; two more records are in flight.
+    assert_eq!(seen, [false, true, true, true, false, false]);
+}
+
+#[test]
 fn the_header_alone_in_a_file_of_noise() {
     let sample = Sample::new();
     let path = sample.path();

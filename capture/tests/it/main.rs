@@ -3,6 +3,7 @@
 mod baked;
 mod damage;
 mod files;
+mod fuzz;
 mod kill;
 mod live;
 mod loss;

@@ -147,9 +147,9 @@ impl Dynamic {
 /// What a counter row looks like.
 pub(super) enum RowState {
     Good(CounterValues),
-    InUpdate,
-    /// Its offset.
-    Damaged(u64),
+    /// A thread holds it, and it is neither as before nor as after the change. Its version.
+    InUpdate(u32),
+    Damaged,
 }
 
 /// All rows that were ever used.
@@ -192,10 +192,11 @@ fn row_state(bytes: &[u8], nonce: u64, offset: u64) -> Option<RowState> {
         None
     } else if fits(version) || is_held && (fits(version - 1) || fits(version.wrapping_add(1))) {
         Some(RowState::Good(values))
-    } else if is_held {
-        Some(RowState::InUpdate)
+    } else if is_held && (check != 0 || version == 1) {
+        // Only a row's first change finds no check.
+        Some(RowState::InUpdate(version))
     } else {
-        Some(RowState::Damaged(offset))
+        Some(RowState::Damaged)
     }
 }
 

@@ -62,7 +62,11 @@ impl Capture {
 
     pub(super) fn header(&self) -> io::Result<Header> {
         let dynamic = Dynamic::read(&self.input, self.header.nonce)?;
-        Ok(Header {
+        Ok(self.header_of(&dynamic))
+    }
+
+    fn header_of(&self, dynamic: &Dynamic) -> Header {
+        Header {
             version: 1,
             nonce: self.header.nonce,
             pid: self.header.pid,
@@ -74,7 +78,7 @@ impl Capture {
             boot_id: self.header.boot_id,
             ring_slots: self.header.ring_slots,
             ended: dynamic.ended.unwrap_or(None).map(Nanos),
-        })
+        }
     }
 
     pub(super) fn counters(&self) -> Vec<(DeviceOrdinal, Level, CounterValues)> {
@@ -83,7 +87,7 @@ impl Capture {
         rows.into_iter()
             .filter_map(|(device, level, state)| match state {
                 RowState::Good(values) => Some((device, level, values)),
-                RowState::InUpdate | RowState::Damaged(_) => None,
+                RowState::InUpdate(_) | RowState::Damaged => None,
             })
             .collect()
     }
@@ -140,14 +144,26 @@ impl Capture {
         progress.set(progress.total());
         let rows = dynamic::rows(&self.input, self.header.nonce)
             .map_err(|source| self.input.error(layout::COUNTERS_OFFSET, source))?;
+        let changes = core::mem::take(&mut cursor.changes);
         let mut integrity = cursor.finish();
         dynamic.report(&mut integrity);
+        // How many changes a held row had may be compared where all of them are known.
+        let may_compare = integrity.damage.is_empty() && !self.header_of(&dynamic).is_running();
+        let unseen = integrity.in_flight.saturating_add(integrity.events_lost);
         for (device, level, state) in rows {
+            let number = layout::row_number(device, level).unwrap_or_default();
+            let is_possible = |version: u32| {
+                let seen = changes.get(number as usize).copied().unwrap_or_default();
+                let beyond = u64::from(version / 2).wrapping_sub(seen) & (u64::from(u32::MAX) / 2);
+                !may_compare || beyond <= unseen
+            };
             match state {
                 RowState::Good(_) => {}
-                RowState::InUpdate => integrity.counters_in_update.push((device, level)),
-                RowState::Damaged(offset) => {
-                    let device = device.0;
+                RowState::InUpdate(version) if is_possible(version) => {
+                    integrity.counters_in_update.push((device, level));
+                }
+                RowState::InUpdate(_) | RowState::Damaged => {
+                    let (device, offset) = (device.0, layout::row_offset(number));
                     let what =
                         format!("the counters of device {device}, level {level} are damaged");
                     integrity.damaged(offset, what);

@@ -12,6 +12,7 @@ use crate::{DefKind, EventKind, checksum, layout};
 const UNTOUCHED_LIMIT: u64 = 3;
 
 pub(super) struct RingImage {
+    /// Whole slots, as many as the file has.
     bytes: Vec<u8>,
     /// How many of them the file had.
     have: usize,
@@ -36,19 +37,29 @@ struct Indexes {
 
 impl RingImage {
     pub(super) fn new(slots: u32, nonce: u64) -> Self {
-        let bytes = vec![0; slots as usize * SLOT_BYTES];
         Self {
-            bytes,
+            bytes: Vec::new(),
             have: 0,
             capacity: u64::from(slots),
             nonce,
         }
     }
 
-    /// Takes the image.
+    /// Takes the image. Memory is set aside for what the file has, not for what its header states.
     pub(super) fn load(&mut self, input: &Input) -> Result<(), ReadError> {
+        let length = input
+            .own_length()
+            .map_err(|source| input.error(layout::RING_OFFSET, source))?;
+        let there = length.saturating_sub(layout::RING_OFFSET);
+        let whole_slots = there.div_ceil(SLOT_BYTES as u64).min(self.capacity);
+        self.bytes.resize(whole_slots as usize * SLOT_BYTES, 0);
         self.have = input.read(layout::RING_OFFSET, &mut self.bytes)?;
         Ok(())
+    }
+
+    /// Bytes of the whole ring.
+    fn size(&self) -> usize {
+        self.capacity as usize * SLOT_BYTES
     }
 
     fn index(&self, seq: u64) -> usize {
@@ -62,7 +73,8 @@ impl RingImage {
     fn words(&self, seq: u64) -> [u64; 8] {
         let start = self.index(seq) * SLOT_BYTES;
         let mut words = [0; 8];
-        for (word, bytes) in words.iter_mut().zip(self.bytes[start..].chunks_exact(8)) {
+        let from = self.bytes.get(start..).unwrap_or_default();
+        for (word, bytes) in words.iter_mut().zip(from.chunks_exact(8)) {
             let mut le = [0; 8];
             le.copy_from_slice(bytes);
             *word = u64::from_le_bytes(le);
@@ -137,11 +149,11 @@ impl RingImage {
     }
 
     /// The sequence number where the ring's window starts. Normally where the pages end; elsewhere if
-    /// pages are missing, and then the slots themselves tell.
+    /// pages are missing, and then the slots themselves tell, and the tail where they do not.
     fn base(&self, expected: u64, dynamic: &Dynamic) -> u64 {
         let at_pages_end = self.matches(expected);
         let from_head = dynamic.head.map(|head| head.saturating_sub(self.capacity));
-        [dynamic.tail, from_head]
+        [from_head, dynamic.tail]
             .into_iter()
             .flatten()
             .filter(|&base| base > expected)
@@ -155,7 +167,7 @@ impl RingImage {
     /// image was taken: what was reserved since then is not unfinished but later. `head_after` was
     /// read after it.
     pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic, head_after: Option<u64>) {
-        if self.have < self.bytes.len() {
+        if self.have < self.size() {
             let end = layout::RING_OFFSET + self.have as u64;
             cursor.bad(end, || "the file ends within the ring".to_owned());
         }

@@ -1,0 +1,265 @@
+//! For the fuzz targets (fuzz/) and the property tests that mirror them: captures made of arbitrary bytes with
+//! right checks around them, so that what lies behind the checks is reached, and the judge of what is read.
+#![forbid(unsafe_code)]
+
+use std::path::Path;
+
+use crate::baked::{MARK_BYTES, Part, page_nonce};
+use crate::header::StaticHeader;
+use crate::page::{self, Decoded, Decoder, HEADER_BYTES, Header};
+use crate::slot::{self, SLOT_BYTES};
+use crate::{Definition, Integrity, OpenError, Reader, Record, Seq, checksum, index, layout};
+
+const NONCE: u64 = 0x5eed_0f00_d1ce_5eed;
+const SLOTS: u32 = 64;
+const COLUMNS: usize = 8;
+
+/// Arbitrary bytes, taken one after the other; zeros where they end.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(count.min(self.0.len()));
+        self.0 = rest;
+        taken
+    }
+
+    fn number(&mut self, bytes: usize) -> u64 {
+        let taken = self.take(bytes).iter().rev();
+        taken.fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The head of a capture with an empty ring of 64 slots, whose pages have so many bytes.
+fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
+    let header = StaticHeader {
+        nonce: NONCE,
+        started_wall: 1,
+        started_monotonic: 2,
+        started_boottime: 3,
+        pid: 4,
+        parent_pid: 5,
+        process_start_ticks: 6,
+        boot_id: [7; 16],
+        ring_slots: SLOTS,
+    };
+    let pages = layout::pages_offset(SLOTS);
+    let mut file = vec![0; pages as usize];
+    let mut put = |offset: u64, bytes: &[u8]| {
+        file[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+    };
+    for offset in layout::STATIC_COPIES {
+        put(offset, &header.encode());
+    }
+    for (offset, value) in [
+        (layout::dynamic::HEAD, next),
+        (layout::dynamic::TAIL, tail),
+        (layout::dynamic::PAGES_END, pages + page_bytes as u64),
+    ] {
+        put(offset, &index::seal(value, NONCE).to_le_bytes());
+    }
+    file
+}
+
+/// Pages, as long as there are bytes. Of each: events, definitions and slots beyond theirs, one byte each
+/// but for the first (two); for each column u16 stored bytes and u24 raw bytes (0: as many); the columns.
+fn pages(bytes: &mut Bytes<'_>, nonce: u64) -> (Vec<u8>, u64, u64) {
+    let (mut out, mut next, mut definitions) = (Vec::new(), 0, 0);
+    while !bytes.is_empty() {
+        let counts = [bytes.number(2) as u32, bytes.number(1) as u32];
+        let end = next + u64::from(counts[0]) + bytes.number(1);
+        let mut lengths = [(0, 0); COLUMNS];
+        for length in &mut lengths {
+            *length = (bytes.number(2) as usize, bytes.number(3) as u32);
+        }
+        let columns = lengths.map(|(stored, raw)| {
+            let stored = bytes.take(stored);
+            let raw = if raw == 0 { stored.len() as u32 } else { raw };
+            (raw, stored)
+        });
+        out.extend_from_slice(&page::around(nonce, next..end, counts, &columns));
+        next = end;
+        definitions += u64::from(counts[1]);
+    }
+    (out, next, definitions)
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    Bytes(bytes.get(at..).unwrap_or_default()).number(8)
+}
+
+/// What [`pages`] makes these pages of again.
+fn seed_of_pages(mut pages: &[u8], nonce: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let (Ok(mut decoder), mut decoded) = (Decoder::new(), Decoded::default()) else {
+        return out;
+    };
+    while let Some((header, rest)) = pages.split_first_chunk::<HEADER_BYTES>()
+        && let Ok(header) = Header::decode(header, nonce)
+        && let Some((payload, rest)) = rest.split_at_checked(header.payload_bytes as usize)
+        && decoder.decode(&header, payload, &mut decoded).is_ok()
+    {
+        pages = rest;
+        let beyond = header.next - header.first - u64::from(header.events);
+        out.extend_from_slice(&(header.events as u16).to_le_bytes());
+        out.extend_from_slice(&[header.definitions as u8, beyond as u8]);
+        for column in decoder.columns() {
+            out.extend_from_slice(&(column.len() as u16).to_le_bytes());
+            out.extend_from_slice(&[0; 3]);
+        }
+        out.extend(decoder.columns().iter().flatten());
+    }
+    out
+}
+
+/// What [`page_file`] makes the pages of a whole capture of again.
+pub fn page_seed(capture: &[u8]) -> Vec<u8> {
+    let start = layout::pages_offset(word(capture, 80) as u32) as usize;
+    seed_of_pages(capture.get(start..).unwrap_or_default(), word(capture, 16))
+}
+
+/// What [`names_file`] makes the names of a whole baked capture of again.
+pub fn names_seed(capture: &[u8]) -> Vec<u8> {
+    let mark = capture.len().saturating_sub(MARK_BYTES);
+    let start = word(capture, mark + 24) as usize + MARK_BYTES;
+    let pages = capture.get(start..mark).unwrap_or_default();
+    seed_of_pages(pages, page_nonce(word(capture, 16)))
+}
+
+/// What [`ring_file`] makes the ring of a whole capture of again, if it has 64 slots.
+pub fn ring_seed(capture: &[u8]) -> Vec<u8> {
+    let nonce = word(capture, 16);
+    let at = |offset: u64| index::value(word(capture, offset as usize));
+    let (next, tail) = (at(layout::dynamic::HEAD), at(layout::dynamic::TAIL));
+    let mut out = (tail as u16).to_le_bytes().to_vec();
+    out.push((next - tail) as u8);
+    for seq in tail..tail + u64::from(SLOTS) {
+        let start = layout::RING_OFFSET as usize + (seq % u64::from(SLOTS)) as usize * SLOT_BYTES;
+        let slot = capture.get(start..start + SLOT_BYTES).unwrap_or_default();
+        out.push(match word(slot, 0) {
+            0 if slot.iter().all(|byte| *byte == 0) => 3,
+            0 => 1,
+            commit if commit as u32 == checksum::tag(seq, nonce) => 0,
+            _ => 2,
+        });
+        out.extend_from_slice(slot);
+    }
+    out
+}
+
+/// A capture whose pages are made of these bytes.
+pub fn page_file(bytes: &[u8]) -> Vec<u8> {
+    let (pages, next, _) = pages(&mut Bytes(bytes), NONCE);
+    let mut file = head(next, next, pages.len());
+    file.extend_from_slice(&pages);
+    file
+}
+
+/// A capture with no page whose ring is made of these bytes: u16 the tail, u8 how many slots are reserved;
+/// for each slot u8 what to do and the slot. 0: a record, whose commit word is made to fit; 1: none yet;
+/// 2: as it is; others: empty.
+pub fn ring_file(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = Bytes(bytes);
+    let tail = bytes.number(2);
+    let mut file = head(tail + bytes.number(1) % (u64::from(SLOTS) + 1), tail, 0);
+    let mut slots = [[0_u64; 8]; SLOTS as usize];
+    let mut commits = Vec::new();
+    let place = |seq: u64| (seq % u64::from(SLOTS)) as usize;
+    for seq in tail..tail + u64::from(SLOTS) {
+        let what = bytes.number(1);
+        let mut words: [u64; 8] = std::array::from_fn(|_| bytes.number(8));
+        match what {
+            0 => commits.push(seq),
+            1 => words[0] = 0,
+            2 => {}
+            _ => words = [0; 8],
+        }
+        slots[place(seq)] = words;
+    }
+    // Backwards: a record's check covers the slots behind its first.
+    for seq in commits.into_iter().rev() {
+        let words = slots[place(seq)];
+        let mut hash = checksum::first_slot(seq, NONCE, &words);
+        for n in 1..slot::slots_of(&words).min(u64::from(SLOTS)) {
+            hash = checksum::block(hash, &slots[place(seq + n)]);
+        }
+        slots[place(seq)][0] = checksum::commit_word(seq, NONCE, hash);
+    }
+    let bytes = slots.iter().flatten().flat_map(|word| word.to_le_bytes());
+    for (to, byte) in file[layout::RING_OFFSET as usize..].iter_mut().zip(bytes) {
+        *to = byte;
+    }
+    file
+}
+
+/// A capture with no records whose baked part is made of these bytes: pages as of [`page_file`].
+pub fn names_file(bytes: &[u8]) -> Vec<u8> {
+    let mut file = head(0, 0, 0);
+    let (pages, _, symbols) = pages(&mut Bytes(bytes), page_nonce(NONCE));
+    let start = file.len() as u64;
+    file.extend_from_slice(&Part::opening(NONCE, start));
+    file.extend_from_slice(&pages);
+    let end = file.len() as u64;
+    file.extend_from_slice(
+        &Part {
+            start,
+            end,
+            symbols,
+        }
+        .closing(NONCE),
+    );
+    file
+}
+
+/// Reads a capture and checks what must hold of any.
+///
+/// # Errors
+/// The reader's, where nothing can be read.
+///
+/// # Panics
+/// If something does not hold: that is what fuzzing looks for.
+pub fn judge(path: &Path) -> Result<Integrity, OpenError> {
+    let mut reader = Reader::open(path)?;
+    let (mut records, mut symbols, mut last) = (0, 0, None);
+    let integrity = reader
+        .read(&mut |record| {
+            let seq = match record {
+                Record::Definition(Seq(0), Definition::Symbol { .. }) if last.is_none() => {
+                    symbols += 1;
+                    return;
+                }
+                Record::Event(seq, _) | Record::Definition(seq, _) => seq,
+            };
+            assert!(last < Some(seq), "{seq:?} after {last:?}");
+            (last, records) = (Some(seq), records + 1);
+        })
+        .expect("the system does not refuse");
+    let counted = integrity.events + integrity.definitions + integrity.symbols;
+    assert_eq!(counted, records + symbols, "{integrity:?}");
+    for damage in &integrity.damage {
+        let (first, next) = (damage.first_missing, damage.next_good);
+        assert!(next.is_none() || first < next, "{damage:?}");
+    }
+    let again = reader
+        .read(&mut |_| {})
+        .expect("the system does not refuse");
+    assert_eq!(again, integrity, "read twice");
+    Ok(integrity)
+}
+
+/// Takes a definition from any payload; one that is taken says the same once it is written and read again.
+///
+/// # Panics
+/// If it does not.
+pub fn judge_payload(kind: crate::DefKind, payload: &[u8]) -> bool {
+    let Some(definition) = Definition::from_payload(kind, payload) else {
+        return false;
+    };
+    let again = Definition::from_payload(kind, &definition.payload());
+    assert_eq!(again.as_ref(), Some(&definition));
+    true
+}

@@ -1,0 +1,168 @@
+"""Section "What a reader does", from step 0 to step 4, of a file that nobody writes any more."""
+
+import struct
+import zlib
+
+from . import head, page
+from .head import Refused
+from .order import Order
+from .ring import Ring
+
+__all__ = ["Refused", "read"]
+
+MARK = 64
+OPENING, CLOSING = b"GPUMBAKE", b"GPUMBEND"
+
+
+class Capture:
+    """All that a capture says."""
+
+    def __init__(self, facts, rows, order, account):
+        self.facts, self.rows, self.order, self.account = facts, rows, order, account
+
+    def lines(self):
+        """As JSON: the header, baked names, records, counters and the account."""
+        yield self.facts
+        yield from self.order.symbols
+        yield from self.order.records
+        yield {"counters": self.rows}
+        yield self.account
+
+
+def read(data: bytes) -> Capture:
+    static, bad_copy = head.static(data)
+    order = Order()
+    if bad_copy is not None:
+        order.damaged("header copy", bad_copy)
+    baked = closing(data, static.nonce)
+    own = data if baked is None else data[: baked[0]]
+    if len(own) < head.LEAST:
+        raise Refused("too short")
+    if baked is not None:
+        names(data, static.nonce, baked, order)
+    dynamic = head.Dynamic(own, static.nonce)
+    end = pages(own, static, dynamic, order)
+    if baked is None:
+        cut_off(own, static.nonce, end, order)
+    Ring(own, static.slots, static.nonce).read(order, dynamic.head, dynamic.tail, dynamic.ended is not None)
+    account = dynamic.report(order)
+    rows, half = head.counters(own, static.nonce, order, order.in_flight + account["events_lost"])
+    account |= {
+        "events": sum(record[0] == "event" for record in order.records),
+        "definitions": sum(record[0] != "event" for record in order.records),
+        "pages": order.pages, "symbols": len(order.symbols), "in_flight": order.in_flight,
+        "counters_in_update": half, "damage": order.damage,
+    }
+    facts = {"version": 1, **static.facts, "ended": dynamic.ended}
+    return Capture(facts, rows, order, account)
+
+
+def pages(data, static, dynamic, order):
+    """Step 2. Returns where the pages end."""
+    published = dynamic.pages_end or 0
+    at, last = static.pages, static.pages
+    while True:
+        must = at < published
+        header = page.Header.parse(data[at : at + page.HEADER], static.nonce)
+        records = content(data, at, header)
+        if records is not None:
+            last = at
+            give(order, header, records, at)
+            at += page.HEADER + header.payload
+            continue
+        if must and header:
+            order.bad("page", at)
+            at += page.HEADER + header.payload
+            continue
+        following = search(data, at + 1, static.nonce)
+        if must or following is not None:
+            order.bad("page", at)
+        if following is not None:
+            at = following
+        elif must:
+            at = published
+        else:
+            break
+    if dynamic.pages_end is not None and dynamic.pages_end < at and dynamic.pages_end != last:
+        order.damaged("past end of pages", 4168)
+    return at
+
+
+def content(data, at, header):
+    """The records of the page with that header; None: it is not whole."""
+    if header is None:
+        return None
+    payload = data[at + page.HEADER : at + page.HEADER + header.payload]
+    if len(payload) < header.payload:
+        return None
+    try:
+        return page.records(header, payload)
+    except page.Broken:
+        return None
+
+
+def give(order, header, records, at):
+    if header.first < order.expected:
+        order.damaged("repeated page", at)
+        return
+    order.pages += 1
+    order.good(header.first, at)
+    for seq, *rest in records:
+        if len(rest) == 1:
+            order.event(seq, rest[0])
+        else:
+            order.definition(seq, rest[0], rest[1], at)
+
+
+def search(data, start, nonce):
+    while (start := data.find(page.MAGIC, start)) >= 0:
+        if page.Header.parse(data[start : start + page.HEADER], nonce):
+            return start
+        start += 1
+    return None
+
+
+def mark(magic, nonce, words):
+    raw = magic + struct.pack("<IIQQQQ", MARK, 1, nonce, *words) + bytes(12)
+    return raw + struct.pack("<I", zlib.crc32(raw))
+
+
+def closing(data, nonce):
+    """L, the closing mark's offset and the count of names, if the file ends with such a mark."""
+    at = len(data) - MARK
+    if at < 0:
+        return None
+    start, end, count = struct.unpack_from("<QQQ", data, at + 24)
+    fits = data[at:] == mark(CLOSING, nonce, (start, end, count)) and end == at
+    return (start, end, count) if fits and head.LEAST <= start <= at - MARK else None
+
+
+def names(data, nonce, baked, order):
+    """Step 1: the baked part."""
+    start, end, _ = baked
+    if data[start : start + MARK] != mark(OPENING, nonce, (start, 0, 0)):
+        order.damaged("names", start)
+    at = start + MARK
+    while at < end:
+        header = page.Header.parse(data[at : at + page.HEADER], nonce ^ ((1 << 64) - 1))
+        if header is None:
+            order.damaged("names", at)
+            return
+        records = content(data, at, header)
+        if records is None:
+            order.damaged("names", at)
+        else:
+            for _, *rest in records:
+                if rest[0] == 142:
+                    order.symbol(rest[1], at)
+        at += page.HEADER + header.payload
+
+
+def cut_off(data, nonce, at, order):
+    """An opening mark, or the first bytes of one at the file's end, that no closing one follows."""
+    while (at := data.find(OPENING, at)) >= 0:
+        there = data[at : at + MARK]
+        if mark(OPENING, nonce, (at, 0, 0)).startswith(there):
+            order.damaged("end of names", at)
+            return
+        at += 1
