@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::ReadError;
 
+/// The least and the most that is read at once when looking for something.
+const SEARCH_BYTES: (usize, usize) = (4096, 1 << 20);
+
 #[derive(Debug)]
 pub(super) struct Input {
     path: PathBuf,
@@ -35,6 +38,16 @@ impl Input {
     /// How long the capture itself is now.
     pub(super) fn own_length(&self) -> io::Result<u64> {
         Ok(self.length()?.min(self.own_end))
+    }
+
+    /// How much to read at once when looking for something from `offset` on to the end: no more than
+    /// there is.
+    pub(super) fn search_bytes(&self, offset: u64) -> Result<usize, ReadError> {
+        let length = self
+            .own_length()
+            .map_err(|source| self.error(offset, source))?;
+        let rest = usize::try_from(length.saturating_sub(offset)).unwrap_or(SEARCH_BYTES.1);
+        Ok(rest.clamp(SEARCH_BYTES.0, SEARCH_BYTES.1))
     }
 
     /// From now on the file ends there, but for [`Input::read_baked`].

@@ -7,9 +7,6 @@ use crate::baked::{MARK_BYTES, Part, page_nonce};
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header};
 use crate::{DefKind, layout};
 
-/// How much is read at once when looking for an opening mark.
-const SEARCH_BYTES: usize = 1 << 20;
-
 /// The part that the mark at the file's end closes, if there is one.
 pub(in super::super) fn find(
     input: &Input,
@@ -85,7 +82,7 @@ pub(super) fn report_cut_off(
     cursor: &mut Cursor<'_>,
 ) -> Result<(), ReadError> {
     let magic = Part::magic();
-    let mut bytes = vec![0; SEARCH_BYTES];
+    let mut bytes = vec![0; input.search_bytes(pages_end)?];
     let mut offset = pages_end;
     loop {
         let have = input.read(offset, &mut bytes)?;

@@ -7,9 +7,6 @@ use super::dynamic::Dynamic;
 use crate::layout;
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC};
 
-/// How much is read at once when looking for a page.
-const SEARCH_BYTES: usize = 1 << 20;
-
 pub(super) struct Pages<'a> {
     input: &'a Input,
     nonce: u64,
@@ -169,7 +166,7 @@ impl<'a> Pages<'a> {
 
     /// Where the next page with a whole header starts, from `offset` on.
     fn search(&self, mut offset: u64) -> Result<Option<u64>, ReadError> {
-        let mut bytes = vec![0; SEARCH_BYTES];
+        let mut bytes = vec![0; self.input.search_bytes(offset)?];
         loop {
             let have = self.input.read(offset, &mut bytes)?;
             for start in (0..have.saturating_sub(MAGIC.len() - 1))
