@@ -1,0 +1,9 @@
+//! A whole file that is anything.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "common/mod.rs"]
+mod common;
+
+fuzz_target!(|bytes: &[u8]| common::judged(bytes));

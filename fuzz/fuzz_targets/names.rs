@@ -1,0 +1,10 @@
+//! Baked names whose marks and checks fit and whose content is anything.
+#![no_main]
+
+use gpumem_capture::fuzzing::names_file;
+use libfuzzer_sys::fuzz_target;
+
+#[path = "common/mod.rs"]
+mod common;
+
+fuzz_target!(|bytes: &[u8]| common::judged(&names_file(bytes)));

@@ -1,0 +1,10 @@
+//! Pages whose checks fit and whose content is anything.
+#![no_main]
+
+use gpumem_capture::fuzzing::page_file;
+use libfuzzer_sys::fuzz_target;
+
+#[path = "common/mod.rs"]
+mod common;
+
+fuzz_target!(|bytes: &[u8]| common::judged(&page_file(bytes)));
