@@ -144,10 +144,12 @@ impl Dynamic {
     }
 }
 
-/// How often a row that does not fit is looked at again, and all of them together: each look lets others run,
-/// which takes long on a busy machine, and of a damaged file all 256 may not fit.
+/// How often a row that does not fit is looked at again.
 const LOOKS_AT_A_ROW: usize = 100;
-const LOOKS: usize = 4 * LOOKS_AT_A_ROW;
+/// The same of all rows together: each look lets others run, which takes long on a busy machine, and of a
+/// damaged file no row may fit. Where the process seems to be gone it may still run on another host.
+const LOOKS_IF_RUNNING: usize = 4 * LOOKS_AT_A_ROW;
+const LOOKS_IF_GONE: usize = 20;
 
 /// What a counter row looks like.
 pub(super) enum RowState {
@@ -158,20 +160,31 @@ pub(super) enum RowState {
 }
 
 /// All rows that were ever used.
-pub(super) fn rows(input: &Input, nonce: u64) -> io::Result<Vec<(DeviceOrdinal, Level, RowState)>> {
+pub(super) fn rows(
+    input: &Input,
+    nonce: u64,
+    is_running: impl Fn() -> bool,
+) -> io::Result<Vec<(DeviceOrdinal, Level, RowState)>> {
     let mut bytes = vec![0; (layout::COUNTER_ROWS * layout::ROW_BYTES) as usize];
     input.fill(layout::COUNTERS_OFFSET, &mut bytes)?;
-    let (mut rows, mut looks) = (Vec::new(), LOOKS);
+    let (mut rows, mut looks) = (Vec::new(), None);
     for (number, row) in (0..).zip(bytes.chunks_exact_mut(layout::ROW_BYTES as usize)) {
         let (device, level) = layout::row_owner(number);
         let offset = layout::row_offset(number);
         let mut state = row_state(row, nonce, offset);
         // A running process may be changing it: then look again.
         for _ in 0..LOOKS_AT_A_ROW {
-            if matches!(state, None | Some(RowState::Good(_))) || looks == 0 {
+            if matches!(state, None | Some(RowState::Good(_))) {
                 break;
             }
-            looks -= 1;
+            let looks = looks.get_or_insert_with(|| match is_running() {
+                true => LOOKS_IF_RUNNING,
+                false => LOOKS_IF_GONE,
+            });
+            if *looks == 0 {
+                break;
+            }
+            *looks -= 1;
             std::thread::yield_now();
             input.fill(offset, row)?;
             state = row_state(row, nonce, offset);

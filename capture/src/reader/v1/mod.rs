@@ -83,7 +83,7 @@ impl Capture {
 
     pub(super) fn counters(&self) -> Vec<(DeviceOrdinal, Level, CounterValues)> {
         // What cannot be read now is reported by `read`.
-        let rows = dynamic::rows(&self.input, self.header.nonce).unwrap_or_default();
+        let rows = self.rows().unwrap_or_default();
         rows.into_iter()
             .filter_map(|(device, level, state)| match state {
                 RowState::Good(values) => Some((device, level, values)),
@@ -142,7 +142,8 @@ impl Capture {
             }
         };
         progress.set(progress.total());
-        let rows = dynamic::rows(&self.input, self.header.nonce)
+        let rows = self
+            .rows()
             .map_err(|source| self.input.error(layout::COUNTERS_OFFSET, source))?;
         let changes = core::mem::take(&mut cursor.changes);
         let mut integrity = cursor.finish();
@@ -171,6 +172,11 @@ impl Capture {
             }
         }
         Ok(integrity)
+    }
+
+    fn rows(&self) -> io::Result<Vec<(DeviceOrdinal, Level, RowState)>> {
+        let is_running = || self.header().is_ok_and(|header| header.is_running());
+        dynamic::rows(&self.input, self.header.nonce, is_running)
     }
 
     fn dynamic(&self) -> Result<Dynamic, ReadError> {
