@@ -2,8 +2,9 @@
 (1: no result, 3: a partial one; 2 is for usage).
 
 What breaks these tests: a panic or a backtrace for the user, an error without the file's name, a
-report made of a file that is not ours, or exit 0 for a part."""
+report made of a file that is not ours, exit 0 for a part, or a figure that damage made up."""
 
+import campaign
 import header
 import harness
 import pytest
@@ -104,6 +105,47 @@ def test_pages_cut_off_at_the_end(missing, analyze, analyze_json, file_of, captu
     done = analyze("summary", "--format", "json", path, check=False)
     assert done.returncode == PARTIAL
     assert '"exact":true' not in done.stdout.replace(" ", "")
+
+
+DAMAGED = ("torch-kill", "torch-return", "lost", "killed", "baked", "wrapped")
+
+
+def test_random_damage_is_never_silent():
+    """The damage campaign, 200 captures with 1 to 8 bytes changed and 50 cut off; docs/measured/damage.md has
+    the whole of it."""
+    folder = harness.ROOT / "tests" / "fixtures" / "captures" / "v1"
+    files = [folder / f"{name}.bin" for name in DAMAGED]
+    cases = list(campaign.run(files, changes=200, cuts=50, seed=1_000_000, workers=2))
+    faults = [f"{name}: {view}: {what}" for name, found, _ in cases for view, what in found]
+    assert not faults, "\n".join(faults)
+    exits = [codes["summary"] for _, _, codes in cases]
+    assert len(exits) == 250 and exits.count(PARTIAL) > 150, exits
+
+
+def test_the_campaign_sees_what_it_looks_for(tmp_path):
+    """A fault of each kind is told: the judge of the campaign can fail."""
+    folder = harness.ROOT / "tests" / "fixtures" / "captures" / "v1"
+    whole = campaign.truth(folder / "killed.bin")["summary"]
+    code, output, _ = whole
+    path = tmp_path / "x.bin"
+    other = output.replace('"events": 19', '"events": 18')
+    partial = output.replace('"missing": []', '"missing": ["something"]').replace('"exact": true', '"exact": false')
+    assert code == campaign.COMPLETE and other != output and partial.count("false") > output.count("false")
+
+    def judged(*found):
+        return campaign.fault("summary", path, whole, found)
+
+    assert judged(0, output, "") is None
+    assert "other figures" in judged(0, other, "")
+    assert "called complete" in judged(0, partial, "")
+    assert judged(3, partial, "") is None
+    assert "does not say" in judged(3, output, "")
+    assert "called exact" in judged(3, partial.replace('"exact": false', '"exact": true'), "")
+    assert "hangs" in judged(None, "", "")
+    assert "crashes" in judged(101, "", "panicked at")
+    assert "crashes" in judged(-6, "", "")
+    assert "one line" in judged(1, "", "two\nlines")
+    assert judged(1, "", f"gpumem-analyze: {path}: damaged\n") is None
 
 
 def test_usage(analyze):
