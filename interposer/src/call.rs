@@ -1,4 +1,8 @@
 //! One hooked call, from its entry to its return or to the exception that leaves it.
+//!
+//! A program may also leave a call by longjmp, past all of our frames. Then nothing of ours runs, and the
+//! thread would seem to be within that call for ever. The next call on the thread finds that it does not
+//! lie below the outermost one on the stack, as all that is called from there must, and gives it up.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +12,7 @@ use gpumem_unwind::Registers;
 use crate::nvml::remainder;
 use crate::physical;
 use crate::symbols::table::Hook;
-use crate::thread;
+use crate::thread::{self, Thread};
 
 /// Calls so far that may move memory and are recorded under their own name, and those of them that have
 /// returned, with their events recorded.
@@ -75,13 +79,73 @@ impl Drop for OwnWork {
     }
 }
 
-/// Where the beginning and the end of a call are counted, if it may move memory.
-fn counters_of(hook: &Hook) -> Option<(&'static AtomicU64, &'static AtomicU64)> {
-    if hook.moves_memory {
-        Some((&ENTERED, &LEFT))
-    } else {
-        hook.waits().then_some((&WAITS, &WAITED))
+/// Where the beginning and the end of a call are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Counted {
+    Nowhere,
+    /// It may move memory.
+    Moving,
+    /// It synchronises.
+    Waiting,
+}
+
+impl Counted {
+    fn of(hook: &Hook) -> Self {
+        if hook.moves_memory {
+            Self::Moving
+        } else if hook.waits() {
+            Self::Waiting
+        } else {
+            Self::Nowhere
+        }
     }
+
+    fn from_thread(thread: &Thread) -> Self {
+        match thread.counted.get() {
+            n if n == Self::Moving as u8 => Self::Moving,
+            n if n == Self::Waiting as u8 => Self::Waiting,
+            _ => Self::Nowhere,
+        }
+    }
+
+    fn begin(self) {
+        match self {
+            Self::Nowhere => {}
+            Self::Moving => _ = ENTERED.fetch_add(1, Ordering::SeqCst),
+            Self::Waiting => _ = WAITS.fetch_add(1, Ordering::SeqCst),
+        }
+    }
+
+    fn end(self) {
+        match self {
+            Self::Nowhere => {}
+            Self::Moving => _ = LEFT.fetch_add(1, Ordering::SeqCst),
+            Self::Waiting => _ = WAITED.fetch_add(1, Ordering::SeqCst),
+        }
+    }
+}
+
+/// Whether this thread is on its usual stack, where a call made from within another has its frames below.
+/// The stack that a handler of signals has of its own may lie anywhere.
+#[cold]
+fn is_on_the_usual_stack() -> bool {
+    // SAFETY: an all-zero structure is a valid value of it.
+    let mut stack: libc::stack_t = unsafe { core::mem::zeroed() };
+    // SAFETY: the structure is valid for writing, and nothing is set.
+    let asked = unsafe { libc::sigaltstack(core::ptr::null(), &raw mut stack) };
+    asked == 0 && stack.ss_flags & libc::SS_ONSTACK == 0
+}
+
+/// Leaves the outermost call on this thread in its stead.
+#[cold]
+fn give_up(thread: &Thread) {
+    Counted::from_thread(thread).end();
+    thread.given_up.set(thread.given_up.get().wrapping_add(1));
+    thread.entry.set(Registers::default());
+    thread.releasing.set(0);
+    thread.depth.set(0);
+    thread.api.set(0);
 }
 
 /// A hooked call in progress on this thread.
@@ -93,8 +157,9 @@ pub(crate) struct Call {
     allocated_before: u32,
     driver_calls_before: u32,
     outermost: bool,
-    /// Where its end is counted: [`LEFT`] or [`WAITED`]; `None`: within another call.
-    counter: Option<&'static AtomicU64>,
+    counted: Counted,
+    /// The thread's, at the beginning: another one later means that this call was given up.
+    given_up: u32,
     /// The release that an outer call had claimed before this one claimed its own.
     claimed_before: Option<u64>,
 }
@@ -104,19 +169,28 @@ impl Call {
     pub(crate) fn enter(hook: &'static Hook, caller: Registers) -> Self {
         hook.called(caller.pc as usize);
         thread::with(|thread| {
+            if thread.depth.get() != 0
+                && caller.sp >= thread.outermost_sp.get()
+                && is_on_the_usual_stack()
+            {
+                give_up(thread);
+            }
             let depth = thread.depth.get();
             let driver_calls = thread.driver_calls.get();
             if hook.is_driver() {
                 thread.driver_calls.set(driver_calls.wrapping_add(1));
             }
             thread.depth.set(depth + 1);
-            let counters = if depth == 0 { counters_of(hook) } else { None };
+            let mut counted = Counted::Nowhere;
             if depth == 0 {
+                counted = Counted::of(hook);
                 thread.api.set(hook.id);
                 thread.caller.set(caller.pc);
-                if let Some((begun, _)) = counters {
-                    begun.fetch_add(1, Ordering::SeqCst);
-                }
+                // Where it is not known nothing lies above it.
+                let sp = if caller.sp == 0 { u64::MAX } else { caller.sp };
+                thread.outermost_sp.set(sp);
+                thread.counted.set(counted as u8);
+                counted.begin();
             }
             Self {
                 api: thread.api.get(),
@@ -125,7 +199,8 @@ impl Call {
                 allocated_before: thread.allocated.get(),
                 driver_calls_before: driver_calls,
                 outermost: depth == 0,
-                counter: counters.map(|(_, ended)| ended),
+                counted,
+                given_up: thread.given_up.get(),
                 claimed_before: None,
             }
         })
@@ -169,9 +244,10 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if let Some(counter) = self.counter {
-            counter.fetch_add(1, Ordering::SeqCst);
+        if thread::with(|thread| thread.given_up.get() != self.given_up) {
+            return;
         }
+        self.counted.end();
         thread::with(|thread| {
             thread.depth.set(thread.depth.get().saturating_sub(1));
             thread.entry.set(self.around);
@@ -184,7 +260,7 @@ impl Drop for Call {
                 thread.api.set(0);
             }
         });
-        if self.counter.is_some() && remainder::any() {
+        if self.counted != Counted::Nowhere && remainder::any() {
             let _ = thread::in_hook(|_| remainder::put_right());
         }
     }
@@ -195,9 +271,11 @@ mod tests {
     use super::*;
     use crate::hooks::{memory, runtime};
 
+    /// A return address; the higher it is the deeper is the call.
     fn at(pc: u64) -> Registers {
         Registers {
             pc,
+            sp: 4096 - pc,
             ..Registers::default()
         }
     }
@@ -226,17 +304,44 @@ mod tests {
         let mut outer = Call::enter(&runtime::cudaFree::HOOK, at(8));
         assert!(outer.claim_release(64));
         {
-            let mut inner = Call::enter(&memory::cuMemFree_v2::HOOK, at(8));
+            let mut inner = Call::enter(&memory::cuMemFree_v2::HOOK, at(16));
             assert!(!inner.claim_release(64));
-            let mut other = Call::enter(&memory::cuMemFree_v2::HOOK, at(8));
+            let mut other = Call::enter(&memory::cuMemFree_v2::HOOK, at(24));
             assert!(other.claim_release(128));
             drop(other);
-            let mut later = Call::enter(&memory::cuMemFree_v2::HOOK, at(8));
+            let mut later = Call::enter(&memory::cuMemFree_v2::HOOK, at(16));
             assert!(!later.claim_release(64));
         }
         drop(outer);
         let mut again = Call::enter(&memory::cuMemFree_v2::HOOK, at(8));
         assert!(again.claim_release(64));
+    }
+
+    /// As `at`, from a frame at that place of the stack.
+    fn from(sp: u64) -> Registers {
+        Registers {
+            pc: 8,
+            sp,
+            ..Registers::default()
+        }
+    }
+
+    #[test]
+    fn a_call_left_by_longjmp_is_given_up() {
+        let mut left = Call::enter(&runtime::cudaFree::HOOK, from(1000));
+        assert!(left.claim_release(64));
+        let inner = Call::enter(&memory::cuMemFree_v2::HOOK, from(900));
+        assert_eq!(inner.api(), ApiId(runtime::cudaFree::HOOK.id));
+        // Neither returns: the next call comes from where the first one came from.
+        let mut next = Call::enter(&memory::cuMemFree_v2::HOOK, from(1000));
+        assert_eq!(next.api(), ApiId(memory::cuMemFree_v2::HOOK.id));
+        assert!(next.claim_release(64));
+        // Should their frames be unwound after all, that changes nothing.
+        drop(inner);
+        drop(left);
+        thread::with(|thread| assert_eq!(thread.depth.get(), 1));
+        drop(next);
+        thread::with(|thread| assert_eq!(thread.depth.get(), 0));
     }
 
     #[test]

@@ -22,6 +22,12 @@ pub(crate) struct Thread {
     pub(crate) api: Cell<u16>,
     /// To where that one returns.
     pub(crate) caller: Cell<u64>,
+    /// The stack pointer of whoever called it: what it calls lies below.
+    pub(crate) outermost_sp: Cell<u64>,
+    /// How often calls of this thread were given up, wrapping: see [`crate::call`].
+    pub(crate) given_up: Cell<u32>,
+    /// Where the end of the outermost call is counted: see [`crate::call`].
+    pub(crate) counted: Cell<u8>,
     /// Where the stack of the innermost of them is taken from; zeros for none.
     pub(crate) entry: Cell<Registers>,
     /// Allocations recorded on this thread, wrapping: an outer hook sees by it whether an inner one
