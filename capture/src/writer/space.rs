@@ -3,13 +3,15 @@
 //! The futex words are in this process's own memory: nobody outside may wake or delay us.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::sys;
 use crate::ring::Ring;
 
 /// How long a producer waits in all when the drain moves but others take all the room.
 const AT_MOST: Duration = Duration::from_secs(2);
+/// How long a producer sleeps at a time.
+const SLICE: Duration = Duration::from_millis(10);
 /// How long the drain sleeps when nobody wakes it.
 const DRAIN_SLEEP: Duration = Duration::from_millis(50);
 
@@ -44,11 +46,13 @@ impl Space {
 
     /// Waits until `slots` slots were free at some moment: true. False: a stall was declared, now or
     /// earlier, and nobody should wait again until the tail moves.
+    ///
+    /// How long it has waited is what the kernel has slept. A clock only shortens that by the rest of a
+    /// slice: one that is put forward must not make a stall, nor one that stands still hold the program up.
     #[cold]
     pub(super) fn wait(&self, ring: &Ring<'_>, slots: u64, nudge: impl Fn()) -> bool {
-        let start = Instant::now();
         let mut tail = ring.tail();
-        let mut since = start;
+        let (mut waited, mut in_all) = (Duration::ZERO, Duration::ZERO);
         loop {
             let made = self.made.load(Ordering::Acquire);
             if ring.has_space(slots) {
@@ -56,21 +60,24 @@ impl Space {
             }
             let now = ring.tail();
             if now != tail {
-                (tail, since) = (now, Instant::now());
+                (tail, waited) = (now, Duration::ZERO);
             }
             if self.stalled_at.load(Ordering::Relaxed) == tail
                 || self.hopeless.load(Ordering::Relaxed)
             {
                 return false;
             }
-            if since.elapsed() >= self.stall || start.elapsed() >= AT_MOST {
+            if waited >= self.stall || in_all >= AT_MOST {
                 self.stalled_at.store(tail, Ordering::Relaxed);
                 return false;
             }
             nudge();
+            let slice = SLICE.min(self.stall - waited);
             self.waiting.fetch_add(1, Ordering::SeqCst);
-            sys::futex_wait(&self.made, made, self.stall.saturating_sub(since.elapsed()));
+            let slept = sys::futex_sleep(&self.made, made, slice);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
+            waited += slept;
+            in_all += slept;
         }
     }
 
@@ -104,6 +111,6 @@ impl Space {
 
     /// Sleeps until there is work that came after `mark`, or a while.
     pub(super) fn sleep(&self, mark: u32) {
-        sys::futex_wait(&self.work, mark, DRAIN_SLEEP);
+        sys::futex_sleep(&self.work, mark, DRAIN_SLEEP);
     }
 }

@@ -37,23 +37,44 @@ pub(super) fn clock(id: libc::clockid_t) -> u64 {
         .wrapping_add(time.tv_nsec as u64)
 }
 
-/// Sleeps until `word` is woken, is no longer `value`, or `limit` has passed.
-pub(super) fn futex_wait(word: &AtomicU32, value: u32, limit: Duration) {
+/// The least that a sleep that ended early counts as, so that no number of them lasts for ever.
+const AT_LEAST: Duration = Duration::from_micros(10);
+
+/// Sleeps until `word` is woken, is no longer `value`, or `limit` has passed; returns how long that was.
+/// Only where it ended early is a clock asked, and then believed up to the limit.
+pub(super) fn futex_sleep(word: &AtomicU32, value: u32, limit: Duration) -> Duration {
     let _keep = KeepErrno::new();
-    let limit = libc::timespec {
-        tv_sec: limit.as_secs() as libc::time_t,
-        tv_nsec: limit.subsec_nanos() as libc::c_long,
-    };
-    // SAFETY: `word` and `limit` outlive the call; FUTEX_WAIT only reads them.
-    unsafe {
+    let time = timespec(limit);
+    let began = clock(libc::CLOCK_MONOTONIC);
+    // SAFETY: `word` and `time` outlive the call; FUTEX_WAIT only reads them.
+    let result = unsafe {
         libc::syscall(
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
             value,
-            &raw const limit,
+            &raw const time,
         )
     };
+    // SAFETY: __errno_location gives the calling thread's own errno, always valid.
+    let errno = unsafe { *libc::__errno_location() };
+    if result == 0 || matches!(errno, libc::EAGAIN | libc::EINTR) {
+        let since = clock(libc::CLOCK_MONOTONIC).saturating_sub(began);
+        return Duration::from_nanos(since).max(AT_LEAST).min(limit);
+    }
+    if errno != libc::ETIMEDOUT {
+        // A filter of system calls refuses this one: nobody can wake us.
+        // SAFETY: `time` outlives the call, which only reads it.
+        unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
+    }
+    limit
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: time.subsec_nanos() as libc::c_long,
+    }
 }
 
 /// Wakes all that sleep on `word`.
