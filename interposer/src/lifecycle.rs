@@ -182,7 +182,14 @@ fn create(wanted: &std::path::Path, options: &Options) -> Option<&'static Writer
 
 /// Starts the thread that empties the ring.
 fn start_drain(writer: &'static Writer) {
-    if let Err(error) = thread::start("gpumem-drain", move || writer.drain()) {
+    let tell = |error: &std::io::Error| {
+        message::line(&format!(
+            "cannot write to {}: {error}. Events that find no more room are counted as lost; the \
+             program goes on.",
+            writer.path().display()
+        ));
+    };
+    if let Err(error) = thread::start("gpumem-drain", move || writer.drain_telling(&tell)) {
         account::note(
             writer,
             &format!("the thread that empties the ring did not start: {error}"),
@@ -237,11 +244,22 @@ extern "C" fn at_exit() {
             let shown = here
                 .and_then(|dir| path.strip_prefix(dir).ok())
                 .unwrap_or(path);
-            message::line(&format!(
-                "wrote {}. Read it with: gpumem-analyze {}",
-                shown.display(),
-                facts::quoted(shown.as_os_str())
-            ));
+            let lost = session.writer.events_lost();
+            let without = match lost {
+                0 => String::new(),
+                _ => format!(", without {lost} events that found no room"),
+            };
+            message::line(&match session.writer.is_deleted() {
+                true => format!(
+                    "{} was deleted while the program ran: there is no capture of it.",
+                    shown.display()
+                ),
+                false => format!(
+                    "wrote {}{without}. Read it with: gpumem-analyze {}",
+                    shown.display(),
+                    facts::quoted(shown.as_os_str())
+                ),
+            });
         }
     });
 }

@@ -38,6 +38,11 @@ impl Writer {
     /// It takes no lock that the recorded program could hold, except its allocator's. When it cannot
     /// write it says so in the head, keeps what is in the ring, and tries again each second.
     pub fn drain(&self) {
+        self.drain_telling(&|_| {});
+    }
+
+    /// The same, and the first time that it cannot write `tell` is called with the error.
+    pub fn drain_telling(&self, tell: &dyn Fn(&io::Error)) {
         let _only = self
             .draining
             .lock()
@@ -66,7 +71,12 @@ impl Writer {
                             continue;
                         }
                     }
-                    Err(error) => self.note_failure(&mut state, &error),
+                    Err(error) => {
+                        self.note_failure(&mut state, &error);
+                        if state.failures == 1 {
+                            tell(&error);
+                        }
+                    }
                 }
             }
             if stopping {

@@ -18,7 +18,7 @@ pub(super) struct CaptureFile {
     path: PathBuf,
     identity: (u64, u64),
     /// None once the host has closed it under us and it could not be opened again. Only the drain
-    /// locks it.
+    /// waits for it.
     file: Mutex<Option<File>>,
 }
 
@@ -75,6 +75,16 @@ impl CaptureFile {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether the file has no name any more: with this process it is gone. False where that cannot be
+    /// told now.
+    pub(super) fn is_deleted(&self) -> bool {
+        let Ok(slot) = self.file.try_lock() else {
+            return false;
+        };
+        let found = slot.as_ref().and_then(|file| file.metadata().ok());
+        found.is_some_and(|found| (found.dev(), found.ino()) == self.identity && found.nlink() == 0)
     }
 
     /// Writes bytes at an offset, whole, or says why not. Never raises SIGXFSZ.

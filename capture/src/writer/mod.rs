@@ -122,6 +122,11 @@ impl Writer {
         self.file.path()
     }
 
+    /// Whether the capture was deleted under the program. False where that cannot be told now.
+    pub fn is_deleted(&self) -> bool {
+        self.file.is_deleted()
+    }
+
     /// Whether this is the process that opened the capture, and not a forked child of it. One load.
     #[inline]
     pub fn is_own_process(&self) -> bool {

@@ -178,6 +178,16 @@ fn limited_later() {
 }
 
 #[test]
+fn a_capture_that_was_deleted_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let writer = Writer::create(&path, &Options::default().ring_slots(64)).unwrap();
+    assert!(!writer.is_deleted());
+    std::fs::remove_file(&path).unwrap();
+    assert!(writer.is_deleted());
+}
+
+#[test]
 fn a_descriptor_that_the_program_closed_is_not_written_to() {
     let folder = tempfile::tempdir().unwrap();
     let program = std::env::current_exe().unwrap();
