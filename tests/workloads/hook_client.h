@@ -2,7 +2,9 @@
  * needed, and comparisons of the recorder's counters with the simulator's books. */
 #ifndef HOOK_CLIENT_H
 #define HOOK_CLIENT_H
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -61,7 +63,7 @@ static inline void *start(void) {
 static inline void books(int device, const char *kind, uint64_t *current, uint64_t *peak) {
     static int (*ask)(int, const char *, uint64_t *, uint64_t *);
     if (ask == NULL)
-        ask = need(driver(), "gpumem_sim_books");
+        *(void **)&ask = need(driver(), "gpumem_sim_books");
     CHECK(ask(device, kind, current, peak));
 }
 
@@ -71,7 +73,7 @@ static inline void agree_on(int device, int level, const char *kind, const char 
     static int (*ask)(int, int, struct counters *);
     static int looked;
     if (!looked) {
-        ask = dlsym(RTLD_DEFAULT, "gpumem_counters");
+        *(void **)&ask = dlsym(RTLD_DEFAULT, "gpumem_counters");
         looked = 1;
     }
     if (ask == NULL)

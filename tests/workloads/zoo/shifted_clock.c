@@ -1,0 +1,37 @@
+/* Preloaded beside the recorder: clocks that do not go as they should. CLOCK_SHIFT says how:
+ *   back   every thousandth reading all clocks are put back by an hour
+ *   forth  … or forward
+ *   still  they stand still */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_long readings;
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    static const char *how;
+    if (how == NULL && (how = getenv("CLOCK_SHIFT")) == NULL)
+        how = "";
+    int result = (int)syscall(SYS_clock_gettime, clock, time);
+    long hours = atomic_fetch_add(&readings, 1) / 1000;
+    if (strcmp(how, "back") == 0)
+        time->tv_sec -= 3600 * hours < time->tv_sec ? 3600 * hours : time->tv_sec;
+    else if (strcmp(how, "forth") == 0)
+        time->tv_sec += 3600 * hours;
+    else if (strcmp(how, "still") == 0)
+        time->tv_sec = 1000000, time->tv_nsec = 0;
+    return result;
+}
+
+/* A file of that name is there if the shift was seen. */
+__attribute__((destructor)) static void tell(void) {
+    const char *name = getenv("CLOCK_TELL");
+    if (name != NULL && atomic_load(&readings) >= 2000)
+        fclose(fopen(name, "w"));
+}
