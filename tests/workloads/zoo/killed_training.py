@@ -1,0 +1,79 @@
+"""killed_training.py: imports PyTorch once; then for each line `LOG OUTPUT` on stdin a forked child trains with
+eight threads until it is killed from outside. Prints the child's number, a line when its first thread trains, and
+how it ended.
+
+Each thread writes into its part of the file LOG, which is mapped, the address of each tensor that a call has
+made or given back once that call has returned: whatever stands there must be in the capture."""
+
+import mmap
+import os
+import struct
+import sys
+import threading
+
+import torch
+
+THREADS, ENTRIES = 8, 1 << 14
+PART = struct.Struct(f"<QQ{2 * ENTRIES}Q")
+ALLOC, FREE = 1, 2
+
+
+def train(log, place, number):
+    entries = 0
+
+    def wrote(kind, pointer):
+        nonlocal entries
+        if entries == ENTRIES:
+            threading.Event().wait()
+        struct.pack_into("<QQ", log, place + 16 + 16 * entries, kind, pointer)
+        entries += 1
+        struct.pack_into("<Q", log, place + 8, entries)
+        if entries == 1 and number == 0:
+            os.write(1, b"trains\n")
+
+    struct.pack_into("<Q", log, place, threading.get_native_id())
+    width = 32 * (number + 1)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(width, width, device="cuda"), torch.nn.ReLU(),
+        torch.nn.Linear(width, 8, device="cuda"),
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=False)
+    while True:
+        batch = torch.empty(16 + entries % 5, width, device="cuda")
+        wrote(ALLOC, batch.data_ptr())
+        hidden = model[0](batch)
+        wrote(ALLOC, hidden.data_ptr())
+        scratch = torch.empty(4096 * (number + 1), device="cuda")
+        address = scratch.data_ptr()
+        wrote(ALLOC, address)
+        out = model[2](model[1](hidden))
+        wrote(ALLOC, out.data_ptr())
+        del scratch
+        wrote(FREE, address)
+        out.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
+def child(path, output):
+    os.environ["GPUMEM_OUTPUT"] = output
+    with open(path, "w+b") as file:
+        file.truncate(PART.size * THREADS)
+        log = mmap.mmap(file.fileno(), 0)
+    for number in range(THREADS):
+        threading.Thread(target=train, args=(log, PART.size * number, number), daemon=True).start()
+    threading.Event().wait()
+
+
+def main():
+    for line in sys.stdin:
+        path, output = line.split()
+        pid = os.fork()
+        if pid == 0:
+            child(path, output)
+        os.write(1, b"%d\n" % pid)
+        os.write(1, b"%d\n" % os.waitpid(pid, 0)[1])
+
+
+if __name__ == "__main__":
+    main()
