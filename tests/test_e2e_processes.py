@@ -81,7 +81,10 @@ def test_killed_in_backward(python_env, simulate, tmp_path, analyze, analyze_jso
     assert device["driver"]["peak_bytes"] == books["peak"]
 
 
-CHILDREN = {"exit": 1, "return": 1, "exec": 1, "workers": 1, "pool": 1, "spawn": 2}
+CHILDREN = {
+    "exit": 1, "return": 1, "exec": 1, "workers": 1, "pinned workers": 1, "pool": 1, "spawn": 2,
+    "forkserver": 2,
+}
 
 
 @pytest.mark.parametrize("how", CHILDREN)
@@ -100,7 +103,7 @@ def test_children_stay_out_of_the_capture(how, python_env, simulate, tmp_path, a
     books = own["books"]["devices"][0]
     assert device["driver"]["live_bytes"] == books["driver"]["current"]
     assert device["host"]["live_bytes"] == books["host"]["current"]
-    if how == "spawn":
+    if how in ("spawn", "forkserver"):
         child = next(path for path in reports if path.name != "report.bin")
         assert harness.device_of(analyze_json("summary", child))["tensor"]["peak_bytes"] == 8 * 512
 

@@ -50,11 +50,20 @@ def main():
         loader = torch.utils.data.DataLoader(Numbers(), batch_size=8, num_workers=2)
         for batch in loader:
             kept.append(batch.to("cuda"))
+    elif how == "pinned workers":
+        loader = torch.utils.data.DataLoader(
+            Numbers(), batch_size=8, num_workers=2, persistent_workers=True, pin_memory=True
+        )
+        for _ in range(2):
+            for batch in loader:
+                assert batch.is_pinned()
+                kept.append(batch.to("cuda", non_blocking=True))
+        torch.cuda.synchronize()
     elif how == "pool":
         with multiprocessing.get_context("fork").Pool(2) as pool:
             print(sum(map(sum, pool.map(squares, [[1, 2], [3, 4], [5, 6]]))))
-    elif how == "spawn":
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
+    elif how in ("spawn", "forkserver"):
+        with multiprocessing.get_context(how).Pool(1) as pool:
             print(pool.map(child_uses_the_card, [8]))
     else:
         raise SystemExit(f"no such way: {how}")
