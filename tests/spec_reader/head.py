@@ -77,6 +77,10 @@ class Dynamic:
         self.totals = [self.facts(4352), self.facts(4384)]
         self.losses = [(4608 + 32 * n, self.facts(4608 + 32 * n)) for n in range(64)]
         self.ended = self.ending[1] if self.ending and self.ending[0] == 1 else None
+        # Every record before this one was committed at a clean exit.
+        self.committed = 0
+        if self.ended is not None:
+            self.committed = self.ending[2] or 1 << 64
 
     def facts(self, place):
         *facts, check = checks.words(self.data, place, 4)

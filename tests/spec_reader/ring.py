@@ -30,8 +30,8 @@ class Ring:
         slots = [words] + [self.words(seq + n) for n in range(1, count)]
         return count if checks.commit(seq, self.nonce, slots) == words[0] else None
 
-    def read(self, order, head, tail, clean):
-        """Gives the ring's records to `order`."""
+    def read(self, order, head, tail, committed):
+        """Gives the ring's records to `order`. Those before `committed` were, says a clean exit."""
         size = len(self.data) - OFFSET
         if size < 64 * self.slots:
             order.bad("ring cut off", OFFSET + size)
@@ -69,7 +69,7 @@ class Ring:
                 else:
                     order.in_flight += 1
                     blank = 0 if any(words) else blank + 1
-                    if blank == (1 if clean else 3):
+                    if blank == (1 if seq < committed else 3):
                         order.damaged("blank", place)
                     order.passed(seq + count)
                 seq += count

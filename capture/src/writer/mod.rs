@@ -20,9 +20,10 @@ use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::header::StaticHeader;
-use crate::ring::Ring;
+use crate::ring::{Found, Ring};
 use crate::{CounterValues, DefKind, DeviceOrdinal, Event, Level, Nanos, Seq, index, layout, slot};
 use file::CaptureFile;
 use fork::Owner;
@@ -30,6 +31,10 @@ use head::Head;
 use loss::Losses;
 pub use options::{CreateError, Lost, Options};
 use space::Space;
+
+/// At a clean exit, how often and how long threads that are about to commit are waited for: 0.1 s in all.
+const FINISH_LOOKS: u32 = 100;
+const FINISH_SLEEP: Duration = Duration::from_millis(1);
 
 /// An open capture. Lives as long as the process.
 pub struct Writer {
@@ -248,14 +253,40 @@ impl Writer {
     }
 
     /// Marks a clean exit at this moment. Events may still follow, and nothing is torn down.
+    ///
+    /// Threads that are about to commit get a moment to do so: a record that they never finish would
+    /// look like one that was lost.
     pub fn finish(&self) {
         if self.is_own_process() {
-            let facts = [1, self.now().0, 0];
+            let committed = self.await_committed();
+            let facts = [1, self.now().0, committed];
             self.head
                 .end
                 .0
                 .store(self.nonce, layout::dynamic::END, facts);
         }
+    }
+
+    /// Waits, not for long, until what is reserved by now is committed; returns the first record that is
+    /// not.
+    fn await_committed(&self) -> u64 {
+        let head = self.ring.head();
+        let mut seq = self.ring.tail();
+        for _ in 0..FINISH_LOOKS {
+            loop {
+                // The drain may take what we look at.
+                seq = seq.max(self.ring.tail());
+                if seq >= head {
+                    return head;
+                }
+                match self.ring.find(seq) {
+                    Found::Record(count, _) => seq += count,
+                    Found::Pending | Found::Damaged => break,
+                }
+            }
+            sys::sleep(FINISH_SLEEP);
+        }
+        seq
     }
 
     fn nudge(&self) -> impl Fn() {

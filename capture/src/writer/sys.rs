@@ -64,10 +64,17 @@ pub(super) fn futex_sleep(word: &AtomicU32, value: u32, limit: Duration) -> Dura
     }
     if errno != libc::ETIMEDOUT {
         // A filter of system calls refuses this one: nobody can wake us.
-        // SAFETY: `time` outlives the call, which only reads it.
-        unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
+        sleep(limit);
     }
     limit
+}
+
+/// Sleeps that long, or less if a signal comes.
+pub(super) fn sleep(time: Duration) {
+    let _keep = KeepErrno::new();
+    let time = timespec(time);
+    // SAFETY: `time` outlives the call, which only reads it.
+    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
 }
 
 fn timespec(time: Duration) -> libc::timespec {

@@ -2,6 +2,8 @@
 
 use gpumem_capture::*;
 
+use crate::support::*;
+
 #[test]
 fn records_in_the_ring_are_read_in_order() {
     let folder = tempfile::tempdir().unwrap();
@@ -70,4 +72,31 @@ fn records_in_the_ring_are_read_in_order() {
         (integrity.events, integrity.definitions, integrity.in_flight),
         (2, 1, 0)
     );
+}
+
+/// Threads may go on after a clean exit, and be caught between two instructions when the process is gone.
+/// What had been committed by the exit cannot be blank.
+#[test]
+fn a_blank_record_after_the_clean_exit_is_unfinished_and_before_it_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let writer = Writer::create(&path, &Options::default().ring_slots(64)).unwrap();
+    let event = Event {
+        kind: EventKind::MAP,
+        ..Event::default()
+    };
+    let sequences: Vec<_> = (0..3).map(|_| writer.event(&event).unwrap()).collect();
+    writer.finish();
+    let later: Vec<_> = (0..3).map(|_| writer.event(&event).unwrap()).collect();
+    let whole = std::fs::read(&path).unwrap();
+    for (blank, is_damage) in [(sequences[1], true), (later[1], false)] {
+        let mut bytes = whole.clone();
+        let slot = 24_576 + 64 * blank.0 as usize;
+        bytes[slot..slot + 64].fill(0);
+        std::fs::write(&path, bytes).unwrap();
+        let (records, integrity) = read(&path);
+        assert_eq!((records.len(), integrity.in_flight), (5, 1));
+        assert_eq!(!integrity.damage.is_empty(), is_damage, "{integrity:?}");
+        assert!(integrity.clean_exit);
+    }
 }

@@ -10,14 +10,22 @@ use crate::counters::row_check;
 use crate::layout::{self, LOSS_RANGES, dynamic};
 use crate::{CounterValues, DeviceOrdinal, Level, Nanos, index};
 
+/// What the process said at a clean exit. Other threads may have gone on.
+#[derive(Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) time: u64,
+    /// Every record before this one was committed. As good as all of them if nothing was said.
+    pub(super) committed: u64,
+}
+
 /// The dynamic header's facts. `Err(())`: damaged.
 pub(super) struct Dynamic {
     /// None: damaged. So with the next two.
     pub(super) head: Option<u64>,
     pub(super) tail: Option<u64>,
     pub(super) pages_end: Option<u64>,
-    /// Time of the clean exit, if there was one.
-    pub(super) ended: Result<Option<u64>, ()>,
+    /// The clean exit, if there was one.
+    pub(super) ended: Result<Option<Ended>, ()>,
     /// errno and time of the first failure, if the drain cannot write now.
     drain_error: Result<Option<(i32, u64)>, ()>,
     /// Both copies of: events, definitions, how often stored.
@@ -59,8 +67,11 @@ impl Dynamic {
             head: index::open(word(dynamic::HEAD), nonce),
             tail: index::open(word(dynamic::TAIL), nonce),
             pages_end: index::open(word(dynamic::PAGES_END), nonce),
-            ended: checked(dynamic::END)
-                .map(|facts| facts.and_then(|[state, time, _]| (state == 1).then_some(time))),
+            ended: checked(dynamic::END).map(|facts| {
+                let [state, time, committed] = facts?;
+                let committed = if committed == 0 { u64::MAX } else { committed };
+                (state == 1).then_some(Ended { time, committed })
+            }),
             drain_error: checked(dynamic::DRAIN_ERROR).map(|facts| {
                 facts.and_then(|[errno, _, time]| (errno != 0).then_some((errno as i32, time)))
             }),

@@ -77,7 +77,7 @@ impl Capture {
             started_boottime_ns: self.header.started_boottime,
             boot_id: self.header.boot_id,
             ring_slots: self.header.ring_slots,
-            ended: dynamic.ended.unwrap_or(None).map(Nanos),
+            ended: dynamic.ended.unwrap_or(None).map(|ended| Nanos(ended.time)),
         }
     }
 

@@ -8,7 +8,8 @@ use crate::slot::{self, SLOT_BYTES};
 use crate::{DefKind, EventKind, checksum, layout};
 
 /// A reserved slot that nobody has touched is a thread caught between two instructions. So many side
-/// by side are no threads, but a block of the file that was lost; after a clean exit, even one is.
+/// by side are no threads, but a block of the file that was lost; before what a clean exit has found
+/// committed, even one is.
 const UNTOUCHED_LIMIT: u64 = 3;
 
 pub(super) struct RingImage {
@@ -179,8 +180,10 @@ impl RingImage {
         let end = start.saturating_add(self.capacity).max(base);
         let mut seq = base;
         let mut untouched = 0;
-        let has_ended = matches!(dynamic.ended, Ok(Some(_)));
-        let limit = if has_ended { 1 } else { UNTOUCHED_LIMIT };
+        let committed = match dynamic.ended {
+            Ok(Some(ended)) => ended.committed,
+            _ => 0,
+        };
         let mut payload = Vec::new();
         while seq < end {
             let offset = self.offset(seq);
@@ -212,6 +215,7 @@ impl RingImage {
                     } else {
                         cursor.integrity.in_flight += 1;
                         untouched = if words == [0; 8] { untouched + 1 } else { 0 };
+                        let limit = if seq < committed { 1 } else { UNTOUCHED_LIMIT };
                         if untouched == limit {
                             let what = "a run of records is blank: too long to be unfinished ones";
                             cursor.integrity.damaged(offset, what);
