@@ -13,7 +13,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::ffi::OsString;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, Options as CaptureOptions, Writer};
 use gpumem_cuda_abi::CuDevice;
@@ -38,8 +38,10 @@ static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
 /// The process that is opening: a child forked meanwhile must not wait for it.
 static OPENER: AtomicU32 = AtomicU32::new(0);
 
-/// How long a thread waits for another one to open the capture.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How often, and how long at a time, a thread waits for another one to open the capture: 5 s in all. It is
+/// counted, for a clock may be put forward meanwhile.
+const LOOKS: u32 = 5_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 /// Names that are tried before giving up.
 const NAMES: u32 = 10_000;
 
@@ -107,14 +109,15 @@ fn open_or_wait() -> bool {
 
 /// Waits while another thread opens.
 fn wait() -> bool {
-    let began = Instant::now();
+    let mut looks = 0;
     while STATE.load(Ordering::Acquire) == State::Opening as u8 {
         let opener = OPENER.load(Ordering::Acquire);
-        if (opener != 0 && opener != std::process::id()) || began.elapsed() > PATIENCE {
+        if (opener != 0 && opener != std::process::id()) || looks == LOOKS {
             account::opening_timed_out();
             return false;
         }
-        std::thread::yield_now();
+        looks += 1;
+        std::thread::sleep(BETWEEN_LOOKS);
     }
     STATE.load(Ordering::Acquire) == State::Recording as u8
 }
