@@ -199,6 +199,7 @@ fn tell(path: &Path, out: &mut dyn Write) -> Result<(), Box<dyn std::error::Erro
     let mut lines = Vec::new();
     let integrity = reader.read(&mut |record| {
         lines.push(match record {
+            Record::State(seq, bytes) => json!(["state", seq.0, bytes.len()]),
             Record::Event(seq, e) => event(seq.0, e),
             Record::Definition(seq, d @ Definition::Unknown { kind, .. }) => {
                 line(json!(["unknown", seq.0, kind.0]), d)

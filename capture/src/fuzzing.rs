@@ -46,6 +46,7 @@ fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
         process_start_ticks: 6,
         boot_id: [7; 16],
         ring_slots: SLOTS,
+        areas: None,
     };
     let pages = layout::pages_offset(SLOTS);
     let mut file = vec![0; pages as usize];
@@ -233,6 +234,10 @@ pub fn judge(path: &Path) -> Result<Integrity, OpenError> {
                     return;
                 }
                 Record::Event(seq, _) | Record::Definition(seq, _) => seq,
+                Record::State(..) => {
+                    assert!(last.is_none(), "the state comes first");
+                    return;
+                }
             };
             assert!(last < Some(seq), "{seq:?} after {last:?}");
             (last, records) = (Some(seq), records + 1);

@@ -21,10 +21,13 @@
 //! | 108 | 4 | levels of the counters |
 //! | 112 | 8 | offset of the ring |
 //! | 120 | 8 | offset of the pages |
-//! | 128 | 380 | zero |
+//! | 128 | 8 | version 2: bytes of each of the two state areas; else zero |
+//! | 136 | 8 | version 2: bytes of the log; else zero |
+//! | 144 | 364 | zero |
 //! | 508 | 4 | CRC32 of bytes 0–507 |
 
-use crate::layout::{self, MAGIC, STATIC_BYTES, VERSION};
+use crate::areas::Areas;
+use crate::layout::{self, BOUNDED_VERSION, MAGIC, STATIC_BYTES, VERSION};
 
 /// The static header's facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub(crate) struct StaticHeader {
     pub(crate) process_start_ticks: u64,
     pub(crate) boot_id: [u8; 16],
     pub(crate) ring_slots: u32,
+    /// Of a bounded capture.
+    pub(crate) areas: Option<Areas>,
 }
 
 /// Why a static header could not be taken.
@@ -56,7 +61,7 @@ impl StaticHeader {
     pub(crate) fn encode(&self) -> [u8; STATIC_BYTES] {
         let mut out = Vec::with_capacity(STATIC_BYTES);
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version().to_le_bytes());
         out.extend_from_slice(&(STATIC_BYTES as u32).to_le_bytes());
         out.extend_from_slice(&self.nonce.to_le_bytes());
         out.extend_from_slice(&self.started_wall.to_le_bytes());
@@ -70,6 +75,10 @@ impl StaticHeader {
         for word in self.geometry() {
             out.extend_from_slice(&word.to_le_bytes());
         }
+        if let Some(areas) = self.areas {
+            out.extend_from_slice(&areas.state.to_le_bytes());
+            out.extend_from_slice(&areas.log.to_le_bytes());
+        }
         out.resize(STATIC_BYTES - 4, 0);
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -78,7 +87,15 @@ impl StaticHeader {
         header
     }
 
-    /// Bytes 84 to 128 as 11 u32: fixed in version 1, but for the offset of the pages.
+    /// The version of the format that the capture needs.
+    pub(crate) fn version(&self) -> u32 {
+        match self.areas {
+            None => VERSION,
+            Some(_) => BOUNDED_VERSION,
+        }
+    }
+
+    /// Bytes 84 to 128 as 11 u32: fixed, but for the offset of the pages.
     fn geometry(&self) -> [u32; 11] {
         let offset = |value: u64| [value as u32, (value >> 32) as u32];
         let [d0, d1] = offset(layout::DYNAMIC_OFFSET);
@@ -105,7 +122,7 @@ impl StaticHeader {
             return Err(Unreadable::Foreign);
         }
         // The magic and the version stand at these places in every version to come.
-        if u32_at(8) > VERSION {
+        if u32_at(8) > BOUNDED_VERSION {
             return Err(Unreadable::Future(u32_at(8)));
         }
         if u32_at(STATIC_BYTES - 4) != crc32fast::hash(&bytes[..STATIC_BYTES - 4]) {
@@ -126,10 +143,17 @@ impl StaticHeader {
             process_start_ticks: u64_at(56),
             boot_id,
             ring_slots: u32_at(80),
+            areas: (u32_at(8) == BOUNDED_VERSION).then(|| Areas {
+                state: u64_at(128),
+                log: u64_at(136),
+            }),
         };
         if !layout::RING_SLOTS.contains(&header.ring_slots) || !header.ring_slots.is_power_of_two()
         {
             return Err(Unreadable::Damaged("it states an impossible ring"));
+        }
+        if (header.areas).is_some_and(|areas| !areas.are_possible(header.ring_slots)) {
+            return Err(Unreadable::Damaged("it states impossible areas"));
         }
         let geometry = header.geometry();
         if (0..geometry.len()).any(|n| u32_at(84 + 4 * n) != geometry[n]) {
@@ -154,17 +178,41 @@ mod tests {
             process_start_ticks: 7,
             boot_id: [8; 16],
             ring_slots: 1024,
+            areas: None,
+        }
+    }
+
+    fn bounded() -> StaticHeader {
+        StaticHeader {
+            areas: Areas::within(64 << 20, 1024),
+            ..sample()
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        assert_eq!(StaticHeader::decode(&sample().encode()), Ok(sample()));
+        for header in [sample(), bounded()] {
+            assert_eq!(StaticHeader::decode(&header.encode()), Ok(header));
+        }
+        assert_eq!((sample().version(), bounded().version()), (1, 2));
+    }
+
+    #[test]
+    fn impossible_areas_are_refused() {
+        for state in [0, 1 << 20, u64::MAX / 2] {
+            let areas = Some(Areas {
+                state,
+                log: 64 << 20,
+            });
+            let header = StaticHeader { areas, ..sample() };
+            let decoded = StaticHeader::decode(&header.encode());
+            assert!(matches!(decoded, Err(Unreadable::Damaged(_))), "{state}");
+        }
     }
 
     #[test]
     fn every_flipped_bit_is_noticed() {
-        let good = sample().encode();
+        let good = bounded().encode();
         for bit in 0..8 * STATIC_BYTES {
             let mut bad = good;
             bad[bit / 8] ^= 1 << (bit % 8);

@@ -1,4 +1,4 @@
-//! Where things lie in a file of version 1. SPEC.md has the same tables with their meaning.
+//! Where things lie in a file. SPEC.md has the same tables with their meaning.
 //!
 //! | offset | size | what |
 //! |---|---|---|
@@ -7,14 +7,16 @@
 //! | 4096 | 4096 | dynamic header |
 //! | 8192 | 16384 | counters: 64 devices × 4 levels × 64 bytes |
 //! | 24576 | 64 × slots | ring |
-//! | 24576 + 64 × slots | to the end | pages |
+//! | 24576 + 64 × slots | to the end | pages; of version 2: [`crate::areas`] |
 
 use crate::{DeviceOrdinal, Level};
 
 /// First bytes of every capture.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89GPUMEM\n";
-/// The version that this crate writes, and the newest that it reads.
+/// The version of a capture whose pages go on to the file's end.
 pub(crate) const VERSION: u32 = 1;
+/// The version of a bounded one, and the newest that this crate reads.
+pub(crate) const BOUNDED_VERSION: u32 = 2;
 
 /// Bytes of the static header and where its two copies lie.
 pub(crate) const STATIC_BYTES: usize = 512;

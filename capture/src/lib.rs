@@ -18,6 +18,7 @@
 //! - Everything that a hook had written when the process was killed can be read back.
 //! - The reader treats damage as normal input: it says what is missing and never makes up a number.
 
+mod areas;
 pub mod baked;
 mod checksum;
 mod counters;
@@ -46,7 +47,7 @@ pub use definition::*;
 pub use event::*;
 pub use ids::*;
 pub use reader::{
-    Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError, Reader, Record,
+    Bounded, Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError, Reader, Record,
 };
 #[cfg(not(loom))]
-pub use writer::{CreateError, Lost, Options, Writer};
+pub use writer::{CreateError, Keeper, Lost, Options, Writer};

@@ -123,6 +123,7 @@ fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let counters = reader.counters();
     let integrity = reader.read(&mut |record| {
         let line = match record {
+            Record::State(..) => None,
             Record::Event(seq, e) => Some(event(seq, e)),
             Record::Definition(seq, d) => {
                 definition(d).map(|line| line.replacen('{', &format!("{{\"seq\":{},", seq.0), 1))

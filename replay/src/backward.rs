@@ -6,6 +6,7 @@
 
 use gpumem_capture::{PyFrame, StackId};
 
+use crate::coded::coded;
 use crate::names::Names;
 
 /// A class of nodes: see [`Names::node`].
@@ -25,6 +26,11 @@ pub struct Backward {
     pub newer: usize,
     /// Whether it is lost which forward made it.
     pub lost: bool,
+}
+
+coded! {
+    NodeId { 0 }
+    Backward { node, forward, own, newer, lost }
 }
 
 /// What made a chain of nodes.
@@ -74,7 +80,7 @@ impl Backward {
 
     /// Whether every stack that it names is in the capture.
     pub fn is_whole(&self, names: &Names) -> bool {
-        let known = |stack: StackId| stack == StackId::NONE || names.py_stacks.contains_key(&stack);
+        let known = |stack: StackId| stack.is_named() || names.py_stacks.contains_key(&stack);
         let (chain, origin) = chain(names, self);
         let made = match origin {
             Origin::Forward(stack) => known(stack),

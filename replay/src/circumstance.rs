@@ -2,6 +2,7 @@
 
 use gpumem_capture::ThreadId;
 
+use crate::coded::coded;
 use crate::course::Course;
 use crate::names::Names;
 use crate::{Replay, StackKey};
@@ -15,6 +16,10 @@ pub struct Circumstance {
     pub stacks: StackKey,
     /// The innermost range.
     pub range: Option<u32>,
+}
+
+coded! {
+    Circumstance { steps, stacks, range }
 }
 
 impl Circumstance {
@@ -32,6 +37,9 @@ impl Circumstance {
 impl Replay {
     /// The circumstance of the newest event.
     pub fn circumstance(&self) -> Circumstance {
+        if let Some(kept) = self.kept_circumstance() {
+            return kept;
+        }
         let (key, thread) = self.newest.unwrap_or_default();
         Circumstance::at(&self.names, &self.course, self.stacks(key), thread)
     }

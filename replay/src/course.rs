@@ -7,6 +7,8 @@
 use gpumem_capture::{Event, EventKind, Phase as Number, ThreadId};
 use rustc_hash::FxHashMap;
 
+use crate::coded::{Coded, coded};
+
 /// How deep phases and ranges are followed.
 const DEPTH: usize = 256;
 
@@ -56,6 +58,9 @@ pub struct Work(pub(crate) u8);
 const WORKSPACE: u8 = 8;
 
 impl Work {
+    /// Nothing in particular.
+    pub(crate) const NONE: Self = Self(0);
+
     /// Of a stage.
     pub fn new(stage: Stage, workspace: bool) -> Self {
         Self(stage as u8 | if workspace { WORKSPACE } else { 0 })
@@ -101,6 +106,33 @@ pub struct Course {
     open: Vec<(u64, u32)>,
     /// The stage that was asked for last.
     last: Option<(ThreadId, Stage)>,
+}
+
+coded! {
+    Work { 0 }
+    Thread { phases, ranges }
+}
+
+/// All but the stage that was asked for last, which is only remembered for speed.
+impl Coded for Course {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.steps.put(to);
+        self.trains.put(to);
+        self.threads.put(to);
+        self.in_backward.put(to);
+        self.open.put(to);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            steps: Coded::take(from)?,
+            trains: Coded::take(from)?,
+            threads: Coded::take(from)?,
+            in_backward: Coded::take(from)?,
+            open: Coded::take(from)?,
+            last: None,
+        })
+    }
 }
 
 impl Course {

@@ -3,6 +3,7 @@
 use gpumem_capture::{Event, EventKind, Level, Nanos, Seq, StackId};
 
 use crate::circumstance::Circumstance;
+use crate::coded::coded;
 use crate::readings::Readings;
 use crate::row::KeyId;
 use crate::tally::Clock;
@@ -47,10 +48,30 @@ pub struct DevicePeak {
     pub readings: Readings,
     pub(crate) clock: Clock,
     /// The stacks of the newest event that has any.
-    nearest: Option<KeyId>,
+    pub(crate) nearest: Option<KeyId>,
+}
+
+coded! {
+    Levels { tensor, driver, host, reserved, managed, physical }
+    DevicePeak { now, at_peak, moment, circumstance, reserved_peak, readings, clock, nearest }
 }
 
 impl DevicePeak {
+    /// The stacks that it names, to be changed.
+    pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
+        if let Some(key) = &mut self.nearest {
+            change(key);
+        }
+        for key in self
+            .readings
+            .jumps
+            .iter_mut()
+            .filter_map(|jump| jump.key.as_mut())
+        {
+            change(key);
+        }
+    }
+
     /// Takes in an event after the levels in `now` were brought up to date; says whether it is a new
     /// peak.
     pub(crate) fn update(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) -> bool {

@@ -2,6 +2,7 @@
 
 use gpumem_capture::EventFlags;
 
+use crate::coded::{Coded, coded};
 use crate::row::KeyId;
 
 /// What a holding is.
@@ -17,6 +18,27 @@ pub enum HoldingKind {
     Graphs,
     /// Of a kind that this analyzer does not know.
     Other,
+}
+
+impl Coded for HoldingKind {
+    fn put(&self, to: &mut Vec<u8>) {
+        to.push(*self as u8);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let kinds = [
+            Self::Context,
+            Self::Module,
+            Self::Pool,
+            Self::Graphs,
+            Self::Other,
+        ];
+        kinds.get(usize::take(from)?).copied()
+    }
+}
+
+coded! {
+    Holding { parts }
 }
 
 impl HoldingKind {
@@ -62,6 +84,13 @@ impl Holding {
     /// Bytes by the stacks that made it grow, oldest first.
     pub fn parts(&self) -> &[(KeyId, u64)] {
         &self.parts
+    }
+
+    /// The stacks of its parts, to be changed.
+    pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
+        for (key, _) in &mut self.parts {
+            change(key);
+        }
     }
 
     /// Makes it `bytes` large; a growth is charged to `key`. `changed` hears what happened.

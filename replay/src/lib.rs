@@ -13,17 +13,22 @@
 #![warn(missing_docs)]
 
 pub mod backward;
+mod bounded;
 mod circumstance;
+mod coded;
 mod course;
 mod device;
 mod holding;
+mod letting_go;
 pub mod names;
 mod objects;
 pub mod python;
 mod readings;
 mod row;
+mod state;
 mod tallied;
 mod tally;
+mod then;
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -34,7 +39,10 @@ use gpumem_capture::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::then::DeviceThen;
+
 use crate::names::Names;
+pub use bounded::Kept;
 pub use circumstance::Circumstance;
 pub use course::{Course, Stage, Work};
 pub use device::{DevicePeak, Levels};
@@ -42,8 +50,9 @@ pub use holding::{Holding, HoldingKind};
 pub use objects::{Load, Mapping, Objects};
 pub use readings::{Card, Jump, Reading, Readings};
 pub use row::{Anomalies, Block, Effect, KeyId, Row};
+pub use state::{LetGo, Restored};
 use tallied::Tallied;
-pub use tally::Figure;
+pub use tally::{Figure, Total};
 
 /// The stacks of an event, and what it was for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +81,9 @@ impl Hash for StackKey {
 pub struct Caller(u32);
 
 impl Caller {
+    /// Not known.
+    pub(crate) const UNKNOWN: Self = Self(0);
+
     /// The module whose index in [`Names::modules`] is this.
     pub fn of(module: Option<u32>) -> Self {
         Self(module.map_or(0, |index| index + 1))
@@ -158,6 +170,12 @@ pub struct Replay {
     /// The id of no stacks at all, once there is one.
     stackless: Option<KeyId>,
     threads: FxHashSet<ThreadId>,
+    /// What was let go of, where the state has a limit.
+    pub let_go: LetGo,
+    /// If the first records came as a state.
+    pub restored: Option<Restored>,
+    /// Where the records cannot be read again: what each device's peak had.
+    then: Option<BTreeMap<DeviceOrdinal, DeviceThen>>,
 }
 
 impl Replay {
@@ -172,6 +190,10 @@ impl Replay {
     /// Takes in a record; says what an event did to the live blocks.
     pub fn feed(&mut self, record: Record<'_>) -> Effect {
         match record {
+            Record::State(seq, state) => {
+                self.restore(seq, state);
+                Effect::None
+            }
             Record::Event(seq, event) => self.event(seq, event),
             Record::Definition(_, definition) => {
                 self.names.define(definition);
@@ -215,6 +237,7 @@ impl Replay {
             *self.calls.entry(event.api).or_default() += 1;
         }
         if !matches!(event.kind, EventKind::ALLOC | EventKind::FREE) {
+            self.objects_change(event.kind);
             self.objects.update(event, key, &self.names);
         }
         let device = self.devices.entry(event.device).or_default();
@@ -250,6 +273,9 @@ impl Replay {
         if device.update(seq, event, key, self.tallied.at(seq)) {
             let stacks = self.keys[key.0 as usize];
             device.circumstance = Circumstance::at(&self.names, &self.course, stacks, event.thread);
+            self.new_peak(seq, event.device);
+        } else if reading && self.then.is_some() {
+            self.reading_after(event);
         }
         effect
     }
@@ -290,6 +316,10 @@ impl Replay {
             }
             self.stackless = Some(KeyId(self.keys.len() as u32));
         }
+        if let Some(id) = self.key_ids.get(&key) {
+            return *id;
+        }
+        let key = self.without_let_go(key);
         *self.key_ids.entry(key).or_insert_with(|| {
             self.keys.push(key);
             KeyId(self.keys.len() as u32 - 1)

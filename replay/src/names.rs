@@ -4,10 +4,12 @@ use gpumem_capture::{
     ApiId, CodeId, Definition, DeviceOrdinal, Function, ModuleId, ProcessKey, PyFrame, StackId,
     ThreadId,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
+use crate::StackKey;
 use crate::backward::{Backward, NodeId};
+use crate::coded::{Coded, coded};
 
 /// A Python code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +115,7 @@ pub struct Interpreter {
 }
 
 /// All definitions of a capture read so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     /// Names of API functions.
     pub apis: FxHashMap<ApiId, String>,
@@ -151,6 +153,71 @@ pub struct Names {
     /// Names of autograd's nodes as the capture has them, and their numbers.
     nodes: Vec<String>,
     node_ids: FxHashMap<String, NodeId>,
+}
+
+coded! {
+    Code { file, name, first_line, line_table }
+    Module { id, bias, start, end, path, build_id }
+    NativeFrame { address, module }
+    Device { total_bytes, uuid, name, pci }
+    Hook { function, way, library }
+    Interpreter { version, eval }
+}
+
+/// All but names that were baked in: those stand outside the order of records.
+impl Coded for Names {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.apis.put(to);
+        self.codes.put(to);
+        self.py_stacks.put(to);
+        self.backwards.put(to);
+        self.native_stacks.put(to);
+        self.modules.put(to);
+        self.ranges.put(to);
+        self.threads.put(to);
+        self.devices.put(to);
+        self.process.put(to);
+        self.hooks.put(to);
+        self.notes.put(to);
+        self.interpreter.put(to);
+        self.unknown.put(to);
+        self.loaded.put(to);
+        self.nodes.put(to);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        let mut names = Self {
+            apis: Coded::take(from)?,
+            codes: Coded::take(from)?,
+            py_stacks: Coded::take(from)?,
+            backwards: Coded::take(from)?,
+            native_stacks: Coded::take(from)?,
+            modules: Coded::take(from)?,
+            ranges: Coded::take(from)?,
+            threads: Coded::take(from)?,
+            devices: Coded::take(from)?,
+            process: Coded::take(from)?,
+            hooks: Coded::take(from)?,
+            notes: Coded::take(from)?,
+            interpreter: Coded::take(from)?,
+            symbols: FxHashMap::default(),
+            unknown: Coded::take(from)?,
+            loaded: Coded::take(from)?,
+            nodes: Coded::take(from)?,
+            node_ids: FxHashMap::default(),
+        };
+        let modules = names.modules.len();
+        if names
+            .loaded
+            .values()
+            .any(|index| *index as usize >= modules)
+        {
+            return None;
+        }
+        let ids = names.nodes.iter().zip(0..);
+        names.node_ids = ids.map(|(name, id)| (name.clone(), NodeId(id))).collect();
+        Some(names)
+    }
 }
 
 impl Names {
@@ -306,8 +373,46 @@ impl Names {
     pub fn has_python(&self, stack: StackId) -> bool {
         match self.backwards.get(&stack) {
             Some(ran) => ran.is_whole(self),
-            None => stack == StackId::NONE || self.py_stacks.contains_key(&stack),
+            None => stack.is_named() || self.py_stacks.contains_key(&stack),
         }
+    }
+
+    /// Whether a native stack is in the capture.
+    pub fn has_native(&self, stack: StackId) -> bool {
+        stack.is_named() || self.native_stacks.contains_key(&stack)
+    }
+
+    /// Keeps, of stacks and code objects, those that these refer to, and those with the newest ids.
+    pub(crate) fn retain_stacks(&mut self, wanted: &[StackKey], newest: u32) {
+        let from =
+            |ids: &mut dyn Iterator<Item = u32>| ids.max().unwrap_or(0).saturating_sub(newest);
+        let mut python = self.py_stacks.keys().chain(self.backwards.keys());
+        let first_python = from(&mut python.by_ref().map(|id| id.0));
+        let first_native = from(&mut self.native_stacks.keys().map(|id| id.0));
+        let recent = self.py_stacks.keys().chain(self.backwards.keys());
+        let recent = recent.copied().filter(|id| id.0 >= first_python);
+        let mut todo: Vec<StackId> = wanted.iter().map(|key| key.py).chain(recent).collect();
+        let mut python: FxHashSet<StackId> = FxHashSet::default();
+        while let Some(stack) = todo.pop() {
+            if python.insert(stack)
+                && let Some(ran) = self.backwards.get(&stack)
+            {
+                todo.extend([ran.forward, ran.own]);
+            }
+        }
+        let native: FxHashSet<StackId> = wanted.iter().map(|key| key.native).collect();
+        self.py_stacks.retain(|id, _| python.contains(id));
+        self.backwards.retain(|id, _| python.contains(id));
+        self.native_stacks
+            .retain(|id, _| id.0 >= first_native || native.contains(id));
+        let frames = self.py_stacks.values().flat_map(|(frames, _)| frames);
+        let codes: FxHashSet<CodeId> = frames.map(|frame| frame.code).collect();
+        let first_code = from(&mut self.codes.keys().map(|id| id.0));
+        self.codes
+            .retain(|id, _| id.0 >= first_code || codes.contains(id));
+        self.py_stacks.shrink_to_fit();
+        self.native_stacks.shrink_to_fit();
+        self.codes.shrink_to_fit();
     }
 
     /// Calls of each hooked function, as the recorder wrote them at exit.

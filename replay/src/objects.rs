@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Event, EventKind};
 use rustc_hash::FxHashMap;
 
+use crate::coded::coded;
 use crate::names::Names;
 use crate::row::KeyId;
 
@@ -29,7 +30,7 @@ pub struct Load {
 }
 
 /// All of them that there are now. Bounded by what is live in the recorded process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Objects {
     /// Mappings by first address.
     pub mappings: BTreeMap<u64, Mapping>,
@@ -45,7 +46,41 @@ pub struct Objects {
     pub nodes: u64,
 }
 
+coded! {
+    Mapping { bytes, handle, device }
+    Load { image, key }
+    Objects { mappings, reservations, loads, contexts, aliases, nodes }
+}
+
 impl Objects {
+    /// Whether an event changes anything but the count of nodes.
+    pub(crate) fn changes(kind: EventKind) -> bool {
+        use EventKind as Kind;
+        matches!(
+            kind,
+            Kind::MAP
+                | Kind::UNMAP
+                | Kind::ADDRESS
+                | Kind::ADDRESS_END
+                | Kind::MODULE_LOAD
+                | Kind::MODULE_UNLOAD
+                | Kind::CONTEXT
+                | Kind::CONTEXT_END
+                | Kind::ALIAS
+                | Kind::ALIAS_END
+        )
+    }
+
+    /// The stacks of loads and contexts, to be changed.
+    pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
+        for load in self.loads.values_mut() {
+            change(&mut load.key);
+        }
+        for (key, _) in self.contexts.values_mut() {
+            change(key);
+        }
+    }
+
     /// Takes in an event.
     pub(crate) fn update(&mut self, event: &Event, key: KeyId, names: &Names) {
         match event.kind {

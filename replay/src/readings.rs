@@ -2,6 +2,7 @@
 
 use gpumem_capture::{Event, EventFlags, Nanos, Seq};
 
+use crate::coded::coded;
 use crate::row::KeyId;
 
 /// A reading of the whole card.
@@ -34,6 +35,13 @@ pub struct Reading {
     pub estimated: bool,
     /// The card as it was then.
     pub card: Option<Card>,
+}
+
+coded! {
+    Card { used, reserved, total }
+    Reading { seq, time, process, others, physical, managed, estimated, card }
+    Jump { from, time, seq, bytes, key }
+    Readings { last, last_settled, count, jumps, card }
 }
 
 impl Reading {

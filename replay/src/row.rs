@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Level, Nanos, Seq};
 use rustc_hash::FxHashMap;
 
+use crate::coded::coded;
 use crate::holding::{Change, Holding, HoldingKind};
 use crate::tallied::Tallied;
-use crate::tally::{Clock, Clocks, Figure, Tally};
+use crate::tally::{Clock, Clocks, Figure, Tally, Total};
+use crate::then::{Address, Holdings, Then};
 
 /// An interned pair of stacks: index into [`crate::Replay::keys`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,12 +73,17 @@ pub struct Row {
     pub made_peak: u64,
     /// What does not fit.
     pub anomalies: Anomalies,
-    clock: Clock,
-    device_clock: Clock,
-    tallies: FxHashMap<KeyId, Tally>,
-    blocks: FxHashMap<(u64, bool), Block>,
-    holdings: FxHashMap<(HoldingKind, u64), Holding>,
-    freed: Freed,
+    pub(crate) clock: Clock,
+    pub(crate) device_clock: Clock,
+    pub(crate) tallies: FxHashMap<KeyId, Tally>,
+    pub(crate) blocks: FxHashMap<Address, Block>,
+    pub(crate) holdings: Holdings,
+    pub(crate) freed: Freed,
+    /// What the device's peak had, where the records cannot be read again.
+    pub(crate) then: Then,
+    /// Live blocks that are not kept one by one: see [`crate::LetGo`]. Their bytes stand under
+    /// [`crate::StackKey::LET_GO`], whose id is kept with them.
+    pub(crate) unkept: Option<(KeyId, Figure)>,
 }
 
 /// How many frees are remembered. One call frees many blocks if it ends a context or unmaps a range,
@@ -86,7 +93,7 @@ const REMEMBERED: usize = 1 << 18;
 /// The newest frees, for they may yet be cancelled: each of them, for one failed call may have to take
 /// back many.
 #[derive(Debug, Default)]
-struct Freed(VecDeque<(Seq, Block)>);
+pub(crate) struct Freed(pub(crate) VecDeque<(Seq, Block)>);
 
 impl Freed {
     /// Remembers a free. Sequence numbers rise from call to call.
@@ -101,6 +108,20 @@ impl Freed {
     fn find(&self, seq: Seq) -> Option<Block> {
         let at = self.0.binary_search_by_key(&seq, |(seq, _)| *seq).ok()?;
         self.0.get(at).map(|(_, block)| *block)
+    }
+}
+
+coded! {
+    KeyId { 0 }
+    Block { bytes, key, seq, flags }
+    Anomalies {
+        double_allocations, frees_without_block, frees_of_other_size, unknown_pointers, lost_cancels,
+        mismatches, holdings_of_other_size,
+    }
+    Freed { 0 }
+    Row {
+        counters, peak, live_at_moment, made_live, made_peak, anomalies, clock, device_clock, tallies,
+        blocks, holdings, freed, then, unkept,
     }
 }
 
@@ -146,10 +167,13 @@ impl Row {
                     seq,
                     flags: event.flags,
                 };
-                if self.blocks.insert(address, block).is_some() {
+                if let Some(before) = self.blocks.insert(address, block) {
                     self.anomalies.double_allocations += 1;
+                    self.then.left(address, before);
                 }
-                self.add(seq, block, tallied);
+                if let Some((tally, now)) = self.tally(seq, block, tallied) {
+                    tally.add(block.bytes, now);
+                }
                 Effect::Live(block)
             }
             EventKind::FREE if event.flags.contains(EventFlags::UNKNOWN_POINTER) => {
@@ -158,9 +182,13 @@ impl Row {
             }
             EventKind::FREE => {
                 let Some(block) = self.blocks.remove(&address) else {
+                    if self.free_unkept(event.bytes) {
+                        return Effect::None;
+                    }
                     self.anomalies.frees_without_block += 1;
                     return Effect::None;
                 };
+                self.then.left(address, block);
                 self.anomalies.frees_of_other_size += u64::from(block.bytes != event.bytes);
                 // What a framework says of its own blocks cannot fail.
                 if event.level != Level::TENSOR {
@@ -189,7 +217,11 @@ impl Row {
                 if self.blocks.insert(address, block).is_some() {
                     self.anomalies.double_allocations += 1;
                 }
-                self.add(seq, block, tallied);
+                self.then.came_back(address, block);
+                if let Some((tally, now)) = self.tally(seq, block, tallied) {
+                    tally.come_back(block.bytes, now);
+                    tally.take_back_free();
+                }
                 Effect::Live(block)
             }
             EventKind::RESIZE => {
@@ -206,6 +238,7 @@ impl Row {
     fn resize(&mut self, event: &Event, key: KeyId, tallied: bool) {
         let id = (HoldingKind::of(event.flags), event.ptr);
         let now = self.clocks();
+        self.then.holdings_change(&self.holdings);
         let holding = self.holdings.entry(id).or_default();
         self.anomalies.holdings_of_other_size += u64::from(holding.bytes() != event.aux);
         let tallies = &mut self.tallies;
@@ -230,18 +263,32 @@ impl Row {
         }
     }
 
-    fn add(&mut self, seq: Seq, block: Block, tallied: &Tallied) {
-        if tallied.at(seq) && tallied.made(block.seq) {
-            let now = self.clocks();
-            let tally = self.tallies.entry(block.key).or_default();
-            tally.add(block.bytes, now);
-            if tallied.step.is_some() {
-                self.made_live = self.made_live.saturating_add(block.bytes);
-            }
+    /// The tally of a block that becomes live, if it counts.
+    fn tally(&mut self, seq: Seq, block: Block, tallied: &Tallied) -> Option<(&mut Tally, Clocks)> {
+        if !(tallied.at(seq) && tallied.made(block.seq)) {
+            return None;
         }
+        if tallied.step.is_some() {
+            self.made_live = self.made_live.saturating_add(block.bytes);
+        }
+        let now = self.clocks();
+        Some((self.tallies.entry(block.key).or_default(), now))
     }
 
-    fn clocks(&self) -> Clocks {
+    /// A free of one of the blocks that are not kept one by one, if there can be one.
+    fn free_unkept(&mut self, bytes: u64) -> bool {
+        let now = self.clocks();
+        let Some((key, unkept)) = self.unkept.as_mut().filter(|(_, unkept)| unkept.blocks > 0)
+        else {
+            return false;
+        };
+        unkept.bytes = unkept.bytes.saturating_sub(bytes);
+        unkept.blocks -= 1;
+        self.tallies.entry(*key).or_default().remove(bytes, now);
+        true
+    }
+
+    pub(crate) fn clocks(&self) -> Clocks {
         Clocks {
             level: self.clock,
             device: self.device_clock,
@@ -273,6 +320,13 @@ impl Row {
     /// Figures by stack at the end, or at the moment asked for.
     pub fn live(&self) -> impl Iterator<Item = (KeyId, Figure)> {
         self.tallies.iter().map(|(key, tally)| (*key, tally.live()))
+    }
+
+    /// What each stack did over the whole capture.
+    pub fn totals(&self) -> impl Iterator<Item = (KeyId, Total)> {
+        self.tallies
+            .iter()
+            .map(|(key, tally)| (*key, tally.total()))
     }
 
     /// Blocks live now, in no particular order.

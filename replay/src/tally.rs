@@ -6,6 +6,8 @@
 
 use std::ops::AddAssign;
 
+use crate::coded::coded;
+
 /// Bytes and how many blocks they are in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Figure {
@@ -54,6 +56,33 @@ pub struct Clocks {
     pub device: Clock,
 }
 
+/// What a stack did over the whole capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Its allocations.
+    pub allocations: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// How many of them were freed.
+    pub frees: u64,
+}
+
+impl AddAssign for Total {
+    fn add_assign(&mut self, other: Self) {
+        self.allocations = self.allocations.saturating_add(other.allocations);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.frees = self.frees.saturating_add(other.frees);
+    }
+}
+
+coded! {
+    Figure { bytes, blocks }
+    Clock { 0 }
+    Mark { figure, clock }
+    Total { allocations, bytes, frees }
+    Tally { live, level, device, total }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     figure: Figure,
@@ -77,6 +106,7 @@ pub struct Tally {
     live: Figure,
     level: Mark,
     device: Mark,
+    total: Total,
 }
 
 impl Tally {
@@ -87,12 +117,30 @@ impl Tally {
 
     /// A block of this stack became live. `now` is before any peak that this makes.
     pub fn add(&mut self, bytes: u64, now: Clocks) {
+        self.come_back(bytes, now);
+        self.total.allocations += 1;
+        self.total.bytes = self.total.bytes.saturating_add(bytes);
+    }
+
+    /// A free was cancelled, or another stack's block is counted here from now on.
+    pub fn come_back(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.add(bytes);
     }
 
+    /// A free that was counted did not happen.
+    pub fn take_back_free(&mut self) {
+        self.total.frees = self.total.frees.saturating_sub(1);
+    }
+
     /// A block of this stack is no longer live.
     pub fn remove(&mut self, bytes: u64, now: Clocks) {
+        self.leave(bytes, now);
+        self.total.frees += 1;
+    }
+
+    /// A block of this stack is counted elsewhere from now on.
+    pub fn leave(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.remove(bytes);
     }
@@ -101,12 +149,28 @@ impl Tally {
     pub fn grow(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.bytes = self.live.bytes.saturating_add(bytes);
+        self.total.bytes = self.total.bytes.saturating_add(bytes);
     }
 
     /// A holding lost a part of what this stack made it grow by.
     pub fn shrink(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.bytes = self.live.bytes.saturating_sub(bytes);
+    }
+
+    /// What it did in all.
+    pub fn total(&self) -> Total {
+        self.total
+    }
+
+    /// Takes over another stack's figures.
+    pub fn merge(&mut self, mut other: Self, now: Clocks) {
+        self.settle(now);
+        other.settle(now);
+        self.live += other.live;
+        self.level.figure += other.level.figure;
+        self.device.figure += other.device.figure;
+        self.total += other.total;
     }
 
     /// What is live now.

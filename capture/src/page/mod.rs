@@ -120,6 +120,11 @@ impl Header {
         header
     }
 
+    /// Whether a page with this header has this payload.
+    pub(crate) fn fits(&self, payload: &[u8]) -> bool {
+        payload.len() == self.payload_bytes as usize && crc32fast::hash(payload) == self.payload_crc
+    }
+
     /// Takes a header from its bytes; `Err` says what does not fit.
     pub(crate) fn decode(bytes: &[u8; HEADER_BYTES], nonce: u64) -> Result<Self, &'static str> {
         let u32_at = |offset: usize| {

@@ -50,6 +50,9 @@ impl Header {
 /// A record as the reader gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
+    /// Of a bounded capture, first of all: the state that stands for all records before this seq, as
+    /// its writer's [`crate::Keeper`] wrote it.
+    State(Seq, &'a [u8]),
     /// Something happened.
     Event(Seq, &'a Event),
     /// Something is named.
@@ -80,16 +83,27 @@ pub struct Damage {
     pub next_good: Option<Seq>,
 }
 
+/// What a bounded capture still has of its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounded {
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The first record that was given as itself: a state stands for those before it.
+    pub from: Seq,
+}
+
 /// How whole a capture is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Integrity {
-    /// Events read.
+    /// Events read, those that a state stands for included.
     pub events: u64,
-    /// Definitions read.
+    /// Definitions read, likewise.
     pub definitions: u64,
     /// Pages read.
     pub pages: u64,
+    /// If the capture is bounded: what it still has.
+    pub bounded: Option<Bounded>,
     /// Places whose functions' names are baked in behind the capture.
     pub symbols: u64,
     /// Events that the recorder had to drop (the ring was full): counted, but not in the file.

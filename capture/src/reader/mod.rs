@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use error::{OpenError, ReadError};
-pub use integrity::{Damage, Header, Integrity, LossRange, Record};
+pub(crate) use integrity::definition;
+pub use integrity::{Bounded, Damage, Header, Integrity, LossRange, Record};
 
 use crate::header::{StaticHeader, Unreadable};
 use crate::layout::{self, MAGIC, STATIC_BYTES};
@@ -106,7 +107,7 @@ impl Reader {
                         OpenError::FutureVersion {
                             path,
                             found,
-                            supported: layout::VERSION,
+                            supported: layout::BOUNDED_VERSION,
                         }
                     }
                     (Unreadable::Damaged(what), _) | (_, Unreadable::Damaged(what))

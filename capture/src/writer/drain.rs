@@ -9,8 +9,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Writer;
+use super::bounded::{Keeper, Log};
+use crate::reader::{Record, definition};
 use crate::ring::Found;
-use crate::{DefKind, EventKind, index, layout, page, slot};
+use crate::{DefKind, EventKind, Seq, index, layout, page, slot};
 
 /// So many waiting slots are worth a page, or a quarter of the ring if that is less.
 const WORTH_A_PAGE: u64 = 16_384;
@@ -23,6 +25,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 #[derive(Default)]
 struct State {
     builder: Option<page::Builder>,
+    /// Of a bounded capture: where the drain stands in it.
+    log: Option<Log>,
     payload: Vec<u8>,
     failures: u64,
     first_failure: u64,
@@ -37,20 +41,42 @@ impl Writer {
     ///
     /// It takes no lock that the recorded program could hold, except its allocator's. When it cannot
     /// write it says so in the head, keeps what is in the ring, and tries again each second.
+    ///
+    /// A bounded capture has a drain of its own: [`Writer::drain_bounded`].
     pub fn drain(&self) {
-        self.drain_telling(&|_| {});
+        self.run(&mut None, &|_| {});
     }
 
     /// The same, and the first time that it cannot write `tell` is called with the error.
     pub fn drain_telling(&self, tell: &dyn Fn(&io::Error)) {
+        self.run(&mut None, tell);
+    }
+
+    /// [`Writer::drain`] of a bounded capture: `keeper` is given every record and keeps the state that
+    /// stands for those whose pages are gone. The file's size never changes.
+    pub fn drain_bounded(&self, keeper: &mut dyn Keeper) {
+        self.run(&mut Some(keeper), &|_| {});
+    }
+
+    /// The same, and the first time that it cannot write `tell` is called with the error.
+    pub fn drain_bounded_telling(&self, keeper: &mut dyn Keeper, tell: &dyn Fn(&io::Error)) {
+        self.run(&mut Some(keeper), tell);
+    }
+
+    fn run(&self, keeper: &mut Option<&mut dyn Keeper>, tell: &dyn Fn(&io::Error)) {
         let _only = self
             .draining
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         // The ring's first lap should not cost the program a page fault every 64 events.
         self.ring.touch();
-        let worth_a_page = WORTH_A_PAGE.min(self.ring.capacity() / 4);
-        let mut state = State::default();
+        let slots = self.ring.capacity() as u32;
+        let most = self.areas.map_or(page::SLOTS, |areas| areas.page_slots());
+        let worth_a_page = WORTH_A_PAGE.min(self.ring.capacity() / 4).min(most);
+        let mut state = State {
+            log: self.areas.map(|areas| Log::new(areas, slots)),
+            ..State::default()
+        };
         let mut last = Instant::now();
         while self.is_own_process() {
             // The mark is taken before looking, so no wake-up between the two is missed.
@@ -64,7 +90,7 @@ impl Writer {
             };
             if waiting > 0 && is_due {
                 last = Instant::now();
-                match self.move_page(&mut state) {
+                match self.move_page(&mut state, keeper, most) {
                     Ok(moved) => {
                         self.note_success(&mut state);
                         if moved {
@@ -94,7 +120,20 @@ impl Writer {
     }
 
     /// Writes one page of what is committed. False: there was nothing.
-    fn move_page(&self, state: &mut State) -> io::Result<bool> {
+    fn move_page(
+        &self,
+        state: &mut State,
+        keeper: &mut Option<&mut dyn Keeper>,
+        most: u64,
+    ) -> io::Result<bool> {
+        let mut bounded = match (&mut state.log, keeper.as_deref_mut()) {
+            (None, None) => None,
+            (Some(log), Some(keeper)) => Some((log, keeper)),
+            // The wrong drain for this capture.
+            (None, Some(_)) | (Some(_), None) => {
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
+            }
+        };
         let builder = match &mut state.builder {
             Some(builder) => builder,
             none => none.insert(page::Builder::new(self.nonce)?),
@@ -107,16 +146,24 @@ impl Writer {
             let Found::Record(count, words) = self.ring.find(seq) else {
                 break;
             };
-            if !builder.is_empty() && seq + count - first > page::SLOTS {
+            if !builder.is_empty() && seq + count - first > most {
                 break;
             }
             let kind = slot::kind_of(&words);
             if EventKind(kind).is_event() {
-                builder.event(&slot::event_from_words(&words));
+                let event = slot::event_from_words(&words);
+                builder.event(&event);
+                if let Some((log, keeper)) = &mut bounded {
+                    log.take(*keeper, Record::Event(Seq(seq), &event), count);
+                }
             } else {
                 state.payload.clear();
                 self.ring.copy_payload(seq, &words, &mut state.payload);
                 builder.definition(DefKind(kind), &state.payload);
+                if let Some((log, keeper)) = &mut bounded {
+                    let (definition, _) = definition(DefKind(kind), &state.payload);
+                    log.take(*keeper, Record::Definition(Seq(seq), &definition), count);
+                }
             }
         }
         if builder.is_empty() {
@@ -132,12 +179,22 @@ impl Writer {
         let next = builder.next();
         let page = builder.finish()?;
         let drained = &self.head.drained.0;
-        let start = index::value(drained.pages_end.load(Ordering::Relaxed));
+        let length = page.len() as u64;
+        let start = match &mut bounded {
+            None => index::value(drained.pages_end.load(Ordering::Relaxed)),
+            Some((log, keeper)) => log.room(self, *keeper, length)?,
+        };
         self.file.write_at(page, start)?;
-        let end = index::seal(start + page.len() as u64, self.nonce);
+        let end = index::seal(start + length, self.nonce);
         drained.pages_end.store(end, Ordering::Release);
         self.ring.release(next);
         self.space.made_room();
+        if let Some((log, keeper)) = &mut bounded {
+            log.wrote(start, length, next);
+            if log.is_due() {
+                log.write_state(self, *keeper)?;
+            }
+        }
         Ok(true)
     }
 

@@ -30,7 +30,13 @@ pub(super) struct Mapped {
 
 impl CaptureFile {
     /// Creates the file with its head's blocks reserved and zero.
-    pub(super) fn create(path: &Path, ring_slots: u32) -> Result<(Self, Mapped), CreateError> {
+    ///
+    /// `length` bytes are reserved, which the head and the ring are the first of.
+    pub(super) fn create(
+        path: &Path,
+        ring_slots: u32,
+        length: u64,
+    ) -> Result<(Self, Mapped), CreateError> {
         let error = |action| {
             move |source| CreateError {
                 path: path.to_owned(),
@@ -49,7 +55,7 @@ impl CaptureFile {
             .open(&path)
             .and_then(above_standard_streams)
             .map_err(error("create"))?;
-        let mapped = reserve(&file, layout::pages_offset(ring_slots))
+        let mapped = reserve(&file, length)
             .map_err(error("reserve space for"))
             .and_then(|()| map(&file, ring_slots).map_err(error("map")))
             .and_then(|mapped| {

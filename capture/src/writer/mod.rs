@@ -7,6 +7,7 @@
 //! - Nothing is ever torn down: no unmapping, no destructor, no atfork handler.
 //! - A forked child records nothing and disturbs nothing.
 
+mod bounded;
 mod drain;
 mod file;
 mod fork;
@@ -22,9 +23,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::areas::Areas;
 use crate::header::StaticHeader;
 use crate::ring::{Found, Ring};
 use crate::{CounterValues, DefKind, DeviceOrdinal, Event, Level, Nanos, Seq, index, layout, slot};
+pub use bounded::Keeper;
 use file::CaptureFile;
 use fork::Owner;
 use head::Head;
@@ -43,6 +46,8 @@ pub struct Writer {
     file: CaptureFile,
     owner: Owner,
     nonce: u64,
+    /// Of a bounded capture.
+    areas: Option<Areas>,
     started_monotonic: u64,
     /// Producers wake the drain when they cross a multiple of this many slots.
     quarter: u64,
@@ -64,7 +69,15 @@ impl Writer {
     /// again.
     pub fn create(path: &Path, options: &Options) -> Result<&'static Writer, CreateError> {
         let ring_slots = Options::default().ring_slots(options.ring_slots).ring_slots;
-        let (file, mapped) = CaptureFile::create(path, ring_slots)?;
+        let areas = options
+            .bounded
+            .map(|bytes| bounded_areas(path, bytes, ring_slots))
+            .transpose()?;
+        let length = match areas {
+            None => layout::pages_offset(ring_slots),
+            Some(areas) => areas.end(ring_slots),
+        };
+        let (file, mapped) = CaptureFile::create(path, ring_slots, length)?;
         let fail = |action, source| {
             let path = file.path().to_owned();
             let _ = std::fs::remove_file(&path);
@@ -77,9 +90,12 @@ impl Writer {
         let Some(owner) = Owner::new() else {
             return Err(fail("guard against forks of", io::Error::last_os_error()));
         };
-        let header = static_header(ring_slots);
+        let header = static_header(ring_slots, areas);
         let head = mapped.head;
-        let pages = layout::pages_offset(ring_slots);
+        let pages = match areas {
+            None => layout::pages_offset(ring_slots),
+            Some(areas) => areas.log_offset(ring_slots),
+        };
         let seal = |value| index::seal(value, header.nonce);
         head.head.0.store(seal(0), Ordering::Relaxed);
         head.drained.0.tail.store(seal(0), Ordering::Relaxed);
@@ -105,6 +121,7 @@ impl Writer {
             file,
             owner,
             nonce: header.nonce,
+            areas,
             started_monotonic: header.started_monotonic,
             quarter: u64::from(ring_slots) / 4,
             space: Space::new(options.stall),
@@ -302,8 +319,20 @@ impl Writer {
     }
 }
 
+/// The areas of a bounded capture of so many bytes.
+fn bounded_areas(path: &Path, bytes: u64, ring_slots: u32) -> Result<Areas, CreateError> {
+    Areas::within(bytes, ring_slots).ok_or_else(|| CreateError {
+        path: path.to_owned(),
+        action: "bound to so few bytes",
+        source: io::Error::other(format!(
+            "with a ring of {ring_slots} slots it needs at least {}",
+            Areas::least_file(ring_slots)
+        )),
+    })
+}
+
 /// What is known at opening.
-fn static_header(ring_slots: u32) -> StaticHeader {
+fn static_header(ring_slots: u32, areas: Option<Areas>) -> StaticHeader {
     let start_ticks = std::fs::read_to_string("/proc/self/stat")
         .ok()
         .and_then(|stat| crate::procfs::start_ticks(&stat))
@@ -318,5 +347,6 @@ fn static_header(ring_slots: u32) -> StaticHeader {
         process_start_ticks: start_ticks,
         boot_id: crate::procfs::boot_id(),
         ring_slots,
+        areas,
     }
 }

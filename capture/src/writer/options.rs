@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::areas::Areas;
 use crate::layout::RING_SLOTS;
 
 /// How to open a capture.
@@ -15,6 +16,8 @@ pub struct Options {
     /// How long the recorded program may be held up when the ring is full and the drain does not
     /// move, before events are counted as lost; once in each stall. Default 100 ms.
     pub stall: Duration,
+    /// Bytes that the file may have, for all time; `None`: it grows. Default: none.
+    pub bounded: Option<u64>,
 }
 
 impl Default for Options {
@@ -22,6 +25,7 @@ impl Default for Options {
         Self {
             ring_slots: 65_536,
             stall: Duration::from_millis(100),
+            bounded: None,
         }
     }
 }
@@ -38,6 +42,17 @@ impl Options {
     pub fn stall(mut self, stall: Duration) -> Self {
         self.stall = stall;
         self
+    }
+
+    /// The same for a file of at most `bytes`, for all time: see [`super::Writer::drain_bounded`].
+    pub fn bounded(mut self, bytes: Option<u64>) -> Self {
+        self.bounded = bytes;
+        self
+    }
+
+    /// The fewest bytes that a bounded capture may have with this ring.
+    pub fn least_bounded(&self) -> u64 {
+        Areas::least_file(self.ring_slots)
     }
 }
 

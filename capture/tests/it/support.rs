@@ -50,6 +50,7 @@ pub fn own(record: Record<'_>) -> Read {
     match record {
         Record::Event(seq, event) => (seq, Item::Event(*event)),
         Record::Definition(seq, definition) => (seq, Item::Definition(definition.clone())),
+        Record::State(..) => panic!("a state in a capture that is not bounded"),
     }
 }
 

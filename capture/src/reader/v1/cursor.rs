@@ -70,6 +70,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// A state that stands for the records before `seq`: so many events and definitions.
+    pub(super) fn state(&mut self, seq: u64, (events, definitions): (u64, u64), state: &[u8]) {
+        self.integrity.events += events;
+        self.integrity.definitions += definitions;
+        self.expected = seq;
+        (self.sink)(Record::State(Seq(seq), state));
+    }
+
     pub(super) fn event(&mut self, seq: u64, event: &Event) {
         self.integrity.events += 1;
         self.expected = seq + 1;

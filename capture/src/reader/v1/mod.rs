@@ -1,6 +1,7 @@
-//! Version 1 of the format.
+//! Versions 1 and 2 of the format: 2 is bounded.
 
 mod baked;
+mod bounded;
 mod cursor;
 mod dynamic;
 mod pages;
@@ -67,7 +68,7 @@ impl Capture {
 
     fn header_of(&self, dynamic: &Dynamic) -> Header {
         Header {
-            version: 1,
+            version: self.header.version(),
             nonce: self.header.nonce,
             pid: self.header.pid,
             parent_pid: self.header.parent_pid,
@@ -108,38 +109,9 @@ impl Capture {
         if let Some(part) = self.baked {
             baked::read(&self.input, self.header.nonce, part, &mut cursor)?;
         }
-        let slots = self.header.ring_slots;
-        let start = layout::pages_offset(slots);
-        let mut pages = Pages::new(&self.input, self.header.nonce, start)?;
-        let mut ring = RingImage::new(slots, self.header.nonce);
-        let mut recorded_at_start = None;
-        let mut attempts = 0;
-        // While the process runs, the drain moves records from the ring into pages. The ring's image
-        // is good if no page was published between the last page read and the image.
-        let dynamic = loop {
-            let before = self.dynamic()?;
-            let enough = *recorded_at_start.get_or_insert(before.head.unwrap_or(0));
-            pages.read(&mut cursor, progress, before.pages_end.unwrap_or(0), false)?;
-            let indexes = self.dynamic()?;
-            ring.load(&self.input)?;
-            let after = self.dynamic()?;
-            // What lies past the published end counts if it is whole.
-            if after.pages_end == before.pages_end
-                && !pages.read(&mut cursor, progress, after.pages_end.unwrap_or(0), true)?
-            {
-                pages.finish(&mut cursor, &after);
-                if self.baked.is_none() {
-                    pages.report_cut_off_names(&mut cursor)?;
-                }
-                ring.read(&mut cursor, &indexes, after.head);
-                break after;
-            }
-            attempts += 1;
-            if attempts > LIVE_ATTEMPTS && cursor.expected >= enough {
-                // The process writes faster than we can take images, and all that it had recorded
-                // when we began has been read.
-                break after;
-            }
+        let dynamic = match self.header.areas {
+            None => self.read_growing(progress, &mut cursor)?,
+            Some(areas) => bounded::read_all(self, areas, progress, &mut cursor)?,
         };
         progress.set(progress.total());
         let rows = self
@@ -149,7 +121,9 @@ impl Capture {
         let mut integrity = cursor.finish();
         dynamic.report(&mut integrity);
         // How many changes a held row had may be compared where all of them are known.
-        let may_compare = integrity.damage.is_empty() && !self.header_of(&dynamic).is_running();
+        let may_compare = integrity.damage.is_empty()
+            && self.header.areas.is_none()
+            && !self.header_of(&dynamic).is_running();
         let unseen = integrity.in_flight.saturating_add(integrity.events_lost);
         for (device, level, state) in rows {
             let number = layout::row_number(device, level).unwrap_or_default();
@@ -177,6 +151,47 @@ impl Capture {
     fn rows(&self) -> io::Result<Vec<(DeviceOrdinal, Level, RowState)>> {
         let is_running = || self.header().is_ok_and(|header| header.is_running());
         dynamic::rows(&self.input, self.header.nonce, is_running)
+    }
+
+    /// Gives the records of a capture whose pages go on to the file's end.
+    fn read_growing(
+        &self,
+        progress: &Progress,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<Dynamic, ReadError> {
+        let slots = self.header.ring_slots;
+        let start = layout::pages_offset(slots);
+        let mut pages = Pages::new(&self.input, self.header.nonce, start)?;
+        let mut ring = RingImage::new(slots, self.header.nonce);
+        let mut recorded_at_start = None;
+        let mut attempts = 0;
+        // While the process runs, the drain moves records from the ring into pages. The ring's image
+        // is good if no page was published between the last page read and the image.
+        Ok(loop {
+            let before = self.dynamic()?;
+            let enough = *recorded_at_start.get_or_insert(before.head.unwrap_or(0));
+            pages.read(cursor, progress, before.pages_end.unwrap_or(0), false)?;
+            let indexes = self.dynamic()?;
+            ring.load(&self.input)?;
+            let after = self.dynamic()?;
+            // What lies past the published end counts if it is whole.
+            if after.pages_end == before.pages_end
+                && !pages.read(cursor, progress, after.pages_end.unwrap_or(0), true)?
+            {
+                pages.finish(cursor, &after);
+                if self.baked.is_none() {
+                    pages.report_cut_off_names(cursor)?;
+                }
+                ring.read(cursor, &indexes, after.head);
+                break after;
+            }
+            attempts += 1;
+            if attempts > LIVE_ATTEMPTS && cursor.expected >= enough {
+                // The process writes faster than we can take images, and all that it had recorded
+                // when we began has been read.
+                break after;
+            }
+        })
     }
 
     fn dynamic(&self) -> Result<Dynamic, ReadError> {

@@ -1,0 +1,216 @@
+//! A bounded capture: a state, the pages of the log that follow it, and the ring.
+
+use super::super::input::Input;
+use super::super::{Bounded, Progress, ReadError};
+use super::cursor::Cursor;
+use super::dynamic::Dynamic;
+use super::ring::RingImage;
+use super::{Capture, LIVE_ATTEMPTS};
+use crate::areas::{Areas, STATE_HEADER_BYTES, StateHeader};
+use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC};
+use crate::{Seq, layout};
+
+/// The areas as they were at one moment.
+struct Snapshot {
+    /// Both states, those that are whole.
+    states: [Option<(StateHeader, Vec<u8>)>; 2],
+    log: Vec<u8>,
+    /// Where whole pages start in the log, by their first record.
+    pages: Vec<(usize, Header)>,
+}
+
+/// From which record on records are given as themselves, and how far they go with no gap.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Choice {
+    from: u64,
+    reach: u64,
+}
+
+impl Snapshot {
+    fn take(
+        input: &Input,
+        areas: Areas,
+        ring_slots: u32,
+        nonce: u64,
+        progress: &Progress,
+    ) -> Result<Self, ReadError> {
+        let mut states = [None, None];
+        for (which, state) in states.iter_mut().enumerate() {
+            let offset = areas.state_offset(ring_slots, which);
+            let mut header = [0; STATE_HEADER_BYTES];
+            input.read(offset, &mut header)?;
+            let limit = areas.state_limit() as u64;
+            if let Some(header) = StateHeader::decode(&header, nonce, limit) {
+                let body = read(input, offset + STATE_HEADER_BYTES as u64, header.bytes)?;
+                let whole =
+                    body.len() as u64 == header.bytes && crc32fast::hash(&body) == header.crc;
+                *state = whole.then_some((header, body));
+            }
+        }
+        let start = areas.log_offset(ring_slots);
+        progress.set(start);
+        let log = read(input, start, areas.log)?;
+        let mut snapshot = Self {
+            states,
+            log,
+            pages: Vec::new(),
+        };
+        snapshot.find_pages(nonce);
+        Ok(snapshot)
+    }
+
+    /// Pages lie one behind the other, but for gaps: one at the log's end, and what was never written.
+    fn find_pages(&mut self, nonce: u64) {
+        let mut at = 0;
+        while let Some(header) = self.log.get(at..at + HEADER_BYTES) {
+            let mut bytes = [0; HEADER_BYTES];
+            bytes.copy_from_slice(header);
+            let page = Header::decode(&bytes, nonce).ok();
+            let whole = page.filter(|page| page.fits(self.payload(at, page)));
+            at += match whole {
+                Some(page) => {
+                    self.pages.push((at, page));
+                    HEADER_BYTES + page.payload_bytes as usize
+                }
+                None => {
+                    1 + self.log[at + 1..]
+                        .windows(MAGIC.len())
+                        .position(|bytes| bytes == MAGIC)
+                        .unwrap_or(self.log.len())
+                }
+            };
+        }
+        self.pages.sort_by_key(|(_, page)| (page.first, page.next));
+    }
+
+    fn payload(&self, at: usize, page: &Header) -> &[u8] {
+        let start = at + HEADER_BYTES;
+        let end = start + page.payload_bytes as usize;
+        self.log.get(start..end).unwrap_or_default()
+    }
+
+    /// The state to begin with: of those from which on the most is there the oldest, for what follows it
+    /// is history. 0 stands for none.
+    fn choose(&self) -> Choice {
+        let states = self.states.iter().flatten().map(|(header, _)| header.seq);
+        let choices = std::iter::once(0).chain(states).map(|from| Choice {
+            from,
+            reach: self.reach(from),
+        });
+        let best = choices.max_by_key(|choice| (choice.reach, std::cmp::Reverse(choice.from)));
+        best.unwrap_or(Choice { from: 0, reach: 0 })
+    }
+
+    /// How far pages go from a record on with no gap.
+    fn reach(&self, from: u64) -> u64 {
+        let pages = self.pages.iter().map(|(_, page)| page);
+        pages.fold(from, |at, page| {
+            if page.first <= at && page.next > at {
+                page.next
+            } else {
+                at
+            }
+        })
+    }
+
+    /// Gives the state that was chosen and all pages after it.
+    fn give(
+        &self,
+        choice: Choice,
+        log_offset: u64,
+        decoder: &mut Decoder,
+        cursor: &mut Cursor<'_>,
+    ) {
+        let mut states = self.states.iter().flatten();
+        if let Some((header, body)) = states.find(|(header, _)| header.seq == choice.from) {
+            cursor.state(header.seq, (header.events, header.definitions), body);
+        }
+        let mut decoded = Decoded::default();
+        for (at, page) in &self.pages {
+            let from = cursor.expected;
+            if page.next <= from {
+                continue;
+            }
+            let offset = log_offset + *at as u64;
+            if let Err(what) = decoder.decode(page, self.payload(*at, page), &mut decoded) {
+                cursor.bad(offset, || what.to_owned());
+                continue;
+            }
+            cursor.integrity.pages += 1;
+            cursor.good(page.first.max(from), offset);
+            decoded.each(page, |seq, record| match record {
+                _ if seq < from => {}
+                Ok(event) => cursor.event(seq, event),
+                Err((kind, payload)) => cursor.definition(seq, kind, payload, offset),
+            });
+        }
+    }
+}
+
+/// Up to `length` bytes from `offset` on. A file that is shorter costs no memory for what it lacks.
+fn read(input: &Input, offset: u64, length: u64) -> Result<Vec<u8>, ReadError> {
+    let file = input
+        .length()
+        .map_err(|source| input.error(offset, source))?;
+    let mut bytes = vec![0; length.min(file.saturating_sub(offset)) as usize];
+    let have = input.read(offset, &mut bytes)?;
+    bytes.truncate(have);
+    Ok(bytes)
+}
+
+/// Gives all of a bounded capture. The ring is looked at first: while the process runs, what then leaves
+/// it is in the log afterwards.
+pub(super) fn read_all(
+    capture: &Capture,
+    areas: Areas,
+    progress: &Progress,
+    cursor: &mut Cursor<'_>,
+) -> Result<Dynamic, ReadError> {
+    let (input, nonce, slots) = (
+        &capture.input,
+        capture.header.nonce,
+        capture.header.ring_slots,
+    );
+    let log_offset = areas.log_offset(slots);
+    let error = |source| input.error(log_offset, source);
+    let mut decoder = Decoder::new().map_err(error)?;
+    let mut ring = RingImage::new(slots, nonce);
+    let mut attempts = 0;
+    loop {
+        let indexes = capture.dynamic()?;
+        ring.load(input)?;
+        let after = capture.dynamic()?;
+        let snapshot = Snapshot::take(input, areas, slots, nonce, progress)?;
+        let choice = snapshot.choose();
+        let now = capture.dynamic()?;
+        let moved = (now.tail, now.pages_end) != (indexes.tail, indexes.pages_end);
+        let left_the_ring = indexes.tail.unwrap_or(0);
+        attempts += 1;
+        // The log may have gone round between reading the states and reading it.
+        let newest = snapshot.pages.iter().map(|(_, page)| page.next).max();
+        let has_gap = choice.reach < left_the_ring.max(newest.unwrap_or(0));
+        if moved && has_gap && attempts < LIVE_ATTEMPTS {
+            continue;
+        }
+        cursor.integrity.bounded = Some(Bounded {
+            bytes: areas.end(slots),
+            from: Seq(choice.from),
+        });
+        if choice.reach == 0 && left_the_ring > 0 {
+            cursor.bad(layout::pages_offset(slots), || {
+                "neither state is whole, and the log does not go back to the start".to_owned()
+            });
+        }
+        snapshot.give(choice, log_offset, &mut decoder, cursor);
+        // What the ring held then has come into the log meanwhile, and more.
+        let is_past = moved && indexes.head.is_some_and(|head| cursor.expected > head);
+        if !is_past {
+            ring.read(cursor, &indexes, after.head);
+        }
+        if capture.baked.is_none() {
+            let end = areas.end(slots);
+            super::baked::report_cut_off(input, nonce, end, cursor)?;
+        }
+        return Ok(now);
+    }
+}

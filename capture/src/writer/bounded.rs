@@ -1,0 +1,171 @@
+//! A bounded capture's areas, as the drain writes them.
+//!
+//! Whenever the process dies, each record is in a whole state (it comes before the state's seq), or in a
+//! whole page of the log, or still in the ring: a page is only overwritten once a state that holds its
+//! records is whole, and a state only overwrites the older of the two.
+
+use std::collections::VecDeque;
+use std::io;
+
+use super::Writer;
+use crate::areas::{Areas, STATE_HEADER_BYTES, StateHeader};
+use crate::reader::Record;
+
+/// Keeps the state of a bounded capture: what a replay of all its records knows.
+pub trait Keeper {
+    /// Takes in a record. Each comes once, in order.
+    fn take(&mut self, record: Record<'_>);
+
+    /// Writes the state after the records so far, in at most `limit` bytes, to `out`, which is empty.
+    fn state(&mut self, limit: usize, out: &mut Vec<u8>);
+}
+
+/// A state is written each time that so much of the log was: so the older of the two states also has all
+/// records that follow it in the log.
+const STATES_A_LAP: u64 = 3;
+
+/// A page in the log.
+struct PageAt {
+    start: u64,
+    end: u64,
+    /// The seq after its last record.
+    next: u64,
+}
+
+/// Where the drain stands in the areas.
+pub(super) struct Log {
+    areas: Areas,
+    ring_slots: u32,
+    /// Pages that are in the log, the oldest first.
+    pages: VecDeque<PageAt>,
+    /// Where the next page goes, if it fits there.
+    at: u64,
+    /// The newest whole state holds all records before this.
+    kept: u64,
+    /// The area of the next state.
+    which: usize,
+    /// Bytes of pages, and of definitions as they came, since the newest state.
+    pages_since: u64,
+    definitions_since: u64,
+    /// The keeper has all records before this.
+    taken: u64,
+    events: u64,
+    definitions: u64,
+    state: Vec<u8>,
+}
+
+impl Log {
+    pub(super) fn new(areas: Areas, ring_slots: u32) -> Self {
+        Self {
+            areas,
+            ring_slots,
+            pages: VecDeque::new(),
+            at: areas.log_offset(ring_slots),
+            kept: 0,
+            which: 0,
+            pages_since: 0,
+            definitions_since: 0,
+            taken: 0,
+            events: 0,
+            definitions: 0,
+            state: Vec::new(),
+        }
+    }
+
+    /// Gives the keeper a record of `slots` slots, unless it has it from a page that could not be written.
+    pub(super) fn take(&mut self, keeper: &mut dyn Keeper, record: Record<'_>, slots: u64) {
+        let (Record::Event(seq, _) | Record::Definition(seq, _) | Record::State(seq, _)) = record;
+        if seq.0 < self.taken {
+            return;
+        }
+        self.taken = seq.0 + slots;
+        match record {
+            Record::Event(..) => self.events += 1,
+            Record::Definition(..) | Record::State(..) => {
+                self.definitions += 1;
+                self.definitions_since += 64 * slots;
+            }
+        }
+        keeper.take(record);
+    }
+
+    /// Makes room for a page of so many bytes: where it goes.
+    pub(super) fn room(
+        &mut self,
+        writer: &Writer,
+        keeper: &mut dyn Keeper,
+        bytes: u64,
+    ) -> io::Result<u64> {
+        let (start, end) = (
+            self.areas.log_offset(self.ring_slots),
+            self.areas.end(self.ring_slots),
+        );
+        if bytes > end - start {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let at = if bytes > end - self.at {
+            start
+        } else {
+            self.at
+        };
+        let overlaps = |page: &PageAt| page.start < at + bytes && page.end > at;
+        let newest = self.pages.iter().rev().find(|page| overlaps(page));
+        if newest.is_some_and(|page| page.next > self.kept) {
+            self.write_state(writer, keeper)?;
+        }
+        // The oldest pages lie next in the way; those before a jump to the start are older still.
+        while let Some(page) = self.pages.front()
+            && (overlaps(page) || at < self.at && page.start >= self.at)
+        {
+            self.pages.pop_front();
+        }
+        Ok(at)
+    }
+
+    /// A page was written there.
+    pub(super) fn wrote(&mut self, start: u64, bytes: u64, next: u64) {
+        let end = start + bytes;
+        self.pages.push_back(PageAt { start, end, next });
+        self.at = end;
+        self.pages_since += bytes;
+    }
+
+    /// Whether it is time for a state.
+    pub(super) fn is_due(&self) -> bool {
+        self.pages_since >= self.areas.log / STATES_A_LAP
+            || self.definitions_since >= self.areas.state
+    }
+
+    /// Writes the state into the older area.
+    pub(super) fn write_state(
+        &mut self,
+        writer: &Writer,
+        keeper: &mut dyn Keeper,
+    ) -> io::Result<()> {
+        let mut body = std::mem::take(&mut self.state);
+        body.clear();
+        keeper.state(self.areas.state_limit(), &mut body);
+        if body.len() > self.areas.state_limit() {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let header = StateHeader {
+            nonce: writer.nonce,
+            seq: self.taken,
+            events: self.events,
+            definitions: self.definitions,
+            bytes: body.len() as u64,
+            crc: crc32fast::hash(&body),
+        };
+        let offset = self.areas.state_offset(self.ring_slots, self.which);
+        let written = writer
+            .file
+            .write_at(&body, offset + STATE_HEADER_BYTES as u64)
+            .and_then(|()| writer.file.write_at(&header.encode(), offset));
+        self.state = body;
+        written?;
+        self.kept = self.taken;
+        self.which = 1 - self.which;
+        (self.pages_since, self.definitions_since) = (0, 0);
+        Ok(())
+    }
+}

@@ -1,0 +1,193 @@
+//! The replay that a recorder keeps beside a bounded capture.
+
+use gpumem_capture::{Keeper, Record};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::coded::Coded;
+use crate::row::KeyId;
+use crate::{Replay, StackKey};
+
+/// Of what a state may have, so much stays when it has become too much.
+const STAYS: (usize, usize) = (3, 4);
+/// Stacks whose ids are among the newest keep their definitions: their events may not have come yet.
+const NEWEST: u32 = 4096;
+
+/// A replay of all records of a bounded capture, as its [`Keeper`]. Its state fits what it is given:
+/// stacks that hold nothing, and held nothing at a peak, are let go of, those with the fewest bytes first.
+/// If the live blocks alone do not fit, the smallest are no longer kept one by one. Both is counted.
+#[derive(Debug)]
+pub struct Kept {
+    replay: Replay,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            replay: Replay::keeping(),
+        }
+    }
+}
+
+impl Kept {
+    /// What it knows.
+    pub fn replay(&self) -> &Replay {
+        &self.replay
+    }
+}
+
+impl Keeper for Kept {
+    fn take(&mut self, record: Record<'_>) {
+        self.replay.feed(record);
+    }
+
+    fn state(&mut self, limit: usize, out: &mut Vec<u8>) {
+        self.replay.put(out);
+        if out.len() <= limit {
+            return;
+        }
+        self.replay
+            .rows
+            .values_mut()
+            .for_each(crate::Row::forget_frees);
+        let wanted = limit / STAYS.1 * STAYS.0;
+        while out.len() > wanted {
+            let less =
+                self.replay.let_stacks_go() || (out.len() > limit && self.replay.merge_blocks());
+            if !less {
+                // If it still does not fit, neither stacks nor blocks are what grew: the drain says that
+                // it cannot write.
+                return;
+            }
+            out.clear();
+            self.replay.put(out);
+        }
+    }
+}
+
+impl Replay {
+    /// Lets go of half of the stacks that need not be told of, those with the fewest bytes. False: there
+    /// are none.
+    fn let_stacks_go(&mut self) -> bool {
+        let mut bytes: FxHashMap<KeyId, u64> = FxHashMap::default();
+        let mut needed = self.needed();
+        for ((device, _), row) in &self.rows {
+            let clock = self.devices.get(device).map(|device| device.clock);
+            for (key, tally) in row.tallies() {
+                *bytes.entry(key).or_default() += tally.total().bytes;
+                if row.needs(tally, clock.unwrap_or_default()) {
+                    needed.insert(key);
+                }
+            }
+        }
+        let all = (0..self.keys.len() as u32).map(KeyId);
+        let mut spare: Vec<(u64, KeyId)> = all
+            .filter(|key| !needed.contains(key))
+            .filter(|key| ![StackKey::LET_GO, StackKey::default()].contains(&self.stacks(*key)))
+            .map(|key| (bytes.get(&key).copied().unwrap_or(0), key))
+            .collect();
+        if spare.is_empty() {
+            return false;
+        }
+        spare.sort_unstable();
+        spare.truncate(spare.len().div_ceil(2));
+        self.let_go.stacks += spare.len() as u64;
+        self.drop_keys(&spare.into_iter().map(|(_, key)| key).collect());
+        self.drop_names();
+        true
+    }
+
+    /// Stacks that something else than figures names.
+    fn needed(&mut self) -> FxHashSet<KeyId> {
+        let mut needed = FxHashSet::default();
+        let mut need = |key: &mut KeyId| {
+            needed.insert(*key);
+        };
+        self.objects.each_key(&mut need);
+        for device in self.devices.values_mut() {
+            device.each_key(&mut need);
+        }
+        let then = self.then.iter_mut().flat_map(|all| all.values_mut());
+        for objects in then.filter_map(|of| of.objects.as_mut()) {
+            objects.each_key(&mut need);
+        }
+        needed.extend(self.newest.map(|(key, _)| key));
+        needed
+    }
+
+    /// The id that stands for what was let go of.
+    fn let_go_key(&mut self) -> KeyId {
+        let next = KeyId(self.keys.len() as u32);
+        let id = *self.key_ids.entry(StackKey::LET_GO).or_insert(next);
+        if id == next {
+            self.keys.push(StackKey::LET_GO);
+        }
+        id
+    }
+
+    /// Puts the id of what was let go of in the place of these, and numbers all anew.
+    fn drop_keys(&mut self, dropped: &FxHashSet<KeyId>) {
+        let let_go = self.let_go_key();
+        let (mut keys, mut ids) = (Vec::new(), Vec::new());
+        for (key, id) in self.keys.iter().zip(0..) {
+            if dropped.contains(&KeyId(id)) {
+                ids.push(None);
+            } else {
+                ids.push(Some(KeyId(keys.len() as u32)));
+                keys.push(*key);
+            }
+        }
+        let of = |id: KeyId| ids.get(id.0 as usize).copied().flatten();
+        let other = of(let_go).unwrap_or_default();
+        let mut change = |id: &mut KeyId| *id = of(*id).unwrap_or(other);
+        self.keys = keys;
+        self.number_keys();
+        for row in self.rows.values_mut() {
+            row.change_keys(&mut change);
+        }
+        self.objects.each_key(&mut change);
+        for device in self.devices.values_mut() {
+            device.each_key(&mut change);
+        }
+        let then = self.then.iter_mut().flat_map(|all| all.values_mut());
+        for objects in then.filter_map(|of| of.objects.as_mut()) {
+            objects.each_key(&mut change);
+        }
+        if let Some((key, _)) = &mut self.newest {
+            change(key);
+        }
+    }
+
+    /// Lets go of definitions that no stack needs any more.
+    fn drop_names(&mut self) {
+        let mut stacks: Vec<StackKey> = self.keys.clone();
+        stacks.extend(
+            self.failures
+                .iter()
+                .map(|failure| failure.circumstance.stacks),
+        );
+        stacks.extend(
+            self.devices
+                .values()
+                .map(|device| device.circumstance.stacks),
+        );
+        self.names.retain_stacks(&stacks, NEWEST);
+    }
+
+    /// No longer keeps the smallest half of a row's blocks one by one: of the row that has most. False:
+    /// there are none.
+    fn merge_blocks(&mut self) -> bool {
+        let key = self.let_go_key();
+        let most = self
+            .rows
+            .iter_mut()
+            .max_by_key(|(_, row)| row.kept_blocks());
+        let Some((_, row)) = most.filter(|(_, row)| row.kept_blocks() > 0) else {
+            return false;
+        };
+        let (merged, of_peak) = row.merge_blocks(key);
+        self.let_go.blocks += merged.blocks;
+        self.let_go.bytes = self.let_go.bytes.saturating_add(merged.bytes);
+        self.let_go.peak_blocks += of_peak;
+        true
+    }
+}

@@ -1,0 +1,113 @@
+//! What a row lets go of where its state has a limit.
+
+use gpumem_capture::Seq;
+
+use crate::row::{KeyId, Row};
+use crate::tally::{Clock, Clocks, Figure, Tally};
+use crate::then::Address;
+
+/// Frees that may yet be cancelled are remembered to this number where room is wanted.
+const FREED_KEPT: usize = 4096;
+
+impl Row {
+    /// Whether figures of this stack are needed: it holds something, or held something at a peak.
+    pub(crate) fn needs(&self, tally: &Tally, device_clock: Clock) -> bool {
+        let now = Clocks {
+            level: self.clock,
+            device: device_clock,
+        };
+        let nothing = Figure::default();
+        tally.live() != nothing
+            || tally.at_level_peak(now) != nothing
+            || tally.at_device_peak(now) != nothing
+    }
+
+    /// Stacks with their tallies.
+    pub(crate) fn tallies(&self) -> impl Iterator<Item = (KeyId, &Tally)> {
+        self.tallies.iter().map(|(key, tally)| (*key, tally))
+    }
+
+    /// Gives every stack another id. Totals of those that become the same one are added up.
+    pub(crate) fn change_keys(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
+        let now = self.clocks();
+        for (mut key, tally) in std::mem::take(&mut self.tallies) {
+            change(&mut key);
+            self.tallies.entry(key).or_default().merge(tally, now);
+        }
+        for block in self.blocks.values_mut() {
+            change(&mut block.key);
+        }
+        for (_, block) in &mut self.freed.0 {
+            change(&mut block.key);
+        }
+        for holding in self.holdings.values_mut() {
+            holding.each_key(change);
+        }
+        if let Some((key, _)) = &mut self.unkept {
+            change(key);
+        }
+        self.then.each_key(change);
+    }
+
+    /// Remembers fewer frees.
+    pub(crate) fn forget_frees(&mut self) {
+        let more = self.freed.0.len().saturating_sub(FREED_KEPT);
+        self.freed.0.drain(..more);
+        self.freed.0.shrink_to_fit();
+    }
+
+    /// How many blocks are kept one by one, those of the peak included.
+    pub(crate) fn kept_blocks(&self) -> usize {
+        self.blocks.len() + self.then.len()
+    }
+
+    /// Keeps half of the blocks no longer one by one, the smallest: their bytes stand under `key` from now
+    /// on. Returns how many live ones those are, and how many of the peak.
+    pub(crate) fn merge_blocks(&mut self, key: KeyId) -> (Figure, u64) {
+        let gone = self.then.smallest(self.then.len().div_ceil(2));
+        for address in &gone {
+            self.then.forget(address);
+        }
+        let mut all: Vec<(u64, Address)> = self
+            .blocks
+            .iter()
+            .map(|(address, block)| (block.bytes, *address))
+            .collect();
+        all.sort_unstable();
+        all.truncate(all.len().div_ceil(2));
+        let now = self.clocks();
+        let mut merged = Figure::default();
+        for (bytes, address) in all {
+            let Some(block) = self.blocks.remove(&address) else {
+                continue;
+            };
+            self.tallies.entry(block.key).or_default().leave(bytes, now);
+            self.tallies.entry(key).or_default().come_back(bytes, now);
+            merged += Figure { bytes, blocks: 1 };
+        }
+        let unkept = self.unkept.get_or_insert((key, Figure::default()));
+        unkept.1 += merged;
+        (merged, gone.len() as u64)
+    }
+
+    /// The level at the device's peak, as far as blocks and holdings go.
+    pub(crate) fn at_device_peak_row(&self) -> Self {
+        Self {
+            blocks: self.then.blocks(&self.blocks),
+            holdings: self.then.holdings(&self.holdings),
+            ..Self::default()
+        }
+    }
+
+    /// Forgets figures by stack and keeps blocks: what is counted from now on is of what is made from now
+    /// on.
+    pub(crate) fn count_anew(&mut self) {
+        self.tallies.clear();
+        (self.made_live, self.made_peak) = (0, 0);
+    }
+
+    /// A new peak of the device, at this event.
+    pub(crate) fn device_peak(&mut self, seq: Seq) {
+        self.then.begin(seq);
+    }
+}

@@ -1,0 +1,151 @@
+//! What was live at a device's peak and is no longer, for those who cannot read the records again.
+//!
+//! At a new peak all of it is what is live, and nothing need be copied. Of blocks that leave afterwards
+//! those that were live at the peak are put aside; so memory is bounded by what was live then.
+
+use gpumem_capture::Seq;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::coded::coded;
+use crate::holding::{Holding, HoldingKind};
+use crate::objects::Objects;
+use crate::readings::Reading;
+use crate::row::Block;
+
+/// A block's address, and whether it is a VMM handle.
+pub(crate) type Address = (u64, bool);
+
+/// Holdings by kind and handle.
+pub(crate) type Holdings = FxHashMap<(HoldingKind, u64), Holding>;
+
+/// What one level held at the device's peak, and holds no longer.
+#[derive(Debug, Default)]
+pub(crate) struct Then {
+    /// The event of the peak; `None`: nothing is put aside.
+    peak: Option<Seq>,
+    gone: FxHashMap<Address, Block>,
+    /// Live again since the peak, and older than it: their frees, before the peak, were cancelled.
+    back: FxHashSet<Address>,
+    /// Holdings as they were, once one has changed.
+    holdings: Option<Holdings>,
+}
+
+impl Then {
+    /// This event made a new peak.
+    pub(crate) fn begin(&mut self, peak: Seq) {
+        self.peak = Some(peak);
+        self.gone.clear();
+        self.back.clear();
+        self.holdings = None;
+    }
+
+    /// A block is no longer live.
+    #[inline]
+    pub(crate) fn left(&mut self, address: Address, block: Block) {
+        let was_live = self.peak.is_some_and(|peak| block.seq <= peak);
+        if was_live && !self.back.remove(&address) {
+            self.gone.entry(address).or_insert(block);
+        }
+    }
+
+    /// A block is live again.
+    pub(crate) fn came_back(&mut self, address: Address, block: Block) {
+        if self.peak.is_none_or(|peak| block.seq > peak) {
+            return;
+        }
+        if self
+            .gone
+            .get(&address)
+            .is_some_and(|gone| gone.seq == block.seq)
+        {
+            self.gone.remove(&address);
+        } else {
+            self.back.insert(address);
+        }
+    }
+
+    /// Holdings are about to change.
+    pub(crate) fn holdings_change(&mut self, now: &Holdings) {
+        if self.peak.is_some() && self.holdings.is_none() {
+            self.holdings = Some(now.clone());
+        }
+    }
+
+    /// All that was live at the peak, given what is live now.
+    pub(crate) fn blocks(&self, now: &FxHashMap<Address, Block>) -> FxHashMap<Address, Block> {
+        let peak = self.peak.unwrap_or_default();
+        let still = now
+            .iter()
+            .filter(|(address, block)| block.seq <= peak && !self.back.contains(*address));
+        still
+            .chain(&self.gone)
+            .map(|(address, block)| (*address, *block))
+            .collect()
+    }
+
+    /// The holdings at the peak, given those now.
+    pub(crate) fn holdings(&self, now: &Holdings) -> Holdings {
+        self.holdings.as_ref().unwrap_or(now).clone()
+    }
+
+    /// Blocks and parts of holdings that are put aside, for their keys to be changed.
+    pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut crate::KeyId)) {
+        for block in self.gone.values_mut() {
+            change(&mut block.key);
+        }
+        for holding in self.holdings.iter_mut().flat_map(|all| all.values_mut()) {
+            holding.each_key(change);
+        }
+    }
+
+    /// Forgets a block that was live then. Says whether it was put aside.
+    pub(crate) fn forget(&mut self, address: &Address) {
+        self.gone.remove(address);
+    }
+
+    /// How many blocks are put aside.
+    pub(crate) fn len(&self) -> usize {
+        self.gone.len()
+    }
+
+    /// Addresses of what is put aside, the smallest blocks first.
+    pub(crate) fn smallest(&self, count: usize) -> Vec<Address> {
+        let mut all: Vec<_> = self
+            .gone
+            .iter()
+            .map(|(address, block)| (block.bytes, *address))
+            .collect();
+        all.sort_unstable();
+        all.truncate(count);
+        all.into_iter().map(|(_, address)| address).collect()
+    }
+}
+
+/// How many readings after the peak are kept at most. The ledger looks at 16 of them for one during
+/// which nothing moved, and each may come twice: once more with the card's figures.
+const READINGS: usize = 64;
+
+/// What is no level's, at a device's peak.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceThen {
+    /// Objects as they were, once one has changed.
+    pub(crate) objects: Option<Objects>,
+    /// The newest reading before the peak.
+    pub(crate) before: Option<Reading>,
+    /// Readings after it, and whether each is a new one.
+    pub(crate) after: Vec<(Reading, bool)>,
+}
+
+impl DeviceThen {
+    /// A reading came after the peak.
+    pub(crate) fn reading(&mut self, reading: Reading, fresh: bool) {
+        if self.after.len() < READINGS {
+            self.after.push((reading, fresh));
+        }
+    }
+}
+
+coded! {
+    Then { peak, gone, back, holdings }
+    DeviceThen { objects, before, after }
+}
