@@ -35,6 +35,8 @@ pub enum Owner {
     Library(String),
     /// Neither stack says.
     Unknown,
+    /// Stacks that a bounded capture has let go of.
+    LetGo,
     /// A workspace that cuBLAS was given at a call of this one's.
     Workspace(Box<Owner>),
 }
@@ -44,6 +46,7 @@ pub enum Owner {
 /// that made the node, unless code of the user's own ran in it.
 pub fn owner(names: &Names, stacks: StackKey, level: Level) -> Owner {
     let owner = match names.backwards.get(&stacks.py) {
+        None if stacks.py == StackId::LET_GO => Owner::LetGo,
         Some(ran) => owner_in_backward(names, ran),
         None => match newest_line(names, stacks.py) {
             Some(line) => Owner::Line(line, None),
@@ -213,6 +216,7 @@ impl Owner {
             }
             Self::Library(library) => format!("(no Python: {library})"),
             Self::Unknown => "(no stack)".into(),
+            Self::LetGo => "(other stacks: bounded)".into(),
             Self::Workspace(of) => format!("{}{WORKSPACE}", of.label(names)),
         }
     }
@@ -222,9 +226,11 @@ impl Owner {
         match self {
             Self::Line(_, Some(class)) => format!(" (backward: {class})"),
             Self::Workspace(of) => format!("{}{WORKSPACE}", of.note()),
-            Self::Line(_, None) | Self::Node { .. } | Self::Library(_) | Self::Unknown => {
-                String::new()
-            }
+            Self::Line(_, None)
+            | Self::Node { .. }
+            | Self::Library(_)
+            | Self::Unknown
+            | Self::LetGo => String::new(),
         }
     }
 
@@ -233,7 +239,7 @@ impl Owner {
         match self {
             Self::Line(line, _) => Some(line),
             Self::Workspace(of) => of.line(),
-            Self::Node { .. } | Self::Library(_) | Self::Unknown => None,
+            Self::Node { .. } | Self::Library(_) | Self::Unknown | Self::LetGo => None,
         }
     }
 
@@ -243,7 +249,7 @@ impl Owner {
             Self::Line(_, class) => class.as_deref(),
             Self::Node { class, .. } => Some(class),
             Self::Workspace(of) => of.node(),
-            Self::Library(_) | Self::Unknown => None,
+            Self::Library(_) | Self::Unknown | Self::LetGo => None,
         }
     }
 
@@ -257,7 +263,7 @@ impl Owner {
         match self {
             Self::Library(library) => Some(library.clone()),
             Self::Workspace(of) => of.library(),
-            Self::Line(..) | Self::Node { .. } | Self::Unknown => None,
+            Self::Line(..) | Self::Node { .. } | Self::Unknown | Self::LetGo => None,
         }
     }
 

@@ -34,6 +34,7 @@ const NO_PYTHON: Frame = Frame::Note("(Python stack not in the capture)");
 const NO_NATIVE: Frame = Frame::Note("(native stack not in the capture)");
 const OUT_OF_STEP: Frame =
     Frame::Note("(native frames under Python not shown: they do not fit its frames)");
+const LET_GO: Frame = Frame::Note("(other stacks: bounded)");
 const NO_STACK: Frame = Frame::Note("(no stack)");
 const LOST: Frame = Frame::Note("(forward line lost)");
 const NO_FORWARD: Frame = Frame::Note("(no Python in the forward)");
@@ -127,13 +128,14 @@ fn python(names: &Names, stack: StackId, count: usize) -> Vec<Frame> {
 
 /// The frames of one thread, the oldest first.
 fn of_thread(names: &Names, symbols: &mut Symbols, python: StackId, native: StackId) -> Vec<Frame> {
+    let let_go = [python, native].contains(&StackId::LET_GO);
     let (python, python_cut, python_missing) = match names.py_stacks.get(&python) {
         Some((frames, cut)) => (&frames[..], *cut, false),
-        None => (&[][..], false, python != StackId::NONE),
+        None => (&[][..], false, !python.is_named()),
     };
     let (native, native_cut, native_missing) = match names.native_stacks.get(&native) {
         Some((frames, cut)) => (&frames[..], *cut, false),
-        None => (&[][..], false, native != StackId::NONE),
+        None => (&[][..], false, !native.is_named()),
     };
     let native: Vec<NativeFrame> = native
         .iter()
@@ -160,6 +162,7 @@ fn of_thread(names: &Names, symbols: &mut Symbols, python: StackId, native: Stac
         interleave(python, python_cut, &native, &kinds, native_cut)
     };
     for (said, frame) in [
+        (let_go, LET_GO),
         (native_missing, NO_NATIVE),
         (python_missing, NO_PYTHON),
         (

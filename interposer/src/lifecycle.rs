@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, Options as CaptureOptions, Writer};
 use gpumem_cuda_abi::CuDevice;
+use gpumem_replay::Kept;
 
 use crate::options::{Options, Stacks};
 use crate::symbols::driver;
@@ -155,13 +156,15 @@ fn open() -> bool {
     account::note_missing(writer);
     account::write(writer);
     SESSION.store(session, Ordering::Release);
-    start_drain(writer);
+    start_drain(writer, options.bounded.is_some());
     true
 }
 
 /// Creates the file under the first free name. Says why if that is not possible.
 fn create(wanted: &std::path::Path, options: &Options) -> Option<&'static Writer> {
-    let capture = CaptureOptions::default().ring_slots(options.ring);
+    let capture = CaptureOptions::default()
+        .ring_slots(options.ring)
+        .bounded(options.bounded);
     for n in 1..=NAMES {
         let path = output::numbered(wanted, n);
         match Writer::create(&path, &capture) {
@@ -170,7 +173,12 @@ fn create(wanted: &std::path::Path, options: &Options) -> Option<&'static Writer
             Err(error) => {
                 message::line(&format!(
                     "cannot write a capture: {error}. Recording is off; the program goes on. Set \
-                     GPUMEM_OUTPUT to a path that can be written."
+                     GPUMEM_OUTPUT to a path that can be written{}.",
+                    if options.bounded.is_some() {
+                        ", and GPUMEM_BOUNDED to as much as the disk has and the ring needs"
+                    } else {
+                        ""
+                    }
                 ));
                 return None;
             }
@@ -183,8 +191,8 @@ fn create(wanted: &std::path::Path, options: &Options) -> Option<&'static Writer
     None
 }
 
-/// Starts the thread that empties the ring.
-fn start_drain(writer: &'static Writer) {
+/// Starts the thread that empties the ring. Of a bounded capture it also keeps what the records come to.
+fn start_drain(writer: &'static Writer, bounded: bool) {
     let tell = |error: &std::io::Error| {
         message::line(&format!(
             "cannot write to {}: {error}. Events that find no more room are counted as lost; the \
@@ -192,7 +200,11 @@ fn start_drain(writer: &'static Writer) {
             writer.path().display()
         ));
     };
-    if let Err(error) = thread::start("gpumem-drain", move || writer.drain_telling(&tell)) {
+    let drain = move || match bounded {
+        false => writer.drain_telling(&tell),
+        true => writer.drain_bounded_telling(&mut Kept::default(), &tell),
+    };
+    if let Err(error) = thread::start("gpumem-drain", drain) {
         account::note(
             writer,
             &format!("the thread that empties the ring did not start: {error}"),

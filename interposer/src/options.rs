@@ -33,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) ring: u32,
     /// How often NVML is read; `None`: only when something happens.
     pub(crate) sample_every: Option<Duration>,
+    /// Bytes of the file for all time; `None`: it grows.
+    pub(crate) bounded: Option<u64>,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
             free_stacks: false,
             ring: 65_536,
             sample_every: Some(Duration::from_millis(100)),
+            bounded: None,
         }
     }
 }
@@ -155,7 +158,38 @@ pub(crate) static TABLE: &[Row] = &[
             _ => false,
         },
     ),
+    (
+        Described {
+            name: "GPUMEM_BOUNDED",
+            values: "bytes, with KiB, MiB or GiB if wanted; at least 16MiB, and more with a larger ring",
+            default: "none: the file grows",
+            meaning: "the size that the capture has from its first moment to its last: for runs of weeks. It \
+                      keeps what is live, what was at the peaks, totals, and the newest events",
+        },
+        |options, value| {
+            options.bounded = value.to_str().and_then(bytes);
+            options.bounded.is_some_and(|bytes| bytes >= LEAST_BOUNDED)
+        },
+    ),
 ];
+
+/// The smallest bounded capture that is worth its name.
+const LEAST_BOUNDED: u64 = 16 << 20;
+
+/// A size: `64MiB`, `1 GiB`, `67108864`.
+fn bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
+    let shift = match unit.trim() {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
 
 impl Options {
     /// Reads the options through `get`. A value that is not one is told on stderr and left aside.
@@ -215,7 +249,9 @@ mod tests {
             ("GPUMEM_QUIET", "1"),
             ("GPUMEM_RING", "4096"),
             ("GPUMEM_SAMPLE_MS", "0"),
+            ("GPUMEM_BOUNDED", "64MiB"),
         ]);
+        assert_eq!(options.bounded, Some(64 << 20));
         assert_eq!(options.output, Some("x.bin".into()));
         assert_eq!(options.stacks, Stacks::Python);
         assert!(options.quiet && !options.backward);
@@ -233,6 +269,24 @@ mod tests {
             ("GPUMEM_SAMPLE_MS", "-1"),
         ]);
         assert_eq!(odd, Options::default());
+    }
+
+    #[test]
+    fn sizes_are_whole_bytes_with_known_units() {
+        for (text, expected) in [
+            ("16777216", Some(16 << 20)),
+            ("1 GiB", Some(1 << 30)),
+            ("20000KiB", Some(20_000 << 10)),
+            ("64MB", None),
+            ("1.5GiB", None),
+            ("", None),
+            ("99999999999GiB", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+        for refused in ["15MiB", "none", "0"] {
+            assert_eq!(read(&[("GPUMEM_BOUNDED", refused)]), Options::default());
+        }
     }
 
     #[test]

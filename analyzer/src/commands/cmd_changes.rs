@@ -18,6 +18,12 @@ pub fn run(args: &ChangesArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> 
         .filter(|(_, of)| *of == level)
         .count()
         > 1;
+    if let Some(restored) = first.replay.restored {
+        eprintln!(
+            "gpumem-analyze: a bounded capture keeps its newest records: changes before event {} are not told",
+            restored.from.0
+        );
+    }
     let names = &first.replay.names;
     let terminal = output.terminal;
     let json = args.format == Format::Json;

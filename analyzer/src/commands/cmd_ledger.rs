@@ -26,6 +26,15 @@ pub fn run(args: &LedgerArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             device.0
         );
     }
+    if let (LedgerAt::PeakOf(level), Some(restored)) = (args.at, session.replay.restored) {
+        let rows = session.replay.rows.iter();
+        let mut peaks = rows
+            .filter(|((_, of), _)| *of == level)
+            .map(|(_, row)| row.peak.0);
+        if peaks.any(|seq| seq < restored.from) {
+            return Err(super::not_kept(&args.file, &session));
+        }
+    }
     let asked = Asked {
         at: args.at,
         by: args.by.into(),

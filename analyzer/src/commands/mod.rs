@@ -99,8 +99,31 @@ pub fn read_with(
             at.0,
             session.replay.last_seq.0
         ),
-        _ => Ok(session),
+        _ => told(path, session, wanted),
     })
+}
+
+/// The session, if a bounded capture's still has what is wanted.
+fn told(path: &Path, session: Session, wanted: Wanted) -> anyhow::Result<Session> {
+    if session.replay.can_tell(wanted) {
+        return Ok(session);
+    }
+    Err(not_kept(path, &session))
+}
+
+/// That a bounded capture no longer has something.
+pub fn not_kept(path: &Path, session: &Session) -> anyhow::Error {
+    let from = session
+        .replay
+        .restored
+        .map_or(0, |restored| restored.from.0);
+    let steps = session.replay.restored.map_or(0, |restored| restored.steps);
+    anyhow::anyhow!(
+        "{}: a bounded capture keeps its newest records, these from event {from} (step {}) on: name a \
+         later one, the peak or the end",
+        path.display(),
+        steps.saturating_add(2),
+    )
 }
 
 /// The ledgers of a capture that was read as `session`, with a progress bar.

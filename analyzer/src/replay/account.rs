@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Integrity, Level, Nanos, StackId};
+use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Integrity, Level, Nanos};
 
 use serde::Serialize;
 
-use super::{Anomalies, Replay, StackKey, Work};
-use crate::render::time;
+use super::{Anomalies, LetGo, Replay, StackKey, Work};
+use crate::render::{bytes, count, time};
 
 /// How the recorded process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +134,7 @@ impl Account {
             account.notes.push(note);
         }
         account.stacks(replay);
+        account.bounds(replay, integrity);
         account.anomalies(replay);
         account.compare(replay, integrity, counters);
         account.notes.extend(replay.names.notes.iter().cloned());
@@ -211,10 +212,7 @@ impl Account {
     /// Stacks that events refer to and the capture does not have.
     fn stacks(&mut self, replay: &Replay) {
         let names = &replay.names;
-        let lacks = |key: &StackKey| {
-            let native = key.native == StackId::NONE;
-            !names.has_python(key.py) || !(native || names.native_stacks.contains_key(&key.native))
-        };
+        let lacks = |key: &StackKey| !names.has_python(key.py) || !names.has_native(key.native);
         // What was allocated for is no part of a stack.
         let of = |key: &StackKey| StackKey {
             work: Work::default(),
@@ -226,6 +224,52 @@ impl Account {
             let what = many(count, "stack is", "stacks are");
             self.missing
                 .push(format!("{what} not in the capture: bytes without a line"));
+        }
+    }
+
+    /// What a bounded capture does not have any more.
+    fn bounds(&mut self, replay: &Replay, integrity: &Integrity) {
+        if replay
+            .restored
+            .is_some_and(|restored| !restored.is_readable)
+        {
+            let what =
+                "what came before the first event is in a form that this version cannot read";
+            self.missing.push(what.into());
+        }
+        let Some(bounded) = integrity.bounded.filter(|bounded| bounded.from.0 > 0) else {
+            return;
+        };
+        self.notes.push(format!(
+            "bounded to {}: records are kept from {} on, and of what came before what it comes to",
+            bytes(bounded.bytes),
+            count(bounded.from.0)
+        ));
+        let LetGo {
+            stacks,
+            blocks,
+            bytes: held,
+            peak_blocks,
+        } = replay.let_go;
+        if stacks > 0 {
+            let what = many(stacks, "stack", "stacks");
+            self.notes.push(format!(
+                "{what} that held nothing let go of: what they did in all stands under other stacks"
+            ));
+        }
+        if blocks > 0 {
+            let what = many(blocks, "block was", "blocks were");
+            let of = bytes(held);
+            self.missing.push(format!(
+                "{what} not kept one by one ({of}): what is live of that stands under other stacks; \
+                 the capture was bounded to too few bytes for this program"
+            ));
+        }
+        if peak_blocks > 0 {
+            let what = many(peak_blocks, "block", "blocks");
+            self.missing.push(format!(
+                "{what} of a peak not kept one by one: the ledger at the peak lacks them"
+            ));
         }
     }
 

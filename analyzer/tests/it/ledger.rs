@@ -87,7 +87,7 @@ fn load(capture: &mut Synthetic, ptr: u64, image: u64, caller: u64, py: StackId)
 /// A training of which all is known: a context of 300 MiB and 8 more for its limits; kernels of cuBLAS
 /// (found by their image) and of a user's file (found by who loaded it), 20 and 6 MiB; PyTorch's pool
 /// of 64 MiB with 40 of tensors; a cuBLAS workspace of 33 MiB on 34 of pages. NVML sees 5 MiB more.
-fn known(folder: &Path) -> Synthetic {
+pub fn known(folder: &Path) -> Synthetic {
     let mut capture = Synthetic::new(folder);
     let module = |line| ("/home/me/run/train.py", "<module>", line, true);
     let first = capture.python(&[module(5)]);

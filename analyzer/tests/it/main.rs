@@ -1,5 +1,6 @@
 //! `gpumem-analyze` on captures whose every byte is known.
 
+mod bounded;
 mod commands;
 mod files;
 mod golden;

@@ -113,7 +113,7 @@ fn to_the_peak(capture: &mut Synthetic, stacks: &Stacks) {
 
 /// Two steps of a training with 12 MiB of a model and 24 of an optimizer's state. It holds most in the
 /// backward of the second one: 175 MiB.
-fn two_steps(folder: &Path) -> Synthetic {
+pub fn two_steps(folder: &Path) -> Synthetic {
     let mut capture = Synthetic::new(folder);
     let stacks = stacks(&mut capture);
     let native = stacks.native;

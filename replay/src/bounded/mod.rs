@@ -191,3 +191,6 @@ impl Replay {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

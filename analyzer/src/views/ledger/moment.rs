@@ -54,6 +54,8 @@ struct Wanted {
     tries: u32,
     /// Whether something moved during the first of them.
     moving: bool,
+    /// Whether the moment came out of a bounded capture's state: its records are gone.
+    kept: bool,
 }
 
 impl Wanted {
@@ -109,6 +111,7 @@ impl Ledger {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
+        take_kept(first, &mut wanted, asked);
         let mut reader = Reader::open(path)?;
         started(reader.progress());
         let mut replay = Replay::new(Moment::End);
@@ -146,6 +149,23 @@ fn ledgers(wanted: BTreeMap<DeviceOrdinal, Wanted>, first: &Replay, asked: Asked
     wanted.into_iter().filter_map(build).collect()
 }
 
+/// Takes the devices at their peaks whose records a bounded capture no longer has.
+fn take_kept(first: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, asked: Asked) {
+    if asked.at != LedgerAt::Peak {
+        return;
+    }
+    for (device, wanted) in wanted {
+        let Some((then, after)) = first.at_peak_of(*device) else {
+            continue;
+        };
+        wanted.parts = Some(Parts::at(&then, *device, &wanted.whole));
+        wanted.kept = true;
+        for (reading, fresh) in after {
+            wanted.reading(*reading, *fresh);
+        }
+    }
+}
+
 /// Takes in a record of the second reading.
 fn feed(replay: &mut Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, record: Record<'_>) {
     let Record::Event(seq, event) = record else {
@@ -163,7 +183,7 @@ fn feed(replay: &mut Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, recor
         .and_then(|device| device.readings.last);
     let waiting = wanted
         .get_mut(&event.device)
-        .filter(|wanted| wanted.parts.is_some());
+        .filter(|wanted| wanted.parts.is_some() && !wanted.kept);
     if let (Some(waiting), Some(last)) = (waiting, last)
         && last.seq > waiting.until
     {
@@ -216,6 +236,7 @@ fn wanted(first: &Replay, asked: Asked) -> BTreeMap<DeviceOrdinal, Wanted> {
                 after: None,
                 tries: 0,
                 moving: false,
+                kept: false,
             };
             Some((*device, wanted))
         })

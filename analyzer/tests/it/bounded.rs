@@ -1,0 +1,163 @@
+//! A bounded capture of the same records gives the same answers.
+
+use std::path::Path;
+
+use gpumem_capture::*;
+use gpumem_replay::Kept;
+
+use crate::commands::analyze;
+use crate::synthetic::training;
+
+/// Records all that `from` holds once more, with a good many definitions that mean nothing after these
+/// numbers of records: a bounded capture then writes a state.
+fn again(from: &Path, to: &Path, bounded: Option<u64>, states: &[usize]) {
+    let writer = Writer::create(to, &Options::default().bounded(bounded)).expect("a new file");
+    let drain = std::thread::spawn(move || match bounded {
+        None => writer.drain(),
+        Some(_) => writer.drain_bounded(&mut Kept::default()),
+    });
+    let mut noise = 1_u64;
+    let mut pad = || {
+        for _ in 0..5 {
+            let value: String = (0..500_000)
+                .map(|_| {
+                    noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    char::from(b' ' + (noise >> 58) as u8)
+                })
+                .collect();
+            let (key, value) = ("padding".into(), value);
+            define(writer, &Definition::Process { key, value });
+        }
+        let (key, value) = ("padding".into(), String::new());
+        define(writer, &Definition::Process { key, value });
+    };
+    let mut count = 0;
+    // Cancelled frees name the free by its number.
+    let mut numbers = std::collections::HashMap::new();
+    let read = Reader::open(from).expect("a capture").read(&mut |record| {
+        if states.contains(&count) {
+            pad();
+        }
+        count += 1;
+        match record {
+            Record::Event(seq, event) => {
+                let mut event = *event;
+                if event.kind == EventKind::CANCEL {
+                    event.aux = numbers.get(&event.aux).copied().unwrap_or(event.aux);
+                }
+                let now = writer.event(&event).expect("room in the ring");
+                numbers.insert(seq.0, now.0);
+            }
+            Record::Definition(_, definition) => define(writer, definition),
+            Record::State(..) => panic!("not a bounded capture"),
+        }
+    });
+    assert!(read.expect("a whole capture").is_whole());
+    writer.stop_drain();
+    drain.join().expect("the drain");
+    writer.finish();
+}
+
+fn define(writer: &Writer, definition: &Definition) {
+    writer
+        .definition(definition.kind(), &[&definition.payload()])
+        .expect("room in the ring");
+}
+
+/// Compares what each view says of the same records in both kinds of captures.
+pub fn compare(capture: &Path) {
+    let mut records = 0;
+    Reader::open(capture)
+        .expect("a capture")
+        .read(&mut |_| records += 1)
+        .expect("a whole capture");
+    let folder = tempfile::tempdir().expect("a folder");
+    for states in [
+        vec![records / 3],
+        vec![records / 2, records * 2 / 3],
+        vec![records - 1],
+        vec![records / 4, records / 2, records * 3 / 4, records - 1],
+    ] {
+        let [full, bounded] = ["full", "bounded"].map(|name| folder.path().join(name).join("report.bin"));
+        for path in [&full, &bounded] {
+            let _ = std::fs::remove_dir_all(path.parent().expect("a folder"));
+            std::fs::create_dir(path.parent().expect("a folder")).expect("a new folder");
+        }
+        again(capture, &full, None, &states);
+        again(capture, &bounded, Some(16 << 20), &states);
+        let mut reader = Reader::open(&bounded).expect("a bounded capture");
+        let integrity = reader.read(&mut |_| {}).expect("a bounded capture");
+        let from = integrity.bounded.expect("what it kept").from;
+        assert!(from > Seq(0), "no state was written");
+        for view in [
+            &["lines"][..],
+            &["lines", "--at", "end", "--level", "driver"],
+            &["lines", "--format", "json"],
+            &["lines", "--at", "end", "--format", "json"],
+            &["ledger", "--segments"],
+            &["ledger", "--format", "json"],
+            &["ledger", "--at", "end", "--format", "json"],
+            &["ledger", "--by", "owner"],
+            &["tree", "--native"],
+            &["flamegraph", "--folded"],
+            &["flamegraph", "--folded", "--at", "end"],
+        ] {
+            let [a, b] = [&full, &bounded].map(|path| analyze(view, path));
+            assert_eq!(
+                String::from_utf8_lossy(&a.stdout),
+                String::from_utf8_lossy(&b.stdout),
+                "{view:?}, states after {states:?}"
+            );
+            assert_eq!(a.status.code(), b.status.code(), "{view:?}");
+        }
+        let [a, b] = [&full, &bounded].map(|path| {
+            let out = analyze(&["summary", "--format", "json"], path).stdout;
+            let mut json: serde_json::Value = serde_json::from_slice(&out).expect("JSON");
+            json["process"]["pid"].take();
+            json["process"]["started_unix_ns"].take();
+            json["process"]["duration_ns"].take();
+            let notes = json["notes"].take();
+            (json, notes)
+        });
+        assert_eq!(a.0, b.0);
+        let notes = b.1.to_string();
+        assert!(notes.contains("bounded to 16.0 MiB"), "{notes}");
+        assert_eq!(analyze(&["check"], &bounded).status.code(), Some(0));
+    }
+}
+
+#[test]
+fn all_views_are_the_same_of_what_is_known() {
+    for make in [training, crate::ledger::known, crate::phases::two_steps] {
+        let folder = tempfile::tempdir().expect("a folder");
+        compare(&make(folder.path()).finish());
+    }
+}
+
+#[test]
+fn what_is_gone_is_refused_with_what_is_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let from = training(folder.path()).finish();
+    let bounded = folder.path().join("bounded.bin");
+    let mut records = 0;
+    Reader::open(&from)
+        .expect("a capture")
+        .read(&mut |_| records += 1)
+        .expect("a whole capture");
+    again(&from, &bounded, Some(16 << 20), &[records - 5]);
+    for gone in [
+        &["lines", "--at", "30"][..],
+        &["ledger", "--at", "30"],
+        &["lines", "--step", "1"],
+        &["ledger", "--at", "peak=tensor"],
+    ] {
+        let out = analyze(gone, &bounded);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{gone:?}: {said}");
+        assert!(said.contains("keeps its newest records, these from event "), "{said}");
+    }
+    let out = analyze(&["changes"], &bounded);
+    assert_eq!(out.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(said.contains("changes before event "), "{said}");
+}
