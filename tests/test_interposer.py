@@ -594,7 +594,9 @@ def test_an_output_that_cannot_be_written(where, client, simulate, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name, value", (("GPUMEM_STACKS", "all"), ("GPUMEM_RING", "many"), ("GPUMEM_QUIET", "yes"))
+    "name, value", (
+        ("GPUMEM_STACKS", "all"), ("GPUMEM_RING", "many"), ("GPUMEM_QUIET", "yes"), ("GPUMEM_BOUNDED", "1MiB"),
+    )
 )
 def test_an_option_that_is_none(name, value, client, simulate, tmp_path):
     """One line that names variable, value and what is accepted; the default holds."""

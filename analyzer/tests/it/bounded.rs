@@ -9,7 +9,7 @@ use crate::commands::analyze;
 use crate::synthetic::training;
 
 /// Records all that `from` holds once more, with a good many definitions that mean nothing after these
-/// numbers of records: a bounded capture then writes a state.
+/// numbers of records: so many that the log of a bounded capture goes round.
 fn again(from: &Path, to: &Path, bounded: Option<u64>, states: &[usize]) {
     let writer = Writer::create(to, &Options::default().bounded(bounded)).expect("a new file");
     let drain = std::thread::spawn(move || match bounded {
@@ -17,15 +17,16 @@ fn again(from: &Path, to: &Path, bounded: Option<u64>, states: &[usize]) {
         Some(_) => writer.drain_bounded(&mut Kept::default()),
     });
     let mut noise = 1_u64;
-    let mut pad = || {
-        for _ in 0..5 {
-            let value: String = (0..500_000)
-                .map(|_| {
-                    noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    char::from(b' ' + (noise >> 58) as u8)
-                })
-                .collect();
-            let (key, value) = ("padding".into(), value);
+    let mut character = |_| {
+        noise = noise
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        char::from(b' ' + (noise >> 58) as u8)
+    };
+    let padding: String = (0..500_000).map(&mut character).collect();
+    let pad = || {
+        for _ in 0..16 {
+            let (key, value) = ("padding".into(), padding.clone());
             define(writer, &Definition::Process { key, value });
         }
         let (key, value) = ("padding".into(), String::new());
@@ -72,13 +73,9 @@ pub fn compare(capture: &Path) {
         .read(&mut |_| records += 1)
         .expect("a whole capture");
     let folder = tempfile::tempdir().expect("a folder");
-    for states in [
-        vec![records / 3],
-        vec![records / 2, records * 2 / 3],
-        vec![records - 1],
-        vec![records / 4, records / 2, records * 3 / 4, records - 1],
-    ] {
-        let [full, bounded] = ["full", "bounded"].map(|name| folder.path().join(name).join("report.bin"));
+    for states in [vec![records / 2, records * 2 / 3], vec![records - 1]] {
+        let [full, bounded] =
+            ["full", "bounded"].map(|name| folder.path().join(name).join("report.bin"));
         for path in [&full, &bounded] {
             let _ = std::fs::remove_dir_all(path.parent().expect("a folder"));
             std::fs::create_dir(path.parent().expect("a folder")).expect("a new folder");
@@ -144,7 +141,7 @@ fn what_is_gone_is_refused_with_what_is_there() {
         .expect("a capture")
         .read(&mut |_| records += 1)
         .expect("a whole capture");
-    again(&from, &bounded, Some(16 << 20), &[records - 5]);
+    again(&from, &bounded, Some(16 << 20), &[records - 2]);
     for gone in [
         &["lines", "--at", "30"][..],
         &["ledger", "--at", "30"],
@@ -154,7 +151,10 @@ fn what_is_gone_is_refused_with_what_is_there() {
         let out = analyze(gone, &bounded);
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(1), "{gone:?}: {said}");
-        assert!(said.contains("keeps its newest records, these from event "), "{said}");
+        assert!(
+            said.contains("keeps its newest records, these from event "),
+            "{said}"
+        );
     }
     let out = analyze(&["changes"], &bounded);
     assert_eq!(out.status.code(), Some(0));

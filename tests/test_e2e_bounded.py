@@ -1,0 +1,114 @@
+"""GPUMEM_BOUNDED on a real PyTorch: a capture of one size answers as the one that has every event.
+
+What breaks these tests: a state that lacks a field, a page of the log that is overwritten before a state
+holds its records, stacks that are let go of while they hold something, a peak whose blocks are not put
+aside, or a file that grows."""
+
+import json
+import re
+
+import harness
+import pytest
+
+SIZE = 16 << 20
+# Their events fill the log of 4 MiB once and more.
+PAIRS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def recorded(python_env, tmp_path_factory):
+    """recorded(True) is the capture of the training, bounded or not; recorded(True, "kill") that of one
+    that was killed."""
+    runs = {}
+
+    def run_of(bounded, *how):
+        if (bounded, how) not in runs:
+            folder = tmp_path_factory.mktemp("bounded" if bounded else "full")
+            report = folder / "report.bin"
+            done = harness.simulate(
+                [python_env("torch215"), harness.WORKLOADS / "bounded_training.py", PAIRS, *how],
+                preload=True,
+                env={
+                    **harness.SIMULATED_CARD["torch215"],
+                    "GPUMEM_OUTPUT": str(report),
+                    "GPUMEM_SAMPLE_MS": "0",
+                    **({"GPUMEM_BOUNDED": "16MiB"} if bounded else {}),
+                },
+                cwd=folder,
+                check=not how,
+                timeout=600,
+            )
+            assert "tensors kept" in done.stdout, done.stderr
+            runs[bounded, how] = report
+        return runs[bounded, how]
+
+    return run_of
+
+
+def kept_from(analyze, report):
+    """The first event that a bounded capture still has as itself."""
+    said = re.search(r"bounded to 16\.0 MiB: records are kept from ([\d,]+) on", analyze("check", report).stdout)
+    return int(said[1].replace(",", ""))
+
+
+def comparable(ledger):
+    """A device's ledger without what differs from run to run: times, and numbers of records, of which
+    definitions take some."""
+    keep = {
+        key: value
+        for key, value in ledger.items()
+        if key not in ("seq", "time_ns", "reading", "jumps")
+    }
+    for segment in (keep.get("pool") or {}).get("segments", []):
+        segment.pop("address", None)
+    return keep
+
+
+def test_lines_ledgers_and_flamegraphs_are_those_of_every_event(recorded, analyze, analyze_json):
+    full, bounded = recorded(False), recorded(True)
+    summaries = [analyze_json("summary", report) for report in (full, bounded)]
+    assert all(summary["exact"] for summary in summaries)
+    assert summaries[0]["events"] == summaries[1]["events"] > 2 * PAIRS
+    for one, two in zip(summaries[0]["devices"], summaries[1]["devices"], strict=True):
+        for level in ("tensor", "driver", "host", "reserved", "physical"):
+            assert one[level] == two[level], level
+        # The peak is that of the first training, long gone from the log.
+        assert two["peak"]["seq"] < kept_from(analyze, bounded)
+    for view in (
+        ("lines", "--level", "tensor"),
+        ("lines", "--level", "driver"),
+        ("lines", "--level", "tensor", "--at", "end"),
+        ("lines", "--level", "driver", "--at", "end"),
+    ):
+        rows = [analyze_json(*view, report) for report in (full, bounded)]
+        assert rows[0] == rows[1] and rows[0], view
+    for at in ("peak", "end"):
+        ledgers = [analyze_json("ledger", "--at", at, report) for report in (full, bounded)]
+        assert list(map(comparable, ledgers[0])) == list(map(comparable, ledgers[1])), at
+        graphs = [analyze("flamegraph", "--folded", "--at", at, report).stdout for report in (full, bounded)]
+        assert graphs[0] == graphs[1] and graphs[0].count("\n") > 10, at
+
+
+def test_a_bounded_capture_has_one_size_and_survives_sigkill(recorded, analyze, analyze_json):
+    for report in (recorded(True), recorded(True, "kill")):
+        assert SIZE - 3 * 4096 < report.stat().st_size <= SIZE
+        assert analyze("check", report).returncode == 0
+        assert analyze_json("summary", report)["exact"]
+    ended, killed = (analyze_json("summary", recorded(True, *how)) for how in ((), ("kill",)))
+    assert killed["process"]["ending"] == "killed"
+    for one, two in zip(ended["devices"], killed["devices"], strict=True):
+        assert one["tensor"] == two["tensor"]
+    rows = [analyze_json("lines", recorded(True, *how)) for how in ((), ("kill",))]
+    assert rows[0] == rows[1]
+
+
+def test_what_is_no_longer_kept_is_refused_in_one_line(recorded, analyze):
+    bounded = recorded(True)
+    first = kept_from(analyze, bounded)
+    for view in (("lines", "--at", "2000"), ("lines", "--step", "1"), ("ledger", "--at", "2000")):
+        done = analyze(*view, bounded, check=False)
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1 and f"from event {first} " in done.stderr, done.stderr
+    done = analyze("changes", "--format", "json", bounded)
+    assert f"changes before event {first} are not told" in done.stderr
+    assert all(change["seq"] >= first for change in json.loads(done.stdout))

@@ -1,0 +1,38 @@
+"""A training, then so many small tensors that a bounded capture's log of events goes round, then a smaller
+training. It ends at once: by SIGKILL if asked to, and else so that what is live stays live.
+
+    bounded_training.py PAIRS [kill]"""
+
+import os
+import random
+import signal
+import sys
+
+import torch
+
+import train
+
+
+def churn(pairs):
+    kept, dice = [], random.Random(0)
+    for _ in range(pairs):
+        kept.append(torch.empty(dice.randrange(1, 40_000), device="cuda"))
+        if len(kept) > 200:
+            kept[dice.randrange(200)] = kept[-1]
+            kept.pop()
+    return kept
+
+
+def main():
+    torch.backends.cudnn.enabled = False
+    train.train(steps=4, batch=16, size=64, device="cuda")
+    kept = churn(int(sys.argv[1]))
+    train.train(steps=2, batch=4, size=64, device="cuda")
+    print(f"{len(kept)} tensors kept", flush=True)
+    if "kill" in sys.argv:
+        os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
