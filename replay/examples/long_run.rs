@@ -56,7 +56,7 @@ impl Program {
         if n.is_multiple_of(a_stack) {
             self.stack += 1;
         }
-        if n % 5000 == 0 {
+        if n.is_multiple_of(5000) {
             let (a, b) = (self.random(30_000), self.random(1000));
             self.target = 100 + (a * b * b / 1_000_000) as usize;
         }

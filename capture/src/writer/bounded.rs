@@ -144,8 +144,10 @@ impl Log {
     ) -> io::Result<()> {
         let mut body = std::mem::take(&mut self.state);
         body.clear();
+        writer.space.set_busy(true);
         keeper.state(self.areas.state_limit(), &mut body);
         if body.len() > self.areas.state_limit() {
+            writer.space.set_busy(false);
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         let header = StateHeader {
@@ -162,6 +164,7 @@ impl Log {
             .write_at(&body, offset + STATE_HEADER_BYTES as u64)
             .and_then(|()| writer.file.write_at(&header.encode(), offset));
         self.state = body;
+        writer.space.set_busy(false);
         written?;
         self.kept = self.taken;
         self.which = 1 - self.which;

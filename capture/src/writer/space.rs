@@ -25,6 +25,8 @@ pub(super) struct Space {
     stalled_at: AtomicU64,
     /// The drain has said that it cannot write: nobody waits.
     hopeless: AtomicBool,
+    /// The drain is at work and will move: waiting is worth while.
+    busy: AtomicBool,
     /// Changes when the drain has made room.
     made: AtomicU32,
     waiting: AtomicU32,
@@ -38,6 +40,7 @@ impl Space {
             stall,
             stalled_at: AtomicU64::new(NONE),
             hopeless: AtomicBool::new(false),
+            busy: AtomicBool::new(false),
             made: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             work: AtomicU32::new(0),
@@ -67,12 +70,14 @@ impl Space {
             {
                 return false;
             }
-            if waited >= self.stall || in_all >= AT_MOST {
+            let busy = self.busy.load(Ordering::Relaxed);
+            let longest = if busy { AT_MOST } else { self.stall };
+            if waited >= longest || in_all >= AT_MOST {
                 self.stalled_at.store(tail, Ordering::Relaxed);
                 return false;
             }
             nudge();
-            let slice = SLICE.min(self.stall - waited);
+            let slice = SLICE.min(longest.saturating_sub(waited));
             self.waiting.fetch_add(1, Ordering::SeqCst);
             let slept = sys::futex_sleep(&self.made, made, slice);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -88,6 +93,12 @@ impl Space {
         if self.waiting.load(Ordering::SeqCst) != 0 {
             sys::futex_wake(&self.made);
         }
+    }
+
+    /// Whether the drain is at something that takes a while, after which it makes room. Producers then wait
+    /// for it longer than for one that does not move.
+    pub(super) fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Relaxed);
     }
 
     /// The drain cannot make room.

@@ -3,6 +3,7 @@
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use gpumem_capture::*;
 
@@ -278,6 +279,38 @@ fn a_running_capture_is_read_whole() {
     drain.join().unwrap();
     assert!(seen.is_sorted(), "{seen:?}");
     assert_eq!(found(&path).counts.events(), 600_000);
+}
+
+/// A keeper whose state takes longer than producers wait for a drain that does not move.
+#[derive(Default)]
+struct Slow(Counts);
+
+impl Keeper for Slow {
+    fn take(&mut self, record: Record<'_>) {
+        self.0.feed(record);
+    }
+
+    fn state(&mut self, limit: usize, out: &mut Vec<u8>) {
+        std::thread::sleep(Duration::from_millis(200));
+        self.0.state(limit, out);
+    }
+}
+
+#[test]
+fn a_state_that_takes_its_time_loses_no_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let options = options().stall(Duration::from_millis(20));
+    let writer = Writer::create(&path, &options).unwrap();
+    let drain = std::thread::spawn(|| writer.drain_bounded(&mut Slow::default()));
+    for n in 0..400_000 {
+        writer.event(&event(0, n)).unwrap();
+    }
+    writer.stop_drain();
+    drain.join().unwrap();
+    assert_eq!(writer.events_lost(), 0);
+    let integrity = found(&path).integrity;
+    assert!(integrity.bounded.unwrap().from > Seq(0), "{integrity:?}");
 }
 
 /// Not a test: the process that [`killed_at_any_moment`] kills.

@@ -102,7 +102,7 @@ impl Program {
         };
         let handle = 1 + self.below(6);
         let bytes = 1 + self.below(5000);
-        let wave = self.seq / 700 % 2 == 0;
+        let wave = (self.seq / 700).is_multiple_of(2);
         match self.below(40) {
             0 => drop(self.emit(of(EventKind::STEP, 0, 0, 0))),
             1 => drop(self.emit(of(EventKind::PHASE_BEGIN, 0, 0, 1 + self.seq % 3))),
