@@ -52,12 +52,12 @@ def kept_from(analyze, report):
 
 
 def comparable(ledger):
-    """A device's ledger without what differs from run to run: times, and numbers of records, of which
-    definitions take some."""
+    """A device's ledger without what differs from run to run: times, numbers of records, addresses, and
+    when the card was asked."""
     keep = {
         key: value
         for key, value in ledger.items()
-        if key not in ("seq", "time_ns", "reading", "jumps")
+        if key not in ("seq", "time_ns", "reading", "jumps", "nvml_process_bytes", "nvml_used_bytes")
     }
     for segment in (keep.get("pool") or {}).get("segments", []):
         segment.pop("address", None)

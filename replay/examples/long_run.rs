@@ -156,12 +156,42 @@ fn resident() -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
+/// The keeper, and how long its states took.
+#[derive(Default)]
+struct Timed {
+    kept: Kept,
+    states: u32,
+    longest: Duration,
+    bytes: usize,
+}
+
+impl Keeper for Timed {
+    fn take(&mut self, record: Record<'_>) {
+        self.kept.take(record);
+    }
+
+    fn state(&mut self, limit: usize, out: &mut Vec<u8>) {
+        let began = Instant::now();
+        self.kept.state(limit, out);
+        self.states += 1;
+        self.longest = self.longest.max(began.elapsed());
+        self.bytes = self.bytes.max(out.len());
+    }
+}
+
 fn record(path: &Path, events: u64, bounded: Option<u64>, a_stack: u64) -> Done {
     let options = Options::default().stall(Duration::from_secs(600));
     let writer = Writer::create(path, &options.bounded(bounded))?;
     let drain = std::thread::spawn(move || match bounded {
-        None => writer.drain(),
-        Some(_) => writer.drain_bounded(&mut Kept::default()),
+        None => {
+            writer.drain();
+            Timed::default()
+        }
+        Some(_) => {
+            let mut keeper = Timed::default();
+            writer.drain_bounded(&mut keeper);
+            keeper
+        }
     });
     for id in 1..=50 {
         let (id, truncated) = (StackId(id), false);
@@ -195,7 +225,11 @@ fn record(path: &Path, events: u64, bounded: Option<u64>, a_stack: u64) -> Done 
         }
     }
     writer.stop_drain();
-    drain.join().map_err(|_| "the drain failed")?;
+    let keeper = drain.join().map_err(|_| "the drain failed")?;
+    println!(
+        "{} states, the largest of {} bytes, the longest in {:?}",
+        keeper.states, keeper.bytes, keeper.longest
+    );
     writer.finish();
     if writer.events_lost() > 0 {
         return Err(format!("{} events lost", writer.events_lost()).into());
