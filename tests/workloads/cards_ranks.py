@@ -1,11 +1,13 @@
 """cards_ranks.py PLAN: starts one process for each rank of the plan, all on the simulated cards of this run,
 and has them rest together until NVML has been read. A plan is JSON: for each rank the list of its steps,
 [device, MiB]: the primary context of the device, and a block on it where MiB is not 0. Only the driver is
-used. Each rank ends without releasing anything; prints what each one's NVML figures were by card."""
+used. Prints what each one's NVML figures were by card. Then all stand still before any of them ends, so that none
+sees another's end."""
 
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -34,8 +36,7 @@ def rank(steps, cards):
     sys.stdin.readline()
     time.sleep(0.4)  # the recorder reads NVML every 100 ms
     print(json.dumps([nvml_figures.reading(card) for card in range(cards)]), flush=True)
-    sys.stdin.readline()
-    os._exit(0)
+    time.sleep(60)
 
 
 def main():
@@ -63,8 +64,11 @@ def main():
     assert lines() == ["ready"] * len(ranks)
     go()
     print(f"READINGS [{','.join(lines())}]", flush=True)
-    go()
-    return max(process.wait() for process in ranks)
+    for process in ranks:
+        process.send_signal(signal.SIGSTOP)
+    for process in ranks:
+        process.kill()
+    return 0 if {process.wait() for process in ranks} == {-signal.SIGKILL} else 1
 
 
 if __name__ == "__main__":
