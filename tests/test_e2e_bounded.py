@@ -59,8 +59,11 @@ def comparable(ledger):
         for key, value in ledger.items()
         if key not in ("seq", "time_ns", "reading", "jumps", "nvml_process_bytes", "nvml_used_bytes")
     }
-    for segment in (keep.get("pool") or {}).get("segments", []):
+    # Segments of one size are in the order of their addresses.
+    segments = (keep.get("pool") or {}).get("segments", [])
+    for segment in segments:
         segment.pop("address", None)
+    segments.sort(key=lambda segment: json.dumps(segment, sort_keys=True))
     return keep
 
 
