@@ -71,13 +71,16 @@ impl Space {
                 return false;
             }
             let busy = self.busy.load(Ordering::Relaxed);
-            let longest = if busy { AT_MOST } else { self.stall };
-            if waited >= longest || in_all >= AT_MOST {
+            if busy {
+                // When it is done it still has to move the tail.
+                waited = Duration::ZERO;
+            }
+            if waited >= self.stall || in_all >= AT_MOST {
                 self.stalled_at.store(tail, Ordering::Relaxed);
                 return false;
             }
             nudge();
-            let slice = SLICE.min(longest.saturating_sub(waited));
+            let slice = SLICE.min(self.stall.saturating_sub(waited));
             self.waiting.fetch_add(1, Ordering::SeqCst);
             let slept = sys::futex_sleep(&self.made, made, slice);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
