@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gpumem_capture::ApiId;
 use gpumem_unwind::Registers;
 
+use crate::hold;
 use crate::nvml::remainder;
 use crate::physical;
 use crate::symbols::table::Hook;
@@ -63,6 +64,11 @@ pub(crate) fn alone() -> Option<Moment> {
     moment(1)
 }
 
+/// Whether no more than so many calls are in progress that may move memory, or synchronise where that may.
+pub(crate) fn no_more_than(calls: u64) -> bool {
+    moment(calls).is_some()
+}
+
 /// Work of our own that changes figures: as long as it lasts no call is alone.
 pub(crate) struct OwnWork;
 
@@ -82,7 +88,7 @@ impl Drop for OwnWork {
 /// Where the beginning and the end of a call are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Counted {
+pub(crate) enum Counted {
     Nowhere,
     /// It may move memory.
     Moving,
@@ -101,7 +107,8 @@ impl Counted {
         }
     }
 
-    fn from_thread(thread: &Thread) -> Self {
+    /// As the outermost call on the thread is counted.
+    pub(crate) fn from_thread(thread: &Thread) -> Self {
         match thread.counted.get() {
             n if n == Self::Moving as u8 => Self::Moving,
             n if n == Self::Waiting as u8 => Self::Waiting,
@@ -109,15 +116,26 @@ impl Counted {
         }
     }
 
-    fn begin(self) {
-        match self {
-            Self::Nowhere => {}
-            Self::Moving => _ = ENTERED.fetch_add(1, Ordering::SeqCst),
-            Self::Waiting => _ = WAITS.fetch_add(1, Ordering::SeqCst),
+    /// Counts a beginning, as soon as no call has the driver to itself.
+    #[inline]
+    pub(crate) fn begin(self) {
+        loop {
+            match self {
+                Self::Nowhere => return,
+                Self::Moving => _ = ENTERED.fetch_add(1, Ordering::SeqCst),
+                Self::Waiting => _ = WAITS.fetch_add(1, Ordering::SeqCst),
+            }
+            // Looked at only now: whoever begins a hold later finds this call.
+            if !hold::is_on() {
+                return;
+            }
+            self.end();
+            hold::wait();
         }
     }
 
-    fn end(self) {
+    /// Counts an end.
+    pub(crate) fn end(self) {
         match self {
             Self::Nowhere => {}
             Self::Moving => _ = LEFT.fetch_add(1, Ordering::SeqCst),

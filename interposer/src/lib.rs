@@ -21,6 +21,7 @@ mod caller;
 mod capi;
 mod facts;
 mod graph_nodes;
+mod hold;
 mod hooks;
 mod lifecycle;
 mod live;
@@ -101,7 +102,7 @@ pub use hooks::old::{
     cuArray3DCreate, cuArrayCreate, cuCtxAttach, cuCtxDetach, cuMemAlloc, cuMemAllocHost,
     cuMemAllocPitch, cuMemFree, cuVDPAUCtxCreate, cuVDPAUCtxCreate_v2,
 };
-pub use hooks::pools::{cuMemPoolDestroy, cuMemPoolSetAttribute, cuMemPoolTrimTo};
+pub use hooks::pools::{cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolSetAttribute, cuMemPoolTrimTo};
 pub use hooks::proc_address::{cuGetProcAddress, cuGetProcAddress_v2};
 pub use hooks::pytorch::{
     _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE,

@@ -140,7 +140,7 @@ manifest! {
         cuMemHostAlloc, cuMemFreeHost;
     stream_ordered: cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync,
         cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync, cuMemFreeAsync_ptsz;
-    pools: cuMemPoolDestroy, cuMemPoolTrimTo, cuMemPoolSetAttribute;
+    pools: cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolTrimTo, cuMemPoolSetAttribute;
     graphs: cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddNode, cuGraphAddNode_v2, cuGraphAddNode_v3,
         cuGraphAddChildGraphNode, cuGraphDestroyNode, cuGraphDestroy, cuGraphInstantiate,
         cuGraphInstantiate_v2, cuGraphInstantiateWithFlags, cuGraphInstantiateWithParams,

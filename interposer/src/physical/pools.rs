@@ -71,8 +71,20 @@ pub(crate) fn used(pool: u64, device: DeviceOrdinal) {
         return;
     }
     let destroyed = false;
-    known().entry(pool).or_insert(Pool { device, destroyed });
+    let mut known = known();
+    known
+        .entry(pool)
+        .or_insert(Pool { device, destroyed })
+        .device = device;
     ANY.store(true, Ordering::Release);
+}
+
+/// A pool was made. Whether its handle was that of one that was destroyed: the driver's answers are about
+/// the new one from now on.
+pub(crate) fn made(pool: u64) -> bool {
+    let mut known = known();
+    let before = known.get_mut(&pool);
+    before.is_some_and(|pool| core::mem::replace(&mut pool.destroyed, false))
 }
 
 /// Takes note that a pool is about to be destroyed: from then on a question about it may fail. Whether it
@@ -147,7 +159,32 @@ pub(super) fn figures() -> Vec<Figure> {
     pools.into_iter().map(figure).collect()
 }
 
-/// Forgets a pool that is gone.
+/// Forgets a pool that is gone, unless another one has its handle by now.
 pub(super) fn forget(handle: u64) {
-    known().remove(&handle);
+    let mut known = known();
+    if known.get(&handle).is_some_and(|pool| pool.destroyed) {
+        known.remove(&handle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_pool_with_the_handle_of_a_destroyed_one_is_not_forgotten() {
+        let handle = 0x7000_0000_0001;
+        let is_known = || known().contains_key(&handle);
+        used(handle, DeviceOrdinal(0));
+        assert!(!made(handle));
+        assert!(about_to_destroy(handle));
+        assert_eq!(outlives_its_end(handle), Some(DeviceOrdinal(0)));
+        assert!(made(handle));
+        assert_eq!(outlives_its_end(handle), None);
+        forget(handle);
+        assert!(is_known());
+        assert!(about_to_destroy(handle));
+        forget(handle);
+        assert!(!is_known());
+    }
 }

@@ -47,6 +47,7 @@ requests! {
     cuMemAllocAsync: 11020 cuMemAllocAsync | cuMemAllocAsync_ptsz;
     cuMemAllocFromPoolAsync: 11020 cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz;
     cuMemFreeAsync: 11020 cuMemFreeAsync | cuMemFreeAsync_ptsz;
+    cuMemPoolCreate: 11020 cuMemPoolCreate;
     cuMemPoolDestroy: 11020 cuMemPoolDestroy;
     cuMemPoolSetAttribute: 11020 cuMemPoolSetAttribute;
     cuMemPoolTrimTo: 11020 cuMemPoolTrimTo;
