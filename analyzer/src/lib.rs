@@ -12,8 +12,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod attribution;
-pub mod classes;
 pub mod render;
 pub mod replay;
 pub mod session;
@@ -21,4 +19,4 @@ pub mod stacks;
 pub mod symbols;
 pub mod views;
 
-pub use gpumem_replay::{backward, names, python};
+pub use gpumem_replay::{attribution, backward, classes, names, python};

@@ -12,9 +12,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod attribution;
 pub mod backward;
 mod bounded;
 mod circumstance;
+pub mod classes;
 mod coded;
 mod course;
 mod device;

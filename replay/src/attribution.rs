@@ -2,10 +2,10 @@
 
 use gpumem_capture::{Level, PyFrame, StackId};
 
+use crate::StackKey;
 use crate::backward::{Backward, Origin, chain};
 use crate::classes::class;
 use crate::names::{Code, Names};
-use crate::replay::StackKey;
 
 /// A line of Python code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -278,7 +278,7 @@ mod tests {
     use gpumem_capture::{CodeId, Definition};
 
     use super::*;
-    use crate::replay::{Stage, Work};
+    use crate::{Stage, Work};
 
     #[test]
     fn user_code_is_told_from_what_is_installed() {
