@@ -65,6 +65,11 @@ pub enum Command {
         gpumem-analyze ledger --segments report.bin    # which lines pin PyTorch's pool\n  \
         gpumem-analyze ledger --at peak=physical --format json report.bin")]
     Ledger(LedgerArgs),
+    /// Allocations that failed for want of memory: the cause, and who held what
+    #[command(after_help = "Examples:\n  gpumem-analyze oom report.bin\n  \
+        gpumem-analyze oom --failure 1 report.bin\n  \
+        gpumem-analyze oom --format json report.bin | jq '.failures[].line'")]
+    Oom(OomArgs),
     /// What each line of the script changed, in the manner of gpu_mem_track
     #[command(
         after_help = "Examples:\n  gpumem-analyze changes report.bin | less\n  \
@@ -301,6 +306,19 @@ pub struct LedgerArgs {
     /// Also the segments of PyTorch's pool and the lines that pin them (JSON always has them)
     #[arg(long)]
     pub segments: bool,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// `oom`.
+#[derive(Args, Debug)]
+pub struct OomArgs {
+    /// Which failure, from 1; by default the last that is kept
+    #[arg(long, value_name = "N")]
+    pub failure: Option<usize>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

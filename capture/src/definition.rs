@@ -97,6 +97,8 @@ impl ProcessKey {
     /// Before a hooked function's name: how often it was called, written at exit
     /// (`calls.cuMemAlloc_v2` = `17`).
     pub const CALLS: &'static str = "calls.";
+    /// Before the seq of an OUT_OF_MEMORY event: what was printed about it.
+    pub const POSTMORTEM: &'static str = "postmortem.";
 }
 
 /// One frame of a Python stack.

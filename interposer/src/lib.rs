@@ -32,6 +32,7 @@ mod nvtx;
 mod options;
 mod output;
 mod physical;
+mod postmortem;
 pub mod python;
 mod record;
 pub mod stacks;

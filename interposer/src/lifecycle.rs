@@ -57,6 +57,8 @@ pub(crate) struct Session {
     /// How often NVML is read; `None`: only when something happens.
     pub(crate) sample_every: Option<Duration>,
     quiet: bool,
+    /// Whether allocations that fail are told of at once.
+    pub(crate) postmortem: bool,
     known_devices: [AtomicBool; 64],
 }
 
@@ -151,6 +153,7 @@ fn open() -> bool {
         free_stacks: options.free_stacks && options.stacks.python(),
         sample_every: options.sample_every,
         quiet: options.quiet,
+        postmortem: options.postmortem.unwrap_or(!options.quiet),
         known_devices: [const { AtomicBool::new(false) }; 64],
     }));
     account::note_missing(writer);

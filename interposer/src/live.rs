@@ -71,6 +71,13 @@ pub(crate) fn matching(wanted: impl Fn(&Place, &Block) -> bool) -> Vec<Place> {
         .collect()
 }
 
+/// Goes through all blocks, in no order. `look` may not wait for anything.
+pub(crate) fn each(mut look: impl FnMut(&Place, &Block)) {
+    map()
+        .iter()
+        .for_each(|entry| look(entry.key(), entry.value()));
+}
+
 /// Whether any block is one that `wanted` picks.
 pub(crate) fn any(wanted: impl Fn(&Place, &Block) -> bool) -> bool {
     map().iter().any(|entry| wanted(entry.key(), entry.value()))

@@ -23,6 +23,8 @@ pub(crate) struct Options {
     pub(crate) output: Option<OsString>,
     /// Whether the line at exit is left out.
     pub(crate) quiet: bool,
+    /// Whether allocations that fail are told of at once; `None`: unless it is to be quiet.
+    pub(crate) postmortem: Option<bool>,
     /// Which stacks are taken.
     pub(crate) stacks: Stacks,
     /// Whether PyTorch's backward is charged to forward lines, and phases and steps are told.
@@ -42,6 +44,7 @@ impl Default for Options {
         Self {
             output: None,
             quiet: false,
+            postmortem: None,
             stacks: Stacks::Mixed,
             backward: true,
             free_stacks: false,
@@ -125,6 +128,19 @@ pub(crate) static TABLE: &[Row] = &[
         |options, value| {
             options.quiet = value == "1";
             value == "1" || value == "0"
+        },
+    ),
+    (
+        Described {
+            name: "GPUMEM_POSTMORTEM",
+            values: "on, off",
+            default: "on; off with GPUMEM_QUIET=1",
+            meaning: "whether an allocation that fails for want of memory is told of on stderr at once: the \
+                      cause, and who holds what",
+        },
+        |options, value| {
+            options.postmortem = Some(value == "on");
+            value == "on" || value == "off"
         },
     ),
     (

@@ -14,6 +14,7 @@ use crate::live::{self, Block, Place};
 use crate::nvml::{self, remainder};
 use crate::physical::holdings::Holding;
 use crate::physical::{self, Cause};
+use crate::postmortem::{self, Failed};
 use crate::thread::Thread;
 use crate::{account, stacks};
 
@@ -282,31 +283,32 @@ pub(crate) fn releasing_all(
         .collect()
 }
 
-/// Records that an allocation failed for want of memory.
-pub(crate) fn out_of_memory(
-    thread: &Thread,
-    api: ApiId,
-    level: Level,
-    device: DeviceOrdinal,
-    bytes: u64,
-    ptr: u64,
-    aux: u64,
-) {
+/// Records that an allocation failed for want of memory, and sees to it that it is told. `aux` is by
+/// kind: see [`EventKind::OUT_OF_MEMORY`].
+pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
     let Some(session) = lifecycle::open_session() else {
         return;
     };
-    session.know_device(device);
-    let (py_stack, native_stack) = stacks::take(session.writer, session.stacks);
-    let _ = session.writer.event(&Event {
-        ptr,
-        bytes,
+    session.know_device(failed.device);
+    let stacks = stacks::take(session.writer, session.stacks);
+    let recorded = session.writer.event(&Event {
+        ptr: failed.framework.map_or(0, |(live, _)| live),
+        bytes: failed.bytes,
         aux,
-        device,
-        api,
-        py_stack,
-        native_stack,
-        ..event(session.writer, thread, EventKind::OUT_OF_MEMORY, level)
+        device: failed.device,
+        api: failed.api,
+        py_stack: stacks.0,
+        native_stack: stacks.1,
+        ..event(
+            session.writer,
+            thread,
+            EventKind::OUT_OF_MEMORY,
+            failed.level,
+        )
     });
+    if let Ok(seq) = recorded {
+        postmortem::tell(session, thread, failed, seq, stacks);
+    }
 }
 
 /// What an event that changes no live figure says.

@@ -4,7 +4,7 @@
 //! - Memory is bounded by the live blocks and the distinct pairs of stacks, not by the capture's length.
 //! - The same records give the same state.
 //! - What does not fit is counted ([`Anomalies`]), and no number is made up.
-//! - This crate reads no file and renders nothing: the analyzer feeds it what a capture holds, and turns
+//! - This crate reads no file, and renders nothing but single numbers and labels: the analyzer feeds it what a capture holds, and turns
 //!   its state into answers.
 //!
 //! # Not suitable for
@@ -23,6 +23,7 @@ mod device;
 mod holding;
 mod letting_go;
 pub mod names;
+pub mod numbers;
 mod objects;
 pub mod python;
 mod readings;

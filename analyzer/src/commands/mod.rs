@@ -5,6 +5,7 @@ pub mod cmd_check;
 pub mod cmd_flamegraph;
 pub mod cmd_ledger;
 pub mod cmd_lines;
+pub mod cmd_oom;
 pub mod cmd_report;
 pub mod cmd_shell;
 pub mod cmd_summary;

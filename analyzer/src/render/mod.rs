@@ -4,7 +4,6 @@ mod changes;
 mod flame;
 mod ledger;
 mod lines;
-mod numbers;
 mod report;
 mod style;
 mod summary;
@@ -14,9 +13,9 @@ mod when;
 
 pub use changes::change_text;
 pub use flame::flamegraph;
+pub use gpumem_replay::numbers::{bar, bytes, count, mebibytes, share, signed, time};
 pub use ledger::{ledger_text, pool_text};
 pub use lines::{Source, lines_table};
-pub use numbers::{bar, bytes, count, mebibytes, share, signed, time};
 pub use report::{ReportChanges, report_text};
 pub use style::{Style, Terminal};
 pub use summary::{account_lines, moment, partial, summary_text, what_ran};

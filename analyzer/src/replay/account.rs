@@ -403,7 +403,7 @@ fn counted(values: &CounterValues) -> String {
 }
 
 /// A device for people.
-pub(crate) fn place(device: DeviceOrdinal) -> String {
+pub fn place(device: DeviceOrdinal) -> String {
     if device == DeviceOrdinal::NONE {
         "no GPU".into()
     } else {

@@ -9,7 +9,6 @@ mod tests;
 mod when;
 
 pub use account::many;
-pub(crate) use account::place;
-pub use account::{Account, Comparison, Ending, Reached, duration};
+pub use account::{Account, Comparison, Ending, Reached, duration, place};
 pub use gpumem_replay::*;
 pub use when::{Phase, When, phase_of, when_of};

@@ -132,6 +132,11 @@ impl Lines {
         self.rows.retain(|row| wanted(row.phase));
     }
 
+    /// Keeps the rows that `wanted` picks.
+    pub fn retain_rows(&mut self, wanted: impl Fn(&LineRow) -> bool) {
+        self.rows.retain(wanted);
+    }
+
     /// Bytes over all rows.
     pub fn bytes(&self) -> u64 {
         self.rows.iter().map(|row| row.bytes).sum()

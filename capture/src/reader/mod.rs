@@ -191,7 +191,21 @@ impl Reader {
     /// Only the system's: damage is reported in [`Integrity`].
     pub fn read(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<Integrity, ReadError> {
         match &self.capture {
-            Versions::V1(capture) => capture.read(&self.progress, sink),
+            Versions::V1(capture) => capture.read(&self.progress, false, sink),
         }
+    }
+
+    /// Gives the definitions alone to `sink`, in order, and passes over pages that have none: for names,
+    /// at once. Of a bounded capture its state comes too. Whether all is whole is not found out.
+    ///
+    /// # Errors
+    /// As [`Reader::read`]'s.
+    pub fn read_names(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), ReadError> {
+        let Versions::V1(capture) = &self.capture;
+        let named = &mut |record: Record<'_>| match record {
+            Record::Definition(..) | Record::State(..) => sink(record),
+            _ => {}
+        };
+        capture.read(&self.progress, true, named).map(drop)
     }
 }

@@ -22,6 +22,15 @@ fn check(items: &[Item], drained: usize) -> Result<(), TestCaseError> {
     prop_assert_eq!(integrity.pages > 0, drained > 0);
     let counters = Reader::open(&path).unwrap().counters();
     prop_assert_eq!(counters, replay(&records));
+    let mut names = Vec::new();
+    let mut reader = Reader::open(&path).unwrap();
+    reader
+        .read_names(&mut |record| names.push(own(record)))
+        .unwrap();
+    let defined = records
+        .iter()
+        .filter(|(_, item)| matches!(item, Item::Definition(_)));
+    prop_assert!(defined.eq(&names));
     prop_assert_eq!(records, wanted);
     Ok(())
 }

@@ -8,6 +8,7 @@ use core::ffi::c_void;
 
 use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, Level};
 
+use crate::postmortem::Failed;
 use crate::record::{self, New};
 use crate::thread::Thread;
 use crate::workspace;
@@ -122,9 +123,16 @@ macro_rules! failures {
             with call, thread, result, held;
             before {
                 if let Some(device) = Device(device).cuda() {
-                    let (bytes, live) = (size.unsigned_abs(), allocated as u64);
-                    let (api, level, reserved) = (call.api(), Level::TENSOR, reserved as u64);
-                    record::out_of_memory(thread, api, level, device, bytes, live, reserved);
+                    let reserved = reserved as u64;
+                    let failed = Failed {
+                        api: call.api(),
+                        level: Level::TENSOR,
+                        device,
+                        bytes: size.unsigned_abs(),
+                        framework: Some((allocated as u64, reserved)),
+                        caller: 0,
+                    };
+                    record::out_of_memory(thread, failed, reserved);
                 }
             }
         }
@@ -136,6 +144,15 @@ failures! {
     _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(u64);
     /// PyTorch 1.13.
     _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(i64);
+}
+
+/// Whether this process's PyTorch tells of allocations that failed.
+pub(crate) fn tells_of_failures() -> bool {
+    let (new, old) = (
+        &_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE::HOOK,
+        &_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE::HOOK,
+    );
+    new.real() != 0 || old.real() != 0
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::graph_nodes::{Node, Work};
 use crate::nvml::{self, implicit};
 use crate::physical::pools;
+use crate::postmortem::Failed;
 use crate::record::{self, New, Released};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -88,15 +89,15 @@ pub(super) fn asked_for(
         let (handle, ptr) = (0, pointer);
         graphs::allocates(thread, call, graph, Node { handle, ptr, work });
     } else if result == OUT_OF_MEMORY {
-        record::out_of_memory(
-            thread,
-            call.api(),
-            asked.level,
+        let failed = Failed {
+            api: call.api(),
+            level: asked.level,
             device,
-            asked.bytes,
-            0,
-            result.into(),
-        );
+            bytes: asked.bytes,
+            framework: None,
+            caller: call.caller(),
+        };
+        record::out_of_memory(thread, failed, result.into());
         nvml::ask();
     } else {
         let context = match asked.owner {

@@ -63,6 +63,32 @@ fn used_devices() -> Vec<(DeviceOrdinal, Identity)> {
         .collect()
 }
 
+/// What NVML says of a device at this moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Now {
+    /// The card's memory, and what of it is in use: with what the driver keeps for itself.
+    pub(crate) total: u64,
+    pub(crate) used: u64,
+    /// What this process and all others use; `None` if NVML does not tell.
+    pub(crate) mine: Option<u64>,
+    pub(crate) others: Option<u64>,
+}
+
+/// Asks NVML about a device, on this thread. It may take milliseconds.
+pub(crate) fn now(writer: &Writer, ordinal: DeviceOrdinal) -> Option<Now> {
+    let identity = identities().get(&ordinal.0).cloned()?;
+    if !device::find(library::open()?, ordinal, &identity) {
+        return None;
+    }
+    let read = reading::settled(writer, ordinal, device::known(ordinal)?)?.reading;
+    Some(Now {
+        total: read.card.total,
+        used: read.card.used,
+        mine: read.figures.mine,
+        others: read.figures.others,
+    })
+}
+
 /// A driver-level peak was reached on a device: it is worth a reading.
 #[inline]
 pub(crate) fn grown(writer: &Writer, ordinal: DeviceOrdinal) {

@@ -96,6 +96,7 @@ impl Capture {
     pub(super) fn read(
         &self,
         progress: &Progress,
+        only_definitions: bool,
         sink: &mut dyn FnMut(Record<'_>),
     ) -> Result<Integrity, ReadError> {
         let mut cursor = Cursor::new(sink);
@@ -110,7 +111,7 @@ impl Capture {
             baked::read(&self.input, self.header.nonce, part, &mut cursor)?;
         }
         let dynamic = match self.header.areas {
-            None => self.read_growing(progress, &mut cursor)?,
+            None => self.read_growing(progress, only_definitions, &mut cursor)?,
             Some(areas) => bounded::read_all(self, areas, progress, &mut cursor)?,
         };
         progress.set(progress.total());
@@ -157,11 +158,12 @@ impl Capture {
     fn read_growing(
         &self,
         progress: &Progress,
+        only_definitions: bool,
         cursor: &mut Cursor<'_>,
     ) -> Result<Dynamic, ReadError> {
         let slots = self.header.ring_slots;
         let start = layout::pages_offset(slots);
-        let mut pages = Pages::new(&self.input, self.header.nonce, start)?;
+        let mut pages = Pages::new(&self.input, self.header.nonce, start, only_definitions)?;
         let mut ring = RingImage::new(slots, self.header.nonce);
         let mut recorded_at_start = None;
         let mut attempts = 0;

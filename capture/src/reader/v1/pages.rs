@@ -17,19 +17,28 @@ pub(super) struct Pages<'a> {
     decoder: Decoder,
     decoded: Decoded,
     payload: Vec<u8>,
+    /// Whether pages of events alone are passed over.
+    only_definitions: bool,
 }
 
 /// What is at an offset.
 enum Found {
     /// A whole page; it has been decoded.
     Page(Header),
+    /// A page of no interest, whose header is whole.
+    Passed(Header),
     /// A page whose header is whole but whose content is not.
     Broken(Header, &'static str),
     Nothing(&'static str),
 }
 
 impl<'a> Pages<'a> {
-    pub(super) fn new(input: &'a Input, nonce: u64, offset: u64) -> Result<Self, ReadError> {
+    pub(super) fn new(
+        input: &'a Input,
+        nonce: u64,
+        offset: u64,
+        only_definitions: bool,
+    ) -> Result<Self, ReadError> {
         let decoder = Decoder::new().map_err(|source| input.error(offset, source))?;
         Ok(Self {
             input,
@@ -39,6 +48,7 @@ impl<'a> Pages<'a> {
             decoder,
             decoded: Decoded::default(),
             payload: Vec::new(),
+            only_definitions,
         })
     }
 
@@ -58,6 +68,12 @@ impl<'a> Pages<'a> {
             let next = match self.at(offset)? {
                 Found::Page(header) => {
                     self.give(cursor, &header);
+                    self.last_start = offset;
+                    moved = true;
+                    Some(offset + HEADER_BYTES as u64 + u64::from(header.payload_bytes))
+                }
+                Found::Passed(header) => {
+                    cursor.pass(header.next);
                     self.last_start = offset;
                     moved = true;
                     Some(offset + HEADER_BYTES as u64 + u64::from(header.payload_bytes))
@@ -130,6 +146,9 @@ impl<'a> Pages<'a> {
             Ok(header) => header,
             Err(what) => return Ok(Found::Nothing(what)),
         };
+        if self.only_definitions && header.definitions == 0 {
+            return Ok(Found::Passed(header));
+        }
         // At most 16 MiB: the header's limits hold.
         self.payload.resize(header.payload_bytes as usize, 0);
         let have = self

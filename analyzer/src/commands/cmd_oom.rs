@@ -1,0 +1,197 @@
+//! `gpumem-analyze oom`.
+
+use gpumem_analyzer::attribution::owner;
+use gpumem_analyzer::render::{
+    Source, Style, bytes, count, ledger_text, lines_table, moment, partial, when,
+};
+use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay, place, when_of};
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::{Asked, By, Ledger, LedgerAt, LineRow, Lines};
+use gpumem_capture::{Level, ProcessKey};
+use serde::Serialize;
+
+use super::{Exit, Output, ledgers, read, say_missing};
+use crate::cli::{Format, OomArgs};
+
+/// A failure as JSON has it.
+#[derive(Serialize)]
+struct Failure<'a> {
+    /// From 1.
+    number: usize,
+    event: u64,
+    time_ns: u64,
+    device: u8,
+    level: String,
+    requested_bytes: u64,
+    function: Option<&'a str>,
+    line: String,
+    /// What was printed then.
+    postmortem: Option<&'a str>,
+}
+
+/// All of it as JSON has it.
+#[derive(Serialize)]
+struct Report<'a> {
+    failures: Vec<Failure<'a>>,
+    /// All failures; of more than a hundred the first hundred are kept.
+    count: u64,
+    /// The failure that the rest is of.
+    number: usize,
+    ledger: Option<&'a Ledger>,
+    tensor: &'a [LineRow],
+    driver: &'a [LineRow],
+    host: &'a [LineRow],
+}
+
+/// Runs it.
+pub fn run(args: &OomArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let first = read(&args.file, Moment::End)?;
+    let failures = first.replay.failures.clone();
+    let known = failures.len();
+    if known == 0 {
+        return none(&first, args.format, output);
+    }
+    let number = args.failure.unwrap_or(known);
+    let Some(failure) = number.checked_sub(1).and_then(|at| failures.get(at)) else {
+        anyhow::bail!(
+            "{}: there is no failure {number}, for {known} are kept: name one of those",
+            args.file.display()
+        );
+    };
+    drop(first);
+    let session = read(&args.file, Moment::At(failure.seq))?;
+    let asked = Asked {
+        at: LedgerAt::At(failure.seq),
+        by: By::default(),
+        device: Some(failure.event.device),
+    };
+    let ledgers = ledgers(&args.file, &session, asked)?;
+    let [tensor, driver, host] = [Level::TENSOR, Level::DRIVER, Level::HOST].map(|level| {
+        let mut lines = Lines::at(&session.replay, level, Moment::At(failure.seq));
+        let device = failure.event.device.0;
+        lines.retain_rows(|row| level == Level::HOST || row.device == Some(device));
+        lines
+    });
+    match args.format {
+        Format::Json => {
+            say_missing(&session);
+            output.json(&Report {
+                failures: failures
+                    .iter()
+                    .enumerate()
+                    .map(|(at, failure)| described(&session.replay, at + 1, failure))
+                    .collect(),
+                count: session.replay.failure_count.max(known as u64),
+                number,
+                ledger: ledgers.first(),
+                tensor: &tensor.rows,
+                driver: &driver.rows,
+                host: &host.rows,
+            })?;
+        }
+        Format::Text => {
+            let mut text = partial(&session.account, output.terminal);
+            text.push_str(&head(&session, (number, known), failure, output));
+            let names = &session.replay.names;
+            let mut source = Source::new(names, session.header.started_wall_ns);
+            for ledger in &ledgers {
+                text.push('\n');
+                let told = ledger_text(&session.replay, ledger, &mut source, output.terminal);
+                text.push_str(&told);
+            }
+            for lines in [&tensor, &driver, &host] {
+                if lines.rows.is_empty() {
+                    continue;
+                }
+                let title = format!("Lines that owned the {} level then", lines.level);
+                text.push('\n');
+                text.push_str(&lines_table(
+                    &lines.rows,
+                    lines.rows.len(),
+                    &title,
+                    false,
+                    names,
+                    &mut source,
+                    output.terminal,
+                ));
+            }
+            output.text(&text)?;
+        }
+    }
+    Ok(Exit::of(&session))
+}
+
+/// That no allocation failed.
+fn none(session: &Session, format: Format, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    match format {
+        Format::Json => {
+            say_missing(session);
+            output.json(&serde_json::json!({"failures": [], "count": 0}))?;
+        }
+        Format::Text => {
+            let mut text = partial(&session.account, output.terminal);
+            text.push_str("No allocation failed for want of memory.\n");
+            output.text(&text)?;
+        }
+    }
+    Ok(Exit::of(session))
+}
+
+/// What was printed when it happened.
+fn postmortem<'a>(replay: &'a Replay, failure: &OutOfMemory) -> Option<&'a str> {
+    replay
+        .names
+        .fact(&format!("{}{}", ProcessKey::POSTMORTEM, failure.seq.0))
+}
+
+fn described<'a>(replay: &'a Replay, number: usize, failure: &OutOfMemory) -> Failure<'a> {
+    let event = &failure.event;
+    Failure {
+        number,
+        event: failure.seq.0,
+        time_ns: event.time.0,
+        device: event.device.0,
+        level: event.level.to_string(),
+        requested_bytes: event.bytes,
+        function: replay.names.apis.get(&event.api).map(String::as_str),
+        line: owner(&replay.names, failure.circumstance.stacks, event.level).label(&replay.names),
+        postmortem: postmortem(replay, failure),
+    }
+}
+
+/// Which failure it is, and what was printed then.
+fn head(
+    session: &Session,
+    (number, known): (usize, usize),
+    failure: &OutOfMemory,
+    output: &Output<'_>,
+) -> String {
+    let replay = &session.replay;
+    let event = &failure.event;
+    let said = output.terminal.paint(Style::Bad, "OUT OF MEMORY");
+    let mut text = format!(
+        "{said}   {} asked for at {}, {}{}, on {} ({} level)\n",
+        bytes(event.bytes),
+        owner(&replay.names, failure.circumstance.stacks, event.level).label(&replay.names),
+        moment(failure.seq.0, event.time),
+        when(&when_of(replay, failure.circumstance)),
+        place(event.device),
+        event.level,
+    );
+    if known > 1 {
+        let of = count(known as u64);
+        text.push_str(&format!(
+            "Failure {number} of {of}; another one: --failure N\n"
+        ));
+    }
+    match postmortem(replay, failure) {
+        Some(told) => {
+            text.push_str("\nAs it was told then:\n");
+            for line in told.lines() {
+                text.push_str(&format!("  {line}\n"));
+            }
+        }
+        None => text.push_str("No post-mortem was printed of this one.\n"),
+    }
+    text
+}

@@ -1,0 +1,146 @@
+//! Why an allocation failed.
+
+use gpumem_capture::Level;
+
+use super::figures::Figures;
+
+/// Why an allocation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// This process has what is missing.
+    CardFull,
+    /// Other processes have: without them it would have fitted.
+    Others,
+    /// There was enough, but not in one piece.
+    Fragmentation {
+        /// Free on the card and in the framework's cache together.
+        free: u64,
+    },
+    /// The framework refused before it asked the driver: a limit of its own.
+    OwnLimit,
+    /// There was enough, and the driver refused all the same: it lacked something else.
+    NotMemory {
+        /// Free on the card.
+        free: u64,
+    },
+    /// Pinned memory is the host's.
+    Host,
+    /// Nobody says what the card has.
+    Unknown,
+}
+
+/// The smallest page that the card gives: a request needs whole ones.
+const PAGE: u64 = 2 << 20;
+
+/// What the card must have for a request to be met: at least a page, and whole ones.
+fn needed(bytes: u64) -> u64 {
+    bytes.max(1).checked_next_multiple_of(PAGE).unwrap_or(bytes)
+}
+
+/// The cause by the figures of the moment. They are taken after the failure: what other threads and
+/// processes did meanwhile is in them.
+pub(super) fn judge(figures: &Figures) -> Cause {
+    if figures.level == Level::HOST {
+        return Cause::Host;
+    }
+    let need = needed(figures.asked);
+    let cached = figures.cached();
+    let Some(free) = figures.free() else {
+        return Cause::Unknown;
+    };
+    if !figures.is_the_drivers {
+        return Cause::OwnLimit;
+    }
+    if free >= need {
+        return Cause::NotMemory { free };
+    }
+    if free + cached >= need {
+        return Cause::Fragmentation {
+            free: free + cached,
+        };
+    }
+    let others = figures.others().unwrap_or(0);
+    let mine = figures.mine();
+    if free + cached + others >= need && mine.is_none_or(|mine| others >= mine) {
+        return Cause::Others;
+    }
+    Cause::CardFull
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::{Card, Figures};
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    /// A card of 16 GiB.
+    fn figures(asked: u64, mine: u64, others: u64, framework: Option<(u64, u64)>) -> Figures {
+        let used = mine + others;
+        Figures {
+            asked,
+            level: Level::TENSOR,
+            is_the_drivers: true,
+            framework,
+            card: Some(Card {
+                total: 16 * GIB,
+                used,
+                mine: Some(mine),
+                others: Some(others),
+            }),
+            ..Figures::default()
+        }
+    }
+
+    #[test]
+    fn a_card_that_this_process_fills_is_full() {
+        let framework = Some((15 * GIB, 15 * GIB));
+        assert_eq!(
+            judge(&figures(2 * GIB, 15 * GIB, 0, framework)),
+            Cause::CardFull
+        );
+        // Others have a little: no more than a remark.
+        let with_others = figures(2 * GIB, 14 * GIB, GIB, Some((14 * GIB, 14 * GIB)));
+        assert_eq!(judge(&with_others), Cause::CardFull);
+    }
+
+    #[test]
+    fn others_are_the_cause_where_it_would_have_fitted_without_them() {
+        let framework = Some((GIB, GIB));
+        assert_eq!(
+            judge(&figures(2 * GIB, GIB, 14 * GIB, framework)),
+            Cause::Others
+        );
+        // Not even the whole card would do.
+        assert_eq!(
+            judge(&figures(17 * GIB, GIB, 14 * GIB, framework)),
+            Cause::CardFull
+        );
+    }
+
+    #[test]
+    fn enough_in_pieces_is_fragmentation() {
+        let framework = Some((9 * GIB, 15 * GIB));
+        let free = 16 * GIB - 15 * GIB + 6 * GIB;
+        let cause = judge(&figures(4 * GIB, 15 * GIB, 0, framework));
+        assert_eq!(cause, Cause::Fragmentation { free });
+    }
+
+    #[test]
+    fn a_refusal_with_enough_free_is_about_something_else() {
+        let cause = judge(&figures(GIB, 2 * GIB, 0, Some((GIB, GIB))));
+        assert_eq!(cause, Cause::NotMemory { free: 14 * GIB });
+        let mut own = figures(GIB, 2 * GIB, 0, Some((GIB, GIB)));
+        own.is_the_drivers = false;
+        assert_eq!(judge(&own), Cause::OwnLimit);
+    }
+
+    #[test]
+    fn what_nobody_says_is_not_guessed() {
+        let mut blind = figures(GIB, 0, 0, None);
+        blind.card = None;
+        assert_eq!(judge(&blind), Cause::Unknown);
+        blind.level = Level::HOST;
+        assert_eq!(judge(&blind), Cause::Host);
+    }
+}

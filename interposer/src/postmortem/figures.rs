@@ -1,0 +1,166 @@
+//! What the card, the ledgers and the live map say at the moment of a failure.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
+
+use super::Recorded;
+use super::pieces::{self, Pieces};
+use crate::lifecycle::Session;
+use crate::physical::holdings::{self, Kind};
+use crate::{live, nvml};
+
+pub(super) use crate::nvml::Now as Card;
+
+/// What lines hold at a level.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    /// Bytes and blocks by the Python stack of the allocation.
+    pub(super) by_stack: BTreeMap<StackId, (u64, u64)>,
+    /// Bytes of all.
+    pub(super) bytes: u64,
+}
+
+impl Held {
+    fn add(&mut self, stack: StackId, bytes: u64) {
+        let (held, blocks) = self.by_stack.entry(stack).or_default();
+        *held += bytes;
+        *blocks += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// The figures of the failing device.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures {
+    /// Bytes that were asked for.
+    pub(super) asked: u64,
+    /// Where.
+    pub(super) level: Level,
+    /// Whether it was the driver that had no memory.
+    pub(super) is_the_drivers: bool,
+    /// What the framework says is live, and what it holds from the driver.
+    pub(super) framework: Option<(u64, u64)>,
+    /// What NVML says.
+    pub(super) card: Option<Card>,
+    /// What is free by the driver's own word, if it was asked.
+    pub(super) drivers_free: Option<u64>,
+    /// Tensors by line.
+    pub(super) tensors: Held,
+    /// What the program took from the driver itself, by line: segments that tensors lie in are left out.
+    pub(super) others_of_driver: Held,
+    /// Pinned host memory by line.
+    pub(super) pinned: Held,
+    /// What is free within the framework's segments, if they are all known.
+    pub(super) pieces: Option<Pieces>,
+    /// Contexts, and modules of kernels.
+    pub(super) contexts: u64,
+    pub(super) modules: u64,
+    /// What memory pools and graphs hold, and what of the pools' is in use.
+    pub(super) pools: u64,
+    pub(super) pools_used: u64,
+    pub(super) graphs: u64,
+    /// All that the second ledger explains.
+    pub(super) physical: u64,
+}
+
+impl Figures {
+    /// Takes them now.
+    pub(super) fn of(session: &'static Session, recorded: &Recorded) -> Self {
+        let failed = recorded.failed;
+        let device = failed.device;
+        let mut figures = Self {
+            asked: failed.bytes,
+            level: failed.level,
+            is_the_drivers: recorded.is_the_drivers,
+            framework: failed.framework,
+            card: nvml::now(session.writer, device),
+            drivers_free: recorded.free,
+            physical: session.writer.counters(device, Level::PHYSICAL).live,
+            ..Self::default()
+        };
+        figures.blocks(device);
+        let holding = |kind: Kind| -> u64 {
+            let all = holdings::of_device(device, |of| of == kind);
+            all.into_iter().map(holdings::size).sum()
+        };
+        figures.contexts = holding(Kind::Context);
+        figures.modules = holding(Kind::Module);
+        figures.pools = holding(Kind::Pool);
+        figures.graphs = holding(Kind::Graphs);
+        figures
+    }
+
+    /// Goes through the live blocks once.
+    fn blocks(&mut self, device: DeviceOrdinal) {
+        let (mut tensors, mut plain) = (Vec::new(), Vec::new());
+        live::each(|place, block| {
+            if place.level == Level::HOST {
+                self.pinned.add(block.py_stack, block.bytes);
+                return;
+            }
+            if block.device != device {
+                return;
+            }
+            if place.level == Level::TENSOR {
+                self.tensors.add(block.py_stack, block.bytes);
+                tensors.push((place.ptr, block.bytes));
+            } else if place.level == Level::DRIVER {
+                let is_plain = !place.vmm
+                    && !block.flags.contains(EventFlags::MANAGED)
+                    && !block.flags.contains(EventFlags::ARRAY);
+                if block.flags.contains(EventFlags::STREAM_ORDERED) {
+                    self.pools_used += block.bytes;
+                }
+                if is_plain {
+                    plain.push((place.ptr, block.bytes, block.py_stack));
+                } else {
+                    self.others_of_driver.add(block.py_stack, block.bytes);
+                }
+            }
+        });
+        tensors.sort_unstable();
+        let holds_a_tensor = |ptr: u64, bytes: u64| {
+            let first = tensors.partition_point(|(tensor, _)| *tensor < ptr);
+            tensors
+                .get(first)
+                .is_some_and(|(tensor, _)| *tensor < ptr.saturating_add(bytes))
+        };
+        let mut segments = Vec::new();
+        for (ptr, bytes, stack) in plain {
+            if holds_a_tensor(ptr, bytes) {
+                segments.push((ptr, bytes));
+            } else {
+                self.others_of_driver.add(stack, bytes);
+            }
+        }
+        let pieces = pieces::between(segments, tensors);
+        let held = self.framework.map(|(_, reserved)| reserved);
+        self.pieces = Some(pieces).filter(|pieces| held == Some(pieces.held));
+    }
+
+    /// What is free on the card.
+    pub(super) fn free(&self) -> Option<u64> {
+        let by_nvml = self.card.map(|card| card.total.saturating_sub(card.used));
+        match (by_nvml, self.drivers_free) {
+            (Some(nvml), Some(driver)) => Some(nvml.min(driver)),
+            (nvml, driver) => nvml.or(driver),
+        }
+    }
+
+    /// What the framework holds and does not use.
+    pub(super) fn cached(&self) -> u64 {
+        self.framework
+            .map_or(0, |(live, reserved)| reserved.saturating_sub(live))
+    }
+
+    /// What this process uses by NVML's word.
+    pub(super) fn mine(&self) -> Option<u64> {
+        self.card.and_then(|card| card.mine)
+    }
+
+    /// What all other processes use by NVML's word.
+    pub(super) fn others(&self) -> Option<u64> {
+        self.card.and_then(|card| card.others)
+    }
+}

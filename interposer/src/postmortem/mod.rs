@@ -1,0 +1,175 @@
+//! What is said at once when an allocation fails for want of memory: the cause, who holds what, and what
+//! could be given back.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`figures`] | what the card, the ledgers and the live map say at that moment |
+//! | [`pieces`] | what a framework's cache has free, and in how large pieces |
+//! | [`cause`] | why the allocation failed, from those figures |
+//! | [`lines`] | whose lines the stacks are, from the capture's own names |
+//! | [`text`] | the lines on stderr |
+//!
+//! The work is done on a thread of its own, since the one that failed may have a small stack; that one
+//! waits for it, but never long. PyTorch tries again after the driver has refused, and only then says
+//! that it failed: what the driver refuses PyTorch is not told, what PyTorch says is.
+
+mod cause;
+mod figures;
+mod lines;
+mod pieces;
+mod text;
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use gpumem_capture::{ApiId, DefKind, DeviceOrdinal, Level, ProcessKey, Seq, StackId};
+
+use crate::lifecycle::Session;
+use crate::thread::{self, Thread};
+use crate::{account, message};
+
+use self::figures::Figures;
+
+/// An allocation that failed.
+#[derive(Clone, Copy)]
+pub(crate) struct Failed {
+    pub(crate) api: ApiId,
+    pub(crate) level: Level,
+    pub(crate) device: DeviceOrdinal,
+    /// Bytes that were asked for.
+    pub(crate) bytes: u64,
+    /// Of a tensor: what the framework says is live, and what it holds from the driver.
+    pub(crate) framework: Option<(u64, u64)>,
+    /// The address in the code of whoever called; 0: not known.
+    pub(crate) caller: u64,
+}
+
+/// A failure with what is known of it since it was recorded.
+#[derive(Clone, Copy)]
+struct Recorded {
+    failed: Failed,
+    seq: Seq,
+    stacks: (StackId, StackId),
+    /// Whether the driver was asked and had no memory, or the framework refused by itself.
+    is_the_drivers: bool,
+    /// What is free by the driver's word, where it was asked on the failing thread.
+    free: Option<u64>,
+}
+
+/// How many failures are told in full; a program may well live on failures that it catches.
+const TOLD: u32 = 3;
+/// How often, and how long at a time, the failing thread looks whether all is said: 2 s in all.
+const LOOKS: u32 = 2_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// Devices of which it is kept whether the driver refused.
+const DEVICES: usize = 64;
+
+/// The thread on which the driver last refused memory of each device; 0 once the framework has told.
+static REFUSED: [AtomicU32; DEVICES] = [const { AtomicU32::new(0) }; DEVICES];
+
+/// Whether the call comes from PyTorch's own allocator, which will tell itself if trying again does not
+/// help.
+fn is_pytorchs_to_tell(failed: &Failed) -> bool {
+    failed.level == Level::DRIVER
+        && crate::hooks::pytorch::tells_of_failures()
+        && !is_stream_ordered(failed.api)
+        && is_the_allocators(failed.caller)
+}
+
+/// Whether a function is one of those that PyTorch's other allocator calls, which does not tell.
+fn is_stream_ordered(api: ApiId) -> bool {
+    let hook = crate::symbols::table::by_id(api.0);
+    hook.is_some_and(|hook| hook.name.to_string_lossy().contains("Async"))
+}
+
+/// Whether an address lies in the library of PyTorch's allocator.
+fn is_the_allocators(address: u64) -> bool {
+    // The call is before the address that it returns to.
+    let module = gpumem_unwind::modules::describe(address.wrapping_sub(1));
+    let name = module.as_ref().and_then(|module| module.path.file_name());
+    name.is_some_and(|name| name.to_string_lossy().starts_with("libc10_cuda"))
+}
+
+/// Says why an allocation failed and who holds the memory, unless somebody else will.
+pub(crate) fn tell(
+    session: &'static Session,
+    thread: &Thread,
+    failed: Failed,
+    seq: Seq,
+    stacks: (StackId, StackId),
+) {
+    let refused = REFUSED.get(usize::from(failed.device.0));
+    let me = thread.id().0;
+    if failed.level != Level::TENSOR
+        && let Some(refused) = refused
+    {
+        refused.store(me, Ordering::Relaxed);
+    }
+    if !session.postmortem || is_pytorchs_to_tell(&failed) {
+        return;
+    }
+    let is_the_drivers = failed.level != Level::TENSOR
+        || refused.is_none_or(|refused| refused.swap(0, Ordering::Relaxed) == me);
+    let number = count();
+    if number > TOLD {
+        if number == TOLD + 1 {
+            message::line(
+                "out of memory again: this failure and all that follow are in the capture, and not \
+                 told here",
+            );
+        }
+        return;
+    }
+    let recorded = Recorded {
+        failed,
+        seq,
+        stacks,
+        is_the_drivers,
+        free: crate::symbols::driver::free_bytes()
+            .filter(|_| crate::symbols::driver::current_device() == failed.device),
+    };
+    let done = Arc::new(AtomicBool::new(false));
+    let over = Arc::clone(&done);
+    let started = thread::start("gpumem-oom", move || {
+        say(session, &recorded);
+        over.store(true, Ordering::Release);
+    });
+    if started.is_ok() {
+        for _ in 0..LOOKS {
+            if done.load(Ordering::Acquire) {
+                return;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+}
+
+/// The number of this failure among those that are told, from 1.
+fn count() -> u32 {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let before = COUNT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_add(1));
+    before.map_or(u32::MAX, |n| n + 1)
+}
+
+/// Works the post-mortem out, prints it and keeps it in the capture.
+fn say(session: &'static Session, recorded: &Recorded) {
+    let figures = Figures::of(session, recorded);
+    let cause = cause::judge(&figures);
+    let names = lines::read(session.writer.path());
+    let text = text::render(session, recorded, &figures, &cause, names.as_ref());
+    message::line(text.trim_end());
+    let key = format!("{}{}", ProcessKey::POSTMORTEM, recorded.seq.0);
+    let parts = [key.as_bytes(), text.as_bytes()];
+    let lengths = parts.map(|part| (part.len() as u32).to_le_bytes());
+    let kept = session.writer.definition(
+        DefKind::PROCESS,
+        &[&lengths[0], parts[0], &lengths[1], parts[1]],
+    );
+    if kept.is_err() {
+        account::note(
+            session.writer,
+            "a post-mortem that was printed did not fit into the capture",
+        );
+    }
+}

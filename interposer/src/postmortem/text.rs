@@ -1,0 +1,293 @@
+//! The lines on stderr: forty at the most.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use gpumem_capture::{Level, StackId};
+use gpumem_replay::numbers::{bytes, count, share};
+
+use super::Recorded;
+use super::cause::Cause;
+use super::figures::{Figures, Held};
+use super::lines::Lines;
+use crate::facts;
+use crate::lifecycle::Session;
+use crate::symbols::driver;
+use crate::symbols::table;
+
+/// Lines that are named of each table.
+const TENSOR_LINES: usize = 10;
+const DRIVER_LINES: usize = 5;
+/// Longest label of a line, in characters.
+const LABEL: usize = 60;
+
+/// The whole text, lines ended.
+pub(super) fn render(
+    session: &'static Session,
+    recorded: &Recorded,
+    figures: &Figures,
+    cause: &Cause,
+    lines: Option<&Lines>,
+) -> String {
+    let mut out = String::new();
+    let device = recorded.failed.device;
+    let facts = driver::device_facts(gpumem_cuda_abi::CuDevice(i32::from(device.0)));
+    let card = String::from_utf8_lossy(facts.name.bytes()).into_owned();
+    let whose =
+        lines.map(|lines| lines.label(&lines.owner(recorded.stacks, recorded.failed.level)));
+    let function = table::by_id(recorded.failed.api.0).map_or_else(String::new, |hook| {
+        String::from_utf8_lossy(hook.label()).into_owned()
+    });
+    let place = match recorded.failed.level {
+        Level::HOST => "of pinned host memory".to_owned(),
+        _ if card.is_empty() => format!("on GPU {}", device.0),
+        _ => format!("on GPU {} ({card})", device.0),
+    };
+    let _ = writeln!(
+        out,
+        "out of memory {place}: {} ({} bytes) asked for through {}",
+        bytes(figures.asked),
+        count(figures.asked),
+        if function == "pytorch" {
+            "PyTorch's cache"
+        } else {
+            &function
+        }
+    );
+    if let Some(whose) = whose {
+        let _ = writeln!(out, "  by       {}", cut(&whose));
+    }
+    let _ = writeln!(out, "  cause    {}", cause_text(figures, cause));
+    out.push_str(&who_holds(figures, lines));
+    out.push_str(&given_back(figures, cause));
+    let path = session.writer.path();
+    let here = std::env::current_dir().ok();
+    let shown = here
+        .and_then(|here| path.strip_prefix(here).ok())
+        .unwrap_or(path);
+    let _ = writeln!(
+        out,
+        "  In full: gpumem-analyze oom {}",
+        facts::quoted(shown.as_os_str())
+    );
+    out
+}
+
+/// A label that is too long without its beginning, which is a folder's: line and function stand last.
+fn cut(label: &str) -> String {
+    let over = label.chars().count().saturating_sub(LABEL);
+    match over {
+        0 => label.to_owned(),
+        _ => ['…']
+            .into_iter()
+            .chain(label.chars().skip(over + 1))
+            .collect(),
+    }
+}
+
+/// What the card has, as far as it is known: `15.2 GiB of 16.0 GiB in use, …`.
+fn card_text(figures: &Figures) -> String {
+    let Some(card) = figures.card else {
+        return match figures.free() {
+            Some(free) => format!("{} free", bytes(free)),
+            None => "no figure of the card".into(),
+        };
+    };
+    let mut text = format!("{} of {} in use", bytes(card.used), bytes(card.total));
+    if let Some(mine) = card.mine {
+        let _ = write!(text, ", {} by this process", bytes(mine));
+    }
+    if let Some(others) = card.others.filter(|others| *others != 0) {
+        let _ = write!(text, ", {} by others", bytes(others));
+    }
+    if let Some(free) = figures.free() {
+        let _ = write!(text, ", {} free", bytes(free));
+    }
+    text
+}
+
+fn cause_text(figures: &Figures, cause: &Cause) -> String {
+    let card = card_text(figures);
+    match cause {
+        Cause::CardFull => format!("the card is full: {card}"),
+        Cause::Others => format!(
+            "other processes: {card}. Without them it would have fitted. nvidia-smi names them"
+        ),
+        Cause::Fragmentation { free } => {
+            let pieces = match figures.pieces {
+                Some(pieces) => format!(
+                    " in {} pieces of {} segments, the largest {}",
+                    count(pieces.count),
+                    count(pieces.segments),
+                    bytes(pieces.largest)
+                ),
+                None => String::new(),
+            };
+            let on_card = free.saturating_sub(figures.cached());
+            format!(
+                "fragmentation: {} is free, but not in one piece: {} in the framework's cache{pieces}, {} on the \
+                 card",
+                bytes(*free),
+                bytes(figures.cached()),
+                bytes(on_card)
+            )
+        }
+        Cause::OwnLimit => format!(
+            "a limit of the framework's own (torch.cuda.set_per_process_memory_fraction): the driver was not \
+             asked; {card}"
+        ),
+        Cause::NotMemory { free } => format!(
+            "not the card's memory: {} is free there, and the driver refused all the same. It may lack \
+             address space (ulimit -v), handles, or a limit of its own",
+            bytes(*free)
+        ),
+        Cause::Host => format!(
+            "the system gave no more pinned memory: {} is pinned by this process (ulimit -l, or the host \
+             is full)",
+            bytes(figures.pinned.bytes)
+        ),
+        Cause::Unknown => "not known: neither NVML nor the driver says what the card has".into(),
+    }
+}
+
+/// A line of a table: bytes, share of the whole, blocks, and whose.
+fn row(out: &mut String, (held, share, blocks): (u64, u64, Option<u64>), label: &str) {
+    let blocks = blocks.map_or_else(String::new, count);
+    let _ = writeln!(
+        out,
+        "  {:>10}  {share:>3} %  {blocks:>9}  {}",
+        bytes(held),
+        cut(label)
+    );
+}
+
+/// What lines hold, the most first: bytes, blocks, and whose.
+fn by_line(held: &Held, level: Level, lines: Option<&Lines>) -> Vec<(u64, u64, String)> {
+    let mut labels: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for (stack, (bytes, blocks)) in &held.by_stack {
+        let label = match lines {
+            Some(lines) => lines.label(&lines.owner((*stack, StackId::NONE), level)),
+            None => format!("(stack {}: the capture cannot be read)", stack.0),
+        };
+        let sum = labels.entry(label).or_default();
+        *sum = (sum.0 + bytes, sum.1 + blocks);
+    }
+    let rows = labels.into_iter();
+    let mut rows: Vec<_> = rows
+        .map(|(label, (bytes, blocks))| (bytes, blocks, label))
+        .collect();
+    rows.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.2.cmp(&b.2)));
+    rows
+}
+
+fn table_of(
+    out: &mut String,
+    (title, held, level): (&str, &Held, Level),
+    (most, whole): (usize, u64),
+    lines: Option<&Lines>,
+) {
+    if held.bytes == 0 {
+        return;
+    }
+    let _ = writeln!(out, "  {:>10}  share  {:>9}  {title}", "bytes", "blocks");
+    let rows = by_line(held, level, lines);
+    let share_of = |held: u64| {
+        share(&[held, whole.saturating_sub(held)])
+            .first()
+            .copied()
+            .unwrap_or(0)
+    };
+    for (held, blocks, label) in rows.iter().take(most) {
+        row(out, (*held, share_of(*held), Some(*blocks)), label);
+    }
+    let rest = rows.get(most..).unwrap_or_default();
+    if !rest.is_empty() {
+        let held = rest.iter().map(|row| row.0).sum();
+        let blocks = rest.iter().map(|row| row.1).sum();
+        let label = format!("{} other lines", count(rest.len() as u64));
+        row(out, (held, share_of(held), Some(blocks)), &label);
+    }
+}
+
+fn who_holds(figures: &Figures, lines: Option<&Lines>) -> String {
+    let mut out = String::new();
+    if figures.level == Level::HOST {
+        let whole = figures.pinned.bytes;
+        let what = ("pinned host memory, by line", &figures.pinned, Level::HOST);
+        table_of(&mut out, what, (TENSOR_LINES, whole), lines);
+        return out;
+    }
+    let whole = figures
+        .mine()
+        .unwrap_or(figures.physical)
+        .max(figures.tensors.bytes);
+    let what = (
+        "tensors that live, by line",
+        &figures.tensors,
+        Level::TENSOR,
+    );
+    table_of(&mut out, what, (TENSOR_LINES, whole), lines);
+    let title = match figures.tensors.bytes {
+        0 => "device memory that lives, by line",
+        _ => "device memory outside of tensors, by line",
+    };
+    let what = (title, &figures.others_of_driver, Level::DRIVER);
+    table_of(&mut out, what, (DRIVER_LINES, whole), lines);
+    let unexplained = figures
+        .mine()
+        .map_or(0, |mine| mine.saturating_sub(figures.physical));
+    let parts = [
+        (figures.cached(), "cached by the framework, in no tensor"),
+        (figures.contexts, "CUDA contexts"),
+        (figures.modules, "modules of kernels"),
+        (
+            figures.pools.saturating_sub(figures.pools_used),
+            "memory pools, not in use",
+        ),
+        (figures.graphs, "behind CUDA graphs"),
+        (
+            unexplained,
+            "unexplained: by NVML this process's, by no call that was seen",
+        ),
+    ];
+    if parts.iter().any(|(bytes, _)| *bytes != 0) {
+        let _ = writeln!(out, "  {:>10}  share  {:>9}  besides", "bytes", "");
+    }
+    for (held, label) in parts.iter().filter(|(bytes, _)| *bytes != 0) {
+        let share = share(&[*held, whole.saturating_sub(*held)])
+            .first()
+            .copied()
+            .unwrap_or(0);
+        row(&mut out, (*held, share, None), label);
+    }
+    out
+}
+
+/// What could be done about it.
+fn given_back(figures: &Figures, cause: &Cause) -> String {
+    let mut ways = Vec::new();
+    if let Cause::Fragmentation { .. } = cause {
+        ways.push(
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins free pieces; fewer different sizes help"
+                .to_owned(),
+        );
+    }
+    let pools = figures.pools.saturating_sub(figures.pools_used);
+    if pools != 0 {
+        ways.push(format!(
+            "{} of memory pools (cuMemPoolTrimTo)",
+            bytes(pools)
+        ));
+    }
+    if figures.graphs != 0 {
+        ways.push(format!(
+            "{} behind CUDA graphs, as far as none is running (cuDeviceGraphMemTrim)",
+            bytes(figures.graphs)
+        ));
+    }
+    let mut out = String::new();
+    for way in ways {
+        let _ = writeln!(out, "  could be given back: {way}");
+    }
+    out
+}

@@ -1,0 +1,190 @@
+"""What is said when an allocation fails for want of memory: at once on stderr, and later by
+`gpumem-analyze oom`."""
+
+import json
+import re
+
+import harness
+import pytest
+
+MIB = 1 << 20
+MEMORY = "1536MiB"
+COST = 512 * MIB  # of a context
+SCRIPT = harness.WORKLOADS / "out_of_memory.py"
+# How memory runs out: what others have of the card, what the post-mortem must say of the cause, and
+# what it must name as asked for.
+WAYS = {
+    "full": (0, "the card is full: 1.18 GiB of 1.50 GiB in use, 1.18 GiB by this process, 324 MiB free",
+             "600 MiB (629,145,600 bytes)"),
+    "others": (1000, "other processes: 1.48 GiB of 1.50 GiB in use, 512 MiB by this process, 1000 MiB by "
+               "others, 24.0 MiB free. Without them it would have fitted", "100 MiB (104,857,600 bytes)"),
+    "fragmentation": (0, "fragmentation: 592 MiB is free, but not in one piece: 528 MiB in the framework's "
+                      "cache in 48 pieces of 48 segments, the largest 11.0 MiB, 64.0 MiB on the card",
+                      "200 MiB (209,715,200 bytes)"),
+    "own_limit": (0, "a limit of the framework's own (torch.cuda.set_per_process_memory_fraction)",
+                  "50.0 MiB (52,428,800 bytes)"),
+    "not_memory": (0, "not the card's memory: 1.00 GiB is free there, and the driver refused all the same",
+                   "300 MiB (314,572,800 bytes)"),
+}
+
+
+def told(stderr):
+    """The post-mortems on stderr: each is one line of ours and the indented ones after it."""
+    found, inside = [], False
+    for line in stderr.splitlines():
+        if line.startswith("gpumem: out of memory on"):
+            found.append([line.removeprefix("gpumem: ")])
+            inside = True
+        elif inside and line.startswith("  "):
+            found[-1].append(line)
+        else:
+            inside = False
+    return found
+
+
+@pytest.fixture
+def runs_out(simulate, python_env):
+    """runs_out(how) is a run of tests/workloads/out_of_memory.py with the library."""
+
+    def run(how, *arguments, preload=True, check=True, **env):
+        others = f"{WAYS[how][0]}MiB" if WAYS[how][0] else "0"
+        return simulate(
+            [python_env("torch215"), SCRIPT, how, *arguments], memory=MEMORY, preload=preload,
+            env={"GPUMEM_SIM_OTHER_BYTES": others, **env}, check=check,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_the_cause_the_line_and_the_holders_are_told_at_once(runs_out, how):
+    done, alone = runs_out(how), runs_out(how, preload=False)
+    [lines] = told(done.stderr)
+    _, cause, asked = WAYS[how]
+    assert f" {asked} asked for through PyTorch's cache" in lines[0]
+    assert re.fullmatch(rf"  by       \S*{SCRIPT.name}:\d+  blocks", lines[1])
+    assert lines[2].startswith(f"  cause    {cause}")
+    assert "gpumem-analyze oom report.bin" in lines[-1]
+    assert len(lines) <= 40
+    # PyTorch's own message is what it is without us, but for the number of the process.
+    number = re.compile(r"[Pp]rocess \d+")
+    assert number.sub("process N", done.stdout) == number.sub("process N", alone.stdout)
+
+
+def test_who_holds_the_memory_is_told_to_the_byte(runs_out, analyze_json, tmp_path):
+    [lines] = told(runs_out("full").stderr)
+    rows = [line.split() for line in lines[3:-1] if "share" not in line]
+    assert [row[:5] for row in rows] == [["700", "MiB", "58", "%", "43"], ["512", "MiB", "42", "%", "CUDA"]]
+    assert rows[0][5].endswith(f"{SCRIPT.name}:15") and rows[0][6] == "blocks"
+    report = analyze_json("oom", tmp_path / "report.bin")
+    tensors = sum(row["bytes"] for row in report["tensor"])
+    assert tensors == (3 * 100 + 40 * 10) * MIB
+    assert sum(row["blocks"] for row in report["tensor"]) == 43
+    ledger = report["ledger"]
+    assert sum(row["bytes"] for row in ledger["rows"]) == ledger["bytes"] == tensors + COST
+    assert ledger["unexplained_bytes"] == 0
+    # The driver refused, PyTorch tried again, and then it failed: told once, by the last of them.
+    assert [(one["level"], one["postmortem"] is not None) for one in report["failures"]] == [
+        ("driver", False), ("driver", False), ("tensor", True),
+    ]
+    assert report["number"] == 3 and report["count"] == 3
+    assert report["failures"][2]["postmortem"].splitlines() == lines
+
+
+def test_it_is_in_the_capture_of_a_process_that_was_killed_right_after(runs_out, tmp_path):
+    done = runs_out("full", "die", check=False)
+    assert done.returncode != 0
+    [lines] = told(done.stderr)
+    text = harness.analyze("oom", tmp_path / "report.bin").stdout
+    assert "As it was told then:" in text
+    for line in lines:
+        assert f"  {line}\n" in text
+    assert "Lines that owned the tensor level then" in text
+
+
+def test_a_bounded_capture_keeps_it(runs_out, analyze_json, tmp_path):
+    [lines] = told(runs_out("full", GPUMEM_BOUNDED="64MiB").stderr)
+    report = analyze_json("oom", tmp_path / "report.bin")
+    assert report["failures"][-1]["postmortem"].splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    "env, expected",
+    [
+        ({"GPUMEM_POSTMORTEM": "off"}, 0),
+        ({"GPUMEM_QUIET": "1"}, 0),
+        ({"GPUMEM_QUIET": "1", "GPUMEM_POSTMORTEM": "on"}, 1),
+        ({"GPUMEM_STACKS": "off"}, 1),
+        ({"GPUMEM_STACKS": "native"}, 1),
+    ],
+)
+def test_it_is_told_or_not_as_the_options_say(runs_out, analyze_json, tmp_path, env, expected):
+    done = runs_out("full", **env)
+    assert len(told(done.stderr)) == expected
+    # Silent or not, the failure is in the capture.
+    assert analyze_json("oom", tmp_path / "report.bin")["count"] == 3
+
+
+def test_a_program_that_lives_on_failures_is_not_drowned(simulate, python_env, analyze_json, tmp_path):
+    """Three are told in full, then one line says that no more will be."""
+    code = (
+        "import ctypes\n"
+        "cuda = ctypes.CDLL('libcuda.so.1')\n"
+        "context, block = ctypes.c_void_p(), ctypes.c_uint64()\n"
+        "assert cuda.cuInit(0) == 0\n"
+        "assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
+        "assert cuda.cuCtxSetCurrent(context) == 0\n"
+        "assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(100 << 20)) == 0\n"
+        "for _ in range(7):\n"
+        "    assert cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1 << 40)) == 2\n"
+    )
+    done = simulate([python_env("py312"), "-c", code], preload=True)
+    assert len(told(done.stderr)) == 3
+    assert done.stderr.count("out of memory again") == 1
+    for lines in told(done.stderr):
+        assert lines[0].endswith("1.00 TiB (1,099,511,627,776 bytes) asked for through cuMemAlloc_v2")
+        assert lines[1] == "  by       <string>:9  <module>"
+        assert lines[2].startswith("  cause    the card is full")
+        assert any(re.fullmatch(r" +100 MiB +\d+ % +1  <string>:7  <module>", line) for line in lines)
+    report = analyze_json("oom", tmp_path / "report.bin")
+    assert report["count"] == 7
+    assert [one["postmortem"] is not None for one in report["failures"]] == [True] * 3 + [False] * 4
+
+
+def test_a_run_without_failures_says_so(simulate, python_env, tmp_path):
+    code = "import torch; torch.empty(3, device='cuda')"
+    simulate([python_env("torch215"), "-c", code], preload=True)
+    done = harness.analyze("oom", tmp_path / "report.bin")
+    assert done.stdout == "No allocation failed for want of memory.\n"
+    assert harness.analyze_json("oom", tmp_path / "report.bin") == {"count": 0, "failures": []}
+
+
+def test_a_failure_that_is_not_there_is_refused(runs_out, tmp_path):
+    runs_out("own_limit")
+    wrong = harness.analyze("oom", "--failure", "9", tmp_path / "report.bin", check=False)
+    assert wrong.returncode == 1
+    assert wrong.stderr.strip().endswith("there is no failure 9, for 1 are kept: name one of those")
+
+
+def test_a_full_card_at_a_million_blocks_is_told_within_a_second(simulate, python_env):
+    code = (
+        "import sys, time, torch\n"
+        "kept = [torch.empty(128, device='cuda') for _ in range(int(sys.argv[1]))]\n"
+        "began = time.monotonic()\n"
+        "try:\n"
+        "    torch.empty(1 << 40, dtype=torch.uint8, device='cuda')\n"
+        "except torch.OutOfMemoryError:\n"
+        "    print(time.monotonic() - began)\n"
+    )
+    seconds = {}
+    for told_or_not in ("on", "off"):
+        done = simulate(
+            [python_env("torch215"), "-c", code, "1000000"], preload=True, timeout=300,
+            env={"GPUMEM_POSTMORTEM": told_or_not, "GPUMEM_QUIET": "1"},
+        )
+        seconds[told_or_not] = float(done.stdout)
+        if told_or_not == "on":
+            [lines] = told(done.stderr)
+            assert any(" 1,000,000  <string>:2  " in line for line in lines)
+    print(json.dumps(seconds))
+    assert seconds["on"] - seconds["off"] < 1.0
