@@ -99,8 +99,14 @@ pub(crate) fn unhooked(_id: u16) {
 
 /// A hook was armed; noted once for each way and library.
 pub(crate) fn armed(id: u16, way: Way, caller: usize) {
+    armed_in(id, way, caller, library_at(caller).dli_fbase as usize);
+}
+
+/// The same, where it is known to where the library is mapped that holds `caller`: asking the loader takes
+/// it as long as the library has symbols.
+pub(crate) fn armed_in(id: u16, way: Way, caller: usize, library: usize) {
     let what = (u64::from(id) << 8) | (way as u64 + 1);
-    let library = library_at(caller).dli_fbase as u64;
+    let library = library as u64;
     let known = ARMED_COUNT.load(Ordering::Acquire).min(ARMED.len());
     let same = |entry: &Armed| {
         entry.what.load(Ordering::Acquire) == what
@@ -154,6 +160,8 @@ pub(crate) fn write(writer: &'static Writer) {
     // First, so that what comes up meanwhile is written the next time.
     UNWRITTEN.store(false, Ordering::Release);
     let count = ARMED_COUNT.load(Ordering::Acquire).min(ARMED.len());
+    // A library that arms one hook arms many in a row.
+    let (mut newest, mut library) = (0, Vec::new());
     loop {
         let next = ARMED_WRITTEN.load(Ordering::Acquire);
         let Some(entry) = ARMED.get(next).filter(|_| next < count) else {
@@ -172,12 +180,23 @@ pub(crate) fn write(writer: &'static Writer) {
             .find(|&way| way as u64 + 1 == what & 0xff);
         if let (Some(hook), Some(way)) = (table::by_id((what >> 8) as u16), way) {
             let (name, way) = (hook.name.to_bytes(), way.name().as_bytes());
-            library_of(entry.caller.load(Ordering::Relaxed), &mut |library| {
-                let _ = writer.definition(
-                    DefKind::HOOK,
-                    &[&text(name), name, &text(way), way, &text(library), library],
-                );
-            });
+            let base = entry.library.load(Ordering::Relaxed);
+            if base == 0 || base != newest {
+                let caller = entry.caller.load(Ordering::Relaxed);
+                newest = base;
+                library_of(caller, &mut |found| library = found.to_vec());
+            }
+            let _ = writer.definition(
+                DefKind::HOOK,
+                &[
+                    &text(name),
+                    name,
+                    &text(way),
+                    way,
+                    &text(&library),
+                    &library,
+                ],
+            );
         }
     }
     crate::symbols::dlopen::write(writer);

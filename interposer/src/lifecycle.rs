@@ -251,9 +251,12 @@ impl Session {
 extern "C" fn at_exit() {
     let _ = thread::quietly(|_| {
         let Some(session) = session() else { return };
+        let reading = nvml::begin_last();
         crate::symbols::bound::look(session.writer);
         crate::tally::write(session.writer);
-        nvml::last();
+        if let Some(reading) = reading {
+            reading.wait();
+        }
         account::write(session.writer);
         session.writer.finish();
         if !session.quiet {

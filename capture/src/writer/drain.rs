@@ -184,7 +184,10 @@ impl Writer {
             None => index::value(drained.pages_end.load(Ordering::Relaxed)),
             Some((log, keeper)) => log.room(self, *keeper, length)?,
         };
-        self.file.write_at(page, start)?;
+        self.space.set_writing(true);
+        let written = self.file.write_at(page, start);
+        self.space.set_writing(false);
+        written?;
         let end = index::seal(start + length, self.nonce);
         drained.pages_end.store(end, Ordering::Release);
         self.ring.release(next);

@@ -13,8 +13,9 @@ use crate::layout::RING_SLOTS;
 pub struct Options {
     /// Slots of the ring, 64 bytes each: a power of two from 64 to 2^24. Default 65,536 (4 MiB).
     pub ring_slots: u32,
-    /// How long the recorded program may be held up when the ring is full and the drain does not
-    /// move, before events are counted as lost; once in each stall. Default 100 ms.
+    /// How long the recorded program may be held up when the ring is full and the drain does not come out of a
+    /// call that writes to the file, before events are counted as lost; ten times as long if it does not get
+    /// its turn. Once in each stall. Default 100 ms.
     pub stall: Duration,
     /// Bytes that the file may have, for all time; `None`: it grows. Default: none.
     pub bounded: Option<u64>,

@@ -8,6 +8,10 @@ use std::time::Duration;
 use super::sys;
 use crate::ring::Ring;
 
+/// How much longer a producer waits for a drain that does not write to the file: all that it can want for is
+/// its turn on a processor. On a machine with many more programs than processors that may take longer than
+/// anything that a disk does.
+const FOR_A_TURN: u32 = 10;
 /// How long a producer waits in all when the drain moves but others take all the room.
 const AT_MOST: Duration = Duration::from_secs(2);
 /// How long a producer sleeps at a time.
@@ -19,7 +23,7 @@ const DRAIN_SLEEP: Duration = Duration::from_millis(50);
 const NONE: u64 = u64::MAX;
 
 pub(super) struct Space {
-    /// How long producers wait for a drain that does not move.
+    /// How long producers wait for a drain that writes and does not move.
     stall: Duration,
     /// The tail at which a stall was declared: as long as it stands there, nobody waits.
     stalled_at: AtomicU64,
@@ -27,6 +31,8 @@ pub(super) struct Space {
     hopeless: AtomicBool,
     /// The drain is at work and will move: waiting is worth while.
     busy: AtomicBool,
+    /// The drain is in a call that writes to the file, which may take for ever.
+    writing: AtomicBool,
     /// Changes when the drain has made room.
     made: AtomicU32,
     waiting: AtomicU32,
@@ -41,6 +47,7 @@ impl Space {
             stalled_at: AtomicU64::new(NONE),
             hopeless: AtomicBool::new(false),
             busy: AtomicBool::new(false),
+            writing: AtomicBool::new(false),
             made: AtomicU32::new(0),
             waiting: AtomicU32::new(0),
             work: AtomicU32::new(0),
@@ -56,15 +63,20 @@ impl Space {
     pub(super) fn wait(&self, ring: &Ring<'_>, slots: u64, nudge: impl Fn()) -> bool {
         let mut tail = ring.tail();
         let (mut waited, mut in_all) = (Duration::ZERO, Duration::ZERO);
+        let mut writing = self.writing.load(Ordering::Relaxed);
         loop {
             let made = self.made.load(Ordering::Acquire);
             if ring.has_space(slots) {
                 return true;
             }
-            let now = ring.tail();
-            if now != tail {
-                (tail, waited) = (now, Duration::ZERO);
+            let (now, writes) = (ring.tail(), self.writing.load(Ordering::Relaxed));
+            if (now, writes) != (tail, writing) {
+                (tail, writing, waited) = (now, writes, Duration::ZERO);
             }
+            let stall = match writing {
+                true => self.stall,
+                false => self.stall.saturating_mul(FOR_A_TURN),
+            };
             if self.stalled_at.load(Ordering::Relaxed) == tail
                 || self.hopeless.load(Ordering::Relaxed)
             {
@@ -75,12 +87,12 @@ impl Space {
                 // When it is done it still has to move the tail.
                 waited = Duration::ZERO;
             }
-            if waited >= self.stall || in_all >= AT_MOST {
+            if waited >= stall || in_all >= AT_MOST {
                 self.stalled_at.store(tail, Ordering::Relaxed);
                 return false;
             }
             nudge();
-            let slice = SLICE.min(self.stall.saturating_sub(waited));
+            let slice = SLICE.min(stall.saturating_sub(waited));
             self.waiting.fetch_add(1, Ordering::SeqCst);
             let slept = sys::futex_sleep(&self.made, made, slice);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -102,6 +114,11 @@ impl Space {
     /// for it longer than for one that does not move.
     pub(super) fn set_busy(&self, busy: bool) {
         self.busy.store(busy, Ordering::Relaxed);
+    }
+
+    /// Whether the drain is in a call that writes to the file.
+    pub(super) fn set_writing(&self, writing: bool) {
+        self.writing.store(writing, Ordering::Relaxed);
     }
 
     /// The drain cannot make room.

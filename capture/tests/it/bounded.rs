@@ -313,6 +313,40 @@ fn a_state_that_takes_its_time_loses_no_event() {
     assert!(integrity.bounded.unwrap().from > Seq(0), "{integrity:?}");
 }
 
+/// A keeper that gets no turn for a while: it neither writes nor says that it is busy.
+#[derive(Default)]
+struct Starved(Counts, bool);
+
+impl Keeper for Starved {
+    fn take(&mut self, record: Record<'_>) {
+        if !std::mem::replace(&mut self.1, true) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        self.0.take(record);
+    }
+
+    fn state(&mut self, limit: usize, out: &mut Vec<u8>) {
+        self.0.state(limit, out);
+    }
+}
+
+#[test]
+fn a_drain_that_gets_no_turn_is_waited_for_longer_than_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let options = options().stall(Duration::from_millis(60));
+    let writer = Writer::create(&path, &options).unwrap();
+    let drain = std::thread::spawn(|| writer.drain_bounded(&mut Starved::default()));
+    let slots = u64::from(options.ring_slots);
+    for n in 0..4 * slots {
+        writer.event(&event(0, n)).unwrap();
+    }
+    writer.stop_drain();
+    drain.join().unwrap();
+    assert_eq!(writer.events_lost(), 0);
+    assert_eq!(found(&path).integrity.events, 4 * slots);
+}
+
 /// Not a test: the process that [`killed_at_any_moment`] kills.
 #[test]
 #[ignore = "the victim of killed_at_any_moment"]

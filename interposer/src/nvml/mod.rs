@@ -31,7 +31,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, Level, Writer};
 
-pub(crate) use sample::{ask, last};
+pub(crate) use sample::{ask, begin_last};
 
 use self::device::Identity;
 use crate::account;

@@ -26,6 +26,8 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Between two readings, however often they are asked for.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How often in that time it is looked whether the process ends.
+const LOOKS: u32 = 4;
 /// How long a reading waits for calls in progress, looking now and then; after that it is an estimate.
 const LONGEST_CALL: Duration = Duration::from_millis(50);
 const BETWEEN_TRIES: Duration = Duration::from_micros(200);
@@ -71,9 +73,7 @@ fn run(session: &'static Session, every: Option<Duration>) {
         if library::problem().is_some() {
             return;
         }
-        if !ENDING.load(Ordering::Acquire) {
-            std::thread::sleep(PAUSE);
-        }
+        pause();
         let slept = Instant::now();
         while ASKED.load(Ordering::Acquire) == asked {
             match every {
@@ -84,6 +84,17 @@ fn run(session: &'static Session, every: Option<Duration>) {
                 },
             }
         }
+    }
+}
+
+/// Waits a little, or until the process ends: nobody may be kept waiting then. Counted, for a clock may be put
+/// back meanwhile.
+fn pause() {
+    for _ in 0..LOOKS {
+        if ENDING.load(Ordering::Acquire) {
+            return;
+        }
+        std::thread::sleep(PAUSE / LOOKS);
     }
 }
 
@@ -196,19 +207,33 @@ fn record(writer: &'static Writer, device: DeviceOrdinal, read: &Settled<Reading
     }
 }
 
-/// The last reading, at the end of the process: waits for it, but never long.
-pub(crate) fn last() {
-    let Some(sampler) = SAMPLER.get() else {
-        return;
-    };
+/// A last reading, at the end of the process, that was asked for.
+pub(crate) struct Last {
+    wanted: u64,
+}
+
+/// Asks for the last reading: it is made while what else there is to do at the end is done.
+pub(crate) fn begin_last() -> Option<Last> {
+    let sampler = SAMPLER.get()?;
     if lifecycle::is_aside() || library::opened().is_none() {
-        return;
+        return None;
     }
     ENDING.store(true, Ordering::Release);
     let wanted = ASKED.fetch_add(1, Ordering::AcqRel) + 1;
     sampler.unpark();
-    let began = Instant::now();
-    while ANSWERED.load(Ordering::Acquire) < wanted && began.elapsed() < PATIENCE {
-        std::thread::sleep(Duration::from_micros(100));
+    Some(Last { wanted })
+}
+
+impl Last {
+    /// Waits for it, but never long, and not at all while other threads call the driver: it would be an
+    /// estimate, and what such a thread comes back to may be gone by then (docs/measured/zoo.md).
+    pub(crate) fn wait(self) {
+        let began = Instant::now();
+        while ANSWERED.load(Ordering::Acquire) < self.wanted
+            && began.elapsed() < PATIENCE
+            && call::quiet().is_some()
+        {
+            std::thread::sleep(Duration::from_micros(100));
+        }
     }
 }

@@ -1,6 +1,10 @@
 //! At exit: which libraries the loader has bound to our exports by name, and which have the driver's
 //! own functions in hand, past us. The loader's relocations say it: each names a symbol and the place
 //! that holds its address.
+//!
+//! It is done while the process ends, when other threads may still run, in an interpreter that is gone: each
+//! moment counts (docs/measured/zoo.md). So no name is read further than it must be, and nothing is asked of
+//! the loader twice.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
@@ -17,13 +21,22 @@ struct Passed {
     function: &'static CStr,
 }
 
+/// A place in a library that the loader has bound to a hook.
+struct Bound {
+    hook: &'static Hook,
+    slot: usize,
+    /// Where the library is mapped.
+    library: usize,
+}
+
 /// What a walk over the libraries finds. It is told only afterwards: during the walk the loader holds a
 /// lock, under which it must not be asked anything else.
 #[derive(Default)]
 struct Found {
-    /// Hooks, and places in the libraries that are bound to them.
-    bound: Vec<(&'static Hook, usize)>,
+    bound: Vec<Bound>,
     passed: Vec<Passed>,
+    /// The program's own [`elf::Tables::debug`]; it comes first in the walk.
+    debug: Option<usize>,
 }
 
 /// Notes what is bound to our exports, and says what goes past them.
@@ -32,8 +45,8 @@ pub(crate) fn look(writer: &'static Writer) {
     let mut found = Found::default();
     // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `found` outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
-    for (hook, slot) in found.bound {
-        account::armed(hook.id, Way::Symbol, slot);
+    for bound in found.bound {
+        account::armed_in(bound.hook.id, Way::Symbol, bound.slot, bound.library);
     }
     for Passed { library, function } in found.passed {
         let function = function.to_string_lossy();
@@ -41,6 +54,10 @@ pub(crate) fn look(writer: &'static Writer) {
             writer,
             &format!("inexact: {library} is bound to the driver's {function} past the recorder"),
         );
+    }
+    // SAFETY: the table is that of the program itself, which the loader keeps up to its end.
+    if unsafe { namespaces::is_only_one(found.debug.unwrap_or(0)) } {
+        return;
     }
     for path in namespaces::hidden_drivers() {
         account::note(
@@ -60,19 +77,31 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
             elf::holds(info, look as *const () as usize),
         )
     };
+    found.debug.get_or_insert(tables.debug);
     if ours || tables.symbols == 0 || tables.strings == 0 {
         return 0;
     }
-    for (start, bytes) in [tables.calls, tables.relocations] {
+    // SAFETY: the structure describes a loaded library.
+    let library = unsafe { elf::start_of(info) };
+    let relocations = tables.relocations;
+    for ((start, bytes), first) in [(tables.calls, 0), (relocations, tables.relative)] {
         if start == 0 {
             continue;
         }
-        for index in 0..bytes / size_of::<libc::Elf64_Rela>() {
+        for index in first..bytes / size_of::<libc::Elf64_Rela>() {
             // SAFETY: the table holds that many entries.
             let entry = unsafe { &*(start as *const libc::Elf64_Rela).add(index) };
             // SAFETY: the tables are those of the library that `info` describes.
             if let Some((hook, slot)) = unsafe { hooked(info, &tables, entry) } {
-                judge(info, hook, slot, found);
+                judge(
+                    info,
+                    Bound {
+                        hook,
+                        slot,
+                        library,
+                    },
+                    found,
+                );
             }
         }
     }
@@ -98,21 +127,35 @@ unsafe fn hooked(
     // SAFETY: a relocation's symbol is an index into the symbol table.
     let symbol = unsafe { &*(tables.symbols as *const libc::Elf64_Sym).add(symbol) };
     let text = (tables.strings + symbol.st_name as usize) as *const c_char;
-    // SAFETY: names in the string table are NUL-terminated.
-    let name = unsafe { CStr::from_ptr(text) }.to_bytes();
-    if !name.starts_with(b"cu") && !name.starts_with(b"_ZN3c1027report") {
-        return None;
-    }
+    // SAFETY: names in the string table are NUL-terminated, and none is read past its end.
+    let name = unsafe {
+        if !begins(text, b"cu") && !begins(text, b"_ZN3c1027report") {
+            return None;
+        }
+        CStr::from_ptr(text).to_bytes()
+    };
     let slot = (info.dlpi_addr as usize).wrapping_add(entry.r_offset as usize);
     Some((table::by_name(name)?, slot))
 }
 
+/// Whether a text begins like that.
+///
+/// # Safety
+/// `text` is NUL-terminated, and `beginning` has no NUL.
+unsafe fn begins(text: *const c_char, beginning: &[u8]) -> bool {
+    beginning.iter().enumerate().all(|(place, &byte)| {
+        // SAFETY: all bytes before this one were those of the beginning, none of them the last.
+        unsafe { *text.add(place) as u8 == byte }
+    })
+}
+
 /// Notes where a place leads to.
-fn judge(info: &libc::dl_phdr_info, hook: &'static Hook, slot: usize, found: &mut Found) {
+fn judge(info: &libc::dl_phdr_info, bound: Bound, found: &mut Found) {
+    let Bound { hook, slot, .. } = bound;
     // SAFETY: a relocation's place is mapped and holds an address.
     let target = unsafe { (slot as *const usize).read_unaligned() };
     if target == hook.address() {
-        found.bound.push((hook, slot));
+        found.bound.push(bound);
         return;
     }
     // What goes past a hook of the runtime is seen at the driver; a library may call its own functions.

@@ -83,6 +83,19 @@ pub(crate) unsafe fn holds(info: &libc::dl_phdr_info, address: usize) -> bool {
     })
 }
 
+/// Where the first segment of a library is mapped: what the loader calls its base.
+///
+/// # Safety
+/// `info` describes a loaded library.
+pub(crate) unsafe fn start_of(info: &libc::dl_phdr_info) -> usize {
+    let first = (0..usize::from(info.dlpi_phnum))
+        // SAFETY: the loader gives dlpi_phnum headers at dlpi_phdr.
+        .map(|index| unsafe { &*info.dlpi_phdr.add(index) })
+        .find(|header| header.p_type == libc::PT_LOAD);
+    let offset = first.map_or(0, |header| header.p_vaddr as usize & !4095);
+    (info.dlpi_addr as usize).wrapping_add(offset)
+}
+
 /// What a look-up in the library that holds an address is for, and what it found.
 struct Own<'a> {
     address: usize,
@@ -130,8 +143,12 @@ pub(crate) struct Tables {
     gnu_hash: usize,
     /// Relocations of data, and their length in bytes.
     pub(crate) relocations: (usize, usize),
+    /// How many of them, the first ones, name no symbol.
+    pub(crate) relative: usize,
     /// Relocations of calls, and their length in bytes.
     pub(crate) calls: (usize, usize),
+    /// Of the program itself: the loader's list for debuggers, an `r_debug`.
+    pub(crate) debug: usize,
 }
 
 /// Looks `name` up in one library: 0 if it is not defined there, None if there is no table to tell by.
@@ -175,7 +192,9 @@ unsafe fn dynamic_tables(base: usize, dynamic: usize) -> Tables {
     const SYMTAB: u64 = 6;
     const RELA: u64 = 7;
     const RELASZ: u64 = 8;
+    const DEBUG: u64 = 21;
     const JMPREL: u64 = 23;
+    const RELACOUNT: u64 = 0x6fff_fff9;
     const GNU_HASH: u64 = 0x6fff_fef5;
     let mut tables = Tables::default();
     let mut entry = dynamic as *const [u64; 2];
@@ -194,6 +213,8 @@ unsafe fn dynamic_tables(base: usize, dynamic: usize) -> Tables {
             RELASZ => tables.relocations.1 = value,
             JMPREL => tables.calls.0 = address,
             PLTRELSZ => tables.calls.1 = value,
+            RELACOUNT => tables.relative = value,
+            DEBUG => tables.debug = value,
             _ => {}
         }
         // SAFETY: the null tag has not been met, so another entry follows.

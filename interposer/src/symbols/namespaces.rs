@@ -2,9 +2,32 @@
 //! library and their own libcuda. Nothing preloaded takes part in it, so all that can be done is to say
 //! so.
 
+use core::ffi::{CStr, c_int};
 use core::mem::size_of;
 
 use crate::symbols::{elf, order};
+
+/// Whether the loader says that it never made another namespace. `debug` is what it tells debuggers, an
+/// `r_debug` (0: not known). Since glibc 2.35 its version is 1 as long as there is one namespace.
+///
+/// # Safety
+/// `debug` is 0 or the address of the loader's `r_debug`.
+pub(crate) unsafe fn is_only_one(debug: usize) -> bool {
+    // SAFETY: the C library's own text.
+    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+    // SAFETY: the caller's promise; the structure begins with its version.
+    debug != 0 && tells_of_more(version.to_bytes()) && unsafe { *(debug as *const c_int) } == 1
+}
+
+/// Whether glibc of that version tells debuggers of further namespaces.
+fn tells_of_more(version: &[u8]) -> bool {
+    let mut numbers = version.split(|&byte| byte == b'.').map(|digits| {
+        let digits = core::str::from_utf8(digits).unwrap_or("");
+        digits.parse::<u32>().unwrap_or(0)
+    });
+    let (major, minor) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    (major, minor) >= (2, 35)
+}
 
 /// Paths of loaded images that define `cuMemAlloc_v2` and are not the loader's in this namespace.
 pub(crate) fn hidden_drivers() -> Vec<String> {
@@ -116,6 +139,28 @@ mod tests {
         );
         assert_eq!(first_mapping(&line.replace("r--p", "---p")), None);
         assert_eq!(first_mapping("7f00-7f01 rw-p 00000000 00:00 0"), None);
+    }
+
+    #[test]
+    fn asks_the_loader_first_where_it_tells() {
+        assert!(tells_of_more(b"2.35") && tells_of_more(b"2.41") && tells_of_more(b"3.0"));
+        assert!(!tells_of_more(b"2.34") && !tells_of_more(b"2.17") && !tells_of_more(b""));
+        let told: [c_int; 2] = [1, 2];
+        let known = tells_of_more(version_here());
+        for (version, only) in told.iter().zip([known, false]) {
+            // SAFETY: the structure begins with its version, and no more of it is read.
+            assert_eq!(
+                unsafe { is_only_one(version as *const c_int as usize) },
+                only
+            );
+        }
+        // SAFETY: 0 is not known.
+        assert!(!unsafe { is_only_one(0) });
+    }
+
+    fn version_here() -> &'static [u8] {
+        // SAFETY: the C library's own text.
+        unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) }.to_bytes()
     }
 
     #[test]
