@@ -187,7 +187,7 @@ def test_python(how, python_env, tmp_path):
     assert sum(sizes) == 2 * 4096, "what the children allocated"
 
 
-# Not 3.10: it crashes by itself if a thread asks for the GIL between the end of the interpreter and that of the
+# Not 3.10: it crashes, also by itself, if a thread gets the GIL between the end of the interpreter and that of the
 # process, and what the recorder does at the end makes that time longer (docs/measured/zoo.md: open).
 @pytest.mark.parametrize("version", ("py38", "py311", "py313", "py314"))
 def test_daemon_threads_of_every_python(version, python_env, tmp_path):

@@ -1,13 +1,17 @@
 """SIGKILL at a random moment of a training with eight threads: every event whose hook had returned is read
 back. The programs themselves log, in a file that is mapped, each call that has returned; the capture has all
-of it, in the same order, and at most the one call more on each thread that was under way.
+of it, in the same order, and at most the one call more on each thread that was under way. A bounded capture has
+the newest events as themselves; of all others it has what they come to: each live block with its address, size
+and stacks, those of the peak, and the sums.
 
 GPUMEM_ZOO_KILLS=200 kills each program 200 times (docs/measured/zoo.md).
 
 What breaks these tests: an event that is handed to another thread before it is in the file, a page that is
-published before it is written, a slot that is given back before its page is published, or a reader that stops
-at the first record that was under way."""
+published before it is written, a slot that is given back before its page is published, a reader that stops
+at the first record that was under way, a page of a bounded log that is overwritten before a state that has its
+records is whole, or a state that lacks one that it says it has."""
 
+import json
 import mmap
 import os
 import random
@@ -15,6 +19,7 @@ import signal
 import struct
 import subprocess
 import threading
+import time
 
 import harness
 import pytest
@@ -25,18 +30,26 @@ KILLS = int(os.environ.get("GPUMEM_ZOO_KILLS", "4"))
 SEED = int(os.environ.get("GPUMEM_ZOO_SEED", "1"))
 THREADS = 8
 
-# How the recorder keeps events, and what it must have kept. A mode that keeps less adds its own comparison.
-MODES = {"full": {}}
+# How the recorder keeps events. What a bounded capture keeps is compared by `Held`.
+MODES = {"full": {}, "bounded": {"GPUMEM_BOUNDED": "16MiB"}}
+# Tensors that the training's threads log first and never give back.
+WEIGHTS = 2
+# So many blocks, made and given back, fill the log of a bounded capture.
+PAIRS = 700_000
+# The C program's states are larger, its other blocks smaller.
+STATE = 1 << 20
+# A third of its log, after which a state is written, has at least so many events.
+THIRD = 50_000
 
 
-def logged(path, words):
-    """thread → its log, each entry a tuple of so many words."""
+def logged(path):
+    """thread → its log, each entry what was done, where, and how many bytes."""
     if not path.exists() or path.stat().st_size == 0:
         return {}
     with open(path, "rb") as file:
         log = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
     size = len(log) // THREADS
-    entry = struct.Struct(f"<{words}Q")
+    entry = struct.Struct("<3Q")
     found = {}
     for number in range(THREADS):
         thread, entries = struct.unpack_from("<QQ", log, number * size)
@@ -66,25 +79,32 @@ def assert_no_address_twice(capture, level):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_kills_of_a_c_program(mode, build_c, read, tmp_path):  # noqa: F811
-    """Every event of the driver's, with its address and size, exactly as logged."""
+def test_kills_of_a_c_program(mode, build_c, read, held, tmp_path):  # noqa: F811
+    """Every event of the driver's, with its address and size, exactly as logged; or what they come to."""
     client = build_c("zoo/killed.c", "-ldl", "-pthread")
     chance = random.Random(SEED)
-    calls = 0
+    calls = states = 0
     for kill in range(KILLS):
         folder = tmp_path / str(kill)
         folder.mkdir()
+        # Some bounded captures have states from before the training, the first one in any case.
+        pairs = chance.randrange(PAIRS, 2 * PAIRS) if mode == "bounded" and kill % 10 == 0 else 0
         process = subprocess.Popen(
-            harness.simulator_command([client, "log"]), cwd=folder, stdout=subprocess.PIPE,
+            harness.simulator_command([client, "log", str(pairs)]), cwd=folder, stdout=subprocess.PIPE,
             env=harness.clean_environment(harness.preloaded(MODES[mode])),
         )
         assert process.stdout.readline() == b"ready\n"
-        # A random moment, many of them in the first milliseconds, some before the first call.
-        timer = threading.Timer(chance.choice((0.0, 0.03, 0.2)) * chance.random(), process.kill)
+        # A random moment, many of them in the first milliseconds, some before the first call; some after many
+        # calls, the first one in any case.
+        moment = chance.choice((0.0, 0.03, 0.2)) * chance.random()
+        if pairs or kill % 4 == 0:
+            awaits(folder / "log", 20_000 if kill == 0 else chance.randrange(20_000), process)
+            moment = 0.02 * chance.random()
+        timer = threading.Timer(moment, process.kill)
         timer.start()
         assert process.wait(timeout=60) == -signal.SIGKILL
         process.stdout.close()
-        log = logged(folder / "log", 3)
+        log = logged(folder / "log")
         if not (folder / "report.bin").exists():
             assert not any(log.values()), "there is no capture, but calls had returned"
             continue
@@ -92,18 +112,202 @@ def test_kills_of_a_c_program(mode, build_c, read, tmp_path):  # noqa: F811
         if not any(log.values()):
             continue
         zoo.assert_nothing_lost(folder / "report.bin")
-        capture = read(folder / "report.bin", whole=False)
-        found = recorded(capture, "driver")
-        for thread, entries in log.items():
-            have = found.get(thread, [])
-            assert have[: len(entries)] == entries, f"thread {thread} of kill {kill}"
-            assert len(have) <= len(entries) + 1, f"thread {thread} of kill {kill}"
-            calls += len(entries)
-        assert_no_address_twice(capture, "driver")
+        if mode == "bounded":
+            kept = held(folder / "report.bin", process.pid)
+            compared, live = assert_kept(kept, log, "driver", pairs)
+            assert_stacks_of_states(kept, live)
+            calls += compared
+            states += kept.restored > 0
+        else:
+            capture = read(folder / "report.bin", whole=False)
+            found = recorded(capture, "driver")
+            for thread, entries in log.items():
+                have = found.get(thread, [])
+                assert have[: len(entries)] == entries, f"thread {thread} of kill {kill}"
+                assert len(have) <= len(entries) + 1, f"thread {thread} of kill {kill}"
+                calls += len(entries)
+            assert_no_address_twice(capture, "driver")
         for name in ("log", "report.bin"):
             (folder / name).unlink()
-    print(f"{KILLS} kills, {calls} calls that had returned: all read back")
+    print(f"{KILLS} kills, {states} after a state, {calls} calls that had returned: all read back")
     assert calls > 100 * KILLS
+    assert (states > 0) == (mode == "bounded")
+
+
+@pytest.fixture
+def held():
+    """Builds the example that prints what a replay of a capture knows of blocks."""
+    subprocess.run(
+        ["cargo", "build", "--release", "--quiet", "-p", "gpumem-replay", "--example", "held"],
+        cwd=harness.ROOT, check=True,
+    )
+
+    def read(report, main):
+        """`main`: the thread that did what the log does not have."""
+        return Held(harness.run([harness.RELEASE / "examples" / "held", report, str(main)]).stdout)
+
+    return read
+
+
+class Held:
+    """What a capture says is live at its end and was at the device's peak, block by block; and of the threads'
+    newest allocations and frees, level → thread → events."""
+
+    def __init__(self, text):
+        self.rows, self.blocks, self.figures, self.peak = {}, {"end": [], "peak": []}, [], None
+        self.events = {}
+        for line in map(json.loads, text.splitlines()):
+            if "row" in line:
+                self.rows[line["row"]] = line
+            elif "event" in line:
+                events = self.events.setdefault(line["of"], {})
+                events.setdefault(line["thread"], []).append(tuple(line["event"]))
+            elif "kept" in line:
+                self.kept = line["kept"]
+            elif "when" in line:
+                self.blocks[line["when"]].append(line)
+            elif "figure" in line:
+                self.figures.append(line)
+            elif "peak_of" in line:
+                self.peak = line
+            else:
+                self.restored = line["restored"]
+                assert line["let_go"] == [0, 0], "there is room for all of it"
+
+    def of(self, when, level):
+        """address → block"""
+        blocks = [block for block in self.blocks[when] if block["level"] == level]
+        found = {block["ptr"]: block for block in blocks}
+        assert len(found) == len(blocks), f"an address is live twice at the {when}"
+        places = sorted((pointer, block["bytes"]) for pointer, block in found.items())
+        for (pointer, size), (after, _) in zip(places, places[1:]):
+            assert pointer + size <= after, f"blocks overlap at the {when}"
+        return found
+
+    def assert_consistent(self, level):
+        """Blocks, sums by stack and the level's own figures are kept apart; they say the same."""
+        live, peak = self.of("end", level), self.of("peak", level)
+        assert sum(block["bytes"] for block in live.values()) == self.rows[level]["live"]
+        assert sum(block["bytes"] for block in peak.values()) == self.peak[level]
+        assert all(block["seq"] <= self.peak["seq"] for block in peak.values())
+        by_stack = {}
+        for block in peak.values():
+            figure = by_stack.setdefault(stack_of(block), [0, 0])
+            figure[0] += block["bytes"]
+            figure[1] += 1
+        figures = {}
+        for line in self.figures:
+            if line["figure"] == level:
+                figure = figures.setdefault(stack_of(line), [0, 0])
+                figure[0] += line["bytes"]
+                figure[1] += line["blocks"]
+        assert by_stack == figures, "the peak's blocks and its figures by stack"
+
+
+def stack_of(line):
+    """Both stacks of a line, to compare them by; each that was recorded must be there."""
+    assert line["native"] is not None, line
+    return (tuple(line["python"] or ()), tuple(line["native"]))
+
+
+def under_way(entries, have, all_kept):
+    """The call that a thread had recorded, but not yet logged, or None; all else of what is kept of its
+    events must be the end of its log."""
+    for more in (0, 1):
+        rest = have[: len(have) - more]
+        newest = entries[len(entries) - len(rest) :] if len(rest) <= len(entries) else None
+        if newest == rest and (not all_kept or len(rest) == len(entries)):
+            return have[-1] if more else None
+    raise AssertionError(f"the log ends with {entries[-3:]}, the thread's events with {have[-3:]}")
+
+
+def assert_kept(held, log, level, pairs):
+    """A bounded capture of a program whose log has every call but its first, so many blocks that were made and
+    given back: the newest events, what is live, the peak's blocks and all sums. Returns how many calls are
+    compared, and what each thread has live."""
+    live, made, calls = {}, set(), []
+    for thread, entries in log.items():
+        more = under_way(entries, held.events.get(level, {}).get(thread, []), held.restored == 0)
+        for kind, pointer, size in entries + ([more] if more else []):
+            calls.append((kind, size))
+            if kind == ALLOC:
+                live.setdefault(thread, {})[pointer] = size
+                made.add((pointer, size))
+            else:
+                assert live[thread].pop(pointer) == size
+    expected = [pair for blocks in live.values() for pair in blocks.items()]
+    blocks = held.of("end", level)
+    assert sorted(expected) == sorted((pointer, block["bytes"]) for pointer, block in blocks.items())
+    row, first = held.rows[level], sizes_before(pairs)
+    allocated = first + [size for kind, size in calls if kind == ALLOC]
+    assert (row["allocations"], row["allocated"]) == (len(allocated), sum(allocated))
+    assert row["frees"] == 2 * len(first) + len(calls) - len(allocated)
+    assert row["live"] == sum(size for _, size in expected) and row["peak"] == held.peak[level]
+    peak = held.of("peak", level)
+    if pairs == 0:
+        assert {(pointer, block["bytes"]) for pointer, block in peak.items()} <= made
+    held.assert_consistent(level)
+    if held.restored > 0:
+        assert held.kept > THIRD, "the newest events"
+    return 2 * pairs + len(calls), live
+
+
+def sizes_before(pairs):
+    """What the C program makes first: see `before` there."""
+    chance, sizes = 0, []
+    for _ in range(pairs):
+        chance = (chance * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        sizes.append(512 * (1 + (chance >> 33) % 1024))
+    return sizes
+
+
+def assert_stacks_of_states(held, live):
+    """The C program's states come from one line, its activations and gradients from two others."""
+    blocks = held.of("end", "driver")
+    states, others = set(), set()
+    for pointers in live.values():
+        for pointer, size in pointers.items():
+            (states if size > STATE else others).add(stack_of(blocks[pointer]))
+    assert len(states) <= 1 and len(others) <= 2 and not states & others
+
+
+def awaits(path, calls, process):
+    """Waits until the C program has logged so many calls."""
+    while process.poll() is None and (not path.exists() or path.stat().st_size == 0):
+        time.sleep(0.001)
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as log:
+        starts = range(8, len(log), len(log) // THREADS)
+        while sum(struct.unpack_from("<Q", log, start)[0] for start in starts) < calls:
+            assert process.poll() is None
+            time.sleep(0.001)
+
+
+def assert_kept_tensors(held, log):
+    """Tensors that threads keep, and their weights, from long ago or just now: each is live, with its size and
+    the function that made it, but for the oldest of a thread that is about to say that it has given it back;
+    and at most one more on each thread."""
+    blocks = held.of("end", "tensor")
+    kept = set()
+    for thread, entries in log.items():
+        live = {}
+        for kind, pointer, size in entries:
+            if size and kind == ALLOC:
+                live[pointer] = (size, len(live))
+            elif size:
+                assert live.pop(pointer)[0] == size
+        names = dict.fromkeys(list(live)[:WEIGHTS], "Linear.__init__")
+        missing = []
+        for place, (pointer, (size, _)) in enumerate(live.items()):
+            block = blocks.get(pointer, {"bytes": 0, "python": []})
+            # Another thread may have got the address of what was given back.
+            if (block["bytes"], block["python"][:1]) == (size, [names.get(pointer, "keep")]):
+                kept.add(pointer)
+            else:
+                missing.append(place)
+        assert missing in ([], [WEIGHTS]), f"thread {thread}: {missing} of {len(live)}"
+    others = [block for block in blocks.values() if block["python"][:1] == ["keep"]]
+    assert sum(block["ptr"] not in kept for block in others) <= THREADS
+    held.assert_consistent("tensor")
 
 
 def is_within(few, many):
@@ -113,7 +317,7 @@ def is_within(few, many):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_kills_of_a_training(mode, python_env, read, tmp_path):  # noqa: F811
+def test_kills_of_a_training(mode, python_env, read, held, tmp_path):  # noqa: F811
     """PyTorch, with backward on autograd's thread: each tensor that a call had made or given back."""
     server = subprocess.Popen(
         harness.simulator_command([python_env("torch215"), zoo.ZOO / "killed_training.py"]), cwd=tmp_path,
@@ -121,10 +325,12 @@ def test_kills_of_a_training(mode, python_env, read, tmp_path):  # noqa: F811
         env=harness.clean_environment(harness.preloaded({**zoo.QUIET, **MODES[mode]})),
     )
     chance = random.Random(SEED)
-    calls = 0
+    calls = states = 0
     for kill in range(KILLS):
         log, report = tmp_path / f"log-{kill}", tmp_path / f"report-of-{kill}.bin"
-        server.stdin.write(f"{log} {report}\n")
+        # Of bounded captures some have a state from before the training, the first one in any case.
+        pairs = chance.randrange(PAIRS, 2 * PAIRS) if mode == "bounded" and kill % 10 == 0 else 10
+        server.stdin.write(f"{log} {report} {pairs}\n")
         child = int(server.stdout.readline())
         # Not before one of them trains, or the most kills would find nothing.
         assert server.stdout.readline() == "trains\n"
@@ -133,17 +339,28 @@ def test_kills_of_a_training(mode, python_env, read, tmp_path):  # noqa: F811
         status = int(server.stdout.readline())
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL, status
         zoo.assert_nothing_lost(report)
-        capture = read(report, whole=False)
-        found = recorded(capture, "tensor")
-        for thread, entries in logged(log, 2).items():
+        if mode == "bounded":
+            kept = held(report, child)
+            found = kept.events.get("tensor", {})
+            assert_kept_tensors(kept, logged(log))
+            row = kept.rows["tensor"]
+            assert row["allocations"] >= row["frees"] >= pairs and row["peak"] >= kept.peak["tensor"]
+            states += kept.restored > 0
+            calls += 2 * pairs
+        else:
+            capture = read(report, whole=False)
+            found = recorded(capture, "tensor")
+            assert_no_address_twice(capture, "tensor")
+            assert_no_address_twice(capture, "driver")
+        # Of a bounded capture these are among the newest events.
+        for thread, entries in logged(log).items():
             have = [(kind, pointer) for kind, pointer, _ in found.get(thread, [])]
-            assert is_within(entries, have), f"thread {thread} of kill {kill}"
+            assert is_within([entry[:2] for entry in entries], have), f"thread {thread} of kill {kill}"
             calls += len(entries)
-        assert_no_address_twice(capture, "tensor")
-        assert_no_address_twice(capture, "driver")
         log.unlink()
         report.unlink()
     server.stdin.close()
     assert server.wait(timeout=60) == 0
-    print(f"{KILLS} kills, {calls} calls that had returned: all read back")
+    print(f"{KILLS} kills, {states} after a state, {calls} calls that had returned: all read back")
     assert calls > 10 * KILLS
+    assert (states > 0) == (mode == "bounded")

@@ -1,6 +1,7 @@
-/* killed LOG: eight threads train until the process is killed: forward makes activations, backward gives them
- * back in reverse, and every few steps a state grows. Each thread writes into its part of the file LOG, which
- * is mapped, what a call has done once it has returned: whatever stands there must be in the capture. */
+/* killed LOG [PAIRS]: makes so many blocks and gives them back; then eight threads train until the process is
+ * killed: forward makes activations, backward gives them back in reverse, and every few steps a state grows. Each
+ * thread writes into its part of the file LOG, which is mapped, what a call has done once it has returned:
+ * whatever stands there must be in the capture. */
 #include "../hook_client.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,7 +9,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { THREADS = 8, ENTRIES = 1 << 16, LAYERS = 12, STATES = 40 };
+enum { THREADS = 8, ENTRIES = 1 << 18, LAYERS = 12, STATES = 40, STATE = 1 << 20 };
 
 struct part { /* of one thread */
     uint64_t thread;
@@ -43,26 +44,47 @@ static void give(struct part *part, pointer_t pointer, uint64_t bytes) {
     wrote(part, 2, pointer, bytes);
 }
 
+/* Bytes of an activation: less than a state, and another number each time. */
+static uint64_t some(uint64_t *chance) {
+    *chance = *chance * 6364136223846793005u + 1442695040888963407u;
+    return 512 * (1 + (*chance >> 33) % 1024);
+}
+
+/* Fills the capture's log; none of it is logged here. */
+static void before(uint64_t pairs) {
+    pointer_t few[64] = {0};
+    uint64_t chance = 0;
+    for (uint64_t pair = 0; pair < pairs; pair++) {
+        uint64_t size = some(&chance), place = chance >> 20 & 63;
+        if (few[place] != 0)
+            CHECK(release(few[place]));
+        CHECK(alloc(&few[place], size));
+    }
+    for (int place = 0; place < 64; place++)
+        if (few[place] != 0)
+            CHECK(release(few[place]));
+}
+
 static void *train(void *argument) {
     struct part *part = argument;
-    uint64_t unit = 512 * (uint64_t)(part - parts + 1);
+    uint64_t unit = 512 * (uint64_t)(part - parts + 1), chance = unit, sizes[LAYERS];
     pointer_t activations[LAYERS], states[STATES] = {0};
     part->thread = (uint64_t)syscall(SYS_gettid);
     start();
     for (uint64_t step = 0;; step++) {
         for (uint64_t layer = 0; layer < LAYERS; layer++)
-            activations[layer] = take(part, unit * (1 + (layer + step) % 5));
+            activations[layer] = take(part, sizes[layer] = some(&chance));
         for (uint64_t layer = LAYERS; layer-- > 0;) {
-            uint64_t size = unit * (1 + layer % 3);
+            uint64_t size = some(&chance);
             pointer_t gradient = take(part, size);
-            give(part, activations[layer], unit * (1 + (layer + step) % 5));
+            give(part, activations[layer], sizes[layer]);
             give(part, gradient, size);
         }
         uint64_t state = step / 3 % STATES;
         if (step % 3 == 0) {
             if (states[state] != 0)
-                give(part, states[state], unit * 7);
-            states[state] = take(part, unit * 7);
+                give(part, states[state], STATE + unit);
+            states[state] = take(part, STATE + unit);
         }
     }
     return NULL;
@@ -80,6 +102,8 @@ int main(int argc, char **argv) {
         return 2;
     alloc = need(driver(), "cuMemAlloc_v2");
     release = need(driver(), "cuMemFree_v2");
+    start();
+    before(argc > 2 ? strtoull(argv[2], NULL, 10) : 0);
     for (int i = 0; i < THREADS; i++)
         pthread_create(&thread, NULL, train, &parts[i]);
     for (;;)

@@ -1,9 +1,10 @@
-"""killed_training.py: imports PyTorch once; then for each line `LOG OUTPUT` on stdin a forked child trains with
-eight threads until it is killed from outside. Prints the child's number, a line when its first thread trains, and
-how it ended.
+"""killed_training.py: imports PyTorch once; then for each line `LOG OUTPUT PAIRS` on stdin a forked child makes
+and gives back so many tensors one after the other and then trains with eight threads until it is killed from
+outside. Prints the child's number, a line when its first thread trains, and how it ended.
 
 Each thread writes into its part of the file LOG, which is mapped, the address of each tensor that a call has
-made or given back once that call has returned: whatever stands there must be in the capture."""
+made or given back once that call has returned: whatever stands there must be in the capture. With its size stand
+there all that come from `keep`, each of which the thread gives back itself, and weights, which it never does."""
 
 import mmap
 import os
@@ -13,19 +14,23 @@ import threading
 
 import torch
 
-THREADS, ENTRIES = 8, 1 << 14
-PART = struct.Struct(f"<QQ{2 * ENTRIES}Q")
+THREADS, ENTRIES, KEPT = 8, 1 << 14, 20
+PART = struct.Struct(f"<QQ{3 * ENTRIES}Q")
 ALLOC, FREE = 1, 2
+
+
+def keep(blocks):
+    return torch.empty(128 * blocks, device="cuda")
 
 
 def train(log, place, number):
     entries = 0
 
-    def wrote(kind, pointer):
+    def wrote(kind, pointer, size=0):
         nonlocal entries
         if entries == ENTRIES:
             threading.Event().wait()
-        struct.pack_into("<QQ", log, place + 16 + 16 * entries, kind, pointer)
+        struct.pack_into("<QQQ", log, place + 16 + 24 * entries, kind, pointer, size)
         entries += 1
         struct.pack_into("<Q", log, place + 8, entries)
         if entries == 1 and number == 0:
@@ -37,8 +42,17 @@ def train(log, place, number):
         torch.nn.Linear(width, width, device="cuda"), torch.nn.ReLU(),
         torch.nn.Linear(width, 8, device="cuda"),
     )
+    for weight in (model[0].weight, model[2].weight):
+        wrote(ALLOC, weight.data_ptr(), 4 * weight.numel())
+    kept = [None] * KEPT
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=False)
-    while True:
+    for step in range(1 << 60):
+        if (old := kept[step % KEPT]) is not None:
+            address, size, kept[step % KEPT] = old.data_ptr(), 4 * old.numel(), None
+            del old
+            wrote(FREE, address, size)
+        kept[step % KEPT] = keep(1 + step % 7 + 10 * number)
+        wrote(ALLOC, kept[step % KEPT].data_ptr(), 4 * kept[step % KEPT].numel())
         batch = torch.empty(16 + entries % 5, width, device="cuda")
         wrote(ALLOC, batch.data_ptr())
         hidden = model[0](batch)
@@ -55,11 +69,15 @@ def train(log, place, number):
         optimizer.zero_grad(set_to_none=True)
 
 
-def child(path, output):
+def child(path, output, pairs):
     os.environ["GPUMEM_OUTPUT"] = output
     with open(path, "w+b") as file:
         file.truncate(PART.size * THREADS)
         log = mmap.mmap(file.fileno(), 0)
+    few = [None] * 64
+    for pair in range(pairs):
+        few[pair * 31 % 64] = torch.empty(128 * (1 + pair * 40503 % 1009), device="cuda")
+    del few
     for number in range(THREADS):
         threading.Thread(target=train, args=(log, PART.size * number, number), daemon=True).start()
     threading.Event().wait()
@@ -67,10 +85,10 @@ def child(path, output):
 
 def main():
     for line in sys.stdin:
-        path, output = line.split()
+        path, output, pairs = line.split()
         pid = os.fork()
         if pid == 0:
-            child(path, output)
+            child(path, output, int(pairs))
         os.write(1, b"%d\n" % pid)
         os.write(1, b"%d\n" % os.waitpid(pid, 0)[1])
 
