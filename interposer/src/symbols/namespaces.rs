@@ -148,11 +148,10 @@ mod tests {
         let told: [c_int; 2] = [1, 2];
         let known = tells_of_more(version_here());
         for (version, only) in told.iter().zip([known, false]) {
+            let debug = version as *const c_int as usize;
             // SAFETY: the structure begins with its version, and no more of it is read.
-            assert_eq!(
-                unsafe { is_only_one(version as *const c_int as usize) },
-                only
-            );
+            let is_only_one = unsafe { is_only_one(debug) };
+            assert_eq!(is_only_one, only);
         }
         // SAFETY: 0 is not known.
         assert!(!unsafe { is_only_one(0) });
