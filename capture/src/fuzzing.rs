@@ -2,6 +2,7 @@
 //! right checks around them, so that what lies behind the checks is reached, and the judge of what is read.
 #![forbid(unsafe_code)]
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use crate::baked::{MARK_BYTES, Part, page_nonce};
@@ -226,8 +227,11 @@ pub fn names_file(bytes: &[u8]) -> Vec<u8> {
 pub fn judge(path: &Path) -> Result<Integrity, OpenError> {
     let mut reader = Reader::open(path)?;
     let (mut records, mut symbols, mut last) = (0, 0, None);
+    let mut given = DefaultHasher::new();
+    reader.decode_on(0);
     let integrity = reader
         .read(&mut |record| {
+            format!("{record:?}").hash(&mut given);
             let seq = match record {
                 Record::Definition(Seq(0), Definition::Symbol { .. }) if last.is_none() => {
                     symbols += 1;
@@ -249,10 +253,16 @@ pub fn judge(path: &Path) -> Result<Integrity, OpenError> {
         let (first, next) = (damage.first_missing, damage.next_good);
         assert!(next.is_none() || first < next, "{damage:?}");
     }
+    let mut given_again = DefaultHasher::new();
+    reader.decode_on(2);
     let again = reader
-        .read(&mut |_| {})
+        .read(&mut |record| format!("{record:?}").hash(&mut given_again))
         .expect("the system does not refuse");
-    assert_eq!(again, integrity, "read twice");
+    assert_eq!(
+        again, integrity,
+        "read once more, with pages that other threads decoded"
+    );
+    assert_eq!(given_again.finish(), given.finish(), "other records");
     Ok(integrity)
 }
 

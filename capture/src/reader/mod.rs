@@ -2,7 +2,8 @@
 //!
 //! # Design constraints
 //! - Damage is normal input: what is whole is read, what is missing is said ([`Integrity`]).
-//! - Memory is bounded by one page and the ring, whatever the file claims.
+//! - Memory is bounded by the ring and a few pages, whatever the file claims.
+//! - Threads decode pages ahead; what is read does not depend on how many there are.
 //! - Every released version of the format is read, each by a module of its own, for ever.
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,16 @@ pub struct Reader {
     progress: Progress,
     header: Header,
     own_bytes: u64,
+    threads: Option<usize>,
+}
+
+/// How pages are read.
+#[derive(Clone, Copy, Debug)]
+struct How {
+    /// How many threads decode them ahead; `None`: as many as are worth it.
+    threads: Option<usize>,
+    /// Whether pages of events alone are passed over.
+    only_definitions: bool,
 }
 
 /// One variant for each released version of the format.
@@ -140,6 +151,7 @@ impl Reader {
             progress: Progress::new(own_bytes),
             header,
             own_bytes,
+            threads: None,
         })
     }
 
@@ -184,14 +196,26 @@ impl Reader {
         self.progress.clone()
     }
 
-    /// Gives every record to `sink` in the order of sequence numbers, and then says how whole the
-    /// capture is. May be called again: it starts over.
+    /// Has so many threads beside the calling one decode pages. Unless this is said they are as many as
+    /// the cores and the capture's length are worth. What is read is the same.
+    pub fn decode_on(&mut self, threads: usize) {
+        self.threads = Some(threads);
+    }
+
+    /// Gives every record to `sink` in the order of sequence numbers, on the calling thread, and then says
+    /// how whole the capture is. May be called again: it starts over.
     ///
     /// # Errors
     /// Only the system's: damage is reported in [`Integrity`].
     pub fn read(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<Integrity, ReadError> {
         match &self.capture {
-            Versions::V1(capture) => capture.read(&self.progress, false, sink),
+            Versions::V1(capture) => {
+                let how = How {
+                    threads: self.threads,
+                    only_definitions: false,
+                };
+                capture.read(how, &self.progress, sink)
+            }
         }
     }
 
@@ -206,6 +230,11 @@ impl Reader {
             Record::Definition(..) | Record::State(..) => sink(record),
             _ => {}
         };
-        capture.read(&self.progress, true, named).map(drop)
+        // It may be the recorded process that asks: no thread is started there.
+        let how = How {
+            threads: Some(0),
+            only_definitions: true,
+        };
+        capture.read(how, &self.progress, named).map(drop)
     }
 }

@@ -1,5 +1,6 @@
 //! Versions 1 and 2 of the format: 2 is bounded.
 
+mod ahead;
 mod baked;
 mod bounded;
 mod cursor;
@@ -10,7 +11,7 @@ mod ring;
 use std::io;
 
 use super::input::Input;
-use super::{Header, Integrity, Progress, ReadError, Record};
+use super::{Header, How, Integrity, Progress, ReadError, Record};
 use crate::baked::Part;
 use crate::header::StaticHeader;
 use crate::{CounterValues, DeviceOrdinal, Level, Nanos, layout};
@@ -95,8 +96,8 @@ impl Capture {
 
     pub(super) fn read(
         &self,
+        how: How,
         progress: &Progress,
-        only_definitions: bool,
         sink: &mut dyn FnMut(Record<'_>),
     ) -> Result<Integrity, ReadError> {
         let mut cursor = Cursor::new(sink);
@@ -111,7 +112,7 @@ impl Capture {
             baked::read(&self.input, self.header.nonce, part, &mut cursor)?;
         }
         let dynamic = match self.header.areas {
-            None => self.read_growing(progress, only_definitions, &mut cursor)?,
+            None => self.read_growing(how, progress, &mut cursor)?,
             Some(areas) => bounded::read_all(self, areas, progress, &mut cursor)?,
         };
         progress.set(progress.total());
@@ -157,13 +158,13 @@ impl Capture {
     /// Gives the records of a capture whose pages go on to the file's end.
     fn read_growing(
         &self,
+        how: How,
         progress: &Progress,
-        only_definitions: bool,
         cursor: &mut Cursor<'_>,
     ) -> Result<Dynamic, ReadError> {
         let slots = self.header.ring_slots;
         let start = layout::pages_offset(slots);
-        let mut pages = Pages::new(&self.input, self.header.nonce, start, only_definitions)?;
+        let mut pages = Pages::new(&self.input, self.header.nonce, start, how)?;
         let mut ring = RingImage::new(slots, self.header.nonce);
         let mut recorded_at_start = None;
         let mut attempts = 0;

@@ -1,7 +1,8 @@
 //! The pages, in the order in which they lie in the file.
 
 use super::super::input::Input;
-use super::super::{Progress, ReadError};
+use super::super::{How, Progress, ReadError};
+use super::ahead::{self, Ahead};
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
 use crate::layout;
@@ -17,8 +18,7 @@ pub(super) struct Pages<'a> {
     decoder: Decoder,
     decoded: Decoded,
     payload: Vec<u8>,
-    /// Whether pages of events alone are passed over.
-    only_definitions: bool,
+    how: How,
 }
 
 /// What is at an offset.
@@ -37,7 +37,7 @@ impl<'a> Pages<'a> {
         input: &'a Input,
         nonce: u64,
         offset: u64,
-        only_definitions: bool,
+        how: How,
     ) -> Result<Self, ReadError> {
         let decoder = Decoder::new().map_err(|source| input.error(offset, source))?;
         Ok(Self {
@@ -48,7 +48,7 @@ impl<'a> Pages<'a> {
             decoder,
             decoded: Decoded::default(),
             payload: Vec::new(),
-            only_definitions,
+            how,
         })
     }
 
@@ -61,11 +61,37 @@ impl<'a> Pages<'a> {
         published: u64,
         past: bool,
     ) -> Result<bool, ReadError> {
+        let rest = published.saturating_sub(self.offset);
+        let threads = match self.how.threads {
+            _ if past || rest == 0 => 0,
+            Some(threads) => threads,
+            None => ahead::threads_for(rest),
+        };
+        let (input, nonce) = (self.input, self.nonce);
+        ahead::with(input, nonce, published, threads, |ahead| {
+            self.read_with(ahead, cursor, progress, published, past)
+        })
+    }
+
+    /// The same, with pages that others have decoded.
+    fn read_with(
+        &mut self,
+        ahead: Option<&Ahead<'_>>,
+        cursor: &mut Cursor<'_>,
+        progress: &Progress,
+        published: u64,
+        past: bool,
+    ) -> Result<bool, ReadError> {
         let mut moved = false;
         while past || self.offset < published {
             let offset = self.offset;
             let is_published = offset < published;
-            let next = match self.at(offset)? {
+            let there = ahead.and_then(|ahead| ahead.take(offset, &mut self.decoded));
+            let found = match there {
+                Some(header) => Found::Page(header),
+                None => self.at(offset)?,
+            };
+            let next = match found {
                 Found::Page(header) => {
                     self.give(cursor, &header);
                     self.last_start = offset;
@@ -146,7 +172,7 @@ impl<'a> Pages<'a> {
             Ok(header) => header,
             Err(what) => return Ok(Found::Nothing(what)),
         };
-        if self.only_definitions && header.definitions == 0 {
+        if self.how.only_definitions && header.definitions == 0 {
             return Ok(Found::Passed(header));
         }
         // At most 16 MiB: the header's limits hold.

@@ -1,0 +1,274 @@
+//! Decodes pages on other threads, ahead of the one that gives their records.
+//!
+//! Only what the header says is published is read ahead: that stands still also while the process runs. The
+//! other threads follow the pages from one whole header to the next, and put aside what they decoded. What
+//! is not whole they leave: whoever gives the records looks at it again, and says what is wrong. So what is
+//! read, and what is said to be missing, does not depend on how many threads there are.
+
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use super::super::input::Input;
+use crate::page::{Decoded, Decoder, HEADER_BYTES, Header};
+
+/// More threads find nothing to do: to take records in costs more than to decode them.
+const MOST_THREADS: usize = 3;
+/// With fewer bytes of pages threads are not worth their start.
+const WORTH_BYTES: u64 = 1 << 20;
+
+/// How many threads beside this one read that many bytes of pages.
+pub(super) fn threads_for(bytes: u64) -> usize {
+    if bytes < WORTH_BYTES {
+        return 0;
+    }
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    (cores - 1).min(MOST_THREADS)
+}
+
+/// What threads have decoded and nobody has taken yet.
+pub(super) struct Ahead<'a> {
+    input: &'a Input,
+    nonce: u64,
+    /// Nothing is read from here on.
+    end: u64,
+    /// The most pages that are put aside.
+    room: usize,
+    queue: Mutex<Queue>,
+    /// A page was decoded, or the pages came to their end.
+    decoded: Condvar,
+    /// There is a page to decode, or nothing ever will be.
+    wanted: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Where the next page starts that no thread has; `None`: nobody said, or there is none.
+    next: Option<u64>,
+    /// No whole header was found there.
+    broken: Option<u64>,
+    /// Pages in order, those that are being decoded included.
+    pages: VecDeque<Page>,
+    /// The number of the first of them.
+    first: u64,
+    /// Buffers to be used again.
+    spare: Vec<Decoded>,
+    /// Threads that decode. Without any nobody waits for them.
+    at_work: usize,
+    is_over: bool,
+}
+
+struct Page {
+    offset: u64,
+    state: State,
+}
+
+enum State {
+    InWork,
+    Whole(Header, Decoded),
+    /// Its content is not whole, or cannot be read.
+    Unfit,
+}
+
+/// A page that one thread decodes. Whatever happens, it does not stay in work.
+struct Work<'a, 'b> {
+    ahead: &'a Ahead<'b>,
+    number: u64,
+    offset: u64,
+    header: Header,
+    to: Decoded,
+    is_whole: bool,
+}
+
+impl Drop for Work<'_, '_> {
+    fn drop(&mut self) {
+        let (header, to) = (self.header, std::mem::take(&mut self.to));
+        let mut queue = self.ahead.queue();
+        let at = self.number.checked_sub(queue.first);
+        let at = at.and_then(|at| usize::try_from(at).ok());
+        match at.and_then(|at| queue.pages.get_mut(at)) {
+            Some(page) if self.is_whole => page.state = State::Whole(header, to),
+            Some(page) => page.state = State::Unfit,
+            // Nobody wants it any more.
+            None => queue.spare.push(to),
+        }
+        drop(queue);
+        self.ahead.decoded.notify_all();
+    }
+}
+
+/// A thread that decodes, until it ends in whichever way.
+struct AtWork<'a, 'b>(&'a Ahead<'b>);
+
+impl Drop for AtWork<'_, '_> {
+    fn drop(&mut self) {
+        self.0.queue().at_work -= 1;
+        self.0.decoded.notify_all();
+    }
+}
+
+/// Sends the threads home.
+struct Over<'a, 'b>(&'a Ahead<'b>);
+
+impl Drop for Over<'_, '_> {
+    fn drop(&mut self) {
+        self.0.queue().is_over = true;
+        self.0.wanted.notify_all();
+    }
+}
+
+/// Does `work` while so many threads decode pages of `input` that lie before `end`. Without any it gets
+/// `None`.
+pub(super) fn with<T>(
+    input: &Input,
+    nonce: u64,
+    end: u64,
+    threads: usize,
+    work: impl FnOnce(Option<&Ahead<'_>>) -> T,
+) -> T {
+    if threads == 0 {
+        return work(None);
+    }
+    let ahead = Ahead {
+        input,
+        nonce,
+        end,
+        room: 2 * threads,
+        queue: Mutex::default(),
+        decoded: Condvar::new(),
+        wanted: Condvar::new(),
+    };
+    thread::scope(|scope| {
+        let _over = Over(&ahead);
+        for _ in 0..threads {
+            ahead.queue().at_work += 1;
+            let at_work = AtWork(&ahead);
+            let thread = thread::Builder::new().name("pages".into());
+            // The system may have no thread to give: then there is one less at work.
+            let _ = thread.spawn_scoped(scope, move || at_work.0.decode());
+        }
+        work(Some(&ahead))
+    })
+}
+
+impl Ahead<'_> {
+    /// A thread that panicked has left the queue as it was before or after, never between.
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The page at an offset, which takes the place of the records in `decoded`. `None`: there is no whole
+    /// page.
+    pub(super) fn take(&self, offset: u64, decoded: &mut Decoded) -> Option<Header> {
+        if offset >= self.end {
+            return None;
+        }
+        let mut guard = self.queue();
+        loop {
+            let queue = &mut *guard;
+            match queue.pages.front() {
+                Some(page) if page.offset == offset => {
+                    let in_work = matches!(page.state, State::InWork);
+                    if !in_work || queue.at_work == 0 {
+                        break;
+                    }
+                }
+                None if queue.broken == Some(offset) => return None,
+                _ if queue.at_work == 0 => return None,
+                None if queue.next == Some(offset) => {}
+                _ => {
+                    queue.begin_at(offset);
+                    self.wanted.notify_all();
+                }
+            }
+            guard = wait(&self.decoded, guard);
+        }
+        let page = guard.pages.pop_front()?;
+        guard.first += 1;
+        let State::Whole(header, records) = page.state else {
+            return None;
+        };
+        guard.spare.push(std::mem::replace(decoded, records));
+        drop(guard);
+        self.wanted.notify_one();
+        Some(header)
+    }
+
+    /// Decodes pages until nobody wants any more.
+    fn decode(&self) {
+        let Ok(mut decoder) = Decoder::new() else {
+            return;
+        };
+        let mut payload = Vec::new();
+        while let Some(mut work) = self.next() {
+            // At most 16 MiB: the header's limits hold.
+            payload.resize(work.header.payload_bytes as usize, 0);
+            let start = work.offset + HEADER_BYTES as u64;
+            let have = self.input.read(start, &mut payload);
+            work.is_whole = have.is_ok_and(|have| have == payload.len())
+                && decoder.decode(&work.header, &payload, &mut work.to).is_ok();
+        }
+    }
+
+    /// Takes the next page, once there is one and room for it. `None`: it is over.
+    fn next(&self) -> Option<Work<'_, '_>> {
+        let mut queue = self.queue();
+        loop {
+            if queue.is_over {
+                return None;
+            }
+            let next = queue.next.filter(|_| queue.pages.len() < self.room);
+            let Some(offset) = next else {
+                queue = wait(&self.wanted, queue);
+                continue;
+            };
+            let Some(header) = self.header(offset) else {
+                (queue.next, queue.broken) = (None, Some(offset));
+                self.decoded.notify_all();
+                continue;
+            };
+            let behind = offset + HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+            queue.next = (behind < self.end).then_some(behind);
+            let number = queue.first + queue.pages.len() as u64;
+            let state = State::InWork;
+            queue.pages.push_back(Page { offset, state });
+            let to = queue.spare.pop().unwrap_or_default();
+            return Some(Work {
+                ahead: self,
+                number,
+                offset,
+                header,
+                to,
+                is_whole: false,
+            });
+        }
+    }
+
+    fn header(&self, offset: u64) -> Option<Header> {
+        let mut bytes = [0; HEADER_BYTES];
+        let have = self.input.read(offset, &mut bytes).ok()?;
+        Header::decode(&bytes, self.nonce)
+            .ok()
+            .filter(|_| have == HEADER_BYTES)
+    }
+}
+
+impl Queue {
+    /// From now on pages are wanted from there.
+    fn begin_at(&mut self, offset: u64) {
+        self.first += self.pages.len() as u64;
+        for page in self.pages.drain(..) {
+            if let State::Whole(_, decoded) = page.state {
+                self.spare.push(decoded);
+            }
+        }
+        (self.next, self.broken) = (Some(offset), None);
+    }
+}
+
+fn wait<'a>(condition: &Condvar, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+    condition
+        .wait(queue)
+        .unwrap_or_else(PoisonError::into_inner)
+}
