@@ -117,11 +117,16 @@ pub struct Wanted {
     pub moment: Moment,
     /// Only of what was allocated in this step.
     pub step: Option<u64>,
+    /// Whether what each device's peak had is kept, block by block: see [`Replay::at_peak_of`].
+    pub peaks: bool,
 }
 
 impl From<Moment> for Wanted {
     fn from(moment: Moment) -> Self {
-        Self { moment, step: None }
+        Self {
+            moment,
+            ..Self::default()
+        }
     }
 }
 
@@ -177,15 +182,17 @@ pub struct Replay {
     pub let_go: LetGo,
     /// If the first records came as a state.
     pub restored: Option<Restored>,
-    /// Where the records cannot be read again: what each device's peak had.
+    /// Where it is wanted: what each device's peak had.
     then: Option<BTreeMap<DeviceOrdinal, DeviceThen>>,
 }
 
 impl Replay {
     /// An empty state. Figures by stack stop at the wanted moment if that is an event.
     pub fn new(wanted: impl Into<Wanted>) -> Self {
+        let wanted = wanted.into();
         Self {
-            tallied: Tallied::new(wanted.into()),
+            tallied: Tallied::new(wanted),
+            then: wanted.peaks.then(BTreeMap::new),
             ..Self::default()
         }
     }

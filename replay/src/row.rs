@@ -79,7 +79,7 @@ pub struct Row {
     pub(crate) blocks: FxHashMap<Address, Block>,
     pub(crate) holdings: Holdings,
     pub(crate) freed: Freed,
-    /// What the device's peak had, where the records cannot be read again.
+    /// What the device's peak had, where it is wanted.
     pub(crate) then: Then,
     /// Live blocks that are not kept one by one: see [`crate::LetGo`]. Their bytes stand under
     /// [`crate::StackKey::LET_GO`], whose id is kept with them.

@@ -110,10 +110,10 @@ impl Coded for Replay {
 impl Replay {
     /// A replay that keeps what each device's peak had.
     pub(crate) fn keeping() -> Self {
-        Self {
-            then: Some(BTreeMap::new()),
-            ..Self::new(Moment::Peak)
-        }
+        Self::new(Wanted {
+            peaks: true,
+            ..Wanted::default()
+        })
     }
 
     /// Takes the state in the place of all records before `seq`.
@@ -213,16 +213,12 @@ impl Replay {
         }
     }
 
-    /// A device at its peak, of a replay whose first records came as a state; and the readings that
-    /// followed, each with whether it is a new one. `None`: the records tell, or nothing does.
+    /// A device at its peak, and the readings that followed, each with whether it is a new one. Names and
+    /// stacks are not among it: those are this replay's own. `None`: it was not kept, or nothing was held.
     pub fn at_peak_of(&self, device: DeviceOrdinal) -> Option<(Self, &[(Reading, bool)])> {
-        let restored = self.restored?;
         let now = self.devices.get(&device)?;
         let (seq, time) = now.moment?;
         let then = self.then.as_ref()?.get(&device)?;
-        if seq >= restored.from {
-            return None;
-        }
         let at = now.at_peak;
         let mut rows = BTreeMap::new();
         for (level, live) in [
@@ -246,10 +242,8 @@ impl Replay {
         };
         peak.readings.last = then.before;
         let replay = Self {
-            names: self.names.clone(),
             rows,
             devices: BTreeMap::from([(device, peak)]),
-            keys: self.keys.clone(),
             last: time,
             last_seq: seq,
             objects: then.objects.as_ref().unwrap_or(&self.objects).clone(),

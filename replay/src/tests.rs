@@ -300,8 +300,8 @@ fn a_steps_figures_are_those_of_what_it_allocated() {
     let step = |wanted| {
         let mut play = Play {
             replay: Replay::new(Wanted {
-                moment: Moment::Peak,
                 step: Some(wanted),
+                ..Wanted::default()
             }),
             seq: 0,
         };

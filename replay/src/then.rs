@@ -1,4 +1,4 @@
-//! What was live at a device's peak and is no longer, for those who cannot read the records again.
+//! What was live at a device's peak and is no longer, for those who do not read the records again.
 //!
 //! At a new peak all of it is what is live, and nothing need be copied. Of blocks that leave afterwards
 //! those that were live at the peak are put aside; so memory is bounded by what was live then.
@@ -43,7 +43,8 @@ impl Then {
     #[inline]
     pub(crate) fn left(&mut self, address: Address, block: Block) {
         let was_live = self.peak.is_some_and(|peak| block.seq <= peak);
-        if was_live && !self.back.remove(&address) {
+        let came_back = was_live && !self.back.is_empty() && self.back.remove(&address);
+        if was_live && !came_back {
             self.gone.entry(address).or_insert(block);
         }
     }

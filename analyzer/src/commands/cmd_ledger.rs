@@ -1,7 +1,7 @@
 //! `gpumem-analyze ledger`.
 
 use gpumem_analyzer::render::{Source, ledger_text, partial, pool_text};
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::views::{Asked, LedgerAt};
 use gpumem_capture::DeviceOrdinal;
 
@@ -14,7 +14,12 @@ pub fn run(args: &LedgerArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         LedgerAt::At(seq) => Moment::At(seq),
         _ => Moment::Peak,
     };
-    let session = read(&args.file, moment)?;
+    let wanted = Wanted {
+        moment,
+        peaks: args.at == LedgerAt::Peak,
+        ..Wanted::default()
+    };
+    let session = read(&args.file, wanted)?;
     let device = args.device.map(DeviceOrdinal);
     if let Some(device) = device
         && !session.replay.devices.contains_key(&device)

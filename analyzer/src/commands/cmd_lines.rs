@@ -13,6 +13,7 @@ pub fn run(args: &LinesArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let wanted = Wanted {
         moment: args.which.at,
         step: args.step,
+        peaks: false,
     };
     let session = read(&args.file, wanted)?;
     let ended = session.replay.course.steps;

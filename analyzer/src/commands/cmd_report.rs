@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::views::{Asked, Changes, Folded, Greatest};
 use gpumem_capture::Level;
 
@@ -19,7 +19,11 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     let (mut tensor, mut driver) = (Greatest::default(), Greatest::default());
     let mut tensor_changes = Changes::new(Level::TENSOR, pid, |change| tensor.add(change));
     let mut driver_changes = Changes::new(Level::DRIVER, pid, |change| driver.add(change));
-    let session = read_with(file, Moment::Peak, &mut |replay, record, effect| {
+    let wanted = Wanted {
+        peaks: true,
+        ..Wanted::default()
+    };
+    let session = read_with(file, wanted, &mut |replay, record, effect| {
         tensor_changes.observe(replay, record, effect);
         driver_changes.observe(replay, record, effect);
     })?;

@@ -5,6 +5,7 @@
 //! Blocks that come and go within a section are not among its blocks, but its peak tells of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gpumem_capture::{
     DeviceOrdinal, Event, EventKind, Level, Nanos, Record, Seq, StackId, ThreadId,
@@ -30,11 +31,11 @@ pub struct Change {
     /// Device ordinal; `None` for memory of no device.
     pub device: Option<u8>,
     /// File; `None` while the main thread runs no Python.
-    pub file: Option<String>,
+    pub file: Option<Arc<str>>,
     /// Line number.
     pub line: Option<u32>,
     /// Function.
-    pub function: Option<String>,
+    pub function: Option<Arc<str>>,
     /// Net change.
     pub change_bytes: i64,
     /// Live after it.
@@ -82,12 +83,35 @@ impl Change {
 pub struct Changes<F> {
     level: Level,
     sink: F,
-    at: Option<Line>,
+    /// The script's line: index into `lines`.
+    at: Option<u32>,
     /// The thread whose lines are followed: the first with a Python stack, or the main thread.
     thread: Option<ThreadId>,
     main: ThreadId,
     sections: BTreeMap<DeviceOrdinal, Section>,
-    lines: FxHashMap<StackId, Option<Line>>,
+    /// The lines that the script was at.
+    lines: Vec<At>,
+    line_numbers: FxHashMap<Line, u32>,
+    /// What each Python stack of an event means.
+    stacks: FxHashMap<StackId, Stack>,
+    /// The one that came last.
+    last: (StackId, Stack),
+}
+
+/// A line of the script.
+struct At {
+    file: Arc<str>,
+    line: u32,
+    function: Arc<str>,
+}
+
+/// What a Python stack says of the script.
+#[derive(Clone, Copy)]
+enum Stack {
+    /// Its thread ran no Python.
+    None,
+    /// The line that it is at, if it is in the script: index into [`Changes::lines`].
+    At(Option<u32>),
 }
 
 impl<F: FnMut(Change)> Changes<F> {
@@ -100,7 +124,10 @@ impl<F: FnMut(Change)> Changes<F> {
             thread: None,
             main: ThreadId(pid),
             sections: BTreeMap::new(),
-            lines: FxHashMap::default(),
+            lines: Vec::new(),
+            line_numbers: FxHashMap::default(),
+            stacks: FxHashMap::default(),
+            last: (StackId::NONE, Stack::None),
         }
     }
 
@@ -123,8 +150,7 @@ impl<F: FnMut(Change)> Changes<F> {
     /// Notices that the script is at another line.
     fn follow(&mut self, replay: &Replay, event: &Event) {
         let main = event.thread == self.main;
-        let stack = replay.names.own_stack(event.py_stack);
-        if stack == StackId::NONE {
+        let Stack::At(line) = self.stack(replay, event.py_stack) else {
             // An allocation with no Python on the main thread is the program's other part. Frees carry no
             // stack: they belong to the line that is at work.
             if main && event.kind == EventKind::ALLOC && self.at.is_some() {
@@ -132,47 +158,60 @@ impl<F: FnMut(Change)> Changes<F> {
                 self.at = None;
             }
             return;
-        }
+        };
         if self.thread.is_none() || main {
             self.thread = Some(event.thread);
         }
         if self.thread != Some(event.thread) {
             return;
         }
-        let line = self
-            .lines
-            .entry(stack)
-            .or_insert_with(|| script_line(&replay.names, stack))
-            .clone();
         if line.is_some() && line != self.at {
             self.finish();
             self.at = line;
         }
     }
 
+    fn stack(&mut self, replay: &Replay, stack: StackId) -> Stack {
+        if self.last.0 == stack {
+            return self.last.1;
+        }
+        let (lines, numbers) = (&mut self.lines, &mut self.line_numbers);
+        let says = *self.stacks.entry(stack).or_insert_with(|| {
+            let own = replay.names.own_stack(stack);
+            if own == StackId::NONE {
+                return Stack::None;
+            }
+            let line = script_line(&replay.names, own);
+            Stack::At(line.map(|line| number(line, lines, numbers)))
+        });
+        self.last = (stack, says);
+        says
+    }
+
     /// Ends the last section.
     pub fn finish(&mut self) {
-        for (device, section) in std::mem::take(&mut self.sections) {
-            let Some((seq, time)) = section.first else {
+        for (device, section) in &mut self.sections {
+            let Some((seq, time)) = section.first.take() else {
                 continue;
             };
-            let added = grouped(section.added.into_values());
-            let removed = groups(section.removed);
+            let (device, added) = (*device, grouped(&mut section.added));
+            let removed = groups(std::mem::take(&mut section.removed));
+            let (total, peak) = (section.total, std::mem::take(&mut section.peak));
             let sum = |groups: &[Group]| {
                 groups
                     .iter()
                     .map(|group| group.bytes.wrapping_mul(group.blocks))
                     .sum::<u64>()
             };
-            let at = self.at.clone();
+            let at = self.at.and_then(|at| self.lines.get(at as usize));
             let mut change = Change {
                 device: (device != DeviceOrdinal::NONE).then_some(device.0),
-                file: at.as_ref().map(|at| at.file.clone()),
-                line: at.as_ref().map(|at| at.line),
-                function: at.map(|at| at.function),
+                file: at.map(|at| Arc::clone(&at.file)),
+                line: at.map(|at| at.line),
+                function: at.map(|at| Arc::clone(&at.function)),
                 change_bytes: sum(&added).wrapping_sub(sum(&removed)) as i64,
-                total_bytes: section.total,
-                peak_bytes: section.peak,
+                total_bytes: total,
+                peak_bytes: peak,
                 seq: seq.0,
                 time_ns: time.0,
                 added,
@@ -207,12 +246,37 @@ impl Section {
     }
 }
 
-fn grouped(sizes: impl Iterator<Item = u64>) -> Vec<Group> {
-    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
-    for bytes in sizes {
-        *counts.entry(bytes).or_default() += 1;
+/// The number of a line, a new one if it has none yet.
+fn number(line: Line, lines: &mut Vec<At>, numbers: &mut FxHashMap<Line, u32>) -> u32 {
+    *numbers.entry(line).or_insert_with_key(|line| {
+        lines.push(At {
+            file: line.file.as_str().into(),
+            line: line.line,
+            function: line.function.as_str().into(),
+        });
+        lines.len() as u32 - 1
+    })
+}
+
+/// A table that is no larger is used again.
+const SMALL_TABLE: usize = 1024;
+
+/// Blocks by size, largest first; they are taken out.
+fn grouped(blocks: &mut FxHashMap<u64, u64>) -> Vec<Group> {
+    let mut sizes: Vec<u64> = blocks.drain().map(|(_, bytes)| bytes).collect();
+    if blocks.capacity() > SMALL_TABLE {
+        *blocks = FxHashMap::default();
     }
-    groups(counts)
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let alike = sizes.chunk_by(|a, b| a == b);
+    let group = |alike: &[u64]| {
+        let blocks = alike.len() as u64;
+        alike.first().map(|bytes| Group {
+            bytes: *bytes,
+            blocks,
+        })
+    };
+    alike.filter_map(group).collect()
 }
 
 fn groups(counts: BTreeMap<u64, u64>) -> Vec<Group> {
@@ -223,7 +287,7 @@ fn groups(counts: BTreeMap<u64, u64>) -> Vec<Group> {
 }
 
 /// What changes that are alike have in common: file, line, device and bytes.
-type Alike = (Option<String>, Option<u32>, Option<u8>, i64);
+type Alike = (Option<Arc<str>>, Option<u32>, Option<u8>, i64);
 
 fn alike(change: &Change) -> Alike {
     (

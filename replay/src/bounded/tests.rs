@@ -262,31 +262,41 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
     for seed in 1..60 {
         let program = Program::of(seed, 3000);
         let at = Seq(program.end().0 * (1 + seed % 9) / 9);
-        let replay = by_state(&program, at, usize::MAX, Moment::Peak);
-        for (device, peak) in &replay.devices {
-            let Some((seq, _)) = peak.moment else {
+        let peaks = Wanted {
+            peaks: true,
+            ..Wanted::default()
+        };
+        let replays = [
+            by_state(&program, at, usize::MAX, Moment::Peak),
+            whole(&program, peaks),
+        ];
+        let devices = |replay: &Replay| replay.devices.keys().copied().collect::<Vec<_>>();
+        let all = replays.iter().flat_map(|replay| {
+            let devices = devices(replay).into_iter();
+            devices.map(move |device| (replay, device))
+        });
+        for (replay, device) in all {
+            let device = &device;
+            let Some((seq, _)) = replay.devices[device].moment else {
                 continue;
             };
-            let Some((kept, _)) = replay.at_peak_of(*device) else {
-                assert!(seq >= at);
-                in_the_log += 1;
-                continue;
-            };
+            let (kept, _) = replay.at_peak_of(*device).expect("a peak that was kept");
+            in_the_log += u32::from(replay.restored.is_some() && seq >= at);
             let mut then = Replay::new(Moment::Peak);
             program.feed(&mut then, Seq(0), Seq(seq.0 + 1));
             told += 1;
             for level in (0..4).map(gpumem_capture::Level) {
-                let of = |replay: &Replay| {
+                let of = |replay: &Replay, named: &Replay| {
                     let row = replay.rows.get(&(*device, level))?;
                     let mut blocks: Vec<_> = row
                         .live_blocks()
-                        .map(|(ptr, block)| (ptr, block.seq, block.bytes, replay.stacks(block.key)))
+                        .map(|(ptr, block)| (ptr, block.seq, block.bytes, named.stacks(block.key)))
                         .collect();
                     blocks.sort_unstable();
                     let parts = |holding: &crate::Holding| -> Vec<(StackKey, u64)> {
                         let parts = holding.parts().iter();
                         parts
-                            .map(|(key, bytes)| (replay.stacks(*key), *bytes))
+                            .map(|(key, bytes)| (named.stacks(*key), *bytes))
                             .collect()
                     };
                     let holdings: Vec<_> = row
@@ -296,7 +306,7 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
                         .collect();
                     Some((blocks, holdings, row.counters.live))
                 };
-                let (a, b) = (of(&then), of(&kept));
+                let (a, b) = (of(&then, &then), of(&kept, replay));
                 let nothing = || Some((Vec::new(), Vec::new(), 0));
                 assert_eq!(
                     a.or_else(nothing),
@@ -304,12 +314,12 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
                     "seed {seed} {level}"
                 );
             }
-            let objects = |replay: &Replay| {
+            let objects = |replay: &Replay, named: &Replay| {
                 let objects = &replay.objects;
                 let aliases = bytes_of(&objects.aliases);
                 let contexts = objects.contexts.iter();
                 let contexts: Vec<_> = contexts
-                    .map(|(id, (key, bytes))| (*id, replay.stacks(*key), *bytes))
+                    .map(|(id, (key, bytes))| (*id, named.stacks(*key), *bytes))
                     .collect();
                 (
                     objects.mappings.clone(),
@@ -318,7 +328,7 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
                     objects.loads.len(),
                 )
             };
-            assert_eq!(objects(&then), objects(&kept), "seed {seed}");
+            assert_eq!(objects(&then, &then), objects(&kept, replay), "seed {seed}");
             assert_eq!(then.circumstance(), kept.circumstance(), "seed {seed}");
             let best = |replay: &Replay| replay.devices[device].readings.best();
             assert_eq!(best(&then), best(&kept), "seed {seed}");
@@ -420,8 +430,8 @@ fn a_step_is_told_if_it_began_after_the_state() {
         .steps;
     for step in [1, steps + 1, steps + 2, steps + 5] {
         let wanted = Wanted {
-            moment: Moment::Peak,
             step: Some(step),
+            ..Wanted::default()
         };
         let replay = by_state(&program, at, usize::MAX, wanted);
         assert_eq!(replay.can_tell(wanted), step > steps + 1);

@@ -1,4 +1,5 @@
-//! The second reading of a capture: up to the moment that the first one found.
+//! The moments of ledgers: a device's peak and the end come out of the one reading, others need a second
+//! one, up to the moment that the first one found.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -54,7 +55,7 @@ struct Wanted {
     tries: u32,
     /// Whether something moved during the first of them.
     moving: bool,
-    /// Whether the moment came out of a bounded capture's state: its records are gone.
+    /// Whether the first reading kept the moment.
     kept: bool,
 }
 
@@ -94,9 +95,9 @@ impl Wanted {
 }
 
 impl Ledger {
-    /// The ledgers that are asked for, of a capture that was read to its end as `session`. Reads it
-    /// again, for what was live at a moment can only be told once it is known which moment that is.
-    /// `started` is given a handle that tells how far reading has come.
+    /// The ledgers that are asked for, of a capture that was read to its end as `session`. Unless that kept
+    /// the moment it is read again, for what was live then can only be told once it is known which moment
+    /// that is: `started` is given a handle that tells how far reading has come.
     ///
     /// # Errors
     /// Only where nothing can be read.
@@ -112,11 +113,13 @@ impl Ledger {
             return Ok(Vec::new());
         }
         take_kept(first, &mut wanted, asked);
-        let mut reader = Reader::open(path)?;
-        started(reader.progress());
-        let mut replay = Replay::new(Moment::End);
-        reader.read(&mut |record| feed(&mut replay, &mut wanted, record))?;
-        settle(&replay, &mut wanted, None);
+        if wanted.values().any(|wanted| wanted.parts.is_none()) {
+            let mut reader = Reader::open(path)?;
+            started(reader.progress());
+            let mut replay = Replay::new(Moment::End);
+            reader.read(&mut |record| feed(&mut replay, &mut wanted, record))?;
+            settle(&replay, &mut wanted, None);
+        }
         Ok(ledgers(wanted, first, asked))
     }
 
@@ -128,6 +131,7 @@ impl Ledger {
         asked: Asked,
     ) -> Vec<Self> {
         let mut wanted = wanted(first, asked);
+        take_kept(first, &mut wanted, asked);
         let mut replay = Replay::new(Moment::End);
         for (seq, event) in events {
             feed(&mut replay, &mut wanted, Record::Event(*seq, event));
@@ -149,16 +153,18 @@ fn ledgers(wanted: BTreeMap<DeviceOrdinal, Wanted>, first: &Replay, asked: Asked
     wanted.into_iter().filter_map(build).collect()
 }
 
-/// Takes the devices at their peaks whose records a bounded capture no longer has.
+/// Takes the devices at the end, or at their peaks if the first reading kept those.
 fn take_kept(first: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, asked: Asked) {
-    if asked.at != LedgerAt::Peak {
-        return;
+    match asked.at {
+        LedgerAt::End => return settle(first, wanted, None),
+        LedgerAt::Peak => {}
+        LedgerAt::PeakOf(_) | LedgerAt::At(_) => return,
     }
     for (device, wanted) in wanted {
         let Some((then, after)) = first.at_peak_of(*device) else {
             continue;
         };
-        wanted.parts = Some(Parts::at(&then, *device, &wanted.whole));
+        wanted.parts = Some(Parts::at(&then, first, *device, &wanted.whole));
         wanted.kept = true;
         for (reading, fresh) in after {
             wanted.reading(*reading, *fresh);
@@ -196,7 +202,7 @@ fn settle(replay: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, next: O
     for (device, wanted) in wanted {
         let over = next.is_none_or(|next| next > wanted.until);
         if over && wanted.parts.is_none() {
-            let mut parts = Parts::at(replay, *device, &wanted.whole);
+            let mut parts = Parts::at(replay, replay, *device, &wanted.whole);
             parts.time = wanted.time.unwrap_or(parts.time);
             wanted.parts = Some(parts);
         }

@@ -62,10 +62,11 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The device as `replay` has it now.
-    pub fn at(replay: &Replay, device: DeviceOrdinal, whole: &Whole) -> Self {
+    /// The device as `replay` has it now; `named` has the names and the stacks.
+    pub fn at(replay: &Replay, named: &Replay, device: DeviceOrdinal, whole: &Whole) -> Self {
         let mut build = Build {
             replay,
+            named,
             device,
             whole,
             known: FxHashMap::default(),
@@ -112,6 +113,7 @@ fn aliases(replay: &Replay, at: DeviceOrdinal) -> u64 {
 
 struct Build<'a> {
     replay: &'a Replay,
+    named: &'a Replay,
     device: DeviceOrdinal,
     whole: &'a Whole,
     known: FxHashMap<(KeyId, Level), (Option<String>, Owner)>,
@@ -122,11 +124,11 @@ struct Build<'a> {
 
 impl Build<'_> {
     fn who(&mut self, key: KeyId, level: Level) -> (Option<String>, Owner) {
-        let replay = self.replay;
+        let named = self.named;
         let known = self.known.entry((key, level)).or_insert_with(|| {
-            let stacks = replay.stacks(key);
-            let library = library(&replay.names, stacks, level);
-            (library, owner(&replay.names, stacks, level))
+            let stacks = named.stacks(key);
+            let library = library(&named.names, stacks, level);
+            (library, owner(&named.names, stacks, level))
         });
         known.clone()
     }
@@ -292,7 +294,7 @@ impl Build<'_> {
             HoldingKind::Module => {
                 let load = objects.loads.get(&ptr);
                 let image = load
-                    .and_then(|load| self.replay.names.modules.get(load.image? as usize))
+                    .and_then(|load| self.named.names.modules.get(load.image? as usize))
                     .map(|module| module.basename().to_owned());
                 let caller = || load.and_then(|load| self.who(load.key, Level::DRIVER).0);
                 (Kind::Module, 0, image.or_else(caller))

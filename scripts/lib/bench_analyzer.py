@@ -1,0 +1,177 @@
+"""How fast gpumem-analyze reads, what memory it takes, and the same of memray and heaptrack."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+RELEASE = ROOT / "target" / "release"
+WORKLOADS = ROOT / "tests" / "workloads"
+ANALYZER = RELEASE / "gpumem-analyze"
+LONG_RUN = RELEASE / "examples" / "long_run"
+
+
+class Taken:
+    """What one command took: processor time of all its threads, time that passed, most memory."""
+
+    def __init__(self, command: list, folder: Path):
+        began = time.perf_counter()
+        with open(folder / "said.txt", "w") as said:
+            process = subprocess.Popen([*map(str, command)], cwd=folder, stdout=said, stderr=said)
+            _, status, usage = os.wait4(process.pid, 0)
+        self.wall = time.perf_counter() - began
+        self.cpu = usage.ru_utime + usage.ru_stime
+        self.memory = usage.ru_maxrss / 1024
+        if os.waitstatus_to_exitcode(status):
+            sys.exit(f"{command}: {(folder / 'said.txt').read_text()}")
+
+
+def record(command: list, capture: Path, **environment) -> None:
+    """Records what is not there yet."""
+    if capture.exists():
+        return
+    print(f"== recording {capture.name}", file=sys.stderr, flush=True)
+    done = subprocess.run(
+        [*map(str, command)], cwd=capture.parent, env={**os.environ, **environment}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )
+    if done.returncode or not capture.exists():
+        sys.exit(f"{command}: {done.stdout}")
+
+
+def recorded(python: str, capture: Path, *command) -> Path:
+    """A capture of a program of PyTorch's on the simulator, with both stacks."""
+    record(
+        [ROOT / "scripts" / "with-simulator", python, *command], capture, GPUMEM_OUTPUT=str(capture),
+        LD_PRELOAD=str(RELEASE / "libgpumem.so"), GPUMEM_QUIET="1", GPUMEM_SIM_MODULE_BYTES="2MiB",
+    )
+    return capture
+
+
+def events_of(capture: Path) -> int:
+    said = subprocess.run([ANALYZER, "summary", "--format", "json", capture], stdout=subprocess.PIPE)
+    return json.loads(said.stdout)["events"]
+
+
+def turns(commands: dict[str, list], rounds: int, folder: Path) -> dict[str, list[Taken]]:
+    """Runs the commands in turns."""
+    taken: dict[str, list[Taken]] = {name: [] for name in commands}
+    for number in range(rounds):
+        for name, command in commands.items():
+            print(f"   round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
+            taken[name].append(Taken(command, folder))
+    return taken
+
+
+def median(taken: list[Taken], what: str) -> float:
+    return statistics.median(getattr(one, what) for one in taken)
+
+
+def table(taken: dict[str, list[Taken]], events: int) -> list[str]:
+    rows = [
+        "| command | processor time, s | M events/s of a core | passed, s | M events/s | most memory, MB |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, all_of in taken.items():
+        cpu, wall = median(all_of, "cpu"), median(all_of, "wall")
+        memory = max(one.memory for one in all_of) * 1.048576
+        rows.append(
+            f"| {name} | {cpu:.2f} | {events / cpu / 1e6:.1f} | {wall:.2f} | {events / wall / 1e6:.1f} | {memory:.0f} |"
+        )
+    return rows
+
+
+def views(capture: Path) -> dict[str, list]:
+    return {
+        "`gpumem-analyze FILE` (all of it)": [ANALYZER, capture],
+        "`summary`": [ANALYZER, "summary", capture],
+        "`lines`": [ANALYZER, "lines", capture],
+        "`flamegraph`": [ANALYZER, "flamegraph", "-o", "peak.svg", capture],
+        "`ledger`": [ANALYZER, "ledger", capture],
+    }
+
+
+def training(python: str, steps: int, rounds: int, folder: Path) -> list[str]:
+    capture = recorded(
+        python, folder / "training.bin", WORKLOADS / "train.py", "--no-cudnn", "--steps", steps,
+        "--batch", 2, "--size", 16,
+    )
+    events, size = events_of(capture), capture.stat().st_size
+    return [
+        f"{events:,} events, {size:,} bytes: {size / events:.2f} bytes an event on disk.", "",
+        *table(turns(views(capture), rounds, folder), events),
+    ]
+
+
+def long(events: int, folder: Path) -> list[str]:
+    capture = folder / "long.bin"
+    record([LONG_RUN, "record", capture, events, "full", 10_000], capture)
+    taken = turns(views(capture), 1, folder)
+    return [f"{events:,} events, {capture.stat().st_size:,} bytes.", "", *table(taken, events)]
+
+
+def side_by_side(arguments: argparse.Namespace, folder: Path) -> list[str]:
+    churn, count = WORKLOADS / "churn.py", arguments.allocations
+    ours = recorded(arguments.python, folder / "gpumem.bin", churn, "tensors", count)
+    sizes = {"gpumem": ours.stat().st_size}
+    commands = {"gpumem: `gpumem-analyze FILE`": [ANALYZER, ours]}
+    if arguments.memray:
+        theirs = folder / "memray.bin"
+        record([arguments.memray, "-m", "memray", "run", "--native", "-q", "-o", theirs, churn, "heap", count], theirs)
+        sizes["memray"] = theirs.stat().st_size
+        memray = [arguments.memray, "-m", "memray"]
+        commands["memray: `flamegraph -f FILE`"] = [*memray, "flamegraph", "-f", "-o", "memray.html", theirs]
+        commands["memray: `summary FILE`"] = [*memray, "summary", theirs]
+    if arguments.heaptrack:
+        python = arguments.memray or arguments.python
+        found = list(folder.glob("heaptrack*.zst")) + list(folder.glob("heaptrack*.gz"))
+        if not found:
+            # It adds the ending of what it compresses with.
+            subprocess.run(
+                [arguments.heaptrack, "-o", folder / "heaptrack", python, churn, "heap", str(count)],
+                check=True, stdout=subprocess.DEVNULL,
+            )
+            found = list(folder.glob("heaptrack*.zst")) + list(folder.glob("heaptrack*.gz"))
+        sizes["heaptrack"] = found[0].stat().st_size
+        commands["heaptrack: `heaptrack_print FILE`"] = [f"{arguments.heaptrack}_print", found[0]]
+    taken = turns(commands, arguments.rounds, folder)
+    return [
+        f"{2 * count:,} events of each; bytes on disk: "
+        + ", ".join(f"{of} {size:,}" for of, size in sizes.items()),
+        "",
+        *table(taken, 2 * count),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--python", required=True)
+    parser.add_argument("--memray")
+    parser.add_argument("--heaptrack")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=30_000)
+    parser.add_argument("--long", type=int, default=100_000_000)
+    parser.add_argument("--allocations", type=int, default=2_000_000)
+    parser.add_argument("--folder", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = (arguments.folder or Path(temporary)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        for title, lines in (
+            ("A training", training(arguments.python, arguments.steps, arguments.rounds, folder)),
+            ("A long capture", long(arguments.long, folder)),
+            ("Side by side", side_by_side(arguments, folder)),
+        ):
+            print(f"## {title}\n", *lines, "", sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
