@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use gpumem::python::{self, Finding, Frame};
+use gpumem::python::{self, Finding, Frame, Memory};
 use gpumem::stacks::{Interner, Stacks};
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Options, Writer};
 use gpumem_unwind::Unwinder;
@@ -55,29 +55,40 @@ pub extern "C" fn probe_clock(times: u32) -> f64 {
     })
 }
 
-/// The walk of the Python frames.
+/// The look at the Python frames.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_walk(times: u32) -> f64 {
     let Some(Finding::Readable(runtime)) = python::finding() else {
         return -1.0;
     };
-    let mut frames = [Frame::default(); 256];
+    // SAFETY: its zeros are one that has seen nothing.
+    let mut memory = unsafe { zeros::<Memory>() };
+    runtime.look(&mut memory, 256, 1);
     cost(times, |_, _| {
-        black_box(runtime.walk(&mut frames));
+        black_box(runtime.look(&mut memory, 256, 1));
     })
 }
 
-/// A native unwinder that has seen nothing.
-fn unwinder() -> Box<Unwinder> {
-    // SAFETY: the layout is that of an unwinder, whose zeros are one that has seen nothing.
-    let mut unwinder = unsafe {
-        let layout = Layout::new::<Unwinder>();
-        let zeros = alloc_zeroed(layout).cast::<Unwinder>();
+/// A value of zeros.
+///
+/// # Safety
+/// Zeros are a value of the type, and not of size 0.
+unsafe fn zeros<T>() -> Box<T> {
+    let layout = Layout::new::<T>();
+    // SAFETY: promised by the caller.
+    unsafe {
+        let zeros = alloc_zeroed(layout).cast::<T>();
         if zeros.is_null() {
             handle_alloc_error(layout);
         }
         Box::from_raw(zeros)
-    };
+    }
+}
+
+/// A native unwinder that has seen nothing.
+fn unwinder() -> Box<Unwinder> {
+    // SAFETY: an unwinder's zeros are one that has seen nothing.
+    let mut unwinder = unsafe { zeros::<Unwinder>() };
     unwinder.change_thread();
     unwinder
 }

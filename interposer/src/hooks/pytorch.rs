@@ -8,6 +8,7 @@ use core::ffi::c_void;
 
 use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, Level};
 
+use crate::live;
 use crate::postmortem::Failed;
 use crate::record::{self, New};
 use crate::thread::Thread;
@@ -47,11 +48,13 @@ fn reported(
     if size == 0 || ptr == 0 {
         return;
     }
-    let live = record::live_bytes(device, Level::TENSOR);
+    // What was last touched by the thread that added the tensor comes while the stacks are taken.
+    live::expect_tensor(ptr);
+    let counted = record::live_bytes(device, Level::TENSOR);
     let (allocated, reserved) = (figures.map(|f| f.0), figures.map_or(0, |f| f.1));
     let bytes = size.unsigned_abs();
     if size > 0 {
-        let flags = agreement(live.wrapping_add(bytes), allocated).with(workspace::flag());
+        let flags = agreement(counted.wrapping_add(bytes), allocated).with(workspace::flag());
         let new = New {
             level: Level::TENSOR,
             ptr,
@@ -63,7 +66,7 @@ fn reported(
         };
         record::allocated(thread, api, new);
     } else {
-        let flags = agreement(live.wrapping_sub(bytes), allocated);
+        let flags = agreement(counted.wrapping_sub(bytes), allocated);
         if let Some(released) = record::releasing(thread, api, Level::TENSOR, ptr, flags, reserved)
         {
             record::done(thread, api, released);

@@ -12,6 +12,7 @@
 //! Other threads' stacks, other processes, signal handlers that may have interrupted the interpreter.
 
 pub mod code;
+mod known;
 mod layout;
 mod memory;
 mod offsets;
@@ -21,6 +22,7 @@ mod version;
 mod walk;
 
 pub use code::CodeText;
+pub use known::{Hashed, Memory};
 pub use layout::Layout;
 pub use runtime::{Finding, Runtime, finding};
 pub use version::Version;

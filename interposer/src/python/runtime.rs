@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 use super::code::{self, CodeText};
+use super::known::{Hashed, Memory};
 use super::layout::{Check, Layout, type_object};
 use super::memory::load;
 use super::offsets::{self, DEBUG_OFFSETS_WORDS, Unusable};
@@ -56,6 +57,16 @@ impl Runtime {
             // SAFETY: it is the calling thread's own state, which lives as long as the interpreter, and
             // that is not finalizing. The layout is that of its version, and was checked.
             unsafe { walk::walk(&self.layout, self.code_type, thread, out) }
+        })
+    }
+
+    /// The hash of the calling thread's frames, by what `memory` has of its last look: see
+    /// [`Memory::look`]. None in the cases of [`Runtime::walk`]; `Some(None)` where only that can tell.
+    #[inline]
+    pub fn look(&self, memory: &mut Memory, most: usize, owner: usize) -> Option<Option<Hashed>> {
+        self.with_thread(|thread| {
+            // SAFETY: as in `walk`.
+            unsafe { memory.look(&self.layout, self.code_type, thread, most, owner) }
         })
     }
 

@@ -37,8 +37,7 @@ struct Seen {
     /// Offset of the instruction from the start of the code, in bytes.
     offset: i32,
     entered_from_c: bool,
-    /// A generator's frame is complete from the start.
-    is_generator: bool,
+    owner: u8,
 }
 
 /// Writes the Python frames of the thread whose state is `thread` to `out`, the newest first.
@@ -93,7 +92,7 @@ unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
             Entry::Flag { at: flag, .. } => (load(frame, at.code), load::<u8>(frame, flag) != 0),
             Entry::Shim { .. } if owner >= SHIM_OWNER => return None,
             // The next older frame tells whether C code entered this one.
-            Entry::Shim { .. } => (load::<usize>(frame, at.code) & !TAG, false),
+            Entry::Shim { .. } => (load::<usize>(frame, at.code) & TAG_MASK, false),
         };
         let offset = match at.instruction {
             Instruction::Index { at, unit } => load::<i32>(frame, at).wrapping_mul(unit),
@@ -105,7 +104,7 @@ unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
             code,
             offset,
             entered_from_c,
-            is_generator: owner == GENERATOR_OWNER,
+            owner,
         })
     }
 }
@@ -113,31 +112,38 @@ unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
 /// Whether what a frame names as its code is a code object.
 ///
 /// # Safety
-/// `seen` is what [`read`] gave of a live frame.
+/// `code` is what a live frame has there, without the tag.
 #[inline(always)]
-unsafe fn is_code(layout: &Layout, code_type: usize, seen: &Seen) -> bool {
+pub(super) unsafe fn is_code(layout: &Layout, code_type: usize, code: usize) -> bool {
     // SAFETY: promised by the caller: where a frame has an address, there is an object.
-    plausible(seen.code) && unsafe { load::<usize>(seen.code, layout.object.kind) } == code_type
+    plausible(code) && unsafe { load::<usize>(code, layout.object.kind) } == code_type
 }
 
-/// Whether a frame has not come to the function's own instructions yet: as `_PyFrame_IsIncomplete`.
-/// `number` is that of its code.
+/// Whether a frame has not come to the function's own instructions yet: as `_PyFrame_IsIncomplete`. It is
+/// at `offset` of `code`, whose number is `number`, and belongs to `owner`: a generator's is complete from
+/// the start.
 ///
 /// Code with a number needs no look: where there are numbers (3.12), collections, and with them other
 /// code, wait for a function's own instructions, and the code of the frames that the interpreter makes
 /// for itself has none.
 ///
 /// # Safety
-/// `seen` is what [`read`] gave of a live frame, and [`is_code`].
+/// `code` is that of a live frame, and [`is_code`].
 #[inline(always)]
-unsafe fn is_incomplete(layout: &Layout, seen: &Seen, number: u32) -> bool {
+pub(super) unsafe fn is_incomplete(
+    layout: &Layout,
+    code: usize,
+    offset: i32,
+    owner: u8,
+    number: u32,
+) -> bool {
     if number != 0 {
         return false;
     }
     layout.code.first_traceable.is_some_and(|at| {
         // SAFETY: promised by the caller.
-        let first: i32 = unsafe { load(seen.code, at) };
-        seen.offset < first.wrapping_mul(2) && !seen.is_generator
+        let first: i32 = unsafe { load(code, at) };
+        offset < first.wrapping_mul(2) && owner != GENERATOR_OWNER
     })
 }
 
@@ -164,7 +170,7 @@ pub(super) unsafe fn newest(layout: &Layout, thread: usize) -> usize {
 /// # Safety
 /// `thread` is as [`walk`] wants it.
 #[inline]
-unsafe fn interpreter(layout: &Layout, thread: usize) -> u64 {
+pub(super) unsafe fn interpreter(layout: &Layout, thread: usize) -> u64 {
     layout.interpreter.map_or(0, |at| {
         // SAFETY: promised by the caller; a thread's interpreter outlives the thread's state.
         unsafe { load(load(thread, at.interpreter), at.number) }
@@ -187,11 +193,17 @@ pub(super) unsafe fn newer_than(
         let mut count = 0;
         while frame != 0 && frame != base && plausible(frame) {
             if let Some(seen) = read(layout.frame, layout.frame.entry, frame) {
-                if !is_code(layout, code_type, &seen) {
+                if !is_code(layout, code_type, seen.code) {
                     break;
                 }
                 let number = code::number(layout, seen.code);
-                count += usize::from(!is_incomplete(layout, &seen, number));
+                count += usize::from(!is_incomplete(
+                    layout,
+                    seen.code,
+                    seen.offset,
+                    seen.owner,
+                    number,
+                ));
             }
             frame = load(frame, layout.frame.previous);
         }
@@ -199,8 +211,8 @@ pub(super) unsafe fn newer_than(
     }
 }
 
-/// Bits of a reference that are no part of the address (3.14's `_PyStackRef`).
-const TAG: usize = 3;
+/// The address in a reference, without the bits that are no part of it (3.14's `_PyStackRef`).
+pub(super) const TAG_MASK: usize = !3;
 
 /// Goes from `frame` to ever older ones; `read` says what a frame holds, or that it is a shim.
 ///
@@ -229,7 +241,7 @@ unsafe fn follow(
         }
         if let Some(seen) = read(frame) {
             // SAFETY: `frame` is a live frame.
-            if !unsafe { is_code(layout, code_type, &seen) } {
+            if !unsafe { is_code(layout, code_type, seen.code) } {
                 return Walked {
                     len,
                     truncated: true,
@@ -238,7 +250,7 @@ unsafe fn follow(
             // SAFETY: a live frame's code object.
             let number = unsafe { code::number(layout, seen.code) };
             // SAFETY: a live frame, with a code object.
-            if !unsafe { is_incomplete(layout, &seen, number) } {
+            if !unsafe { is_incomplete(layout, seen.code, seen.offset, seen.owner, number) } {
                 let Some(place) = places.next() else {
                     return Walked {
                         len,

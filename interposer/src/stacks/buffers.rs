@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use gpumem_unwind::Unwinder;
 
 use crate::local::thread_static;
-use crate::python::Frame;
+use crate::python::{Frame, Memory};
 
 /// Frames of a Python stack that are kept, the newest.
 pub(super) const PYTHON_FRAMES: usize = 256;
@@ -17,6 +17,8 @@ pub(super) const PYTHON_FRAMES: usize = 256;
 /// One thread's room.
 pub(super) struct Buffers {
     pub(super) python: [Frame; PYTHON_FRAMES],
+    /// The last look at the Python stack.
+    pub(super) looked: Memory,
     pub(super) unwinder: Unwinder,
     pub(super) native: [u64; gpumem_unwind::FRAMES],
     /// A stack definition's payload.
@@ -75,7 +77,7 @@ fn allocate() -> Option<NonNull<Buffers>> {
     // SAFETY: the layout is not of size 0.
     let buffers =
         NonNull::new(unsafe { alloc_zeroed(Layout::new::<Buffers>()) })?.cast::<Buffers>();
-    // SAFETY: zeros are valid numbers, frames and an unwinder that has seen nothing; the vectors, for which they are not, are written
+    // SAFETY: zeros are valid numbers, frames, and a memory and an unwinder that have seen nothing; the vectors, for which they are not, are written
     // before anybody sees them.
     unsafe {
         (&raw mut (*buffers.as_ptr()).payload).write(Vec::new());

@@ -4,7 +4,7 @@
 
 use gpumem_unwind::Taken;
 
-use crate::python::Frame;
+use crate::python::{Frame, Hashed};
 
 const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECOND: u64 = 0xc2b2_ae3d_27d4_eb4f;
@@ -31,16 +31,33 @@ fn finish(hash: u64, len: usize) -> u64 {
     fold(hash ^ FIRST, len as u64 ^ SECOND).max(1)
 }
 
-/// Of a Python stack.
+/// Of a Python stack, the newest frame first.
 #[inline]
-pub(super) fn python(frames: &[Frame], truncated: bool) -> u64 {
+pub(crate) fn python(frames: &[Frame], truncated: bool) -> u64 {
     let mut hash = u64::from(truncated);
-    for frame in frames {
-        // Each frame's product is independent of the others', so they overlap in the processor.
-        let place = frame.code ^ u64::from(frame.word) << 32 ^ u64::from(frame.word) >> 15;
-        hash = chain(hash, fold(place ^ FIRST, frame.identity ^ SECOND));
+    for frame in frames.iter().rev() {
+        hash = with_newer(hash, mixed(frame));
     }
     finish(hash, frames.len())
+}
+
+/// What a frame is to [`with_newer`]: it does not depend on the frames around it.
+#[inline]
+pub(crate) fn mixed(frame: &Frame) -> u64 {
+    let place = frame.code ^ u64::from(frame.word) << 32 ^ u64::from(frame.word) >> 15;
+    fold(place ^ FIRST, frame.identity ^ SECOND)
+}
+
+/// The hash of a Python stack with one frame more, a newer one; that of none is 0.
+#[inline]
+pub(crate) fn with_newer(hash: u64, mixed: u64) -> u64 {
+    chain(hash, mixed)
+}
+
+/// The same as [`python`], of a whole stack.
+#[inline]
+pub(crate) fn looked(looked: Hashed) -> u64 {
+    finish(looked.hash, looked.len)
 }
 
 /// Of a native stack, as long as the modules are those of `epoch`.

@@ -7,7 +7,7 @@ use gpumem_capture::{DefKind, Lost, StackId};
 use gpumem_unwind::modules::Span;
 use gpumem_unwind::{Registers, Taken};
 
-use super::buffers::{self, Buffers};
+use super::buffers::{self, Buffers, PYTHON_FRAMES};
 use super::codes::Codes;
 use super::hash;
 use super::modules::Modules;
@@ -124,6 +124,20 @@ impl Interner {
         let Finding::Readable(runtime) = finding else {
             return None;
         };
+        let owner = core::ptr::from_ref(self) as usize;
+        if let Some(looked) = runtime.look(&mut buffers.looked, PYTHON_FRAMES, owner)? {
+            if looked.len == 0 {
+                return None;
+            }
+            if looked.id != 0 {
+                return Some(looked.id);
+            }
+            if let Some(id) = self.python.get(hash::looked(looked)) {
+                buffers.looked.note(id);
+                return Some(id);
+            }
+        }
+        // A new stack, or one that is not told by what is remembered.
         let walked = runtime.walk(&mut buffers.python)?;
         let frames = buffers.python.get(..walked.len).unwrap_or_default();
         if frames.is_empty() {

@@ -11,7 +11,7 @@
 
 mod buffers;
 mod codes;
-mod hash;
+pub(crate) mod hash;
 mod interner;
 mod modules;
 mod segment;

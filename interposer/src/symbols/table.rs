@@ -65,7 +65,8 @@ pub(crate) struct Code(pub(crate) *const c_void);
 // SAFETY: the pointer is only compared, handed out and called.
 unsafe impl Sync for Code {}
 
-/// One hook.
+/// One hook, in one cache line: a call looks at most of it.
+#[repr(align(64))]
 pub(crate) struct Hook {
     /// Its place in [`ALL`] plus one, and its `ApiId` in the capture.
     pub(crate) id: u16,

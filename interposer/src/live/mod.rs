@@ -1,6 +1,11 @@
 //! The live map: what is allocated now, by level and address.
 //!
+//! Tensors come and go a thousand times as often as all else and have a table of their own ([`tensors`]):
+//! no other look-up goes through them.
+//!
 //! No guard of the map is ever held across a driver call or across the recording of an event.
+
+mod tensors;
 
 use core::hash::BuildHasherDefault;
 use std::sync::OnceLock;
@@ -8,6 +13,7 @@ use std::sync::OnceLock;
 use dashmap::DashMap;
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 use rustc_hash::FxHasher;
+use tensors::Tensors;
 
 /// Where a block lives: a pointer of one level is never the same block as that of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +24,7 @@ pub(crate) struct Place {
 }
 
 /// A live block.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) bytes: u64,
     /// The context that owns it, or the pool that stream-ordered memory came from; 0: its device alone.
@@ -52,17 +58,43 @@ fn map() -> &'static Map {
     MAP.get_or_init(Map::default)
 }
 
+/// The process's tensors.
+static TENSORS: Tensors = Tensors::new();
+
+impl Place {
+    /// Whether it is one of the table of tensors.
+    #[inline]
+    fn is_tensors(&self) -> bool {
+        self.level == Level::TENSOR && !self.vmm
+    }
+}
+
+/// Tells the processor that the tensor at `ptr` will soon be added or taken out.
+#[inline]
+pub(crate) fn expect_tensor(ptr: u64) {
+    TENSORS.expect(ptr);
+}
+
 /// Adds a block; the one that was there before, whose release went unseen.
+#[inline]
 pub(crate) fn insert(place: Place, block: Block) -> Option<Block> {
-    map().insert(place, block)
+    match place.is_tensors() {
+        true => TENSORS.insert(place.ptr, block),
+        false => map().insert(place, block),
+    }
 }
 
 /// Takes a block out.
+#[inline]
 pub(crate) fn remove(place: Place) -> Option<Block> {
-    map().remove(&place).map(|(_, block)| block)
+    match place.is_tensors() {
+        true => TENSORS.remove(place.ptr),
+        false => map().remove(&place).map(|(_, block)| block),
+    }
 }
 
-/// Every block that `wanted` picks, in no order.
+/// Every block but the tensors that `wanted` picks, in no order: no end of a context, a pool or a device
+/// is a tensor's.
 pub(crate) fn matching(wanted: impl Fn(&Place, &Block) -> bool) -> Vec<Place> {
     map()
         .iter()
@@ -71,19 +103,26 @@ pub(crate) fn matching(wanted: impl Fn(&Place, &Block) -> bool) -> Vec<Place> {
         .collect()
 }
 
-/// Goes through all blocks, in no order. `look` may not wait for anything.
+/// Goes through all blocks, in no order. `look` may not wait for anything, nor ask for a block.
 pub(crate) fn each(mut look: impl FnMut(&Place, &Block)) {
+    TENSORS.each(|ptr, block| {
+        let (level, vmm) = (Level::TENSOR, false);
+        look(&Place { level, vmm, ptr }, block);
+    });
     map()
         .iter()
         .for_each(|entry| look(entry.key(), entry.value()));
 }
 
-/// Whether any block is one that `wanted` picks.
+/// Whether any block but the tensors is one that `wanted` picks.
 pub(crate) fn any(wanted: impl Fn(&Place, &Block) -> bool) -> bool {
     map().iter().any(|entry| wanted(entry.key(), entry.value()))
 }
 
 /// The block at a place.
 pub(crate) fn at(place: Place) -> Option<Block> {
-    map().get(&place).map(|entry| *entry.value())
+    match place.is_tensors() {
+        true => TENSORS.at(place.ptr),
+        false => map().get(&place).map(|entry| *entry.value()),
+    }
 }

@@ -1,0 +1,219 @@
+//! The memory beside a walk, over frames laid out as 3.12 has them.
+
+use std::collections::HashMap;
+
+use super::super::layout::Layout;
+use super::super::offsets;
+use super::*;
+
+/// Frames that a stack of these tests may have.
+const MOST: usize = 256;
+
+/// An interpreter as far as frames go: one thread, whose stack may be changed at will.
+struct Interpreter {
+    layout: Layout,
+    kind: u64,
+    thread: [u64; 16],
+    newest: Box<[usize; 2]>,
+    interpreter: Box<[u64; 4]>,
+    /// Made before the first frame, so they stay where they are.
+    codes: Vec<[u64; 32]>,
+    next_number: u32,
+    /// Room for frames: one for each depth, and others.
+    room: Vec<[u64; 16]>,
+    /// Places of `room`, the oldest frame first.
+    stack: Vec<usize>,
+    state: u64,
+    /// Numbers of stacks, by their hash.
+    ids: HashMap<u64, u32>,
+}
+
+/// Bytes of a structure of the interpreter.
+fn bytes(words: &mut [u64], at: usize, value: &[u8]) {
+    let words = words.as_mut_ptr().cast::<u8>();
+    // SAFETY: all structures of these tests are longer than the offsets of 3.12.
+    unsafe {
+        words
+            .add(at)
+            .copy_from_nonoverlapping(value.as_ptr(), value.len())
+    };
+}
+
+impl Interpreter {
+    fn new(seed: u64) -> Box<Self> {
+        let mut new = Box::new(Self {
+            layout: offsets::row((3, 12)).unwrap(),
+            kind: 0x5151_0000,
+            thread: [0; 16],
+            newest: Box::new([0; 2]),
+            interpreter: Box::new([0; 4]),
+            codes: Vec::new(),
+            next_number: 1,
+            room: vec![[0; 16]; 2 * 600],
+            stack: Vec::new(),
+            state: seed,
+            ids: HashMap::new(),
+        });
+        for number in 0..12 {
+            let mut code = [0; 32];
+            code[1] = new.kind;
+            bytes(&mut code, 176, &3i32.to_le_bytes());
+            new.codes.push(code);
+            // Some have no number.
+            if number % 4 != 0 {
+                new.renumber(number);
+            }
+        }
+        let (newest, interpreter) = (&raw const *new.newest, &raw const *new.interpreter);
+        bytes(&mut new.thread, 56, &(newest as usize).to_le_bytes());
+        bytes(&mut new.thread, 16, &(interpreter as usize).to_le_bytes());
+        new
+    }
+
+    /// A number below `below` that looks random.
+    fn number(&mut self, below: u64) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state % below
+    }
+
+    /// Another code object lies where that one lay.
+    fn renumber(&mut self, code: usize) {
+        let number = self.next_number.to_le_bytes();
+        bytes(&mut self.codes[code], 92, &number);
+        self.next_number += 1;
+    }
+
+    fn address(&self, place: usize) -> usize {
+        (&raw const self.room[place]) as usize
+    }
+
+    /// The frame at a depth goes on in some code.
+    fn go_on(&mut self, depth: usize) {
+        let (codes, place) = (self.codes.len() as u64, self.stack[depth]);
+        let (code, offset) = (self.number(codes) as usize, 2 * self.number(20));
+        let code = (&raw const self.codes[code]) as u64;
+        let frame = &mut self.room[place];
+        frame[0] = code;
+        frame[7] = code + 192 + offset;
+    }
+
+    fn push(&mut self) {
+        let depth = self.stack.len();
+        // Mostly where a frame of this depth lies, sometimes where a generator's does.
+        let place = match self.number(10) {
+            0 => 600 + self.number(30) as usize,
+            _ => depth,
+        };
+        if self.stack.contains(&place) {
+            return;
+        }
+        let older = self.stack.last().map_or(0, |&older| self.address(older));
+        let owner = [0, 0, 0, 1, 3][self.number(5) as usize];
+        self.room[place][1] = older as u64;
+        bytes(&mut self.room[place], 70, &[owner]);
+        self.stack.push(place);
+        self.go_on(depth);
+    }
+
+    fn pop(&mut self) {
+        self.stack.pop();
+    }
+
+    /// Both ways to tell the stack, which must agree; whether the memory could.
+    fn look(&mut self, memory: &mut Memory) -> bool {
+        self.newest[0] = self.stack.last().map_or(0, |&newest| self.address(newest));
+        let thread = self.thread.as_ptr() as usize;
+        let mut frames = [Frame::default(); MOST];
+        // SAFETY: the frames lie as the layout has them, and nothing changes meanwhile.
+        let (looked, walked) = unsafe {
+            let kind = self.kind as usize;
+            (
+                memory.look(&self.layout, kind, thread, MOST, 1),
+                walk::walk(&self.layout, kind, thread, &mut frames),
+            )
+        };
+        let Some(looked) = looked else { return false };
+        assert!(!walked.truncated);
+        assert_eq!(looked.len, walked.len);
+        let expected = hash::python(&frames[..walked.len], false);
+        assert_eq!(hash::looked(looked), expected);
+        let next = self.ids.len() as u32 + 1;
+        let id = *self.ids.entry(expected).or_insert(next);
+        if looked.len != 0 {
+            assert!([0, id].contains(&looked.id), "{looked:?} {id}");
+            memory.note(id);
+        }
+        true
+    }
+}
+
+fn memory() -> Box<Memory> {
+    // SAFETY: zeros are a memory that has seen nothing.
+    unsafe { Box::<Memory>::new_zeroed().assume_init() }
+}
+
+#[test]
+fn it_tells_what_a_walk_tells() {
+    let mut told = 0;
+    for seed in 1..40 {
+        let (mut python, mut memory) = (Interpreter::new(seed), memory());
+        for _ in 0..3000 {
+            match python.number(12) {
+                0..4 => python.push(),
+                4..6 => python.pop(),
+                6..9 if !python.stack.is_empty() => {
+                    let depth = python.number(python.stack.len() as u64) as usize;
+                    python.go_on(depth);
+                }
+                9 => {
+                    let code = python.number(12) as usize;
+                    python.renumber(code);
+                }
+                10 => {
+                    let gone = python.number(8);
+                    (0..gone).for_each(|_| python.pop());
+                }
+                _ if python.number(50) == 0 => python.interpreter[1] += 1,
+                _ => {}
+            }
+            if python.stack.len() < 100 {
+                told += u32::from(python.look(&mut memory));
+            }
+        }
+    }
+    assert!(told > 100_000, "{told}");
+}
+
+#[test]
+fn what_is_too_deep_is_left_to_the_walk() {
+    let (mut python, mut memory) = (Interpreter::new(5), memory());
+    while python.stack.len() < 500 {
+        python.push();
+    }
+    assert!(!python.look(&mut memory));
+    python.stack.truncate(20);
+    let looks = (0..=2 * REST).position(|_| python.look(&mut memory));
+    assert_eq!(looks, Some(REST as usize));
+}
+
+#[test]
+fn what_is_no_code_is_left_to_the_walk() {
+    let (mut python, mut memory) = (Interpreter::new(9), memory());
+    python.push();
+    assert!(python.look(&mut memory));
+    python.codes.iter_mut().for_each(|code| code[1] += 8);
+    (0..python.codes.len()).for_each(|code| python.renumber(code));
+    python.go_on(0);
+    bytes(&mut python.room[python.stack[0]], 70, &[0]);
+    assert!(!python.look(&mut memory));
+}
+
+#[test]
+fn layouts_without_numbers_are_left_to_the_walk() {
+    for minor in 8..=14 {
+        let layout = offsets::row((3, minor)).unwrap();
+        assert_eq!(Places::of(&layout, 0).is_some(), minor >= 12, "3.{minor}");
+    }
+}
