@@ -300,12 +300,12 @@ def assert_kept_tensors(held, log):
         for place, (pointer, (size, _)) in enumerate(live.items()):
             block = blocks.get(pointer, {"bytes": 0, "python": []})
             # Another thread may have got the address of what was given back.
-            if (block["bytes"], block["python"][:1]) == (size, [names.get(pointer, "keep")]):
+            if (block["bytes"], (block["python"] or [])[:1]) == (size, [names.get(pointer, "keep")]):
                 kept.add(pointer)
             else:
                 missing.append(place)
         assert missing in ([], [WEIGHTS]), f"thread {thread}: {missing} of {len(live)}"
-    others = [block for block in blocks.values() if block["python"][:1] == ["keep"]]
+    others = [block for block in blocks.values() if (block["python"] or [])[:1] == ["keep"]]
     assert sum(block["ptr"] not in kept for block in others) <= THREADS
     held.assert_consistent("tensor")
 

@@ -33,7 +33,7 @@ def train(log, place, number):
         struct.pack_into("<QQQ", log, place + 16 + 24 * entries, kind, pointer, size)
         entries += 1
         struct.pack_into("<Q", log, place + 8, entries)
-        if entries == 1 and number == 0:
+        if entries == KEPT and number == 0:
             os.write(1, b"trains\n")
 
     struct.pack_into("<Q", log, place, threading.get_native_id())
