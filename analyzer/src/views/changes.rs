@@ -298,34 +298,47 @@ fn alike(change: &Change) -> Alike {
     )
 }
 
+fn groups_of(change: &Change) -> usize {
+    change.added.len() + change.removed.len()
+}
+
 /// The greatest changes, each with how often it happened alike: bounded, however long the capture.
 #[derive(Default)]
 pub struct Greatest {
     changes: Vec<(Change, u64)>,
     index: FxHashMap<Alike, usize>,
+    /// Groups of all of them, about.
+    groups: usize,
     /// Changes seen in all.
     pub seen: u64,
 }
 
 /// How many different changes are kept while reading.
 const KEPT: usize = 2048;
+/// How many groups they may have in all (16 bytes each), unless so few changes have more.
+const GROUPS: usize = 1 << 20;
+const LEAST_KEPT: usize = 64;
 
 impl Greatest {
     /// Takes in a change.
     pub fn add(&mut self, change: Change) {
         self.seen += 1;
         let key = alike(&change);
+        let groups = groups_of(&change);
         if let Some(index) = self.index.get(&key) {
             let (kept, times) = &mut self.changes[*index];
             *times += 1;
             if change.rise() > kept.rise() {
+                self.groups += groups;
                 *kept = change;
             }
             return;
         }
         self.index.insert(key, self.changes.len());
         self.changes.push((change, 1));
-        if self.changes.len() >= 2 * KEPT {
+        self.groups += groups;
+        let many = self.groups > GROUPS && self.changes.len() > 2 * LEAST_KEPT;
+        if many || self.changes.len() >= 2 * KEPT {
             self.shrink(KEPT);
         }
     }
@@ -334,6 +347,18 @@ impl Greatest {
         self.changes
             .sort_by_key(|(change, _)| (std::cmp::Reverse(change.extent()), change.seq));
         self.changes.truncate(keep);
+        self.groups = 0;
+        let groups = &mut self.groups;
+        let few = self
+            .changes
+            .iter()
+            .enumerate()
+            .take_while(|(at, (change, _))| {
+                *groups += groups_of(change);
+                *at < LEAST_KEPT || *groups <= GROUPS / 2
+            });
+        let few = few.count();
+        self.changes.truncate(few);
         let keys = self
             .changes
             .iter()
