@@ -39,11 +39,11 @@ fn stacks(replay: &Replay, key: StackKey) -> String {
     )
 }
 
-/// All live blocks of a device.
+/// All live blocks of a device, with the names and stacks that `named` has.
 fn blocks(
     out: &mut impl Write,
     when: &str,
-    replay: &Replay,
+    (replay, named): (&Replay, &Replay),
     of: DeviceOrdinal,
 ) -> std::io::Result<()> {
     for ((device, level), row) in &replay.rows {
@@ -51,7 +51,7 @@ fn blocks(
             continue;
         }
         for (address, block) in row.live_blocks() {
-            let stacks = stacks(replay, replay.stacks(block.key));
+            let stacks = stacks(named, named.stacks(block.key));
             writeln!(
                 out,
                 "{{\"when\":\"{when}\",\"level\":\"{level}\",\"device\":{},\"ptr\":{address},\
@@ -128,7 +128,7 @@ fn run(path: &Path, but: ThreadId) -> Result<(), Box<dyn std::error::Error>> {
         )?;
     }
     for (device, found) in &replay.devices {
-        blocks(&mut out, "end", &replay, *device)?;
+        blocks(&mut out, "end", (&replay, &replay), *device)?;
         let Some((seq, _)) = found.moment else {
             continue;
         };
@@ -151,8 +151,11 @@ fn run(path: &Path, but: ThreadId) -> Result<(), Box<dyn std::error::Error>> {
             }
         }
         match replay.at_peak_of(*device) {
-            Some((then, _)) => blocks(&mut out, "peak", &then, *device)?,
-            None => blocks(&mut out, "peak", &replayed(path, Some(seq))?, *device)?,
+            Some((then, _)) => blocks(&mut out, "peak", (&then, &replay), *device)?,
+            None => {
+                let then = replayed(path, Some(seq))?;
+                blocks(&mut out, "peak", (&then, &then), *device)?;
+            }
         }
     }
     Ok(())
