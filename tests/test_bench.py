@@ -58,8 +58,8 @@ def test_parts_add_up():
     runs = [[{**answer, "whole": whole}, {**slower, "whole": 9000}] for whole in (325, 475, 625)]
     found = parts.column(*runs)
     assert {name: taken for name, (taken, _) in found.items()} == {
-        "walk of the Python frames": 100,
-        "its hash and look-up": 50,
+        "look at the Python frames": 100,
+        "its number": 50,
         "native unwinding": 90,
         "its hash and look-up, modules": 10,
         "both stacks with ids": 260,

@@ -1,9 +1,9 @@
 """One configuration of scripts/bench, as a server: reads a command a line, answers with a JSON line.
 
     loop N M         N times, under M nested modules: allocate 1 KiB that PyTorch has cached, and free it;
-                     nanoseconds of each pair
+                     nanoseconds of each pair, the median of twenty parts
     depth M          the frames under M nested modules: [Python's, native ones]
-    step KIND N      N training steps of a transformer or a conv net; nanoseconds of each step
+    step KIND N      N training steps of a transformer or a conv net; nanoseconds of each step, the median
     allocations KIND how many tensors one such step allocates
     parts N M        what the parts of an event cost under M nested modules: nanoseconds by name
     threads T D N    N times in each of T threads, all at once: report a block and its release, each thread
@@ -21,6 +21,7 @@ import ctypes
 import gc
 import json
 import os
+import statistics
 import sys
 import threading
 import time
@@ -33,6 +34,8 @@ import simulator
 from train import Block
 
 REPORT = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
+# A loop is timed in so many parts: what else the machine does falls into a few of them.
+LOOPS = 20
 # Where the reported blocks seem to lie: the simulator hands out nothing there.
 NOWHERE = 0x100_0000_0000
 
@@ -131,11 +134,14 @@ class Bench:
     def loop(self, count, modules):
         def work():
             empty, device = torch.empty, torch.device("cuda")
-            began = time.perf_counter_ns()
-            for _ in range(count):
-                kept = empty(256, device=device)
-                del kept
-            return (time.perf_counter_ns() - began) / count
+            times = []
+            for _ in range(LOOPS):
+                began = time.perf_counter_ns()
+                for _ in range(count // LOOPS):
+                    kept = empty(256, device=device)
+                    del kept
+                times.append((time.perf_counter_ns() - began) / (count // LOOPS))
+            return statistics.median(times)
 
         return nested(modules, work)
 
@@ -145,11 +151,13 @@ class Bench:
 
     def step(self, kind, count):
         training = self.trainings[kind]
-        began = time.perf_counter_ns()
+        times = []
         for _ in range(count):
+            began = time.perf_counter_ns()
             training.step()
-        torch.cuda.synchronize()
-        return (time.perf_counter_ns() - began) / count
+            torch.cuda.synchronize()
+            times.append(time.perf_counter_ns() - began)
+        return statistics.median(times)
 
     def allocations(self, kind):
         before = torch.cuda.memory_stats()["allocation.all.allocated"]

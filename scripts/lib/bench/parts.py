@@ -45,8 +45,8 @@ def column(off: list[dict], by_python: list[dict], mixed: list[dict]) -> dict[st
     walk, unwind = least("walk", everywhere), least("unwind", everywhere)
     whole = [least("whole", answers) - alone for answers in (off, by_python, mixed)]
     parts = {
-        "walk of the Python frames": walk,
-        "its hash and look-up": least("python", everywhere) - walk,
+        "look at the Python frames": walk,
+        "its number": least("python", everywhere) - walk,
         "native unwinding": unwind,
         "its hash and look-up, modules": least("native", everywhere) - unwind,
         "both stacks with ids": least("mixed", everywhere),
