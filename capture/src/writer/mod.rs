@@ -131,8 +131,8 @@ impl Writer {
         })))
     }
 
-    /// The time now, as events carry it: in steps of 256 ns, less than an event takes. What lies below
-    /// would cost 1 byte an event on disk.
+    /// The time now, as events carry it: in steps of 256 ns, less than an event takes. What lies below is
+    /// noise, and finer steps take more of the disk: docs/measured/analyzer.md.
     #[inline]
     pub fn now(&self) -> Nanos {
         let since = sys::clock(libc::CLOCK_MONOTONIC).saturating_sub(self.started_monotonic);
