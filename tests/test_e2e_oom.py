@@ -47,7 +47,7 @@ def runs_out(simulate, python_env):
     """runs_out(how) is a run of tests/workloads/out_of_memory.py with the library."""
 
     def run(how, *arguments, preload=True, check=True, **env):
-        others = f"{WAYS[how][0]}MiB" if WAYS[how][0] else "0"
+        others = f"{WAYS[how][0]}MiB" if how in WAYS else "0"
         return simulate(
             [python_env("torch215"), SCRIPT, how, *arguments], memory=MEMORY, preload=preload,
             env={"GPUMEM_SIM_OTHER_BYTES": others, **env}, check=check,
@@ -89,6 +89,14 @@ def test_who_holds_the_memory_is_told_to_the_byte(runs_out, analyze_json, tmp_pa
     ]
     assert report["number"] == 3 and report["count"] == 3
     assert report["failures"][2]["postmortem"].splitlines() == lines
+
+
+def test_what_backward_allocated_goes_by_the_line_of_its_forward(runs_out):
+    [lines] = told(runs_out("backward").stderr)
+    script = SCRIPT.read_text().splitlines()
+    line = next(n for n, text in enumerate(script, 1) if ".backward()" in text)
+    [gradient] = [text for text in lines if f"{SCRIPT.name}:{line} (backward: MulBackward0)" in text]
+    assert gradient.split()[:2] == ["50.0", "MiB"]
 
 
 def test_it_is_in_the_capture_of_a_process_that_was_killed_right_after(runs_out, tmp_path):

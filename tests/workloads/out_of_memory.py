@@ -29,6 +29,12 @@ def fragmentation():
     return kept, blocks(1, 200)
 
 
+def backward():
+    weights = torch.empty(50 * MIB // 4, device="cuda", requires_grad=True)
+    (weights * 2).sum().backward()
+    return weights, blocks(1, 1200)
+
+
 def own_limit():
     torch.cuda.set_per_process_memory_fraction(0.25)
     return blocks(10, 50)
@@ -50,7 +56,7 @@ def not_memory():
 def main():
     try:
         {"full": full, "others": full, "fragmentation": fragmentation, "own_limit": own_limit,
-         "not_memory": not_memory}[sys.argv[1]]()
+         "not_memory": not_memory, "backward": backward}[sys.argv[1]]()
     except torch.OutOfMemoryError as error:
         print("CAUGHT", error, flush=True)
         if "die" in sys.argv:

@@ -1,6 +1,6 @@
 //! What the card, the ledgers and the live map say at the moment of a failure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 
@@ -137,6 +137,14 @@ impl Figures {
         let pieces = pieces::between(segments, tensors);
         let held = self.framework.map(|(_, reserved)| reserved);
         self.pieces = Some(pieces).filter(|pieces| held == Some(pieces.held));
+    }
+
+    /// The stacks that are to be named.
+    pub(super) fn stacks(&self, recorded: &Recorded) -> BTreeSet<StackId> {
+        let held = [&self.tensors, &self.others_of_driver, &self.pinned];
+        let held = held.into_iter().flat_map(|held| held.by_stack.keys());
+        let failed = [recorded.stacks.0, recorded.stacks.1];
+        held.copied().chain(failed).collect()
     }
 
     /// What is free on the card.

@@ -156,7 +156,7 @@ fn count() -> u32 {
 fn say(session: &'static Session, recorded: &Recorded) {
     let figures = Figures::of(session, recorded);
     let cause = cause::judge(&figures);
-    let names = lines::read(session.writer.path());
+    let names = lines::read(session.writer.path(), figures.stacks(recorded));
     let text = text::render(session, recorded, &figures, &cause, names.as_ref());
     message::line(text.trim_end());
     let key = format!("{}{}", ProcessKey::POSTMORTEM, recorded.seq.0);
