@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod which;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 use gpumem_capture::Seq;
 
 use crate::row::{KeyId, Row};
+use crate::tallied::Tallied;
 use crate::tally::{Clock, Clocks, Figure, Tally};
 use crate::then::Address;
 
@@ -104,6 +105,17 @@ impl Row {
     pub(crate) fn count_anew(&mut self) {
         self.tallies.clear();
         (self.made_live, self.made_peak) = (0, 0);
+    }
+
+    /// Counts the live blocks that count, after [`Row::count_anew`].
+    pub(crate) fn count_live(&mut self, tallied: &Tallied) {
+        let now = self.clocks();
+        for block in self.blocks.values() {
+            if tallied.made(block.seq, block.bytes) {
+                let tally = self.tallies.entry(block.key).or_default();
+                tally.come_back(block.bytes, now);
+            }
+        }
     }
 
     /// A new peak of the device, at this event.

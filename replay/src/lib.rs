@@ -108,6 +108,10 @@ pub enum Moment {
     End,
     /// Just after this event.
     At(Seq),
+    /// Just before the first event after this time.
+    Time(Nanos),
+    /// When this step of a training, counted from 1, had ended.
+    Step(u64),
 }
 
 /// Which figures by stack are wanted.
@@ -119,6 +123,38 @@ pub struct Wanted {
     pub step: Option<u64>,
     /// Whether what each device's peak had is kept, block by block: see [`Replay::at_peak_of`].
     pub peaks: bool,
+    /// Only of blocks of these sizes.
+    pub sizes: Sizes,
+}
+
+/// Sizes of blocks, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The smallest.
+    pub least: u64,
+    /// The largest.
+    pub most: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            least: 0,
+            most: u64::MAX,
+        }
+    }
+}
+
+impl Sizes {
+    /// Whether every size is one of them.
+    pub fn are_all(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether this is one of them.
+    pub fn take(&self, bytes: u64) -> bool {
+        (self.least..=self.most).contains(&bytes)
+    }
 }
 
 impl From<Moment> for Wanted {
@@ -214,6 +250,7 @@ impl Replay {
 
     fn event(&mut self, seq: Seq, event: &Event) -> Effect {
         self.events += 1;
+        self.tallied.pass(seq, event.time);
         self.last = self.last.max(event.time);
         self.last_seq = self.last_seq.max(seq);
         if self.newest.is_none_or(|(_, thread)| thread != event.thread) {
@@ -366,7 +403,7 @@ impl Replay {
         };
         match moment {
             Moment::Peak => self.named(row.at_peak()),
-            Moment::End | Moment::At(_) => self.named(row.live()),
+            _ => self.named(row.live()),
         }
     }
 
@@ -394,17 +431,29 @@ impl Replay {
             .collect()
     }
 
-    /// A level's own figure at a moment, or a wanted step's: what the figures by stack must sum to.
+    /// The last event that counts for the figures by stack, where the moment is one before the end: of a
+    /// time or a step, the one that it turned out to be.
+    pub fn until(&self) -> Option<Seq> {
+        self.tallied.until()
+    }
+
+    /// Whether blocks of all sizes are among the figures by stack.
+    pub fn tells_all_sizes(&self) -> bool {
+        self.tallied.all_sizes()
+    }
+
+    /// A level's own figure at a moment, or a wanted step's: what the figures by stack must sum to, if
+    /// blocks of all sizes are wanted.
     pub fn total(&self, device: DeviceOrdinal, level: Level, moment: Moment) -> u64 {
         let Some(row) = self.rows.get(&(device, level)) else {
             return 0;
         };
         match moment {
             Moment::Peak if self.tallied.step.is_some() => row.made_peak,
-            Moment::End | Moment::At(_) if self.tallied.step.is_some() => row.made_live,
+            _ if self.tallied.step.is_some() => row.made_live,
             Moment::Peak => row.counters.peak,
             Moment::End => row.counters.live,
-            Moment::At(_) => row.live_at_moment,
+            Moment::At(_) | Moment::Time(_) | Moment::Step(_) => row.live_at_moment,
         }
     }
 }

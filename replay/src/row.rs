@@ -194,7 +194,7 @@ impl Row {
                 if event.level != Level::TENSOR {
                     self.freed.push(seq, block);
                 }
-                if tallied.at(seq) && tallied.made(block.seq) {
+                if tallied.at(seq) && tallied.made(block.seq, block.bytes) {
                     let now = self.clocks();
                     let tally = self.tallies.entry(block.key).or_default();
                     tally.remove(event.bytes, now);
@@ -225,8 +225,8 @@ impl Row {
                 Effect::Live(block)
             }
             EventKind::RESIZE => {
-                // What a holding grew by has no step.
-                let counts = tallied.at(seq) && tallied.step.is_none();
+                // What a holding grew by has no step, and is no block of a size.
+                let counts = tallied.at(seq) && tallied.step.is_none() && tallied.all_sizes();
                 self.resize(event, key, counts);
                 Effect::None
             }
@@ -265,7 +265,7 @@ impl Row {
 
     /// The tally of a block that becomes live, if it counts.
     fn tally(&mut self, seq: Seq, block: Block, tallied: &Tallied) -> Option<(&mut Tally, Clocks)> {
-        if !(tallied.at(seq) && tallied.made(block.seq)) {
+        if !(tallied.at(seq) && tallied.made(block.seq, block.bytes)) {
             return None;
         }
         if tallied.step.is_some() {

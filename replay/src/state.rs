@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Seq, StackId};
+use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Nanos, Seq, StackId};
 
 use crate::circumstance::Circumstance;
 use crate::coded::{Coded, coded};
@@ -36,6 +36,8 @@ pub struct Restored {
     pub from: Seq,
     /// Steps that had ended then.
     pub steps: u64,
+    /// Time of the last of them.
+    pub last: Nanos,
     /// Whether it could be read.
     pub is_readable: bool,
 }
@@ -127,10 +129,17 @@ impl Replay {
         if self.tallied.step.is_some() {
             self.tallied.follow(self.course.steps, seq);
             self.rows.values_mut().for_each(crate::Row::count_anew);
+        } else if !self.tallied.all_sizes() {
+            let tallied = self.tallied;
+            for row in self.rows.values_mut() {
+                row.count_anew();
+                row.count_live(&tallied);
+            }
         }
         self.restored = Some(Restored {
             from: seq,
             steps: self.course.steps,
+            last: self.last,
             is_readable,
         });
     }
@@ -142,10 +151,13 @@ impl Replay {
         };
         let moment = match wanted.moment {
             Moment::At(seq) => Seq(seq.0.saturating_add(1)) >= restored.from,
+            Moment::Time(time) => time >= restored.last,
+            Moment::Step(step) => step > restored.steps,
             Moment::Peak | Moment::End => true,
         };
         let begun = |step| step > restored.steps.saturating_add(1);
-        moment && wanted.step.is_none_or(begun)
+        let sizes = wanted.sizes.are_all() || wanted.moment != Moment::Peak;
+        moment && sizes && wanted.step.is_none_or(begun)
     }
 
     /// Works out the ids of the stacks again.

@@ -1,8 +1,8 @@
 //! What counts for the figures by stack.
 
-use gpumem_capture::Seq;
+use gpumem_capture::{Nanos, Seq};
 
-use crate::{Moment, Wanted};
+use crate::{Moment, Sizes, Wanted};
 
 /// Blocks count if they were made by events from one to another, and what happens to them up to a third.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,19 @@ pub(crate) struct Tallied {
     from: Seq,
     to: Seq,
     until: Seq,
+    ends: Ends,
+    sizes: Sizes,
+}
+
+/// What the moment waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// It has come, or is known by its number.
+    Known,
+    /// An event after this time.
+    Time(Nanos),
+    /// The end of this step.
+    Step(u64),
 }
 
 const NEVER: Seq = Seq(u64::MAX);
@@ -34,13 +47,22 @@ impl Tallied {
             to: NEVER,
             until: match wanted.moment {
                 Moment::At(seq) => seq,
-                Moment::Peak | Moment::End => NEVER,
+                _ => NEVER,
             },
+            ends: match wanted.moment {
+                Moment::Time(time) => Ends::Time(time),
+                Moment::Step(step) => Ends::Step(step),
+                Moment::Peak | Moment::End | Moment::At(_) => Ends::Known,
+            },
+            sizes: wanted.sizes,
         }
     }
 
     /// A mark at `seq`, after which `ended` steps have ended, may begin the wanted step or end it.
     pub fn follow(&mut self, ended: u64, seq: Seq) {
+        if matches!(self.ends, Ends::Step(step) if ended >= step) {
+            self.end(seq);
+        }
         let Some(step) = self.step else { return };
         let now = ended.saturating_add(1);
         let begun = self.from != NEVER;
@@ -51,13 +73,36 @@ impl Tallied {
         }
     }
 
+    /// An event comes, which may be the first after the wanted time.
+    #[inline]
+    pub fn pass(&mut self, seq: Seq, time: Nanos) {
+        if matches!(self.ends, Ends::Time(wanted) if time > wanted) {
+            self.end(Seq(seq.0.saturating_sub(1)));
+        }
+    }
+
+    fn end(&mut self, seq: Seq) {
+        self.ends = Ends::Known;
+        self.until = seq;
+    }
+
+    /// The last event that counts, if that is known and not simply the last one.
+    pub fn until(&self) -> Option<Seq> {
+        (self.until != NEVER).then_some(self.until)
+    }
+
     /// Whether what happens at an event still counts.
     pub fn at(&self, seq: Seq) -> bool {
         seq <= self.until
     }
 
-    /// Whether blocks that this event made count.
-    pub fn made(&self, by: Seq) -> bool {
-        self.from <= by && by <= self.to
+    /// Whether a block counts that this event made.
+    pub fn made(&self, by: Seq, bytes: u64) -> bool {
+        self.from <= by && by <= self.to && self.sizes.take(bytes)
+    }
+
+    /// Whether blocks of all sizes count.
+    pub fn all_sizes(&self) -> bool {
+        self.sizes.are_all()
     }
 }

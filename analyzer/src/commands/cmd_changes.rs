@@ -1,14 +1,30 @@
 //! `gpumem-analyze changes`.
 
+use std::path::PathBuf;
+
 use gpumem_analyzer::render::{change_text, partial};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::views::{Change, Changes};
 
 use super::{Exit, Output, level_or_default, read, read_with, say_missing};
-use crate::cli::{ChangesArgs, Format};
+use crate::cli::Format;
+use crate::which::LevelArg;
+
+/// `changes`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Which level; by default tensors, or the driver's where there are none
+    #[arg(long, value_enum)]
+    pub level: Option<LevelArg>,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
 
 /// Runs it. The capture is read twice, for what is missing has to be said before the first line.
-pub fn run(args: &ChangesArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let first = read(&args.file, Moment::End)?;
     let level = level_or_default(args.level.map(Into::into), &first.replay);
     let devices = first

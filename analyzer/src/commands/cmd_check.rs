@@ -1,12 +1,14 @@
 //! `gpumem-analyze check`.
 
+use std::path::PathBuf;
+
 use gpumem_analyzer::render::{Style, account_lines, bytes, count};
 use gpumem_analyzer::replay::{Comparison, Moment, many};
 use gpumem_analyzer::session::Session;
 use serde::Serialize;
 
 use super::{Exit, Output, file_name, read};
-use crate::cli::{CheckArgs, Format};
+use crate::cli::Format;
 
 #[derive(Serialize)]
 struct Check<'a> {
@@ -45,8 +47,18 @@ struct Damage<'a> {
     next_good: Option<u64>,
 }
 
+/// `check`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
 /// Runs it.
-pub fn run(args: &CheckArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let session = read(&args.file, Moment::End)?;
     let length = std::fs::metadata(&args.file)
         .map(|found| found.len())

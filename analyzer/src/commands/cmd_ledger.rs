@@ -1,25 +1,103 @@
 //! `gpumem-analyze ledger`.
 
+use std::path::PathBuf;
+
+use clap::ValueEnum;
 use gpumem_analyzer::render::{Source, ledger_text, partial, pool_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
-use gpumem_analyzer::views::{Asked, LedgerAt};
-use gpumem_capture::DeviceOrdinal;
+use gpumem_analyzer::views::{Asked, By, LedgerAt};
+use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::{Exit, Output, ledgers, read, say_missing};
-use crate::cli::{Format, LedgerArgs};
+use crate::cli::Format;
+use crate::which::moment;
+
+/// The moment of a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// As other views have it.
+    Moment(Moment),
+    /// The peak of one level of each device.
+    PeakOf(Level),
+}
+
+/// Reads `peak=LEVEL`, or a moment.
+fn when(text: &str) -> Result<When, String> {
+    let level = match text.split_once('=') {
+        Some(("peak", "tensor")) => Level::TENSOR,
+        Some(("peak", "driver")) => Level::DRIVER,
+        Some(("peak", "physical")) => Level::PHYSICAL,
+        Some(("peak", _)) => {
+            return Err("expected peak=tensor, peak=driver or peak=physical".into());
+        }
+        _ => return moment(text).map(When::Moment),
+    };
+    Ok(When::PeakOf(level))
+}
+
+/// How a ledger's rows are put together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ByArg {
+    /// By what they are
+    #[default]
+    Kind,
+    /// By the library that the memory belongs to
+    Owner,
+    /// By the line that led to it
+    Line,
+}
+
+impl From<ByArg> for By {
+    fn from(by: ByArg) -> Self {
+        match by {
+            ByArg::Kind => Self::Kind,
+            ByArg::Owner => Self::Owner,
+            ByArg::Line => Self::Line,
+        }
+    }
+}
+
+/// `ledger`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// When: peak (each GPU's own), peak=tensor, peak=driver, peak=physical (a level's own), end, an
+    /// event's number, a time (`1.5s`, `00:01.500`) or step=N (at its end)
+    #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = when)]
+    pub at: When,
+    /// How the rows are put together
+    #[arg(long, value_enum, default_value_t)]
+    pub by: ByArg,
+    /// Only the GPU with this ordinal
+    #[arg(long, value_name = "N")]
+    pub device: Option<u8>,
+    /// Also the segments of PyTorch's pool and the lines that pin them (JSON always has them)
+    #[arg(long)]
+    pub segments: bool,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
 
 /// Runs it.
-pub fn run(args: &LedgerArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let moment = match args.at {
-        LedgerAt::At(seq) => Moment::At(seq),
-        _ => Moment::Peak,
+        When::Moment(moment) => moment,
+        When::PeakOf(_) => Moment::Peak,
     };
     let wanted = Wanted {
         moment,
-        peaks: args.at == LedgerAt::Peak,
+        peaks: args.at == When::Moment(Moment::Peak),
         ..Wanted::default()
     };
     let session = read(&args.file, wanted)?;
+    let at = match (args.at, session.replay.until()) {
+        (When::PeakOf(level), _) => LedgerAt::PeakOf(level),
+        (_, Some(seq)) => LedgerAt::At(seq),
+        (When::Moment(Moment::Peak), None) => LedgerAt::Peak,
+        (When::Moment(_), None) => LedgerAt::End,
+    };
     let device = args.device.map(DeviceOrdinal);
     if let Some(device) = device
         && !session.replay.devices.contains_key(&device)
@@ -31,7 +109,7 @@ pub fn run(args: &LedgerArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             device.0
         );
     }
-    if let (LedgerAt::PeakOf(level), Some(restored)) = (args.at, session.replay.restored) {
+    if let (LedgerAt::PeakOf(level), Some(restored)) = (at, session.replay.restored) {
         let rows = session.replay.rows.iter();
         let mut peaks = rows
             .filter(|((_, of), _)| *of == level)
@@ -41,7 +119,7 @@ pub fn run(args: &LedgerArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
     }
     let asked = Asked {
-        at: args.at,
+        at,
         by: args.by.into(),
         device,
     };

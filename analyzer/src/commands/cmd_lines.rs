@@ -1,30 +1,89 @@
 //! `gpumem-analyze lines`.
 
-use gpumem_analyzer::render::{Source, bytes, lines_table, partial};
-use gpumem_analyzer::replay::{Moment, Wanted};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use gpumem_analyzer::render::{Source, at, bytes, lines_table, partial};
+use gpumem_analyzer::replay::{Moment, Phase, Wanted};
 use gpumem_analyzer::views::Lines;
 use gpumem_capture::DeviceOrdinal;
 
-use super::{Exit, Output, level_or_default, read, say_missing};
-use crate::cli::{Format, LinesArgs, PhaseArg};
+use super::{Exit, Output, read, say_missing};
+use crate::cli::Format;
+use crate::which::Which;
+
+/// Which part of a training.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PhaseArg {
+    /// Outside all other phases
+    Forward,
+    /// While autograd ran
+    Backward,
+    /// In an optimizer's step
+    Optimizer,
+    /// Where gradients were zeroed, and what is of no known phase
+    Other,
+}
+
+impl PhaseArg {
+    /// Whether it takes an allocation of this phase.
+    pub fn takes(self, phase: Option<Phase>) -> bool {
+        match phase {
+            Some(Phase::Forward) => self == Self::Forward,
+            Some(Phase::Backward) => self == Self::Backward,
+            Some(Phase::Optimizer) => self == Self::Optimizer,
+            Some(Phase::ZeroGrad) | None => self == Self::Other,
+        }
+    }
+
+    /// Who allocated, in a sentence.
+    pub fn said(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+            Self::Other => "zero_grad or no phase",
+        }
+    }
+}
+
+/// `lines`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Which figures.
+    #[command(flatten)]
+    pub which: Which,
+    /// Only what was allocated in this phase of a training
+    #[arg(long, value_enum)]
+    pub phase: Option<PhaseArg>,
+    /// Only what was allocated in this step of a training; the peak is then that of the step's memory
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub step: Option<u64>,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
 
 /// Runs it.
-pub fn run(args: &LinesArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let wanted = Wanted {
-        moment: args.which.at,
         step: args.step,
-        peaks: false,
+        ..args.which.wanted()
     };
-    let session = read(&args.file, wanted)?;
+    let file = &args.which.part.capture(&args.file);
+    let session = read(file, wanted)?;
     let ended = session.replay.course.steps;
     if let Some(step) = args.step.filter(|step| *step > ended.saturating_add(1)) {
         anyhow::bail!(
             "{}: there is no step {step}, for {ended} ended: name one of those or the one after",
-            args.file.display()
+            file.display()
         );
     }
-    let level = level_or_default(args.which.level.map(Into::into), &session.replay);
-    let mut lines = Lines::at(&session.replay, level, args.which.at);
+    let level = args.which.part.level(&session);
+    let held = args.which.held(&session, level);
+    let mut lines = Lines::of(&session.replay, &held);
     for (device, sum, figure) in &lines.mismatches {
         let device = if *device == DeviceOrdinal::NONE {
             "no device".into()
@@ -56,10 +115,9 @@ pub fn run(args: &LinesArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             };
             let when = match args.which.at {
                 Moment::Peak if args.step.is_some() => "at its peak".into(),
-                Moment::Peak => "at the peak".into(),
-                Moment::End => "at the end".into(),
-                Moment::At(seq) => format!("after event {}", seq.0),
+                moment => at(moment),
             };
+            let when = when + &args.which.part.said();
             let mut text = partial(&session.account, output.terminal);
             if lines.rows.is_empty() {
                 let none = match of {

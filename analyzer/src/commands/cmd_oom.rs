@@ -1,17 +1,19 @@
 //! `gpumem-analyze oom`.
 
+use std::path::PathBuf;
+
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::render::{
     Source, Style, bytes, count, ledger_text, lines_table, moment, partial, when,
 };
 use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay, place, when_of};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Asked, By, Ledger, LedgerAt, LineRow, Lines};
+use gpumem_analyzer::views::{Asked, By, Held, Ledger, LedgerAt, LineRow, Lines, Select};
 use gpumem_capture::{Level, ProcessKey};
 use serde::Serialize;
 
 use super::{Exit, Output, ledgers, read, say_missing};
-use crate::cli::{Format, OomArgs};
+use crate::cli::Format;
 
 /// A failure as JSON has it.
 #[derive(Serialize)]
@@ -43,8 +45,21 @@ struct Report<'a> {
     host: &'a [LineRow],
 }
 
+/// `oom`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Which failure, from 1; by default the last that is kept
+    #[arg(long, value_name = "N")]
+    pub failure: Option<usize>,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
 /// Runs it.
-pub fn run(args: &OomArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let first = read(&args.file, Moment::End)?;
     let failures = first.replay.failures.clone();
     let known = failures.len();
@@ -66,8 +81,10 @@ pub fn run(args: &OomArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         device: Some(failure.event.device),
     };
     let ledgers = ledgers(&args.file, &session, asked)?;
+    let select = Select::default();
     let [tensor, driver, host] = [Level::TENSOR, Level::DRIVER, Level::HOST].map(|level| {
-        let mut lines = Lines::at(&session.replay, level, Moment::At(failure.seq));
+        let held = Held::at(&session.replay, level, Moment::At(failure.seq), &select);
+        let mut lines = Lines::of(&session.replay, &held);
         let device = failure.event.device.0;
         lines.retain_rows(|row| level == Level::HOST || row.device == Some(device));
         lines

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
+use gpumem_analyzer::render::{ReportChanges, at, flamegraph, report_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
-use gpumem_analyzer::views::{Asked, Changes, Folded, Greatest};
+use gpumem_analyzer::views::{Asked, Changes, Folded, Greatest, Held, Select};
 use gpumem_capture::Level;
 
 use super::{Exit, Output, file_name, ledgers, level_or_default, read_with, symbols, write_file};
@@ -50,10 +50,11 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     ))?;
 
     let (mut symbols, bar) = symbols(file, &session, asked);
-    let folded = Folded::at(&session.replay, &mut symbols, level, Moment::Peak);
+    let held = Held::at(&session.replay, level, Moment::Peak, &Select::default());
+    let folded = Folded::of(&session.replay, &mut symbols, &held);
     drop(bar);
     let subtitle = session.replay.names.command().unwrap_or_default();
-    let title = folded.title(level, Moment::Peak);
+    let title = folded.title(level, &at(Moment::Peak));
     if let Some(svg) = flamegraph(&folded, &title, subtitle) {
         let path = beside(file);
         match write_file(&path, &svg) {

@@ -1,14 +1,26 @@
 //! `gpumem-analyze summary`.
 
+use std::path::PathBuf;
+
 use gpumem_analyzer::render::summary_text;
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::views::Summary;
 
 use super::{Exit, Output, file_name, read, say_missing};
-use crate::cli::{Format, SummaryArgs};
+use crate::cli::Format;
+
+/// `summary`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
 
 /// Runs it.
-pub fn run(args: &SummaryArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let session = read(&args.file, Moment::End)?;
     let summary = Summary::of(&session);
     match args.format {

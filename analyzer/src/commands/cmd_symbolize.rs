@@ -15,13 +15,29 @@ use gpumem_capture::baked::{BakeError, bake};
 
 use super::progress::Bar;
 use super::{Exit, Output, explained, in_its_place, read, symbols};
-use crate::cli::SymbolizeArgs;
+use crate::cli::SymbolArgs;
 
 /// Modules without names that are listed; what they have is summed up for the rest.
 const MODULES_LISTED: usize = 12;
 
+/// `symbolize`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Where to. To name the capture itself writes it anew in its place, whole or not at all
+    #[arg(short, long, value_name = "OUT.bin")]
+    pub output: PathBuf,
+    /// Look all names up again; those baked in before stay only where nothing is found
+    #[arg(long)]
+    pub anew: bool,
+    /// Where names are looked for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+    /// The capture
+    pub file: PathBuf,
+}
+
 /// Runs it.
-pub fn run(args: &SymbolizeArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let session = read(&args.file, Moment::End)?;
     if session.header.is_running() {
         bail!(

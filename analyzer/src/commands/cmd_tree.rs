@@ -1,18 +1,47 @@
 //! `gpumem-analyze tree`.
 
+use std::path::PathBuf;
+
 use gpumem_analyzer::render::{TreeLimits, partial, tree_text};
 use gpumem_analyzer::views::Node;
 
-use super::{Exit, Output, level_or_default, read, say_missing, symbols};
-use crate::cli::{Format, TreeArgs};
+use super::{Exit, Output, read, say_missing, symbols};
+use crate::cli::{Format, SymbolArgs};
+use crate::which::Which;
+
+/// `tree`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Which figures.
+    #[command(flatten)]
+    pub which: Which,
+    /// Count calls with less than this many percent together (text only)
+    #[arg(long, value_name = "PERCENT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=100))]
+    pub least: u64,
+    /// Also native frames where there are Python frames
+    #[arg(long)]
+    pub native: bool,
+    /// Also the middle of long runs of frames that call but one other (text only)
+    #[arg(long)]
+    pub all: bool,
+    /// Where names are looked for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
 
 /// Runs it.
-pub fn run(args: &TreeArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let at = args.which.at;
-    let session = read(&args.file, at)?;
-    let level = level_or_default(args.which.level.map(Into::into), &session.replay);
-    let (mut symbols, bar) = symbols(&args.file, &session, &args.symbols);
-    let root = Node::tree(&session.replay, &mut symbols, level, at, args.native);
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let file = &args.which.part.capture(&args.file);
+    let session = read(file, args.which.wanted())?;
+    let level = args.which.part.level(&session);
+    let (mut symbols, bar) = symbols(file, &session, &args.symbols);
+    let held = args.which.held(&session, level);
+    let root = Node::tree(&session.replay, &mut symbols, &held, args.native);
     drop(bar);
     match args.format {
         Format::Json => {

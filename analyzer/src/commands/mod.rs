@@ -16,7 +16,7 @@ mod progress;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use gpumem_analyzer::render::Terminal;
+use gpumem_analyzer::render::{Terminal, time};
 use gpumem_analyzer::replay::{Moment, Replay, Wanted};
 use gpumem_analyzer::session::{self, Observer, Session};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
@@ -99,6 +99,17 @@ pub fn read_with(
             path.display(),
             at.0,
             session.replay.last_seq.0
+        ),
+        Moment::Time(at) if at > session.replay.last => anyhow::bail!(
+            "{}: there is no event after {}, the last is at {}: name an earlier time",
+            path.display(),
+            time(at),
+            time(session.replay.last)
+        ),
+        Moment::Step(step) if session.replay.until().is_none() => anyhow::bail!(
+            "{}: step {step} did not end, for {} did: name one of those",
+            path.display(),
+            session.replay.course.steps
         ),
         _ => told(path, session, wanted),
     })

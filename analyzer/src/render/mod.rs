@@ -21,4 +21,4 @@ pub use style::{Style, Terminal};
 pub use summary::{account_lines, moment, partial, summary_text, what_ran};
 pub use table::{Align, Table};
 pub use tree::{TreeLimits, tree_text};
-pub use when::when;
+pub use when::{at, when};

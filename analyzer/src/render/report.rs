@@ -10,7 +10,7 @@ use super::{
 use crate::attribution::owner;
 use crate::replay::{Replay, many, when_of};
 use crate::session::Session;
-use crate::views::{Change, Ledger, Lines, Summary};
+use crate::views::{Change, Held, Ledger, Lines, Summary};
 
 /// Lines shown for each device.
 const LINES: usize = 15;
@@ -90,7 +90,7 @@ fn device_lines(
     } else {
         (Level::DRIVER, "driver level")
     };
-    let lines = Lines::at_device_peak(replay, device, level);
+    let lines = Lines::of(replay, &Held::at_device_peak(replay, device, level));
     let title = format!("Lines that own the peak ({what})");
     if lines.rows.is_empty() {
         return String::new();

@@ -1,9 +1,22 @@
 //! What the program was at, in words.
 
-use crate::replay::When;
+use gpumem_replay::numbers::time;
+
+use crate::replay::{Moment, When};
 
 /// Characters of a range's name that are shown.
 const RANGE: usize = 40;
+
+/// A moment that was asked for, after what was so then: `at the peak`, `after event 7`.
+pub fn at(moment: Moment) -> String {
+    match moment {
+        Moment::Peak => "at the peak".into(),
+        Moment::End => "at the end".into(),
+        Moment::At(seq) => format!("after event {}", seq.0),
+        Moment::Time(nanos) => format!("at {}", time(nanos)),
+        Moment::Step(step) => format!("at the end of step {step}"),
+    }
+}
 
 /// What stands after a moment: `, in backward of step 12, range "layer 3"`; empty where nothing is known.
 pub fn when(when: &When) -> String {

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_capture::Level;
 
+use super::held::Held;
 use crate::classes::class;
 use crate::names::{Names, NativeFrame};
-use crate::replay::{Moment, Replay, many};
+use crate::replay::{Replay, many};
 use crate::stacks::{Frame, mixed};
 use crate::symbols::Symbols;
 
@@ -20,30 +21,24 @@ pub struct Folded {
 }
 
 impl Folded {
-    /// The stacks of a level at a moment; at the peak each device is at its own.
-    pub fn at(replay: &Replay, symbols: &mut Symbols, level: Level, moment: Moment) -> Self {
+    /// What stacks held.
+    pub fn of(replay: &Replay, symbols: &mut Symbols, held: &Held) -> Self {
         let names = &replay.names;
-        let devices: Vec<DeviceOrdinal> = replay
-            .rows
-            .keys()
-            .filter(|(_, of)| *of == level)
-            .map(|(device, _)| *device)
-            .collect();
         let mut folded = Self::default();
-        for device in &devices {
-            let figures = replay.figures(*device, level, moment);
-            let frames = figures
+        for on in &held.devices {
+            let frames = on
+                .figures
                 .iter()
                 .filter_map(|(stacks, _)| names.native_stacks.get(&stacks.native))
                 .flat_map(|(frames, _)| frames);
             let frames: Vec<&NativeFrame> = frames.collect();
             symbols.find(names, frames);
-            for (stacks, figure) in figures {
+            for (stacks, figure) in &on.figures {
                 let mut stack = String::new();
-                if devices.len() > 1 {
-                    stack.push_str(&crate::replay::place(*device));
+                if held.devices.len() > 1 {
+                    stack.push_str(&crate::replay::place(on.device));
                 }
-                let frames = mixed(names, symbols, stacks);
+                let frames = mixed(names, symbols, *stacks);
                 for frame in &frames {
                     for label in &labels(names, symbols, frame) {
                         if !stack.is_empty() {
@@ -71,17 +66,12 @@ impl Folded {
             .map(|(stack, bytes)| format!("{stack} {bytes}"))
     }
 
-    /// What the picture is of.
-    pub fn title(&self, level: Level, moment: Moment) -> String {
+    /// What the picture is of; `when` as `at the peak`.
+    pub fn title(&self, level: Level, when: &str) -> String {
         let what = match level {
             Level::TENSOR => "GPU memory of tensors",
             Level::HOST => "Pinned host memory",
             _ => "GPU memory from CUDA",
-        };
-        let when = match moment {
-            Moment::Peak => "at the peak".into(),
-            Moment::End => "at the end".into(),
-            Moment::At(seq) => format!("after event {}", seq.0),
         };
         let stacks = many(self.stacks.len() as u64, "stack", "stacks");
         format!(

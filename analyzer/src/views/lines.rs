@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level};
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use crate::attribution::{Owner, owner};
-use crate::replay::{Figure, Moment, Phase, Replay, StackKey, phase_of};
+use super::held::{Held, HeldOn, Owners};
+use crate::attribution::Owner;
+use crate::replay::{Figure, Phase, Replay, phase_of};
 
 /// One line's share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,69 +55,34 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Lines of a level at a moment; at the peak each device is at its own.
-    pub fn at(replay: &Replay, level: Level, moment: Moment) -> Self {
+    /// Lines of what stacks held.
+    pub fn of(replay: &Replay, held: &Held) -> Self {
         let mut lines = Self {
-            level,
+            level: held.level,
             rows: Vec::new(),
             mismatches: Vec::new(),
         };
-        let devices = replay
-            .rows
-            .keys()
-            .filter(|(_, of)| *of == level)
-            .map(|(device, _)| *device);
-        for device in devices {
-            let figures = replay.figures(device, level, moment);
-            lines.add(
-                replay,
-                device,
-                &figures,
-                replay.total(device, level, moment),
-            );
+        let mut owners = Owners::new(replay, held.level);
+        for on in &held.devices {
+            lines.add(replay, &mut owners, on);
         }
         lines.sort();
         lines
     }
 
-    /// Lines of a level of one device at the device's peak: see [`crate::replay::DevicePeak`].
-    pub fn at_device_peak(replay: &Replay, device: DeviceOrdinal, level: Level) -> Self {
-        let mut lines = Self {
-            level,
-            rows: Vec::new(),
-            mismatches: Vec::new(),
-        };
-        let figures = replay.figures_at_device_peak(device, level);
-        let total = replay.devices.get(&device).map_or(0, |device| match level {
-            Level::TENSOR => device.at_peak.tensor,
-            Level::DRIVER => device.at_peak.driver,
-            _ => device.at_peak.host,
-        });
-        lines.add(replay, device, &figures, total);
-        lines.sort();
-        lines
-    }
-
-    fn add(
-        &mut self,
-        replay: &Replay,
-        device: DeviceOrdinal,
-        figures: &[(StackKey, Figure)],
-        total: u64,
-    ) {
-        let mut owners = Owners::new(replay, self.level);
+    fn add(&mut self, replay: &Replay, owners: &mut Owners<'_>, on: &HeldOn) {
         let mut by_owner: BTreeMap<(Owner, Option<Phase>), Figure> = BTreeMap::new();
-        for (stacks, figure) in figures {
+        for (stacks, figure) in &on.figures {
             let id = (owners.of(*stacks), phase_of(replay, *stacks));
             *by_owner.entry(id).or_default() += *figure;
         }
         let sum = by_owner.values().map(|figure| figure.bytes).sum();
-        if sum != total {
-            self.mismatches.push((device, sum, total));
+        if let Some(total) = on.total.filter(|total| *total != sum) {
+            self.mismatches.push((on.device, sum, total));
         }
         let rows = by_owner.into_iter();
         self.rows
-            .extend(rows.map(|((owner, phase), figure)| row(device, owner, phase, figure)));
+            .extend(rows.map(|((owner, phase), figure)| row(on.device, owner, phase, figure)));
     }
 
     fn sort(&mut self) {
@@ -157,30 +122,5 @@ fn row(device: DeviceOrdinal, owner: Owner, phase: Option<Phase>, figure: Figure
         workspace: owner.is_workspace(),
         library: owner.library(),
         owner,
-    }
-}
-
-/// Owners by stacks, each worked out once.
-struct Owners<'a> {
-    replay: &'a Replay,
-    level: Level,
-    known: FxHashMap<StackKey, Owner>,
-}
-
-impl<'a> Owners<'a> {
-    fn new(replay: &'a Replay, level: Level) -> Self {
-        Self {
-            replay,
-            level,
-            known: FxHashMap::default(),
-        }
-    }
-
-    fn of(&mut self, stacks: StackKey) -> Owner {
-        let (replay, level) = (self.replay, self.level);
-        self.known
-            .entry(stacks)
-            .or_insert_with(|| owner(&replay.names, stacks, level))
-            .clone()
     }
 }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod flame;
+mod held;
 mod ledger;
 mod lines;
 mod summary;
@@ -9,6 +10,7 @@ mod tree;
 
 pub use changes::{Change, Changes, Greatest, Group};
 pub use flame::Folded;
+pub use held::{Held, HeldOn, Owners, Select};
 pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
     Segment, SegmentLine, Workspaces,

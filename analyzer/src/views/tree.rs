@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
 use super::flame::labels;
+use super::held::Held;
 use crate::names::NativeFrame;
-use crate::replay::{Figure, Moment, Replay, StackKey};
+use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::{Frame, mixed};
 use crate::symbols::Symbols;
 
@@ -60,33 +60,25 @@ impl Growing {
 }
 
 impl Node {
-    /// The tree of a level at a moment; at the peak each device is at its own. Its root stands for all
-    /// stacks. Where more than one device has the level, the devices are the root's children. Native
-    /// frames are left out where there are Python frames, unless `native`.
-    pub fn tree(
-        replay: &Replay,
-        symbols: &mut Symbols,
-        level: Level,
-        moment: Moment,
-        native: bool,
-    ) -> Self {
-        let of_level = replay.rows.keys().filter(|(_, of)| *of == level);
-        let devices: Vec<DeviceOrdinal> = of_level.map(|(device, _)| *device).collect();
+    /// The tree of what stacks held. Its root stands for all stacks. Where more than one device has the
+    /// level, the devices are the root's children. Native frames are left out where there are Python
+    /// frames, unless `native`.
+    pub fn tree(replay: &Replay, symbols: &mut Symbols, held: &Held, native: bool) -> Self {
         let mut root = Growing::default();
-        for device in &devices {
-            let figures = replay.figures(*device, level, moment);
-            let stacks = figures
+        for on in &held.devices {
+            let stacks = on
+                .figures
                 .iter()
                 .filter_map(|(stacks, _)| shown_native(replay, *stacks, native))
                 .flatten();
             symbols.find(&replay.names, stacks);
-            for (stacks, figure) in figures {
+            for (stacks, figure) in &on.figures {
                 let mut stack = Vec::new();
-                if devices.len() > 1 {
-                    stack.push(crate::replay::place(*device));
+                if held.devices.len() > 1 {
+                    stack.push(crate::replay::place(on.device));
                 }
-                stack.extend(frames(replay, symbols, stacks, native));
-                root.add(&stack, figure);
+                stack.extend(frames(replay, symbols, *stacks, native));
+                root.add(&stack, *figure);
             }
         }
         root.grown("all".into())

@@ -1,0 +1,179 @@
+//! What stacks held, on each device: what lines, trees and flamegraphs are made of.
+
+use gpumem_capture::{DeviceOrdinal, Level};
+use rustc_hash::FxHashMap;
+
+use crate::attribution::{Owner, owner};
+use crate::replay::{Figure, Moment, Replay, StackKey};
+
+/// Which part of a level is wanted. Names are parts of names: `net.py` takes `/home/me/net.py`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Select {
+    /// Only this device.
+    pub device: Option<DeviceOrdinal>,
+    /// Only what lines of such a file own.
+    pub file: Option<String>,
+    /// Only what lines in such a function own.
+    pub function: Option<String>,
+    /// Only what such a library owns, or called for.
+    pub library: Option<String>,
+}
+
+impl Select {
+    /// Whether it takes everything of a device.
+    pub fn is_whole(&self) -> bool {
+        self.file.is_none() && self.function.is_none() && self.library.is_none()
+    }
+
+    /// Whether it takes a device.
+    pub fn takes_device(&self, device: DeviceOrdinal) -> bool {
+        self.device.is_none_or(|only| only == device)
+    }
+
+    /// Whether it takes what an owner holds by these stacks.
+    pub fn takes(&self, replay: &Replay, stacks: StackKey, owner: &Owner) -> bool {
+        let line = owner.line();
+        let file = |part: &String| line.is_some_and(|line| line.file.contains(part));
+        let function = |part: &String| line.is_some_and(|line| line.function.contains(part));
+        let library = |part: &String| {
+            let called = stacks.caller.module();
+            let modules = &replay.names.modules;
+            let called = called.and_then(|index| modules.get(index as usize));
+            let by_path = called.is_some_and(|module| module.path.contains(part));
+            by_path || owner.library().is_some_and(|name| name.contains(part))
+        };
+        self.file.as_ref().is_none_or(file)
+            && self.function.as_ref().is_none_or(function)
+            && self.library.as_ref().is_none_or(library)
+    }
+}
+
+/// What stacks held on one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldOn {
+    /// The device.
+    pub device: DeviceOrdinal,
+    /// By stack, in no particular order.
+    pub figures: Vec<(StackKey, Figure)>,
+    /// The level's own figure, where the stacks must sum to one.
+    pub total: Option<u64>,
+}
+
+/// What stacks held at one level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The level.
+    pub level: Level,
+    /// By device, in the order of their numbers.
+    pub devices: Vec<HeldOn>,
+}
+
+impl Held {
+    /// At a moment; at the peak each device is at its own.
+    pub fn at(replay: &Replay, level: Level, moment: Moment, select: &Select) -> Self {
+        Self::of(replay, level, select, |device| {
+            let figures = replay.figures(device, level, moment);
+            (figures, replay.total(device, level, moment))
+        })
+    }
+
+    /// What was allocated over the whole run, whether it was freed or not; a block counts each time.
+    pub fn allocated(replay: &Replay, level: Level, select: &Select) -> Self {
+        Self::of(replay, level, select, |device| {
+            let row = replay.rows.get(&(device, level));
+            let totals = row.into_iter().flat_map(|row| row.totals());
+            let figures: Vec<_> = totals
+                .filter(|(_, total)| total.allocations > 0)
+                .map(|(key, total)| {
+                    let (bytes, blocks) = (total.bytes, total.allocations);
+                    (replay.stacks(key), Figure { bytes, blocks })
+                })
+                .collect();
+            let sum = figures.iter().map(|(_, figure)| figure.bytes).sum();
+            (figures, sum)
+        })
+    }
+
+    /// Of one device at its peak: see [`crate::replay::DevicePeak`].
+    pub fn at_device_peak(replay: &Replay, device: DeviceOrdinal, level: Level) -> Self {
+        let total = replay.devices.get(&device).map_or(0, |device| match level {
+            Level::TENSOR => device.at_peak.tensor,
+            Level::DRIVER => device.at_peak.driver,
+            _ => device.at_peak.host,
+        });
+        let on = HeldOn {
+            device,
+            figures: replay.figures_at_device_peak(device, level),
+            total: Some(total),
+        };
+        Self {
+            level,
+            devices: vec![on],
+        }
+    }
+
+    /// Takes what `figures` says of each device that the level and the selection have.
+    pub fn of(
+        replay: &Replay,
+        level: Level,
+        select: &Select,
+        mut figures: impl FnMut(DeviceOrdinal) -> (Vec<(StackKey, Figure)>, u64),
+    ) -> Self {
+        let rows = replay.rows.keys();
+        let devices = rows
+            .filter(|(device, of)| *of == level && select.takes_device(*device))
+            .map(|(device, _)| *device);
+        let mut owners = Owners::new(replay, level);
+        let devices = devices
+            .map(|device| {
+                let (mut figures, total) = figures(device);
+                let whole = select.is_whole() && replay.tells_all_sizes();
+                if !select.is_whole() {
+                    figures.retain(|(stacks, _)| {
+                        let owner = owners.of(*stacks);
+                        select.takes(replay, *stacks, &owner)
+                    });
+                }
+                HeldOn {
+                    device,
+                    figures,
+                    total: whole.then_some(total),
+                }
+            })
+            .collect();
+        Self { level, devices }
+    }
+
+    /// Bytes of all.
+    pub fn bytes(&self) -> u64 {
+        let figures = self.devices.iter().flat_map(|on| &on.figures);
+        figures.map(|(_, figure)| figure.bytes).sum()
+    }
+}
+
+/// Owners by stacks, each worked out once.
+pub struct Owners<'a> {
+    replay: &'a Replay,
+    level: Level,
+    known: FxHashMap<StackKey, Owner>,
+}
+
+impl<'a> Owners<'a> {
+    /// Of a level.
+    pub fn new(replay: &'a Replay, level: Level) -> Self {
+        Self {
+            replay,
+            level,
+            known: FxHashMap::default(),
+        }
+    }
+
+    /// Who owns what these stacks hold.
+    pub fn of(&mut self, stacks: StackKey) -> Owner {
+        let (replay, level) = (self.replay, self.level);
+        self.known
+            .entry(stacks)
+            .or_insert_with(|| owner(&replay.names, stacks, level))
+            .clone()
+    }
+}

@@ -1,0 +1,288 @@
+//! What every view takes: the level, the moment, and which part of it.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use gpumem_analyzer::render::{at, bytes};
+use gpumem_analyzer::replay::{Moment, Sizes, Wanted};
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::{Held, Select};
+use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
+
+use crate::commands::level_or_default;
+
+/// What is meant by a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LevelArg {
+    /// Inside a framework's pool: PyTorch's tensors
+    Tensor,
+    /// Device memory from CUDA
+    Driver,
+    /// Pinned host memory
+    Host,
+}
+
+impl From<LevelArg> for Level {
+    fn from(level: LevelArg) -> Self {
+        match level {
+            LevelArg::Tensor => Self::TENSOR,
+            LevelArg::Driver => Self::DRIVER,
+            LevelArg::Host => Self::HOST,
+        }
+    }
+}
+
+/// Which part of a capture: device, owners, sizes.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Part {
+    /// Which level; by default tensors, or the driver's where there are none
+    #[arg(long, value_enum)]
+    pub level: Option<LevelArg>,
+    /// Only the GPU with this ordinal
+    #[arg(long, value_name = "N")]
+    pub device: Option<u8>,
+    /// The capture of this rank: report.rankN.bin beside the named file
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u32>,
+    /// Only what is owned by lines of files whose path contains this
+    #[arg(long = "file", value_name = "PART")]
+    pub in_file: Option<String>,
+    /// Only what is owned by lines in functions whose name contains this
+    #[arg(long, value_name = "PART")]
+    pub function: Option<String>,
+    /// Only what a library with this in its path called for
+    #[arg(long, value_name = "PART")]
+    pub library: Option<String>,
+    /// Only blocks of this size: `2MiB`, `1MiB..`, `..4KiB`, `1MiB..2MiB` (both ends included)
+    #[arg(long, value_name = "SIZES", value_parser = sizes)]
+    pub size: Option<Sizes>,
+}
+
+/// Which figures.
+#[derive(Args, Clone, Debug)]
+pub struct Which {
+    /// When: peak (each GPU's own), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
+    /// end)
+    #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
+    pub at: Moment,
+    /// Of what.
+    #[command(flatten)]
+    pub part: Part,
+}
+
+impl Part {
+    /// The capture that is meant by the named file.
+    pub fn capture(&self, named: &Path) -> PathBuf {
+        match self.rank {
+            Some(rank) => of_rank(named, rank),
+            None => named.to_owned(),
+        }
+    }
+
+    /// Whose bytes are wanted.
+    pub fn select(&self) -> Select {
+        Select {
+            device: self.device.map(DeviceOrdinal),
+            file: self.in_file.clone(),
+            function: self.function.clone(),
+            library: self.library.clone(),
+        }
+    }
+
+    /// The level asked for, or the one that tells most.
+    pub fn level(&self, session: &Session) -> Level {
+        level_or_default(self.level.map(Into::into), &session.replay)
+    }
+
+    /// The filters in words: `, files with net.py, blocks of 1 MiB or more`; empty where there are none.
+    pub fn said(&self) -> String {
+        let mut said = String::new();
+        if let Some(device) = self.device {
+            said.push_str(&format!(", GPU {device}"));
+        }
+        for (what, part) in [
+            ("files", &self.in_file),
+            ("functions", &self.function),
+            ("libraries", &self.library),
+        ] {
+            if let Some(part) = part {
+                said.push_str(&format!(", {what} with \"{part}\""));
+            }
+        }
+        if let Some(sizes) = self.size {
+            said.push_str(&match (sizes.least, sizes.most) {
+                (least, most) if least == most => format!(", blocks of {}", bytes(least)),
+                (least, u64::MAX) => format!(", blocks of {} or more", bytes(least)),
+                (0, most) => format!(", blocks of {} or less", bytes(most)),
+                (least, most) => format!(", blocks of {} to {}", bytes(least), bytes(most)),
+            });
+        }
+        said
+    }
+}
+
+impl Which {
+    /// What the replay has to keep.
+    pub fn wanted(&self) -> Wanted {
+        Wanted {
+            moment: self.at,
+            sizes: self.part.size.unwrap_or_default(),
+            ..Wanted::default()
+        }
+    }
+
+    /// What stacks held of a level.
+    pub fn held(&self, session: &Session, level: Level) -> Held {
+        Held::at(&session.replay, level, self.at, &self.part.select())
+    }
+
+    /// When, and of what, in words: `at the peak, GPU 0`.
+    pub fn said(&self) -> String {
+        at(self.at) + &self.part.said()
+    }
+}
+
+/// `report.bin` or `report.rank0.bin` → `report.rank3.bin`.
+fn of_rank(named: &Path, rank: u32) -> PathBuf {
+    let stem = named.file_stem().unwrap_or_default().to_string_lossy();
+    let base = match stem.rsplit_once(".rank") {
+        Some((base, number)) if number.bytes().all(|b| b.is_ascii_digit()) => base,
+        _ => &stem,
+    };
+    let mut name = format!("{base}.rank{rank}");
+    if let Some(extension) = named.extension() {
+        name.push('.');
+        name.push_str(&extension.to_string_lossy());
+    }
+    named.with_file_name(name)
+}
+
+/// Reads a moment.
+pub fn moment(text: &str) -> Result<Moment, String> {
+    const EXPECTED: &str =
+        "expected peak, end, the number of an event, a time (1.5s, 00:01.500) or step=N";
+    match text {
+        "peak" => return Ok(Moment::Peak),
+        "end" => return Ok(Moment::End),
+        _ => {}
+    }
+    if let Some(step) = text.strip_prefix("step=") {
+        let step = step.parse().ok().filter(|step| *step > 0);
+        return step.map(Moment::Step).ok_or_else(|| EXPECTED.into());
+    }
+    let event = text.replace(',', "").parse().ok();
+    let event = event.map(|seq| Moment::At(Seq(seq)));
+    event
+        .or_else(|| time(text).map(Moment::Time))
+        .ok_or_else(|| EXPECTED.into())
+}
+
+/// Reads `1.5s`, `200ms`, `30us`, `7ns`, `2m`, `01:02.5` or `1:02:03.214`: since the capture was opened.
+fn time(text: &str) -> Option<Nanos> {
+    let nanos = if text.contains(':') {
+        let mut fields = text.rsplit(':');
+        let mut nanos = decimal(fields.next()?, 1_000_000_000)?;
+        for unit in [60, 3600] {
+            let Some(field) = fields.next() else { break };
+            let whole: u64 = field.parse().ok()?;
+            nanos = nanos.checked_add(whole.checked_mul(unit * 1_000_000_000)?)?;
+        }
+        fields.next().is_none().then_some(nanos)?
+    } else {
+        let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match text.get(number.len()..)? {
+            "h" => 3_600_000_000_000,
+            "m" | "min" => 60_000_000_000,
+            "s" => 1_000_000_000,
+            "ms" => 1_000_000,
+            "us" => 1000,
+            "ns" => 1,
+            _ => return None,
+        };
+        decimal(number, unit)?
+    };
+    Some(Nanos(nanos))
+}
+
+/// Reads `12` or `1.25` of a unit, what is finer than one cut off.
+fn decimal(text: &str, unit: u64) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(part) || part.len() > 18 {
+        return None;
+    }
+    let whole = whole.parse::<u64>().ok()?.checked_mul(unit)?;
+    let scale = 10_u128.checked_pow(part.len() as u32)?;
+    let part = part.parse::<u128>().ok()?.checked_mul(unit.into())? / scale;
+    whole.checked_add(part as u64)
+}
+
+/// Reads `2MiB`, `1MiB..`, `..4KiB` or `1MiB..2MiB`.
+fn sizes(text: &str) -> Result<Sizes, String> {
+    let all = Sizes::default();
+    let sizes = match text.split_once("..") {
+        None => size(text).map(|size| (size, size)),
+        Some(("", "")) => None,
+        Some(("", most)) => size(most).map(|most| (all.least, most)),
+        Some((least, "")) => size(least).map(|least| (least, all.most)),
+        Some((least, most)) => size(least).zip(size(most)),
+    };
+    sizes
+        .filter(|(least, most)| least <= most)
+        .map(|(least, most)| Sizes { least, most })
+        .ok_or_else(|| "expected a size or two with .. between them: 2MiB, 1MiB.., ..4KiB".into())
+}
+
+/// Reads `512`, `4KiB`, `1.5GiB`.
+pub fn size(text: &str) -> Option<u64> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(number.len()..)?.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    decimal(number.trim_end(), unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_events_times_and_steps() {
+        let seconds = |seconds: f64| Ok(Moment::Time(Nanos((seconds * 1e9) as u64)));
+        assert_eq!(moment("21,334"), Ok(Moment::At(Seq(21_334))));
+        assert_eq!(moment("step=12"), Ok(Moment::Step(12)));
+        assert_eq!(moment("1.5s"), seconds(1.5));
+        assert_eq!(moment("250ms"), seconds(0.25));
+        assert_eq!(moment("00:03.214"), seconds(3.214));
+        assert_eq!(moment("1:02:03"), seconds(3723.0));
+        for wrong in ["step=0", "step=x", "1.5", "s", "-1s", "1:2:3:4", "nowhen"] {
+            assert!(moment(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_both_ends_or_one() {
+        let of = |least, most| Ok(Sizes { least, most });
+        assert_eq!(sizes("2MiB"), of(2 << 20, 2 << 20));
+        assert_eq!(sizes("1.5k.."), of(1536, u64::MAX));
+        assert_eq!(sizes("..4KiB"), of(0, 4096));
+        assert_eq!(sizes("1MiB..1GiB"), of(1 << 20, 1 << 30));
+        for wrong in ["..", "2..1", "x", "1XB", "1e3"] {
+            assert!(sizes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ranks_stand_beside_each_other() {
+        let of = |named: &str| of_rank(Path::new(named), 3);
+        assert_eq!(of("a/report.bin"), Path::new("a/report.rank3.bin"));
+        assert_eq!(of("report.rank12.bin"), Path::new("report.rank3.bin"));
+        assert_eq!(of("my.ranking.bin"), Path::new("my.ranking.rank3.bin"));
+        assert_eq!(of("report"), Path::new("report.rank3"));
+    }
+}
