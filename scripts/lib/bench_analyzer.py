@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RELEASE = ROOT / "target" / "release"
 WORKLOADS = ROOT / "tests" / "workloads"
 ANALYZER = RELEASE / "gpumem-analyze"
+THREE_VIEWS = RELEASE / "examples" / "three_views"
 LONG_RUN = RELEASE / "examples" / "long_run"
 
 
@@ -92,6 +93,7 @@ def table(taken: dict[str, list[Taken]], events: int) -> list[str]:
 def views(capture: Path) -> dict[str, list]:
     return {
         "`gpumem-analyze FILE` (all of it)": [ANALYZER, capture],
+        "summary, lines and flamegraph of one reading": [THREE_VIEWS, capture, "three.svg"],
         "`summary`": [ANALYZER, "summary", capture],
         "`lines`": [ANALYZER, "lines", capture],
         "`flamegraph`": [ANALYZER, "flamegraph", "-o", "peak.svg", capture],

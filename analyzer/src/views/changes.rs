@@ -4,13 +4,12 @@
 //! file, of the main thread. What other threads do meanwhile (autograd's among them) belongs to it.
 //! Blocks that come and go within a section are not among its blocks, but its peak tells of them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gpumem_capture::{
     DeviceOrdinal, Event, EventKind, Level, Nanos, Record, Seq, StackId, ThreadId,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use crate::attribution::{Line, script_line};
@@ -52,13 +51,63 @@ pub struct Change {
     pub removed: Vec<Group>,
 }
 
+/// The section that a device is in. A block is one of the section's own if no event before the first one
+/// made it: so blocks need not be kept, only how many there are of each size.
 #[derive(Default)]
 struct Section {
     first: Option<(Seq, Nanos)>,
-    added: FxHashMap<u64, u64>,
-    removed: BTreeMap<u64, u64>,
+    sizes: Sizes,
+    /// Older blocks that became live again, for their frees were cancelled.
+    back: FxHashSet<u64>,
     total: u64,
     peak: u64,
+}
+
+/// Blocks by their size. Most sections have blocks of few sizes, which are found by looking at each.
+#[derive(Default)]
+struct Sizes {
+    few: Vec<(u64, Moved)>,
+    others: FxHashMap<u64, Moved>,
+}
+
+/// How many sizes are looked at one by one.
+const FEW: usize = 12;
+
+impl Sizes {
+    fn of(&mut self, bytes: u64) -> &mut Moved {
+        let known = self.few.iter().position(|(of, _)| *of == bytes);
+        let at = match known {
+            None if self.few.len() == FEW => return self.others.entry(bytes).or_default(),
+            None => {
+                self.few.push((bytes, Moved::default()));
+                self.few.len() - 1
+            }
+            Some(at) => at,
+        };
+        &mut self.few[at].1
+    }
+
+    /// Gives each size and takes it out.
+    fn take(&mut self, mut each: impl FnMut(u64, Moved)) {
+        for (bytes, moved) in self.few.drain(..) {
+            each(bytes, moved);
+        }
+        if self.others.is_empty() {
+            return;
+        }
+        for (bytes, moved) in std::mem::take(&mut self.others) {
+            each(bytes, moved);
+        }
+    }
+}
+
+/// Blocks of one size.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    /// The section's own, and older ones that came back, that are live.
+    added: u64,
+    /// Older ones that are not.
+    removed: u64,
 }
 
 impl Change {
@@ -88,7 +137,8 @@ pub struct Changes<F> {
     /// The thread whose lines are followed: the first with a Python stack, or the main thread.
     thread: Option<ThreadId>,
     main: ThreadId,
-    sections: BTreeMap<DeviceOrdinal, Section>,
+    /// In the order of the devices, which are few.
+    sections: Vec<(DeviceOrdinal, Section)>,
     /// The lines that the script was at.
     lines: Vec<At>,
     line_numbers: FxHashMap<Line, u32>,
@@ -123,7 +173,7 @@ impl<F: FnMut(Change)> Changes<F> {
             at: None,
             thread: None,
             main: ThreadId(pid),
-            sections: BTreeMap::new(),
+            sections: Vec::new(),
             lines: Vec::new(),
             line_numbers: FxHashMap::default(),
             stacks: FxHashMap::default(),
@@ -140,11 +190,23 @@ impl<F: FnMut(Change)> Changes<F> {
             return;
         }
         self.follow(replay, event);
-        let section = self.sections.entry(event.device).or_default();
-        section.first.get_or_insert((seq, event.time));
+        let at = self.section(event.device);
+        let Some((_, section)) = self.sections.get_mut(at) else {
+            return;
+        };
+        let (first, _) = *section.first.get_or_insert((seq, event.time));
         section.total = replay.counters(event.device, self.level).live;
         section.peak = section.peak.max(section.total);
-        section.change(event, effect);
+        section.change(event, effect, first);
+    }
+
+    fn section(&mut self, device: DeviceOrdinal) -> usize {
+        let known = self.sections.iter().position(|(of, _)| *of == device);
+        known.unwrap_or_else(|| {
+            let at = self.sections.partition_point(|(of, _)| *of < device);
+            self.sections.insert(at, (device, Section::default()));
+            at
+        })
     }
 
     /// Notices that the script is at another line.
@@ -172,6 +234,9 @@ impl<F: FnMut(Change)> Changes<F> {
     }
 
     fn stack(&mut self, replay: &Replay, stack: StackId) -> Stack {
+        if stack == StackId::NONE {
+            return Stack::None;
+        }
         if self.last.0 == stack {
             return self.last.1;
         }
@@ -194,8 +259,8 @@ impl<F: FnMut(Change)> Changes<F> {
             let Some((seq, time)) = section.first.take() else {
                 continue;
             };
-            let (device, added) = (*device, grouped(&mut section.added));
-            let removed = groups(std::mem::take(&mut section.removed));
+            let device = *device;
+            let (added, removed) = section.groups();
             let (total, peak) = (section.total, std::mem::take(&mut section.peak));
             let sum = |groups: &[Group]| {
                 groups
@@ -226,23 +291,49 @@ impl<F: FnMut(Change)> Changes<F> {
 }
 
 impl Section {
-    fn change(&mut self, event: &Event, effect: Effect) {
+    fn change(&mut self, event: &Event, effect: Effect, first: Seq) {
         match effect {
-            Effect::Live(block) if event.kind == EventKind::CANCEL => {
-                // Undoes a free of this section, or of one before.
-                match self.removed.get_mut(&block.bytes) {
-                    Some(count) if *count > 0 => *count -= 1,
-                    _ => drop(self.added.insert(event.ptr, block.bytes)),
+            Effect::Live(block) => {
+                let moved = self.sizes.of(block.bytes);
+                let is_older = event.kind == EventKind::CANCEL && block.seq < first;
+                if is_older && Seq(event.aux) >= first && !self.back.contains(&event.ptr) {
+                    // It was freed in this section, which it was not.
+                    moved.removed = moved.removed.saturating_sub(1);
+                    return;
                 }
+                if is_older {
+                    self.back.insert(event.ptr);
+                }
+                moved.added += 1;
             }
-            Effect::Live(block) => drop(self.added.insert(event.ptr, block.bytes)),
             Effect::Gone(block) => {
-                if self.added.remove(&event.ptr).is_none() {
-                    *self.removed.entry(block.bytes).or_default() += 1;
+                let own =
+                    block.seq >= first || (!self.back.is_empty() && self.back.contains(&event.ptr));
+                let moved = self.sizes.of(block.bytes);
+                if own {
+                    moved.added = moved.added.saturating_sub(1);
+                } else {
+                    moved.removed += 1;
                 }
             }
             Effect::None => {}
         }
+    }
+
+    /// What was added and what was removed, the largest sizes first; they are taken out.
+    fn groups(&mut self) -> (Vec<Group>, Vec<Group>) {
+        self.back.clear();
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        self.sizes.take(|bytes, moved| {
+            for (blocks, groups) in [(moved.added, &mut added), (moved.removed, &mut removed)] {
+                if blocks > 0 {
+                    groups.push(Group { bytes, blocks });
+                }
+            }
+        });
+        added.sort_unstable_by(|a, b| b.cmp(a));
+        removed.sort_unstable_by(|a, b| b.cmp(a));
+        (added, removed)
     }
 }
 
@@ -256,34 +347,6 @@ fn number(line: Line, lines: &mut Vec<At>, numbers: &mut FxHashMap<Line, u32>) -
         });
         lines.len() as u32 - 1
     })
-}
-
-/// A table that is no larger is used again.
-const SMALL_TABLE: usize = 1024;
-
-/// Blocks by size, largest first; they are taken out.
-fn grouped(blocks: &mut FxHashMap<u64, u64>) -> Vec<Group> {
-    let mut sizes: Vec<u64> = blocks.drain().map(|(_, bytes)| bytes).collect();
-    if blocks.capacity() > SMALL_TABLE {
-        *blocks = FxHashMap::default();
-    }
-    sizes.sort_unstable_by(|a, b| b.cmp(a));
-    let alike = sizes.chunk_by(|a, b| a == b);
-    let group = |alike: &[u64]| {
-        let blocks = alike.len() as u64;
-        alike.first().map(|bytes| Group {
-            bytes: *bytes,
-            blocks,
-        })
-    };
-    alike.filter_map(group).collect()
-}
-
-fn groups(counts: BTreeMap<u64, u64>) -> Vec<Group> {
-    let counts = counts.into_iter().rev().filter(|(_, blocks)| *blocks > 0);
-    counts
-        .map(|(bytes, blocks)| Group { bytes, blocks })
-        .collect()
 }
 
 /// What changes that are alike have in common: file, line, device and bytes.
@@ -372,5 +435,129 @@ impl Greatest {
         self.shrink(limit);
         self.changes.sort_by_key(|(change, _)| change.seq);
         self.changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gpumem_capture::{CodeId, Definition, PyFrame};
+
+    use super::*;
+    use crate::replay::Moment;
+
+    /// Two lines of a script, whose stacks are 1 and 2.
+    fn lines(replay: &mut Replay) {
+        for line in [1, 2] {
+            let code = Definition::Code {
+                id: CodeId(line),
+                first_line: line,
+                file: "/home/me/train.py".into(),
+                name: "<module>".into(),
+                line_table: Vec::new(),
+            };
+            let frame = PyFrame {
+                code: CodeId(line),
+                offset: 0,
+                entered_from_c: true,
+            };
+            let stack = Definition::PyStack {
+                id: StackId(line),
+                truncated: false,
+                frames: vec![frame],
+            };
+            replay.feed(Record::Definition(Seq(0), &code));
+            replay.feed(Record::Definition(Seq(0), &stack));
+        }
+    }
+
+    /// Groups of what is in `one` and not in the other.
+    fn only_in(one: &BTreeMap<u64, (u64, u64)>, other: &BTreeMap<u64, (u64, u64)>) -> Vec<Group> {
+        let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
+        for (ptr, block) in one {
+            if other.get(ptr) != Some(block) {
+                *sizes.entry(block.0).or_default() += 1;
+            }
+        }
+        let groups = sizes.into_iter().rev();
+        groups
+            .map(|(bytes, blocks)| Group { bytes, blocks })
+            .collect()
+    }
+
+    /// A random program with failed frees, of both sections, against copies of what was live.
+    #[test]
+    fn groups_equal_those_of_copies_taken_before_and_after() {
+        let mut seed = 0x9e37_79b9_u32;
+        let mut random = move |below: u32| {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 8) % below
+        };
+        let mut replay = Replay::new(Moment::End);
+        lines(&mut replay);
+        let mut told = Vec::new();
+        let mut expected = Vec::new();
+        // Blocks by address: bytes, and the event that made them.
+        let mut live: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let mut freed: Vec<(u64, u64, (u64, u64))> = Vec::new();
+        let mut before = live.clone();
+        let (mut line, mut next, mut event_seen) = (1, 0x1000, false);
+        let mut changes = Changes::new(Level::DRIVER, 7, |change: Change| {
+            told.push((change.added, change.removed));
+        });
+        for seq in 1..6000 {
+            let mut event = Event {
+                kind: EventKind::ALLOC,
+                level: Level::DRIVER,
+                thread: ThreadId(7),
+                py_stack: StackId(line),
+                ..Event::default()
+            };
+            match random(10) {
+                0..5 => {
+                    next += 0x1000;
+                    event.ptr = next;
+                    event.bytes = u64::from(random(20)) * 512 + 512;
+                    live.insert(event.ptr, (event.bytes, seq));
+                }
+                5..8 if !live.is_empty() => {
+                    let at = random(live.len() as u32) as usize;
+                    let (ptr, block) = live.iter().nth(at).map(|(p, b)| (*p, *b)).unwrap();
+                    live.remove(&ptr);
+                    freed.push((seq, ptr, block));
+                    (event.kind, event.ptr, event.bytes) = (EventKind::FREE, ptr, block.0);
+                }
+                8 if !freed.is_empty() => {
+                    // Some frees are cancelled at once, some much later.
+                    let newest = freed.len().min(6) as u32;
+                    let at = freed.len() - 1 - random(newest) as usize;
+                    let (free, ptr, block) = freed.remove(at);
+                    live.insert(ptr, block);
+                    (event.kind, event.ptr, event.bytes) = (EventKind::CANCEL, ptr, block.0);
+                    event.aux = free;
+                }
+                9 if event_seen && random(3) == 0 => {
+                    event_seen = false;
+                    // The next event is at the other line.
+                    line = 3 - line;
+                    expected.push((only_in(&live, &before), only_in(&before, &live)));
+                    before.clone_from(&live);
+                    continue;
+                }
+                _ => continue,
+            }
+            event_seen = true;
+            let record = Record::Event(Seq(seq), &event);
+            let effect = replay.feed(record);
+            changes.observe(&replay, record, effect);
+        }
+        expected.push((only_in(&live, &before), only_in(&before, &live)));
+        changes.finish();
+        drop(changes);
+        expected.retain(|(added, removed)| !added.is_empty() || !removed.is_empty());
+        told.retain(|(added, removed)| !added.is_empty() || !removed.is_empty());
+        assert!(told.len() > 50);
+        assert_eq!(told, expected);
     }
 }

@@ -1,0 +1,60 @@
+//! The summary, the lines at the peak and the flamegraph of the peak, of one reading of a capture: for
+//! scripts/bench-analyzer, which measures what the three take together. `three_views report.bin OUT.svg`
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use gpumem_analyzer::render::{
+    Source, Terminal, at, bytes, flamegraph, lines_table, partial, summary_text,
+};
+use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::session;
+use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
+use gpumem_analyzer::views::{Folded, Held, Lines, Select, Summary};
+use gpumem_capture::Level;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [file, svg] = &arguments[..] else {
+        eprintln!("usage: three_views report.bin OUT.svg");
+        return ExitCode::from(2);
+    };
+    let (path, level, terminal) = (Path::new(file), Level::TENSOR, Terminal::of_stdout());
+    let session = session::read(path, Moment::Peak, &mut |_, _, _| {}, &mut |_| {});
+    let session = session.expect("a capture");
+    let summary = Summary::of(&session);
+    print!(
+        "{}",
+        summary_text(file, &summary, &session.account, terminal)
+    );
+
+    let held = Held::at(&session.replay, level, Moment::Peak, &Select::default());
+    let lines = Lines::of(&session.replay, &held);
+    let names = &session.replay.names;
+    let mut source = Source::new(names, session.header.started_wall_ns);
+    let title = format!("Lines that own the {level} level at the peak");
+    let all = lines.rows.len();
+    print!("{}", partial(&session.account, terminal));
+    print!(
+        "{}",
+        lines_table(
+            &lines.rows,
+            all,
+            &title,
+            false,
+            names,
+            &mut source,
+            terminal
+        )
+    );
+    println!("Together {}.", bytes(lines.bytes()));
+
+    let places = Places::of_environment(|name| std::env::var_os(name));
+    let mut symbols = Symbols::new(places, PerfMap::of(path, &session.header));
+    let folded = Folded::of(&session.replay, &mut symbols, &held);
+    let title = folded.title(level, &at(Moment::Peak));
+    let command = names.command().unwrap_or_default();
+    let picture = flamegraph(&folded, &title, command).expect("something was live");
+    std::fs::write(svg, picture).expect("a place for the picture");
+    ExitCode::SUCCESS
+}
