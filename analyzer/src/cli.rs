@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_flamegraph, cmd_ledger, cmd_lines, cmd_oom, cmd_summary,
+    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_ledger, cmd_lines, cmd_oom, cmd_summary,
     cmd_symbolize, cmd_tree,
 };
 
@@ -79,6 +79,15 @@ pub enum Command {
         gpumem-analyze changes --format json report.bin"
     )]
     Changes(cmd_changes::Args),
+    /// What two captures differ by, line by line: runs, ranks, or two moments of one run
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze diff before.bin after.bin\n  \
+        gpumem-analyze diff --by function --level driver before.bin after.bin\n  \
+        gpumem-analyze diff report.rank0.bin report.rank1.bin\n  \
+        gpumem-analyze diff --at step=1 --to end report.bin report.bin\n\n\
+        The rows sum to each capture's own figure."
+    )]
+    Diff(cmd_diff::Args),
     /// A picture of all stacks, as wide as the bytes they own
     #[command(
         after_help = "Examples:\n  gpumem-analyze flamegraph report.bin          # writes report.svg\n  \

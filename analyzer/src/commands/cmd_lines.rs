@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpumem_analyzer::render::{Source, at, bytes, lines_table, partial};
+use gpumem_analyzer::render::{Source, annotated_text, at, bytes, lines_table, partial};
 use gpumem_analyzer::replay::{Moment, Phase, Wanted};
-use gpumem_analyzer::views::Lines;
-use gpumem_capture::DeviceOrdinal;
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::{Annotated, Lines};
+use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::{Exit, Output, read, say_missing};
 use crate::cli::Format;
@@ -59,6 +60,9 @@ pub struct Args {
     /// Only what was allocated in this step of a training; the peak is then that of the step's memory
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub step: Option<u64>,
+    /// The source with bytes in its margin: live then, allocated, freed, and what is left of that
+    #[arg(long, conflicts_with_all = ["phase", "step"])]
+    pub annotate: bool,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -82,6 +86,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         );
     }
     let level = args.which.part.level(&session);
+    if args.annotate {
+        return annotated(args, &session, level, output);
+    }
     let held = args.which.held(&session, level);
     let mut lines = Lines::of(&session.replay, &held);
     for (device, sum, figure) in &lines.mismatches {
@@ -154,4 +161,34 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     } else {
         Exit::Partial
     })
+}
+
+/// The source with bytes in its margin.
+fn annotated(
+    args: &Args,
+    session: &Session,
+    level: Level,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Exit> {
+    let select = args.which.part.select();
+    let annotated = Annotated::at(&session.replay, level, args.which.at, &select);
+    match args.format {
+        Format::Json => {
+            say_missing(session);
+            output.json(&annotated)?;
+        }
+        Format::Text => {
+            let names = &session.replay.names;
+            let mut source = Source::new(names, session.header.started_wall_ns);
+            let mut text = partial(&session.account, output.terminal);
+            let when = args.which.said();
+            let told = annotated_text(&annotated, &when, names, &mut source, output.terminal);
+            text.push_str(match told.is_empty() {
+                true => "No line allocated memory of this level.\n",
+                false => &told,
+            });
+            output.text(&text)?;
+        }
+    }
+    Ok(Exit::of(session))
 }

@@ -43,6 +43,13 @@ impl Source {
     }
 
     fn whole_line(&mut self, file: &str, line: u32) -> &str {
+        self.text(file)
+            .and_then(|lines| lines.get(line.checked_sub(1)? as usize))
+            .map_or("", |line| line.trim())
+    }
+
+    /// All lines of a file as they stand there; `None` where they cannot be had.
+    pub fn text(&mut self, file: &str) -> Option<&[String]> {
         let Self {
             directory,
             started,
@@ -51,10 +58,7 @@ impl Source {
         let lines = files
             .entry(file.to_owned())
             .or_insert_with(|| read(directory.as_deref(), *started, file));
-        lines
-            .as_ref()
-            .and_then(|lines| lines.get(line.checked_sub(1)? as usize))
-            .map_or("", |line| line.trim())
+        lines.as_deref()
     }
 }
 

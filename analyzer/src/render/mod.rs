@@ -1,6 +1,8 @@
 //! Text for people: numbers with units, aligned tables, bars, colour.
 
+mod annotated;
 mod changes;
+mod diff;
 mod flame;
 mod ledger;
 mod lines;
@@ -11,7 +13,9 @@ mod table;
 mod tree;
 mod when;
 
+pub use annotated::annotated_text;
 pub use changes::change_text;
+pub use diff::diff_text;
 pub use flame::flamegraph;
 pub use gpumem_replay::numbers::{bar, bytes, count, mebibytes, share, signed, time};
 pub use ledger::{ledger_text, pool_text};

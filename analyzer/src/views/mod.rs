@@ -1,6 +1,8 @@
 //! What is worked out from a session, before it becomes text, JSON or a picture.
 
+mod annotated;
 mod changes;
+mod diff;
 mod flame;
 mod held;
 mod ledger;
@@ -8,7 +10,9 @@ mod lines;
 mod summary;
 mod tree;
 
+pub use annotated::{Annotated, FileUse, LineUse};
 pub use changes::{Change, Changes, Greatest, Group};
+pub use diff::{Alike, Diff, DiffRow, Of};
 pub use flame::Folded;
 pub use held::{Held, HeldOn, Owners, Select};
 pub use ledger::{

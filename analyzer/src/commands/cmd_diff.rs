@@ -1,0 +1,135 @@
+//! `gpumem-analyze diff`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use gpumem_analyzer::names::short_command;
+use gpumem_analyzer::render::{diff_text, partial};
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::{Alike, Diff, Lines};
+use gpumem_capture::Level;
+use serde::Serialize;
+
+use super::{Exit, Output, file_name, read, say_missing};
+use crate::cli::Format;
+use crate::which::Which;
+
+/// How lines of the two are put beside each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ByArg {
+    /// File, line and function
+    #[default]
+    Line,
+    /// File and function, for scripts whose lines moved
+    Function,
+}
+
+/// `diff`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Which figures.
+    #[command(flatten)]
+    pub which: Which,
+    /// How lines of the two are put beside each other
+    #[arg(long, value_enum, default_value_t)]
+    pub by: ByArg,
+    /// The moment of the second capture, if it is another one than --at says; with the same file twice
+    /// that compares two moments of one run
+    #[arg(long, value_name = "MOMENT", value_parser = crate::which::moment)]
+    pub to: Option<gpumem_analyzer::replay::Moment>,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture that is compared with
+    pub before: PathBuf,
+    /// The capture that is compared; may be the same one
+    pub after: PathBuf,
+}
+
+/// What JSON carries.
+#[derive(Serialize)]
+struct Report<'a> {
+    before: &'a Path,
+    after: &'a Path,
+    level: String,
+    #[serde(flatten)]
+    diff: &'a Diff,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let from = &args.which;
+    let to = Which {
+        at: args.to.unwrap_or(from.at),
+        part: from.part.clone(),
+    };
+    let (first, second) = (&from.part.capture(&args.before), &args.after);
+    let before = read(first, from.wanted())?;
+    let after = read(second, to.wanted())?;
+    let level = from.part.level(&before);
+    let lines = [(&before, from), (&after, &to)].map(|(session, which)| {
+        let lines = Lines::of(&session.replay, &which.held(session, level));
+        say_mismatches(&lines, level);
+        lines
+    });
+    let [lines_before, lines_after] = &lines;
+    let alike = match args.by {
+        ByArg::Line => Alike::Line,
+        ByArg::Function => Alike::Function,
+    };
+    let names = [&before, &after].map(|session| &session.replay.names);
+    let diff = Diff::of((lines_before, names[0]), (lines_after, names[1]), alike);
+    match args.format {
+        Format::Json => {
+            say_missing(&before);
+            say_missing(&after);
+            output.json(&Report {
+                before: first,
+                after: second,
+                level: level.to_string(),
+                diff: &diff,
+            })?;
+        }
+        Format::Text => {
+            let mut text = String::new();
+            for (file, session, which) in [(first, &before, from), (second, &after, &to)] {
+                let side = if text.is_empty() { "before" } else { "after" };
+                text.push_str(&head(side, file, session, which));
+                text.push_str(&partial(&session.account, output.terminal));
+            }
+            let mut devices: Vec<_> = diff.rows.iter().map(|row| row.of.device).collect();
+            devices.sort_unstable();
+            devices.dedup();
+            text.push('\n');
+            let title = format!("Lines that differ ({level} level)");
+            text.push_str(&diff_text(
+                &diff,
+                &title,
+                devices.len() > 1,
+                output.terminal,
+            ));
+            output.text(&text)?;
+        }
+    }
+    let whole = lines.iter().all(|lines| lines.mismatches.is_empty());
+    match (Exit::of(&before), Exit::of(&after)) {
+        (Exit::Complete, Exit::Complete) if whole => Ok(Exit::Complete),
+        _ => Ok(Exit::Partial),
+    }
+}
+
+/// One side's line: `before   report.bin, at the peak   python train.py`.
+fn head(side: &str, file: &Path, session: &Session, which: &Which) -> String {
+    let command = session.replay.names.command().map_or("", short_command);
+    let (file, said) = (file_name(file), which.said());
+    format!("{side:<8} {file}, {said}   {command}\n")
+}
+
+fn say_mismatches(lines: &Lines, level: Level) {
+    for (device, sum, figure) in &lines.mismatches {
+        let device = gpumem_analyzer::replay::place(*device);
+        eprintln!(
+            "gpumem-analyze: partial: {device}: the lines sum to {sum} bytes, the {level} level has {figure}"
+        );
+    }
+}

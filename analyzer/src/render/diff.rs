@@ -1,0 +1,72 @@
+//! What two captures differ by, as a table.
+
+use super::{Align, Style, Table, Terminal, bytes, count, signed};
+use crate::replay::{Phase, many};
+use crate::views::{Diff, DiffRow};
+
+/// The table: line, phase if any has one, function, bytes in both, the change, blocks in both. `title`
+/// stands above; rows that are alike are told in one.
+pub fn diff_text(diff: &Diff, title: &str, devices: bool, terminal: Terminal) -> String {
+    let phases = diff.rows.iter().any(|row| row.of.phase.is_some());
+    let first = if phases { 2 } else { 1 };
+    let mut columns = vec![Align::Left; first + 1];
+    columns.extend([Align::Right; 4]);
+    columns.push(Align::Left);
+    let mut table = Table::new(&columns).elastic(&[0, first]).keep_end(0);
+    let mut heads = vec![""; first + 1];
+    heads[0] = title;
+    let device = if devices { "device" } else { "" };
+    heads.extend(["before", "after", "change", "blocks", device]);
+    table.cells(&heads).style_row(Style::Strong).span(first + 1);
+    let is_alike = |row: &&DiffRow| {
+        row.change_bytes == 0 && row.before_blocks == row.after_blocks && row.before_bytes > 0
+    };
+    for row in diff.rows.iter().filter(|row| !is_alike(row)) {
+        let label = format!("  {}", row.of.owner);
+        let mut cells = vec![label.as_str()];
+        if phases {
+            cells.push(row.of.phase.map_or("", Phase::word));
+        }
+        let device = match row.of.device {
+            _ if !devices => String::new(),
+            Some(ordinal) => format!("GPU {ordinal}"),
+            None => "none".into(),
+        };
+        let (before, after) = (bytes(row.before_bytes), bytes(row.after_bytes));
+        let change = change(row.change_bytes);
+        let blocks = match (row.before_blocks, row.after_blocks) {
+            (before, after) if before == after => count(before),
+            (before, after) => format!("{} → {}", count(before), count(after)),
+        };
+        let function = row.of.function.as_deref().unwrap_or_default();
+        cells.extend([function, &before, &after, &change, &blocks, &device]);
+        table.cells(&cells);
+        table.style(first, Style::Faint);
+    }
+    let alike: Vec<&DiffRow> = diff.rows.iter().filter(is_alike).collect();
+    if !alike.is_empty() {
+        let same = alike.iter().map(|row| row.before_bytes).sum();
+        let label = format!("  {} alike", many(alike.len() as u64, "line", "lines"));
+        row(&mut table, first, &label, (same, same), 0);
+    }
+    let sums = (diff.before_bytes, diff.after_bytes);
+    row(&mut table, first, "Together", sums, diff.change_bytes);
+    table.style_row(Style::Strong);
+    table.render(terminal, 0)
+}
+
+/// A row of sums.
+fn row(table: &mut Table, first: usize, label: &str, (before, after): (u64, u64), by: i64) {
+    let (before, after) = (bytes(before), bytes(after));
+    let change = change(by);
+    let mut cells = vec![""; first + 1];
+    cells[0] = label;
+    cells.extend([&before, &after, &change, "", ""]);
+    table.cells(&cells);
+}
+
+/// A change with its sign; `0 B` has none.
+fn change(bytes: i64) -> String {
+    let sign = if bytes > 0 { "+" } else { "" };
+    format!("{sign}{}", signed(bytes))
+}

@@ -1,0 +1,124 @@
+//! What two captures differ by, line by line.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::lines::{LineRow, Lines};
+use crate::names::Names;
+use crate::replay::{Figure, Phase};
+
+/// How rows of the two captures are put beside each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Alike {
+    /// By file, line and function.
+    #[default]
+    Line,
+    /// By file and function: for versions of a script whose lines moved.
+    Function,
+}
+
+/// What a row is of. Files are named as the runs' own directories have them, so that two checkouts compare.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Of {
+    /// Device ordinal; `None` for memory of no device.
+    pub device: Option<u8>,
+    /// File; `None` where no Python line owns the bytes.
+    pub file: Option<String>,
+    /// Line; `None` also where rows are put together by function.
+    pub line: Option<u32>,
+    /// Function.
+    pub function: Option<String>,
+    /// The phase of the training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// The owner as tables show it.
+    pub owner: String,
+}
+
+/// One line in both.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiffRow {
+    /// Which.
+    #[serde(flatten)]
+    pub of: Of,
+    /// Bytes in the first.
+    pub before_bytes: u64,
+    /// Bytes in the second.
+    pub after_bytes: u64,
+    /// By how much the second has more.
+    pub change_bytes: i64,
+    /// Blocks in the first.
+    pub before_blocks: u64,
+    /// Blocks in the second.
+    pub after_blocks: u64,
+}
+
+/// All lines of both, the greatest change first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Diff {
+    /// Bytes of all rows in the first.
+    pub before_bytes: u64,
+    /// Bytes of all rows in the second.
+    pub after_bytes: u64,
+    /// By how much the second has more.
+    pub change_bytes: i64,
+    /// The rows, also those that are alike in both.
+    pub rows: Vec<DiffRow>,
+}
+
+impl Diff {
+    /// Puts the lines of two captures beside each other.
+    pub fn of(before: (&Lines, &Names), after: (&Lines, &Names), alike: Alike) -> Self {
+        let mut rows: BTreeMap<Of, [Figure; 2]> = BTreeMap::new();
+        for (side, (lines, names)) in [before, after].into_iter().enumerate() {
+            for row in &lines.rows {
+                let figures = rows.entry(of(row, names, alike)).or_default();
+                if let Some(figure) = figures.get_mut(side) {
+                    *figure += Figure {
+                        bytes: row.bytes,
+                        blocks: row.blocks,
+                    };
+                }
+            }
+        }
+        let rows = rows.into_iter().map(|(of, [before, after])| DiffRow {
+            of,
+            before_bytes: before.bytes,
+            after_bytes: after.bytes,
+            change_bytes: change(before.bytes, after.bytes),
+            before_blocks: before.blocks,
+            after_blocks: after.blocks,
+        });
+        let mut rows: Vec<DiffRow> = rows.collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.change_bytes.unsigned_abs()));
+        let (before, after) = (before.0.bytes(), after.0.bytes());
+        Self {
+            before_bytes: before,
+            after_bytes: after,
+            change_bytes: change(before, after),
+            rows,
+        }
+    }
+}
+
+fn of(row: &LineRow, names: &Names, alike: Alike) -> Of {
+    let file = row.file.as_deref().map(|file| names.short_path(file));
+    let (line, owner) = match (alike, &file) {
+        (Alike::Function, Some(file)) => (None, format!("{file}{}", row.owner.note())),
+        _ => (row.line, row.owner.label(names)),
+    };
+    Of {
+        device: row.device,
+        line,
+        function: row.function.clone(),
+        phase: row.phase,
+        owner,
+        file: file.map(Into::into),
+    }
+}
+
+fn change(before: u64, after: u64) -> i64 {
+    let size = i64::try_from(before.abs_diff(after)).unwrap_or(i64::MAX);
+    if after < before { -size } else { size }
+}

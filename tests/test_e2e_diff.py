@@ -1,0 +1,94 @@
+"""Two runs and two moments compared, and the source with bytes in its margin, on a real training.
+
+The oracle: tests/workloads/known_lines.py says in comments what each line must own; and the training keeps
+one plane of each step's images, so that two runs of it differ by that line and by so many bytes.
+
+What breaks these tests: putting rows beside each other that are of other lines, a figure of the wrong
+capture or moment, a freed block counted as growth, or a source line beside the wrong number."""
+
+import re
+
+import harness
+import pytest
+
+TRAIN = harness.WORKLOADS / "train.py"
+LEAK = "HISTORY.append"
+
+
+def line_of(script, text):
+    found = [number for number, line in enumerate(script.read_text().splitlines(), 1) if text in line]
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def runs(python_env, tmp_path_factory):
+    """Captures of the same training with 4 steps and with 9."""
+    captures = []
+    for steps in ("4", "9"):
+        folder = tmp_path_factory.mktemp(f"steps{steps}")
+        script = (TRAIN, "--no-cudnn", "--steps", steps, "--batch", "2", "--size", "16")
+        captures.append(harness.train("torch215", python_env("torch215"), folder, *script).report)
+    return captures
+
+
+def test_runs_differ_by_the_line_that_keeps_a_plane_in_each_step(runs, analyze_json):
+    """A plane of 2 x 16 x 16 floats is 2,048 bytes; the last step's is kept after the peak."""
+    diff = analyze_json("diff", *runs)
+    by_line = {(row["file"].rsplit("/", 1)[-1], row["line"]): row for row in diff["rows"] if row["file"]}
+    leak = by_line["train.py", line_of(TRAIN, LEAK)]
+    assert leak["change_bytes"] == 5 * 2048
+    assert leak["after_blocks"] - leak["before_blocks"] == 5
+    assert diff["change_bytes"] == 5 * 2048, "nothing else differs"
+    for side, capture in zip(("before", "after"), runs):
+        assert sum(row[f"{side}_bytes"] for row in diff["rows"]) == diff[f"{side}_bytes"]
+        peak = harness.device_of(analyze_json("summary", capture))["tensor"]["peak_bytes"]
+        assert diff[f"{side}_bytes"] == peak
+
+
+def test_two_moments_of_one_run_differ_by_what_was_kept_between(runs, analyze_json):
+    diff = analyze_json("diff", "--at", "step=3", "--to", "step=8", runs[1], runs[1])
+    changed = [row for row in diff["rows"] if row["change_bytes"]]
+    assert [(row["line"], row["change_bytes"]) for row in changed] == [(line_of(TRAIN, LEAK), 5 * 2048)]
+
+
+def test_the_text_has_the_figures_of_the_json(runs, analyze):
+    text = analyze("diff", *runs).stdout
+    assert re.search(rf"train\.py:{line_of(TRAIN, LEAK)}\b.*\+10\.0 KiB", text), text
+    assert re.search(r"^Together .*\+10\.0 KiB", text, re.M), text
+
+
+def test_a_device_that_only_one_has_is_all_change(runs, analyze_json):
+    diff = analyze_json("diff", "--file", "no such file", *runs)
+    assert diff == {**diff, "rows": [], "before_bytes": 0, "after_bytes": 0, "change_bytes": 0}
+
+
+def test_the_margin_says_what_each_line_owns(runs, analyze, analyze_json):
+    """Live bytes are those of `lines`; what is allocated and not freed is what is live at the end."""
+    capture = runs[1]
+    peak, end = (
+        {(row["file"], row["line"]): 0 for row in analyze_json("lines", "--at", at, capture)} for at in ("peak", "end")
+    )
+    for at, sums in (("peak", peak), ("end", end)):
+        for row in analyze_json("lines", "--at", at, capture):
+            sums[row["file"], row["line"]] += row["bytes"]
+    found = analyze_json("lines", "--annotate", capture)
+    lines = {(file["file"], line["line"]): line for file in found["files"] for line in file["lines"]}
+    assert {at: line["live_bytes"] for at, line in lines.items() if line["live_bytes"]} == peak
+    for at, line in lines.items():
+        assert line["growth_bytes"] == end.get(at, 0), at
+        assert line["allocated_bytes"] == line["freed_bytes"] + line["growth_bytes"], at
+    counted = sum(line["allocations"] for line in lines.values())
+    assert counted == harness.device_of(analyze_json("summary", capture))["tensor"]["allocations"]
+    leak = lines[str(TRAIN), line_of(TRAIN, LEAK)]
+    assert (leak["allocations"], leak["allocated_bytes"]) == (9, 9 * 2048)
+
+    text = analyze("lines", "--annotate", "--at", "step=9", capture).stdout
+    # The optimizer's step, which ends a step, comes before the line.
+    row = next(row for row in text.splitlines() if LEAK in row)
+    assert row.split()[:8] == ["16.0", "KiB", "16.0", "KiB", "·", "16.0", "KiB", "8"], row
+    shown = re.findall(r"^.{53} *(\d+)  (.*)$", text, re.M)
+    source = TRAIN.read_text().splitlines()
+    assert len(shown) > 30
+    for number, told in shown:
+        assert source[int(number) - 1][:100].rstrip() == told.rstrip()
