@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_ledger, cmd_lines, cmd_oom, cmd_summary,
-    cmd_symbolize, cmd_tree,
+    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_hints, cmd_ledger, cmd_lines, cmd_oom,
+    cmd_summary, cmd_symbolize, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -96,6 +96,10 @@ pub enum Command {
         The widths sum to the level's figure at that moment. The same capture gives the same bytes."
     )]
     Flamegraph(cmd_flamegraph::Args),
+    /// What could be done about the memory, with the evidence
+    #[command(after_help = "Examples:\n  gpumem-analyze hints report.bin\n  \
+        gpumem-analyze hints --format json report.bin | jq '.[].advice'")]
+    Hints(cmd_hints::Args),
     /// The calls that own memory, as a tree
     #[command(after_help = "Examples:\n  gpumem-analyze tree report.bin\n  \
         gpumem-analyze tree --native --least 5 report.bin\n  \

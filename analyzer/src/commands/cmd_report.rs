@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::render::{ReportChanges, at, flamegraph, report_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
-use gpumem_analyzer::views::{Asked, Changes, Folded, Greatest, Held, Select};
+use gpumem_analyzer::views::{Asked, Changes, Folded, Greatest, Held, HintWatch, Hints, Select};
 use gpumem_capture::Level;
 
 use super::{Exit, Output, file_name, ledgers, level_or_default, read_with, symbols, write_file};
@@ -17,6 +17,7 @@ const CHANGES: usize = 10;
 pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let pid = super::pid(file)?;
     let (mut tensor, mut driver) = (Greatest::default(), Greatest::default());
+    let mut watch = HintWatch::default();
     let mut tensor_changes = Changes::new(Level::TENSOR, pid, |change| tensor.add(change));
     let mut driver_changes = Changes::new(Level::DRIVER, pid, |change| driver.add(change));
     let wanted = Wanted {
@@ -26,6 +27,7 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     let session = read_with(file, wanted, &mut |replay, record, effect| {
         tensor_changes.observe(replay, record, effect);
         driver_changes.observe(replay, record, effect);
+        watch.observe(replay, record, effect);
     })?;
     tensor_changes.finish();
     driver_changes.finish();
@@ -46,6 +48,7 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
         &session,
         &ledgers,
         &changes,
+        &Hints::of(&session, &ledgers, &watch),
         output.terminal,
     ))?;
 

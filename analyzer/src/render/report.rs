@@ -4,13 +4,13 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::{
-    Source, Style, Terminal, account_lines, bytes, change_text, ledger_text, lines_table, moment,
-    partial, what_ran, when,
+    Source, Style, Terminal, account_lines, bytes, change_text, hints_text, ledger_text,
+    lines_table, moment, partial, what_ran, when,
 };
 use crate::attribution::owner;
 use crate::replay::{Replay, many, when_of};
 use crate::session::Session;
-use crate::views::{Change, Held, Ledger, Lines, Summary};
+use crate::views::{Change, Held, Hints, Ledger, Lines, Summary};
 
 /// Lines shown for each device.
 const LINES: usize = 15;
@@ -33,6 +33,7 @@ pub fn report_text(
     session: &Session,
     ledgers: &[Ledger],
     changes: &ReportChanges,
+    hints: &Hints,
     terminal: Terminal,
 ) -> String {
     let replay = &session.replay;
@@ -71,6 +72,12 @@ pub fn report_text(
             let more = many(more, "more change", "more changes");
             out.push_str(&format!("… {more}, see gpumem-analyze changes {file}\n"));
         }
+    }
+    if !hints.hints.is_empty() {
+        out.push_str(&format!("\n{}\n", terminal.paint(Style::Strong, "Hints")));
+        let devices = ledgers.len() > 1;
+        let told = hints_text(hints, devices, &replay.names, &mut source, terminal);
+        out.push_str(&told);
     }
     out
 }

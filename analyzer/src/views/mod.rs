@@ -5,6 +5,7 @@ mod changes;
 mod diff;
 mod flame;
 mod held;
+mod hints;
 mod ledger;
 mod lines;
 mod summary;
@@ -15,6 +16,7 @@ pub use changes::{Change, Changes, Greatest, Group};
 pub use diff::{Alike, Diff, DiffRow, Of};
 pub use flame::Folded;
 pub use held::{Held, HeldOn, Owners, Select};
+pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
 pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
     Segment, SegmentLine, Workspaces,

@@ -1,0 +1,172 @@
+//! Hints about what tensors held at a device's peak.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level, StackId};
+
+use super::{Evidence, Hint, HintKind, HintWatch, LINES, NOTABLE, Place, is_notable};
+use crate::attribution::Owner;
+use crate::names::Names;
+use crate::replay::{Block, Figure, Phase, Replay, StackKey, many, phase_of};
+use crate::views::held::{Held, Owners};
+
+/// Functions of torch.nn.functional that have an `inplace` argument and whose gradient in place needs their
+/// result only, not their input (derivatives.yaml of PyTorch 2.15; selu is made of elu).
+const IN_PLACE: [&str; 5] = ["celu", "elu", "leaky_relu", "relu", "selu"];
+
+/// What PyTorch calls wherever a node of autograd is made.
+const NUMBERED: &str = "_ZN2at15sequence_number17get_and_incrementEv";
+
+/// An activation's input is the tensor of its size that was allocated at most so many records before.
+const NEAR: u64 = 4;
+
+/// By stack.
+type Figures = Vec<(StackKey, Figure)>;
+
+/// All of a device.
+pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Vec<Hint> {
+    let held = Held::at_device_peak(replay, device, Level::TENSOR);
+    let held: Figures = held.devices.into_iter().flat_map(|on| on.figures).collect();
+    let peak: u64 = held.iter().map(|(_, figure)| figure.bytes).sum();
+    let names = &replay.names;
+    let mut owners = Owners::new(replay, Level::TENSOR);
+    let mut hint = |kind, what: &str, advice: &str, figures: Figures| {
+        let (bytes, lines) = summed(&figures, &mut owners);
+        is_notable(bytes, peak, NOTABLE).then(|| Hint {
+            kind,
+            device: device.0,
+            bytes,
+            what: what.replace("{}", &crate::render::bytes(bytes)),
+            advice: advice.into(),
+            lines,
+        })
+    };
+    let of = |wanted: &dyn Fn(StackKey) -> bool| -> Figures {
+        let figures = held.iter().filter(|(stacks, _)| wanted(*stacks));
+        figures.copied().collect()
+    };
+    let between = watch.between(replay, device);
+    let state = of(&|stacks| {
+        phase_of(replay, stacks) == Some(Phase::Optimizer) && !stacks.work.is_workspace()
+    });
+    // What only an optimizer's step itself needs is gone when the step has ended.
+    let state = state.into_iter().filter_map(|(stacks, figure)| {
+        let stays = between.get(&stacks)?;
+        let figure = Figure {
+            bytes: figure.bytes.min(stays.bytes),
+            blocks: figure.blocks.min(stays.blocks),
+        };
+        Some((stacks, figure))
+    });
+    let optimizer = hint(
+        HintKind::OptimizerState,
+        "{} of optimizer state stood at the peak; it stays from the first step on",
+        "state that is sharded (ZeRO, FSDP), of 8 bits or of a simpler optimizer is smaller",
+        state.collect(),
+    );
+    let in_place = hint(
+        HintKind::NotInPlace,
+        "{} at the peak are results of activation functions whose inputs were still held",
+        "inplace=True (nn.ReLU(inplace=True), F.relu(x, inplace=True)) writes over the input, where nothing \
+         needs that as it was",
+        beside_their_inputs(replay, device),
+    );
+    let workspaces = hint(
+        HintKind::Workspaces,
+        "{} at the peak are workspaces of cuBLAS, one for each handle and stream",
+        "CUBLAS_WORKSPACE_CONFIG=:16:8 makes them small, at some cost in speed",
+        of(&|stacks| stacks.work.is_workspace()),
+    );
+    let nodes = names.calls_of(NUMBERED);
+    let nodes = nodes.filter(|calls| *calls > 0 && !replay.course.trains);
+    let no_grad = nodes.and_then(|nodes| {
+        let what = format!(
+            "autograd made {} for a backward that never ran; {{}} at the peak were allocated within forward",
+            many(nodes, "node", "nodes")
+        );
+        hint(
+            HintKind::NoGrad,
+            &what,
+            "with torch.inference_mode(): (or torch.no_grad()) around the forward lets go of each \
+             activation as soon as the next one is there",
+            of(&|stacks| is_in_forward(names, stacks.py)),
+        )
+    });
+    [optimizer, in_place, workspaces, no_grad]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Results of activation functions at the peak whose inputs, the tensors of the same size allocated just
+/// before, were there too.
+fn beside_their_inputs(replay: &Replay, device: DeviceOrdinal) -> Figures {
+    let then = replay.at_peak_of(device);
+    let row = then
+        .as_ref()
+        .and_then(|(then, _)| then.rows.get(&(device, Level::TENSOR)));
+    let mut blocks: Vec<Block> = row
+        .into_iter()
+        .flat_map(|row| row.live_blocks().map(|(_, block)| block))
+        .collect();
+    blocks.sort_unstable_by_key(|block| block.seq);
+    let is_input =
+        |block: &Block, of: &Block| block.bytes == of.bytes && of.seq.0 - block.seq.0 <= NEAR;
+    let mut figures = Figures::new();
+    for (at, block) in blocks.iter().enumerate() {
+        let stacks = replay.stacks(block.key);
+        let before = blocks.get(at.saturating_sub(NEAR as usize)..at);
+        if is_activation(&replay.names, stacks.py)
+            && before.is_some_and(|before| before.iter().any(|input| is_input(input, block)))
+        {
+            let (bytes, blocks) = (block.bytes, 1);
+            figures.push((stacks, Figure { bytes, blocks }));
+        }
+    }
+    figures
+}
+
+/// Bytes of the stacks, and the lines with most of them.
+fn summed(figures: &[(StackKey, Figure)], owners: &mut Owners<'_>) -> (u64, Vec<Evidence>) {
+    let mut by_owner: BTreeMap<Owner, Figure> = BTreeMap::new();
+    for (stacks, figure) in figures {
+        *by_owner.entry(owners.of(*stacks)).or_default() += *figure;
+    }
+    let sum = by_owner.values().map(|figure| figure.bytes).sum();
+    let mut lines: Vec<Evidence> = by_owner
+        .into_iter()
+        .map(|(owner, figure)| Evidence {
+            place: Place::of(Some(&owner)),
+            bytes: figure.bytes,
+            blocks: figure.blocks,
+            owner,
+        })
+        .collect();
+    lines.sort_by_key(|line| Reverse((line.bytes, line.blocks)));
+    lines.truncate(LINES);
+    (sum, lines)
+}
+
+/// Whether the newest Python function is an activation that could have worked in place.
+fn is_activation(names: &Names, stack: StackId) -> bool {
+    let newest = functions(names, stack).next();
+    newest.is_some_and(|(file, name)| {
+        file.ends_with("torch/nn/functional.py") && IN_PLACE.contains(&name)
+    })
+}
+
+/// Whether a module's forward is among the functions.
+fn is_in_forward(names: &Names, stack: StackId) -> bool {
+    functions(names, stack).any(|(_, name)| name == "forward" || name.ends_with(".forward"))
+}
+
+/// File and function of each frame, the newest first; of a node of autograd's none, for it ran in backward.
+fn functions(names: &Names, stack: StackId) -> impl Iterator<Item = (&str, &str)> {
+    let frames = names.py_stacks.get(&stack).map(|(frames, _)| frames);
+    let frames = frames.map_or(&[][..], Vec::as_slice).iter();
+    frames.filter_map(|frame| {
+        let code = names.codes.get(&frame.code)?;
+        Some((code.file.as_str(), code.name.as_str()))
+    })
+}

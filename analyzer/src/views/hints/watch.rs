@@ -1,0 +1,147 @@
+//! What hints need of the course of a run: what PyTorch's pool gave back and took again, and what stood between
+//! steps.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
+use rustc_hash::FxHashMap;
+
+use super::{Hint, HintKind, NOTABLE, is_notable};
+use crate::replay::{Effect, Figure, KeyId, Replay, StackKey, many};
+
+/// Follows a capture for its hints.
+#[derive(Debug, Default)]
+pub struct HintWatch {
+    /// The pool's figure, which comes with each of PyTorch's events.
+    devices: BTreeMap<DeviceOrdinal, Seen>,
+    /// What tensors' stacks held when a step had ended: the first, the second, the fourth and so on; kept is
+    /// the last of these.
+    between: FxHashMap<(DeviceOrdinal, KeyId), Figure>,
+    /// The step after which it is looked again.
+    next: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    reserved: u64,
+    peak: u64,
+    /// How often it became smaller.
+    times: u64,
+    given_back: u64,
+    /// What of that it has not taken again.
+    owed: u64,
+    taken_again: u64,
+}
+
+impl HintWatch {
+    /// Takes in a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, _: Effect) {
+        let Record::Event(_, event) = record else {
+            return;
+        };
+        if event.kind == EventKind::STEP && replay.course.steps >= self.next {
+            self.step(replay);
+        }
+        if event.level != Level::TENSOR || !matches!(event.kind, EventKind::ALLOC | EventKind::FREE)
+        {
+            return;
+        }
+        let seen = self.devices.entry(event.device).or_default();
+        if event.aux != seen.reserved {
+            seen.change(event.aux);
+        }
+    }
+
+    fn step(&mut self, replay: &Replay) {
+        self.next = replay.course.steps.saturating_mul(2);
+        self.between.clear();
+        for ((device, level), row) in &replay.rows {
+            if *level == Level::TENSOR {
+                let live = row.live().filter(|(_, figure)| figure.bytes > 0);
+                self.between
+                    .extend(live.map(|(key, figure)| ((*device, key), figure)));
+            }
+        }
+    }
+
+    /// What a device's stacks held between steps.
+    pub(super) fn between(
+        &self,
+        replay: &Replay,
+        device: DeviceOrdinal,
+    ) -> FxHashMap<StackKey, Figure> {
+        let of = self.between.iter().filter(|((of, _), _)| *of == device);
+        of.map(|((_, key), figure)| (replay.stacks(*key), *figure))
+            .collect()
+    }
+
+    /// The hint for a device, if what was taken again is worth one.
+    pub(super) fn hint(&self, device: DeviceOrdinal) -> Option<Hint> {
+        let seen = self.devices.get(&device)?;
+        if !is_notable(seen.taken_again, seen.peak, NOTABLE) {
+            return None;
+        }
+        let bytes = crate::render::bytes;
+        Some(Hint {
+            kind: HintKind::CacheEmptied,
+            device: device.0,
+            bytes: seen.taken_again,
+            what: format!(
+                "PyTorch's pool gave memory back {}, {} in all, and took {} of it again",
+                many(seen.times, "time", "times"),
+                bytes(seen.given_back),
+                bytes(seen.taken_again)
+            ),
+            advice: "torch.cuda.empty_cache() in a loop costs a synchronisation and new driver calls each \
+                     time and frees nothing for this process; a pool that is emptied by PyTorch itself had \
+                     run out of memory"
+                .into(),
+            lines: Vec::new(),
+        })
+    }
+}
+
+impl Seen {
+    fn change(&mut self, reserved: u64) {
+        if let Some(less) = self.reserved.checked_sub(reserved) {
+            self.times += 1;
+            self.given_back = self.given_back.saturating_add(less);
+            self.owed = self.owed.saturating_add(less);
+        } else {
+            let again = (reserved - self.reserved).min(self.owed);
+            self.taken_again = self.taken_again.saturating_add(again);
+            self.owed -= again;
+        }
+        self.reserved = reserved;
+        self.peak = self.peak.max(reserved);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(course: &[u64]) -> Seen {
+        let mut seen = Seen::default();
+        for reserved in course {
+            seen.change(*reserved);
+        }
+        seen
+    }
+
+    #[test]
+    fn only_what_was_given_back_before_is_taken_again() {
+        let growing = seen(&[10, 20, 40]);
+        assert_eq!((growing.times, growing.taken_again), (0, 0));
+        let emptied_at_the_end = seen(&[40, 0]);
+        assert_eq!(
+            (emptied_at_the_end.times, emptied_at_the_end.taken_again),
+            (1, 0)
+        );
+        let again_and_more = seen(&[40, 10, 60, 10, 20]);
+        assert_eq!(again_and_more.times, 2);
+        assert_eq!(again_and_more.given_back, 30 + 50);
+        assert_eq!(again_and_more.taken_again, 30 + 10);
+        assert_eq!(again_and_more.peak, 60);
+    }
+}

@@ -1,0 +1,74 @@
+"""Each hint is given for a program that has the fault, with the bytes that the program's own figures give, and is not
+given for the same program without it.
+
+What breaks these tests: a hint about what every program has, a figure of another moment than the peak, an
+optimizer's state counted among gradients, or a fault that is no longer seen."""
+
+import harness
+import pytest
+
+MIB = 1 << 20
+LAYER = 8192 * 8192 * 4  # bytes of one weight
+BIAS = 8192 * 4
+# fault: (devices, the program without it, bytes). Sizes follow from faults.py.
+FAULTS = {
+    # Adam keeps two figures for each parameter; its step counts are on the host.
+    "optimizer_state": (1, "training", 2 * 4 * (LAYER + BIAS)),
+    # Four results of 16384 rows, all there at the end of the forward.
+    "not_in_place": (1, "not_in_place", 4 * 16384 * 8192 * 4),
+    "cache_emptied": (1, "training", None),
+    "workspaces": (1, "training", None),
+    "cached_unused": (1, "training", 10 * 64 * MIB),
+    "no_grad": (1, "no_grad", None),
+    "imbalance": (2, "imbalance", 768 * MIB),
+}
+# What is run without a fault, for those that have the same name in the second column.
+TRAINING = "optimizer_state"
+
+
+@pytest.fixture(scope="module")
+def hinted(python_env, tmp_path_factory):
+    """hinted(fault, kind): the hints about a program of faults.py, by what they are about, and its capture."""
+    known = {}
+
+    def of(fault, kind):
+        if (fault, kind) not in known:
+            folder = tmp_path_factory.mktemp(f"{fault}-{kind}")
+            harness.simulate(
+                [python_env("torch215"), harness.WORKLOADS / "faults.py", fault, kind],
+                devices=FAULTS[fault][0], preload=True, cwd=folder,
+            )
+            report = folder / "report.bin"
+            known[fault, kind] = {hint["kind"]: hint for hint in harness.analyze_json("hints", report)}, report
+        return known[fault, kind]
+
+    return of
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_told_and_its_absence_is_not(fault, hinted, analyze_json):
+    _, without, expected = FAULTS[fault]
+    faulty, report = hinted(fault, "faulty")
+    clean, _ = hinted(TRAINING if without == "training" else fault, "clean")
+    assert fault in faulty and fault not in clean, (faulty.keys(), clean.keys())
+    found = faulty[fault]
+    if expected is not None:
+        assert found["bytes"] == expected
+    peak = harness.device_of(analyze_json("summary", report))["tensor"]["peak_bytes"]
+    if fault in ("workspaces", "no_grad", "optimizer_state", "not_in_place"):
+        assert found["bytes"] <= peak
+        assert sum(line["bytes"] for line in found["lines"]) == found["bytes"], "five lines have all of it"
+        assert all(line["file"].endswith("faults.py") for line in found["lines"]), found
+
+
+def test_a_program_without_any_fault_gets_no_hint(hinted, analyze):
+    clean, report = hinted(TRAINING, "clean")
+    assert clean == {}
+    assert analyze("hints", report).stdout == "No hints: nothing stands out.\n"
+
+
+def test_the_text_names_bytes_lines_and_advice(hinted, analyze):
+    _, report = hinted("optimizer_state", "faulty")
+    text = analyze("hints", report).stdout
+    assert "2.00 GiB of optimizer state stood at the peak" in text
+    assert "optimizer.step()" in text and "→ state that is sharded" in text
