@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom,
-    cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_tree,
+    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_fragmentation, cmd_leaks, cmd_ledger,
+    cmd_lines, cmd_oom, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -77,6 +77,13 @@ pub enum Command {
         gpumem-analyze temporary --within 10 --size 1MiB.. report.bin\n  \
         gpumem-analyze temporary --within-ms 2.5 --format json report.bin")]
     Temporary(cmd_temporary::Args),
+    /// What of PyTorch's pool is free and in which pieces: a map of its segments, and over time
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze fragmentation report.bin\n  \
+        gpumem-analyze fragmentation --at end --request 512MiB report.bin\n  \
+        gpumem-analyze fragmentation --format json report.bin | jq '.[].reserved_peak'"
+    )]
+    Fragmentation(cmd_fragmentation::Args),
     /// How large blocks are: allocated, and live at a moment, by powers of two
     #[command(after_help = "Examples:\n  gpumem-analyze sizes report.bin\n  \
         gpumem-analyze sizes --exact --at end report.bin\n  \

@@ -45,6 +45,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Summary(args)) => commands::cmd_summary::run(args, output),
         Some(Command::Lines(args)) => commands::cmd_lines::run(args, output),
         Some(Command::Oom(args)) => commands::cmd_oom::run(args, output),
+        Some(Command::Fragmentation(args)) => commands::cmd_fragmentation::run(args, output),
         Some(Command::Leaks(args)) => commands::cmd_leaks::run(args, output),
         Some(Command::Ledger(args)) => commands::cmd_ledger::run(args, output),
         Some(Command::Changes(args)) => commands::cmd_changes::run(args, output),

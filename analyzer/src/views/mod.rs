@@ -5,6 +5,7 @@ mod changes;
 mod diff;
 mod flame;
 mod follow;
+mod fragmentation;
 mod growth;
 mod held;
 mod leaks;
@@ -20,6 +21,9 @@ pub use changes::{Change, Changes, Greatest, Group};
 pub use diff::{Alike, Diff, DiffRow, Of};
 pub use flame::{Differential, Folded, FrameBy};
 pub use follow::Follow;
+pub use fragmentation::{
+    FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
+};
 pub use held::{Held, HeldOn, Owners, Select};
 pub use leaks::{AskedLeaks, Class, LeakRow, Leaks, Survivors};
 pub use ledger::{
