@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_hints, cmd_ledger, cmd_lines, cmd_oom,
-    cmd_summary, cmd_symbolize, cmd_tree,
+    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_fragmentation, cmd_hints, cmd_leaks,
+    cmd_ledger, cmd_lines, cmd_oom, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -67,6 +67,28 @@ pub enum Command {
         gpumem-analyze ledger --segments report.bin    # which lines pin PyTorch's pool\n  \
         gpumem-analyze ledger --at peak=physical --format json report.bin")]
     Ledger(cmd_ledger::Args),
+    /// What stays alive from step to step of a training: lines that grow, caches, the warm-up
+    #[command(after_help = "Examples:\n  gpumem-analyze leaks report.bin\n  \
+        gpumem-analyze leaks --steps 10 --file train.py report.bin\n  \
+        gpumem-analyze leaks --at end --format json report.bin | jq '.rows[] | select(.class == \"growing\")'")]
+    Leaks(cmd_leaks::Args),
+    /// Blocks that are freed again at once, by line: what could be reused or made in place
+    #[command(after_help = "Examples:\n  gpumem-analyze temporary report.bin\n  \
+        gpumem-analyze temporary --within 10 --size 1MiB.. report.bin\n  \
+        gpumem-analyze temporary --within-ms 2.5 --format json report.bin")]
+    Temporary(cmd_temporary::Args),
+    /// What of PyTorch's pool is free and in which pieces: a map of its segments, and over time
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze fragmentation report.bin\n  \
+        gpumem-analyze fragmentation --at end --request 512MiB report.bin\n  \
+        gpumem-analyze fragmentation --format json report.bin | jq '.[].reserved_peak'"
+    )]
+    Fragmentation(cmd_fragmentation::Args),
+    /// How large blocks are: allocated, and live at a moment, by powers of two
+    #[command(after_help = "Examples:\n  gpumem-analyze sizes report.bin\n  \
+        gpumem-analyze sizes --exact --at end report.bin\n  \
+        gpumem-analyze sizes --function forward --format json report.bin")]
+    Sizes(cmd_sizes::Args),
     /// Allocations that failed for want of memory: the cause, and who held what
     #[command(after_help = "Examples:\n  gpumem-analyze oom report.bin\n  \
         gpumem-analyze oom --failure 1 report.bin\n  \

@@ -205,7 +205,7 @@ fn time(text: &str) -> Option<Nanos> {
 }
 
 /// Reads `12` or `1.25` of a unit, what is finer than one cut off.
-fn decimal(text: &str, unit: u64) -> Option<u64> {
+pub fn decimal(text: &str, unit: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(part) || part.len() > 18 {

@@ -342,3 +342,116 @@ fn marks_touch_no_device() {
     assert!(play.replay.devices.is_empty() && play.replay.rows.is_empty());
     assert!(play.replay.calls.is_empty() && play.replay.keys.is_empty());
 }
+
+impl Play {
+    fn wanting(wanted: impl Into<Wanted>) -> Self {
+        Self {
+            replay: Replay::new(wanted),
+            seq: 0,
+        }
+    }
+
+    /// The same as [`Play::alloc`], at a time.
+    fn alloc_at(&mut self, time: u64, ptr: u64, bytes: u64, stack: u32) -> u64 {
+        self.feed(Event {
+            time: Nanos(time),
+            kind: EventKind::ALLOC,
+            level: Level::TENSOR,
+            ptr,
+            bytes,
+            py_stack: StackId(stack),
+            ..Event::default()
+        })
+    }
+
+    fn step(&mut self) -> u64 {
+        self.event(EventKind::STEP, Level::TENSOR, 0, 0, 0)
+    }
+
+    fn total(&self, moment: Moment) -> u64 {
+        self.replay.total(DeviceOrdinal(0), Level::TENSOR, moment)
+    }
+}
+
+#[test]
+fn a_time_is_just_before_the_first_event_after_it() {
+    for (time, expected) in [(9, 0), (10, 1), (19, 1), (20, 11), (29, 11), (30, 111)] {
+        let moment = Moment::Time(Nanos(time));
+        let mut play = Play::wanting(moment);
+        for (time, bytes) in [(10, 1), (20, 10), (30, 100)] {
+            play.alloc_at(time, time, bytes, 1);
+        }
+        assert_eq!(play.total(moment), expected, "at {time}");
+        let sum: u64 = play
+            .figures(Level::TENSOR, moment)
+            .iter()
+            .map(|row| row.1)
+            .sum();
+        assert_eq!(sum, expected, "at {time}");
+        let until = play.replay.until().map(|seq| seq.0);
+        assert_eq!(until, [Some(0), Some(1), Some(2), None][time as usize / 10]);
+    }
+}
+
+#[test]
+fn a_time_that_has_passed_does_not_come_again() {
+    // Threads take their times before their numbers: a later event may be an earlier one.
+    let moment = Moment::Time(Nanos(15));
+    let mut play = Play::wanting(moment);
+    for (time, bytes) in [(10, 1), (20, 10), (12, 100)] {
+        play.alloc_at(time, time, bytes, 1);
+    }
+    assert_eq!(play.total(moment), 1);
+    assert_eq!(play.replay.until(), Some(Seq(1)));
+}
+
+#[test]
+fn the_end_of_a_step_is_its_mark() {
+    for (step, expected) in [(1, 100), (2, 210), (3, 1210)] {
+        let moment = Moment::Step(step);
+        let mut play = Play::wanting(moment);
+        play.alloc(0x10, 100, 1);
+        let first = play.step();
+        play.alloc(0x20, 200, 2);
+        play.free(0x10, 100);
+        play.alloc(0x30, 10, 3);
+        let second = play.step();
+        play.alloc(0x40, 1000, 4);
+        assert_eq!(play.total(moment), expected, "step {step}");
+        let sum: u64 = play
+            .figures(Level::TENSOR, moment)
+            .iter()
+            .map(|row| row.1)
+            .sum();
+        assert_eq!(sum, expected, "step {step}");
+        let ended = [Some(Seq(first)), Some(Seq(second)), None][step as usize - 1];
+        assert_eq!(play.replay.until(), ended, "the third did not end");
+    }
+}
+
+#[test]
+fn only_blocks_of_wanted_sizes_are_told() {
+    let sizes = |least, most| Wanted {
+        sizes: Sizes { least, most },
+        ..Wanted::default()
+    };
+    let run = |wanted: Wanted| {
+        let mut play = Play::wanting(wanted);
+        play.alloc(0x10, 100, 1);
+        play.alloc(0x20, 30, 2);
+        play.alloc(0x30, 5, 1);
+        play.free(0x10, 100);
+        play.alloc(0x40, 7, 3);
+        play
+    };
+    let small = run(sizes(0, 30));
+    let large = run(sizes(31, u64::MAX));
+    let peak = |play: &Play| play.figures(Level::TENSOR, Moment::Peak);
+    let end = |play: &Play| play.figures(Level::TENSOR, Moment::End);
+    assert_eq!(peak(&small), [(1, 5, 1), (2, 30, 1)]);
+    assert_eq!(peak(&large), [(1, 100, 1)]);
+    assert_eq!(end(&small), [(1, 5, 1), (2, 30, 1), (3, 7, 1)]);
+    assert_eq!(end(&large), []);
+    assert!(!small.replay.tells_all_sizes() && run(Wanted::default()).replay.tells_all_sizes());
+    assert_eq!(peak(&run(sizes(30, 30))), [(2, 30, 1)]);
+}

@@ -6,7 +6,7 @@ use gpumem_analyzer::render::{change_text, partial};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::views::{Change, Changes};
 
-use super::{Exit, Output, level_or_default, read, read_with, say_missing};
+use super::{Exit, Output, level_or_default, read, read_with, say_bounded, say_missing};
 use crate::cli::Format;
 use crate::which::LevelArg;
 
@@ -34,12 +34,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         .filter(|(_, of)| *of == level)
         .count()
         > 1;
-    if let Some(restored) = first.replay.restored {
-        eprintln!(
-            "gpumem-analyze: a bounded capture keeps its newest records: changes before event {} are not told",
-            restored.from.0
-        );
-    }
+    say_bounded(&first, "changes");
     let names = &first.replay.names;
     let terminal = output.terminal;
     let json = args.format == Format::Json;

@@ -3,13 +3,43 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use gpumem_analyzer::render::{bytes, flamegraph};
-use gpumem_analyzer::views::Folded;
+use clap::ValueEnum;
+use gpumem_analyzer::render::{at, bytes, flamegraph_of};
+use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::{Differential, Folded, Follow, FrameBy, Held, Passing, Within};
+use gpumem_capture::Level;
 
+use super::cmd_leaks::survivors;
 use super::cmd_report::beside;
-use super::{Exit, Output, read, say_missing, symbols, write_file};
+use super::cmd_temporary::Soon;
+use super::{Exit, Output, read, read_with, say_bounded, say_missing, symbols, write_file};
 use crate::cli::SymbolArgs;
-use crate::which::Which;
+use crate::which::{Which, moment};
+
+/// What the stacks are as wide as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum OfArg {
+    /// What they hold at the moment
+    #[default]
+    Live,
+    /// What they allocated over the whole run, or up to the moment: a block counts each time
+    Allocated,
+    /// What they allocated for blocks that were freed again at once: see --within
+    Temporary,
+    /// What the lines hold that grow from step to step: see leaks
+    Leaked,
+}
+
+/// Which Python frames are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FrameByArg {
+    /// Those at the same line
+    #[default]
+    Line,
+    /// Those of the same function
+    Function,
+}
 
 /// `flamegraph`.
 #[derive(clap::Args, Debug)]
@@ -17,6 +47,24 @@ pub struct Args {
     /// Which figures.
     #[command(flatten)]
     pub which: Which,
+    /// What the stacks are as wide as
+    #[arg(long, value_enum, default_value_t)]
+    pub of: OfArg,
+    /// How soon what is temporary is freed.
+    #[command(flatten)]
+    pub soon: Soon,
+    /// Compare with the same of this capture, from before: red has grown, blue has shrunk
+    #[arg(long, value_name = "BEFORE.bin")]
+    pub diff: Option<PathBuf>,
+    /// Compare with an earlier moment of the same capture (with --of live or allocated)
+    #[arg(long, value_name = "MOMENT", value_parser = moment, conflicts_with = "diff")]
+    pub from: Option<Moment>,
+    /// Which Python frames are one
+    #[arg(long, value_enum, default_value_t)]
+    pub by: FrameByArg,
+    /// The oldest frames at the top
+    #[arg(long)]
+    pub icicle: bool,
     /// Where to; `-` is standard output. By default beside the capture, as .svg
     #[arg(short, long, value_name = "OUT.svg")]
     pub output: Option<PathBuf>,
@@ -30,40 +78,154 @@ pub struct Args {
     pub file: PathBuf,
 }
 
+/// Stacks of a capture, and what they are of.
+struct Told {
+    folded: Folded,
+    session: Session,
+    level: Level,
+    /// What stands after "GPU memory of tensors".
+    said: String,
+}
+
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.which.part.capture(&args.file);
-    let session = read(file, args.which.wanted())?;
-    let level = args.which.part.level(&session);
-    let (mut symbols, bar) = symbols(file, &session, &args.symbols);
-    let held = args.which.held(&session, level);
-    let folded = Folded::of(&session.replay, &mut symbols, &held);
-    drop(bar);
-    say_missing(&session);
+    if args.from.is_some() && !matches!(args.of, OfArg::Live | OfArg::Allocated) {
+        bail!("--from compares what is live or allocated: leave --of away, or use --diff");
+    }
+    let told = told(file, args, args.which.at)?;
+    say_missing(&told.session);
+    let mut exit = Exit::of(&told.session);
+    let (level, folded) = (told.level, &told.folded);
+    let before = match (&args.diff, args.from) {
+        (Some(other), _) => {
+            let before = self::told(&args.which.part.capture(other), args, args.which.at)?;
+            say_missing(&before.session);
+            if Exit::of(&before.session) == Exit::Partial {
+                exit = Exit::Partial;
+            }
+            Some((
+                before.folded,
+                format!("than in {}", super::file_name(other)),
+            ))
+        }
+        (None, Some(from)) => Some((
+            self::told(file, args, from)?.folded,
+            format!("than {}", at(from)),
+        )),
+        (None, None) => None,
+    };
+    let mut title = folded.title(level, &told.said);
+    let lines: Vec<String> = match &before {
+        None => folded.lines().collect(),
+        Some((before, than)) => {
+            let (was, is) = (before.bytes(), folded.bytes());
+            let (word, by) = if is < was {
+                ("less", was - is)
+            } else {
+                ("more", is - was)
+            };
+            title.push_str(&format!(", {} {word} {than}", bytes(by)));
+            Differential::of(before, folded).lines().collect()
+        }
+    };
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     let contents = if args.folded {
-        folded
-            .lines()
-            .map(|line| line + "\n")
+        lines
+            .iter()
+            .map(|line| format!("{line}\n"))
             .collect::<String>()
             .into_bytes()
     } else {
-        let subtitle = session.replay.names.command().unwrap_or_default();
-        match flamegraph(&folded, &folded.title(level, &args.which.said()), subtitle) {
+        let subtitle = told.session.replay.names.command().unwrap_or_default();
+        let drawn = (!folded.stacks.is_empty())
+            .then(|| flamegraph_of(&lines, &title, subtitle, args.icicle))
+            .flatten();
+        match drawn {
             Some(svg) => svg,
-            None => bail!(
-                "{}: nothing was live at the {level} level then",
-                file.display()
-            ),
+            None => bail!("{}: {}", file.display(), nothing(args.of, level)),
         }
     };
     if to_stdout || (args.folded && args.output.is_none()) {
         output.out.write_all(&contents)?;
-        return Ok(Exit::of(&session));
+        return Ok(exit);
     }
     let path = args.output.clone().unwrap_or_else(|| beside(file));
     write_file(&path, &contents).with_context(|| format!("cannot write {}", path.display()))?;
     let (path, total) = (path.display(), bytes(folded.bytes()));
     output.text(&format!("{path}: {total} of the {level} level\n"))?;
-    Ok(Exit::of(&session))
+    Ok(exit)
+}
+
+/// That there is nothing to draw.
+fn nothing(of: OfArg, level: Level) -> String {
+    match of {
+        OfArg::Live => format!("nothing was live at the {level} level then"),
+        OfArg::Allocated => format!("nothing was allocated at the {level} level"),
+        OfArg::Temporary => format!("no block of the {level} level was freed so soon"),
+        OfArg::Leaked => format!("no line of the {level} level grows from step to step"),
+    }
+}
+
+/// The stacks of a capture.
+fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
+    let part = &args.which.part;
+    let mut wanted = args.which.wanted();
+    wanted.moment = moment;
+    let select = &part.select();
+    let (session, held, mut said) = match args.of {
+        OfArg::Live => {
+            let session = read(file, wanted)?;
+            let held = Held::at(&session.replay, part.level(&session), moment, select);
+            (session, held, at(moment))
+        }
+        OfArg::Allocated => {
+            let session = read(file, wanted)?;
+            let held = Held::allocated(&session.replay, part.level(&session), select);
+            let said = match moment {
+                Moment::Peak | Moment::End => "allocated over the whole run".into(),
+                moment => format!("allocated, {}", at(moment)),
+            };
+            (session, held, said)
+        }
+        OfArg::Temporary => {
+            let session = read(file, Moment::End)?;
+            say_bounded(&session, "blocks freed");
+            let level = part.level(&session);
+            let sizes = part.size.unwrap_or_default();
+            let follow = Follow::new(&session.replay, level, part.select(), sizes);
+            let mut passing = Passing::new(args.soon.within(), follow);
+            let again = read_with(file, Moment::End, &mut |replay, record, effect| {
+                passing.observe(replay, record, effect);
+            })?;
+            let held = passing.held(&again.replay);
+            drop(passing);
+            let said = match args.soon.within() {
+                Within::Events(1) => "that the next event freed".into(),
+                Within::Events(events) => format!("freed within {events} events"),
+                Within::Time(time) => format!("freed within {} ms", time.0 as f64 / 1e6),
+            };
+            (session, held, said)
+        }
+        OfArg::Leaked => {
+            let asked = Some(moment).filter(|moment| *moment != Moment::Peak);
+            let (session, survivors, moment) = survivors(file, part, asked, (3, 1))?;
+            let held = survivors.growing(&session.replay);
+            (session, held, format!("of lines that grow, {}", at(moment)))
+        }
+    };
+    said.push_str(&part.said());
+    let by = match args.by {
+        FrameByArg::Line => FrameBy::Line,
+        FrameByArg::Function => FrameBy::Function,
+    };
+    let (mut symbols, bar) = symbols(file, &session, &args.symbols);
+    let folded = Folded::by(&session.replay, &mut symbols, &held, by);
+    drop(bar);
+    Ok(Told {
+        folded,
+        level: held.level,
+        session,
+        said,
+    })
 }

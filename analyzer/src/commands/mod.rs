@@ -4,14 +4,18 @@ pub mod cmd_changes;
 pub mod cmd_check;
 pub mod cmd_diff;
 pub mod cmd_flamegraph;
+pub mod cmd_fragmentation;
 pub mod cmd_hints;
+pub mod cmd_leaks;
 pub mod cmd_ledger;
 pub mod cmd_lines;
 pub mod cmd_oom;
 pub mod cmd_report;
 pub mod cmd_shell;
+pub mod cmd_sizes;
 pub mod cmd_summary;
 pub mod cmd_symbolize;
+pub mod cmd_temporary;
 pub mod cmd_tree;
 mod progress;
 
@@ -95,34 +99,32 @@ pub fn read_with(
         bar = Some(progress::Bar::start(progress))
     })
     .map_err(|error| explained(path, &error))
-    .and_then(|session| match wanted.moment {
-        Moment::At(at) if at > session.replay.last_seq => anyhow::bail!(
-            "{}: there is no event {}, the last is {}: name an earlier one",
-            path.display(),
-            at.0,
-            session.replay.last_seq.0
-        ),
-        Moment::Time(at) if at > session.replay.last => anyhow::bail!(
-            "{}: there is no event after {}, the last is at {}: name an earlier time",
-            path.display(),
-            time(at),
-            time(session.replay.last)
-        ),
-        Moment::Step(step) if session.replay.until().is_none() => anyhow::bail!(
-            "{}: step {step} did not end, for {} did: name one of those",
-            path.display(),
-            session.replay.course.steps
-        ),
-        _ => told(path, session, wanted),
-    })
+    .and_then(|session| told(path, session, wanted))
 }
 
-/// The session, if a bounded capture's still has what is wanted.
+/// The session, if it has what is wanted.
 fn told(path: &Path, session: Session, wanted: Wanted) -> anyhow::Result<Session> {
-    if session.replay.can_tell(wanted) {
-        return Ok(session);
+    let (replay, path_said) = (&session.replay, path.display());
+    match wanted.moment {
+        _ if !replay.can_tell(wanted) => Err(not_kept(path, &session)),
+        Moment::At(at) if at > replay.last_seq => anyhow::bail!(
+            "{path_said}: there is no event {}, the last is {}: name an earlier one",
+            at.0,
+            replay.last_seq.0
+        ),
+        Moment::Time(at) if at > replay.last => anyhow::bail!(
+            "{path_said}: there is no event after {}, the last is at {}: name an earlier time",
+            time(at),
+            time(replay.last)
+        ),
+        Moment::Step(step) if replay.until().is_none() => match replay.course.steps {
+            0 => anyhow::bail!("{path_said}: no step was marked: name an event or a time"),
+            ended => anyhow::bail!(
+                "{path_said}: step {step} did not end, for {ended} did: name one of those"
+            ),
+        },
+        _ => Ok(session),
     }
-    Err(not_kept(path, &session))
 }
 
 /// That a bounded capture no longer has something.
@@ -138,6 +140,16 @@ pub fn not_kept(path: &Path, session: &Session) -> anyhow::Error {
         path.display(),
         steps.saturating_add(2),
     )
+}
+
+/// Says on stderr that a bounded capture does not tell all of something.
+pub fn say_bounded(session: &Session, what: &str) {
+    if let Some(restored) = session.replay.restored {
+        eprintln!(
+            "gpumem-analyze: a bounded capture keeps its newest records: {what} before event {} are not told",
+            restored.from.0
+        );
+    }
 }
 
 /// The ledgers of a capture that was read as `session`, with a progress bar.

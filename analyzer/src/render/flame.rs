@@ -1,12 +1,24 @@
 //! The flamegraph as SVG.
 
-use inferno::flamegraph::{self, Options, color};
+use inferno::flamegraph::{self, Direction, Options, color};
 
 use crate::views::Folded;
 
 /// Draws folded stacks; the same stacks give the same bytes. `None` where there is nothing to draw.
 pub fn flamegraph(folded: &Folded, title: &str, subtitle: &str) -> Option<Vec<u8>> {
-    if folded.stacks.is_empty() {
+    let lines: Vec<String> = folded.lines().collect();
+    flamegraph_of(&lines, title, subtitle, false)
+}
+
+/// The same of lines `oldest;…;newest bytes`, or with two figures, before and after: widths are then those
+/// after, and red is what grew. `icicle`: the oldest frames at the top.
+pub fn flamegraph_of(
+    lines: &[String],
+    title: &str,
+    subtitle: &str,
+    icicle: bool,
+) -> Option<Vec<u8>> {
+    if lines.is_empty() {
         return None;
     }
     let mut options = Options::default();
@@ -18,7 +30,9 @@ pub fn flamegraph(folded: &Folded, title: &str, subtitle: &str) -> Option<Vec<u8
     options.colors = color::Palette::Basic(color::BasicPalette::Hot);
     options.min_width = 0.1;
     options.image_width = None;
-    let lines: Vec<String> = folded.lines().collect();
+    if icicle {
+        options.direction = Direction::Inverted;
+    }
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg).ok()?;
     Some(svg)

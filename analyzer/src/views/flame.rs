@@ -21,8 +21,13 @@ pub struct Folded {
 }
 
 impl Folded {
-    /// What stacks held.
+    /// What stacks held, each Python frame with its line.
     pub fn of(replay: &Replay, symbols: &mut Symbols, held: &Held) -> Self {
+        Self::by(replay, symbols, held, FrameBy::Line)
+    }
+
+    /// What stacks held.
+    pub fn by(replay: &Replay, symbols: &mut Symbols, held: &Held, by: FrameBy) -> Self {
         let names = &replay.names;
         let mut folded = Self::default();
         for on in &held.devices {
@@ -40,7 +45,7 @@ impl Folded {
                 }
                 let frames = mixed(names, symbols, *stacks);
                 for frame in &frames {
-                    for label in &labels(names, symbols, frame) {
+                    for label in &labels_by(names, symbols, frame, by) {
                         if !stack.is_empty() {
                             stack.push(';');
                         }
@@ -81,13 +86,58 @@ impl Folded {
     }
 }
 
+/// Which Python frames are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FrameBy {
+    /// Those at the same line of a function.
+    #[default]
+    Line,
+    /// Those of the same function.
+    Function,
+}
+
+/// Bytes by stack, before and after: what differential flamegraphs take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Differential {
+    /// By stack: before, after.
+    pub stacks: BTreeMap<String, (u64, u64)>,
+}
+
+impl Differential {
+    /// What became of what.
+    pub fn of(before: &Folded, after: &Folded) -> Self {
+        let mut stacks: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for (stack, bytes) in &before.stacks {
+            stacks.entry(stack.clone()).or_default().0 = *bytes;
+        }
+        for (stack, bytes) in &after.stacks {
+            stacks.entry(stack.clone()).or_default().1 = *bytes;
+        }
+        Self { stacks }
+    }
+
+    /// One line for each stack: `oldest;…;newest before after`.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.stacks
+            .iter()
+            .map(|(stack, (before, after))| format!("{stack} {before} {after}"))
+    }
+}
+
 /// What a frame is called; a native one with what is inlined into it, the oldest first.
 pub(super) fn labels(names: &Names, symbols: &mut Symbols, frame: &Frame) -> Vec<Rc<str>> {
+    labels_by(names, symbols, frame, FrameBy::Line)
+}
+
+fn labels_by(names: &Names, symbols: &mut Symbols, frame: &Frame, by: FrameBy) -> Vec<Rc<str>> {
     let label = match frame {
         Frame::Native(frame) => return symbols.labels(names, frame).to_vec(),
         Frame::Backward(node) => format!("backward: {}", class(names.node(*node))),
         Frame::Note(note) => (*note).to_owned(),
         Frame::Python(frame) => match (names.codes.get(&frame.code), names.line(frame)) {
+            (Some(code), _) if by == FrameBy::Function => {
+                format!("{} ({})", code.name, names.short_path(&code.file))
+            }
             (Some(code), Some(line)) => {
                 format!("{} ({}:{line})", code.name, names.short_path(&code.file))
             }

@@ -3,7 +3,7 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 
-use crate::attribution::{Owner, owner};
+use crate::attribution::{Owner, library, owner};
 use crate::replay::{Figure, Moment, Replay, StackKey};
 
 /// Which part of a level is wanted. Names are parts of names: `net.py` takes `/home/me/net.py`.
@@ -15,7 +15,7 @@ pub struct Select {
     pub file: Option<String>,
     /// Only what lines in such a function own.
     pub function: Option<String>,
-    /// Only what such a library owns, or called for.
+    /// Only what such a library called for.
     pub library: Option<String>,
 }
 
@@ -30,21 +30,22 @@ impl Select {
         self.device.is_none_or(|only| only == device)
     }
 
-    /// Whether it takes what an owner holds by these stacks.
-    pub fn takes(&self, replay: &Replay, stacks: StackKey, owner: &Owner) -> bool {
+    /// Whether it takes what an owner holds by these stacks at a level.
+    pub fn takes(&self, replay: &Replay, stacks: StackKey, level: Level, owner: &Owner) -> bool {
         let line = owner.line();
         let file = |part: &String| line.is_some_and(|line| line.file.contains(part));
         let function = |part: &String| line.is_some_and(|line| line.function.contains(part));
-        let library = |part: &String| {
+        let of_library = |part: &String| {
             let called = stacks.caller.module();
             let modules = &replay.names.modules;
             let called = called.and_then(|index| modules.get(index as usize));
             let by_path = called.is_some_and(|module| module.path.contains(part));
-            by_path || owner.library().is_some_and(|name| name.contains(part))
+            let named = || library(&replay.names, stacks, level);
+            by_path || named().is_some_and(|name| name.contains(part))
         };
         self.file.as_ref().is_none_or(file)
             && self.function.as_ref().is_none_or(function)
-            && self.library.as_ref().is_none_or(library)
+            && self.library.as_ref().is_none_or(of_library)
     }
 }
 
@@ -131,7 +132,7 @@ impl Held {
                 if !select.is_whole() {
                     figures.retain(|(stacks, _)| {
                         let owner = owners.of(*stacks);
-                        select.takes(replay, *stacks, &owner)
+                        select.takes(replay, *stacks, level, &owner)
                     });
                 }
                 HeldOn {

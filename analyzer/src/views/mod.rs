@@ -4,26 +4,44 @@ mod annotated;
 mod changes;
 mod diff;
 mod flame;
+mod follow;
+mod fragmentation;
+mod growth;
 mod held;
 mod hints;
+mod leaks;
 mod ledger;
 mod lines;
+mod sizes;
 mod summary;
+mod temporary;
 mod tree;
 
 pub use annotated::{Annotated, FileUse, LineUse};
 pub use changes::{Change, Changes, Greatest, Group};
 pub use diff::{Alike, Diff, DiffRow, Of};
-pub use flame::Folded;
+pub use flame::{Differential, Folded, FrameBy};
+pub use follow::Follow;
+pub use fragmentation::{
+    FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
+};
 pub use held::{Held, HeldOn, Owners, Select};
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
+pub use leaks::{AskedLeaks, Class, LeakRow, Leaks, Survivors};
 pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
     Segment, SegmentLine, Workspaces,
 };
 pub use lines::{LineRow, Lines};
+pub use sizes::{Histogram, SizeRow, SizesOn};
 pub use summary::{
     Calls, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
     ReservedSummary, Summary,
 };
+pub use temporary::{Passing, Temporary, TemporaryRow, Within};
 pub use tree::Node;
+
+/// A level as JSON has it.
+fn by_name<S: serde::Serializer>(level: &gpumem_capture::Level, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(level.name())
+}

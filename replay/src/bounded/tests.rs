@@ -451,6 +451,64 @@ fn a_step_is_told_if_it_began_after_the_state() {
 }
 
 #[test]
+fn times_and_steps_are_told_if_they_end_after_the_state() {
+    let program = Program::of(11, 3000);
+    let at = Seq(program.end().0 / 3);
+    let restored = by_state(&program, at, usize::MAX, Moment::End)
+        .restored
+        .unwrap();
+    let (steps, last) = (restored.steps, restored.last.0);
+    assert!(steps > 3 && last > 0, "the state has some");
+    let before = [Moment::Time(Nanos(last - 1)), Moment::Step(steps)];
+    let after = [
+        Moment::Time(Nanos(last)),
+        Moment::Time(Nanos(last + 50_000)),
+        Moment::Step(steps + 1),
+        Moment::Step(steps + 3),
+    ];
+    for moment in before {
+        let replay = by_state(&program, at, usize::MAX, moment);
+        assert!(!replay.can_tell(moment.into()), "{moment:?}");
+    }
+    for moment in after {
+        let replay = by_state(&program, at, usize::MAX, moment);
+        assert!(replay.can_tell(moment.into()), "{moment:?}");
+        let full = whole(&program, moment);
+        assert_eq!(replay.until(), full.until(), "{moment:?}");
+        assert_eq!(
+            figures(&replay, moment),
+            figures(&full, moment),
+            "{moment:?}"
+        );
+    }
+}
+
+#[test]
+fn sizes_are_told_of_all_but_peaks_before_the_state() {
+    let program = Program::of(12, 3000);
+    let at = Seq(program.end().0 / 3);
+    let sizes = crate::Sizes {
+        least: 1000,
+        most: 3000,
+    };
+    for (moment, told) in [(Moment::End, true), (Moment::Peak, false)] {
+        let wanted = Wanted {
+            moment,
+            sizes,
+            ..Wanted::default()
+        };
+        let replay = by_state(&program, at, usize::MAX, wanted);
+        assert_eq!(replay.can_tell(wanted), told, "{moment:?}");
+        if told {
+            let full = whole(&program, wanted);
+            assert_eq!(figures(&replay, moment), figures(&full, moment));
+            let all = whole(&program, moment);
+            assert_ne!(figures(&full, moment), figures(&all, moment));
+        }
+    }
+}
+
+#[test]
 fn damaged_states_end_in_an_answer_or_none() {
     let program = Program::of(3, 400);
     let mut kept = Kept::default();

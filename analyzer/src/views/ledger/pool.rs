@@ -61,6 +61,9 @@ pub struct Segment {
     pub owner: Option<Owner>,
     /// The lines whose tensors pin it, largest first.
     pub lines: Vec<SegmentLine>,
+    /// The gaps between its tensors: address and size, in order.
+    #[serde(skip)]
+    pub gaps: Vec<(u64, u64)>,
 }
 
 /// What a line's tensors have in one segment.
@@ -237,13 +240,14 @@ fn segment(
     let start = units.first().map_or(0, |unit| unit.address);
     let end = end_of(units);
     let mut by_owner: BTreeMap<&Owner, Figure> = BTreeMap::new();
-    let (mut free_from, mut largest) = (start, 0);
+    let (mut free_from, mut gaps) = (start, Vec::new());
     for (address, bytes, owner) in tensors.within(start, end) {
-        largest = largest.max(address.saturating_sub(free_from));
+        gaps.push((free_from, address.saturating_sub(free_from)));
         free_from = free_from.max(address.saturating_add(bytes));
         *by_owner.entry(owner).or_default() += Figure { bytes, blocks: 1 };
     }
-    largest = largest.max(end.saturating_sub(free_from));
+    gaps.push((free_from, end.saturating_sub(free_from)));
+    gaps.retain(|(_, bytes)| *bytes > 0);
     let mut reclaimable = 0;
     for unit in units {
         let mut owners = tensors.touching(unit.address, unit.address.saturating_add(unit.bytes));
@@ -281,12 +285,13 @@ fn segment(
         live_bytes: live,
         blocks: by_owner.values().map(|figure| figure.blocks).sum(),
         cached_bytes: bytes.saturating_sub(live),
-        largest_free_block_bytes: largest,
+        largest_free_block_bytes: gaps.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0),
         reclaimable_bytes: reclaimable,
         pinned_bytes: bytes.saturating_sub(reclaimable),
         place: Place::of(Some(&owner)),
         owner: Some(owner),
         lines: rows,
+        gaps,
     }
 }
 

@@ -1,0 +1,145 @@
+//! `gpumem-analyze fragmentation`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use gpumem_analyzer::render::{at, over_time_text, partial, pool_map_text};
+use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOverTime};
+use gpumem_capture::{DeviceOrdinal, Seq};
+use serde::Serialize;
+
+use super::{Exit, Output, ledgers, read_with, say_bounded, say_missing};
+use crate::cli::Format;
+use crate::which::{moment, size};
+
+/// `fragmentation`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// When: peak (each GPU's own), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
+    /// end)
+    #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
+    pub at: Moment,
+    /// How much is free, but in no piece that has room for so much; by default what the first failed
+    /// allocation asked for, else 20MiB
+    #[arg(long, value_name = "SIZE", value_parser = request)]
+    pub request: Option<u64>,
+    /// Only the GPU with this ordinal
+    #[arg(long, value_name = "N")]
+    pub device: Option<u8>,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// PyTorch asks the driver for this much where a tensor is larger than what it puts together.
+const DEFAULT_REQUEST: u64 = 20 << 20;
+
+fn request(text: &str) -> Result<u64, String> {
+    size(text).ok_or_else(|| "expected a size: 512MiB, 4k".into())
+}
+
+/// One GPU's pool, as JSON has it.
+#[derive(Serialize)]
+struct Row<'a> {
+    device: u8,
+    seq: Option<u64>,
+    time_ns: Option<u64>,
+    #[serde(flatten)]
+    now: FragmentedAt,
+    at_reserved_peak: Option<FragmentedAt>,
+    #[serde(flatten)]
+    over_time: &'a ReservedOverTime,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let wanted = Wanted {
+        moment: args.at,
+        peaks: args.at == Moment::Peak,
+        ..Wanted::default()
+    };
+    let mut over_time = BTreeMap::new();
+    let session = read_with(&args.file, wanted, &mut |replay, record, _| {
+        ReservedOverTime::observe(&mut over_time, replay, record);
+    })?;
+    say_bounded(&session, "the pool");
+    let device = args.device.map(DeviceOrdinal);
+    let asked = |at| Asked {
+        at,
+        device,
+        ..Asked::default()
+    };
+    let when = match (session.replay.until(), args.at) {
+        (Some(seq), _) => LedgerAt::At(seq),
+        (None, Moment::Peak) => LedgerAt::Peak,
+        (None, _) => LedgerAt::End,
+    };
+    let found = ledgers(&args.file, &session, asked(when))?;
+    let mut rows = Vec::new();
+    for ledger in &found {
+        let ordinal = DeviceOrdinal(ledger.device);
+        let (Some(pool), Some(over_time)) = (&ledger.pool, over_time.get(&ordinal)) else {
+            continue;
+        };
+        let failed = over_time.failures.first();
+        let request = args.request.or(failed.map(|failed| failed.requested_bytes));
+        let request = request.unwrap_or(DEFAULT_REQUEST);
+        let peak = LedgerAt::At(Seq(over_time.reserved_peak.seq));
+        let then = Asked {
+            at: peak,
+            device: Some(ordinal),
+            ..Asked::default()
+        };
+        let of_peak = |ledgers: Vec<Ledger>| {
+            let pool = ledgers.into_iter().find_map(|ledger| ledger.pool)?;
+            Some(FragmentedAt::of(&pool, request))
+        };
+        let is_kept = session
+            .replay
+            .can_tell(Moment::At(Seq(over_time.reserved_peak.seq)).into());
+        rows.push(Row {
+            device: ledger.device,
+            seq: ledger.seq,
+            time_ns: ledger.time_ns,
+            now: FragmentedAt::of(pool, request),
+            at_reserved_peak: match is_kept {
+                true => of_peak(ledgers(&args.file, &session, then)?),
+                false => None,
+            },
+            over_time,
+        });
+    }
+    match args.format {
+        Format::Json => {
+            say_missing(&session);
+            output.json(&rows)?;
+        }
+        Format::Text => {
+            let (replay, terminal) = (&session.replay, output.terminal);
+            let mut text = partial(&session.account, terminal);
+            if rows.is_empty() {
+                text.push_str("PyTorch had no pool of its own.\n");
+            }
+            for (index, row) in rows.iter().enumerate() {
+                text.push_str(if index > 0 { "\n" } else { "" });
+                text.push_str(&pool_map_text(
+                    replay,
+                    row.device,
+                    &row.now,
+                    &at(args.at),
+                    terminal,
+                ));
+                text.push_str(&over_time_text(
+                    row.over_time,
+                    row.at_reserved_peak.as_ref(),
+                    terminal,
+                ));
+            }
+            output.text(&text)?;
+        }
+    }
+    Ok(Exit::of(&session))
+}

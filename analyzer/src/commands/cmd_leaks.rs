@@ -1,0 +1,120 @@
+//! `gpumem-analyze leaks`.
+
+use std::path::{Path, PathBuf};
+
+use gpumem_analyzer::render::{Source, at, leaks_text, partial};
+use gpumem_analyzer::replay::{Moment, Wanted, place};
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::{AskedLeaks, Survivors};
+
+use super::{Exit, Output, read, read_with, say_missing};
+use crate::cli::Format;
+use crate::which::{Part, moment};
+
+/// `leaks`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// When: end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its end); by default the end
+    /// of the last step, for at its own end a program lets go of much
+    #[arg(long, value_name = "MOMENT", value_parser = not_the_peak)]
+    pub at: Option<Moment>,
+    /// A survivor is as old as this many steps that ended since it was allocated
+    #[arg(long, value_name = "K", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    pub steps: u64,
+    /// The warm-up ends with this step
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub warm_up: u64,
+    /// Of what.
+    #[command(flatten)]
+    pub part: Part,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// Reads a moment that is known before the capture has been read.
+fn not_the_peak(text: &str) -> Result<Moment, String> {
+    match moment(text)? {
+        Moment::Peak => {
+            Err("expected end, an event's number, a time or step=N: lines tells of the peak".into())
+        }
+        moment => Ok(moment),
+    }
+}
+
+/// What is alive at a moment, by default the end of the last step, with how old it is. The capture is read
+/// twice: which step is the last is known at its end.
+pub fn survivors(
+    file: &Path,
+    part: &Part,
+    at: Option<Moment>,
+    (least_steps, warm_up_steps): (u64, u64),
+) -> anyhow::Result<(Session, Survivors, Moment)> {
+    let first = read(file, Moment::End)?;
+    let last = Moment::Step(first.replay.course.steps);
+    let has_steps = first.replay.course.steps > 0;
+    let moment = at.unwrap_or_else(|| {
+        let told = has_steps && first.replay.can_tell(last.into());
+        if told { last } else { Moment::End }
+    });
+    let sizes = part.size.unwrap_or_default();
+    let mut survivors = Survivors::new(AskedLeaks {
+        level: part.level(&first),
+        moment,
+        sizes,
+        select: part.select(),
+        least_steps,
+        warm_up_steps,
+    });
+    let wanted = Wanted {
+        moment,
+        sizes,
+        ..Wanted::default()
+    };
+    let session = read_with(file, wanted, &mut |replay, record, effect| {
+        survivors.observe(replay, record, effect);
+    })?;
+    Ok((session, survivors, moment))
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let file = &args.part.capture(&args.file);
+    let ages = (args.steps, args.warm_up);
+    let (session, survivors, moment) = survivors(file, &args.part, args.at, ages)?;
+    let leaks = survivors.leaks(&session.replay);
+    for (device, sum, figure) in &leaks.mismatches {
+        eprintln!(
+            "gpumem-analyze: partial: {}: the lines sum to {sum} bytes, the {} level has {figure}",
+            place(*device),
+            leaks.level
+        );
+    }
+    match args.format {
+        Format::Json => {
+            say_missing(&session);
+            output.json(&leaks)?;
+        }
+        Format::Text => {
+            let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
+            let when = at(moment) + &args.part.said();
+            let terminal = output.terminal;
+            let mut text = partial(&session.account, terminal);
+            text.push_str(&leaks_text(
+                &session.replay,
+                &leaks,
+                &when,
+                &mut source,
+                terminal,
+            ));
+            output.text(&text)?;
+        }
+    }
+    Ok(if leaks.mismatches.is_empty() {
+        Exit::of(&session)
+    } else {
+        Exit::Partial
+    })
+}

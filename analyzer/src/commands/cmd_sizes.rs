@@ -1,0 +1,64 @@
+//! `gpumem-analyze sizes`.
+
+use std::path::PathBuf;
+
+use gpumem_analyzer::render::{partial, sizes_text};
+use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::views::{Follow, Histogram};
+
+use super::{Exit, Output, not_kept, read, read_with, say_bounded, say_missing};
+use crate::cli::Format;
+use crate::which::Which;
+
+/// `sizes`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Which figures.
+    #[command(flatten)]
+    pub which: Which,
+    /// Each size by itself, and not by powers of two
+    #[arg(long)]
+    pub exact: bool,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// Runs it. The capture is read twice: the level and all names have to be known first.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let part = &args.which.part;
+    let file = &part.capture(&args.file);
+    let wanted = Wanted::from(args.which.at);
+    let first = read(file, wanted)?;
+    let level = part.level(&first);
+    if let (Moment::Peak, Some(restored)) = (args.which.at, first.replay.restored) {
+        let rows = first.replay.rows.iter();
+        let mut of_level = rows.filter(|((_, of), _)| *of == level);
+        if of_level.any(|(_, row)| row.peak.0 < restored.from) {
+            return Err(not_kept(file, &first));
+        }
+    }
+    say_bounded(&first, "allocations");
+    let sizes = part.size.unwrap_or_default();
+    let follow = Follow::new(&first.replay, level, part.select(), sizes);
+    let mut histogram = Histogram::new(follow, args.which.at, args.exact);
+    read_with(file, wanted, &mut |replay, record, effect| {
+        histogram.observe(replay, record, effect);
+    })?;
+    let found = histogram.sizes();
+    match args.format {
+        Format::Json => {
+            say_missing(&first);
+            output.json(&found)?;
+        }
+        Format::Text => {
+            let terminal = output.terminal;
+            let mut text = partial(&first.account, terminal);
+            text.push_str(&sizes_text(level, &found, &args.which.said(), terminal));
+            output.text(&text)?;
+        }
+    }
+    Ok(Exit::of(&first))
+}

@@ -1,0 +1,151 @@
+//! PyTorch's pool as a map of its segments, and over time.
+
+use gpumem_capture::Nanos;
+
+use super::{Align, Style, Table, Terminal, bar, bytes, count, moment};
+use crate::replay::{Replay, many};
+use crate::views::{FragmentedAt, FragmentedSegment, ReservedOverTime};
+
+/// Segments shown.
+const SEGMENTS: usize = 40;
+/// Cells of a segment's map.
+const CELLS: u64 = 32;
+/// Characters of the longest bar.
+const BAR: usize = 20;
+
+/// The pool at a moment: `when` as `at the peak`.
+pub fn pool_map_text(
+    replay: &Replay,
+    device: u8,
+    now: &FragmentedAt,
+    when: &str,
+    terminal: Terminal,
+) -> String {
+    let title = format!(
+        "PyTorch's pool on GPU {device} {when}: {} reserved, {} live, {} free",
+        bytes(now.reserved_bytes),
+        bytes(now.live_bytes),
+        bytes(now.free_bytes),
+    );
+    let mut out = format!("{}\n", terminal.paint(Style::Strong, &title));
+    out.push_str(&format!("  {}\n", pieces(now)));
+    if now.segments.is_empty() {
+        return out;
+    }
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[left, right, right, right, left, left]).elastic(&[5, 0]);
+    let map = "used and free";
+    table.row(["segment", "bytes", "free", "largest", map, "pinned by"]);
+    table.style_row(Style::Faint);
+    for row in now.segments.iter().take(SEGMENTS) {
+        let segment = &row.segment;
+        let kind = if segment.expandable {
+            " expandable"
+        } else {
+            ""
+        };
+        let by = segment.lines.first().map_or(String::new(), |first| {
+            let label = first.owner.label(&replay.names);
+            match segment.lines.len() - 1 {
+                0 => label,
+                more => format!("{label}, {more} more"),
+            }
+        });
+        table.row([
+            &format!("{:#x}{kind}", segment.address),
+            &bytes(segment.bytes),
+            &bytes(segment.cached_bytes),
+            &bytes(segment.largest_free_block_bytes),
+            &cells(row),
+            &by,
+        ]);
+        table.style(4, Style::Bar);
+    }
+    out.push_str(&table.render(terminal, 2));
+    if let Some(rest) = now.segments.get(SEGMENTS..).filter(|rest| !rest.is_empty()) {
+        let sum = rest.iter().map(|row| row.segment.bytes).sum();
+        let more = many(rest.len() as u64, "more segment", "more segments");
+        out.push_str(&format!("  … {more} with {}\n", bytes(sum)));
+    }
+    out
+}
+
+/// `358 MiB free in 24 pieces, the largest 128 MiB: 64 % is in others; 30.0 MiB …`.
+fn pieces(now: &FragmentedAt) -> String {
+    if now.free_bytes == 0 {
+        return "nothing is free".into();
+    }
+    format!(
+        "{} in {}, the largest {}: {} % of what is free is in others; {} is in none with room for {}",
+        bytes(now.free_bytes),
+        many(now.free_blocks, "free piece", "free pieces"),
+        bytes(now.largest_free_block_bytes),
+        now.fragmented_percent,
+        bytes(now.too_small_bytes),
+        bytes(now.request_bytes),
+    )
+}
+
+/// `█` all used, `▓▒░` partly, `·` free.
+fn cells(row: &FragmentedSegment) -> String {
+    let cell = |eighths: u8| match eighths {
+        0 => '·',
+        1..=2 => '░',
+        3..=5 => '▒',
+        6..=7 => '▓',
+        _ => '█',
+    };
+    row.map(CELLS).into_iter().map(cell).collect()
+}
+
+/// The pool over time, and at the moments that matter.
+pub fn over_time_text(
+    over_time: &ReservedOverTime,
+    at_peak: Option<&FragmentedAt>,
+    terminal: Terminal,
+) -> String {
+    let peak = over_time.reserved_peak;
+    let when = moment(peak.seq, Nanos(peak.time_ns));
+    let title = format!("Most reserved at {when}: {}", bytes(peak.reserved_bytes));
+    let mut out = format!("{}\n", terminal.paint(Style::Strong, &title));
+    out.push_str(&match at_peak {
+        Some(then) => format!("  {} live; {}\n", bytes(peak.live_bytes), pieces(then)),
+        None => format!(
+            "  {} live, {} free\n",
+            bytes(peak.live_bytes),
+            bytes(peak.free_bytes)
+        ),
+    });
+    for failure in &over_time.failures {
+        let figures = failure.figures;
+        let when = moment(figures.seq, Nanos(figures.time_ns));
+        out.push_str(&format!(
+            "{} {} at {when}: {} reserved, {} live, {} free\n",
+            terminal.paint(Style::Bad, "No room for"),
+            bytes(failure.requested_bytes),
+            bytes(figures.reserved_bytes),
+            bytes(figures.live_bytes),
+            bytes(figures.free_bytes),
+        ));
+    }
+    out.push_str(&terminal.paint(Style::Strong, "Over time, each stretch when most was free"));
+    out.push('\n');
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[left, right, right, right, right, left]);
+    table.row(["moment", "event", "reserved", "live", "free", ""]);
+    table.style_row(Style::Faint);
+    for time in &over_time.times {
+        let figures = time.figures;
+        table.row([
+            &super::time(Nanos(figures.time_ns)),
+            &count(figures.seq),
+            &bytes(figures.reserved_bytes),
+            &bytes(figures.live_bytes),
+            &bytes(figures.free_bytes),
+            &bar(figures.free_bytes, peak.reserved_bytes, BAR),
+        ]);
+        table.style(5, Style::Bar);
+    }
+    out.push_str(&table.render(terminal, 2));
+    out
+}

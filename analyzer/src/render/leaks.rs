@@ -1,0 +1,175 @@
+//! What stays alive from step to step, as text.
+
+use super::{Align, Source, Style, Table, Terminal, bytes, count, signed};
+use crate::replay::{Replay, many};
+use crate::views::{Class, LeakRow, Leaks};
+
+/// Columns before the heading's own: line, function, source.
+const TEXT_COLUMNS: usize = 3;
+
+/// The lines by class, and what they come to. `when`: after what was so, `at the end of step 20`.
+pub fn leaks_text(
+    replay: &Replay,
+    leaks: &Leaks,
+    when: &str,
+    source: &mut Source,
+    terminal: Terminal,
+) -> String {
+    let level = leaks.level;
+    if leaks.rows.is_empty() {
+        return format!("Nothing was alive at the {level} level {when}.\n");
+    }
+    let (left, right) = (Align::Left, Align::Right);
+    let devices = leaks
+        .rows
+        .iter()
+        .any(|row| row.device != leaks.rows[0].device);
+    let mut table = Table::new(&[left, left, left, right, right, right, right, right, left])
+        .elastic(&[2, 0, 1])
+        .keep_end(0);
+    let title = format!("Alive at the {level} level {when}");
+    table.cells(&[
+        &title,
+        "",
+        "",
+        "bytes",
+        "blocks",
+        "survived",
+        "in steps",
+        "per step",
+        if devices { "device" } else { "" },
+    ]);
+    table.style_row(Style::Strong).span(TEXT_COLUMNS);
+    let classes = Class::ALL.map(Some).into_iter().chain([None]);
+    let mut sums = Vec::new();
+    for class in classes {
+        let rows: Vec<&LeakRow> = leaks.rows.iter().filter(|row| row.class == class).collect();
+        if rows.is_empty() {
+            continue;
+        }
+        if let Some(class) = class {
+            let heading = heading(class, leaks);
+            table
+                .cells(&[&heading, "", ""])
+                .style(0, Style::Faint)
+                .span(TEXT_COLUMNS);
+            let sum = rows.iter().map(|row| row.bytes).sum();
+            sums.push(format!("{} {}", word(class), bytes(sum)));
+        }
+        for row in rows {
+            row_cells(&mut table, replay, row, devices, source);
+        }
+    }
+    let mut out = table.render(terminal, 0);
+    out.push_str(&format!("Together {}", bytes(leaks.bytes)));
+    if !sums.is_empty() {
+        out.push_str(&format!(": {}", sums.join(", ")));
+    }
+    out.push_str(".\n");
+    out.push_str(&verdict(leaks, terminal));
+    out
+}
+
+/// Whether anything grows.
+fn verdict(leaks: &Leaks, terminal: Terminal) -> String {
+    let needed = leaks
+        .warm_up_steps
+        .saturating_add(leaks.least_steps)
+        .saturating_add(1);
+    if leaks.steps == 0 {
+        return "No step was marked, so nothing is known of what grows: see gpumem.step().\n"
+            .into();
+    }
+    if leaks.steps < needed {
+        let ended = many(leaks.steps, "step has", "steps have");
+        return format!("{ended} ended; what grows is told from {needed} on.\n");
+    }
+    let growing = leaks
+        .rows
+        .iter()
+        .filter(|row| row.class == Some(Class::Growing));
+    let slopes: Vec<i64> = growing.map(|row| row.bytes_per_step).collect();
+    if slopes.is_empty() {
+        let none = terminal.paint(Style::Good, "No line grows.");
+        return format!("{none}\n");
+    }
+    let lines = many(slopes.len() as u64, "line grows", "lines grow");
+    let said = format!("{lines} by {} per step.", signed(slopes.iter().sum()));
+    format!("{}\n", terminal.paint(Style::Bad, &said))
+}
+
+fn word(class: Class) -> &'static str {
+    match class {
+        Class::Growing => "growing",
+        Class::Cache => "caches",
+        Class::WarmUp => "warm-up",
+        Class::EndOnly => "younger",
+    }
+}
+
+fn heading(class: Class, leaks: &Leaks) -> String {
+    match class {
+        Class::Growing => "Growing: more is kept after each stretch of steps".into(),
+        Class::Cache => "Caches: kept, but no more than before".into(),
+        Class::WarmUp if leaks.warm_up_steps < 2 => "Warm-up: kept since the first step".into(),
+        Class::WarmUp => format!(
+            "Warm-up: kept since the first {} steps",
+            leaks.warm_up_steps
+        ),
+        Class::EndOnly => match leaks.least_steps {
+            1 => "Younger: allocated since the last step ended".into(),
+            least => format!("Younger than {least} steps"),
+        },
+    }
+}
+
+fn row_cells(
+    table: &mut Table,
+    replay: &Replay,
+    row: &LeakRow,
+    devices: bool,
+    source: &mut Source,
+) {
+    let text = match row.owner.line() {
+        Some(line) => source.line(&line.file, line.line),
+        None => String::new(),
+    };
+    let device = match row.device {
+        _ if !devices => String::new(),
+        Some(ordinal) => format!("GPU {ordinal}"),
+        None => "none".into(),
+    };
+    let has_steps = row.class.is_some();
+    let steps = match (row.oldest_step, row.newest_step) {
+        _ if !has_steps => String::new(),
+        (Some(oldest), Some(newest)) if oldest == newest => count(oldest),
+        (Some(oldest), Some(newest)) => format!("{}–{}", count(oldest), count(newest)),
+        (None, Some(newest)) => format!("…–{}", count(newest)),
+        _ => "…".into(),
+    };
+    let per_step = match row.class {
+        Some(Class::Growing) => format!("+{}", signed(row.bytes_per_step)),
+        _ => String::new(),
+    };
+    let survived = match has_steps {
+        true => bytes(row.survived_bytes),
+        false => String::new(),
+    };
+    let label = format!("  {}", row.owner.label(&replay.names));
+    let function = row.owner.function();
+    table.cells(&[
+        &label,
+        function,
+        &text,
+        &bytes(row.bytes),
+        &count(row.blocks),
+        &survived,
+        &steps,
+        &per_step,
+        &device,
+    ]);
+    table
+        .style(1, Style::Faint)
+        .style(2, Style::Faint)
+        .note(0, row.owner.note().len());
+}

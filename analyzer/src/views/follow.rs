@@ -1,0 +1,150 @@
+//! Blocks as they come and go, for views that have to see each of them.
+
+use gpumem_capture::{DeviceOrdinal, Event, Level, Record, Seq};
+use rustc_hash::FxHashMap;
+
+use super::held::{Owners, Select};
+use crate::replay::{Block, Effect, KeyId, Replay, Sizes, StackKey};
+
+/// Which blocks of a capture are followed. It has been read once: then all names are known.
+pub struct Follow<'a> {
+    first: &'a Replay,
+    level: Level,
+    select: Select,
+    sizes: Sizes,
+    owners: Owners<'a>,
+    taken: FxHashMap<StackKey, bool>,
+}
+
+/// A block that came or went.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen<'r> {
+    pub seq: Seq,
+    pub event: &'r Event,
+    pub block: Block,
+    /// Whether it is live now.
+    pub is_live: bool,
+    /// Whether it is wanted; what is not counts for the distance of others.
+    pub is_taken: bool,
+}
+
+impl<'a> Follow<'a> {
+    /// Of a level.
+    pub fn new(first: &'a Replay, level: Level, select: Select, sizes: Sizes) -> Self {
+        Self {
+            first,
+            level,
+            select,
+            sizes,
+            owners: Owners::new(first, level),
+            taken: FxHashMap::default(),
+        }
+    }
+
+    /// The level.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// What all names are known by.
+    pub(super) fn first(&self) -> &'a Replay {
+        self.first
+    }
+
+    /// The block that a record made or took at this level, if it did.
+    pub(super) fn see<'r>(
+        &mut self,
+        replay: &Replay,
+        record: Record<'r>,
+        effect: Effect,
+    ) -> Option<Seen<'r>> {
+        let Record::Event(seq, event) = record else {
+            return None;
+        };
+        let (block, is_live) = match effect {
+            Effect::Live(block) => (block, true),
+            Effect::Gone(block) => (block, false),
+            Effect::None => return None,
+        };
+        (event.level == self.level).then(|| Seen {
+            seq,
+            event,
+            block,
+            is_live,
+            is_taken: self.takes(replay, event.device, block),
+        })
+    }
+
+    /// Whether a block is wanted.
+    pub(super) fn takes(&mut self, replay: &Replay, device: DeviceOrdinal, block: Block) -> bool {
+        self.sizes.take(block.bytes)
+            && self.select.takes_device(device)
+            && (self.select.is_whole() || self.takes_stacks(replay.stacks(block.key)))
+    }
+
+    fn takes_stacks(&mut self, stacks: StackKey) -> bool {
+        let Self {
+            first,
+            level,
+            select,
+            owners,
+            taken,
+            ..
+        } = self;
+        *taken
+            .entry(stacks)
+            .or_insert_with(|| select.takes(first, stacks, *level, &owners.of(stacks)))
+    }
+}
+
+/// What is kept of each live block, and of those that were freed lately: a cancelled free brings its block
+/// back.
+#[derive(Debug)]
+pub(super) struct Kept<T> {
+    live: FxHashMap<Seq, T>,
+    freed: FxHashMap<Seq, T>,
+    can_cancel: bool,
+}
+
+/// How many frees are remembered: a free and its cancellation are of one call.
+const REMEMBERED: usize = 1 << 16;
+
+impl<T: Copy> Kept<T> {
+    /// Of blocks of a level. What a framework says of its own blocks cannot fail.
+    pub fn of(level: Level) -> Self {
+        Self {
+            live: FxHashMap::default(),
+            freed: FxHashMap::default(),
+            can_cancel: level != Level::TENSOR,
+        }
+    }
+
+    /// A block became live: what was kept of it if it came back, else `new` is.
+    pub fn came(&mut self, block: Block, new: T) -> (T, bool) {
+        let back = self.freed.remove(&block.seq);
+        let kept = back.unwrap_or(new);
+        self.live.insert(block.seq, kept);
+        (kept, back.is_some())
+    }
+
+    /// A block went: what was kept of it.
+    pub fn went(&mut self, block: Block) -> Option<T> {
+        let kept = self.live.remove(&block.seq)?;
+        if self.can_cancel {
+            if self.freed.len() == REMEMBERED {
+                self.freed.clear();
+            }
+            self.freed.insert(block.seq, kept);
+        }
+        Some(kept)
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.live.clear();
+        self.freed.clear();
+    }
+}
+
+/// An interned pair of stacks on a device.
+pub(super) type On = (DeviceOrdinal, KeyId);

@@ -1,0 +1,240 @@
+//! How large blocks are: what was allocated, and what was live at a moment, by size.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level, Record};
+use serde::Serialize;
+
+use super::by_name;
+use super::follow::{Follow, Kept};
+use crate::replay::{Block, Effect, Figure, Moment, Replay};
+
+/// Blocks of one size, or of sizes from one to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SizeRow {
+    /// The smallest.
+    pub from_bytes: u64,
+    /// The largest.
+    pub to_bytes: u64,
+    /// Allocations over the whole run.
+    pub allocations: u64,
+    /// Bytes of all of them together.
+    pub allocated_bytes: u64,
+    /// Blocks live at the moment.
+    pub live_blocks: u64,
+    /// Their bytes.
+    pub live_bytes: u64,
+}
+
+/// The blocks of one GPU by their sizes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SizesOn {
+    /// Device ordinal; `None` for memory of no device.
+    pub device: Option<u8>,
+    /// Which level.
+    #[serde(serialize_with = "by_name")]
+    pub level: Level,
+    /// Allocations over the whole run.
+    pub allocations: u64,
+    /// Bytes of all of them together.
+    pub allocated_bytes: u64,
+    /// Blocks live at the moment.
+    pub live_blocks: u64,
+    /// Their bytes.
+    pub live_bytes: u64,
+    /// By size, the smallest first; sizes that no block had are left out.
+    pub rows: Vec<SizeRow>,
+    /// The device itself.
+    #[serde(skip)]
+    pub ordinal: DeviceOrdinal,
+}
+
+/// How many exact sizes are told apart; what comes after is put together by powers of two.
+const MOST: usize = 1 << 16;
+
+/// Blocks of one row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    allocated: Figure,
+    live: Figure,
+    /// What was live at the newest peak that has come since it changed last: its number, and that.
+    at_peak: (u64, Figure),
+}
+
+/// A row's sizes: both ends.
+type Span = (u64, u64);
+
+#[derive(Debug, Default)]
+struct Device {
+    /// How many peaks there have been.
+    peaks: u64,
+    buckets: BTreeMap<Span, Bucket>,
+}
+
+/// Follows a capture.
+pub struct Histogram<'a> {
+    follow: Follow<'a>,
+    moment: Moment,
+    exact: bool,
+    spans: Kept<Span>,
+    devices: BTreeMap<DeviceOrdinal, Device>,
+}
+
+impl<'a> Histogram<'a> {
+    /// Of blocks that are live at a moment. `exact`: each size has a row of its own.
+    pub fn new(follow: Follow<'a>, moment: Moment, exact: bool) -> Self {
+        Self {
+            spans: Kept::of(follow.level()),
+            follow,
+            moment,
+            exact,
+            devices: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        if let Record::State(..) = record {
+            return self.restore(replay);
+        }
+        let Some(seen) = self.follow.see(replay, record, effect) else {
+            return;
+        };
+        let device = seen.event.device;
+        let counts = replay.until().is_none_or(|until| seen.seq <= until);
+        if seen.is_taken {
+            self.change(device, seen.block, seen.is_live, counts);
+        }
+        let row = replay.rows.get(&(device, self.follow.level()));
+        if row.is_some_and(|row| row.peak.0 == seen.seq) {
+            self.devices.entry(device).or_default().peaks += 1;
+        }
+    }
+
+    fn change(&mut self, device: DeviceOrdinal, block: Block, is_live: bool, counts: bool) {
+        let on = self.devices.entry(device).or_default();
+        let exact = self.exact && on.buckets.len() < MOST;
+        let (span, is_new) = if is_live {
+            let (span, is_back) = self.spans.came(block, on.span(block.bytes, exact));
+            (span, !is_back)
+        } else {
+            let Some(span) = self.spans.went(block) else {
+                return;
+            };
+            (span, false)
+        };
+        let peaks = on.peaks;
+        let bucket = on.buckets.entry(span).or_default();
+        if bucket.at_peak.0 < peaks {
+            bucket.at_peak = (peaks, bucket.live);
+        }
+        let (bytes, blocks) = (block.bytes, 1);
+        if is_new {
+            bucket.allocated += Figure { bytes, blocks };
+        }
+        if counts && is_live {
+            bucket.live += Figure { bytes, blocks };
+        } else if counts {
+            bucket.live.bytes = bucket.live.bytes.saturating_sub(bytes);
+            bucket.live.blocks = bucket.live.blocks.saturating_sub(1);
+        }
+    }
+
+    /// The state of a bounded capture came in the place of the first records: what is live is known, not
+    /// what was allocated.
+    fn restore(&mut self, replay: &Replay) {
+        self.devices.clear();
+        self.spans.clear();
+        let level = self.follow.level();
+        for ((device, _), row) in replay.rows.iter().filter(|((_, of), _)| *of == level) {
+            for (_, block) in row.live_blocks() {
+                if self.follow.takes(replay, *device, block) {
+                    self.change(*device, block, true, true);
+                }
+            }
+        }
+        for device in self.devices.values_mut() {
+            for bucket in device.buckets.values_mut() {
+                bucket.allocated = Figure::default();
+            }
+        }
+    }
+
+    /// The rows of each device, once all has been read.
+    pub fn sizes(self) -> Vec<SizesOn> {
+        let (moment, level) = (self.moment, self.follow.level());
+        let devices = self.devices.into_iter();
+        devices
+            .map(|(ordinal, device)| device.rows(ordinal, level, moment))
+            .filter(|on| !on.rows.is_empty())
+            .collect()
+    }
+}
+
+impl Device {
+    /// The row that blocks of a size belong to.
+    fn span(&self, bytes: u64, exact: bool) -> Span {
+        if exact || self.buckets.contains_key(&(bytes, bytes)) {
+            return (bytes, bytes);
+        }
+        match bytes.checked_ilog2() {
+            None => (0, 0),
+            Some(power) => (1 << power, u64::MAX >> (63 - power)),
+        }
+    }
+
+    fn rows(self, ordinal: DeviceOrdinal, level: Level, moment: Moment) -> SizesOn {
+        let peaks = self.peaks;
+        let rows = self.buckets.into_iter().map(|((from, to), bucket)| {
+            let live = match moment {
+                Moment::Peak if bucket.at_peak.0 == peaks => bucket.at_peak.1,
+                _ => bucket.live,
+            };
+            SizeRow {
+                from_bytes: from,
+                to_bytes: to,
+                allocations: bucket.allocated.blocks,
+                allocated_bytes: bucket.allocated.bytes,
+                live_blocks: live.blocks,
+                live_bytes: live.bytes,
+            }
+        });
+        let rows: Vec<SizeRow> = rows
+            .filter(|row| row.allocations > 0 || row.live_blocks > 0)
+            .collect();
+        let sum = |of: fn(&SizeRow) -> u64| rows.iter().map(of).sum();
+        SizesOn {
+            device: (ordinal != DeviceOrdinal::NONE).then_some(ordinal.0),
+            level,
+            allocations: sum(|row| row.allocations),
+            allocated_bytes: sum(|row| row.allocated_bytes),
+            live_blocks: sum(|row| row.live_blocks),
+            live_bytes: sum(|row| row.live_bytes),
+            rows,
+            ordinal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_two_begin_a_row_and_what_is_below_the_next_ends_it() {
+        let device = Device::default();
+        for (bytes, span) in [
+            (0, (0, 0)),
+            (1, (1, 1)),
+            (2, (2, 3)),
+            (3, (2, 3)),
+            (4, (4, 7)),
+            (1 << 20, (1 << 20, (2 << 20) - 1)),
+            ((1 << 20) - 1, (1 << 19, (1 << 20) - 1)),
+            (u64::MAX, (1 << 63, u64::MAX)),
+        ] {
+            assert_eq!(device.span(bytes, false), span);
+            assert_eq!(device.span(bytes, true), (bytes, bytes));
+        }
+    }
+}

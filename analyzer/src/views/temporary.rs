@@ -1,0 +1,261 @@
+//! Blocks that hardly live: freed again within a few events, or within a short time.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level, Nanos, Record, Seq};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::follow::{Follow, Kept, On, Seen};
+use super::held::{HeldOn, Owners};
+use super::ledger::Place;
+use super::{Held, by_name};
+use crate::attribution::Owner;
+use crate::replay::{Effect, Figure, Replay};
+
+/// Which blocks are temporary: those that are freed in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Within {
+    /// At most so many events of the level on the GPU later: 1 is the next one.
+    Events(u64),
+    /// At most so long after.
+    Time(Nanos),
+}
+
+/// What one line did with temporary blocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TemporaryRow {
+    /// Device ordinal; `None` for memory of no device.
+    pub device: Option<u8>,
+    /// The line.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The library that allocated, where no Python line did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
+    /// Temporary blocks.
+    pub blocks: u64,
+    /// Bytes of all of them together.
+    pub bytes: u64,
+    /// The largest.
+    pub largest_bytes: u64,
+    /// How much of the level's peak temporary blocks of the line were.
+    pub peak_bytes: u64,
+    /// All blocks that the line allocated, those that are not temporary too.
+    pub all_blocks: u64,
+    /// Bytes of those.
+    pub all_bytes: u64,
+    /// The same.
+    #[serde(skip)]
+    pub owner: Owner,
+}
+
+/// The temporary blocks of a level, by line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Temporary {
+    /// Which level.
+    #[serde(serialize_with = "by_name")]
+    pub level: Level,
+    /// Temporary blocks.
+    pub blocks: u64,
+    /// Bytes of all of them together.
+    pub bytes: u64,
+    /// All blocks that were allocated.
+    pub all_blocks: u64,
+    /// Bytes of those.
+    pub all_bytes: u64,
+    /// The lines that have any, those with the most bytes first.
+    pub rows: Vec<TemporaryRow>,
+}
+
+/// What one stack did on one device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    temporary: Figure,
+    largest: u64,
+    /// Temporary bytes that were live at this peak of the level.
+    at_peak: (Seq, u64),
+    all: Figure,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self, peak: Seq) {
+        self.temporary += other.temporary;
+        self.largest = self.largest.max(other.largest);
+        self.all += other.all;
+        if other.at_peak.0 == peak {
+            self.at_peak.1 += other.at_peak.1;
+        }
+    }
+}
+
+/// When a block was made.
+#[derive(Clone, Copy, Debug)]
+struct Birth {
+    /// The how manieth event of the level on the device.
+    event: u64,
+    time: Nanos,
+    is_taken: bool,
+}
+
+/// Follows a capture.
+pub struct Passing<'a> {
+    within: Within,
+    follow: Follow<'a>,
+    births: Kept<Birth>,
+    events: FxHashMap<DeviceOrdinal, u64>,
+    tallies: FxHashMap<On, Tally>,
+}
+
+impl<'a> Passing<'a> {
+    /// Counts the blocks that are freed within so much.
+    pub fn new(within: Within, follow: Follow<'a>) -> Self {
+        Self {
+            within,
+            births: Kept::of(follow.level()),
+            follow,
+            events: FxHashMap::default(),
+            tallies: FxHashMap::default(),
+        }
+    }
+
+    /// Takes in a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        let Some(seen) = self.follow.see(replay, record, effect) else {
+            return;
+        };
+        let events = self.events.entry(seen.event.device).or_default();
+        *events += 1;
+        let birth = Birth {
+            event: *events,
+            time: seen.event.time,
+            is_taken: seen.is_taken,
+        };
+        if seen.is_live {
+            self.came(&seen, birth);
+        } else {
+            self.went(replay, &seen, birth);
+        }
+    }
+
+    fn came(&mut self, seen: &Seen<'_>, now: Birth) {
+        let (birth, is_back) = self.births.came(seen.block, now);
+        if !birth.is_taken {
+            return;
+        }
+        let tally = self
+            .tallies
+            .entry((seen.event.device, seen.block.key))
+            .or_default();
+        let bytes = seen.block.bytes;
+        if !is_back {
+            tally.all += Figure { bytes, blocks: 1 };
+        } else if within(self.within, birth, now, true) {
+            // The free that made it temporary did not happen. What it had of a peak is told too high at most
+            // until the next one.
+            tally.temporary.bytes = tally.temporary.bytes.saturating_sub(bytes);
+            tally.temporary.blocks = tally.temporary.blocks.saturating_sub(1);
+        }
+    }
+
+    fn went(&mut self, replay: &Replay, seen: &Seen<'_>, now: Birth) {
+        let birth = self.births.went(seen.block);
+        let Some(birth) = birth.filter(|birth| birth.is_taken) else {
+            return;
+        };
+        if !within(self.within, birth, now, false) {
+            return;
+        }
+        let place = (seen.event.device, self.follow.level());
+        let peak = replay.rows.get(&place).map_or(Seq(0), |row| row.peak.0);
+        let tally = self
+            .tallies
+            .entry((seen.event.device, seen.block.key))
+            .or_default();
+        let bytes = seen.block.bytes;
+        tally.temporary += Figure { bytes, blocks: 1 };
+        tally.largest = tally.largest.max(bytes);
+        if seen.block.seq <= peak {
+            if tally.at_peak.0 != peak {
+                tally.at_peak = (peak, 0);
+            }
+            tally.at_peak.1 += bytes;
+        }
+    }
+
+    /// By stack, what was allocated for temporary blocks.
+    pub fn held(&self, replay: &Replay) -> Held {
+        let mut devices: BTreeMap<DeviceOrdinal, Vec<_>> = BTreeMap::new();
+        for ((device, key), tally) in &self.tallies {
+            if tally.temporary.blocks > 0 {
+                let figures = devices.entry(*device).or_default();
+                figures.push((replay.stacks(*key), tally.temporary));
+            }
+        }
+        let on = |(device, figures)| HeldOn {
+            device,
+            figures,
+            total: None,
+        };
+        Held {
+            level: self.follow.level(),
+            devices: devices.into_iter().map(on).collect(),
+        }
+    }
+
+    /// By line.
+    pub fn lines(&self, replay: &Replay) -> Temporary {
+        let level = self.follow.level();
+        let mut owners = Owners::new(self.follow.first(), level);
+        let mut lines: BTreeMap<(DeviceOrdinal, Owner), Tally> = BTreeMap::new();
+        for ((device, key), tally) in &self.tallies {
+            let owner = owners.of(replay.stacks(*key));
+            let peak = replay.rows.get(&(*device, level)).map(|row| row.peak.0);
+            let line = lines.entry((*device, owner)).or_default();
+            line.add(tally, peak.unwrap_or_default());
+        }
+        let all = lines.values().fold(Figure::default(), |mut all, line| {
+            all += line.all;
+            all
+        });
+        let some = lines
+            .into_iter()
+            .filter(|(_, line)| line.temporary.blocks > 0);
+        let mut rows: Vec<TemporaryRow> = some
+            .map(|((device, owner), line)| TemporaryRow {
+                device: (device != DeviceOrdinal::NONE).then_some(device.0),
+                place: Place::of(Some(&owner)),
+                library: owner.library(),
+                blocks: line.temporary.blocks,
+                bytes: line.temporary.bytes,
+                largest_bytes: line.largest,
+                peak_bytes: line.at_peak.1,
+                all_blocks: line.all.blocks,
+                all_bytes: line.all.bytes,
+                owner,
+            })
+            .collect();
+        rows.sort_by(|a, b| {
+            let order = |row: &TemporaryRow| (Reverse((row.bytes, row.blocks)), row.device);
+            order(a).cmp(&order(b)).then_with(|| a.owner.cmp(&b.owner))
+        });
+        Temporary {
+            level,
+            blocks: rows.iter().map(|row| row.blocks).sum(),
+            bytes: rows.iter().map(|row| row.bytes).sum(),
+            all_blocks: all.blocks,
+            all_bytes: all.bytes,
+            rows,
+        }
+    }
+}
+
+/// Whether a block that came at `birth` and went at `now` was temporary. `back`: now it has come back, one
+/// event or more after it went.
+fn within(within: Within, birth: Birth, now: Birth, back: bool) -> bool {
+    match within {
+        Within::Events(events) => now.event - birth.event <= events + u64::from(back),
+        Within::Time(time) => now.time.0.saturating_sub(birth.time.0) <= time.0,
+    }
+}

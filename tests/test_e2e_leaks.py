@@ -1,0 +1,134 @@
+"""What real trainings keep from step to step, against the capture's own events added up by another program.
+
+What breaks these tests: a block's step taken from another event, blocks that are freed and still counted, a slope
+over the wrong steps, a threshold that takes noise for growth or growth for noise."""
+
+from collections import defaultdict
+
+import harness
+import pytest
+from oracle import ALLOC, FREE, STEP, TENSOR, Oracle
+
+STEPS = 30
+LEAST = 3
+LEAK = 12288 * 4
+
+
+def survivors(oracle):
+    """{function: {step: bytes}} alive at the end of the last step, by the step that allocated them, and
+    {function: [bytes at the end of each step]}."""
+    steps, live, ends = 0, {}, defaultdict(list)
+    last = max(event.seq for event in oracle.events if event.kind == STEP)
+    for event in oracle.of_level(TENSOR):
+        if event.seq > last:
+            break
+        if event.kind == ALLOC:
+            live[event.ptr] = (oracle.function(event.py), steps + 1, event.bytes)
+        elif event.kind == FREE:
+            del live[event.ptr]
+        elif event.kind == STEP:
+            steps += 1
+            now = defaultdict(int)
+            for function, _, size in live.values():
+                now[function] += size
+            for function in set(ends) | set(now):
+                ends[function] += [0] * (steps - 1 - len(ends[function])) + [now[function]]
+    births = defaultdict(lambda: defaultdict(int))
+    for function, step, size in live.values():
+        births[function][step] += size
+    return births, ends, steps
+
+
+def by_function(leaks):
+    rows = defaultdict(list)
+    for row in leaks["rows"]:
+        rows[(row["function"] or "").rsplit(".", 1)[-1] or None].append(row)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def recorded(python_env, tmp_path_factory):
+    """recorded("--leak") is the capture of tests/workloads/leaking.py with these arguments."""
+
+    def run(*arguments):
+        folder = tmp_path_factory.mktemp("leaking")
+        script = harness.WORKLOADS / "leaking.py"
+        harness.simulate([python_env("torch215"), script, "--steps", str(STEPS), *arguments], preload=True, cwd=folder)
+        return folder / "report.bin"
+
+    captures = {}
+
+    def once(*arguments):
+        if arguments not in captures:
+            captures[arguments] = run(*arguments)
+        return captures[arguments]
+
+    return once
+
+
+@pytest.mark.parametrize("arguments", [("--leak",), ()])
+def test_lines_keep_what_the_events_say(arguments, recorded, analyze_json):
+    """Each function's bytes, ages and slope, whatever its class."""
+    report = recorded(*arguments)
+    births, ends, steps = survivors(Oracle(report))
+    leaks = analyze_json("leaks", report)
+    rows = by_function(leaks)
+    assert leaks["steps"] == steps == STEPS
+    assert leaks["bytes"] == sum(sum(of.values()) for of in births.values())
+    assert set(rows) == set(births)
+    for function, of in births.items():
+        mine = rows[function]
+        assert sum(row["bytes"] for row in mine) == sum(of.values()), function
+        old = sum(size for step, size in of.items() if steps + 1 - step >= LEAST)
+        assert sum(row["survived_bytes"] for row in mine) == old, function
+        assert min(row["oldest_step"] for row in mine) == min(of), function
+        assert max(row["newest_step"] for row in mine) == max(of), function
+        if len(mine) == 1:
+            count, series = steps, ends[function]
+            middle = (count + 1) / 2
+            above = sum((step - middle) * size for step, size in enumerate(series, 1))
+            slope = above / sum((step - middle) ** 2 for step in range(1, count + 1))
+            assert abs(mine[0]["bytes_per_step"] - slope) <= 1, function
+
+
+def test_a_list_that_grows_is_the_only_one_that_does(recorded, analyze_json):
+    leaks = analyze_json("leaks", recorded("--leak"))
+    growing = [row for row in leaks["rows"] if row["class"] == "growing"]
+    assert [row["function"] for row in growing] == ["leak"]
+    (row,) = growing
+    assert row["bytes"] == STEPS * LEAK and row["blocks"] == STEPS
+    assert row["bytes_per_step"] == LEAK
+    assert row["line"] == line_of("KEPT.append")
+    assert leaks["rows"][0] == row, "it comes first"
+
+
+def test_nothing_grows_in_a_steady_training(recorded, analyze, analyze_json):
+    leaks = analyze_json("leaks", recorded())
+    classes = defaultdict(set)
+    for row in leaks["rows"]:
+        classes[row["function"]].add(row["class"])
+    assert "growing" not in set().union(*classes.values())
+    assert classes["ring"] == classes["cache"] == {"cache"}
+    assert classes["build"] == {"warm-up"}
+    assert "No line grows." in analyze("leaks", recorded()).stdout
+
+
+def test_the_deliberate_leak_of_the_training_is_found(python_env, tmp_path, simulate, analyze_json):
+    """tests/workloads/train.py keeps one plane of each image; it lets go of all before it ends."""
+    script = harness.WORKLOADS / "train.py"
+    options = ("--no-cudnn", "--steps", "12", "--batch", "4", "--size", "32")
+    simulate([python_env("torch215"), script, *options], preload=True)
+    report = tmp_path / "report.bin"
+    rows = analyze_json("leaks", report)["rows"]
+    growing = [row for row in rows if row["class"] == "growing"]
+    assert [(row["function"], row["bytes_per_step"]) for row in growing] == [("train", 4 * 32 * 32 * 4)]
+    assert growing[0]["line"] == line_of("HISTORY.append", "train.py")
+    # The tensor of the last step is kept after that step's end.
+    assert growing[0]["blocks"] == 11
+    assert analyze_json("leaks", "--at", "end", report)["rows"] == []
+
+
+def line_of(text, script="leaking.py"):
+    source = (harness.WORKLOADS / script).read_text().splitlines()
+    (line,) = [number for number, line in enumerate(source, 1) if text in line]
+    return line
