@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod import;
+pub mod pickle;
 pub mod render;
 pub mod replay;
 pub mod session;
