@@ -2,6 +2,7 @@
 
 mod bounded;
 mod commands;
+mod export_torch;
 mod files;
 mod golden;
 mod import;
