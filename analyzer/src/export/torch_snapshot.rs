@@ -33,13 +33,14 @@ pub struct TorchSnapshot {
     pub others: u64,
 }
 
-/// Writes the capture in `path`, which was read to its end as `first`.
+/// Writes the capture in `path`, which was read to its end as `first`: `only` this device of it.
 ///
 /// # Errors
 /// The system's, from either side.
 pub fn torch_snapshot(
     path: &Path,
     first: &Session,
+    only: Option<DeviceOrdinal>,
     symbols: &mut Symbols,
     to: &mut dyn Write,
 ) -> anyhow::Result<TorchSnapshot> {
@@ -49,6 +50,7 @@ pub fn torch_snapshot(
         .keys()
         .filter(|(device, level)| *device != DeviceOrdinal::NONE && *level == Level::TENSOR)
         .map(|(device, _)| *device)
+        .filter(|device| only.is_none_or(|only| only == *device))
         .collect();
     let mut frames = Frames::new(&replay.names, symbols);
     let mut pickle = PickleWriter::new(to)?;

@@ -20,10 +20,10 @@ fn there_and_back(file: &Path, folder: &Path) -> (TorchSnapshot, PathBuf) {
         session::read(file, Moment::End, &mut |_, _, _| {}, &mut |_| {}).expect("a capture");
     let mut pickle = Vec::new();
     let mut symbols = Symbols::default();
-    let written = torch_snapshot(file, &session, &mut symbols, &mut pickle).expect("memory");
+    let written = torch_snapshot(file, &session, None, &mut symbols, &mut pickle).expect("memory");
     let mut again = Vec::new();
     let mut symbols = Symbols::default();
-    torch_snapshot(file, &session, &mut symbols, &mut again).expect("memory");
+    torch_snapshot(file, &session, None, &mut symbols, &mut again).expect("memory");
     assert_eq!(pickle, again, "the same capture gives the same bytes");
     let back = folder.join("back.bin");
     import::torch_snapshot(&pickle, "back", &back).expect("a snapshot");
