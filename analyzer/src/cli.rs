@@ -6,8 +6,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_fragmentation, cmd_hints, cmd_leaks,
-    cmd_ledger, cmd_lines, cmd_oom, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_tree,
+    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_fragmentation, cmd_hints, cmd_import,
+    cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_sizes, cmd_summary, cmd_symbolize,
+    cmd_temporary, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -135,6 +136,14 @@ pub enum Command {
         The copy says all that the capture said, its damage included. Nothing is fetched from a network."
     )]
     Symbolize(cmd_symbolize::Args),
+    /// A capture made from what another tool has recorded, for all views
+    #[command(
+        after_help = "Examples:\n  python -c 'torch.cuda.memory._dump_snapshot(\"dump.pickle\")'    # in the program\n  \
+        gpumem-analyze import torch-snapshot dump.pickle -o dump.bin\n  \
+        gpumem-analyze dump.bin\n\n\
+        Nothing of the file is run. The figures are the snapshot's own, to the byte."
+    )]
+    Import(cmd_import::Args),
     /// Whether a capture is whole: exit 0 whole, 3 damaged, with what was lost
     #[command(after_help = "Examples:\n  gpumem-analyze check report.bin\n  \
         gpumem-analyze check --format json report.bin")]

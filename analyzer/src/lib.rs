@@ -12,6 +12,9 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod export;
+pub mod import;
+pub mod pickle;
 pub mod render;
 pub mod replay;
 pub mod session;

@@ -94,6 +94,8 @@ impl ProcessKey {
     pub const RECORDER_VERSION: &'static str = "recorder_version";
     /// Value of GPUMEM_STACKS in force.
     pub const STACKS: &'static str = "stacks";
+    /// What the capture was made from, if not by the recorder: `PyTorch snapshot dump.pickle`.
+    pub const IMPORTED: &'static str = "imported";
     /// Before a hooked function's name: how often it was called, written at exit
     /// (`calls.cuMemAlloc_v2` = `17`).
     pub const CALLS: &'static str = "calls.";

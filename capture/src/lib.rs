@@ -50,4 +50,4 @@ pub use reader::{
     Bounded, Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError, Reader, Record,
 };
 #[cfg(not(loom))]
-pub use writer::{CreateError, Keeper, Lost, Options, Writer};
+pub use writer::{CreateError, Keeper, Lost, Options, Origin, Writer};

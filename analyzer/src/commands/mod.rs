@@ -6,6 +6,7 @@ pub mod cmd_diff;
 pub mod cmd_flamegraph;
 pub mod cmd_fragmentation;
 pub mod cmd_hints;
+pub mod cmd_import;
 pub mod cmd_leaks;
 pub mod cmd_ledger;
 pub mod cmd_lines;

@@ -43,7 +43,13 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
     };
     let claim = terminal.paint(style, claim);
     let nvml = nvml(account);
-    let mut out = format!("account      {claim}: {hooks}, {lost}, {agree}; {nvml}\n");
+    let mut out = match &account.imported {
+        None => format!("account      {claim}: {hooks}, {lost}, {agree}; {nvml}\n"),
+        Some(from) => format!(
+            "account      {claim} as to the {} that it was imported from: no hook, not compared with NVML\n",
+            shown(from)
+        ),
+    };
     if let Some(reached) = reached(account) {
         out.push_str(&format!("             {reached}\n"));
     }
@@ -58,6 +64,11 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
         out.push_str(&format!("             note: {note}\n"));
     }
     out
+}
+
+/// A text from a capture as a terminal may have it.
+fn shown(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), "\u{fffd}")
 }
 
 /// What NVML says of the account.
@@ -120,14 +131,12 @@ fn reached(account: &Account) -> Option<String> {
 /// What ran: one line.
 pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
     let process = &summary.process;
-    let mut parts = vec![
-        process
-            .command
-            .as_deref()
-            .map_or("unknown command", short_command)
-            .to_owned(),
-    ];
-    parts.push(format!("pid {}", process.pid));
+    let command = process.command.as_deref().map(short_command);
+    let command = command.or(summary.imported.as_deref());
+    let mut parts = vec![command.unwrap_or("unknown command").to_owned()];
+    if summary.imported.is_none() {
+        parts.push(format!("pid {}", process.pid));
+    }
     if let Some(rank) = process.rank {
         let of = process
             .world_size
@@ -155,10 +164,7 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
     if summary.steps > 0 {
         parts.push(many(summary.steps, "step", "steps"));
     }
-    let parts: Vec<String> = parts
-        .iter()
-        .map(|part| part.replace(|c: char| c.is_control(), "\u{fffd}"))
-        .collect();
+    let parts: Vec<String> = parts.iter().map(|part| shown(part)).collect();
     format!(
         "{}   {}\n",
         terminal.paint(Style::Strong, file),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Integrity, Level, Nanos};
+use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Integrity, Level, Nanos, ProcessKey};
 
 use serde::Serialize;
 
@@ -56,6 +56,9 @@ pub struct Reached {
 /// What may be claimed for a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
+    /// What the capture was made from, if the recorder did not make it. It is then exact as to that, and
+    /// nothing is known beside it.
+    pub imported: Option<String>,
     /// Hooks that were armed (distinct functions).
     pub hooks: usize,
     /// By which way each library reached them.
@@ -109,6 +112,7 @@ impl Account {
         hooks.sort_unstable();
         hooks.dedup();
         let mut account = Self {
+            imported: replay.names.fact(ProcessKey::IMPORTED).map(str::to_owned),
             hooks: hooks.len(),
             reached: reached(replay),
             calls: replay.calls.values().sum(),

@@ -23,6 +23,10 @@ pub struct Summary {
     pub missing: Vec<String>,
     /// What else the account says.
     pub notes: Vec<String>,
+    /// What the capture was made from, if the recorder did not make it: the figures are those of that, and
+    /// process and card are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imported: Option<String>,
     /// Hooks that were armed.
     pub hooks: usize,
     /// By which way each library reached the driver.
@@ -183,6 +187,7 @@ impl Summary {
             lost_events: session.integrity.events_lost,
             missing: session.account.missing.clone(),
             notes: session.account.notes.clone(),
+            imported: session.account.imported.clone(),
             hooks: session.account.hooks,
             reached: session.account.reached.clone(),
             calls: calls(replay),

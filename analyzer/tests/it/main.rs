@@ -3,8 +3,10 @@
 mod blocks;
 mod bounded;
 mod commands;
+mod export_torch;
 mod files;
 mod golden;
+mod import;
 mod leaks;
 mod ledger;
 mod phases;

@@ -31,7 +31,7 @@ use file::CaptureFile;
 use fork::Owner;
 use head::Head;
 use loss::Losses;
-pub use options::{CreateError, Lost, Options};
+pub use options::{CreateError, Lost, Options, Origin};
 use space::Space;
 
 /// At a clean exit, how often it is looked for what threads are about to commit: some 50 µs, without sleep.
@@ -90,7 +90,7 @@ impl Writer {
         let Some(owner) = Owner::new() else {
             return Err(fail("guard against forks of", io::Error::last_os_error()));
         };
-        let header = static_header(ring_slots, areas);
+        let header = static_header(ring_slots, areas, options.origin);
         let head = mapped.head;
         let pages = match areas {
             None => layout::pages_offset(ring_slots),
@@ -275,9 +275,14 @@ impl Writer {
     /// Threads that are about to commit get a moment to do so, and it is told up to where all was committed: a
     /// record that they never finish would look like one that was lost.
     pub fn finish(&self) {
+        self.finish_at(self.now());
+    }
+
+    /// The same at another moment: of records that this process did not make.
+    pub fn finish_at(&self, time: Nanos) {
         if self.is_own_process() {
             let committed = self.await_committed();
-            let facts = [1, self.now().0, committed];
+            let facts = [1, time.0, committed];
             self.head
                 .end
                 .0
@@ -333,7 +338,25 @@ fn bounded_areas(path: &Path, bytes: u64, ring_slots: u32) -> Result<Areas, Crea
 }
 
 /// What is known at opening.
-fn static_header(ring_slots: u32, areas: Option<Areas>) -> StaticHeader {
+fn static_header(ring_slots: u32, areas: Option<Areas>, origin: Option<Origin>) -> StaticHeader {
+    if let Some(Origin {
+        started_wall_ns,
+        nonce,
+    }) = origin
+    {
+        return StaticHeader {
+            nonce,
+            started_wall: started_wall_ns,
+            started_monotonic: 0,
+            started_boottime: 0,
+            pid: 0,
+            parent_pid: 0,
+            process_start_ticks: 0,
+            boot_id: [0; 16],
+            ring_slots,
+            areas,
+        };
+    }
     let start_ticks = std::fs::read_to_string("/proc/self/stat")
         .ok()
         .and_then(|stat| crate::procfs::start_ticks(&stat))

@@ -19,6 +19,18 @@ pub struct Options {
     pub stall: Duration,
     /// Bytes that the file may have, for all time; `None`: it grows. Default: none.
     pub bounded: Option<u64>,
+    /// Where the records come from, if not from this process. Default: from this process.
+    pub origin: Option<Origin>,
+}
+
+/// Where the records of a capture come from that another tool has recorded. Process, host and the
+/// system's clocks are then unknown: zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The wall clock at time 0, ns since 1970-01-01 UTC; 0: not known.
+    pub started_wall_ns: u64,
+    /// Stands for the random number that tells captures apart: different for different records.
+    pub nonce: u64,
 }
 
 impl Default for Options {
@@ -27,6 +39,7 @@ impl Default for Options {
             ring_slots: 65_536,
             stall: Duration::from_millis(100),
             bounded: None,
+            origin: None,
         }
     }
 }
@@ -48,6 +61,13 @@ impl Options {
     /// The same for a file of at most `bytes`, for all time: see [`super::Writer::drain_bounded`].
     pub fn bounded(mut self, bytes: Option<u64>) -> Self {
         self.bounded = bytes;
+        self
+    }
+
+    /// The same for records that this process did not make: the same records then give the same bytes, if
+    /// [`super::Writer::finish_at`] ends it.
+    pub fn origin(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
         self
     }
 

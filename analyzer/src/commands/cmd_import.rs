@@ -1,0 +1,64 @@
+//! `gpumem-analyze import`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::ValueEnum;
+use gpumem_analyzer::import::{ImportError, torch_snapshot};
+use gpumem_analyzer::replay::many;
+
+use super::{Exit, Output, file_name, in_its_place, read};
+use gpumem_analyzer::render::partial;
+use gpumem_analyzer::replay::Moment;
+
+/// What can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum From {
+    /// PyTorch's own snapshot: torch.cuda.memory._dump_snapshot(), or pickled torch.cuda.memory._snapshot()
+    TorchSnapshot,
+}
+
+/// `import`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// What the file is
+    #[arg(value_enum)]
+    pub from: From,
+    /// The file
+    pub file: PathBuf,
+    /// Where to
+    #[arg(short, long, value_name = "OUT.bin")]
+    pub output: PathBuf,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let From::TorchSnapshot = args.from;
+    let (from, to) = (args.file.display(), args.output.display());
+    let bytes = std::fs::read(&args.file)
+        .with_context(|| format!("{from}: cannot read it: name a snapshot that can be read"))?;
+    let is_other = args.output.metadata().is_ok_and(|facts| !facts.is_file());
+    if is_other || args.output == Path::new("-") {
+        bail!("cannot write {to}: name an ordinary file");
+    }
+    let name = file_name(&args.file);
+    let imported = in_its_place(&args.output, |part| torch_snapshot(&bytes, &name, part));
+    let imported = imported.map_err(|error| match error {
+        ImportError::Snapshot(error) => anyhow::anyhow!("{from}: {error}"),
+        error => anyhow::anyhow!("cannot write {to}: {error}"),
+    })?;
+    drop(bytes);
+    let session = read(&args.output, Moment::End)?;
+    output.text(&partial(&session.account, output.terminal))?;
+    output.text(&format!(
+        "{to}: {} of {}, {} written\n",
+        many(imported.entries, "trace entry", "trace entries"),
+        many(imported.devices, "GPU", "GPUs"),
+        many(imported.events, "event", "events"),
+    ))?;
+    for note in &imported.notes {
+        output.text(&format!("  {note}\n"))?;
+    }
+    output.text(&format!("To read it: gpumem-analyze {to}\n"))?;
+    Ok(Exit::of(&session))
+}

@@ -1,0 +1,527 @@
+//! One device of a snapshot: what was there before its trace begins, and the trace's entries as events.
+//!
+//! The trace is the end of a ring: older entries may have gone. What is freed in it without an allocation,
+//! and what is in use at the end and was not allocated in it, was there before. The segments are the
+//! truth of the end: where the trace leads elsewhere (entries can be left out when they are recorded), what is
+//! missing is put in and marked, so that the account says so.
+
+use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos};
+use rustc_hash::FxHashMap;
+
+use super::capture::{CaptureError, Out};
+use super::frames::{Frames, Stacks};
+use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
+use super::spans::Spans;
+use super::torch_snapshot::ImportError;
+use crate::pickle::ListId;
+
+/// The name that PyTorch's own reports have as a function.
+pub(super) const PYTORCH: ApiId = ApiId(1);
+
+/// What was there before the trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Before {
+    /// Blocks.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How many have no stack.
+    pub without_stack: u64,
+    /// Their bytes.
+    pub bytes_without_stack: u64,
+}
+
+/// A block that was there before the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Older {
+    address: u64,
+    bytes: u64,
+    frames: Option<ListId>,
+}
+
+/// A stretch of an expandable segment, as a VMM handle.
+#[derive(Clone, Copy, Debug)]
+struct Mapped {
+    handle: u64,
+    stacks: Stacks,
+}
+
+/// What is written with.
+pub(super) struct With<'a, 's> {
+    pub snapshot: &'a Snapshot<'s>,
+    pub out: &'a mut Out,
+    pub frames: &'a mut Frames,
+}
+
+/// A device.
+pub(super) struct Device<'a> {
+    ordinal: DeviceOrdinal,
+    trace: Option<ListId>,
+    segments: Vec<&'a Segment>,
+    /// Blocks in use: bytes by address.
+    live: FxHashMap<u64, u64>,
+    live_bytes: u64,
+    /// Segments of one size: bytes by address.
+    plain: FxHashMap<u64, u64>,
+    mapped: Spans<Mapped>,
+    handles: u64,
+    /// What the allocator has from the driver.
+    reserved: u64,
+}
+
+impl<'a> Device<'a> {
+    pub fn new(ordinal: u8, trace: Option<ListId>, segments: Vec<&'a Segment>) -> Self {
+        Self {
+            ordinal: DeviceOrdinal(ordinal),
+            trace,
+            segments,
+            live: FxHashMap::default(),
+            live_bytes: 0,
+            plain: FxHashMap::default(),
+            mapped: Spans::default(),
+            handles: 0,
+            reserved: 0,
+        }
+    }
+
+    pub fn trace(&self) -> Option<ListId> {
+        self.trace
+    }
+
+    pub fn ordinal(&self) -> u8 {
+        self.ordinal.0
+    }
+
+    /// Writes what was there before the trace.
+    pub fn begin(&mut self, with: &mut With<'_, '_>) -> Result<Before, ImportError> {
+        let snapshot = with.snapshot;
+        let segments = self.segments.clone();
+        let plain = segments.iter().filter(|segment| !segment.expandable);
+        let plain = plain.map(|segment| Older {
+            address: segment.address,
+            bytes: segment.bytes,
+            frames: segment.frames,
+        });
+        let kinds = (Action::SegmentAlloc, Action::SegmentFree);
+        for segment in self.older(snapshot, plain, kinds)? {
+            let stacks = with.frames.stacks(snapshot, segment.frames, with.out)?;
+            self.segment(
+                segment.address,
+                segment.bytes,
+                stacks,
+                Nanos(0),
+                false,
+                with,
+            )?;
+        }
+        for (start, end) in self.mapped_before(snapshot)? {
+            let within = |segment: &&&Segment| segment.expandable && segment.address <= start;
+            let segment = segments
+                .iter()
+                .filter(within)
+                .max_by_key(|segment| segment.address);
+            let frames = segment
+                .filter(|segment| start < segment.address.saturating_add(segment.bytes))
+                .and_then(|segment| segment.frames);
+            let stacks = with.frames.stacks(snapshot, frames, with.out)?;
+            self.map(start, end, stacks, Nanos(0), false, with)?;
+        }
+        let blocks = segments.iter().flat_map(|segment| &segment.blocks);
+        let blocks = blocks.map(|block| Older {
+            address: block.address,
+            bytes: block.bytes,
+            frames: block.frames,
+        });
+        let mut before = Before::default();
+        for block in self.older(snapshot, blocks, (Action::Alloc, Action::Free))? {
+            let stacks = with.frames.stacks(snapshot, block.frames, with.out)?;
+            before.blocks += 1;
+            before.bytes = before.bytes.saturating_add(block.bytes);
+            if stacks == Stacks::default() {
+                before.without_stack += 1;
+                before.bytes_without_stack = before.bytes_without_stack.saturating_add(block.bytes);
+            }
+            self.allocate(block.address, block.bytes, stacks, Nanos(0), false, with)?;
+        }
+        Ok(before)
+    }
+
+    /// Blocks or segments that were there before the trace, in the order of their addresses: what its first
+    /// entry frees, and what is there at the end and has no entry.
+    fn older(
+        &self,
+        snapshot: &Snapshot<'_>,
+        at_end: impl Iterator<Item = Older>,
+        (alloc, free): (Action, Action),
+    ) -> Result<Vec<Older>, SnapshotError> {
+        // By address: bytes that the first entry frees.
+        let mut first: FxHashMap<u64, Option<u64>> = FxHashMap::default();
+        for entry in self
+            .trace
+            .into_iter()
+            .flat_map(|trace| snapshot.entries(trace))
+        {
+            let entry = entry?;
+            if entry.action == alloc {
+                first.entry(entry.address).or_insert(None);
+            } else if entry.action == free {
+                first.entry(entry.address).or_insert(Some(entry.bytes));
+            }
+        }
+        let mut older: Vec<Older> = at_end
+            .filter(|block| !first.contains_key(&block.address))
+            .collect();
+        older.extend(first.into_iter().filter_map(|(address, bytes)| {
+            Some(Older {
+                address,
+                bytes: bytes?,
+                frames: None,
+            })
+        }));
+        older.sort_by_key(|block| block.address);
+        older.dedup_by_key(|block| block.address);
+        Ok(older)
+    }
+
+    /// What was mapped before the trace: the end, with all entries undone from the last on.
+    fn mapped_before(&self, snapshot: &Snapshot<'_>) -> Result<Vec<(u64, u64)>, SnapshotError> {
+        let mut spans = Spans::default();
+        for segment in self.segments.iter().filter(|segment| segment.expandable) {
+            let end = segment.address.saturating_add(segment.bytes);
+            spans.remove(segment.address, end);
+            spans.add(segment.address, end, ());
+        }
+        for entry in self
+            .trace
+            .into_iter()
+            .flat_map(|trace| snapshot.entries(trace).rev())
+        {
+            let entry = entry?;
+            let end = entry.address.saturating_add(entry.bytes);
+            match entry.action {
+                Action::Map => drop(spans.remove(entry.address, end)),
+                Action::Unmap => {
+                    spans.remove(entry.address, end);
+                    spans.add(entry.address, end, ());
+                }
+                _ => {}
+            }
+        }
+        Ok(spans.iter().map(|(start, end, ())| (start, end)).collect())
+    }
+
+    /// Writes an entry of the trace.
+    pub fn entry(
+        &mut self,
+        entry: &Entry,
+        time: Nanos,
+        with: &mut With<'_, '_>,
+    ) -> Result<(), CaptureError> {
+        let Entry { address, bytes, .. } = *entry;
+        let end = address.saturating_add(bytes);
+        let has_stack = !matches!(entry.action, Action::Snapshot | Action::Other);
+        let frames = entry.frames.filter(|_| has_stack);
+        let stacks = with.frames.stacks(with.snapshot, frames, with.out)?;
+        match entry.action {
+            Action::Alloc => {
+                if self.live.contains_key(&address) {
+                    self.free(address, stacks, time, true, with)?;
+                }
+                self.allocate(address, bytes, stacks, time, false, with)
+            }
+            Action::Free => {
+                let live = self.live.get(&address).copied();
+                if live != Some(bytes) {
+                    if live.is_some() {
+                        self.free(address, stacks, time, true, with)?;
+                    }
+                    self.allocate(address, bytes, Stacks::default(), time, true, with)?;
+                }
+                self.free(address, stacks, time, false, with)
+            }
+            Action::SegmentAlloc => {
+                if self.plain.contains_key(&address) {
+                    self.segment_free(address, stacks, time, true, with)?;
+                }
+                self.segment(address, bytes, stacks, time, false, with)
+            }
+            Action::SegmentFree => {
+                if !self.plain.contains_key(&address) {
+                    self.segment(address, bytes, Stacks::default(), time, true, with)?;
+                }
+                self.segment_free(address, stacks, time, false, with)
+            }
+            Action::Map => {
+                self.unmap(address, end, stacks, time, true, with)?;
+                self.map(address, end, stacks, time, false, with)
+            }
+            Action::Unmap => {
+                for (start, end) in self.mapped.gaps(address, end) {
+                    self.map(start, end, Stacks::default(), time, true, with)?;
+                }
+                self.unmap(address, end, stacks, time, false, with)
+            }
+            Action::OutOfMemory => with.out.event(&Event {
+                kind: EventKind::OUT_OF_MEMORY,
+                ptr: self.live_bytes,
+                bytes,
+                aux: self.reserved,
+                ..self.tensor(stacks, time, false)
+            }),
+            Action::Snapshot | Action::Other => Ok(()),
+        }
+    }
+
+    /// Brings what is live to what the segments say, after the trace.
+    pub fn end(&mut self, time: Nanos, with: &mut With<'_, '_>) -> Result<(), CaptureError> {
+        let none = Stacks::default();
+        let segments = self.segments.clone();
+        let mut blocks: FxHashMap<u64, (u64, Option<ListId>)> = FxHashMap::default();
+        for block in segments.iter().flat_map(|segment| &segment.blocks) {
+            blocks.insert(block.address, (block.bytes, block.frames));
+        }
+        let differs = |(address, bytes): (&u64, &u64)| {
+            let same = blocks
+                .get(address)
+                .is_some_and(|(at_end, _)| at_end == bytes);
+            (!same).then_some(*address)
+        };
+        let mut gone: Vec<u64> = self.live.iter().filter_map(differs).collect();
+        gone.sort_unstable();
+        for address in gone {
+            self.free(address, none, time, true, with)?;
+        }
+        let mut missing: Vec<_> = blocks.iter().collect();
+        missing.sort_unstable_by_key(|(address, _)| **address);
+        for (address, (bytes, frames)) in missing {
+            if !self.live.contains_key(address) {
+                let stacks = with.frames.stacks(with.snapshot, *frames, with.out)?;
+                self.allocate(*address, *bytes, stacks, time, true, with)?;
+            }
+        }
+        let plain = segments.iter().filter(|segment| !segment.expandable);
+        let plain: FxHashMap<u64, u64> = plain
+            .map(|segment| (segment.address, segment.bytes))
+            .collect();
+        let differs = |(address, bytes): (&u64, &u64)| {
+            (plain.get(address) != Some(bytes)).then_some(*address)
+        };
+        let mut gone: Vec<u64> = self.plain.iter().filter_map(differs).collect();
+        gone.sort_unstable();
+        for address in gone {
+            self.segment_free(address, none, time, true, with)?;
+        }
+        let mut missing: Vec<_> = plain.into_iter().collect();
+        missing.sort_unstable();
+        for (address, bytes) in missing {
+            if !self.plain.contains_key(&address) {
+                self.segment(address, bytes, none, time, true, with)?;
+            }
+        }
+        self.end_mapped(time, with)
+    }
+
+    fn end_mapped(&mut self, time: Nanos, with: &mut With<'_, '_>) -> Result<(), CaptureError> {
+        let none = Stacks::default();
+        let mut wanted = Spans::default();
+        let segments = self.segments.clone();
+        for segment in segments.iter().filter(|segment| segment.expandable) {
+            let end = segment.address.saturating_add(segment.bytes);
+            wanted.remove(segment.address, end);
+            wanted.add(segment.address, end, ());
+        }
+        let mapped: Vec<_> = self.mapped.iter().collect();
+        for (start, end, _) in mapped {
+            for (start, end) in wanted.gaps(start, end) {
+                self.unmap(start, end, none, time, true, with)?;
+            }
+        }
+        let wanted: Vec<_> = wanted.iter().collect();
+        for (start, end, ()) in wanted {
+            for (start, end) in self.mapped.gaps(start, end) {
+                self.map(start, end, none, time, true, with)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An event of a tensor; `made_up`: no entry of the trace says it.
+    fn tensor(&self, stacks: Stacks, time: Nanos, made_up: bool) -> Event {
+        Event {
+            time,
+            aux: self.reserved,
+            py_stack: stacks.py,
+            native_stack: stacks.native,
+            level: Level::TENSOR,
+            device: self.ordinal,
+            api: PYTORCH,
+            flags: marked(EventFlags::NONE, made_up),
+            ..Event::default()
+        }
+    }
+
+    fn driver(&self, stacks: Stacks, time: Nanos, made_up: bool) -> Event {
+        Event {
+            level: Level::DRIVER,
+            aux: 0,
+            api: ApiId(0),
+            ..self.tensor(stacks, time, made_up)
+        }
+    }
+
+    fn allocate(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        stacks: Stacks,
+        time: Nanos,
+        made_up: bool,
+        with: &mut With<'_, '_>,
+    ) -> Result<(), CaptureError> {
+        self.live.insert(address, bytes);
+        self.live_bytes = self.live_bytes.wrapping_add(bytes);
+        with.out.event(&Event {
+            kind: EventKind::ALLOC,
+            ptr: address,
+            bytes,
+            ..self.tensor(stacks, time, made_up)
+        })
+    }
+
+    fn free(
+        &mut self,
+        address: u64,
+        stacks: Stacks,
+        time: Nanos,
+        made_up: bool,
+        with: &mut With<'_, '_>,
+    ) -> Result<(), CaptureError> {
+        let bytes = self.live.remove(&address).unwrap_or(0);
+        self.live_bytes = self.live_bytes.wrapping_sub(bytes);
+        with.out.event(&Event {
+            kind: EventKind::FREE,
+            ptr: address,
+            bytes,
+            ..self.tensor(stacks, time, made_up)
+        })
+    }
+
+    fn segment(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        stacks: Stacks,
+        time: Nanos,
+        made_up: bool,
+        with: &mut With<'_, '_>,
+    ) -> Result<(), CaptureError> {
+        self.plain.insert(address, bytes);
+        self.reserved = self.reserved.wrapping_add(bytes);
+        with.out.event(&Event {
+            kind: EventKind::ALLOC,
+            ptr: address,
+            bytes,
+            aux: with.frames.allocator(),
+            ..self.driver(stacks, time, made_up)
+        })
+    }
+
+    fn segment_free(
+        &mut self,
+        address: u64,
+        stacks: Stacks,
+        time: Nanos,
+        made_up: bool,
+        with: &mut With<'_, '_>,
+    ) -> Result<(), CaptureError> {
+        let bytes = self.plain.remove(&address).unwrap_or(0);
+        self.reserved = self.reserved.wrapping_sub(bytes);
+        with.out.event(&Event {
+            kind: EventKind::FREE,
+            ptr: address,
+            bytes,
+            ..self.driver(stacks, time, made_up)
+        })
+    }
+
+    fn map(
+        &mut self,
+        start: u64,
+        end: u64,
+        stacks: Stacks,
+        time: Nanos,
+        made_up: bool,
+        with: &mut With<'_, '_>,
+    ) -> Result<(), CaptureError> {
+        let bytes = end.saturating_sub(start);
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.handles += 1;
+        let handle = self.handles;
+        self.mapped.add(start, end, Mapped { handle, stacks });
+        self.reserved = self.reserved.wrapping_add(bytes);
+        let event = self.driver(stacks, time, made_up);
+        with.out.event(&Event {
+            kind: EventKind::ALLOC,
+            ptr: handle,
+            bytes,
+            aux: with.frames.allocator(),
+            flags: marked(EventFlags::VMM_HANDLE, made_up),
+            ..event
+        })?;
+        with.out.event(&Event {
+            kind: EventKind::MAP,
+            ptr: start,
+            bytes,
+            aux: handle,
+            flags: EventFlags::NONE,
+            ..event
+        })
+    }
+
+    /// Unmaps a stretch. A handle that it takes a part of goes, and what remains of it comes again.
+    fn unmap(
+        &mut self,
+        start: u64,
+        end: u64,
+        stacks: Stacks,
+        time: Nanos,
+        made_up: bool,
+        with: &mut With<'_, '_>,
+    ) -> Result<(), CaptureError> {
+        for (from, until, Mapped { handle, stacks: by }) in self.mapped.remove(start, end) {
+            let bytes = until - from;
+            self.reserved = self.reserved.wrapping_sub(bytes);
+            let event = self.driver(stacks, time, made_up);
+            with.out.event(&Event {
+                kind: EventKind::UNMAP,
+                ptr: from,
+                bytes,
+                flags: EventFlags::NONE,
+                ..event
+            })?;
+            with.out.event(&Event {
+                kind: EventKind::FREE,
+                ptr: handle,
+                bytes,
+                flags: marked(EventFlags::VMM_HANDLE, made_up),
+                ..event
+            })?;
+            for (from, until) in [(from, start.min(until)), (end.max(from), until)] {
+                self.mapped.remove(from, until);
+                self.map(from, until, by, time, false, with)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The flags of an event; one that no entry says differs from what PyTorch says.
+fn marked(flags: EventFlags, made_up: bool) -> EventFlags {
+    if made_up {
+        flags.with(EventFlags::MISMATCH)
+    } else {
+        flags
+    }
+}

@@ -1,0 +1,421 @@
+//! Frames of a snapshot as Python stacks and native stacks.
+//!
+//! PyTorch puts both kinds into one list, and does not say which is which. A frame of a library (its file
+//! is the library, its line the address in it) becomes a place in a module, and a frame of a C++ source file
+//! a place in a module that stands for all of those; their names are kept as names that are baked in. All
+//! others are Python's. PyTorch has no lines of code objects, so each line is a code object of its own.
+//!
+//! In lists of both, a Python frame stands before each of the interpreter's evaluation frames as long as
+//! there are any, and the others follow after the last native frame (torch/csrc/profiler/python/combined_traceback.cpp), so
+//! the order within each kind is right and the order among both is not: the kinds are kept apart, as in a
+//! capture that was recorded.
+
+use gpumem_capture::{CodeId, Definition, Function, ModuleId, PyFrame, StackId};
+use rustc_hash::FxHashMap;
+
+use super::capture::{CaptureError, Out, cut};
+use super::snapshot::Snapshot;
+use crate::pickle::{DictId, ListId};
+
+/// Frames kept of a stack: the newest.
+const FRAMES: usize = 4096;
+/// Address space of a module: more than the greatest library has.
+const MODULE_BYTES: u64 = 1 << 36;
+/// How many libraries have address space of their own; all others share that of C++ source files.
+const MODULES: usize = 1 << 16;
+/// PyTorch's allocator, which makes all of the pool's calls.
+const ALLOCATOR: &str = "libc10_cuda.so";
+/// What stands for C++ code whose library is not known.
+const SOURCES: &str = "C++";
+/// CPython's evaluation function.
+const EVALUATION: &str = "_PyEval_EvalFrameDefault";
+/// Functions of PyTorch that take the stack: they and what is newer are no part of it.
+const TAKES_STACKS: [&str; 3] = [
+    "torch::unwind::",
+    "torch::CapturedTraceback::",
+    "torch::gather_with_cpp",
+];
+
+/// A pair of stacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stacks {
+    pub py: StackId,
+    pub native: StackId,
+}
+
+/// A frame, told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Known {
+    Python(CodeId),
+    Native(u64),
+}
+
+/// A native frame that is looked at more closely.
+#[derive(Clone, Copy, Debug, Default)]
+struct Role {
+    takes_stacks: bool,
+    allocates: bool,
+    evaluates: bool,
+}
+
+/// A place in native code that has a name.
+#[derive(Debug)]
+struct Place {
+    module: ModuleId,
+    address: u64,
+    function: Function,
+}
+
+/// Defines stacks as they come, each once.
+pub(super) struct Frames {
+    by_list: FxHashMap<ListId, Stacks>,
+    python: FxHashMap<Vec<PyFrame>, StackId>,
+    native: FxHashMap<Vec<u64>, StackId>,
+    by_frame: FxHashMap<DictId, Known>,
+    frames: FxHashMap<(Vec<u8>, Vec<u8>, u64), Known>,
+    roles: FxHashMap<u64, Role>,
+    modules: FxHashMap<String, ModuleId>,
+    places: Vec<Place>,
+    /// Places in C++ source files.
+    sources: u64,
+    codes: u32,
+    stacks: u32,
+}
+
+impl Frames {
+    /// Defines what is there before any stack.
+    pub fn new(out: &mut Out) -> Result<Self, CaptureError> {
+        let mut frames = Self {
+            by_list: FxHashMap::default(),
+            python: FxHashMap::default(),
+            native: FxHashMap::default(),
+            by_frame: FxHashMap::default(),
+            frames: FxHashMap::default(),
+            roles: FxHashMap::default(),
+            modules: FxHashMap::default(),
+            places: Vec::new(),
+            sources: 0,
+            codes: 0,
+            stacks: 0,
+        };
+        frames.module(ALLOCATOR, out)?;
+        Ok(frames)
+    }
+
+    /// The return address of a call that PyTorch's allocator makes.
+    pub fn allocator(&self) -> u64 {
+        MODULE_BYTES + 1
+    }
+
+    /// The stacks of a list of frames; none where there is no list.
+    pub fn stacks(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        list: Option<ListId>,
+        out: &mut Out,
+    ) -> Result<Stacks, CaptureError> {
+        let Some(list) = list else {
+            return Ok(Stacks::default());
+        };
+        if let Some(known) = self.by_list.get(&list) {
+            return Ok(*known);
+        }
+        let (mut python, mut native) = (Vec::new(), Vec::new());
+        let mut cut_off = false;
+        for frame in snapshot.frames(list) {
+            if python.len() + native.len() == FRAMES {
+                cut_off = true;
+                break;
+            }
+            match self.known(snapshot, frame, out)? {
+                Known::Python(code) => python.push(PyFrame {
+                    code,
+                    offset: 0,
+                    entered_from_c: false,
+                }),
+                Known::Native(address) => native.push(address),
+            }
+        }
+        self.without_taking(&mut native);
+        let evaluates =
+            |address: &&u64| self.roles.get(*address).is_some_and(|role| role.evaluates);
+        // As many entries into the interpreter as Python frames: each came from C. Otherwise nobody knows
+        // which did, and the analyzer mixes what it can be sure of.
+        if native.iter().filter(evaluates).count() == python.len() {
+            for frame in &mut python {
+                frame.entered_from_c = true;
+            }
+        }
+        let stacks = Stacks {
+            py: self.python_stack(python, cut_off, out)?,
+            native: self.native_stack(native, cut_off, out)?,
+        };
+        self.by_list.insert(list, stacks);
+        Ok(stacks)
+    }
+
+    /// The names of native code, for [`gpumem_capture::baked::bake`].
+    pub fn symbols(self) -> impl Iterator<Item = Definition> {
+        self.places.into_iter().map(|place| Definition::Symbol {
+            module: place.module,
+            address: place.address,
+            functions: vec![place.function],
+        })
+    }
+
+    /// Whether any native code has a name.
+    pub fn has_symbols(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// Leaves out what PyTorch itself ran to take the stack, on top of its allocator.
+    fn without_taking(&self, native: &mut Vec<u64>) {
+        let role = |address: &u64| self.roles.get(address).copied().unwrap_or_default();
+        let Some(last) = native
+            .iter()
+            .rposition(|address| role(address).takes_stacks)
+        else {
+            return;
+        };
+        let allocator = native.iter().position(|address| role(address).allocates);
+        native.drain(..allocator.unwrap_or(0).max(last + 1));
+    }
+
+    fn python_stack(
+        &mut self,
+        frames: Vec<PyFrame>,
+        truncated: bool,
+        out: &mut Out,
+    ) -> Result<StackId, CaptureError> {
+        if frames.is_empty() {
+            return Ok(StackId::NONE);
+        }
+        if let Some(known) = self.python.get(&frames) {
+            return Ok(*known);
+        }
+        let id = self.next_stack();
+        out.define(&Definition::PyStack {
+            id,
+            truncated,
+            frames: frames.clone(),
+        })?;
+        self.python.insert(frames, id);
+        Ok(id)
+    }
+
+    fn native_stack(
+        &mut self,
+        frames: Vec<u64>,
+        truncated: bool,
+        out: &mut Out,
+    ) -> Result<StackId, CaptureError> {
+        if frames.is_empty() {
+            return Ok(StackId::NONE);
+        }
+        if let Some(known) = self.native.get(&frames) {
+            return Ok(*known);
+        }
+        let id = self.next_stack();
+        out.define(&Definition::NativeStack {
+            id,
+            truncated,
+            frames: frames.clone(),
+        })?;
+        self.native.insert(frames, id);
+        Ok(id)
+    }
+
+    fn next_stack(&mut self) -> StackId {
+        self.stacks += 1;
+        StackId(self.stacks)
+    }
+
+    fn known(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        id: DictId,
+        out: &mut Out,
+    ) -> Result<Known, CaptureError> {
+        if let Some(known) = self.by_frame.get(&id) {
+            return Ok(*known);
+        }
+        let frame = snapshot.frame(id);
+        let text = |text| snapshot.bytes(text);
+        let (file, name) = (
+            frame.file.map_or(&b""[..], text),
+            frame.name.map_or(&b""[..], text),
+        );
+        let key = (file.to_vec(), name.to_vec(), frame.line);
+        if let Some(known) = self.frames.get(&key).copied() {
+            self.by_frame.insert(id, known);
+            return Ok(known);
+        }
+        let (file, name) = (String::from_utf8_lossy(file), String::from_utf8_lossy(name));
+        let known = match Source::of(&file, &name) {
+            Source::Python => {
+                self.codes += 1;
+                let code = CodeId(self.codes);
+                out.define(&Definition::Code {
+                    id: code,
+                    first_line: u32::try_from(frame.line).unwrap_or(0),
+                    file: cut(&file),
+                    name: cut(&name),
+                    line_table: Vec::new(),
+                })?;
+                Known::Python(code)
+            }
+            Source::Library if frame.line < MODULE_BYTES && self.modules.len() < MODULES => {
+                let module = self.module(&file, out)?;
+                self.native_frame(
+                    module,
+                    frame.line,
+                    Function {
+                        name: cut(&name),
+                        ..Function::default()
+                    },
+                )
+            }
+            Source::Library | Source::Cpp => {
+                let module = self.module(SOURCES, out)?;
+                self.sources += 1;
+                let known = !["", "??"].contains(&&*file);
+                self.native_frame(
+                    module,
+                    self.sources,
+                    Function {
+                        name: cut(&name),
+                        file: if known { cut(&file) } else { String::new() },
+                        line: u32::try_from(frame.line).unwrap_or(0),
+                    },
+                )
+            }
+        };
+        if let Known::Native(address) = known {
+            let library = file.rsplit('/').next().unwrap_or_default();
+            self.roles.insert(
+                address,
+                Role {
+                    takes_stacks: TAKES_STACKS.iter().any(|taker| name.starts_with(taker)),
+                    allocates: library.starts_with("libc10_cuda"),
+                    evaluates: library.contains("python") && name.starts_with(EVALUATION),
+                },
+            );
+        }
+        self.frames.insert(key, known);
+        self.by_frame.insert(id, known);
+        Ok(known)
+    }
+
+    /// The return address that stands for a place, whose name is kept.
+    fn native_frame(&mut self, module: ModuleId, address: u64, function: Function) -> Known {
+        if !["", "??"].contains(&function.name.as_str()) {
+            self.places.push(Place {
+                module,
+                address,
+                function,
+            });
+        }
+        // Frames are looked up at the byte before their return address.
+        Known::Native(u64::from(module.0) * MODULE_BYTES + address + 1)
+    }
+
+    fn module(&mut self, path: &str, out: &mut Out) -> Result<ModuleId, CaptureError> {
+        if let Some(known) = self.modules.get(path) {
+            return Ok(*known);
+        }
+        let id = ModuleId(self.modules.len() as u32 + 1);
+        let start = u64::from(id.0) * MODULE_BYTES;
+        out.define(&Definition::Module {
+            id,
+            bias: start,
+            start,
+            end: start + MODULE_BYTES,
+            path: cut(path),
+            build_id: Vec::new(),
+        })?;
+        self.modules.insert(path.to_owned(), id);
+        Ok(id)
+    }
+}
+
+/// Where a frame's code comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Python,
+    /// The file is a library or a program.
+    Library,
+    /// The file is one of C++ source, or not known.
+    Cpp,
+}
+
+impl Source {
+    fn of(file: &str, name: &str) -> Self {
+        let base = file.rsplit('/').next().unwrap_or_default();
+        let extension = base.rsplit_once('.').map_or("", |(_, extension)| extension);
+        let is_cpp = |extension: &str| {
+            matches!(
+                extension,
+                "c" | "cc"
+                    | "cpp"
+                    | "cxx"
+                    | "cu"
+                    | "cuh"
+                    | "h"
+                    | "hh"
+                    | "hpp"
+                    | "hxx"
+                    | "inc"
+                    | "inl"
+                    | "ipp"
+                    | "tcc"
+                    | "S"
+                    | "asm"
+                    | "rs"
+            )
+        };
+        let of_native = name == "??"
+            || name == "_start"
+            || name.starts_with("__libc_start")
+            || name.contains("::")
+            || name.contains('(');
+        match base {
+            "" | "??" => Self::Cpp,
+            _ if base.ends_with(".so") || base.contains(".so.") => Self::Library,
+            _ if is_cpp(extension) => Self::Cpp,
+            // A program: the interpreter, or one of C++.
+            _ if !base.starts_with('<')
+                && !base.ends_with(".py")
+                && (of_native || base.starts_with("python")) =>
+            {
+                Self::Library
+            }
+            _ => Self::Python,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn native_frames_are_told_from_pythons() {
+        for (file, name, source) in [
+            ("/home/me/train.py", "<module>", Source::Python),
+            ("<stdin>", "<module>", Source::Python),
+            ("<frozen runpy>", "_run_code", Source::Python),
+            ("<ipython-input-3-abc>", "f", Source::Python),
+            ("/env/bin/torchrun", "<module>", Source::Python),
+            ("/home/me/python_tools.py", "f", Source::Python),
+            ("/env/torch/lib/libc10_cuda.so", "??", Source::Library),
+            ("/lib/libpython3.12.so.1.0", "Py_RunMain", Source::Library),
+            ("/usr/bin/python3.12", "_start", Source::Library),
+            ("/home/me/serve", "torch::nn::f(int)", Source::Library),
+            ("??", "at::empty(long)", Source::Cpp),
+            ("", "", Source::Cpp),
+            ("/pytorch/c10/core/Allocator.cpp", "f", Source::Cpp),
+        ] {
+            assert_eq!(Source::of(file, name), source, "{file} {name}");
+        }
+    }
+}

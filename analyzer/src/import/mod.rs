@@ -1,0 +1,18 @@
+//! Captures made from what other tools have recorded.
+//!
+//! # Design constraints
+//! - Figures are those of what is imported, to the byte, and nothing is claimed beyond them.
+//! - The same input gives the same bytes.
+//! - Memory is bounded by the input's size.
+
+mod blocks;
+mod capture;
+mod frames;
+mod ranges;
+mod snapshot;
+mod spans;
+mod torch_snapshot;
+
+pub use capture::CaptureError;
+pub use snapshot::SnapshotError;
+pub use torch_snapshot::{ImportError, Imported, torch_snapshot};

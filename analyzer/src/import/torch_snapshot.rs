@@ -1,0 +1,328 @@
+//! A capture made from a snapshot of PyTorch's allocator.
+//!
+//! Bytes of tensors are those that were asked for: the only ones that a trace has. What the allocator has
+//! from the driver, its segments, is the driver level.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use gpumem_capture::baked::{BakeError, bake};
+use gpumem_capture::{ApiId, Definition, Nanos, OpenError, Origin, ProcessKey, Reader};
+
+use super::blocks::{Before, Device, PYTORCH, With};
+use super::capture::{CaptureError, Out, cut};
+use super::frames::Frames;
+use super::ranges::Ranges;
+use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
+use crate::render::{bytes, count};
+use crate::replay::many;
+
+/// How many devices have counters in a capture.
+const DEVICES: usize = 63;
+
+/// Why a snapshot could not be imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// It cannot be understood.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The capture cannot be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The names of native functions cannot be written into it.
+    #[error(transparent)]
+    Names(#[from] BakeError),
+    /// What was written cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// What was imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// Entries of all traces.
+    pub entries: u64,
+    /// Events that were written.
+    pub events: u64,
+    /// Devices that have anything.
+    pub devices: u64,
+    /// What the capture's account says.
+    pub notes: Vec<String>,
+}
+
+/// Writes a capture of the snapshot in `pickle` to `path`, which must not exist; `name` is what the snapshot
+/// is called.
+///
+/// # Errors
+/// Where the snapshot cannot be understood, and the system's. What was written by then is left behind.
+pub fn torch_snapshot(pickle: &[u8], name: &str, path: &Path) -> Result<Imported, ImportError> {
+    let snapshot = Snapshot::read(pickle)?;
+    let mut devices = devices(&snapshot)?;
+    let started = started(&snapshot)?;
+    let mut hasher = DefaultHasher::new();
+    pickle.hash(&mut hasher);
+    let origin = Origin {
+        started_wall_ns: started.saturating_mul(1000),
+        nonce: hasher.finish(),
+    };
+    let mut out = Out::create(path, origin)?;
+    out.define(&Definition::Process {
+        key: ProcessKey::IMPORTED.into(),
+        value: cut(&format!("PyTorch snapshot {name}")),
+    })?;
+    out.define(&Definition::Api {
+        id: PYTORCH,
+        name: "pytorch".into(),
+    })?;
+    debug_assert_ne!(PYTORCH, ApiId(0), "0 is no function");
+    let mut frames = Frames::new(&mut out)?;
+    let mut before = Vec::new();
+    let with = &mut With {
+        snapshot: &snapshot,
+        out: &mut out,
+        frames: &mut frames,
+    };
+    for device in &mut devices {
+        before.push((device.ordinal(), device.begin(with)?));
+    }
+    let mut ranges = Ranges::default();
+    let (played, last) = play(&mut devices, &mut ranges, started, with)?;
+    for device in &mut devices {
+        device.end(last, with)?;
+    }
+    let notes = notes(&snapshot, played, &before);
+    for text in &notes {
+        out.define(&Definition::Note { text: text.clone() })?;
+    }
+    let events = out.events;
+    out.finish(last)?;
+    if frames.has_symbols() {
+        name_natives(path, frames)?;
+    }
+    Ok(Imported {
+        entries: played.entries,
+        events,
+        devices: devices.len() as u64,
+        notes,
+    })
+}
+
+/// The devices that have segments or a trace.
+fn devices<'a>(snapshot: &'a Snapshot<'_>) -> Result<Vec<Device<'a>>, SnapshotError> {
+    let mut devices = Vec::new();
+    let beyond = |device: i64| {
+        let what = format!("device {device} is none that a capture has room for");
+        SnapshotError::Other(what)
+    };
+    let mut last = snapshot.traces.len();
+    for segment in &snapshot.segments {
+        let device = usize::try_from(segment.device).ok();
+        let device = device.filter(|device| *device < DEVICES);
+        last = last.max(1 + device.ok_or_else(|| beyond(segment.device))?);
+    }
+    let mut by_device: Vec<Vec<&Segment>> = Vec::new();
+    by_device.resize_with(DEVICES.min(last), Vec::new);
+    for segment in &snapshot.segments {
+        let device = usize::try_from(segment.device).unwrap_or(0);
+        if let Some(of) = by_device.get_mut(device) {
+            of.push(segment);
+        }
+    }
+    for (number, trace) in snapshot.traces.iter().enumerate().skip(DEVICES) {
+        if snapshot.entries(*trace).next().is_some() {
+            return Err(beyond(number as i64));
+        }
+    }
+    for (number, segments) in by_device.into_iter().enumerate() {
+        let trace = snapshot.traces.get(number).copied();
+        let trace = trace.filter(|trace| snapshot.entries(*trace).next().is_some());
+        if trace.is_some() || !segments.is_empty() {
+            devices.push(Device::new(number as u8, trace, segments));
+        }
+    }
+    Ok(devices)
+}
+
+/// When the first thing happened, in microseconds; 0 if no times are known.
+fn started(snapshot: &Snapshot<'_>) -> Result<u64, SnapshotError> {
+    let mut first = snapshot.annotations.iter().map(|of| of.time_us).min();
+    for trace in &snapshot.traces {
+        for entry in snapshot.entries(*trace) {
+            let time = entry?.time_us;
+            first = Some(first.map_or(time, |first| first.min(time)));
+        }
+    }
+    Ok(first.unwrap_or(0))
+}
+
+/// What all traces had.
+#[derive(Clone, Copy, Debug, Default)]
+struct Played {
+    entries: u64,
+    /// Whether any entry is of a tensor: PyTorch records what segments do even where it leaves those out.
+    of_tensors: bool,
+}
+
+/// What comes next.
+enum Next {
+    Entry(usize, Entry),
+    Annotation(usize),
+}
+
+/// Writes the entries of all devices and the ranges in the order of their times. Each list keeps its order:
+/// where times fall back they are taken for those before. Returns what was written, and the last time.
+fn play(
+    devices: &mut [Device<'_>],
+    ranges: &mut Ranges,
+    started: u64,
+    with: &mut With<'_, '_>,
+) -> Result<(Played, Nanos), ImportError> {
+    let snapshot = with.snapshot;
+    let mut traces: Vec<_> = devices
+        .iter()
+        .map(|device| {
+            device
+                .trace()
+                .into_iter()
+                .flat_map(|trace| snapshot.entries(trace))
+        })
+        .collect();
+    let mut heads: Vec<Option<Entry>> = Vec::new();
+    for trace in &mut traces {
+        heads.push(trace.next().transpose()?);
+    }
+    let mut annotations = snapshot.annotations.iter().enumerate().peekable();
+    let (mut played, mut now) = (Played::default(), Nanos(0));
+    loop {
+        let entry = heads
+            .iter()
+            .enumerate()
+            .filter_map(|(index, head)| Some((head.as_ref()?.time_us, index)))
+            .min();
+        let annotation = annotations.peek().map(|(index, of)| (of.time_us, *index));
+        let next = match (entry, annotation) {
+            (None, None) => return Ok((played, now)),
+            (Some((at, _)), Some((named, index))) if named < at => Next::Annotation(index),
+            (None, Some((_, index))) => Next::Annotation(index),
+            (Some((_, index)), _) => {
+                let Some(entry) = heads[index].take() else {
+                    return Ok((played, now));
+                };
+                heads[index] = traces[index].next().transpose()?;
+                Next::Entry(index, entry)
+            }
+        };
+        let mut pass = |time_us: u64| {
+            now = now.max(Nanos(time_us.saturating_sub(started).saturating_mul(1000)));
+            now
+        };
+        match next {
+            Next::Entry(index, entry) => {
+                played.entries += 1;
+                played.of_tensors |= matches!(entry.action, Action::Alloc | Action::Free);
+                let time = pass(entry.time_us);
+                if entry.action == Action::Snapshot {
+                    ranges.snapshot(time, with.out)?;
+                }
+                devices[index].entry(&entry, time, with)?;
+            }
+            Next::Annotation(index) => {
+                annotations.next();
+                let annotation = &snapshot.annotations[index];
+                let time = pass(annotation.time_us);
+                ranges.annotation(snapshot, annotation, time, with.out)?;
+            }
+        }
+    }
+}
+
+/// What the account must say, with figures.
+fn notes(snapshot: &Snapshot<'_>, played: Played, before: &[(u8, Before)]) -> Vec<String> {
+    let blocks = || snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    let sum = |of: &mut dyn Iterator<Item = u64>| of.fold(0, u64::saturating_add);
+    let asked = sum(&mut blocks().map(|block| block.bytes));
+    let rounded = sum(&mut blocks().map(|block| block.rounded));
+    let mut notes = vec![format!(
+        "bytes of tensors are those that were asked for; PyTorch's blocks for what is live at the end have {}",
+        match rounded.checked_sub(asked) {
+            Some(0) | None => "as many".to_owned(),
+            Some(more) => format!("{} more", bytes(more)),
+        }
+    )];
+    let waits = blocks().filter(|block| block.waits);
+    let (many_wait, wait) = waits.fold((0, 0_u64), |(blocks, sum), block| {
+        (blocks + 1, sum.saturating_add(block.bytes))
+    });
+    if many_wait > 0 {
+        notes.push(format!(
+            "{} with {} freed, and live until other streams are done with them",
+            many(many_wait, "block", "blocks"),
+            bytes(wait)
+        ));
+    }
+    if !played.of_tensors {
+        notes.push(
+            "it has no trace of tensors: they are those of the one moment that it was taken at, and so is their peak".into(),
+        );
+    } else {
+        for (device, before) in before.iter().filter(|(_, before)| before.blocks > 0) {
+            notes.push(begun(*device, before));
+        }
+    }
+    let pinned = &snapshot.host_segments;
+    if !pinned.is_empty() {
+        notes.push(format!(
+            "{} of pinned host memory with {} left out",
+            many(pinned.len() as u64, "segment", "segments"),
+            bytes(sum(&mut pinned.iter().map(|segment| segment.bytes)))
+        ));
+    }
+    notes
+}
+
+/// What was there before a device's trace.
+fn begun(device: u8, before: &Before) -> String {
+    let without = match before.without_stack {
+        0 => String::new(),
+        without => format!(
+            ", {} of them without a stack ({})",
+            count(without),
+            bytes(before.bytes_without_stack)
+        ),
+    };
+    format!(
+        "GPU {device}: {} with {} from before the trace {} at its beginning{without}; a peak before that is not \
+         known",
+        many(before.blocks, "block", "blocks"),
+        bytes(before.bytes),
+        if before.blocks == 1 {
+            "stands"
+        } else {
+            "stand"
+        },
+    )
+}
+
+/// Puts the names of native functions behind the capture.
+fn name_natives(path: &Path, frames: Frames) -> Result<(), ImportError> {
+    let mut named = path.as_os_str().to_owned();
+    named.push(".named");
+    let named = PathBuf::from(named);
+    let reader = Reader::open(path)?;
+    let mut file = BufWriter::with_capacity(1 << 20, std::fs::File::create(&named)?);
+    let written = bake(&reader, frames.symbols(), &mut file, &mut |_| {});
+    let flushed = file.into_inner().map_err(|error| error.into_error());
+    let moved = written.map_err(ImportError::from).and_then(|_| {
+        flushed?;
+        Ok(std::fs::rename(&named, path)?)
+    });
+    if moved.is_err() {
+        let _ = std::fs::remove_file(&named);
+    }
+    moved
+}

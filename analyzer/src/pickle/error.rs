@@ -1,0 +1,48 @@
+//! Why a pickle could not be read.
+
+/// Why a pickle could not be read, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PickleError {
+    /// It does not begin as a pickle of protocol 2 or later does.
+    #[error("not a pickle of protocol 2 to 5: {0}")]
+    Foreign(&'static str),
+    /// It would call a function or make an object of a class.
+    #[error(
+        "byte {offset}: opcode {opcode} calls what the file names, and nothing of a file is run here: \
+         pickle plain dicts, lists, numbers and texts, as torch.cuda.memory._dump_snapshot() does"
+    )]
+    Runs {
+        /// Where the opcode stands.
+        offset: usize,
+        /// Its name.
+        opcode: &'static str,
+    },
+    /// An opcode that no snapshot has.
+    #[error(
+        "byte {offset}: opcode {code:#04x} is none that PyTorch's snapshots have: write the snapshot again \
+         with torch.cuda.memory._dump_snapshot()"
+    )]
+    Unknown {
+        /// Where it stands.
+        offset: usize,
+        /// What it is.
+        code: u8,
+    },
+    /// The file ends within the pickle.
+    #[error(
+        "byte {offset}: the file ends within the pickle: copy it again from where it was written"
+    )]
+    CutOff {
+        /// Where what is cut off begins.
+        offset: usize,
+    },
+    /// It contradicts itself.
+    #[error("byte {offset}: {what}: the file is damaged")]
+    Malformed {
+        /// Where.
+        offset: usize,
+        /// How.
+        what: &'static str,
+    },
+}

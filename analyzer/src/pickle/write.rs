@@ -1,0 +1,174 @@
+//! Writes a pickle of protocol 4, value by value: only opcodes that PyTorch's own viewer of snapshots takes,
+//! which is a small machine in a browser.
+
+use std::io::{self, Write};
+
+use rustc_hash::FxHashMap;
+
+use super::opcodes as op;
+
+/// A list is filled in pieces of so many values, as Python's own pickler does: the viewer recurses.
+const BATCH: u32 = 1000;
+
+/// A value that was written and can be referred to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remembered(u32);
+
+/// A list that is being written.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct List {
+    /// Values of the piece that is being written.
+    values: u32,
+}
+
+/// Writes one pickle. Lists and dicts are begun and ended by the caller, who says before each value of a list
+/// that it comes.
+#[derive(Debug)]
+pub struct PickleWriter<W> {
+    to: W,
+    remembered: u32,
+    keys: FxHashMap<&'static str, Remembered>,
+}
+
+impl<W: Write> PickleWriter<W> {
+    /// Begins a pickle.
+    ///
+    /// # Errors
+    /// The system's, as everywhere here.
+    pub fn new(mut to: W) -> io::Result<Self> {
+        to.write_all(&[op::PROTO, 4])?;
+        Ok(Self {
+            to,
+            remembered: 0,
+            keys: FxHashMap::default(),
+        })
+    }
+
+    /// Ends the pickle: the value that was written is its root.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.code(op::STOP)?;
+        Ok(self.to)
+    }
+
+    /// Nothing.
+    pub fn none(&mut self) -> io::Result<()> {
+        self.code(op::NONE)
+    }
+
+    /// A truth value.
+    pub fn bool(&mut self, value: bool) -> io::Result<()> {
+        self.code(if value { op::NEWTRUE } else { op::NEWFALSE })
+    }
+
+    /// A whole number; of those beyond 2^63 − 1, that one, for the viewer takes no more.
+    pub fn int(&mut self, value: u64) -> io::Result<()> {
+        let value = value.min(i64::MAX as u64);
+        let le = value.to_le_bytes();
+        match value {
+            0..=0xff => self.to.write_all(&[op::BININT1, le[0]]),
+            0x100..=0xffff => self.to.write_all(&[op::BININT2, le[0], le[1]]),
+            0x1_0000..=0x7fff_ffff => {
+                self.code(op::BININT)?;
+                self.to.write_all(&le[..4])
+            }
+            _ => {
+                // In two's complement: the highest bit is the sign's.
+                let bytes = 8 - value.leading_zeros() as usize / 8;
+                let bytes = bytes + usize::from(value.leading_zeros().is_multiple_of(8));
+                self.to.write_all(&[op::LONG1, bytes as u8])?;
+                self.to.write_all(&le[..bytes])
+            }
+        }
+    }
+
+    /// A text.
+    pub fn text(&mut self, text: &str) -> io::Result<()> {
+        match u8::try_from(text.len()) {
+            Ok(length) => self.to.write_all(&[op::SHORT_BINUNICODE, length])?,
+            Err(_) => {
+                let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+                self.code(op::BINUNICODE)?;
+                self.to.write_all(&length.to_le_bytes())?;
+            }
+        }
+        self.to.write_all(text.as_bytes())
+    }
+
+    /// A text that comes again and again: it is written once.
+    pub fn word(&mut self, word: &'static str) -> io::Result<()> {
+        if let Some(known) = self.keys.get(word).copied() {
+            return self.again(known);
+        }
+        self.text(word)?;
+        let known = self.remember()?;
+        self.keys.insert(word, known);
+        Ok(())
+    }
+
+    /// A pair of two small numbers.
+    pub fn pair(&mut self, a: u64, b: u64) -> io::Result<()> {
+        self.int(a)?;
+        self.int(b)?;
+        self.code(op::TUPLE2)
+    }
+
+    /// Remembers the value that was written last.
+    pub fn remember(&mut self) -> io::Result<Remembered> {
+        self.code(op::MEMOIZE)?;
+        self.remembered += 1;
+        Ok(Remembered(self.remembered - 1))
+    }
+
+    /// A remembered value once more: the same one, not a copy.
+    pub fn again(&mut self, value: Remembered) -> io::Result<()> {
+        match u8::try_from(value.0) {
+            Ok(short) => self.to.write_all(&[op::BINGET, short]),
+            Err(_) => {
+                self.code(op::LONG_BINGET)?;
+                self.to.write_all(&value.0.to_le_bytes())
+            }
+        }
+    }
+
+    /// Begins a list.
+    pub fn begin_list(&mut self) -> io::Result<List> {
+        self.code(op::EMPTY_LIST)?;
+        Ok(List::default())
+    }
+
+    /// A value of the list follows.
+    pub fn item(&mut self, list: &mut List) -> io::Result<()> {
+        if list.values == BATCH {
+            self.code(op::APPENDS)?;
+            list.values = 0;
+        }
+        if list.values == 0 {
+            self.code(op::MARK)?;
+        }
+        list.values += 1;
+        Ok(())
+    }
+
+    /// Ends the list, which is then the value that was written last.
+    pub fn end_list(&mut self, list: List) -> io::Result<()> {
+        if list.values > 0 {
+            self.code(op::APPENDS)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a dict: keys ([`PickleWriter::word`]) and values follow in turns, one pair at least.
+    pub fn begin_dict(&mut self) -> io::Result<()> {
+        self.to.write_all(&[op::EMPTY_DICT, op::MARK])
+    }
+
+    /// Ends the dict, which is then the value that was written last.
+    pub fn end_dict(&mut self) -> io::Result<()> {
+        self.code(op::SETITEMS)
+    }
+
+    fn code(&mut self, code: u8) -> io::Result<()> {
+        self.to.write_all(&[code])
+    }
+}

@@ -1,0 +1,126 @@
+"""PyTorch's own snapshots, of real PyTorch on the simulator, against what Python makes of them.
+
+What breaks these tests: an entry of the trace that is passed over or counted twice, a block from before
+the trace that is forgotten, frames that come to another line, an opcode of the pickle that is not read."""
+
+import pickletools
+from collections import Counter
+
+import harness
+import pytest
+import snapshot
+
+WORKLOAD = harness.WORKLOADS / "torch_snapshot.py"
+
+
+def dumped(python, environment, folder, *options, **with_):
+    path = folder / "dump.pickle"
+    harness.simulate(
+        [python, WORKLOAD, path, *options], env={**harness.SIMULATED_CARD[environment], **with_.pop("env", {})},
+        cwd=folder, **with_
+    )
+    return path
+
+
+def imported(path, analyze):
+    out = path.with_suffix(".bin")
+    done = analyze("import", "torch-snapshot", path, "-o", out)
+    assert done.returncode == 0, harness.described(done)
+    return out
+
+
+def by_line(rows):
+    lines = Counter()
+    for row in rows:
+        lines[(row["file"], row["line"]) if row["file"] else None] += row["bytes"]
+    return lines
+
+
+def judged(path, analyze, analyze_json):
+    """Compares all figures of an import with the snapshot's; returns the summary."""
+    said = snapshot.load(path)
+    report = imported(path, analyze)
+    summary = analyze_json("summary", report)
+    assert summary["exact"] and summary["imported"] == f"PyTorch snapshot {path.name}"
+    assert summary["hooks"] == 0 and summary["devices"][0]["unexplained_bytes"] is None
+    assert by_line(analyze_json("lines", "--at", "end", report)) == snapshot.lines_at_the_end(said)
+    peak, live = snapshot.replayed(said)
+    tensor = summary["devices"][0]["tensor"]
+    assert (tensor["peak_bytes"], tensor["live_bytes"]) == (peak, live)
+    assert sum(row["bytes"] for row in analyze_json("lines", report)) == peak
+    reserved = sum(segment["total_size"] for segment in said["segments"])
+    assert summary["devices"][0]["driver"]["live_bytes"] == reserved
+    return summary
+
+
+def test_pytorch_2_15(python_env, tmp_path, analyze, analyze_json):
+    """A whole trace. The run is recorded by gpumem, too."""
+    report = tmp_path / "report.bin"
+    path, jit = tmp_path / "dump.pickle", tmp_path / "jit.pickle"
+    dumped(
+        python_env("torch215"), "torch215", tmp_path, "--jit", jit, preload=True, env={"GPUMEM_OUTPUT": str(report)}
+    )
+    said = snapshot.load(path)
+    summary = judged(path, analyze, analyze_json)
+    trace = said["device_traces"][0]
+    # The tensor from before the history is freed within it.
+    assert any("before the trace" in note for note in summary["notes"])
+    assert summary["steps"] == 3
+    started = min(entry["time_us"] for entry in trace)
+    assert summary["process"]["started_unix_ns"] <= started * 1000
+    assert summary["process"]["duration_ns"] >= (trace[-1]["time_us"] - started) * 1000
+    # PyTorch's own pickler writes the same with other opcodes.
+    opcodes = {code.name for code, _, _ in pickletools.genops(jit.read_bytes())}
+    assert "BINPUT" in opcodes and "MEMOIZE" not in opcodes
+    judged(jit, analyze, analyze_json)
+    lines_are_pytorchs_own(said, analyze_json("lines", "--at", "end", report))
+
+
+def lines_are_pytorchs_own(said, rows):
+    """One run, recorded by both: the blocks that PyTorch has at the end, by the newest line of the user's own in
+    their frames, are the lines of gpumem, to the byte. PyTorch has no Python of what backward allocates: that
+    is what gpumem charges to nodes of autograd."""
+    theirs = snapshot.lines_at_the_end(said, rounded=True)
+    ours = by_line(row for row in rows if "node" not in row)
+    backward = sum(row["bytes"] for row in rows if "node" in row)
+    assert theirs.pop(None) == backward > 0
+    assert ours == theirs
+    of_workload = [line for file, line in ours if file == str(WORKLOAD)]
+    assert len(of_workload) >= 5 and len(ours) == len(of_workload), ours
+
+
+@pytest.mark.parametrize("options", [("--entries", "150"), ("--state",)], ids=["cut-off", "state"])
+def test_a_trace_that_is_not_whole(python_env, tmp_path, analyze, analyze_json, options):
+    path = dumped(python_env("torch215"), "torch215", tmp_path, *options)
+    # In the mode "state" what segments do is recorded all the same.
+    trace = snapshot.load(path)["device_traces"][0]
+    trace = [entry for entry in trace if not entry["action"].startswith("segment")]
+    assert len(trace) in ((0,) if "--state" in options else range(100, 151))
+    summary = judged(path, analyze, analyze_json)
+    assert any("before the trace" in note for note in summary["notes"]) == bool(trace)
+    assert any("has no trace" in note for note in summary["notes"]) == (not trace)
+
+
+def test_native_frames_and_expandable_segments(python_env, tmp_path, analyze, analyze_json):
+    path = dumped(
+        python_env("torch215"), "torch215", tmp_path, "--stacks", "all",
+        env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
+    )
+    judged(path, analyze, analyze_json)
+    report = path.with_suffix(".bin")
+    for command in (
+        [], ["summary"], ["lines"], ["ledger", "--segments"], ["changes"], ["tree", "--native"], ["oom"], ["check"],
+    ):
+        said = analyze(*command, report).stdout
+        assert "hooks armed" not in said and "agrees with NVML" not in said, command
+    folded = analyze("flamegraph", "--folded", "--at", "end", report).stdout
+    assert "torch::CapturedTraceback" not in folded, "what takes the stack is no part of it"
+    assert "torch_snapshot.py" in folded and "at::" in folded
+
+
+def test_pytorch_1_12(python_env, tmp_path, analyze, analyze_json):
+    """It has no stacks and no trace: segments alone."""
+    path = dumped(python_env("torch112"), "torch112", tmp_path)
+    summary = judged(path, analyze, analyze_json)
+    assert summary["devices"][0]["tensor"]["live_bytes"] > 0
+    assert any("has no trace" in note for note in summary["notes"])
