@@ -49,6 +49,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Changes(args)) => commands::cmd_changes::run(args, output),
         Some(Command::Flamegraph(args)) => commands::cmd_flamegraph::run(args, output),
         Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
+        Some(Command::Export(args)) => commands::cmd_export::run(args, output),
         Some(Command::Symbolize(args)) => commands::cmd_symbolize::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
         Some(Command::Completions { shell }) => commands::cmd_shell::completions(*shell, output),

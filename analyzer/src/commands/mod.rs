@@ -2,6 +2,7 @@
 
 pub mod cmd_changes;
 pub mod cmd_check;
+pub mod cmd_export;
 pub mod cmd_flamegraph;
 pub mod cmd_ledger;
 pub mod cmd_lines;

@@ -2,6 +2,7 @@
 
 mod bounded;
 mod commands;
+mod export;
 mod files;
 mod golden;
 mod ledger;
