@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_fragmentation, cmd_hints, cmd_import,
-    cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_sizes, cmd_summary, cmd_symbolize,
+    cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
+    cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_sizes, cmd_summary, cmd_symbolize,
     cmd_temporary, cmd_tree,
 };
 
@@ -128,6 +128,15 @@ pub enum Command {
         gpumem-analyze tree --native --least 5 report.bin\n  \
         gpumem-analyze tree --at end --format json report.bin")]
     Tree(cmd_tree::Args),
+    /// The same figures in the formats of other programs
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze export pprof report.bin          # writes report.pb.gz\n  \
+        gpumem-analyze export speedscope --at end -o end.json report.bin\n  \
+        gpumem-analyze export perfetto report.bin       # for ui.perfetto.dev\n  \
+        gpumem-analyze export csv --level tensor -o - report.bin | head\n\n\
+        docs/commands/export.md says what each format holds, and what opens it."
+    )]
+    Export(cmd_export::Args),
     /// Names of native functions baked into a copy, for people who have none of the libraries
     #[command(
         after_help = "Examples:\n  gpumem-analyze symbolize report.bin -o for-you.bin\n  \

@@ -1,7 +1,33 @@
 //! A capture in the formats of other programs, one file for each.
+//!
+//! Three kinds of formats: figures of stacks at a few moments ([`Samples`] is what those are made of:
+//! folded, speedscope, pprof, firefox), the course over time (perfetto), and one row for each event
+//! (csv, PyTorch's memory snapshot).
+//! What is written for each event goes straight to its writer, so memory does not grow with the capture.
 
+mod blocks;
+mod csv;
+mod events;
+pub mod firefox;
+mod folded;
+mod leaked;
+pub mod perfetto;
+pub mod pprof;
+mod prometheus;
+mod protobuf;
+mod samples;
+mod series;
+pub mod speedscope;
 mod torch_frames;
 mod torch_segments;
 mod torch_snapshot;
 
+pub use blocks::{Blocks, LiveBlock};
+pub use csv::Csv;
+pub use events::{EventRow, Events, Filter};
+pub use folded::folded;
+pub use leaked::Steps;
+pub use prometheus::prometheus;
+pub use samples::{Location, SampleRow, Samples};
+pub use series::{Point, Series};
 pub use torch_snapshot::{TorchSnapshot, torch_snapshot};

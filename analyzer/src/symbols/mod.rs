@@ -46,7 +46,20 @@ type Spot = (Option<u32>, u64);
 struct Place {
     /// What its frames are called, the oldest first: the function, and what is inlined into it there.
     labels: Box<[Rc<str>]>,
+    /// The same in parts.
+    sources: Box<[Source]>,
     role: Role,
+}
+
+/// A function at a place of code, in parts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Source {
+    /// Its readable name, without file and line.
+    pub name: Rc<str>,
+    /// The source file; empty if it is not known.
+    pub file: Rc<str>,
+    /// The line in it; 0: not known.
+    pub line: u32,
 }
 
 /// What a function means to the Python frames beside it.
@@ -293,8 +306,34 @@ impl Symbols {
                 None => MADE_AT_RUN_TIME.to_owned(),
             }));
         }
-        let labels = labels.into();
-        Place { labels, role }
+        let mut sources: Vec<Source> = functions
+            .iter()
+            .map(|function| {
+                let name = match module {
+                    Some(_) => readable(&function.name),
+                    None => label(function, false, true),
+                };
+                Source {
+                    name: self.label(name),
+                    file: self.label(function.file.clone()),
+                    line: function.line,
+                }
+            })
+            .rev()
+            .collect();
+        if let ([], [only]) = (&sources[..], &labels[..]) {
+            sources.push(Source {
+                name: Rc::clone(only),
+                file: "".into(),
+                line: 0,
+            });
+        }
+        let (labels, sources) = (labels.into(), sources.into());
+        Place {
+            labels,
+            sources,
+            role,
+        }
     }
 
     fn label(&mut self, label: String) -> Rc<str> {
@@ -321,6 +360,11 @@ impl Symbols {
     /// `libfoo.so+0x1234` where no name is; `(JIT code)` for code in no module.
     pub fn labels(&mut self, names: &Names, frame: &NativeFrame) -> &[Rc<str>] {
         self.at(names, frame).map_or(&[], |place| &place.labels)
+    }
+
+    /// The same in parts, for formats that have a place for each.
+    pub fn sources(&mut self, names: &Names, frame: &NativeFrame) -> &[Source] {
+        self.at(names, frame).map_or(&[], |place| &place.sources)
     }
 
     /// Whether a frame is the interpreter's evaluation function, and so stands for Python frames.

@@ -3,6 +3,7 @@
 mod blocks;
 mod bounded;
 mod commands;
+mod export;
 mod export_torch;
 mod files;
 mod golden;

@@ -1,0 +1,124 @@
+//! The blocks that were live at a moment, each with its time and thread.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Record, Seq, ThreadId};
+use rustc_hash::FxHashMap;
+
+use crate::replay::{Effect, Replay, Sizes, StackKey};
+use crate::views::Held;
+
+/// A block that was live, or several of one stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveBlock {
+    /// When it was allocated.
+    pub time: Nanos,
+    /// By which thread.
+    pub thread: ThreadId,
+    /// On which device.
+    pub device: DeviceOrdinal,
+    /// Its address.
+    pub address: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The stacks that allocated it.
+    pub stacks: StackKey,
+}
+
+/// Follows a level and keeps what was live on each device just after an event. Memory is bounded by what
+/// is live.
+#[derive(Debug)]
+pub struct Blocks {
+    level: Level,
+    /// By device: the event; `None`: the last.
+    moments: BTreeMap<DeviceOrdinal, Option<Seq>>,
+    live: BTreeMap<DeviceOrdinal, FxHashMap<(u64, bool), LiveBlock>>,
+    then: BTreeMap<DeviceOrdinal, Vec<LiveBlock>>,
+}
+
+impl Blocks {
+    /// Of each device at a moment of its own.
+    pub fn new(level: Level, moments: BTreeMap<DeviceOrdinal, Option<Seq>>) -> Self {
+        Self {
+            level,
+            moments,
+            live: BTreeMap::new(),
+            then: BTreeMap::new(),
+        }
+    }
+
+    /// Takes in a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        let Record::Event(seq, event) = record else {
+            return;
+        };
+        if event.level != self.level || effect == Effect::None {
+            return;
+        }
+        let live = self.live.entry(event.device).or_default();
+        if let Some(Some(moment)) = self.moments.get(&event.device)
+            && seq > *moment
+        {
+            let then = self.then.entry(event.device);
+            then.or_insert_with(|| live.values().copied().collect());
+        }
+        let address = (event.ptr, event.flags.contains(EventFlags::VMM_HANDLE));
+        match effect {
+            Effect::Live(block) => {
+                let block = LiveBlock {
+                    time: event.time,
+                    thread: event.thread,
+                    device: event.device,
+                    address: event.ptr,
+                    bytes: block.bytes,
+                    stacks: replay.stacks(block.key),
+                };
+                live.insert(address, block);
+            }
+            Effect::Gone(_) => drop(live.remove(&address)),
+            Effect::None => {}
+        }
+    }
+
+    /// The blocks among `held`, of these sizes; their bytes sum to it. What of a stack is in no block that
+    /// the capture still has stands in one block of that stack, at time 0.
+    pub fn finish(mut self, held: &Held, sizes: Sizes) -> Vec<LiveBlock> {
+        let mut all = Vec::new();
+        for on in &held.devices {
+            let then = self.then.remove(&on.device);
+            let live = self.live.remove(&on.device).unwrap_or_default();
+            let blocks = then.unwrap_or_else(|| live.into_values().collect());
+            let mut left: FxHashMap<StackKey, u64> = FxHashMap::default();
+            for (stacks, figure) in &on.figures {
+                *left.entry(*stacks).or_default() += figure.bytes;
+            }
+            for block in blocks.into_iter().filter(|block| sizes.take(block.bytes)) {
+                if let Some(left) = left.get_mut(&block.stacks)
+                    && let Some(less) = left.checked_sub(block.bytes)
+                {
+                    *left = less;
+                    all.push(block);
+                }
+            }
+            let rest = left.into_iter().filter(|(_, bytes)| *bytes > 0);
+            all.extend(rest.map(|(stacks, bytes)| LiveBlock {
+                time: Nanos(0),
+                thread: ThreadId(0),
+                device: on.device,
+                address: 0,
+                bytes,
+                stacks,
+            }));
+        }
+        all.sort_unstable_by_key(|block| {
+            (
+                block.time,
+                block.device,
+                block.address,
+                block.stacks,
+                block.bytes,
+            )
+        });
+        all
+    }
+}
