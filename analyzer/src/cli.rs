@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_ledger, cmd_lines, cmd_oom, cmd_summary,
-    cmd_symbolize, cmd_tree,
+    cmd_symbolize, cmd_timeline, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -96,6 +96,15 @@ pub enum Command {
         The widths sum to the level's figure at that moment. The same capture gives the same bytes."
     )]
     Flamegraph(cmd_flamegraph::Args),
+    /// Memory over time: what tensors, PyTorch's cache, libraries and the rest held
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze timeline report.bin     # writes report.timeline.svg\n  \
+        gpumem-analyze timeline --format text report.bin\n  \
+        gpumem-analyze timeline --level driver --device 1 -o gpu1.svg report.bin\n  \
+        gpumem-analyze timeline --format json report.bin | jq '.devices[0].peak'\n\n\
+        Peaks are exact, however long the run."
+    )]
+    Timeline(cmd_timeline::Args),
     /// The calls that own memory, as a tree
     #[command(after_help = "Examples:\n  gpumem-analyze tree report.bin\n  \
         gpumem-analyze tree --native --least 5 report.bin\n  \

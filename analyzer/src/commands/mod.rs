@@ -11,6 +11,7 @@ pub mod cmd_report;
 pub mod cmd_shell;
 pub mod cmd_summary;
 pub mod cmd_symbolize;
+pub mod cmd_timeline;
 pub mod cmd_tree;
 mod progress;
 

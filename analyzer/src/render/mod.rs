@@ -10,6 +10,7 @@ mod report;
 mod style;
 mod summary;
 mod table;
+mod timeline;
 mod tree;
 mod when;
 
@@ -24,5 +25,6 @@ pub use report::{ReportChanges, report_text};
 pub use style::{Style, Terminal};
 pub use summary::{account_lines, moment, partial, summary_text, what_ran};
 pub use table::{Align, Table};
+pub use timeline::{timeline_svg, timeline_text};
 pub use tree::{TreeLimits, tree_text};
 pub use when::{at, when};

@@ -8,6 +8,7 @@ mod held;
 mod ledger;
 mod lines;
 mod summary;
+mod timeline;
 mod tree;
 
 pub use annotated::{Annotated, FileUse, LineUse};
@@ -23,5 +24,9 @@ pub use lines::{LineRow, Lines};
 pub use summary::{
     Calls, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
     ReservedSummary, Summary,
+};
+pub use timeline::{
+    Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
+    TimelineFailure, TimelinePoint, TimelineRecorder,
 };
 pub use tree::Node;

@@ -8,3 +8,4 @@ mod ledger;
 mod phases;
 mod pool;
 mod synthetic;
+mod timeline;
