@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_ledger, cmd_lines, cmd_oom, cmd_summary,
-    cmd_symbolize, cmd_timeline, cmd_tree,
+    cmd_changes, cmd_check, cmd_diff, cmd_flamegraph, cmd_html, cmd_ledger, cmd_lines, cmd_oom,
+    cmd_summary, cmd_symbolize, cmd_timeline, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -105,6 +105,14 @@ pub enum Command {
         Peaks are exact, however long the run."
     )]
     Timeline(cmd_timeline::Args),
+    /// One page for a browser: timeline, flamegraph, lines, ledger and pool, at many moments
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze html report.bin          # writes report.html\n  \
+        gpumem-analyze html -o page.html report.bin\n  \
+        gpumem-analyze html --rank 3 report.bin\n\n\
+        The file has at most 5 MB and needs no network."
+    )]
+    Html(cmd_html::Args),
     /// The calls that own memory, as a tree
     #[command(after_help = "Examples:\n  gpumem-analyze tree report.bin\n  \
         gpumem-analyze tree --native --least 5 report.bin\n  \

@@ -50,6 +50,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Diff(args)) => commands::cmd_diff::run(args, output),
         Some(Command::Flamegraph(args)) => commands::cmd_flamegraph::run(args, output),
         Some(Command::Timeline(args)) => commands::cmd_timeline::run(args, output),
+        Some(Command::Html(args)) => commands::cmd_html::run(args, output),
         Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
         Some(Command::Symbolize(args)) => commands::cmd_symbolize::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),

@@ -4,6 +4,7 @@ pub mod cmd_changes;
 pub mod cmd_check;
 pub mod cmd_diff;
 pub mod cmd_flamegraph;
+pub mod cmd_html;
 pub mod cmd_ledger;
 pub mod cmd_lines;
 pub mod cmd_oom;

@@ -7,6 +7,8 @@ mod flame;
 mod held;
 mod ledger;
 mod lines;
+mod moments;
+mod page;
 mod summary;
 mod timeline;
 mod tree;
@@ -21,6 +23,12 @@ pub use ledger::{
     Segment, SegmentLine, Workspaces,
 };
 pub use lines::{LineRow, Lines};
+pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
+pub use page::{
+    Page, PageBand, PageChart, PageCourse, PageDevice, PageFailure, PageHead, PageLedgerRow,
+    PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment, PageSegmentLine,
+    PageSources, PageStacks,
+};
 pub use summary::{
     Calls, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
     ReservedSummary, Summary,

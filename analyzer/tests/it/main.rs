@@ -4,6 +4,7 @@ mod bounded;
 mod commands;
 mod files;
 mod golden;
+mod html;
 mod ledger;
 mod phases;
 mod pool;

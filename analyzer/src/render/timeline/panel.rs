@@ -202,7 +202,7 @@ impl<'a> Panel<'a> {
         let last = course.iter().filter_map(|bucket| bucket.step).next_back();
         if let Some(last) = last {
             out.push_str(&text(LEFT - 8, y + 11, "e f", "steps end"));
-            let (stride, mut shown, mut free) = (step_stride(last), 0, 0.0);
+            let (stride, mut shown, mut free) = (step_stride(last), 0, (LEFT + 12) as f64);
             for (step, time) in course.iter().filter_map(|b| Some((b.step?, b.step_ns?))) {
                 let x = self.x(time);
                 if step / stride == shown / stride || x < free {
