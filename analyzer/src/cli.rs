@@ -7,8 +7,8 @@ use clap_complete::Shell;
 
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
-    cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_sizes, cmd_summary, cmd_symbolize,
-    cmd_temporary, cmd_tree,
+    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_sizes, cmd_summary,
+    cmd_symbolize, cmd_temporary, cmd_timeline, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -123,6 +123,23 @@ pub enum Command {
     #[command(after_help = "Examples:\n  gpumem-analyze hints report.bin\n  \
         gpumem-analyze hints --format json report.bin | jq '.[].advice'")]
     Hints(cmd_hints::Args),
+    /// Memory over time: what tensors, PyTorch's cache, libraries and the rest held
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze timeline report.bin     # writes report.timeline.svg\n  \
+        gpumem-analyze timeline --format text report.bin\n  \
+        gpumem-analyze timeline --level driver --device 1 -o gpu1.svg report.bin\n  \
+        gpumem-analyze timeline --format json report.bin | jq '.devices[0].peak'\n\n\
+        Peaks are exact, however long the run."
+    )]
+    Timeline(cmd_timeline::Args),
+    /// One page for a browser: timeline, flamegraph, lines, ledger and pool, at many moments
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze html report.bin          # writes report.html\n  \
+        gpumem-analyze html -o page.html report.bin\n  \
+        gpumem-analyze html --rank 3 report.bin\n\n\
+        The file has at most 5 MB and needs no network."
+    )]
+    Html(cmd_html::Args),
     /// The calls that own memory, as a tree
     #[command(after_help = "Examples:\n  gpumem-analyze tree report.bin\n  \
         gpumem-analyze tree --native --least 5 report.bin\n  \

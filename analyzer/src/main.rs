@@ -52,6 +52,8 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Diff(args)) => commands::cmd_diff::run(args, output),
         Some(Command::Flamegraph(args)) => commands::cmd_flamegraph::run(args, output),
         Some(Command::Hints(args)) => commands::cmd_hints::run(args, output),
+        Some(Command::Timeline(args)) => commands::cmd_timeline::run(args, output),
+        Some(Command::Html(args)) => commands::cmd_html::run(args, output),
         Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
         Some(Command::Temporary(args)) => commands::cmd_temporary::run(args, output),
         Some(Command::Sizes(args)) => commands::cmd_sizes::run(args, output),

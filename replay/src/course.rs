@@ -199,6 +199,12 @@ impl Course {
         stage
     }
 
+    /// Where a thread is, as its own marks alone say.
+    pub fn marked(&self, thread: ThreadId) -> Stage {
+        let thread = self.threads.get(&thread);
+        thread.map(Thread::stage).unwrap_or_default()
+    }
+
     /// The innermost range that a thread is in: one that it began itself; for `backward`, work of a node
     /// of autograd's, one of the thread that waits for it, if that is one alone; or one that any thread
     /// may end, the newest.
@@ -255,6 +261,8 @@ mod tests {
         assert_eq!(course.stage(ThreadId(2), true), Stage::ZeroGrad);
         assert_eq!(course.stage(ThreadId(3), true), Stage::Outside);
         assert_eq!(course.stage(ThreadId(3), false), Stage::Beside);
+        let marked = [1, 2, 3].map(|thread| course.marked(ThreadId(thread)));
+        assert_eq!(marked, [Stage::Backward, Stage::ZeroGrad, Stage::Outside]);
         course.mark(&event(END, 1, 1, 0));
         assert_eq!(course.stage(ThreadId(1), true), Stage::Optimizer);
         assert_eq!(course.stage(ThreadId(3), false), Stage::Outside);

@@ -103,7 +103,7 @@ impl DevicePeak {
 
 impl Levels {
     /// What makes one moment a greater one than another.
-    fn rank(&self) -> (u64, u64, u64) {
+    pub fn rank(&self) -> (u64, u64, u64) {
         (self.tensor, self.driver, self.physical)
     }
 }

@@ -7,6 +7,7 @@ pub mod cmd_export;
 pub mod cmd_flamegraph;
 pub mod cmd_fragmentation;
 pub mod cmd_hints;
+pub mod cmd_html;
 pub mod cmd_import;
 pub mod cmd_leaks;
 pub mod cmd_ledger;
@@ -18,6 +19,7 @@ pub mod cmd_sizes;
 pub mod cmd_summary;
 pub mod cmd_symbolize;
 pub mod cmd_temporary;
+pub mod cmd_timeline;
 pub mod cmd_tree;
 mod progress;
 

@@ -12,9 +12,12 @@ mod hints;
 mod leaks;
 mod ledger;
 mod lines;
+mod moments;
+mod page;
 mod sizes;
 mod summary;
 mod temporary;
+mod timeline;
 mod tree;
 
 pub use annotated::{Annotated, FileUse, LineUse};
@@ -33,12 +36,22 @@ pub use ledger::{
     Segment, SegmentLine, Workspaces,
 };
 pub use lines::{LineRow, Lines};
+pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
+pub use page::{
+    Page, PageBand, PageChart, PageCourse, PageDevice, PageFailure, PageHead, PageLedgerRow,
+    PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment, PageSegmentLine,
+    PageSources, PageStacks,
+};
 pub use sizes::{Histogram, SizeRow, SizesOn};
 pub use summary::{
     Calls, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
     ReservedSummary, Summary,
 };
 pub use temporary::{Passing, Temporary, TemporaryRow, Within};
+pub use timeline::{
+    Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
+    TimelineFailure, TimelinePoint, TimelineRecorder,
+};
 pub use tree::Node;
 
 /// A level as JSON has it.

@@ -1,0 +1,124 @@
+//! `gpumem-analyze html`: one page for a browser, that needs nothing else.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use gpumem_analyzer::render::{Source, Terminal, account_lines, bytes, count, page_html, what_ran};
+use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::session::Session;
+use gpumem_analyzer::views::{
+    Asked, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineRecorder,
+};
+
+use super::cmd_report::beside;
+use super::{Exit, Output, file_name, ledgers, read_with, say_missing, symbols, write_file};
+use crate::cli::SymbolArgs;
+use crate::which::Part;
+
+/// No page is larger.
+const LARGEST: usize = 5_000_000;
+
+/// `html`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Where to; `-` is standard output. By default beside the capture, as .html
+    #[arg(short, long, value_name = "OUT.html")]
+    pub output: Option<PathBuf>,
+    /// The capture of this rank: report.rankN.bin beside the named file
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u32>,
+    /// Where names are looked for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let part = Part {
+        rank: args.rank,
+        ..Part::default()
+    };
+    let file = &part.capture(&args.file);
+    let mut recorder = TimelineRecorder::default();
+    let wanted = Wanted {
+        peaks: true,
+        ..Wanted::default()
+    };
+    let session = read_with(file, wanted, &mut |replay, record, effect| {
+        recorder.observe(replay, record, effect);
+    })?;
+    let replay = &session.replay;
+    let timeline = recorder.finish(replay, None, None);
+    let mut moments = Moments::choose(replay, &timeline);
+    if moments.wants_more() {
+        read_with(file, Moment::End, &mut |replay, record, _| {
+            moments.observe(replay, record);
+        })?;
+    }
+    let moments = moments.finish();
+    let ledgers = ledgers(file, &session, Asked::default())?;
+    let sources = PageSources {
+        replay,
+        timeline: &timeline,
+        moments: &moments,
+        ledgers: &ledgers,
+    };
+    let (mut symbols, bar) = symbols(file, &session, &args.symbols);
+    let mut source = Source::new(&replay.names, session.header.started_wall_ns);
+    let head = head(file, &session);
+    let mut limits = PageLimits::default();
+    let html = loop {
+        let mut text = |file: &str, line: u32| source.line(file, line);
+        let page = Page::of(&head, &sources, &mut symbols, &mut text, limits);
+        let html = page_html(&page)?;
+        if html.len() <= LARGEST {
+            break html;
+        }
+        if limits == limits.less() {
+            bail!(
+                "{}: the page would have {} bytes",
+                file.display(),
+                count(html.len() as u64)
+            );
+        }
+        limits = limits.less();
+    };
+    drop(bar);
+    say_missing(&session);
+    if args.output.as_deref() == Some(Path::new("-")) {
+        output.text(&html)?;
+        return Ok(Exit::of(&session));
+    }
+    let path = match &args.output {
+        Some(path) => path.clone(),
+        None => beside(file).with_extension("html"),
+    };
+    write_file(&path, html.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    let size = bytes(html.len() as u64);
+    output.text(&format!(
+        "{}: {size}, to be opened in a browser\n",
+        path.display()
+    ))?;
+    Ok(Exit::of(&session))
+}
+
+fn head(file: &Path, session: &Session) -> PageHead {
+    let plain = Terminal::PLAIN;
+    let name = file_name(file);
+    let ran = what_ran("", &Summary::of(session), plain);
+    let account = account_lines(&session.account, plain);
+    let lines = account.lines().map(|line| {
+        let line = line.strip_prefix("account").unwrap_or(line);
+        line.trim().to_owned()
+    });
+    PageHead {
+        file: name,
+        ran: ran.trim().to_owned(),
+        exact: session.account.is_exact(),
+        account: lines.collect(),
+        missing: session.account.missing.clone(),
+    }
+}

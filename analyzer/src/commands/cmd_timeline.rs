@@ -1,0 +1,117 @@
+//! `gpumem-analyze timeline`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::ValueEnum;
+use gpumem_analyzer::render::{bytes, partial, timeline_svg, timeline_text};
+use gpumem_analyzer::replay::Wanted;
+use gpumem_analyzer::views::{Timeline, TimelineRecorder};
+use gpumem_capture::DeviceOrdinal;
+
+use super::cmd_report::beside;
+use super::{Exit, Output, file_name, read_with, say_missing, write_file};
+use crate::which::{LevelArg, Part};
+
+/// How the timeline is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TimelineFormat {
+    /// A picture
+    #[default]
+    Svg,
+    /// A chart for the terminal
+    Text,
+    /// JSON with integers
+    Json,
+}
+
+/// `timeline`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Where to; `-` is standard output. A picture goes beside the capture by default, as .timeline.svg,
+    /// the rest to standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// A picture, text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: TimelineFormat,
+    /// One level alone, and not all parts of the memory
+    #[arg(long, value_enum)]
+    pub level: Option<LevelArg>,
+    /// Only the GPU with this ordinal
+    #[arg(long, value_name = "N")]
+    pub device: Option<u8>,
+    /// The capture of this rank: report.rankN.bin beside the named file
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u32>,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let part = Part {
+        rank: args.rank,
+        ..Part::default()
+    };
+    let file = &part.capture(&args.file);
+    let mut recorder = TimelineRecorder::default();
+    let wanted = Wanted {
+        peaks: true,
+        ..Wanted::default()
+    };
+    let session = read_with(file, wanted, &mut |replay, record, effect| {
+        recorder.observe(replay, record, effect);
+    })?;
+    let only = args.device.map(DeviceOrdinal);
+    let timeline = recorder.finish(&session.replay, args.level.map(Into::into), only);
+    let contents = match args.format {
+        TimelineFormat::Json => {
+            say_missing(&session);
+            let mut json = serde_json::to_vec(&timeline)?;
+            json.push(b'\n');
+            json
+        }
+        TimelineFormat::Text => {
+            let mut text = partial(&session.account, output.terminal);
+            text.push_str(&timeline_text(&timeline, output.terminal));
+            if timeline.devices.is_empty() {
+                text.push_str("No memory was allocated.\n");
+            }
+            text.into_bytes()
+        }
+        TimelineFormat::Svg => {
+            say_missing(&session);
+            let heading = format!("Memory over time: {}", file_name(file));
+            let command = session.replay.names.command().unwrap_or_default();
+            match timeline_svg(&timeline, &heading, command) {
+                Some(svg) => svg,
+                None => bail!("{}: no memory was allocated", file.display()),
+            }
+        }
+    };
+    let path = match (&args.output, args.format) {
+        (Some(path), _) if path != Path::new("-") => path.clone(),
+        (None, TimelineFormat::Svg) => beside(file).with_extension("timeline.svg"),
+        _ => {
+            output.out.write_all(&contents)?;
+            return Ok(Exit::of(&session));
+        }
+    };
+    write_file(&path, &contents).with_context(|| format!("cannot write {}", path.display()))?;
+    output.text(&format!("{}: {}\n", path.display(), said(&timeline)))?;
+    Ok(Exit::of(&session))
+}
+
+/// The devices with their peaks, in a line.
+fn said(timeline: &Timeline) -> String {
+    let devices = timeline.devices.iter().filter_map(|device| {
+        let (peak, ordinal) = (device.peak.as_ref()?, device.device?);
+        Some(format!("GPU {ordinal} at most {}", bytes(peak.sum())))
+    });
+    let all: Vec<String> = devices.collect();
+    match all.is_empty() {
+        true => "host memory alone".into(),
+        false => all.join(", "),
+    }
+}

@@ -1,0 +1,94 @@
+//! A device's buckets in the columns of a picture.
+
+use crate::views::{DeviceTimeline, TimelinePoint};
+
+/// Time across columns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub from: u64,
+    pub to: u64,
+    pub columns: usize,
+}
+
+impl Span {
+    /// How long it is; never 0.
+    pub fn length(&self) -> u64 {
+        self.to.saturating_sub(self.from).max(1)
+    }
+
+    /// The column of a time.
+    pub fn column(&self, time: u64) -> usize {
+        let passed = u128::from(time.saturating_sub(self.from));
+        let column = passed * self.columns as u128 / u128::from(self.length());
+        (column as usize).min(self.columns.saturating_sub(1))
+    }
+
+    /// Whether a time is in it.
+    pub fn has(&self, time: u64) -> bool {
+        (self.from..=self.to).contains(&time)
+    }
+}
+
+/// What makes one point greater than another: see [`crate::replay::Levels::rank`].
+fn rank(point: &TimelinePoint, level: bool) -> (u64, u64, u64) {
+    if level {
+        return (point.sum(), 0, 0);
+    }
+    let physical = point.physical_bytes.unwrap_or(0);
+    (point.tensor_bytes, point.driver_bytes, physical)
+}
+
+/// The greatest point of each column; where nothing happened, what there was before. `level`: the bands are
+/// one level.
+pub(super) fn columns(
+    device: &DeviceTimeline,
+    span: Span,
+    level: bool,
+) -> Vec<Option<&TimelinePoint>> {
+    let mut out: Vec<Option<&TimelinePoint>> = vec![None; span.columns];
+    let mut before: Option<(usize, &TimelinePoint)> = None;
+    for bucket in &device.buckets {
+        for point in [&bucket.most, &bucket.last] {
+            let column = span.column(point.time_ns);
+            if let Some((from, carried)) = before {
+                for empty in out.iter_mut().take(column + 1).skip(from + 1) {
+                    empty.get_or_insert(carried);
+                }
+            }
+            let here = &mut out[column];
+            if here.is_none_or(|had| rank(point, level) > rank(had, level)) {
+                *here = Some(point);
+            }
+            before = Some((column, point));
+        }
+    }
+    if let Some((from, carried)) = before {
+        for empty in out.iter_mut().skip(from + 1) {
+            empty.get_or_insert(carried);
+        }
+    }
+    out
+}
+
+/// Pinned host memory by column.
+pub(super) fn host(device: &DeviceTimeline, span: Span) -> Vec<u64> {
+    let (mut out, mut next, mut now) = (vec![0; span.columns], 0, 0);
+    for bucket in &device.buckets {
+        let peak = bucket.peaks.iter().find(|peak| peak.level == "host");
+        let most = peak.map(|peak| (peak.time_ns, peak.bytes));
+        for (time, bytes) in most
+            .into_iter()
+            .chain([(bucket.last.time_ns, bucket.last.host_bytes)])
+        {
+            let column = span.column(time);
+            for empty in out.iter_mut().take(column + 1).skip(next) {
+                *empty = now;
+            }
+            next = next.max(column + 1);
+            out[column] = bytes.max(out[column]);
+            now = bytes;
+        }
+    }
+    out.iter_mut().skip(next).for_each(|empty| *empty = now);
+    out
+}

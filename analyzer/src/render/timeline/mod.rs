@@ -1,0 +1,56 @@
+//! Memory over time as a picture and as text.
+
+mod columns;
+mod panel;
+mod scale;
+mod svg;
+mod text;
+
+pub use svg::timeline_svg;
+pub use text::timeline_text;
+
+use gpumem_capture::Nanos;
+
+use super::{bytes, count, moment, when};
+use crate::replay::many;
+use crate::views::{DeviceTimeline, Timeline, TimelinePoint};
+
+/// A device as headings name it.
+fn title(device: &DeviceTimeline) -> String {
+    let name = device.name.as_deref().filter(|name| !name.is_empty());
+    match (device.device, name) {
+        (None, _) => "Of no device".into(),
+        (Some(ordinal), None) => format!("GPU {ordinal}"),
+        (Some(ordinal), Some(name)) => {
+            let name = name.replace(|c: char| c.is_control(), "\u{fffd}");
+            format!("GPU {ordinal}   {name}")
+        }
+    }
+}
+
+/// What the device's peak was, and when.
+fn peak_line(device: &DeviceTimeline, peak: &TimelinePoint) -> String {
+    let at = moment(peak.seq, Nanos(peak.time_ns));
+    let when = when(&device.peak_when);
+    format!("peak {at}{when}: {}", bytes(peak.sum()))
+}
+
+/// The failures of one device.
+fn failures_line(timeline: &Timeline, device: &DeviceTimeline) -> Option<String> {
+    let failures = timeline.failures.iter();
+    let of: Vec<_> = failures
+        .filter(|failure| failure.device == device.device)
+        .collect();
+    let first = of.first()?;
+    let many = many(of.len() as u64, "allocation failed", "allocations failed");
+    let left = timeline.failure_count > timeline.failures.len() as u64;
+    let more = match left {
+        true => format!(" (of the first {})", count(timeline.failures.len() as u64)),
+        false => String::new(),
+    };
+    let at = moment(first.seq, Nanos(first.time_ns));
+    let asked = bytes(first.bytes);
+    Some(format!(
+        "{many} for want of memory{more}, the first at {at}: {asked}"
+    ))
+}

@@ -1,0 +1,112 @@
+//! Axes: where ticks are, and what stands at them.
+
+/// Ticks of a byte axis: powers of two apart, at most six above 0.
+pub(super) fn byte_ticks(most: u64) -> Vec<u64> {
+    let mut step: u64 = 1;
+    while most / step > 6 && step < 1 << 62 {
+        step *= 2;
+    }
+    (0..=most / step).map(|tick| tick * step).collect()
+}
+
+const SECOND: u64 = 1_000_000_000;
+/// Steps of whole seconds.
+const LONG: [u64; 13] = [
+    1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 14_400, 86_400,
+];
+
+/// Ticks of a time axis from one time to another, about eight at most, and how far apart they are.
+pub(super) fn time_ticks(from: u64, to: u64) -> (Vec<u64>, u64) {
+    let length = to.saturating_sub(from).max(1);
+    let fits = |step: u64| length / step <= 8;
+    let short = (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
+    let long = LONG.iter().map(|seconds| seconds * SECOND);
+    let step = short
+        .chain(long)
+        .find(|step| fits(*step))
+        .unwrap_or_else(|| {
+            let day = 86_400 * SECOND;
+            length.div_ceil(8).div_ceil(day).saturating_mul(day)
+        });
+    let first = from.div_ceil(step).saturating_mul(step);
+    let mut ticks = Vec::new();
+    let mut tick = first;
+    while tick <= to && tick >= first && ticks.len() < 16 {
+        ticks.push(tick);
+        let Some(next) = tick.checked_add(step) else {
+            break;
+        };
+        tick = next;
+    }
+    (ticks, step)
+}
+
+/// A time at a tick, as exact as the step needs.
+pub(super) fn tick_text(time: u64, step: u64) -> String {
+    let seconds = time / SECOND;
+    if step >= 10 * SECOND {
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        return match hours {
+            0 => format!("{minutes}:{seconds:02}"),
+            _ => format!("{hours}:{minutes:02}:{seconds:02}"),
+        };
+    }
+    let decimals = (0..9)
+        .find(|decimals| step.is_multiple_of(10_u64.pow(9 - decimals)))
+        .unwrap_or(9);
+    if decimals == 0 {
+        return format!("{seconds} s");
+    }
+    let part = time % SECOND / 10_u64.pow(9 - decimals);
+    let width = decimals as usize;
+    format!("{seconds}.{part:0width$} s")
+}
+
+/// How far apart numbered steps are marked so that there are at most ten.
+pub(super) fn step_stride(steps: u64) -> u64 {
+    let mut power: u64 = 1;
+    loop {
+        for digit in [1, 2, 5] {
+            let stride = power.saturating_mul(digit);
+            if steps / stride <= 10 {
+                return stride;
+            }
+        }
+        power = power.saturating_mul(10);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_few_and_round() {
+        assert_eq!(byte_ticks(0), [0]);
+        assert_eq!(byte_ticks(7), [0, 2, 4, 6]);
+        assert_eq!(byte_ticks(202 << 20).len(), 7);
+        assert!(byte_ticks(u64::MAX).len() <= 8);
+        let (ticks, step) = time_ticks(3_201_000_000, 3_218_000_000);
+        assert_eq!((ticks.len(), step), (4, 5_000_000));
+        assert_eq!(tick_text(ticks[0], step), "3.205 s");
+        assert!(time_ticks(0, u64::MAX).0.len() <= 16);
+        assert_eq!(time_ticks(7, 7).0, [7]);
+    }
+
+    #[test]
+    fn times_are_as_exact_as_their_step() {
+        assert_eq!(tick_text(3 * SECOND, SECOND), "3 s");
+        assert_eq!(tick_text(3 * SECOND + 250_000_000, 50_000_000), "3.25 s");
+        assert_eq!(tick_text(3723 * SECOND, 60 * SECOND), "1:02:03");
+        assert_eq!(tick_text(90 * SECOND, 10 * SECOND), "1:30");
+    }
+
+    #[test]
+    fn steps_are_marked_ten_times_at_most() {
+        assert_eq!(
+            [0, 10, 11, 20, 51, 1000].map(step_stride),
+            [1, 1, 2, 2, 10, 100]
+        );
+        assert!(u64::MAX / step_stride(u64::MAX) <= 10);
+    }
+}

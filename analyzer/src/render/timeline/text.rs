@@ -1,0 +1,182 @@
+//! The timeline as text, as wide as the terminal.
+
+use super::columns::{Span, columns};
+use super::scale::{tick_text, time_ticks};
+use super::{failures_line, peak_line, title};
+use crate::render::{Align, Style, Table, Terminal, bytes};
+use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
+
+/// Columns where the terminal's width is not known.
+const WIDTH: usize = 100;
+/// Columns of the axis' labels.
+const AXIS: usize = 10;
+/// Rows of a chart.
+const ROWS: usize = 12;
+const EIGHTHS: [char; 8] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇'];
+
+/// A chart of each device, with a table of what its bands hold.
+pub fn timeline_text(timeline: &Timeline, terminal: Terminal) -> String {
+    let width = terminal.width.unwrap_or(WIDTH).clamp(40, 400);
+    let span = Span {
+        from: timeline.from_ns,
+        to: timeline.to_ns,
+        columns: width - AXIS - 1,
+    };
+    let mut out = String::new();
+    for (index, device) in timeline.devices.iter().enumerate() {
+        out.push_str(if index > 0 { "\n" } else { "" });
+        out.push_str(&terminal.paint(Style::Strong, &title(device)));
+        out.push('\n');
+        if let Some(peak) = &device.peak {
+            out.push_str(&format!("  {}\n", peak_line(device, peak)));
+        }
+        if let Some(line) = failures_line(timeline, device) {
+            out.push_str(&format!("  {}\n", terminal.paint(Style::Bad, &line)));
+        }
+        if !device.bands.is_empty() {
+            chart(timeline, device, span, &mut out);
+        }
+        out.push_str(&table(device, terminal));
+    }
+    out
+}
+
+/// `█` is the lowest band (tensors, or the level), `░` what lies above it.
+fn chart(timeline: &Timeline, device: &DeviceTimeline, span: Span, out: &mut String) {
+    let level = device.bands.iter().any(|band| band.kind == BandKind::Level);
+    let columns = columns(device, span, level);
+    let most = columns.iter().flatten().map(|point| point.sum()).max();
+    let most = most.unwrap_or(0).max(1);
+    // Eighths of a row.
+    let high = |bytes: u64| {
+        let eighths = u128::from(bytes) * (ROWS * 8) as u128 / u128::from(most);
+        (eighths as usize).min(ROWS * 8)
+    };
+    let solid = |point: &TimelinePoint| match device.bands.first().map(|band| band.kind) {
+        Some(BandKind::Tensors | BandKind::Level) => point.bytes.first().copied().unwrap_or(0),
+        _ => 0,
+    };
+    for row in (0..ROWS).rev() {
+        let label = match row + 1 {
+            ROWS => bytes(most),
+            half if half == ROWS / 2 => bytes(most / 2),
+            _ => String::new(),
+        };
+        let mut line = format!("{label:>AXIS$}│");
+        for point in &columns {
+            let (low, all) = point.map_or((0, 0), |point| (high(solid(point)), high(point.sum())));
+            line.push(
+                match (low.saturating_sub(row * 8), all.saturating_sub(row * 8)) {
+                    (8.., _) => '█',
+                    (0, 4..) => '░',
+                    (0, _) => ' ',
+                    (part, _) => EIGHTHS[part],
+                },
+            );
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out.push_str(&format!("{:>AXIS$}└{}\n", "0 B", "─".repeat(span.columns)));
+    let marks = marks(timeline, device, span);
+    if marks.contains(|c: char| c != ' ') {
+        out.push_str(&format!("{:>AXIS$} {}\n", "", marks.trim_end()));
+    }
+    if timeline.trains {
+        out.push_str(&format!("{:>AXIS$} {}\n", "phases", phases(timeline, span)));
+    }
+    out.push_str(&times(span));
+}
+
+/// Where the peak is, and what failed.
+fn marks(timeline: &Timeline, device: &DeviceTimeline, span: Span) -> String {
+    let mut row = vec![' '; span.columns];
+    let peak = device.peak.as_ref();
+    if let Some(peak) = peak.filter(|peak| span.has(peak.time_ns)) {
+        row[span.column(peak.time_ns)] = '▲';
+    }
+    let failures = timeline.failures.iter();
+    for failure in failures.filter(|failure| failure.device == device.device) {
+        row[span.column(failure.time_ns)] = '✕';
+    }
+    row.into_iter().collect()
+}
+
+/// The phase that took most of each column's time: `b`ackward, `o`ptimizer, `z`ero_grad, `f`orward.
+fn phases(timeline: &Timeline, span: Span) -> String {
+    let mut time = vec![[0_u64; 4]; span.columns];
+    let width = span.length() / span.columns as u64;
+    for bucket in &timeline.course {
+        let (from, to) = (span.column(bucket.from_ns), span.column(bucket.to_ns));
+        for column in &mut time[from..=to] {
+            column[0] += bucket.backward_ns;
+            column[1] += bucket.optimizer_ns;
+            column[2] += bucket.zero_grad_ns;
+            column[3] += bucket.to_ns.saturating_sub(bucket.from_ns);
+        }
+    }
+    let word = |column: &[u64; 4]| {
+        let [backward, optimizer, zero, whole] = *column;
+        let forward = whole.max(width).saturating_sub(backward + optimizer + zero);
+        let parts = [
+            (forward, 'f'),
+            (zero, 'z'),
+            (optimizer, 'o'),
+            (backward, 'b'),
+        ];
+        let most = parts.into_iter().max_by_key(|(time, _)| *time);
+        most.map_or(' ', |(_, letter)| letter)
+    };
+    time.iter().map(word).collect()
+}
+
+/// Times below the chart, those left out that have no room.
+fn times(span: Span) -> String {
+    let (ticks, step) = time_ticks(span.from, span.to);
+    let mut line = " ".repeat(AXIS + 1);
+    for tick in ticks {
+        let at = AXIS + 1 + span.column(tick);
+        let label = format!("╵{}", tick_text(tick, step));
+        let taken = line.chars().count();
+        let fits = at + label.chars().count() <= AXIS + 1 + span.columns;
+        if fits && (at > taken || (at == taken && taken == AXIS + 1)) {
+            line.push_str(&" ".repeat(at - taken));
+            line.push_str(&label);
+        }
+    }
+    line + "\n"
+}
+
+/// What each band holds at the peak and at the end; the rows sum to the last one.
+fn table(device: &DeviceTimeline, terminal: Terminal) -> String {
+    let right = Align::Right;
+    let mut table = Table::new(&[Align::Left, right, right]).elastic(&[0]);
+    table
+        .row(["", "at the peak", "at the end"])
+        .style_row(Style::Faint);
+    let (peak, end) = (device.peak.as_ref(), device.end());
+    let at = |point: Option<&TimelinePoint>, index: usize| {
+        let bytes = point.and_then(|point| point.bytes.get(index)).copied();
+        bytes.unwrap_or(0)
+    };
+    for (index, band) in device.bands.iter().enumerate() {
+        let sign = match (index, band.kind) {
+            (0, BandKind::Tensors | BandKind::Level) => '█',
+            _ => '░',
+        };
+        let name = format!("{sign} {}", band.name);
+        table.row([&name, &bytes(at(peak, index)), &bytes(at(end, index))]);
+    }
+    let sum = |point: Option<&TimelinePoint>| bytes(point.map_or(0, TimelinePoint::sum));
+    if device.bands.len() > 1 {
+        table.row(["  together", &sum(peak), &sum(end)]);
+    }
+    let host = device.peaks.iter().find(|peak| peak.level == "host");
+    if let Some(host) = host.filter(|_| !device.bands.iter().any(|b| b.kind == BandKind::Level)) {
+        let now = end.map_or(0, |end| end.host_bytes);
+        let name = format!("  pinned host memory (at most {})", bytes(host.bytes));
+        let then = peak.map_or(0, |peak| peak.host_bytes);
+        table.row([&name, &bytes(then), &bytes(now)]);
+    }
+    table.render(terminal, 2)
+}

@@ -1,0 +1,181 @@
+//! What stacks held at a few moments of a run, each device at its own: the peak and the end, which one
+//! reading tells, and the greatest moment of each of some stretches of time, which a second one does.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level, Record};
+use serde::Serialize;
+
+use super::{DeviceTimeline, Timeline, TimelinePoint};
+use crate::replay::{Figure, Moment, Replay, StackKey};
+
+/// Into how many stretches the run is cut.
+const STRETCHES: usize = 24;
+/// So many stacks of a moment are kept one by one, those with most bytes.
+const KEPT: usize = 16_000;
+/// The levels that are told of.
+pub const MOMENT_LEVELS: [Level; 2] = [Level::TENSOR, Level::DRIVER];
+
+/// What is special about a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MomentKind {
+    /// The device's peak.
+    Peak,
+    /// After the last event.
+    End,
+    /// Where the device held most in a stretch of the run.
+    Most,
+}
+
+/// What stacks held of one level at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LevelThen {
+    /// By stack, the largest first.
+    pub figures: Vec<(StackKey, Figure)>,
+    /// What other stacks held.
+    pub others: Figure,
+    /// How many those are.
+    pub other_stacks: u64,
+}
+
+impl LevelThen {
+    fn of(mut figures: Vec<(StackKey, Figure)>) -> Self {
+        figures.retain(|(_, figure)| *figure != Figure::default());
+        figures.sort_by_key(|(stacks, figure)| (Reverse(figure.bytes), *stacks));
+        let mut then = Self::default();
+        for (_, figure) in figures.drain(KEPT.min(figures.len())..) {
+            then.others += figure;
+            then.other_stacks += 1;
+        }
+        then.figures = figures;
+        then
+    }
+
+    /// All of it.
+    pub fn bytes(&self) -> u64 {
+        let figures = self.figures.iter().map(|(_, figure)| figure.bytes);
+        figures.fold(self.others.bytes, u64::saturating_add)
+    }
+}
+
+/// A device at a moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceThen {
+    /// What it is.
+    pub kind: MomentKind,
+    /// Which event.
+    pub seq: u64,
+    /// When, ns since the capture was opened.
+    pub time_ns: u64,
+    /// The levels: see [`MOMENT_LEVELS`].
+    pub levels: [LevelThen; MOMENT_LEVELS.len()],
+}
+
+/// The moments of all devices, in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moments {
+    /// By device.
+    pub devices: BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
+    /// Those that a reading has yet to tell, by event.
+    wanted: BTreeMap<u64, Vec<(DeviceOrdinal, u64)>>,
+}
+
+impl Moments {
+    /// The peaks and the end out of the one reading that `replay` and `timeline` come from; the others are
+    /// chosen.
+    pub fn choose(replay: &Replay, timeline: &Timeline) -> Self {
+        let mut moments = Self::default();
+        for of in &timeline.devices {
+            let device = of.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
+            let mut then = Vec::new();
+            let peak = of.peak.as_ref().map(|peak| peak.seq);
+            if let Some(peak) = &of.peak {
+                then.push(at(MomentKind::Peak, peak, |level| {
+                    replay.figures_at_device_peak(device, level)
+                }));
+            }
+            let end = of.end().map(|end| end.seq);
+            if let Some(end) = of.end().filter(|end| Some(end.seq) != peak) {
+                then.push(at(MomentKind::End, end, |level| {
+                    replay.figures(device, level, Moment::End)
+                }));
+            }
+            moments.devices.insert(device, then);
+            for point in greatest(of) {
+                if Some(point.seq) != peak && Some(point.seq) != end {
+                    let at = moments.wanted.entry(point.seq).or_default();
+                    at.push((device, point.time_ns));
+                }
+            }
+        }
+        moments
+    }
+
+    /// Whether a second reading would tell more.
+    pub fn wants_more(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Takes in a record of the second reading, after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>) {
+        let seq = match record {
+            Record::Event(seq, _) => seq,
+            Record::State(..) => replay.last_seq,
+            Record::Definition(..) => return,
+        };
+        let Some(next) = self
+            .wanted
+            .first_entry()
+            .filter(|next| *next.key() <= seq.0)
+        else {
+            return;
+        };
+        for (device, time_ns) in next.remove() {
+            let point = TimelinePoint {
+                seq: seq.0,
+                time_ns,
+                ..TimelinePoint::default()
+            };
+            let then = at(MomentKind::Most, &point, |level| {
+                replay.figures(device, level, Moment::End)
+            });
+            self.devices.entry(device).or_default().push(then);
+        }
+    }
+
+    /// All moments in the order of time.
+    pub fn finish(mut self) -> BTreeMap<DeviceOrdinal, Vec<DeviceThen>> {
+        for then in self.devices.values_mut() {
+            then.sort_by_key(|then| then.seq);
+        }
+        self.devices
+    }
+}
+
+fn at(
+    kind: MomentKind,
+    point: &TimelinePoint,
+    figures: impl Fn(Level) -> Vec<(StackKey, Figure)>,
+) -> DeviceThen {
+    DeviceThen {
+        kind,
+        seq: point.seq,
+        time_ns: point.time_ns,
+        levels: MOMENT_LEVELS.map(|level| LevelThen::of(figures(level))),
+    }
+}
+
+/// Where the device held most in each stretch: those have as many buckets each, so that a short time in which
+/// much happened is not one of them.
+fn greatest(device: &DeviceTimeline) -> impl Iterator<Item = &TimelinePoint> {
+    let length = device.buckets.len().div_ceil(STRETCHES).max(1);
+    let rank = |point: &&TimelinePoint| (point.tensor_bytes, point.driver_bytes);
+    let mosts = device.buckets.chunks(length).filter_map(move |buckets| {
+        let mosts = buckets.iter().map(|bucket| &bucket.most);
+        // The first of those that are equal.
+        mosts.rev().max_by_key(rank)
+    });
+    mosts.filter(|point| point.driver_bytes > 0 || point.tensor_bytes > 0)
+}

@@ -1,0 +1,118 @@
+//! The page's timeline: fewer stretches than the timeline's own, where it must be.
+
+use serde::Serialize;
+
+use super::{PageLimits, clip};
+use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
+
+/// One band.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PageBand {
+    /// What it is.
+    pub kind: BandKind,
+    /// Its name.
+    pub name: String,
+}
+
+/// Points in the order of time. Each is the time and the bytes of each band, one after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageChart {
+    /// What they are of.
+    pub bands: Vec<PageBand>,
+    /// The points of all stretches: where the device held most, and the last.
+    pub points: Vec<Vec<u64>>,
+    /// Pinned host memory: time and bytes.
+    pub host: Vec<[u64; 2]>,
+    /// NVML's figure of this process: time and bytes.
+    pub nvml: Vec<[u64; 2]>,
+}
+
+fn rank(point: &TimelinePoint) -> (u64, u64, u64) {
+    let physical = point.physical_bytes.unwrap_or(0);
+    (point.tensor_bytes, point.driver_bytes, physical)
+}
+
+impl PageChart {
+    /// Of a device.
+    pub fn of(device: &DeviceTimeline, limits: PageLimits) -> Self {
+        let mut chart = Self::default();
+        let bands = device.bands.iter();
+        chart.bands = bands
+            .map(|band| PageBand {
+                kind: band.kind,
+                name: clip(&band.name, limits.name),
+            })
+            .collect();
+        let together = device.buckets.len().div_ceil(limits.buckets.max(1)).max(1);
+        for buckets in device.buckets.chunks(together) {
+            let mosts = buckets.iter().map(|bucket| &bucket.most);
+            // The first of those that are equal.
+            let most = mosts.rev().max_by_key(|point| rank(point));
+            let last = buckets.last().map(|bucket| &bucket.last);
+            for point in most.into_iter().chain(last) {
+                let row = [point.time_ns]
+                    .into_iter()
+                    .chain(point.bytes.iter().copied());
+                chart.points.push(row.collect());
+            }
+            let host = buckets
+                .iter()
+                .flat_map(|bucket| &bucket.peaks)
+                .filter(|peak| peak.level == "host")
+                .max_by_key(|peak| peak.bytes);
+            if let Some(host) = host {
+                chart.host.push([host.time_ns, host.bytes]);
+            }
+            if let Some(last) =
+                last.filter(|last| host.is_some_and(|host| last.time_ns >= host.time_ns))
+            {
+                chart.host.push([last.time_ns, last.host_bytes]);
+            }
+            let nvml = buckets.iter().rev();
+            let nvml = nvml
+                .filter_map(|b| Some([b.last.time_ns, b.nvml_process_bytes?]))
+                .next();
+            chart.nvml.extend(nvml);
+        }
+        chart.points.dedup();
+        chart
+    }
+}
+
+/// Steps and phases by stretch of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageCourse {
+    /// From, to, ns in backward, optimizer, zero_grad, other phases.
+    pub phases: Vec<[u64; 6]>,
+    /// Time and number of steps that ended.
+    pub steps: Vec<[u64; 2]>,
+}
+
+impl PageCourse {
+    /// Of a timeline.
+    pub fn of(timeline: &Timeline, limits: PageLimits) -> Self {
+        let course = &timeline.course;
+        let together = course.len().div_ceil(limits.buckets.max(1)).max(1);
+        let mut out = Self::default();
+        for buckets in course.chunks(together) {
+            if let (true, Some(first), Some(last)) =
+                (timeline.trains, buckets.first(), buckets.last())
+            {
+                let mut row = [first.from_ns, last.to_ns, 0, 0, 0, 0];
+                for bucket in buckets {
+                    row[2] += bucket.backward_ns;
+                    row[3] += bucket.optimizer_ns;
+                    row[4] += bucket.zero_grad_ns;
+                    row[5] += bucket.other_ns;
+                }
+                out.phases.push(row);
+            }
+            let steps = buckets.iter().rev();
+            let step = steps
+                .filter_map(|bucket| Some([bucket.step_ns?, bucket.step?]))
+                .next();
+            out.steps.extend(step);
+        }
+        out
+    }
+}

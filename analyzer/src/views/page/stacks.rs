@@ -1,0 +1,235 @@
+//! Stacks of all moments, with what they share: frames are a tree, names are written once.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use super::{PageLimits, clip};
+use crate::attribution::{Owner, owner};
+use crate::replay::{Figure, Phase, Replay, StackKey, phase_of};
+use crate::stacks::mixed;
+use crate::symbols::Symbols;
+use crate::views::flame::labels;
+use crate::views::{DeviceThen, MOMENT_LEVELS, MomentKind};
+
+/// Deeper stacks lack their middle.
+const DEPTH: usize = 128;
+
+/// Who owns bytes, as a row of the table of lines shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub struct PageOwner {
+    /// `train.py:15`, or what stands for a line.
+    pub line: String,
+    /// The whole path and line, where it is longer.
+    pub path: String,
+    /// Function.
+    pub function: String,
+    /// The source line's text.
+    pub source: String,
+    /// Phase of the training.
+    pub phase: Option<Phase>,
+}
+
+/// What all moments refer to by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageStacks {
+    /// Names of frames.
+    pub names: Vec<String>,
+    /// Of each frame in the tree: the one that called it (its number plus 1, 0: none) and its name.
+    pub tree: Vec<[u32; 2]>,
+    /// Owners.
+    pub owners: Vec<PageOwner>,
+    /// Of each stack: its newest frame in the tree, and its owner.
+    pub stacks: Vec<[u32; 2]>,
+}
+
+/// A level at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PageLevel {
+    /// Which one.
+    pub level: &'static str,
+    /// All bytes.
+    pub bytes: u64,
+    /// Stack, bytes, blocks; largest first.
+    pub stacks: Vec<[u64; 3]>,
+    /// What other stacks held: how many, bytes, blocks.
+    pub others: [u64; 3],
+}
+
+/// A moment of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PageMoment {
+    /// What it is.
+    pub kind: MomentKind,
+    /// Which event.
+    pub seq: u64,
+    /// When.
+    pub time: u64,
+    /// The levels that had anything in the run.
+    pub levels: Vec<PageLevel>,
+}
+
+/// Puts the stacks together.
+pub(super) struct Build<'a> {
+    replay: &'a Replay,
+    limits: PageLimits,
+    out: PageStacks,
+    numbers: FxHashMap<(usize, StackKey), u32>,
+    names: FxHashMap<String, u32>,
+    nodes: FxHashMap<[u32; 2], u32>,
+    owners: FxHashMap<(Owner, Option<Phase>), u32>,
+}
+
+impl<'a> Build<'a> {
+    pub fn new(replay: &'a Replay, limits: PageLimits) -> Self {
+        Self {
+            replay,
+            limits,
+            out: PageStacks::default(),
+            numbers: FxHashMap::default(),
+            names: FxHashMap::default(),
+            nodes: FxHashMap::default(),
+            owners: FxHashMap::default(),
+        }
+    }
+
+    /// Takes the stacks that ever held most.
+    pub fn choose(
+        &mut self,
+        moments: &BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
+        symbols: &mut Symbols,
+        source: &mut dyn FnMut(&str, u32) -> String,
+    ) {
+        let mut most: FxHashMap<(usize, StackKey), u64> = FxHashMap::default();
+        for then in moments.values().flatten() {
+            for (index, level) in then.levels.iter().enumerate() {
+                for (stacks, figure) in &level.figures {
+                    let most = most.entry((index, *stacks)).or_default();
+                    *most = figure.bytes.max(*most);
+                }
+            }
+        }
+        let mut all: Vec<_> = most.into_iter().collect();
+        all.sort_unstable_by_key(|(key, bytes)| (Reverse(*bytes), *key));
+        all.truncate(self.limits.stacks);
+        let names = &self.replay.names;
+        let stacks = all.iter().map(|((_, stacks), _)| stacks.native);
+        let native = stacks.filter_map(|native| names.native_stacks.get(&native));
+        symbols.find(names, native.flat_map(|(frames, _)| frames));
+        for ((index, stacks), _) in all {
+            let node = self.node(symbols, stacks);
+            let owner = self.owner(stacks, MOMENT_LEVELS[index], source);
+            let number = self.out.stacks.len() as u32;
+            self.out.stacks.push([node, owner]);
+            self.numbers.insert((index, stacks), number);
+        }
+    }
+
+    fn node(&mut self, symbols: &mut Symbols, stacks: StackKey) -> u32 {
+        let names = &self.replay.names;
+        let frames = mixed(names, symbols, stacks);
+        let all = frames.iter();
+        let mut frames: Vec<String> = all
+            .flat_map(|frame| labels(names, symbols, frame))
+            .map(|label| clip(&label, self.limits.name))
+            .collect();
+        if frames.len() > DEPTH {
+            let missing = frames.len() + 1 - DEPTH;
+            let said = format!("({missing} frames left out)");
+            frames.splice(DEPTH / 2..DEPTH / 2 + missing, [said]);
+        }
+        let mut parent = 0;
+        for frame in frames {
+            let name = match self.names.get(&frame) {
+                Some(name) => *name,
+                None => {
+                    let name = self.out.names.len() as u32;
+                    self.out.names.push(frame.clone());
+                    self.names.insert(frame, name);
+                    name
+                }
+            };
+            let tree = &mut self.out.tree;
+            parent = *self.nodes.entry([parent, name]).or_insert_with_key(|node| {
+                tree.push(*node);
+                tree.len() as u32
+            });
+        }
+        parent.saturating_sub(1)
+    }
+
+    fn owner(
+        &mut self,
+        stacks: StackKey,
+        level: Level,
+        source: &mut dyn FnMut(&str, u32) -> String,
+    ) -> u32 {
+        let names = &self.replay.names;
+        let of = owner(names, stacks, level);
+        let phase = phase_of(self.replay, stacks);
+        let (out, limit) = (&mut self.out.owners, self.limits.name);
+        *self
+            .owners
+            .entry((of, phase))
+            .or_insert_with_key(|(of, phase)| {
+                let line = clip(&of.label(names), limit);
+                let path = of.line().map_or(String::new(), |line| {
+                    clip(&format!("{}:{}", line.file, line.line), limit)
+                });
+                let text = of.line().map(|line| source(&line.file, line.line));
+                out.push(PageOwner {
+                    path: if path == line { String::new() } else { path },
+                    line,
+                    function: clip(of.function(), limit),
+                    source: clip(&text.unwrap_or_default(), limit),
+                    phase: *phase,
+                });
+                out.len() as u32 - 1
+            })
+    }
+
+    /// A moment, by the numbers of the stacks that were taken.
+    pub fn moment(&self, then: &DeviceThen, has: [bool; MOMENT_LEVELS.len()]) -> PageMoment {
+        let levels = then
+            .levels
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| has[*index]);
+        let levels = levels.map(|(index, level)| {
+            let (mut stacks, mut others, mut count) =
+                (Vec::new(), level.others, level.other_stacks);
+            for (key, figure) in &level.figures {
+                match self.numbers.get(&(index, *key)) {
+                    Some(number) => stacks.push([u64::from(*number), figure.bytes, figure.blocks]),
+                    None => {
+                        others += *figure;
+                        count += 1;
+                    }
+                }
+            }
+            let Figure { bytes, blocks } = others;
+            PageLevel {
+                level: match MOMENT_LEVELS[index] {
+                    Level::TENSOR => "tensor",
+                    _ => "driver",
+                },
+                bytes: level.bytes(),
+                stacks,
+                others: [count, bytes, blocks],
+            }
+        });
+        PageMoment {
+            kind: then.kind,
+            seq: then.seq,
+            time: then.time_ns,
+            levels: levels.collect(),
+        }
+    }
+
+    pub fn finish(self) -> PageStacks {
+        self.out
+    }
+}

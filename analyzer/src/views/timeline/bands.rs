@@ -1,0 +1,259 @@
+//! A device's buckets become bands that are stacked.
+
+use gpumem_capture::{DeviceOrdinal, Level};
+
+use super::axis::Axis;
+use super::holders::{GRAPHS, HOLDERS, Held, Libraries, OTHERS, OWN, POOL, UNKNOWN};
+use super::recorder::ordinal;
+use super::track::{Bucket, LEVELS, Most, Point, each};
+use super::{Band, BandKind, DeviceTimeline, LevelPeak, TimelineBucket, TimelinePoint};
+use crate::replay::{DevicePeak, Replay, When, when_of};
+
+const ALL: [Level; LEVELS] = [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL];
+
+/// Tensors, cached, all holders but the pool, beyond.
+const PARTS: usize = HOLDERS + 2;
+const TENSORS: usize = 0;
+const CACHED: usize = 1;
+/// Holders but the pool follow from here on.
+const FIRST: usize = 1;
+const BEYOND: usize = PARTS - 1;
+
+/// What is needed to make rows of a device's buckets.
+pub(super) struct Build<'a> {
+    replay: &'a Replay,
+    libraries: &'a Libraries,
+    axis: Axis,
+    device: DeviceOrdinal,
+    level: Option<Level>,
+    /// Whether a framework's pool reported tensors.
+    tensors: bool,
+    driver: bool,
+    physical: bool,
+    /// Which parts are bands, in their order.
+    bands: Vec<usize>,
+}
+
+impl<'a> Build<'a> {
+    pub fn new(
+        replay: &'a Replay,
+        libraries: &'a Libraries,
+        axis: Axis,
+        device: DeviceOrdinal,
+        level: Option<Level>,
+    ) -> Self {
+        let has = |level| replay.rows.contains_key(&(device, level));
+        Self {
+            replay,
+            libraries,
+            axis,
+            device,
+            level,
+            tensors: has(Level::TENSOR),
+            driver: has(Level::DRIVER),
+            physical: has(Level::PHYSICAL),
+            bands: Vec::new(),
+        }
+    }
+
+    /// The parts of a device's memory. Where the pool's driver memory was recorded without a caller, as much
+    /// of that is the pool's as the framework says; where it was not recorded at all, its word is all there
+    /// is. (The ledger does so too.)
+    fn parts(&self, point: &Point) -> [u64; PARTS] {
+        let (levels, mut held) = (&point.levels, point.held);
+        let mut parts = [0; PARTS];
+        let known = held
+            .iter()
+            .fold(0, |sum: u64, held| sum.saturating_add(*held));
+        let asked = levels.driver.saturating_sub(levels.managed);
+        held[UNKNOWN] = held[UNKNOWN].saturating_add(asked.saturating_sub(known));
+        if self.tensors {
+            let says = levels.reserved.unwrap_or(0).max(levels.tensor);
+            let taken = held[UNKNOWN].min(says.saturating_sub(held[POOL]));
+            held[UNKNOWN] -= taken;
+            held[POOL] = held[POOL].saturating_add(taken);
+            let pool = if self.driver { held[POOL] } else { says };
+            parts[TENSORS] = levels.tensor;
+            parts[CACHED] = pool.saturating_sub(levels.tensor);
+        } else {
+            parts[TENSORS] = held[POOL];
+        }
+        parts[FIRST + POOL + 1..BEYOND].copy_from_slice(&held[POOL + 1..]);
+        if self.physical {
+            parts[BEYOND] = levels.physical.saturating_sub(asked);
+        }
+        parts
+    }
+
+    fn point(&self, point: &Point) -> TimelinePoint {
+        let (levels, parts) = (&point.levels, self.parts(point));
+        TimelinePoint {
+            seq: point.seq.0,
+            time_ns: point.time.0,
+            bytes: match self.level {
+                None => self.bands.iter().map(|part| parts[*part]).collect(),
+                Some(level) => vec![of(each(levels), level)],
+            },
+            tensor_bytes: levels.tensor,
+            driver_bytes: levels.driver,
+            host_bytes: levels.host,
+            physical_bytes: self.physical.then_some(levels.physical),
+        }
+    }
+
+    /// Where a bucket had most: of the device, or of the level that is wanted.
+    fn most(&self, bucket: &Bucket) -> TimelinePoint {
+        let mut point = self.point(&bucket.at);
+        if let Some(level) = self.level {
+            let most = of(bucket.most, level);
+            point.seq = most.seq.0;
+            point.time_ns = most.time.0;
+            point.bytes = vec![most.bytes];
+        }
+        point
+    }
+
+    fn peaks(&self, most: [Most; LEVELS]) -> Vec<LevelPeak> {
+        let of = ALL.into_iter().zip(most).filter(|(_, most)| most.bytes > 0);
+        of.map(|(level, most)| LevelPeak {
+            level: level_word(level),
+            bytes: most.bytes,
+            seq: most.seq.0,
+            time_ns: most.time.0,
+        })
+        .collect()
+    }
+
+    /// The levels' own peaks, as the replay has them.
+    fn run_peaks(&self) -> [Most; LEVELS] {
+        ALL.map(|level| {
+            let row = self.replay.rows.get(&(self.device, level));
+            row.map_or(Most::default(), |row| Most {
+                bytes: row.counters.peak,
+                seq: row.peak.0,
+                time: row.peak.1,
+            })
+        })
+    }
+
+    /// The device's peak. Of a bounded capture it can lie before the records: then `kept` is what holders
+    /// had.
+    fn peak(&self, device: &DevicePeak, buckets: &[Bucket], kept: Held) -> Option<Point> {
+        let (seq, time) = device.moment?;
+        let points = buckets.iter().map(|bucket| &bucket.at);
+        let mut seen = points.filter(|point| point.seq == seq);
+        let levels = device.at_peak;
+        Some(seen.next().copied().unwrap_or(Point {
+            seq,
+            time,
+            levels,
+            held: kept,
+        }))
+    }
+
+    fn level_peak(&self, level: Level) -> Option<TimelinePoint> {
+        let most = of(self.run_peaks(), level);
+        (most.bytes > 0).then(|| TimelinePoint {
+            seq: most.seq.0,
+            time_ns: most.time.0,
+            bytes: vec![most.bytes],
+            ..TimelinePoint::default()
+        })
+    }
+
+    /// Which parts ever have bytes, those of libraries in the order of what they came to have.
+    fn choose(&mut self, buckets: &[Bucket], peak: Option<&Point>) {
+        let mut most = [0; PARTS];
+        let points = buckets.iter().flat_map(|bucket| [&bucket.at, &bucket.last]);
+        for parts in points.chain(peak).map(|point| self.parts(point)) {
+            for (most, bytes) in most.iter_mut().zip(parts) {
+                *most = bytes.max(*most);
+            }
+        }
+        let mut libraries: Vec<usize> = (FIRST + OWN..BEYOND).collect();
+        libraries.sort_by_key(|part| std::cmp::Reverse(most[*part]));
+        let others = [OTHERS, UNKNOWN, GRAPHS].map(|holder| FIRST + holder);
+        let parts = [TENSORS, CACHED].into_iter().chain(libraries);
+        let parts = parts.chain(others).chain([BEYOND]);
+        self.bands = parts.filter(|part| most[*part] > 0).collect();
+    }
+
+    fn band(&self, part: usize) -> Band {
+        let (kind, name) = match part {
+            TENSORS => (BandKind::Tensors, "tensors live"),
+            CACHED => (BandKind::Cached, "cached by PyTorch, unused"),
+            BEYOND => (BandKind::Beyond, "context, kernels, unused"),
+            part => match part - FIRST {
+                UNKNOWN => (BandKind::Unknown, "by callers unknown"),
+                GRAPHS => (BandKind::Graph, "CUDA graphs, live"),
+                OTHERS => (BandKind::OtherLibraries, "other libraries"),
+                holder => {
+                    let name = self.libraries.name(holder);
+                    (BandKind::Library, name.unwrap_or_default())
+                }
+            },
+        };
+        let name = name.to_owned();
+        Band { kind, name }
+    }
+
+    /// The rows; `None` where there is nothing to show.
+    pub fn timeline(mut self, buckets: Vec<Bucket>, kept: Held) -> Option<DeviceTimeline> {
+        let device = self.replay.devices.get(&self.device)?;
+        if self.run_peaks().iter().all(|most| most.bytes == 0) {
+            return None;
+        }
+        let (bands, peak) = match self.level {
+            None => {
+                let peak = self.peak(device, &buckets, kept);
+                self.choose(&buckets, peak.as_ref());
+                let bands = self.bands.iter().map(|part| self.band(*part));
+                (bands.collect(), peak.map(|peak| self.point(&peak)))
+            }
+            Some(level) => {
+                let (kind, name) = (BandKind::Level, level_word(level).to_owned());
+                (vec![Band { kind, name }], Some(self.level_peak(level)?))
+            }
+        };
+        let known = self.replay.names.devices.get(&self.device);
+        Some(DeviceTimeline {
+            device: ordinal(self.device),
+            name: known.map(|known| known.name.clone()),
+            total_bytes: known.map(|known| known.total_bytes),
+            bands,
+            peak,
+            peak_when: match self.level {
+                None => when_of(self.replay, device.circumstance),
+                Some(_) => When::default(),
+            },
+            peaks: self.peaks(self.run_peaks()),
+            buckets: buckets
+                .iter()
+                .map(|bucket| TimelineBucket {
+                    from_ns: self.axis.begin(bucket.index),
+                    to_ns: self.axis.begin(bucket.index + 1).min(self.axis.now()),
+                    most: self.most(bucket),
+                    last: self.point(&bucket.last),
+                    peaks: self.peaks(bucket.most),
+                    nvml_process_bytes: bucket.nvml,
+                })
+                .collect(),
+        })
+    }
+}
+
+fn of<T: Copy + Default>(levels: [T; LEVELS], wanted: Level) -> T {
+    let mut found = ALL.into_iter().zip(levels);
+    found
+        .find(|(level, _)| *level == wanted)
+        .map_or(T::default(), |(_, of)| of)
+}
+
+fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::TENSOR => "tensor",
+        Level::DRIVER => "driver",
+        Level::HOST => "host",
+        _ => "physical",
+    }
+}

@@ -1,0 +1,108 @@
+//! Whose a device's driver memory is, kept up to date event by event.
+
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
+use rustc_hash::FxHashMap;
+
+use crate::attribution::library;
+use crate::replay::{Block, Effect, KeyId, Replay, Row};
+
+/// How many libraries are told apart; what others hold is counted together.
+const LIBRARIES: usize = 12;
+/// PyTorch's own, of no known library, of graphs, of other libraries.
+pub(super) const OWN: usize = 4;
+/// How many holders there are at most.
+pub(super) const HOLDERS: usize = OWN + LIBRARIES;
+
+/// PyTorch's caching allocator.
+pub(super) const POOL: usize = 0;
+/// Nobody knows.
+pub(super) const UNKNOWN: usize = 1;
+/// Memory nodes of graphs.
+pub(super) const GRAPHS: usize = 2;
+/// Libraries that have no place of their own.
+pub(super) const OTHERS: usize = 3;
+
+/// PyTorch's caching allocator lives in this library.
+const POOL_LIBRARY: &str = "libc10_cuda.so";
+
+/// Bytes by holder.
+pub(super) type Held = [u64; HOLDERS];
+
+/// Libraries in the order in which they first asked for memory, over all devices.
+#[derive(Debug, Default)]
+pub(super) struct Libraries {
+    names: Vec<String>,
+    known: FxHashMap<KeyId, usize>,
+}
+
+impl Libraries {
+    /// What a holder is called, if it is a library.
+    pub fn name(&self, holder: usize) -> Option<&str> {
+        let index = holder.checked_sub(OWN)?;
+        self.names.get(index).map(String::as_str)
+    }
+
+    fn holder(&mut self, replay: &Replay, block: Block) -> usize {
+        if block.flags.contains(EventFlags::GRAPH) {
+            return GRAPHS;
+        }
+        if let Some(holder) = self.known.get(&block.key) {
+            return *holder;
+        }
+        let stacks = replay.stacks(block.key);
+        let holder = match library(&replay.names, stacks, Level::DRIVER) {
+            None => UNKNOWN,
+            Some(name) if name == POOL_LIBRARY => POOL,
+            Some(name) => self.place(name),
+        };
+        self.known.insert(block.key, holder);
+        holder
+    }
+
+    fn place(&mut self, name: String) -> usize {
+        if let Some(index) = self.names.iter().position(|had| *had == name) {
+            return OWN + index;
+        }
+        if self.names.len() == LIBRARIES {
+            return OTHERS;
+        }
+        self.names.push(name);
+        OWN + self.names.len() - 1
+    }
+
+    /// Takes in what an event did to the driver level. Managed memory has no holder: where it resides is
+    /// not known.
+    pub fn apply(&mut self, replay: &Replay, held: &mut Held, effect: Effect) {
+        let (block, gone) = match effect {
+            Effect::Live(block) => (block, false),
+            Effect::Gone(block) => (block, true),
+            Effect::None => return,
+        };
+        if block.flags.contains(EventFlags::MANAGED) {
+            return;
+        }
+        let held = &mut held[self.holder(replay, block)];
+        *held = match gone {
+            true => held.saturating_sub(block.bytes),
+            false => held.saturating_add(block.bytes),
+        };
+    }
+
+    /// What holders had at the peak that a bounded capture's state kept.
+    pub fn at_kept_peak(&mut self, replay: &Replay, device: DeviceOrdinal) -> Held {
+        let kept = replay.restored.and_then(|_| replay.at_peak_of(device));
+        let row = kept.and_then(|(mut then, _)| then.rows.remove(&(device, Level::DRIVER)));
+        row.map_or([0; HOLDERS], |row| self.live(replay, &row))
+    }
+
+    /// Takes what is live in a row: of a bounded capture, which begins with a state.
+    pub fn live(&mut self, replay: &Replay, row: &Row) -> Held {
+        let mut held = [0; HOLDERS];
+        let mut blocks: Vec<(u64, Block)> = row.live_blocks().collect();
+        blocks.sort_unstable_by_key(|(address, block)| (block.seq, *address));
+        for (_, block) in blocks {
+            self.apply(replay, &mut held, Effect::Live(block));
+        }
+        held
+    }
+}

@@ -1,0 +1,159 @@
+"""The page of a real training, opened in a headless browser.
+
+What breaks these tests: an error in the page's program, anything fetched, a table that does not sum to
+the level, a brush that does not change what is shown, names that become markup.
+"""
+
+import json
+import re
+
+import browser
+import harness
+import pytest
+
+MOST = 5_000_000
+
+
+def data_of(page):
+    text = page.read_text()
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+
+
+@pytest.fixture(scope="module")
+def page(trained, analyze, tmp_path_factory):
+    out = tmp_path_factory.mktemp("page") / "report.html"
+    analyze("html", "-o", out, trained("torch215").report)
+    return out
+
+
+@pytest.fixture(scope="module")
+def window(page):
+    binary = browser.find()
+    if binary is None:
+        pytest.skip("no Chromium on this machine, and GPUMEM_BROWSER names none")
+    opened = browser.Browser(binary)
+    try:
+        opened.open(page)
+        yield opened
+    finally:
+        opened.close()
+
+
+def test_every_moment_sums_and_is_that_of_lines(page, trained, analyze_json):
+    """Each of the page's moments has the bytes, line by line, that `lines --at` has of the same event."""
+    report = trained("torch215").report
+    data = data_of(page)
+    moments = data["devices"][0]["moments"]
+    assert {"peak", "end", "most"} == {then["kind"] for then in moments}
+    assert len(moments) >= 5
+    for then in moments:
+        for level in then["levels"]:
+            assert sum(row[1] for row in level["stacks"]) + level["others"][1] == level["bytes"]
+            at = {"peak": then["seq"], "end": "end"}.get(then["kind"], then["seq"])
+            rows = analyze_json("lines", "--at", str(at), "--level", level["level"], report)
+            wanted = {}
+            for row in rows:
+                where = f"{row['file']}:{row['line']}" if row["file"] else None
+                wanted[where] = wanted.get(where, 0) + row["bytes"]
+            ours = {}
+            for stack, size, _ in level["stacks"]:
+                owner = data["stacks"]["owners"][data["stacks"]["stacks"][stack][1]]
+                label = re.sub(r" \(.*\)$", "", owner["path"] or owner["line"])
+                ours[label] = ours.get(label, 0) + size
+            lines = {line: size for line, size in wanted.items() if line}
+            assert {line: ours.get(line) for line in lines} == lines
+            assert sum(wanted.values()) == level["bytes"]
+
+
+def test_it_opens_without_errors_and_asks_for_nothing(window, page):
+    assert window.errors() == []
+    assert window.requests() == [page.resolve().as_uri()]
+    assert window.tell("document.querySelectorAll('main > section:not([hidden])').length") >= 5
+    assert page.stat().st_size <= MOST
+
+
+def shown(window):
+    return window.tell("document.getElementById('shown').textContent")
+
+
+def together(window):
+    return window.tell("[...document.querySelectorAll('#lines tfoot tr')].at(-1).cells[4].textContent")
+
+
+def test_brushing_changes_what_is_shown(window, trained, analyze_json):
+    summary = analyze_json("summary", trained("torch215").report)
+    peak = harness.device_of(summary)["tensor"]["peak_bytes"]
+    assert "the peak" in shown(window)
+    at_peak = together(window)
+    assert window.tell(f"bytes({peak})") == at_peak
+    before = window.tell("document.querySelectorAll('#lines tbody tr').length")
+    assert before > 3
+    # The chart's first tenth is long before the training.
+    box = window.tell(
+        "(() => { document.querySelector('#chart svg').scrollIntoView(); const b ="
+        " document.querySelector('#chart svg').getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()"
+    )
+    x, y, width, height = box
+    window.drag((x + width * 0.08, y + height / 3), (x + width * 0.2, y + height / 3))
+    assert "the peak" not in shown(window) and "Selected" in shown(window)
+    assert together(window) != at_peak
+    assert window.tell("document.getElementById('brushed') !== null")
+    window.tell("document.getElementById('whole').click()")
+    assert together(window) == at_peak and "the peak" in shown(window)
+    assert window.errors() == []
+
+
+def test_the_keyboard_does_all_that_the_mouse_does(window):
+    window.tell("document.getElementById('whole').click(); document.getElementById('to').focus()")
+    for _ in range(3):
+        window.key("PageDown", 34)
+    assert "Selected" in shown(window)
+    assert window.tell("document.activeElement.id") == "to"
+    window.tell("document.getElementById('whole').click()")
+    window.tell("document.querySelector('#flame [tabindex=\"0\"]').focus()")
+    window.key("ArrowDown", 40)
+    first = window.tell("document.activeElement.getAttribute('aria-label')")
+    assert window.tell("document.activeElement.getAttribute('aria-level')") == "2", first
+    window.key("ArrowDown", 40)
+    window.key("Enter", 13, "\r")
+    assert window.tell("document.activeElement.style.width") == "100%"
+    assert window.tell("document.getElementById('flame-said').textContent").startswith("Enlarged: ")
+    window.key("Escape", 27)
+    assert window.tell("document.getElementById('flame-said').textContent") == ""
+
+
+def test_search_filter_and_sort(window):
+    window.tell("document.getElementById('whole').click()")
+    type_into = "(() => {{ const i = document.getElementById('{}'); i.value = '{}'; i.dispatchEvent(new Event('input')); }})()"
+    window.tell(type_into.format("flame-search", "train.py"))
+    found = window.tell("document.querySelectorAll('#flame .found').length")
+    assert found > 0 and "train.py" in window.tell("document.getElementById('flame-said').textContent")
+    rows = "[...document.querySelectorAll('#lines tbody tr')].map(r => r.cells[0].textContent)"
+    every = window.tell(rows)
+    window.tell(type_into.format("filter", "backward"))
+    some = window.tell(rows)
+    assert 0 < len(some) < len(every)
+    window.tell(type_into.format("filter", ""))
+    window.tell("document.querySelector('#lines th button').click()")
+    assert window.tell(rows) == sorted(every)
+    assert window.tell("document.querySelector('#lines th').getAttribute('aria-sort')") == "ascending"
+    assert window.errors() == []
+
+
+def test_it_is_drawn_in_light_and_dark(window, tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
+    brightness = {}
+    for scheme in ("light", "dark"):
+        picture = tmp_path / f"{scheme}.png"
+        window.picture(picture, scheme)
+        with image.open(picture) as opened:
+            pixels = opened.convert("L")
+            assert pixels.width >= 800 and pixels.height >= 800
+            brightness[scheme] = sum(i * n for i, n in enumerate(pixels.histogram())) / (pixels.width * pixels.height)
+    assert brightness["light"] > 180 and brightness["dark"] < 90
+
+
+def test_the_same_capture_gives_the_same_page(trained, analyze, page, tmp_path):
+    again = tmp_path / "again.html"
+    analyze("html", "-o", again, trained("torch215").report)
+    assert again.read_bytes() == page.read_bytes()
