@@ -7,9 +7,12 @@ ids of 0, slices that do not nest, a free charged to the freeing line, a lost ro
 import csv
 import os
 import pty
+import sqlite3
 import subprocess
 
+import duckdb
 import harness
+import polars
 import pytest
 import readers
 import spec_reader
@@ -70,6 +73,15 @@ def sums(events, level):
     return {"allocated": (number, allocated), "live": size(live.values()), "leaked": size(leaked)}
 
 
+def csv_rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def as_csv(value):
+    return "" if value is None else str(value)
+
+
 @pytest.mark.parametrize("environment", TORCHES)
 def test_folded(environment, trained, exported):
     own = trained(environment).figures["devices"][0]
@@ -94,7 +106,7 @@ def test_speedscope(environment, trained, exported, events):
 
 
 @pytest.mark.parametrize("environment", TORCHES)
-def test_pprof(environment, trained, exported, events):
+def test_pprof(environment, trained, exported, events, analyze_json):
     run = trained(environment)
     own = run.figures["devices"][0]
     profile = readers.pprof(exported("pprof", environment))
@@ -112,6 +124,8 @@ def test_pprof(environment, trained, exported, events):
     texts = profile.string_table
     files = {texts[function.filename] for function in profile.function}
     assert str(harness.WORKLOADS / "train.py") in files
+    # The first is the program itself, by whose name readers call the profile.
+    assert texts[profile.mapping[0].filename] == analyze_json("summary", run.report)["process"]["executable"]
     builds = {texts[m.filename].rsplit("/", 1)[-1]: texts[m.build_id] for m in profile.mapping}
     (torch,) = [build for name, build in builds.items() if name.startswith("libtorch_cuda.so")]
     assert len(torch) == 40 and int(torch, 16)
@@ -182,8 +196,7 @@ def test_firefox(environment, trained, exported, events):
 @pytest.mark.parametrize("environment", TORCHES)
 def test_csv(environment, trained, exported, events):
     run = trained(environment)
-    with open(exported("csv", environment), newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(exported("csv", environment))
     recorded = events(run.report)
     assert len(rows) == len(recorded)
     for row, event in zip(rows, recorded):
@@ -214,8 +227,7 @@ def test_csv(environment, trained, exported, events):
 def test_csv_lines_are_those_of_lines(trained, exported, analyze_json):
     """What is live by line at the end, worked out from the rows."""
     run = trained("torch215")
-    with open(exported("csv", "torch215", "--level", "tensor"), newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = csv_rows(exported("csv", "torch215", "--level", "tensor"))
     sign = {"alloc": 1, "free": -1}
     live = {}
     for row in rows:
@@ -226,6 +238,63 @@ def test_csv_lines_are_those_of_lines(trained, exported, analyze_json):
         line = row["file"], row["line"], row.get("node"), row.get("library")
         wanted[line] = wanted.get(line, 0) + row["bytes"]
     assert {line: size for line, size in live.items() if size} == wanted
+
+
+@pytest.mark.parametrize("environment", TORCHES)
+def test_sqlite(environment, trained, exported, analyze_json):
+    """The rows are those of csv, the stacks those of folded."""
+    run = trained(environment)
+    database = sqlite3.connect(exported("sqlite", environment))
+    database.row_factory = sqlite3.Row
+    assert database.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    assert not database.execute("PRAGMA foreign_key_check").fetchall()
+    joined = database.execute(
+        """SELECT seq, time_ns, kind, level, device, ptr, bytes, live_bytes, block_seq, thread, api, file,
+        lines.line AS line, function, node, library, phase, step, range
+        FROM events LEFT JOIN lines ON lines.id = events.line ORDER BY seq"""
+    )
+    rows = [{name: as_csv(row[name]) for name in row.keys()} for row in joined]
+    assert rows == csv_rows(exported("csv", environment))
+    peak = database.execute("SELECT max(live_bytes) FROM events WHERE level = 'tensor'").fetchone()[0]
+    assert peak == run.figures["devices"][0]["max_allocated"]
+    # What is live at the end, by the function at the root of the stack that allocated it.
+    live = database.execute(
+        """SELECT sum(bytes * CASE kind WHEN 'alloc' THEN 1 ELSE -1 END) FROM events
+        JOIN stacks ON stacks.id = events.stack AND depth = 0 JOIN frames ON frames.id = frame
+        WHERE level = 'tensor' AND frames.name = '<module>'"""
+    ).fetchone()[0]
+    folded = readers.folded(exported("folded", environment, "--at", "end"))
+    assert live == sum(size for stack, size in folded.items() if stack[0].startswith("<module> ")) > 0
+    # Every stack is whole: depths from 0 on without a gap.
+    gaps = database.execute(
+        "SELECT count(*) FROM (SELECT id FROM stacks GROUP BY id HAVING max(depth) + 1 != count(*))"
+    )
+    assert gaps.fetchone()[0] == 0
+    facts = dict(database.execute("SELECT key, value FROM facts").fetchall())
+    summary = analyze_json("summary", run.report)
+    assert (int(facts["events"]), int(facts["pid"])) == (summary["events"], summary["process"]["pid"])
+    (device,) = database.execute("SELECT * FROM devices").fetchall()
+    assert device["uuid"] == run.figures["books"]["devices"][0]["uuid"]
+
+
+@pytest.mark.parametrize("environment", TORCHES)
+def test_parquet(environment, trained, exported):
+    """By DuckDB and by polars: the rows of csv."""
+    run = trained(environment)
+    path, rows = exported("parquet", environment), csv_rows(exported("csv", environment))
+    names = ", ".join(rows[0])
+    found = duckdb.sql(f"SELECT {names} FROM '{path}' ORDER BY seq").fetchall()
+    assert [[as_csv(value) for value in row] for row in found] == [list(row.values()) for row in rows]
+    frame = polars.read_parquet(path)
+    assert frame.height == len(rows)
+    assert frame["seq"].is_sorted()
+    tensors = frame.filter(polars.col("level") == "tensor")
+    own = run.figures["devices"][0]
+    assert tensors["live_bytes"].max() == own["max_allocated"]
+    by_kind = dict(tensors.group_by("kind").agg(polars.col("bytes").sum()).iter_rows())
+    assert by_kind["alloc"] - by_kind["free"] == own["allocated"]
+    encodings = duckdb.sql(f"SELECT encodings FROM parquet_metadata('{path}') WHERE path_in_schema = 'file'")
+    assert all("DICTIONARY" in row[0] for row in encodings.fetchall())
 
 
 @pytest.mark.parametrize("environment", TORCHES)
@@ -257,7 +326,7 @@ def test_prometheus(environment, trained, exported, analyze_json):
 
 
 TEXT = ("folded", "speedscope", "perfetto", "firefox", "csv", "prometheus")
-BINARY = ("pprof",)
+BINARY = ("pprof", "sqlite", "parquet")
 
 
 @pytest.mark.parametrize("name", TEXT + BINARY)

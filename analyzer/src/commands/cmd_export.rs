@@ -1,6 +1,9 @@
 //! `gpumem-analyze export`.
 
-use std::collections::BTreeMap;
+mod course;
+mod events;
+mod stacks;
+
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -8,15 +11,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, ValueEnum};
-use gpumem_analyzer::export::{
-    self, Blocks, Csv, Events, Filter, Point, Samples, Series, Steps, firefox, perfetto, pprof,
-    speedscope,
-};
-use gpumem_analyzer::render::{at, bytes, count};
-use gpumem_analyzer::replay::{Moment, Wanted, duration, many, place};
+use gpumem_analyzer::export::Steps;
+use gpumem_analyzer::render::at;
+use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::session::{Observer, Session};
-use gpumem_analyzer::views::{Folded, Held, Summary};
-use gpumem_capture::{DeviceOrdinal, Level, Nanos, Record, Seq};
+use gpumem_analyzer::views::Held;
+use gpumem_capture::Level;
 
 use super::{Exit, Output, file_name, in_its_place, read, read_with, say_missing, symbols};
 use crate::cli::{Cli, SymbolArgs};
@@ -39,6 +39,10 @@ pub enum Format {
     Csv,
     /// Figures for Prometheus' textfile collector
     Prometheus,
+    /// A database: events, and tables of stacks, frames, lines, devices and facts
+    Sqlite,
+    /// A table with a row for each event
+    Parquet,
 }
 
 impl Format {
@@ -52,12 +56,14 @@ impl Format {
             Self::Firefox => "firefox.json",
             Self::Csv => "csv",
             Self::Prometheus => "prom",
+            Self::Sqlite => "sqlite",
+            Self::Parquet => "parquet",
         }
     }
 
     /// Whether a terminal can show it.
     fn is_text(self) -> bool {
-        !matches!(self, Self::Pprof)
+        !matches!(self, Self::Pprof | Self::Sqlite | Self::Parquet)
     }
 
     /// Whether it is of stacks at a moment, and not of events or of the whole run.
@@ -68,9 +74,14 @@ impl Format {
         )
     }
 
+    /// Whether it has a row for each event.
+    fn is_of_events(self) -> bool {
+        matches!(self, Self::Csv | Self::Sqlite | Self::Parquet)
+    }
+
     /// Whether parts of a level can be told apart in it.
     fn has_owners(self) -> bool {
-        self.is_of_stacks() || matches!(self, Self::Csv)
+        self.is_of_stacks() || self.is_of_events()
     }
 }
 
@@ -146,27 +157,33 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     let (first, steps) = first(args, file)?;
     say_missing(&first);
-    if let (Some(restored), Format::Csv | Format::Perfetto) = (first.replay.restored, args.format) {
+    let over_time = args.format.is_of_events() || args.format == Format::Perfetto;
+    if let (Some(restored), true) = (first.replay.restored, over_time) {
         eprintln!(
             "gpumem-analyze: a bounded capture keeps its newest records: events before {} are not written",
             restored.from.0
         );
-    }
-    let task = Task {
-        args,
-        file,
-        first: &first,
-        steps,
-    };
-    if to_stdout {
-        task.write(output.out)?;
-        return Ok(Exit::of(&first));
     }
     let path = args
         .output
         .clone()
         .unwrap_or_else(|| beside(file, args.format.suffix()));
     let special = path.symlink_metadata().is_ok_and(|facts| !facts.is_file());
+    let task = Task {
+        args,
+        file,
+        first: &first,
+        steps,
+        folder: match path.parent() {
+            _ if to_stdout || special => std::env::temp_dir(),
+            Some(folder) if folder != Path::new("") => folder.to_owned(),
+            _ => ".".into(),
+        },
+    };
+    if to_stdout {
+        task.write(output.out)?;
+        return Ok(Exit::of(&first));
+    }
     let write = |to: &Path| -> anyhow::Result<String> {
         let refused = || format!("cannot write {}", path.display());
         let mut out = BufWriter::new(File::create(to).with_context(refused)?);
@@ -213,6 +230,8 @@ struct Task<'a> {
     file: &'a Path,
     first: &'a Session,
     steps: Steps,
+    /// Where there is room for what is written.
+    folder: PathBuf,
 }
 
 impl Task<'_> {
@@ -226,6 +245,8 @@ impl Task<'_> {
             Format::Firefox => self.firefox(out),
             Format::Csv => self.csv(out),
             Format::Prometheus => self.prometheus(out),
+            Format::Sqlite => self.sqlite(out),
+            Format::Parquet => self.parquet(out),
         }
     }
 
@@ -256,219 +277,4 @@ impl Task<'_> {
     fn again(&self, observer: &mut Observer<'_>) -> anyhow::Result<()> {
         read_with(self.file, Moment::End, observer).map(drop)
     }
-
-    fn folded(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let moment = self.args.at.unwrap_or_default();
-        let (mut symbols, bar) = symbols(self.file, self.first, &self.args.symbols);
-        let held = self.held(self.first, moment);
-        let folded = Folded::of(&self.first.replay, &mut symbols, &held);
-        drop(bar);
-        export::folded(&folded, out)?;
-        Ok(format!(
-            "{} of {}",
-            bytes(folded.bytes()),
-            self.said(moment)
-        ))
-    }
-
-    /// Peak, what `--at` says, and all allocations.
-    fn moments(&self) -> anyhow::Result<[Held; 3]> {
-        let select = &self.args.part.select();
-        let live = match self.args.at.unwrap_or(Moment::End) {
-            of @ (Moment::Peak | Moment::End) => self.held(self.first, of),
-            of => self.held(&read(self.file, self.args.wanted(of))?, of),
-        };
-        let allocated = Held::allocated(&self.first.replay, self.level(), select);
-        Ok([self.held(self.first, Moment::Peak), live, allocated])
-    }
-
-    fn samples(&self, headings: &[&Held]) -> Samples {
-        let (mut symbols, _bar) = symbols(self.file, self.first, &self.args.symbols);
-        Samples::of(&self.first.replay, &mut symbols, headings)
-    }
-
-    fn speedscope(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let [peak, live, allocated] = self.moments()?;
-        let samples = self.samples(&[&peak, &live, &allocated]);
-        let live_at = self.args.at.unwrap_or(Moment::End);
-        let names = [
-            format!("peak: {}", self.said(Moment::Peak)),
-            format!("live: {}", self.said(live_at)),
-            format!(
-                "allocated: the {} level, all over the run{}",
-                self.level(),
-                self.args.part.said()
-            ),
-        ];
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let command = self.first.replay.names.command().unwrap_or_default();
-        let name = format!("{} {command}", file_name(self.file));
-        speedscope::speedscope(&samples, &names, name.trim_end(), out)?;
-        Ok(self.three(&samples))
-    }
-
-    /// What the first three headings come to.
-    fn three(&self, samples: &Samples) -> String {
-        let [peak, live, allocated] = [0, 1, 2].map(|heading| bytes(samples.total(heading).bytes));
-        let live_at = at(self.args.at.unwrap_or(Moment::End));
-        let part = self.args.part.said();
-        format!(
-            "the {} level{part}: peak {peak}, live {live_at} {live}, allocated {allocated}",
-            self.level()
-        )
-    }
-
-    fn pprof(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let [peak, live, allocated] = self.moments()?;
-        let (replay, part) = (&self.first.replay, &self.args.part);
-        let sizes = part.size.unwrap_or_default();
-        let leaked = self
-            .steps
-            .leaked(replay, self.level(), &part.select(), sizes);
-        let mut helds = vec![&peak, &live, &allocated];
-        let mut headings = vec!["peak", "live", "allocated"];
-        match &leaked {
-            Some(leaked) => {
-                helds.push(leaked);
-                headings.push("leaked");
-            }
-            None => eprintln!(
-                "gpumem-analyze: this bounded capture does not tell what was allocated before the last \
-                 step: leaked is left out"
-            ),
-        }
-        let samples = self.samples(&helds);
-        let live_at = at(self.args.at.unwrap_or(Moment::End));
-        let about = pprof::About {
-            started_unix_ns: self.first.header.started_wall_ns,
-            duration_ns: duration(&self.first.header, replay).0,
-            comments: vec![
-                replay.names.command().unwrap_or_default().to_owned(),
-                format!("GPU memory of the {} level{}", self.level(), part.said()),
-                format!("live: not yet freed {live_at}"),
-                "leaked: alive at the end and allocated before the last step began; without steps all \
-                 that is alive at the end"
-                    .into(),
-                "allocated: over the whole run, freed or not".into(),
-            ],
-        };
-        pprof::pprof(&samples, &headings, &replay.names, &about, out)?;
-        Ok(self.three(&samples))
-    }
-
-    fn perfetto(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let wanted = perfetto::Wanted {
-            level: self.args.part.level.map(Into::into),
-            device: self.args.part.device.map(DeviceOrdinal),
-        };
-        let mut trace = perfetto::Perfetto::new(self.first, wanted, out);
-        self.again(&mut |replay, record, _| trace.observe(replay, record))?;
-        trace.finish()?;
-        Ok("open it at https://ui.perfetto.dev".into())
-    }
-
-    fn firefox(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let (first, level) = (self.first, self.level());
-        let moment = self.args.at.unwrap_or_default();
-        let held = self.held(first, moment);
-        let of = |device: DeviceOrdinal| -> Option<Seq> {
-            match moment {
-                Moment::Peak => Some(first.replay.rows.get(&(device, level))?.peak.0),
-                Moment::End => None,
-                _ => first.replay.until(),
-            }
-        };
-        let devices = held.devices.iter().map(|on| on.device);
-        let moments: BTreeMap<_, _> = devices.map(|device| (device, of(device))).collect();
-        let length = duration(&first.header, &first.replay);
-        let stretch = Nanos(length.0 / POINTS + 1);
-        let mut counters: BTreeMap<DeviceOrdinal, (Series, Vec<Point>)> = moments
-            .keys()
-            .map(|device| (*device, (Series::new(stretch), Vec::new())))
-            .collect();
-        let mut blocks = Blocks::new(level, moments);
-        self.again(&mut |replay, record, effect| {
-            blocks.observe(replay, record, effect);
-            let Record::Event(_, event) = record else {
-                return;
-            };
-            if let (Some((series, points)), true) =
-                (counters.get_mut(&event.device), event.level == level)
-            {
-                let value = replay.counters(event.device, level).live;
-                let time = event.time;
-                points.extend(series.push(Point { time, value }));
-            }
-        })?;
-        let counters: Vec<firefox::Counter> = counters
-            .into_iter()
-            .map(|(device, (mut series, mut points))| {
-                points.extend(series.finish());
-                let name = format!("{} {level}", place(device));
-                firefox::Counter { name, points }
-            })
-            .collect();
-        let blocks = blocks.finish(&held, self.args.part.size.unwrap_or_default());
-        let number = blocks.len();
-        let about = firefox::About {
-            title: format!("GPU memory: {}", self.said(moment)),
-            pid: first.header.pid,
-            started_unix_ns: first.header.started_wall_ns,
-            duration: length,
-        };
-        let (mut symbols, _bar) = symbols(self.file, first, &self.args.symbols);
-        let together =
-            firefox::firefox(&first.replay, &mut symbols, blocks, &counters, &about, out)?;
-        let mut said = format!("{} of {}", bytes(held.bytes()), self.said(moment));
-        said.push_str(&format!(" in {}", many(number as u64, "block", "blocks")));
-        if together > 0 {
-            let together = count(together as u64);
-            said.push_str(&format!(", the {together} smallest of them by stack"));
-        }
-        Ok(said)
-    }
-
-    fn csv(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let mut csv = Csv::new(out)?;
-        self.rows(&mut |row| Ok(csv.row(&row)?))
-    }
-
-    /// Gives each event's row to a sink.
-    fn rows(
-        &self,
-        sink: &mut dyn FnMut(export::EventRow<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<String> {
-        let part = &self.args.part;
-        let filter = Filter {
-            level: part.level.map(Into::into),
-            select: part.select(),
-            sizes: part.size.unwrap_or_default(),
-        };
-        let mut events = Events::new(self.first, filter);
-        let (mut rows, mut failed) = (0_u64, None);
-        self.again(&mut |replay, record, effect| {
-            let Record::Event(seq, event) = record else {
-                return;
-            };
-            if failed.is_none()
-                && let Some(row) = events.row(replay, seq, event, effect)
-            {
-                rows += 1;
-                failed = sink(row).err();
-            }
-        })?;
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(format!("{}{}", many(rows, "event", "events"), part.said())),
-        }
-    }
-
-    fn prometheus(&self, out: &mut dyn Write) -> anyhow::Result<String> {
-        let summary = Summary::of(self.first);
-        export::prometheus(&summary, out)?;
-        Ok(many(summary.devices.len() as u64, "GPU", "GPUs"))
-    }
 }
-
-/// How many stretches of time a counter of the Firefox Profiler has.
-const POINTS: u64 = 4096;

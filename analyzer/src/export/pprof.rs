@@ -126,18 +126,19 @@ pub fn pprof(
     zipped.finish().map(drop)
 }
 
-/// The modules that places lie in: the program itself first, as readers expect, then in the order in
-/// which they were loaded.
+/// The program itself, by whose name readers call the profile, and the modules that places lie in, in
+/// the order in which they were loaded.
 fn modules(locations: &[Location], names: &Names) -> Vec<u32> {
     let modules = locations.iter().filter_map(|location| location.module);
-    let modules: BTreeSet<u32> = modules.collect();
-    let mut modules: Vec<u32> = modules.into_iter().collect();
+    let mut modules: BTreeSet<u32> = modules.collect();
     let program = names.fact(ProcessKey::EXECUTABLE);
-    modules.sort_by_key(|index| {
-        let module = names.modules.get(*index as usize);
-        module.map(|module| module.path.as_str()) != program
-    });
-    modules
+    let is_program = |module: &Module| Some(module.path.as_str()) == program;
+    let program = names.modules.iter().position(is_program);
+    let program = program.map(|index| index as u32);
+    if let Some(program) = program {
+        modules.remove(&program);
+    }
+    program.into_iter().chain(modules).collect()
 }
 
 fn mapping(module: &Module, id: u64, strings: &mut Strings) -> Message {

@@ -1,0 +1,73 @@
+//! Exports with a row for each event, and of the whole run's figures.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use gpumem_analyzer::export::{self, Csv, Events, Filter, Parquet, Sqlite};
+use gpumem_analyzer::replay::many;
+use gpumem_analyzer::views::Summary;
+use gpumem_capture::Record;
+
+use super::{Task, symbols};
+
+impl Task<'_> {
+    pub(super) fn csv(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+        let mut csv = Csv::new(out)?;
+        self.rows(&mut |row| Ok(csv.row(&row)?))
+    }
+
+    /// Gives each event's row to a sink.
+    fn rows(
+        &self,
+        sink: &mut dyn FnMut(export::EventRow<'_>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<String> {
+        let part = &self.args.part;
+        let filter = Filter {
+            level: part.level.map(Into::into),
+            select: part.select(),
+            sizes: part.size.unwrap_or_default(),
+        };
+        let mut events = Events::new(self.first, filter);
+        let (mut rows, mut failed) = (0_u64, None);
+        self.again(&mut |replay, record, effect| {
+            let Record::Event(seq, event) = record else {
+                return;
+            };
+            if failed.is_none()
+                && let Some(row) = events.row(replay, seq, event, effect)
+            {
+                rows += 1;
+                failed = sink(row).err();
+            }
+        })?;
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(format!("{}{}", many(rows, "event", "events"), part.said())),
+        }
+    }
+
+    /// SQLite writes to a file of its own, which is then copied.
+    pub(super) fn sqlite(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+        let file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        let mut database = Sqlite::create(file.path())?;
+        let said = self.rows(&mut |row| Ok(database.row(&row)?))?;
+        let (mut symbols, bar) = symbols(self.file, self.first, &self.args.symbols);
+        database.finish(self.first, &mut symbols)?;
+        drop(bar);
+        io::copy(&mut File::open(file.path())?, out)?;
+        Ok(said)
+    }
+
+    pub(super) fn parquet(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+        let mut table = Parquet::new(self.first, out)?;
+        let said = self.rows(&mut |row| Ok(table.row(&row)?))?;
+        table.finish()?;
+        Ok(said)
+    }
+
+    pub(super) fn prometheus(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+        let summary = Summary::of(self.first);
+        export::prometheus(&summary, out)?;
+        Ok(many(summary.devices.len() as u64, "GPU", "GPUs"))
+    }
+}

@@ -1,0 +1,111 @@
+//! Exports of figures by stack.
+
+use std::io::Write;
+
+use gpumem_analyzer::export::{self, Samples, pprof, speedscope};
+use gpumem_analyzer::render::{at, bytes};
+use gpumem_analyzer::replay::{Moment, duration};
+use gpumem_analyzer::views::{Folded, Held};
+
+use super::{Task, file_name, read, symbols};
+
+impl Task<'_> {
+    pub(super) fn folded(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+        let moment = self.args.at.unwrap_or_default();
+        let (mut symbols, bar) = symbols(self.file, self.first, &self.args.symbols);
+        let held = self.held(self.first, moment);
+        let folded = Folded::of(&self.first.replay, &mut symbols, &held);
+        drop(bar);
+        export::folded(&folded, out)?;
+        Ok(format!(
+            "{} of {}",
+            bytes(folded.bytes()),
+            self.said(moment)
+        ))
+    }
+
+    /// Peak, what `--at` says, and all allocations.
+    fn moments(&self) -> anyhow::Result<[Held; 3]> {
+        let select = &self.args.part.select();
+        let live = match self.args.at.unwrap_or(Moment::End) {
+            of @ (Moment::Peak | Moment::End) => self.held(self.first, of),
+            of => self.held(&read(self.file, self.args.wanted(of))?, of),
+        };
+        let allocated = Held::allocated(&self.first.replay, self.level(), select);
+        Ok([self.held(self.first, Moment::Peak), live, allocated])
+    }
+
+    fn samples(&self, headings: &[&Held]) -> Samples {
+        let (mut symbols, _bar) = symbols(self.file, self.first, &self.args.symbols);
+        Samples::of(&self.first.replay, &mut symbols, headings)
+    }
+
+    pub(super) fn speedscope(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+        let [peak, live, allocated] = self.moments()?;
+        let samples = self.samples(&[&peak, &live, &allocated]);
+        let live_at = self.args.at.unwrap_or(Moment::End);
+        let names = [
+            format!("peak: {}", self.said(Moment::Peak)),
+            format!("live: {}", self.said(live_at)),
+            format!(
+                "allocated: the {} level, all over the run{}",
+                self.level(),
+                self.args.part.said()
+            ),
+        ];
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let command = self.first.replay.names.command().unwrap_or_default();
+        let name = format!("{} {command}", file_name(self.file));
+        speedscope::speedscope(&samples, &names, name.trim_end(), out)?;
+        Ok(self.three(&samples))
+    }
+
+    /// What the first three headings come to.
+    fn three(&self, samples: &Samples) -> String {
+        let [peak, live, allocated] = [0, 1, 2].map(|heading| bytes(samples.total(heading).bytes));
+        let live_at = at(self.args.at.unwrap_or(Moment::End));
+        let part = self.args.part.said();
+        format!(
+            "the {} level{part}: peak {peak}, live {live_at} {live}, allocated {allocated}",
+            self.level()
+        )
+    }
+
+    pub(super) fn pprof(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+        let [peak, live, allocated] = self.moments()?;
+        let (replay, part) = (&self.first.replay, &self.args.part);
+        let sizes = part.size.unwrap_or_default();
+        let leaked = self
+            .steps
+            .leaked(replay, self.level(), &part.select(), sizes);
+        let mut helds = vec![&peak, &live, &allocated];
+        let mut headings = vec!["peak", "live", "allocated"];
+        match &leaked {
+            Some(leaked) => {
+                helds.push(leaked);
+                headings.push("leaked");
+            }
+            None => eprintln!(
+                "gpumem-analyze: this bounded capture does not tell what was allocated before the last \
+                 step: leaked is left out"
+            ),
+        }
+        let samples = self.samples(&helds);
+        let live_at = at(self.args.at.unwrap_or(Moment::End));
+        let about = pprof::About {
+            started_unix_ns: self.first.header.started_wall_ns,
+            duration_ns: duration(&self.first.header, replay).0,
+            comments: vec![
+                replay.names.command().unwrap_or_default().to_owned(),
+                format!("GPU memory of the {} level{}", self.level(), part.said()),
+                format!("live: not yet freed {live_at}"),
+                "leaked: alive at the end and allocated before the last step began; without steps all \
+                 that is alive at the end"
+                    .into(),
+                "allocated: over the whole run, freed or not".into(),
+            ],
+        };
+        pprof::pprof(&samples, &headings, &replay.names, &about, out)?;
+        Ok(self.three(&samples))
+    }
+}
