@@ -153,7 +153,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     let (first, steps) = first(args, file)?;
     say_missing(&first);
-    if let (Some(restored), Format::Csv | Format::Perfetto) = (first.replay.restored, args.format) {
+    if let (Some(restored), Format::Csv | Format::Perfetto | Format::TorchSnapshot) =
+        (first.replay.restored, args.format)
+    {
         eprintln!(
             "gpumem-analyze: a bounded capture keeps its newest records: events before {} are not written",
             restored.from.0
