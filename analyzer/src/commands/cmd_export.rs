@@ -43,6 +43,8 @@ pub enum Format {
     Sqlite,
     /// A table with a row for each event
     Parquet,
+    /// A snapshot for PyTorch's own viewer, pytorch.org/memory_viz: tensors and the pool they lie in
+    TorchSnapshot,
 }
 
 impl Format {
@@ -58,12 +60,16 @@ impl Format {
             Self::Prometheus => "prom",
             Self::Sqlite => "sqlite",
             Self::Parquet => "parquet",
+            Self::TorchSnapshot => "snapshot.pickle",
         }
     }
 
     /// Whether a terminal can show it.
     fn is_text(self) -> bool {
-        !matches!(self, Self::Pprof | Self::Sqlite | Self::Parquet)
+        !matches!(
+            self,
+            Self::Pprof | Self::Sqlite | Self::Parquet | Self::TorchSnapshot
+        )
     }
 
     /// Whether it is of stacks at a moment, and not of events or of the whole run.
@@ -126,7 +132,11 @@ impl Args {
         let wrong = wrong.filter(|_| !self.format.is_of_stacks());
         let wrong = wrong.chain(owners.into_iter().filter(|_| !self.format.has_owners()));
         let of_run = of_run.into_iter();
-        let wrong = wrong.chain(of_run.filter(|_| self.format == Format::Prometheus));
+        let wrong = wrong.chain(of_run.filter(|(option, _)| match self.format {
+            Format::Prometheus => true,
+            Format::TorchSnapshot => *option == "--level",
+            _ => false,
+        }));
         let mut wrong = wrong.filter(|(_, given)| *given);
         if let Some((option, _)) = wrong.next() {
             let format = self.format.to_possible_value();
@@ -157,7 +167,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     let (first, steps) = first(args, file)?;
     say_missing(&first);
-    let over_time = args.format.is_of_events() || args.format == Format::Perfetto;
+    let over_time = args.format.is_of_events()
+        || matches!(args.format, Format::Perfetto | Format::TorchSnapshot);
     if let (Some(restored), true) = (first.replay.restored, over_time) {
         eprintln!(
             "gpumem-analyze: a bounded capture keeps its newest records: events before {} are not written",
@@ -247,6 +258,7 @@ impl Task<'_> {
             Format::Prometheus => self.prometheus(out),
             Format::Sqlite => self.sqlite(out),
             Format::Parquet => self.parquet(out),
+            Format::TorchSnapshot => self.torch_snapshot(out),
         }
     }
 

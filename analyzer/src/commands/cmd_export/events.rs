@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{self, Write};
 
+use anyhow::bail;
 use gpumem_analyzer::export::{self, Csv, Events, Filter, Parquet, Sqlite};
 use gpumem_analyzer::replay::many;
 use gpumem_analyzer::views::Summary;
-use gpumem_capture::Record;
+use gpumem_capture::{DeviceOrdinal, Level, Record};
 
 use super::{Task, symbols};
 
@@ -63,6 +64,37 @@ impl Task<'_> {
         let said = self.rows(&mut |row| Ok(table.row(&row)?))?;
         table.finish()?;
         Ok(said)
+    }
+
+    pub(super) fn torch_snapshot(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+        let (mut symbols, bar) = symbols(self.file, self.first, &self.args.symbols);
+        let only = self.args.part.device.map(DeviceOrdinal);
+        let has_tensors = self
+            .first
+            .replay
+            .rows
+            .keys()
+            .any(|(_, level)| *level == Level::TENSOR);
+        if !has_tensors {
+            bail!(
+                "{}: it has no tensors of PyTorch's, which such a snapshot is of",
+                self.file.display()
+            );
+        }
+        let written = export::torch_snapshot(self.file, self.first, only, &mut symbols, out)?;
+        drop(bar);
+        let others = match written.others {
+            0 => String::new(),
+            others => format!(
+                ", {} at the driver level of others than PyTorch left out",
+                many(others, "event", "events")
+            ),
+        };
+        Ok(format!(
+            "{}, {}{others}; open it at https://pytorch.org/memory_viz",
+            many(written.entries, "trace entry", "trace entries"),
+            many(written.segments, "segment", "segments"),
+        ))
     }
 
     pub(super) fn prometheus(&self, out: &mut dyn Write) -> anyhow::Result<String> {
