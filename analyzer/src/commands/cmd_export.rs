@@ -39,6 +39,8 @@ pub enum Format {
     Csv,
     /// Figures for Prometheus' textfile collector
     Prometheus,
+    /// A snapshot for PyTorch's own viewer, pytorch.org/memory_viz: tensors and the pool they lie in
+    TorchSnapshot,
 }
 
 impl Format {
@@ -52,12 +54,13 @@ impl Format {
             Self::Firefox => "firefox.json",
             Self::Csv => "csv",
             Self::Prometheus => "prom",
+            Self::TorchSnapshot => "snapshot.pickle",
         }
     }
 
     /// Whether a terminal can show it.
     fn is_text(self) -> bool {
-        !matches!(self, Self::Pprof)
+        !matches!(self, Self::TorchSnapshot | Self::Pprof)
     }
 
     /// Whether it is of stacks at a moment, and not of events or of the whole run.
@@ -115,7 +118,11 @@ impl Args {
         let wrong = wrong.filter(|_| !self.format.is_of_stacks());
         let wrong = wrong.chain(owners.into_iter().filter(|_| !self.format.has_owners()));
         let of_run = of_run.into_iter();
-        let wrong = wrong.chain(of_run.filter(|_| self.format == Format::Prometheus));
+        let wrong = wrong.chain(of_run.filter(|(option, _)| match self.format {
+            Format::Prometheus => true,
+            Format::TorchSnapshot => *option == "--level",
+            _ => false,
+        }));
         let mut wrong = wrong.filter(|(_, given)| *given);
         if let Some((option, _)) = wrong.next() {
             let format = self.format.to_possible_value();
@@ -146,7 +153,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     let (first, steps) = first(args, file)?;
     say_missing(&first);
-    if let (Some(restored), Format::Csv | Format::Perfetto) = (first.replay.restored, args.format) {
+    if let (Some(restored), Format::Csv | Format::Perfetto | Format::TorchSnapshot) =
+        (first.replay.restored, args.format)
+    {
         eprintln!(
             "gpumem-analyze: a bounded capture keeps its newest records: events before {} are not written",
             restored.from.0
@@ -226,6 +235,7 @@ impl Task<'_> {
             Format::Firefox => self.firefox(out),
             Format::Csv => self.csv(out),
             Format::Prometheus => self.prometheus(out),
+            Format::TorchSnapshot => self.torch_snapshot(out),
         }
     }
 
@@ -365,6 +375,37 @@ impl Task<'_> {
         self.again(&mut |replay, record, _| trace.observe(replay, record))?;
         trace.finish()?;
         Ok("open it at https://ui.perfetto.dev".into())
+    }
+
+    fn torch_snapshot(&self, out: &mut dyn Write) -> anyhow::Result<String> {
+        let (mut symbols, bar) = symbols(self.file, self.first, &self.args.symbols);
+        let only = self.args.part.device.map(DeviceOrdinal);
+        let has_tensors = self
+            .first
+            .replay
+            .rows
+            .keys()
+            .any(|(_, level)| *level == Level::TENSOR);
+        if !has_tensors {
+            bail!(
+                "{}: it has no tensors of PyTorch's, which such a snapshot is of",
+                self.file.display()
+            );
+        }
+        let written = export::torch_snapshot(self.file, self.first, only, &mut symbols, out)?;
+        drop(bar);
+        let others = match written.others {
+            0 => String::new(),
+            others => format!(
+                ", {} at the driver level of others than PyTorch left out",
+                many(others, "event", "events")
+            ),
+        };
+        Ok(format!(
+            "{}, {}{others}; open it at https://pytorch.org/memory_viz",
+            many(written.entries, "trace entry", "trace entries"),
+            many(written.segments, "segment", "segments"),
+        ))
     }
 
     fn firefox(&self, out: &mut dyn Write) -> anyhow::Result<String> {
