@@ -218,7 +218,7 @@ fn the_phases_of_a_step_are_told_from_the_next() {
     let picture = analyze(&["flamegraph", "--from", "step=1", "-o", "-"], &file);
     let text = stdout(&picture);
     assert!(
-        text.contains("175 MiB in 8 stacks, 109 MiB more than at the end of step 1"),
+        text.contains("175 MiB in 9 stacks, 109 MiB more than at the end of step 1"),
         "{text}"
     );
     let icicle = stdout(&analyze(&["flamegraph", "--icicle", "-o", "-"], &file));
