@@ -80,7 +80,7 @@ def together(window):
     return window.tell("[...document.querySelectorAll('#lines tfoot tr')].at(-1).cells[4].textContent")
 
 
-def test_brushing_changes_what_is_shown(window, trained, analyze_json):
+def test_brushing_changes_what_is_shown(window, page, trained, analyze_json):
     summary = analyze_json("summary", trained("torch215").report)
     peak = harness.device_of(summary)["tensor"]["peak_bytes"]
     assert "the peak" in shown(window)
@@ -100,6 +100,15 @@ def test_brushing_changes_what_is_shown(window, trained, analyze_json):
     assert window.tell("document.getElementById('brushed') !== null")
     window.tell("document.getElementById('whole').click()")
     assert together(window) == at_peak and "the peak" in shown(window)
+    # All that came before the peak: the greatest of its moments is shown.
+    data = data_of(page)
+    moments = data["devices"][0]["moments"]
+    high = next(then["time"] for then in moments if then["kind"] == "peak")
+    sizes = [then["levels"][0]["bytes"] for then in moments if then["time"] < high]
+    assert len(set(sizes)) >= 2
+    window.tell(f"chooseMoment(0); chooseRange({data['from']}, {high - 1})")
+    assert together(window) == window.tell(f"bytes({max(sizes)})") != at_peak
+    window.tell("document.getElementById('whole').click()")
     assert window.errors() == []
 
 

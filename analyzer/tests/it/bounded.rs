@@ -161,3 +161,45 @@ fn what_is_gone_is_refused_with_what_is_there() {
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(said.contains("changes before event "), "{said}");
 }
+
+#[test]
+fn what_grows_is_told_though_its_beginning_is_gone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let from = crate::leaks::many_steps(folder.path(), 40);
+    let mut records = 0;
+    Reader::open(&from)
+        .expect("a capture")
+        .read(&mut |_| records += 1)
+        .expect("a whole capture");
+    let bounded = folder.path().join("bounded.bin");
+    again(&from, &bounded, Some(16 << 20), &[records / 2]);
+    let of = |view: &[&str], path: &Path| -> serde_json::Value {
+        let out = analyze(&[view, &["--format", "json"]].concat(), path);
+        assert_eq!(out.status.code(), Some(0), "{view:?}");
+        serde_json::from_slice(&out.stdout).expect("JSON")
+    };
+    let [full, rest] = [&from, &bounded].map(|path| of(&["leaks"], path));
+    let growing = |leaks: &serde_json::Value| {
+        let rows = leaks["rows"].as_array().expect("rows").iter();
+        let growing = rows.filter(|row| row["class"] == "growing");
+        growing.cloned().collect::<Vec<_>>()
+    };
+    let keys = ["line", "bytes", "blocks", "newest_step"];
+    let row = |leaks| keys.map(|key| growing(leaks)[0][key].clone());
+    assert_eq!(row(&rest), row(&full));
+    assert_eq!(
+        growing(&rest)[0]["bytes_per_step"],
+        growing(&full)[0]["bytes_per_step"]
+    );
+    assert_eq!(growing(&full)[0]["oldest_step"], 1);
+    assert!(
+        growing(&rest)[0]["oldest_step"].is_null(),
+        "it is from before"
+    );
+    assert_eq!(
+        (&rest["bytes"], &rest["steps"]),
+        (&full["bytes"], &full["steps"])
+    );
+    let live = |path: &Path| of(&["sizes", "--at", "end"], path)[0]["live_blocks"].clone();
+    assert_eq!(live(&bounded), live(&from));
+}

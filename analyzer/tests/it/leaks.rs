@@ -28,7 +28,7 @@ fn tensor(capture: &mut Synthetic, ptr: u64, bytes: u64, flags: EventFlags, py_s
 /// step (line 22), a workspace of 8 from the second step on (line 16), a ring buffer of 1 MiB for each of the
 /// last five steps (line 30), 2 MiB more in every step (line 31), and 64 KiB more in every fifth (line 32).
 /// Each step has an input (line 8) that lives until the next one's is there.
-fn many_steps(folder: &Path, steps: u64) -> PathBuf {
+pub fn many_steps(folder: &Path, steps: u64) -> PathBuf {
     let mut capture = Synthetic::new(folder);
     let [load, state, workspace, ring, leak, drip, input] =
         [5, 22, 16, 30, 31, 32, 8].map(|line| capture.python(&[(TRAIN, "train", line, true)]));

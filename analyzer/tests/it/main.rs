@@ -6,6 +6,7 @@ mod commands;
 mod export;
 mod export_torch;
 mod files;
+mod fragmentation;
 mod golden;
 mod html;
 mod import;

@@ -87,8 +87,8 @@ mod tests {
         assert_eq!(byte_ticks(202 << 20).len(), 7);
         assert!(byte_ticks(u64::MAX).len() <= 8);
         let (ticks, step) = time_ticks(3_201_000_000, 3_218_000_000);
-        assert_eq!((ticks.len(), step), (4, 5_000_000));
-        assert_eq!(tick_text(ticks[0], step), "3.205 s");
+        assert_eq!((ticks.len(), step), (9, 2_000_000));
+        assert_eq!(tick_text(ticks[0], step), "3.202 s");
         assert!(time_ticks(0, u64::MAX).0.len() <= 16);
         assert_eq!(time_ticks(7, 7).0, [7]);
     }
@@ -105,7 +105,7 @@ mod tests {
     fn steps_are_marked_ten_times_at_most() {
         assert_eq!(
             [0, 10, 11, 20, 51, 1000].map(step_stride),
-            [1, 1, 2, 2, 10, 100]
+            [1, 1, 2, 2, 5, 100]
         );
         assert!(u64::MAX / step_stride(u64::MAX) <= 10);
     }
