@@ -196,6 +196,8 @@ fn parts_of_a_level_sum_to_it() {
     // All of it was called for by that library, whichever line owns it.
     assert_eq!(weights(&file, &["--library", "libtorch_cuda"]), 202 * M);
     assert_eq!(weights(&file, &["--library", "libcublas"]), 0);
+    let called = ["--level", "driver", "--library", "libcublas"];
+    assert_eq!(weights(&file, &called), 32 * M);
     assert_eq!(weights(&file, &["--size", "60MiB"]), 120 * M);
     let rows = |options: &[&str]| {
         exported(&[&["csv"], options].concat(), &file)
