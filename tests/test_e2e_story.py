@@ -1,0 +1,68 @@
+"""docs/out-of-memory.md shows what the commands print: each of its rows that names a line of the program is
+among the output of the same commands on the same program.
+
+What breaks these tests: a page that tells of another version, another line charged, other bytes, a diff of other
+moments, or a fault that its cure does not cure."""
+
+import re
+import shutil
+
+import harness
+import pytest
+
+PAGE = harness.ROOT / "docs" / "out-of-memory.md"
+
+
+@pytest.fixture(scope="module")
+def outputs(python_env, tmp_path_factory):
+    """What the page's commands print, by the command's last word but options."""
+    folder = tmp_path_factory.mktemp("story")
+    shutil.copy(harness.WORKLOADS / "evaluation.py", folder / "train.py")
+    runs = {}
+    for name, options in (("before", []), ("after", ["--fixed"])):
+        runs[name] = harness.simulate(
+            [python_env("torch215"), "train.py", *options], memory="3GiB", preload=True, cwd=folder, check=False,
+            env={"GPUMEM_OUTPUT": f"{name}.bin"},
+        )
+    before, after = folder / "before.bin", folder / "after.bin"
+    return {
+        "runs": runs,
+        "train.py": runs["before"].stderr,
+        "tree": harness.analyze("tree", before).stdout,
+        "diff": harness.analyze("diff", before, after).stdout,
+    }
+
+
+def blocks_of_the_page():
+    """(command, rows) of each block that begins with a command."""
+    for block in re.findall(r"^```\n(.*?)^```", PAGE.read_text(), re.S | re.M):
+        head, *rows = block.splitlines()
+        if head.startswith("$ "):
+            word = re.search(r"gpumem-analyze (\w+)|(train\.py)$", head)
+            yield word[1] or word[2], rows
+
+
+def test_the_program_dies_and_its_cure_lets_it_end(outputs):
+    before, after = outputs["runs"]["before"], outputs["runs"]["after"]
+    assert before.returncode == 1 and "torch.OutOfMemoryError" in before.stderr
+    assert after.returncode == 0 and "out of memory" not in after.stderr, after.stderr
+    assert after.stdout.splitlines() == ["epoch 0", "epoch 1"]
+
+
+def test_the_page_shows_what_is_printed(outputs):
+    compared = 0
+    for command, rows in blocks_of_the_page():
+        printed = outputs[command].splitlines()
+        for row in rows:
+            if "train.py" in row or row.startswith(("Together", "Lines that", "   bytes")):
+                assert row in printed, f"{command}: {row!r}\n" + "\n".join(printed)
+                compared += 1
+    assert compared >= 11
+
+
+def test_the_page_quotes_the_program():
+    source = (harness.WORKLOADS / "evaluation.py").read_text().splitlines()
+    quoted = re.findall(r"^(\d+) {4}( *[^ …].*)$", PAGE.read_text(), re.M)
+    assert len(quoted) == 5
+    for number, text in quoted:
+        assert source[int(number) - 1].strip() == text.strip(), number
