@@ -46,6 +46,41 @@ struct Mapped {
     stacks: Stacks,
 }
 
+/// By what an event was made, when, and whether no entry of the trace says it.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    stacks: Stacks,
+    time: Nanos,
+    made_up: bool,
+}
+
+impl At {
+    /// As an entry or a segment says.
+    fn told(stacks: Stacks, time: Nanos) -> Self {
+        Self {
+            stacks,
+            time,
+            made_up: false,
+        }
+    }
+
+    /// As it must have been.
+    fn made_up(stacks: Stacks, time: Nanos) -> Self {
+        Self {
+            made_up: true,
+            ..Self::told(stacks, time)
+        }
+    }
+
+    /// The flags of such an event: what no entry says differs from what PyTorch says.
+    fn marked(self, flags: EventFlags) -> EventFlags {
+        match self.made_up {
+            true => flags.with(EventFlags::MISMATCH),
+            false => flags,
+        }
+    }
+}
+
 /// What is written with.
 pub(super) struct With<'a, 's> {
     pub snapshot: &'a Snapshot<'s>,
@@ -108,9 +143,7 @@ impl<'a> Device<'a> {
             self.segment(
                 segment.address,
                 segment.bytes,
-                stacks,
-                Nanos(0),
-                false,
+                At::told(stacks, Nanos(0)),
                 with,
             )?;
         }
@@ -124,7 +157,7 @@ impl<'a> Device<'a> {
                 .filter(|segment| start < segment.address.saturating_add(segment.bytes))
                 .and_then(|segment| segment.frames);
             let stacks = with.frames.stacks(snapshot, frames, with.out)?;
-            self.map(start, end, stacks, Nanos(0), false, with)?;
+            self.map(start, end, At::told(stacks, Nanos(0)), with)?;
         }
         let blocks = segments.iter().flat_map(|segment| &segment.blocks);
         let blocks = blocks.map(|block| Older {
@@ -141,7 +174,7 @@ impl<'a> Device<'a> {
                 before.without_stack += 1;
                 before.bytes_without_stack = before.bytes_without_stack.saturating_add(block.bytes);
             }
-            self.allocate(block.address, block.bytes, stacks, Nanos(0), false, with)?;
+            self.allocate(block.address, block.bytes, At::told(stacks, Nanos(0)), with)?;
         }
         Ok(before)
     }
@@ -225,48 +258,48 @@ impl<'a> Device<'a> {
         match entry.action {
             Action::Alloc => {
                 if self.live.contains_key(&address) {
-                    self.free(address, stacks, time, true, with)?;
+                    self.free(address, At::made_up(stacks, time), with)?;
                 }
-                self.allocate(address, bytes, stacks, time, false, with)
+                self.allocate(address, bytes, At::told(stacks, time), with)
             }
             Action::Free => {
                 let live = self.live.get(&address).copied();
                 if live != Some(bytes) {
                     if live.is_some() {
-                        self.free(address, stacks, time, true, with)?;
+                        self.free(address, At::made_up(stacks, time), with)?;
                     }
-                    self.allocate(address, bytes, Stacks::default(), time, true, with)?;
+                    self.allocate(address, bytes, At::made_up(Stacks::default(), time), with)?;
                 }
-                self.free(address, stacks, time, false, with)
+                self.free(address, At::told(stacks, time), with)
             }
             Action::SegmentAlloc => {
                 if self.plain.contains_key(&address) {
-                    self.segment_free(address, stacks, time, true, with)?;
+                    self.segment_free(address, At::made_up(stacks, time), with)?;
                 }
-                self.segment(address, bytes, stacks, time, false, with)
+                self.segment(address, bytes, At::told(stacks, time), with)
             }
             Action::SegmentFree => {
                 if !self.plain.contains_key(&address) {
-                    self.segment(address, bytes, Stacks::default(), time, true, with)?;
+                    self.segment(address, bytes, At::made_up(Stacks::default(), time), with)?;
                 }
-                self.segment_free(address, stacks, time, false, with)
+                self.segment_free(address, At::told(stacks, time), with)
             }
             Action::Map => {
-                self.unmap(address, end, stacks, time, true, with)?;
-                self.map(address, end, stacks, time, false, with)
+                self.unmap(address, end, At::made_up(stacks, time), with)?;
+                self.map(address, end, At::told(stacks, time), with)
             }
             Action::Unmap => {
                 for (start, end) in self.mapped.gaps(address, end) {
-                    self.map(start, end, Stacks::default(), time, true, with)?;
+                    self.map(start, end, At::made_up(Stacks::default(), time), with)?;
                 }
-                self.unmap(address, end, stacks, time, false, with)
+                self.unmap(address, end, At::told(stacks, time), with)
             }
             Action::OutOfMemory => with.out.event(&Event {
                 kind: EventKind::OUT_OF_MEMORY,
                 ptr: self.live_bytes,
                 bytes,
                 aux: self.reserved,
-                ..self.tensor(stacks, time, false)
+                ..self.tensor(At::told(stacks, time))
             }),
             Action::Snapshot | Action::Other => Ok(()),
         }
@@ -289,14 +322,14 @@ impl<'a> Device<'a> {
         let mut gone: Vec<u64> = self.live.iter().filter_map(differs).collect();
         gone.sort_unstable();
         for address in gone {
-            self.free(address, none, time, true, with)?;
+            self.free(address, At::made_up(none, time), with)?;
         }
         let mut missing: Vec<_> = blocks.iter().collect();
         missing.sort_unstable_by_key(|(address, _)| **address);
         for (address, (bytes, frames)) in missing {
             if !self.live.contains_key(address) {
                 let stacks = with.frames.stacks(with.snapshot, *frames, with.out)?;
-                self.allocate(*address, *bytes, stacks, time, true, with)?;
+                self.allocate(*address, *bytes, At::made_up(stacks, time), with)?;
             }
         }
         let plain = segments.iter().filter(|segment| !segment.expandable);
@@ -309,13 +342,13 @@ impl<'a> Device<'a> {
         let mut gone: Vec<u64> = self.plain.iter().filter_map(differs).collect();
         gone.sort_unstable();
         for address in gone {
-            self.segment_free(address, none, time, true, with)?;
+            self.segment_free(address, At::made_up(none, time), with)?;
         }
         let mut missing: Vec<_> = plain.into_iter().collect();
         missing.sort_unstable();
         for (address, bytes) in missing {
             if !self.plain.contains_key(&address) {
-                self.segment(address, bytes, none, time, true, with)?;
+                self.segment(address, bytes, At::made_up(none, time), with)?;
             }
         }
         self.end_mapped(time, with)
@@ -333,39 +366,39 @@ impl<'a> Device<'a> {
         let mapped: Vec<_> = self.mapped.iter().collect();
         for (start, end, _) in mapped {
             for (start, end) in wanted.gaps(start, end) {
-                self.unmap(start, end, none, time, true, with)?;
+                self.unmap(start, end, At::made_up(none, time), with)?;
             }
         }
         let wanted: Vec<_> = wanted.iter().collect();
         for (start, end, ()) in wanted {
             for (start, end) in self.mapped.gaps(start, end) {
-                self.map(start, end, none, time, true, with)?;
+                self.map(start, end, At::made_up(none, time), with)?;
             }
         }
         Ok(())
     }
 
-    /// An event of a tensor; `made_up`: no entry of the trace says it.
-    fn tensor(&self, stacks: Stacks, time: Nanos, made_up: bool) -> Event {
+    /// An event of a tensor.
+    fn tensor(&self, at: At) -> Event {
         Event {
-            time,
+            time: at.time,
             aux: self.reserved,
-            py_stack: stacks.py,
-            native_stack: stacks.native,
+            py_stack: at.stacks.py,
+            native_stack: at.stacks.native,
             level: Level::TENSOR,
             device: self.ordinal,
             api: PYTORCH,
-            flags: marked(EventFlags::NONE, made_up),
+            flags: at.marked(EventFlags::NONE),
             ..Event::default()
         }
     }
 
-    fn driver(&self, stacks: Stacks, time: Nanos, made_up: bool) -> Event {
+    fn driver(&self, at: At) -> Event {
         Event {
             level: Level::DRIVER,
             aux: 0,
             api: ApiId(0),
-            ..self.tensor(stacks, time, made_up)
+            ..self.tensor(at)
         }
     }
 
@@ -373,9 +406,7 @@ impl<'a> Device<'a> {
         &mut self,
         address: u64,
         bytes: u64,
-        stacks: Stacks,
-        time: Nanos,
-        made_up: bool,
+        at: At,
         with: &mut With<'_, '_>,
     ) -> Result<(), CaptureError> {
         self.live.insert(address, bytes);
@@ -384,25 +415,18 @@ impl<'a> Device<'a> {
             kind: EventKind::ALLOC,
             ptr: address,
             bytes,
-            ..self.tensor(stacks, time, made_up)
+            ..self.tensor(at)
         })
     }
 
-    fn free(
-        &mut self,
-        address: u64,
-        stacks: Stacks,
-        time: Nanos,
-        made_up: bool,
-        with: &mut With<'_, '_>,
-    ) -> Result<(), CaptureError> {
+    fn free(&mut self, address: u64, at: At, with: &mut With<'_, '_>) -> Result<(), CaptureError> {
         let bytes = self.live.remove(&address).unwrap_or(0);
         self.live_bytes = self.live_bytes.wrapping_sub(bytes);
         with.out.event(&Event {
             kind: EventKind::FREE,
             ptr: address,
             bytes,
-            ..self.tensor(stacks, time, made_up)
+            ..self.tensor(at)
         })
     }
 
@@ -410,9 +434,7 @@ impl<'a> Device<'a> {
         &mut self,
         address: u64,
         bytes: u64,
-        stacks: Stacks,
-        time: Nanos,
-        made_up: bool,
+        at: At,
         with: &mut With<'_, '_>,
     ) -> Result<(), CaptureError> {
         self.plain.insert(address, bytes);
@@ -422,16 +444,14 @@ impl<'a> Device<'a> {
             ptr: address,
             bytes,
             aux: with.frames.allocator(),
-            ..self.driver(stacks, time, made_up)
+            ..self.driver(at)
         })
     }
 
     fn segment_free(
         &mut self,
         address: u64,
-        stacks: Stacks,
-        time: Nanos,
-        made_up: bool,
+        at: At,
         with: &mut With<'_, '_>,
     ) -> Result<(), CaptureError> {
         let bytes = self.plain.remove(&address).unwrap_or(0);
@@ -440,7 +460,7 @@ impl<'a> Device<'a> {
             kind: EventKind::FREE,
             ptr: address,
             bytes,
-            ..self.driver(stacks, time, made_up)
+            ..self.driver(at)
         })
     }
 
@@ -448,9 +468,7 @@ impl<'a> Device<'a> {
         &mut self,
         start: u64,
         end: u64,
-        stacks: Stacks,
-        time: Nanos,
-        made_up: bool,
+        at: At,
         with: &mut With<'_, '_>,
     ) -> Result<(), CaptureError> {
         let bytes = end.saturating_sub(start);
@@ -459,15 +477,22 @@ impl<'a> Device<'a> {
         }
         self.handles += 1;
         let handle = self.handles;
-        self.mapped.add(start, end, Mapped { handle, stacks });
+        self.mapped.add(
+            start,
+            end,
+            Mapped {
+                handle,
+                stacks: at.stacks,
+            },
+        );
         self.reserved = self.reserved.wrapping_add(bytes);
-        let event = self.driver(stacks, time, made_up);
+        let event = self.driver(at);
         with.out.event(&Event {
             kind: EventKind::ALLOC,
             ptr: handle,
             bytes,
             aux: with.frames.allocator(),
-            flags: marked(EventFlags::VMM_HANDLE, made_up),
+            flags: at.marked(EventFlags::VMM_HANDLE),
             ..event
         })?;
         with.out.event(&Event {
@@ -485,15 +510,13 @@ impl<'a> Device<'a> {
         &mut self,
         start: u64,
         end: u64,
-        stacks: Stacks,
-        time: Nanos,
-        made_up: bool,
+        at: At,
         with: &mut With<'_, '_>,
     ) -> Result<(), CaptureError> {
         for (from, until, Mapped { handle, stacks: by }) in self.mapped.remove(start, end) {
             let bytes = until - from;
             self.reserved = self.reserved.wrapping_sub(bytes);
-            let event = self.driver(stacks, time, made_up);
+            let event = self.driver(at);
             with.out.event(&Event {
                 kind: EventKind::UNMAP,
                 ptr: from,
@@ -505,23 +528,14 @@ impl<'a> Device<'a> {
                 kind: EventKind::FREE,
                 ptr: handle,
                 bytes,
-                flags: marked(EventFlags::VMM_HANDLE, made_up),
+                flags: at.marked(EventFlags::VMM_HANDLE),
                 ..event
             })?;
             for (from, until) in [(from, start.min(until)), (end.max(from), until)] {
                 self.mapped.remove(from, until);
-                self.map(from, until, by, time, false, with)?;
+                self.map(from, until, At::told(by, at.time), with)?;
             }
         }
         Ok(())
-    }
-}
-
-/// The flags of an event; one that no entry says differs from what PyTorch says.
-fn marked(flags: EventFlags, made_up: bool) -> EventFlags {
-    if made_up {
-        flags.with(EventFlags::MISMATCH)
-    } else {
-        flags
     }
 }
