@@ -6,6 +6,7 @@ Each thread writes into its part of the file LOG, which is mapped, the address o
 made or given back once that call has returned: whatever stands there must be in the capture. With its size stand
 there all that come from `keep`, each of which the thread gives back itself, and weights, which it never does."""
 
+import ctypes
 import mmap
 import os
 import struct
@@ -25,6 +26,8 @@ def keep(blocks):
 
 def train(log, place, number):
     entries = 0
+    # One store. struct.pack_into clears its bytes first: a process that is killed then has a log of nothing.
+    logged = ctypes.c_uint64.from_buffer(log, place + 8)
 
     def wrote(kind, pointer, size=0):
         nonlocal entries
@@ -32,7 +35,7 @@ def train(log, place, number):
             threading.Event().wait()
         struct.pack_into("<QQQ", log, place + 16 + 24 * entries, kind, pointer, size)
         entries += 1
-        struct.pack_into("<Q", log, place + 8, entries)
+        logged.value = entries
         if entries == KEPT and number == 0:
             os.write(1, b"trains\n")
 
