@@ -152,6 +152,31 @@ def test_both_say_the_same_of_damage(tell, tmp_path):
     assert len(kinds) >= 10, kinds
 
 
+def test_both_say_the_same_of_blank_slots(tell, tmp_path):
+    """Slots of a killed program's ring that nobody has written, as many as definitions were to have, fewer, and more."""
+    whole = next(path for path in CAPTURES if path.stem == "killed").read_bytes()
+    nonce = spec_reader.checks.words(whole, 16, 1)[0]
+    head, tail = (spec_reader.checks.unsealed(spec_reader.checks.words(whole, at, 1)[0], nonce) for at in (4096, 4160))
+    slots = int.from_bytes(whole[80:84], "little")
+    files = []
+    for blank in (1, 2, 3, 5, 8):
+        for defining in (0, 1, 2, 3, 5, 1000):
+            for first in (tail, head - blank, head - blank - 2):
+                content = bytearray(whole)
+                content[4416:4424] = spec_reader.checks.seal(defining, nonce).to_bytes(8, "little")
+                for seq in range(max(first, tail), min(first + blank, head)):
+                    at = 24576 + 64 * (seq % slots)
+                    content[at : at + 64] = bytes(64)
+                path = tmp_path / f"{blank}-{defining}-{first}.bin"
+                path.write_bytes(content)
+                files.append(path)
+    damage = set()
+    for path, ours in zip(files, tell(*files)):
+        assert read_by_the_spec(path.read_bytes()) == ours, path.name
+        damage.add(any(entry[0] == "blank" for entry in ours[-1]["damage"]))
+    assert damage == {True, False}
+
+
 def test_the_worked_example_of_the_spec():
     """Slot 4 of SPEC.md's example, its head, tail and end of pages, and its page, byte for byte."""
     text = (harness.ROOT / "capture" / "SPEC.md").read_text()

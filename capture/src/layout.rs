@@ -89,6 +89,7 @@ pub(crate) mod dynamic {
     pub(crate) const END: u64 = DYNAMIC_OFFSET + 128;
     pub(crate) const DRAIN_ERROR: u64 = DYNAMIC_OFFSET + 192;
     pub(crate) const LOST: u64 = DYNAMIC_OFFSET + 256;
+    pub(crate) const DEFINING: u64 = DYNAMIC_OFFSET + 320;
     pub(crate) const LOSS_TABLE: u64 = DYNAMIC_OFFSET + 512;
 }
 

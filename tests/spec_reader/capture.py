@@ -44,7 +44,7 @@ def read(data: bytes) -> Capture:
     end = pages(own, static, dynamic, order)
     if baked is None:
         cut_off(own, static.nonce, end, order)
-    Ring(own, static.slots, static.nonce).read(order, dynamic.head, dynamic.tail, dynamic.committed)
+    Ring(own, static.slots, static.nonce).read(order, dynamic.head, dynamic.tail, dynamic.committed, dynamic.defining)
     account = dynamic.report(order)
     rows, half = head.counters(own, static.nonce, order, order.in_flight + account["events_lost"])
     account |= {

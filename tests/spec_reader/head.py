@@ -73,6 +73,7 @@ class Dynamic:
         self.head, self.tail, self.pages_end = (
             checks.unsealed(checks.words(data, place, 1)[0], nonce) for place in (4096, 4160, 4168)
         )
+        self.defining = checks.unsealed(checks.words(data, 4416, 1)[0], nonce) or 0
         self.ending, self.drain = self.facts(4224), self.facts(4288)
         self.totals = [self.facts(4352), self.facts(4384)]
         self.losses = [(4608 + 32 * n, self.facts(4608 + 32 * n)) for n in range(64)]

@@ -15,6 +15,9 @@ class Ring:
     def words(self, seq):
         return checks.words(self.data, self.place(seq), 8)
 
+    def is_blank(self, seq):
+        return self.place(seq) + 64 <= len(self.data) and not any(self.words(seq))
+
     def matches(self, start):
         """How many slots hold the tag of the seq that the lap from `start` puts there."""
         commits = ((seq, self.words(seq)[0]) for seq in range(start, start + self.slots))
@@ -30,8 +33,9 @@ class Ring:
         slots = [words] + [self.words(seq + n) for n in range(1, count)]
         return count if checks.commit(seq, self.nonce, slots) == words[0] else None
 
-    def read(self, order, head, tail, committed):
-        """Gives the ring's records to `order`. Those before `committed` were, says a clean exit."""
+    def read(self, order, head, tail, committed, defining):
+        """Gives the ring's records to `order`. Those before `committed` were, says a clean exit; of definitions
+        nobody has touched `defining` slots at most."""
         size = len(self.data) - OFFSET
         if size < 64 * self.slots:
             order.bad("ring cut off", OFFSET + size)
@@ -68,7 +72,14 @@ class Ring:
                     order.bad("left ring", place)
                 else:
                     order.in_flight += 1
-                    blank = 0 if any(words) else blank + 1
+                    length = 0
+                    while length < defining and seq + length < min(head, end) and self.is_blank(seq + length):
+                        length += 1
+                    if length >= 3 and seq >= committed:
+                        count, blank = length, 0
+                        defining -= length
+                    else:
+                        blank = 0 if any(words) else blank + 1
                     if blank == (1 if seq < committed else 3):
                         order.damaged("blank", place)
                     order.passed(seq + count)

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::checksum::words_check;
 use crate::counters::row_check;
+use crate::index;
 use crate::layout::{self, LOSS_RANGES, dynamic};
 use crate::{CounterValues, Event};
 
@@ -45,6 +46,45 @@ impl Checked {
     }
 }
 
+/// A sealed number that threads add to and take from.
+#[repr(C)]
+pub(super) struct Defining(AtomicU64);
+
+impl Defining {
+    /// So many more slots are about to be written; taken back when the result goes. A process that dies between
+    /// reserving a record and saying how long it is leaves blank slots: the reader then knows of them.
+    pub(super) fn begin(&self, slots: u64, nonce: u64) -> DefiningNow<'_> {
+        self.change(nonce, |number| number.saturating_add(slots));
+        DefiningNow {
+            of: self,
+            slots,
+            nonce,
+        }
+    }
+
+    fn change(&self, nonce: u64, to: impl Fn(u64) -> u64) {
+        let changed = |word| Some(index::seal(to(index::value(word)), nonce));
+        let _ = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::Relaxed, changed);
+    }
+}
+
+/// Slots that are being written.
+pub(super) struct DefiningNow<'a> {
+    of: &'a Defining,
+    slots: u64,
+    nonce: u64,
+}
+
+impl Drop for DefiningNow<'_> {
+    fn drop(&mut self) {
+        let slots = self.slots;
+        self.of
+            .change(self.nonce, |number| number.saturating_sub(slots));
+    }
+}
+
 /// The mapped part of the file between the static header and the ring.
 #[repr(C, align(4096))]
 pub(super) struct Head {
@@ -58,7 +98,9 @@ pub(super) struct Head {
     /// Events and definitions lost, and how often this was stored: the odd times in the second copy,
     /// so that one is always whole.
     pub(super) lost: Line<[Checked; 2]>,
-    unused: [Line<[u64; 8]>; 3],
+    /// Slots of definitions that threads are about to write.
+    pub(super) defining: Line<Defining>,
+    unused: [Line<[u64; 8]>; 2],
     /// First time, last time, events.
     pub(super) loss_table: [Checked; LOSS_RANGES],
     unused_end: [u8; 4096 - 512 - 32 * LOSS_RANGES],
@@ -72,6 +114,7 @@ const _: () = {
     assert!(offset_of!(Head, end) as u64 == dynamic::END);
     assert!(offset_of!(Head, drain_error) as u64 == dynamic::DRAIN_ERROR);
     assert!(offset_of!(Head, lost) as u64 == dynamic::LOST);
+    assert!(offset_of!(Head, defining) as u64 == dynamic::DEFINING);
     assert!(offset_of!(Head, loss_table) as u64 == dynamic::LOSS_TABLE);
     assert!(offset_of!(Head, rows) as u64 == layout::COUNTERS_OFFSET);
     assert!(size_of::<Head>() as u64 == layout::RING_OFFSET);

@@ -219,6 +219,7 @@ impl Writer {
         }
         let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
         let slots = slot::slots_for(bytes);
+        let defining = self.head.defining.0.begin(slots, self.nonce);
         let seq = if bytes > layout::payload_limit(self.ring.capacity()) {
             Err(Lost::TooLarge)
         } else {
@@ -233,6 +234,7 @@ impl Writer {
         };
         let words = slot::definition_words(kind, bytes, slots as u32);
         self.ring.commit_with_payload(seq, &words, parts);
+        drop(defining);
         self.wake_drain(seq, slots);
         Ok(Seq(seq))
     }

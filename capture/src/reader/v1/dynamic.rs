@@ -24,6 +24,8 @@ pub(super) struct Dynamic {
     pub(super) head: Option<u64>,
     pub(super) tail: Option<u64>,
     pub(super) pages_end: Option<u64>,
+    /// Slots of definitions that threads were about to write; 0 if that cannot be told.
+    pub(super) defining: u64,
     /// The clean exit, if there was one.
     pub(super) ended: Result<Option<Ended>, ()>,
     /// errno and time of the first failure, if the drain cannot write now.
@@ -67,6 +69,7 @@ impl Dynamic {
             head: index::open(word(dynamic::HEAD), nonce),
             tail: index::open(word(dynamic::TAIL), nonce),
             pages_end: index::open(word(dynamic::PAGES_END), nonce),
+            defining: index::open(word(dynamic::DEFINING), nonce).unwrap_or(0),
             ended: checked(dynamic::END).map(|facts| {
                 let [state, time, committed] = facts?;
                 let committed = if committed == 0 { u64::MAX } else { committed };

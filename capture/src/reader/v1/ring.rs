@@ -9,7 +9,8 @@ use crate::{DefKind, EventKind, checksum, layout};
 
 /// A reserved slot that nobody has touched is a thread caught between two instructions. So many side
 /// by side are no threads, but a block of the file that was lost; before what a clean exit has found
-/// committed, even one is.
+/// committed, even one is. Slots of definitions, of which one has many, are told apart: the head says how
+/// many there may be.
 const UNTOUCHED_LIMIT: u64 = 3;
 
 pub(super) struct RingImage {
@@ -179,7 +180,7 @@ impl RingImage {
         let start = indexes.tail.map_or(base, |tail| tail.min(base));
         let end = start.saturating_add(self.capacity).max(base);
         let mut seq = base;
-        let mut untouched = 0;
+        let (mut untouched, mut defining) = (0, dynamic.defining);
         let committed = match dynamic.ended {
             Ok(Some(ended)) => ended.committed,
             _ => 0,
@@ -207,14 +208,24 @@ impl RingImage {
                     untouched = 0;
                 }
                 Slot::Uncommitted(words) if indexes.head.is_some_and(|head| seq < head) => {
-                    let count = self.unfinished(&words);
+                    let mut count = self.unfinished(&words);
                     if indexes.tail.is_some_and(|tail| seq < tail) {
                         cursor.bad(offset, || {
                             "records had left the ring, but no page has them".into()
                         });
                     } else {
                         cursor.integrity.in_flight += 1;
-                        untouched = if words == [0; 8] { untouched + 1 } else { 0 };
+                        let blank = self.blank(seq, indexes.head.unwrap_or(end).min(end), defining);
+                        untouched = match words == [0; 8] {
+                            // A definition that nobody had begun to write, and its slots.
+                            true if blank >= UNTOUCHED_LIMIT && seq >= committed => {
+                                count = blank;
+                                defining -= blank;
+                                0
+                            }
+                            true => untouched + 1,
+                            false => 0,
+                        };
                         let limit = if seq < committed { 1 } else { UNTOUCHED_LIMIT };
                         if untouched == limit {
                             let what = "a run of records is blank: too long to be unfinished ones";
@@ -243,6 +254,15 @@ impl RingImage {
             }
         }
         cursor.end(indexes.head);
+    }
+
+    /// How many slots from `seq` on, and before `end`, nobody has touched; no more than `most`.
+    fn blank(&self, seq: u64, end: u64, most: u64) -> u64 {
+        let is_there = |seq: u64| (self.index(seq) + 1) * SLOT_BYTES <= self.bytes.len();
+        let slots = (seq..end).take(most as usize);
+        slots
+            .take_while(|seq| is_there(*seq) && self.words(*seq) == [0; 8])
+            .count() as u64
     }
 
     /// How many slots an unfinished record has: a definition states it in its first slot before it
