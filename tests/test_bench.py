@@ -17,6 +17,7 @@ sys.path.insert(0, str(harness.ROOT / "scripts" / "lib" / "bench"))
 import heap  # noqa: E402  (lives in scripts/lib/bench)
 import parts  # noqa: E402
 import servers  # noqa: E402
+import steps  # noqa: E402
 
 STACKS = 20_000
 
@@ -35,6 +36,10 @@ def test_differences_and_ratios_are_those_of_rounds():
     mine, base = [11, 24, 99], [10, 20, 30]
     assert servers.added(mine, base) == 4
     assert servers.ratio([20, 20, 90], base) == 2
+
+
+def test_what_a_step_takes_more_is_the_median_of_rounds_and_of_each_start():
+    assert steps.added([[1.0, 1.1, 9.0], [1.3, 1.2, 1.4]]) == "+25.0 % (+10.0 to +30.0)"
 
 
 def test_turns_begin_with_another_one_each_and_the_first_round_is_left_out():

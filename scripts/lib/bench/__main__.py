@@ -15,6 +15,7 @@ import cost
 import heap
 import memory
 import parts
+import steps
 import threads
 from paths import ROOT
 from progress import progress, say
@@ -41,17 +42,22 @@ def main() -> None:
     options = parser.parse_args()
     kept = Path("target/bench.md") if options.quick else Path("docs/measured/bench.md")
     output = options.output or ROOT / kept
-    rounds, loops, steps, training, repeats, stacks = options.rounds, 20_000, 10, 2200, 3, 1_000_000
+    rounds, loops, training, repeats, stacks = options.rounds, 20_000, 2200, 3, 1_000_000
+    starts, turns = 12, 3 * rounds
     if options.quick:
-        rounds, loops, steps, training, repeats, stacks = 3, 2000, 2, 50, 1, 100_000
+        rounds, loops, training, repeats, stacks = 3, 2000, 50, 1, 100_000
+        starts, turns = 2, 6
     few = max(3, rounds // 2)
 
     load = os.getloadavg()[0]
     python = options.python
     folder = Path(tempfile.mkdtemp(prefix="gpumem-bench-"))
     try:
-        say(f"cost of events and steps: {rounds} rounds")
-        costs = cost.measure(python, rounds, loops, steps, folder / "cost")
+        say(f"cost of events: {rounds} rounds")
+        costs = cost.measure(python, rounds, loops, folder / "cost")
+        say(f"steps: {starts} starts of {turns} rounds")
+        (folder / "steps").mkdir()
+        by_step = steps.measure(python, starts, turns, 3, folder / "steps")
         say("parts of an event")
         by_part = parts.measure(python, rounds, 8192, folder / "parts")
         say("depths")
@@ -80,6 +86,10 @@ def main() -> None:
         "## Cost of recording",
         "",
         *costs,
+        "",
+        "## Steps of a training",
+        "",
+        *by_step,
         "",
         "## Parts of an event",
         "",

@@ -51,16 +51,16 @@ class Server:
 
 class Configuration(Server):
     """PyTorch in one way of running it: `stacks` is GPUMEM_STACKS (None: without the library),
-    `recorder` what PyTorch's own recorder does."""
+    `recorder` what PyTorch's own recorder does, `place` what tells its files from a twin's."""
 
-    def __init__(self, label: str, stacks: Optional[str] = None, recorder: str = "off"):
+    def __init__(self, label: str, stacks: Optional[str] = None, recorder: str = "off", place: str = ""):
         super().__init__(label)
-        self.stacks, self.recorder = stacks, recorder
+        self.stacks, self.recorder, self.place = stacks, recorder, place
         self.capture: Optional[Path] = None
 
     def run(self, python: str, folder: Path) -> None:
         environment = {}
-        name = f"{self.stacks}-{self.recorder}"
+        name = f"{self.stacks}-{self.recorder}{self.place}"
         if self.stacks is not None:
             self.capture = folder / f"{name}.bin"
             environment = {
