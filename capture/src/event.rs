@@ -54,7 +54,8 @@ impl EventKind {
     pub const MODULE_LOAD: Self = Self(9);
     /// The module or library `ptr` was unloaded.
     pub const MODULE_UNLOAD: Self = Self(10);
-    /// A scope began; `aux` is its number.
+    /// A scope began, or began anew; `aux` is its number, `ptr` that of its name's
+    /// [`crate::DefKind::RANGE`] (0: none).
     pub const SCOPE_BEGIN: Self = Self(11);
     /// A scope ended; `aux` is its number.
     pub const SCOPE_END: Self = Self(12);
@@ -89,6 +90,8 @@ impl EventKind {
     pub const PHASE_BEGIN: Self = Self(24);
     /// The thread left the phase `aux` that it entered last.
     pub const PHASE_END: Self = Self(25);
+    /// The program marks a moment; `aux` is the number of the mark's [`crate::DefKind::RANGE`].
+    pub const MARK: Self = Self(26);
 
     /// Whether the record is an event rather than a definition.
     pub fn is_event(self) -> bool {

@@ -78,6 +78,11 @@ pub(crate) const fn row_offset(row: u64) -> u64 {
     COUNTERS_OFFSET + row * ROW_BYTES
 }
 
+/// The counter row at an offset in the file.
+pub(crate) const fn row_at(offset: u64) -> u64 {
+    (offset - COUNTERS_OFFSET) / ROW_BYTES
+}
+
 /// Fields of the dynamic header: offsets in the file. Fields of different writers are on lines of
 /// their own.
 pub(crate) mod dynamic {

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define GPUMEM_API_VERSION 3 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step */
+#define GPUMEM_API_VERSION 4 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes and marks */
 
 enum gpumem_level {
     GPUMEM_TENSOR = 0, /* inside a framework's pool */
@@ -38,6 +38,39 @@ int gpumem_counters(int device, int level, struct gpumem_counters *out);
 /* A step of the program (of its training) has ended. From the first call on, steps are what the program
  * says; before, they are found by what PyTorch does. 0: recorded. 1: nothing is recorded in this process. */
 int gpumem_step(void);
+
+/* Scopes: stretches of the program's work, any number, nested or not, begun and ended on any thread. Their
+ * figures are exact in the order of the capture's events. */
+struct gpumem_scope_figures {
+    uint64_t start_bytes; /* live when it began */
+    uint64_t live_bytes;  /* live now, or when it ended */
+    uint64_t peak_bytes;  /* most that were live at once in between: at least the start and the end */
+    uint64_t allocations; /* in between */
+    uint64_t frees;       /* in between */
+};
+
+/* Begins a scope and returns its number. It may begin before anything is recorded: all figures are zero until
+ * then. 0: nothing is recorded in this process and nothing will be (a child forked from one that is
+ * recorded, or no capture can be written), or 1,048,576 scopes are kept. A name beyond 256 bytes is cut. */
+uint64_t gpumem_scope_begin(const char *name);
+
+/* All of these: 0: done. 1: nothing is recorded in this process. 2: an argument is not valid, or there is no
+ * such scope. */
+
+/* What the scope says of a device and level, until now or until it ended. */
+int gpumem_scope_read(uint64_t scope, int device, int level, struct gpumem_scope_figures *out);
+
+/* The scope begins anew, whether it goes on or has ended. */
+int gpumem_scope_reset(uint64_t scope);
+
+/* The scope ends; its figures stay. Nothing changes if it has ended. */
+int gpumem_scope_end(uint64_t scope);
+
+/* The scope ends, if it goes on, and its number means nothing any more. */
+int gpumem_scope_forget(uint64_t scope);
+
+/* Marks this moment in the capture. 0: recorded. 1: nothing is recorded in this process. */
+int gpumem_mark(const char *name);
 
 /* Path of this process's capture; returns its length without the NUL, 0 if nothing is recorded. */
 size_t gpumem_report_path(char *buffer, size_t size);

@@ -1,14 +1,15 @@
 //! The C API, declared in `include/gpumem.h`.
 
-use core::ffi::{c_char, c_int};
+use core::ffi::{CStr, c_char, c_int};
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::autograd::steps;
-use crate::{lifecycle, options, thread};
+use crate::{lifecycle, options, scopes, thread};
+pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
-const API_VERSION: c_int = 3;
+const API_VERSION: c_int = 4;
 
 /// Counters of one device and level, in bytes and calls.
 #[repr(C)]
@@ -77,6 +78,102 @@ pub extern "C" fn gpumem_step() -> c_int {
         lifecycle::session().is_some()
     });
     c_int::from(recorded != Some(true))
+}
+
+/// Begins a scope of this name and returns its number; 0 if there is none: this process records nothing and
+/// will not, or too many are kept. A scope may begin before the capture is open. Threads and the order
+/// of ends do not matter.
+///
+/// # Safety
+/// `name` is null or a string that ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_scope_begin(name: *const c_char) -> u64 {
+    // SAFETY: the caller's promise.
+    let name = unsafe { text(name) };
+    thread::in_hook(|thread| scopes::begin(thread, name)).unwrap_or(0)
+}
+
+/// Reads what a scope says of `device` at `level` into `out`: until now, or until it ended. 0 on success,
+/// 1 if nothing is recorded in this process, 2 if an argument is not one.
+///
+/// # Safety
+/// `out` is null or valid for writing one [`GpumemScopeFigures`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_scope_read(
+    scope: u64,
+    device: c_int,
+    level: c_int,
+    out: *mut GpumemScopeFigures,
+) -> c_int {
+    let (Ok(device), Ok(level)) = (u8::try_from(device), u8::try_from(level)) else {
+        return 2;
+    };
+    if out.is_null() || usize::from(level) >= Level::COUNT {
+        return 2;
+    }
+    match thread::in_hook(|_| scopes::read(scope, DeviceOrdinal(device), Level(level))) {
+        None => 1,
+        Some(None) => 2,
+        Some(Some(figures)) => {
+            // SAFETY: checked for null; the caller promises that it is valid for writing.
+            unsafe { out.write(figures) };
+            0
+        }
+    }
+}
+
+/// Lets a scope begin anew, whether it goes on or has ended. 0 on success, 1 if nothing is recorded in
+/// this process, 2 if there is no such scope.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_scope_reset(scope: u64) -> c_int {
+    answer(thread::in_hook(|thread| scopes::reset(thread, scope)))
+}
+
+/// Ends a scope: its figures stay as they are, and can be read. Nothing changes if it has ended. Returns
+/// as [`gpumem_scope_reset`].
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_scope_end(scope: u64) -> c_int {
+    answer(thread::in_hook(|thread| scopes::end(thread, scope)))
+}
+
+/// Ends a scope and gives its place back: its number means nothing from now on. Returns as
+/// [`gpumem_scope_reset`].
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_scope_forget(scope: u64) -> c_int {
+    answer(thread::in_hook(|thread| scopes::forget(thread, scope)))
+}
+
+/// Marks this moment in the capture. 0 on success, 1 if nothing is recorded in this process.
+///
+/// # Safety
+/// `name` is null or a string that ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_mark(name: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let name = unsafe { text(name) };
+    let marked = thread::in_hook(|thread| scopes::mark(thread, name));
+    c_int::from(marked != Some(true))
+}
+
+/// The answer of calls that need a scope.
+fn answer(found: Option<bool>) -> c_int {
+    match found {
+        Some(true) => 0,
+        None => 1,
+        Some(false) => 2,
+    }
+}
+
+/// The bytes of a string of the caller's; of null, none.
+///
+/// # Safety
+/// `name` is null or a string that ends with a zero, which stays as it is for `'a`.
+unsafe fn text<'a>(name: *const c_char) -> &'a [u8] {
+    if name.is_null() {
+        return b"";
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(name) }.to_bytes()
 }
 
 /// Copies the path of this process's capture, with a NUL, into `buffer` of `size` bytes as far as it

@@ -27,6 +27,7 @@ mod lifecycle;
 mod live;
 mod local;
 mod message;
+mod names;
 mod nvml;
 mod nvtx;
 mod options;
@@ -35,6 +36,7 @@ mod physical;
 mod postmortem;
 pub mod python;
 mod record;
+mod scopes;
 pub mod stacks;
 mod symbols;
 mod tally;
@@ -42,8 +44,9 @@ mod thread;
 mod workspace;
 
 pub use capi::{
-    GpumemCounters, gpumem_api_version, gpumem_counters, gpumem_help_env, gpumem_recording,
-    gpumem_report_path, gpumem_step,
+    GpumemCounters, GpumemScopeFigures, gpumem_api_version, gpumem_counters, gpumem_help_env,
+    gpumem_mark, gpumem_recording, gpumem_report_path, gpumem_scope_begin, gpumem_scope_end,
+    gpumem_scope_forget, gpumem_scope_read, gpumem_scope_reset, gpumem_step,
 };
 pub use hooks::address::{cuMemAddressFree, cuMemAddressReserve};
 pub use hooks::aliases::{

@@ -22,7 +22,7 @@ use gpumem_replay::Kept;
 use crate::options::{Options, Stacks};
 use crate::symbols::driver;
 use crate::symbols::table::ALL;
-use crate::{account, facts, message, nvml, output, thread};
+use crate::{account, facts, message, nvml, output, scopes, thread};
 
 /// See the diagram.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,8 +158,9 @@ fn open() -> bool {
     }));
     account::note_missing(writer);
     account::write(writer);
-    SESSION.store(session, Ordering::Release);
     start_drain(writer, options.bounded.is_some());
+    scopes::opened(writer);
+    SESSION.store(session, Ordering::Release);
     true
 }
 

@@ -137,7 +137,8 @@ pub(super) struct Row {
     version: AtomicU32,
     unused: u32,
     check: AtomicU64,
-    unused_end: u64,
+    /// The most that was live at once since the newest cut ([`super::cut`]): for the recorder alone.
+    since_cut: AtomicU64,
 }
 
 impl Row {
@@ -202,6 +203,25 @@ impl LockedRow<'_> {
         }
     }
 
+    /// Whether nothing was ever counted in the row.
+    #[inline]
+    pub(super) fn is_unused(&self) -> bool {
+        self.version == 0
+    }
+
+    /// The most that was live at once since the newest cut.
+    #[inline]
+    pub(super) fn since_cut(&self) -> u64 {
+        self.row.since_cut.load(Ordering::Relaxed)
+    }
+
+    /// Cuts here: what is live now is the most that was, so far.
+    pub(super) fn cut(&self) {
+        let [live, ..] = &self.row.values;
+        let live = live.load(Ordering::Relaxed);
+        self.row.since_cut.store(live, Ordering::Relaxed);
+    }
+
     /// Applies `event`; `place` is the row's offset in the file.
     #[inline]
     pub(super) fn apply(&mut self, event: &Event, nonce: u64, place: u64) {
@@ -213,6 +233,9 @@ impl LockedRow<'_> {
         allocations.store(new.allocations, Ordering::Relaxed);
         frees.store(new.frees, Ordering::Relaxed);
         allocated_bytes.store(new.allocated_bytes, Ordering::Relaxed);
+        if new.live > self.since_cut() {
+            self.row.since_cut.store(new.live, Ordering::Relaxed);
+        }
         self.after = self.version.wrapping_add(2);
         let check = row_check(nonce, place, &new, self.after);
         self.row.check.store(check, Ordering::Relaxed);

@@ -8,6 +8,7 @@
 //! - A forked child records nothing and disturbs nothing.
 
 mod bounded;
+mod cut;
 mod drain;
 mod file;
 mod fork;
@@ -27,6 +28,8 @@ use crate::header::StaticHeader;
 use crate::ring::{Found, Ring};
 use crate::{CounterValues, DefKind, DeviceOrdinal, Event, Level, Nanos, Seq, index, layout, slot};
 pub use bounded::Keeper;
+use cut::Used;
+pub use cut::{Cut, RowAtCut};
 use file::CaptureFile;
 use fork::Owner;
 use head::Head;
@@ -53,6 +56,8 @@ pub struct Writer {
     quarter: u64,
     space: Space,
     losses: Losses,
+    /// Rows in which something is counted.
+    used: Used,
     stopping: AtomicBool,
     /// Held by the one thread that drains.
     draining: Mutex<()>,
@@ -126,6 +131,7 @@ impl Writer {
             quarter: u64::from(ring_slots) / 4,
             space: Space::new(options.stall),
             losses: Losses::new(),
+            used: Used::new(),
             stopping: AtomicBool::new(false),
             draining: Mutex::new(()),
         })))
@@ -185,6 +191,11 @@ impl Writer {
                 None => self.ring.reserve(1),
                 Some((row, place)) => {
                     let mut locked = row.lock();
+                    if locked.is_unused() {
+                        drop(locked);
+                        self.used.note(layout::row_at(place));
+                        locked = row.lock();
+                    }
                     let reserved = self.ring.reserve(1);
                     if reserved.is_some() || !may_wait {
                         locked.apply(event, self.nonce, place);

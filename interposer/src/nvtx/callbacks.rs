@@ -75,7 +75,7 @@ unsafe fn wide<'a>(address: u64) -> Option<Cow<'a, [u8]>> {
         return None;
     }
     let mut text = String::new();
-    while text.len() < ranges::LONGEST {
+    while text.len() < crate::names::LONGEST {
         // SAFETY: the NUL has not been met, so another character follows.
         match unsafe { place.read_unaligned() } {
             0 => break,

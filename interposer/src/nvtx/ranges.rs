@@ -1,4 +1,4 @@
-//! Ranges as events, and their names.
+//! Ranges as events.
 
 use core::cell::Cell;
 use core::hash::BuildHasherDefault;
@@ -6,30 +6,15 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 use dashmap::DashMap;
-use gpumem_capture::{ApiId, DefKind, EventKind, Level, Writer};
+use gpumem_capture::{ApiId, EventKind, Level};
 use rustc_hash::FxHasher;
 
 use crate::lifecycle;
+use crate::names;
 use crate::record::{self, Remark};
 use crate::thread::Thread;
 
-/// Bytes of a name that are kept.
-pub(super) const LONGEST: usize = 256;
-
-/// Names that are told apart, and texts that are kept under a number: programs name ranges by what is in
-/// them, without end.
-const MOST_NAMES: usize = 1 << 14;
-
-/// What all others are called.
-const OTHERS: &[u8] = b"(one of more names than are kept)";
-
 type Map<K, V> = DashMap<K, V, BuildHasherDefault<FxHasher>>;
-
-/// The numbers of names that are defined in the capture.
-fn names() -> &'static Map<Box<[u8]>, u32> {
-    static NAMES: OnceLock<Map<Box<[u8]>, u32>> = OnceLock::new();
-    NAMES.get_or_init(Map::default)
-}
 
 /// Texts by the number under which the program passes them.
 fn texts() -> &'static Map<u64, Box<[u8]>> {
@@ -43,15 +28,10 @@ fn started() -> &'static Map<u64, ()> {
     STARTED.get_or_init(Map::default)
 }
 
-/// The beginning of a text that is kept.
-fn cut(text: &[u8]) -> &[u8] {
-    text.get(..LONGEST).unwrap_or(text)
-}
-
 /// Keeps a text under a number.
 pub(super) fn register(number: u64, text: &[u8]) {
-    if texts().len() < MOST_NAMES {
-        texts().insert(number, cut(text).into());
+    if texts().len() < names::MOST {
+        texts().insert(number, names::cut(text).into());
     }
 }
 
@@ -60,34 +40,12 @@ pub(super) fn registered(number: u64) -> Option<Vec<u8>> {
     texts().get(&number).map(|text| text.to_vec())
 }
 
-/// The number of a name, which is defined if it is new; None if that failed.
-fn id_of(writer: &'static Writer, name: &[u8]) -> Option<u32> {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    let mut name = cut(name);
-    if let Some(known) = names().get(name) {
-        return Some(*known);
-    }
-    if names().len() >= MOST_NAMES {
-        name = OTHERS;
-        if let Some(known) = names().get(name) {
-            return Some(*known);
-        }
-    }
-    let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    let text = String::from_utf8_lossy(name);
-    let length = (text.len() as u32).to_le_bytes();
-    let parts: [&[u8]; 3] = [&id.to_le_bytes(), &length, text.as_bytes()];
-    writer.definition(DefKind::RANGE, &parts).ok()?;
-    names().insert(name.into(), id);
-    Some(id)
-}
-
 /// Records the beginning of a range; false if it is not recorded.
 fn begin(thread: &Thread, name: &[u8], handle: u64) -> bool {
     let Some(session) = lifecycle::session() else {
         return false;
     };
-    let Some(id) = id_of(session.writer, name) else {
+    let Some(id) = names::id_of(session.writer, name) else {
         return false;
     };
     tell(thread, EventKind::RANGE_BEGIN, u64::from(id), handle);

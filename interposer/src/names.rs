@@ -1,0 +1,53 @@
+//! What the program calls its ranges, scopes and marks: each text once in the capture, under a number.
+
+use core::hash::BuildHasherDefault;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+
+use dashmap::DashMap;
+use gpumem_capture::{DefKind, Writer};
+use rustc_hash::FxHasher;
+
+/// Bytes of a name that are kept.
+pub(crate) const LONGEST: usize = 256;
+
+/// Names that are told apart: programs name ranges by what is in them, without end.
+pub(crate) const MOST: usize = 1 << 14;
+
+/// What all others are called.
+const OTHERS: &[u8] = b"(one of more names than are kept)";
+
+type Names = DashMap<Box<[u8]>, u32, BuildHasherDefault<FxHasher>>;
+
+/// The numbers of names that are defined in the capture.
+fn names() -> &'static Names {
+    static NAMES: OnceLock<Names> = OnceLock::new();
+    NAMES.get_or_init(Names::default)
+}
+
+/// The beginning of a text that is kept.
+pub(crate) fn cut(text: &[u8]) -> &[u8] {
+    text.get(..LONGEST).unwrap_or(text)
+}
+
+/// The number of a name, which is defined if it is new; None if that failed.
+pub(crate) fn id_of(writer: &'static Writer, name: &[u8]) -> Option<u32> {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let mut name = cut(name);
+    if let Some(known) = names().get(name) {
+        return Some(*known);
+    }
+    if names().len() >= MOST {
+        name = OTHERS;
+        if let Some(known) = names().get(name) {
+            return Some(*known);
+        }
+    }
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let text = String::from_utf8_lossy(name);
+    let length = (text.len() as u32).to_le_bytes();
+    let parts: [&[u8]; 3] = [&id.to_le_bytes(), &length, text.as_bytes()];
+    writer.definition(DefKind::RANGE, &parts).ok()?;
+    names().insert(name.into(), id);
+    Some(id)
+}

@@ -1,0 +1,227 @@
+//! Scopes: the program says where a stretch of its work begins and ends, and gets what it added and its
+//! peak, exact in the order of events.
+//!
+//! The beginning and the end of a scope are events, and its figures are those of just that place in the
+//! order ([`gpumem_capture::Cut`]): a replay of the capture finds the same. A scope that begins before there
+//! is a capture waits for it with zeros, which is what all counters are until then, and is recorded as
+//! the first thing once there is one. Scopes belong to a process: in a forked child there are none.
+
+mod table;
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventKind, Level, RowAtCut, ThreadId, Writer};
+
+use crate::record::{self, Remark};
+use crate::thread::Thread;
+use crate::{lifecycle, message, names};
+pub use table::GpumemScopeFigures;
+use table::{Name, Table, Waiting};
+
+/// The scopes of one process.
+struct Scopes {
+    process: u32,
+    inside: Mutex<Inside>,
+}
+
+#[derive(Default)]
+struct Inside {
+    table: Table,
+    /// The capture, once the scopes that waited for it are recorded in it.
+    writer: Option<&'static Writer>,
+}
+
+static SCOPES: AtomicPtr<Scopes> = AtomicPtr::new(null_mut());
+
+/// A number is never given again, not even by a child to which it means nothing.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// This process's scopes. Those of a parent, whose lock somebody may have held at the fork, are left alone.
+fn inside() -> MutexGuard<'static, Inside> {
+    let process = std::process::id();
+    let mut found = SCOPES.load(Ordering::Acquire);
+    loop {
+        // SAFETY: null, or leaked by this function, here or in a parent.
+        if let Some(scopes) = unsafe { found.as_ref() }
+            && scopes.process == process
+        {
+            return scopes.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        let new = Box::into_raw(Box::new(Scopes {
+            process,
+            inside: Mutex::default(),
+        }));
+        found = match SCOPES.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => new,
+            Err(other) => {
+                // SAFETY: made above, and given to nobody.
+                drop(unsafe { Box::from_raw(new) });
+                other
+            }
+        };
+    }
+}
+
+/// The event of a scope's beginning or end.
+fn event(writer: &Writer, thread: ThreadId, kind: EventKind, number: u64, name: u32) -> Event {
+    Event {
+        time: writer.now(),
+        thread,
+        kind,
+        ptr: u64::from(name),
+        aux: number,
+        level: Level::TENSOR,
+        device: DeviceOrdinal::NONE,
+        ..Event::default()
+    }
+}
+
+impl Inside {
+    fn begin(&mut self, writer: &Writer, thread: ThreadId, number: u64, name: u32) {
+        let event = event(writer, thread, EventKind::SCOPE_BEGIN, number, name);
+        if let Ok(cut) = writer.cut(&event, true) {
+            self.table.begin(number, name, &cut.rows);
+        }
+    }
+
+    /// Whether there is such a scope.
+    fn end(&mut self, thread: ThreadId, number: u64) -> bool {
+        let name = match self.table.name(number) {
+            None => return false,
+            Some(Name::Known(name)) => *name,
+            Some(Name::Text(_)) => 0,
+        };
+        match self.writer {
+            Some(writer) if self.table.is_open(number) => {
+                let event = event(writer, thread, EventKind::SCOPE_END, number, name);
+                if let Ok(cut) = writer.cut(&event, false) {
+                    self.table.end(number, &cut.rows);
+                }
+            }
+            _ => self.table.end_waiting(number),
+        }
+        true
+    }
+}
+
+/// The number of a text in the capture; 0: it has none.
+fn number_of(writer: &'static Writer, text: &[u8]) -> u32 {
+    match text {
+        b"" => 0,
+        _ => names::id_of(writer, text).unwrap_or(0),
+    }
+}
+
+impl Name {
+    fn number(&self, writer: &'static Writer) -> u32 {
+        match self {
+            Self::Known(number) => *number,
+            Self::Text(text) => number_of(writer, text),
+        }
+    }
+}
+
+/// A scope begins; its number, or 0 if there are too many.
+pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
+    let mut inside = inside();
+    if inside.table.is_full() {
+        drop(inside);
+        too_many();
+        return 0;
+    }
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    match inside.writer {
+        Some(writer) => {
+            let name = number_of(writer, name);
+            inside.begin(writer, thread.id(), number, name);
+        }
+        None => inside.table.wait(Waiting {
+            number,
+            name: Name::Text(names::cut(name).into()),
+            thread: thread.id().0,
+        }),
+    }
+    number
+}
+
+/// Said once: the program goes on without.
+fn too_many() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        message::line(&format!(
+            "{} scopes are kept, which is the most there can be: no more begin until some are given \
+             back with gpumem_scope_forget.",
+            table::MOST
+        ));
+    }
+}
+
+/// A scope begins anew, whether it goes on or has ended. False: there is no such scope.
+pub(crate) fn reset(thread: &Thread, number: u64) -> bool {
+    let mut inside = inside();
+    let Some(name) = inside.table.name(number).cloned() else {
+        return false;
+    };
+    match inside.writer {
+        Some(writer) => {
+            let name = name.number(writer);
+            inside.begin(writer, thread.id(), number, name);
+        }
+        None => inside.table.wait(Waiting {
+            number,
+            name,
+            thread: thread.id().0,
+        }),
+    }
+    true
+}
+
+/// A scope ends; nothing changes if it has ended. False: there is no such scope.
+pub(crate) fn end(thread: &Thread, number: u64) -> bool {
+    inside().end(thread.id(), number)
+}
+
+/// Ends a scope and gives its place back. False: there is no such scope.
+pub(crate) fn forget(thread: &Thread, number: u64) -> bool {
+    let mut inside = inside();
+    inside.end(thread.id(), number) && inside.table.forget(number)
+}
+
+/// What a scope says of a device and level. None: there is no such scope.
+pub(crate) fn read(number: u64, device: DeviceOrdinal, level: Level) -> Option<GpumemScopeFigures> {
+    let inside = inside();
+    let Some(row) = RowAtCut::number(device, level) else {
+        return inside
+            .table
+            .name(number)
+            .map(|_| GpumemScopeFigures::default());
+    };
+    let now = inside.writer.and_then(|writer| writer.row_now(row));
+    inside.table.figures(number, row, now)
+}
+
+/// A capture is open, in which nothing has happened yet: scopes that waited for it begin there.
+pub(crate) fn opened(writer: &'static Writer) {
+    let mut inside = inside();
+    for waiting in inside.table.waiting() {
+        let name = waiting.name.number(writer);
+        inside.begin(writer, ThreadId(waiting.thread), waiting.number, name);
+    }
+    inside.writer = Some(writer);
+}
+
+/// The program marks a moment. False: nothing is recorded.
+pub(crate) fn mark(thread: &Thread, name: &[u8]) -> bool {
+    let Some(session) = lifecycle::session() else {
+        return false;
+    };
+    let what = Remark {
+        aux: u64::from(number_of(session.writer, name)),
+        device: DeviceOrdinal::NONE,
+        ..Remark::default()
+    };
+    record::remark(thread, ApiId(0), EventKind::MARK, Level::TENSOR, what);
+    true
+}

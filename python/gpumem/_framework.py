@@ -1,0 +1,102 @@
+"""What PyTorch says of itself, if the program has it: for scopes in a process that is not recorded.
+
+Nothing here imports PyTorch, starts CUDA, or resets a counter of PyTorch's."""
+
+import ctypes
+import os
+import sys
+import warnings
+from typing import Any, Dict, Optional, Tuple
+
+_warned = False
+
+
+def warn_once() -> None:
+    """Says, the first time, that figures are not the recorder's."""
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    warnings.warn(
+        "gpumem does not record this process: scopes have what PyTorch's own counters say now and then (source "
+        '"sampled"), or zeros without PyTorch (source "none"). For exact figures start the program with '
+        "LD_PRELOAD=libgpumem.so",
+        RuntimeWarning,
+        stacklevel=5,
+    )
+
+
+def _cuda() -> Optional[Any]:
+    """torch.cuda, if the program has imported it."""
+    return getattr(sys.modules.get("torch"), "cuda", None)
+
+
+def _started() -> Optional[Any]:
+    """torch.cuda, if it uses CUDA already."""
+    cuda = _cuda()
+    try:
+        return cuda if cuda is not None and cuda.is_initialized() else None
+    except Exception:  # a half-imported PyTorch
+        return None
+
+
+def current_device() -> Optional[int]:
+    """The current device of this thread; None before CUDA is used."""
+    cuda = _started()
+    if cuda is not None:
+        return int(cuda.current_device())
+    try:
+        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except (OSError, AttributeError):
+        return None
+    device = ctypes.c_int()
+    return device.value if driver.cuCtxGetDevice(ctypes.byref(device)) == 0 else None
+
+
+class Sample:
+    """PyTorch's counters, looked at where the scope begins, is read and ends. Its peak, which it keeps since
+    somebody reset it last, is the scope's own if it has risen since the scope began; else the scope's peak
+    is the most that was seen."""
+
+    def __init__(self) -> None:
+        # By device: live bytes and PyTorch's peak at the start; live bytes and the most seen by now.
+        self._start: Dict[int, Tuple[int, int]] = {}
+        self._now: Dict[int, Tuple[int, int]] = {}
+        self._frozen = False
+        self._seen = self._look(self._begin)
+
+    def _begin(self, device: int, live: int, peak: int) -> None:
+        self._start[device] = (live, peak)
+        self._now[device] = (live, live)
+
+    def _follow(self, device: int, live: int, peak: int) -> None:
+        # What was not there at the start had nothing then.
+        _, peak_before = self._start.get(device, (0, 0))
+        _, most = self._now.get(device, (0, 0))
+        self._now[device] = (live, max(most, live, peak if peak > peak_before else 0))
+
+    def _look(self, each: Any) -> bool:
+        cuda = _started()
+        if cuda is None:
+            return _cuda() is not None
+        for device in range(cuda.device_count()):
+            each(device, int(cuda.memory_allocated(device)), int(cuda.max_memory_allocated(device)))
+        return True
+
+    def take(self) -> bool:
+        """Looks again; whether there is anything to look at."""
+        if not self._frozen:
+            self._seen = self._look(self._follow)
+        return self._seen
+
+    def end(self) -> bool:
+        """Looks for the last time."""
+        seen = self.take()
+        self._frozen = True
+        return seen
+
+    def figures(self, device: int) -> Tuple[int, int, int, int, int]:
+        """Start, live and greatest bytes, and calls, which PyTorch is not asked for."""
+        start, _ = self._start.get(device, (0, 0))
+        live, most = self._now.get(device, (0, 0))
+        return (start, live, max(most, start), 0, 0)

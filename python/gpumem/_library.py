@@ -1,0 +1,167 @@
+"""libgpumem.so in this process, by its C API (gpumem.h): ctypes and nothing else.
+
+It is there if it was preloaded. Without it every function here answers as if nothing were recorded. The
+calls keep the GIL: they take a microsecond, and giving it up could cost a switch of threads."""
+
+import ctypes
+import os
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+TENSOR, DRIVER, HOST, PHYSICAL = LEVELS = (0, 1, 2, 3)
+
+# The API's versions that have what is used here.
+_SCOPES = 4
+
+
+class CountersRow(ctypes.Structure):
+    """struct gpumem_counters"""
+
+    _fields_ = [(name, ctypes.c_uint64) for name in ("live", "peak", "allocations", "frees")]
+
+
+class ScopeRow(ctypes.Structure):
+    """struct gpumem_scope_figures"""
+
+    _fields_ = [
+        (name, ctypes.c_uint64) for name in ("start", "live", "peak", "allocations", "frees")
+    ]
+
+
+class _LoaderInfo(ctypes.Structure):
+    """Dl_info"""
+
+    _fields_ = [
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    ]
+
+
+def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    integer, number = ctypes.c_int, ctypes.c_uint64
+    library.gpumem_counters.argtypes = [integer, integer, ctypes.POINTER(CountersRow)]
+    library.gpumem_report_path.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    library.gpumem_report_path.restype = ctypes.c_size_t
+    if library.gpumem_api_version() >= _SCOPES:
+        library.gpumem_scope_begin.argtypes = [ctypes.c_char_p]
+        library.gpumem_scope_begin.restype = number
+        library.gpumem_scope_read.argtypes = [number, integer, integer, ctypes.POINTER(ScopeRow)]
+        for name in ("reset", "end", "forget"):
+            getattr(library, "gpumem_scope_" + name).argtypes = [number]
+        library.gpumem_mark.argtypes = [ctypes.c_char_p]
+    return library
+
+
+def _find() -> Optional[ctypes.CDLL]:
+    """The preloaded library: its symbols are then global ones."""
+    try:
+        everything = ctypes.PyDLL(None)
+    except (OSError, TypeError):  # no loader that knows of global symbols
+        return None
+    return _declared(everything) if hasattr(everything, "gpumem_api_version") else None
+
+
+_library = _find()
+_has_scopes = _library is not None and int(_library.gpumem_api_version()) >= _SCOPES
+
+
+def api_version() -> Optional[int]:
+    """Version of the C API in this process; None if libgpumem.so was not preloaded."""
+    return None if _library is None else int(_library.gpumem_api_version())
+
+
+def recording() -> bool:
+    """Whether this process is recorded at this moment. It is from its first CUDA call on."""
+    return _library is not None and _library.gpumem_recording() == 1
+
+
+def report_path() -> Optional[Path]:
+    """Where this process's capture is; None while nothing is recorded."""
+    if _library is None:
+        return None
+    size = int(_library.gpumem_report_path(None, 0))
+    if size == 0:
+        return None
+    buffer = ctypes.create_string_buffer(size + 1)
+    _library.gpumem_report_path(buffer, size + 1)
+    return Path(os.fsdecode(buffer.value))
+
+
+def library_path() -> Optional[Path]:
+    """The file of the preloaded library; None if there is none, or the loader does not tell."""
+    if _library is None:
+        return None
+    info = _LoaderInfo()
+    try:
+        address = ctypes.cast(_library.gpumem_api_version, ctypes.c_void_p)
+        found = ctypes.CDLL(None).dladdr(address, ctypes.byref(info))
+    except (AttributeError, OSError):
+        return None
+    return Path(os.fsdecode(info.file)) if found and info.file else None
+
+
+def step() -> bool:
+    """Says that a step of the training has ended; whether it was recorded. From the first call on, steps
+    are what the program says; before, they are found by what PyTorch's optimizers do."""
+    return hasattr(_library, "gpumem_step") and _library.gpumem_step() == 0
+
+
+def mark(name: str) -> bool:
+    """Marks this moment in the capture; whether it was recorded."""
+    return _has_scopes and _library.gpumem_mark(_text(name)) == 0
+
+
+def _text(name: str) -> bytes:
+    return name.replace("\0", " ").encode("utf-8", "replace")
+
+
+class Row(NamedTuple):
+    """What a scope says of one device and level."""
+
+    start: int
+    live: int
+    peak: int
+    allocations: int
+    frees: int
+
+
+ZEROS = Row(0, 0, 0, 0, 0)
+
+
+def counters(device: int, level: int) -> "tuple[int, int, int, int]":
+    """Live and peak bytes, allocations, frees; zeros while nothing is recorded."""
+    row = CountersRow()
+    if _library is not None and _library.gpumem_counters(device, level, ctypes.byref(row)) == 2:
+        raise ValueError(f"no such device: {device}")
+    return (row.live, row.peak, row.allocations, row.frees)
+
+
+def scope_begin(name: str) -> int:
+    """A scope's number; 0 if nothing is recorded here and nothing will be."""
+    return int(_library.gpumem_scope_begin(_text(name))) if _has_scopes else 0
+
+
+def scope_read(scope: int, device: int, level: int) -> Optional[Row]:
+    """None if the scope is none of this process's."""
+    row = ScopeRow()
+    if not _has_scopes or _library.gpumem_scope_read(scope, device, level, ctypes.byref(row)) != 0:
+        return None
+    return Row(row.start, row.live, row.peak, row.allocations, row.frees)
+
+
+def scope_reset(scope: int) -> bool:
+    """Whether the scope begins anew: it is one of this process's."""
+    return _has_scopes and _library.gpumem_scope_reset(scope) == 0
+
+
+def scope_end(scope: int) -> bool:
+    """Whether the scope is one of this process's: it has ended now."""
+    return _has_scopes and _library.gpumem_scope_end(scope) == 0
+
+
+def scope_forget(scope: int) -> None:
+    """Gives the scope's place back."""
+    if _has_scopes:
+        _library.gpumem_scope_forget(scope)

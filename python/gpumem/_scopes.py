@@ -1,0 +1,289 @@
+"""Scopes: what a stretch of the program added to GPU memory, and its peak.
+
+    with gpumem.scope("forward") as s:
+        out = model(batch)
+    print(s.used, s.peak)
+
+A scope is of the whole process, not of a thread: whatever any thread allocates while it goes on counts. Any
+number may go on at once, nested or not. With libgpumem.so preloaded the figures are exact; without it they
+are samples of PyTorch's own counters, as `source` says and a warning does once."""
+
+import functools
+import inspect
+from typing import Any, Callable, List, NamedTuple, Optional, TypeVar, Union, overload
+
+from . import _framework, _library
+from ._counters import check_device
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Figures(NamedTuple):
+    """What a scope says of one device at one level, in bytes and calls."""
+
+    start: int
+    """Bytes live when it began."""
+    live: int
+    """Bytes live now, or when it ended."""
+    highest: int
+    """Most bytes live at once in between, both ends included."""
+    allocations: int
+    """Allocations in between."""
+    frees: int
+    """Releases in between."""
+
+    @property
+    def change(self) -> int:
+        """Bytes added: live − start; negative if more was given back than taken."""
+        return self.live - self.start
+
+    @property
+    def used(self) -> int:
+        """Bytes added, 0 if more was given back than taken."""
+        return max(self.change, 0)
+
+    @property
+    def peak(self) -> int:
+        """Most bytes live at once above the start."""
+        return self.highest - self.start
+
+
+class DeviceFigures(NamedTuple):
+    """What a scope says of one device, at each level: see `gpumem.DeviceCounters`."""
+
+    tensor: Figures
+    driver: Figures
+    host: Figures
+    physical: Figures
+
+
+_NONE = Figures(0, 0, 0, 0, 0)
+# Devices that have counters.
+_DEVICES = 63
+_READY, _OPEN, _ENDED = "not begun", "goes on", "ended"
+
+
+class Scope:
+    """A stretch of the program; made by `gpumem.scope`. Its figures, `used`, `change` and `peak`, are those of
+    tensors on one device: `device`, or the one that was current when the scope began. `device(n)` gives
+    any device at all levels. They follow the program until the scope ends, and then stay."""
+
+    def __init__(self, name: str = "", *, device: Optional[int] = None) -> None:
+        self.name = name
+        self._number = 0
+        self._state = _READY
+        self._asked = None if device is None else check_device(device)
+        self._current: Optional[int] = None
+        self._sample: Optional[_framework.Sample] = None
+        self._source = "none"
+
+    def begin(self) -> "Scope":
+        """Begins the scope, or begins it anew if it has ended."""
+        if self._state is _OPEN:
+            raise RuntimeError(f"scope {self.name!r} has begun: end() it, or reset() it to begin anew")
+        self._start()
+        return self
+
+    def reset(self) -> None:
+        """Begins the scope anew, whether it goes on or has ended."""
+        self._start()
+
+    def end(self) -> None:
+        """Ends the scope: its figures stay. Nothing changes if it has ended."""
+        if self._state is not _OPEN:
+            return
+        if self._number:
+            self._source = "hooks" if _library.scope_end(self._number) else "none"
+        elif self._sample is not None:
+            self._source = "sampled" if self._sample.end() else "none"
+        self._current = self._device()
+        self._state = _ENDED
+
+    def _start(self) -> None:
+        if not (self._number and _library.scope_reset(self._number)):
+            self._number = _library.scope_begin(self.name)
+        self._sample = None
+        if not self._number:
+            _framework.warn_once()
+            self._sample = _framework.Sample()
+        self._current = _framework.current_device()
+        self._state = _OPEN
+
+    def __enter__(self) -> "Scope":
+        return self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def __del__(self) -> None:
+        number = getattr(self, "_number", 0)
+        if number and _library is not None:  # None while the interpreter goes
+            _library.scope_forget(number)
+
+    def __call__(self, function: F) -> F:
+        """Decorates a function, a coroutine function or a generator function: each call is a scope of its own, of
+        this name. `function.scope` is then the scope of the call that ended last. A generator's scope goes on
+        from its first step to its end, also while others run."""
+        return _decorated(function, self.name, self._asked)
+
+    @property
+    def source(self) -> str:
+        """Where the figures come from: "hooks", exact; "sampled", PyTorch's own counters looked at now and then;
+        "none", from nowhere: they are zeros."""
+        if self._state is not _OPEN:
+            return self._source
+        if self._number:
+            return "none" if _library.scope_read(self._number, 0, 0) is None else "hooks"
+        return "sampled" if self._sample is not None and self._sample.take() else "none"
+
+    def _device(self) -> int:
+        """The device of `used`, `change` and `peak`. Before CUDA is used none is current."""
+        if self._asked is not None:
+            return self._asked
+        if self._current is not None:
+            return self._current
+        return _framework.current_device() or 0
+
+    def _read(self, device: int, level: int) -> Figures:
+        if self._number:
+            row = _library.scope_read(self._number, device, level)
+            return _NONE if row is None else Figures(*row)
+        if self._sample is not None and level == _library.TENSOR:
+            if self._state is _OPEN:
+                self._sample.take()
+            return Figures(*self._sample.figures(device))
+        return _NONE
+
+    def device(self, device: int) -> DeviceFigures:
+        """All that the scope says of a device, by its ordinal in this process."""
+        check_device(device)
+        return DeviceFigures(*(self._read(device, level) for level in _library.LEVELS))
+
+    def devices(self) -> List[int]:
+        """The devices of which the scope says anything: ordinals in this process."""
+        return [device for device in range(_DEVICES) if any(map(any, self.device(device)))]
+
+    @property
+    def used(self) -> int:
+        """Bytes of tensors that the scope has added, 0 if it gave back more than it took."""
+        return self._read(self._device(), _library.TENSOR).used
+
+    @property
+    def change(self) -> int:
+        """Bytes of tensors that the scope has added; negative if it gave back more than it took."""
+        return self._read(self._device(), _library.TENSOR).change
+
+    @property
+    def peak(self) -> int:
+        """Most bytes of tensors that were live at once above the start."""
+        return self._read(self._device(), _library.TENSOR).peak
+
+    def __repr__(self) -> str:
+        what = f"<gpumem scope {self.name!r}"
+        if self._state is _READY:
+            return f"{what}: not begun>"
+        device, source = self._device(), self.source
+        figures = self._read(device, _library.TENSOR)
+        if source == "none":
+            return f"{what}: nothing is recorded>"
+        sign = "-" if figures.change < 0 else "+"
+        told = ", sampled" if source == "sampled" else ""
+        ended = " so far" if self._state is _OPEN else ""
+        return (
+            f"{what}: tensors on GPU {device} {sign}{_size(abs(figures.change))}, "
+            f"peak +{_size(figures.peak)}{ended}{told}>"
+        )
+
+
+def _size(count: int) -> str:
+    """Bytes as people read them, with three digits; units are powers of 2^10."""
+    if count < 1024:
+        return f"{count} B"
+    value, unit = count / 1024, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if value < 1023.95:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.2f} {unit}" if value < 10 else f"{value:.1f} {unit}" if value < 100 else f"{value:.0f} {unit}"
+
+
+@overload
+def scope(name: F) -> F: ...
+@overload
+def scope(name: str = ..., *, device: Optional[int] = ...) -> Scope: ...
+def scope(name: Union[str, Callable[..., Any]] = "", *, device: Optional[int] = None) -> Any:
+    """A scope for `with`, for `begin()` and `end()`, or a decorator, also without parentheses: a function's
+    scope then has its qualified name. It has not begun."""
+    if callable(name):
+        return _decorated(name, getattr(name, "__qualname__", ""), device)
+    return Scope(name, device=device)
+
+
+def _decorated(function: F, name: str, device: Optional[int]) -> F:
+    def ended(scope: Scope) -> None:
+        wrapper.scope = scope  # type: ignore[attr-defined]
+
+    if inspect.isasyncgenfunction(function):
+        wrapper = _async_generator(function, name, device, ended)
+    elif inspect.iscoroutinefunction(function):
+
+        async def run(*args: Any, **named: Any) -> Any:
+            with _Call(name, device, ended):
+                return await function(*args, **named)
+
+        wrapper = run
+    elif inspect.isgeneratorfunction(function):
+
+        def steps(*args: Any, **named: Any) -> Any:
+            with _Call(name, device, ended):
+                return (yield from function(*args, **named))
+
+        wrapper = steps
+    else:
+
+        def call(*args: Any, **named: Any) -> Any:
+            with _Call(name, device, ended):
+                return function(*args, **named)
+
+        wrapper = call
+    wrapper = functools.wraps(function)(wrapper)
+    wrapper.scope = Scope(name, device=device)  # type: ignore[attr-defined]
+    return wrapper  # type: ignore[return-value]
+
+
+class _Call:
+    """The scope of one call; told to `ended` once it has ended."""
+
+    def __init__(self, name: str, device: Optional[int], ended: Callable[[Scope], None]) -> None:
+        self._scope, self._ended = Scope(name, device=device), ended
+
+    def __enter__(self) -> Scope:
+        return self._scope.begin()
+
+    def __exit__(self, *_: object) -> None:
+        self._scope.end()
+        self._ended(self._scope)
+
+
+def _async_generator(
+    function: Callable[..., Any], name: str, device: Optional[int], ended: Callable[[Scope], None]
+) -> Callable[..., Any]:
+    async def steps(*args: Any, **named: Any) -> Any:
+        with _Call(name, device, ended):
+            inner = function(*args, **named)
+            try:
+                value = await inner.__anext__()
+                while True:
+                    try:
+                        sent = yield value
+                    except GeneratorExit:
+                        await inner.aclose()
+                        raise
+                    except BaseException as error:
+                        value = await inner.athrow(error)
+                    else:
+                        value = await inner.asend(sent)
+            except StopAsyncIteration:
+                return
+
+    return steps
