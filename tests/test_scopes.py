@@ -1,0 +1,149 @@
+"""Scopes: what they say while the program runs is what a replay of the capture finds, to the byte.
+
+What breaks these tests: a scope whose beginning is recorded at another place than where its figures are taken, a
+maximum that goes with the scope it was kept for, an end that does not freeze, figures of another row."""
+
+import json
+
+import harness
+import pytest
+from test_e2e_aliases import dump  # noqa: F401  (a fixture is found by name)
+
+ALLOC, FREE, CANCEL, SCOPE_BEGIN, SCOPE_END, RESIZE, MARK = 1, 2, 3, 11, 12, 17, 26
+UNKNOWN_POINTER = 1
+LEVELS = ("tensor", "driver", "host", "physical")
+QUIET = {"GPUMEM_QUIET": "1"}
+ZEROS = [0] * 5
+
+
+class Replay:
+    """capture/SPEC.md's words on counters and scopes, and nothing else."""
+
+    def __init__(self, records):
+        self.rows, self.open = {}, {}
+        self.begun, self.ended, self.names, self.marks = {}, {}, {}, []
+        texts = {record["range"]: record["name"] for record in records if "range" in record}
+        texts[0] = ""
+        events = [record for record in records if "kind" in record]
+        assert [e["seq"] for e in events] == sorted(e["seq"] for e in events)
+        for event in events:
+            if event["kind"] == SCOPE_BEGIN:
+                number = event["aux"]
+                self.names[number] = texts[event["ptr"]]
+                self.begun[number] = self.begun.get(number, 0) + 1
+                self.open[number] = {row: [*figures, figures[0]] for row, figures in self.rows.items()}
+            elif event["kind"] == SCOPE_END:
+                number = event["aux"]
+                self.ended.setdefault(number, []).append(self.says(number))
+                del self.open[number]
+            elif event["kind"] == MARK:
+                self.marks.append(texts[event["aux"]])
+            else:
+                self.change(event)
+
+    def change(self, event):
+        row = event["device"], event["level"]
+        live, allocations, frees = self.rows.get(row, (0, 0, 0))
+        size, before = event["bytes"], event["aux"]
+        if event["kind"] == ALLOC:
+            live, allocations = live + size, allocations + 1
+        elif event["kind"] == FREE and not event["flags"] & UNKNOWN_POINTER:
+            live, frees = live - size, frees + 1
+        elif event["kind"] == CANCEL:
+            live, frees = live + size, frees - 1
+        elif event["kind"] == RESIZE:
+            live, allocations, frees = live + size - before, allocations + (before == 0), frees + (size == 0)
+        else:
+            return
+        assert live >= 0 and frees >= 0
+        self.rows[row] = live, allocations, frees
+        for scope in self.open.values():
+            own = scope.setdefault(row, [0, 0, 0, 0])
+            own[3] = max(own[3], live)
+
+    def says(self, number):
+        """(device, level) → start, live, peak, allocations, frees."""
+        start = self.open[number]
+        return {
+            row: [start[row][0], now[0], start[row][3], now[1] - start[row][1], max(now[2] - start[row][2], 0)]
+            for row, now in self.rows.items()
+            if row in start
+        }
+
+
+@pytest.fixture(scope="module")
+def program(build_c, tmp_path_factory):
+    c10 = build_c("hook_c10.cpp", "-shared", "-fPIC", "-Wl,-soname,libc10.so")
+    folder = tmp_path_factory.mktemp("c10")
+    (folder / "libc10.so").symlink_to(c10)
+    flags = "-std=c++17", "-pthread", folder / "libc10.so", f"-Wl,-rpath,{folder}", "-ldl"
+    return build_c("scopes.cpp", *flags)
+
+
+def read(dump, report):  # noqa: F811
+    lines = [json.loads(line) for line in harness.run([dump, report]).stdout.splitlines()]
+    assert lines[-1]["whole"] and lines[-1]["lost"] == 0, lines[-1]
+    return lines
+
+
+def told(output, devices):
+    """What the program printed: (word, number, time) → {(device, level): five figures}."""
+    lines, found = output.splitlines(), {}
+    size = 1 + devices * len(LEVELS)
+    for at in range(0, len(lines), size):
+        word, number, time = lines[at].split()
+        rows = [list(map(int, line.split())) for line in lines[at + 1 : at + size]]
+        keys = [(device, level) for device in range(devices) for level in LEVELS]
+        assert (word, number, time) not in found
+        found[word, int(number), int(time)] = dict(zip(keys, rows))
+    return found
+
+
+def compare(said, replayed, levels=LEVELS):
+    for row, figures in said.items():
+        if row[1] in levels:
+            assert figures == replayed.get(row, ZEROS), row
+
+
+@pytest.mark.parametrize("seed,threads,devices", [(1, 1, 1), (2, 4, 1), (3, 4, 2), (4, 8, 3), (5, 2, 2), (6, 6, 1)])
+def test_scopes_equal_a_replay(seed, threads, devices, program, simulate, dump, tmp_path):  # noqa: F811
+    command = [program, seed, threads, devices, 12_000 // threads]
+    done = simulate([*map(str, command)], devices=devices, preload=True, env=QUIET)
+    lines = read(dump, tmp_path / "report.bin")
+    replay, said = Replay(lines), told(done.stdout, devices)
+    ended = [key for key in said if key[0] == "ended"]
+    assert len(ended) > 60
+    for word, number, time in ended:
+        compare(said[word, number, time], replay.ended[number][time])
+    assert sum(map(len, replay.ended.values())) >= len(ended)
+    # Those that go on, at the end of the stream; what contexts hold may still be settled after it.
+    going_on = [key for key in said if key[0] == "goes-on"]
+    assert {number for _, number, _ in going_on} == set(replay.open)
+    for key in going_on:
+        compare(said[key], replay.says(key[1]), LEVELS[:3])
+    # Peaks are not just ends: some lie above both, some scopes have given back.
+    rows = [row for key in ended for row in said[key].values()]
+    assert any(peak > max(start, live) for start, live, peak, _, _ in rows)
+    assert any(live < start for start, live, *_ in rows)
+
+
+def test_scopes_before_the_capture_begin_with_it(program, simulate, dump, tmp_path):  # noqa: F811
+    done = simulate([str(program), "9", "2", "1", "3000"], preload=True, env=QUIET)
+    lines = read(dump, tmp_path / "report.bin")
+    replay, said = Replay(lines), told(done.stdout, 1)
+    events = [record for record in lines if "kind" in record]
+    assert [(e["kind"], e["aux"]) for e in events[:2]] == [(SCOPE_BEGIN, 1), (SCOPE_BEGIN, 2)]
+    assert (replay.names[1], replay.names[2]) == ("early", "early and anew")
+    assert 3 not in replay.names, "what was over by then is of zeros and is not recorded"
+    assert all(figures == ZEROS for figures in said["over", 3, 0].values())
+    assert replay.marks == ["joined"]
+    assert set(replay.names.values()) == {"early", "early and anew", "work"}
+
+
+def test_a_lost_capture_refuses(program, simulate, tmp_path):
+    """Where no capture can be written nothing is recorded, and nothing says otherwise."""
+    done = simulate(
+        [str(program), "1", "1", "1", "500"], preload=True, check=False,
+        env={**QUIET, "GPUMEM_OUTPUT": str(tmp_path / "none" / "report.bin")},
+    )
+    assert "no scope" in done.stderr or "gave 1" in done.stderr, harness.described(done)
