@@ -22,6 +22,7 @@ mod course;
 mod device;
 mod holding;
 mod letting_go;
+pub mod maxima;
 pub mod names;
 pub mod numbers;
 mod objects;

@@ -72,8 +72,6 @@ fn event(writer: &Writer, thread: ThreadId, kind: EventKind, number: u64, name: 
         kind,
         ptr: u64::from(name),
         aux: number,
-        level: Level::TENSOR,
-        device: DeviceOrdinal::NONE,
         ..Event::default()
     }
 }
@@ -219,7 +217,6 @@ pub(crate) fn mark(thread: &Thread, name: &[u8]) -> bool {
     };
     let what = Remark {
         aux: u64::from(number_of(session.writer, name)),
-        device: DeviceOrdinal::NONE,
         ..Remark::default()
     };
     record::remark(thread, ApiId(0), EventKind::MARK, Level::TENSOR, what);

@@ -56,7 +56,14 @@ impl TimelineRecorder {
             self.course.mark(replay, seq, event, axis);
             return;
         }
-        if matches!(event.kind, EventKind::RANGE_BEGIN | EventKind::RANGE_END) {
+        if matches!(
+            event.kind,
+            EventKind::RANGE_BEGIN
+                | EventKind::RANGE_END
+                | EventKind::SCOPE_BEGIN
+                | EventKind::SCOPE_END
+                | EventKind::MARK
+        ) {
             return;
         }
         let Some(device) = replay.devices.get(&event.device) else {
