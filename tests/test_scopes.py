@@ -4,6 +4,7 @@ What breaks these tests: a scope whose beginning is recorded at another place th
 maximum that goes with the scope it was kept for, an end that does not freeze, figures of another row."""
 
 import json
+import subprocess
 
 import harness
 import pytest
@@ -127,6 +128,49 @@ def test_scopes_equal_a_replay(seed, threads, devices, program, simulate, dump, 
     assert any(live < start for start, live, *_ in rows)
 
 
+@pytest.mark.parametrize("seed,threads,devices", [(11, 4, 2)])
+def test_the_analyzer_tells_the_same(seed, threads, devices, program, simulate, dump, tmp_path):  # noqa: F811
+    report = tmp_path / "report.bin"
+    command = [program, seed, threads, devices, 3000]
+    simulate([*map(str, command)], devices=devices, preload=True, env=QUIET)
+    # 3: the program tells the reporters 0 as PyTorch's own figure, which the account takes down.
+    done = harness.analyze("scopes", "--format", "json", report, check=False)
+    assert done.returncode == 3, harness.described(done)
+    replay, found = Replay(read(dump, report)), json.loads(done.stdout)
+    ended, going_on = {}, {}
+    for row in found["scopes"]:
+        figures = {
+            (of["device"], of["level"]): [
+                of[key] for key in ("start_bytes", "live_bytes", "peak_bytes", "allocations", "frees")
+            ]
+            for of in row["figures"]
+        }
+        assert row["name"] == replay.names[row["scope"]]
+        if row["end_seq"] is None:
+            going_on[row["scope"]] = figures
+        else:
+            ended.setdefault(row["scope"], []).append(figures)
+    assert {number: len(rows) for number, rows in ended.items()} == {
+        number: len(rows) for number, rows in replay.ended.items()
+    }
+    for number, rows in ended.items():
+        for figures, wanted in zip(rows, replay.ended[number]):
+            compare(figures, wanted)
+    assert set(going_on) == set(replay.open)
+    for number, figures in going_on.items():
+        compare(figures, replay.says(number))
+    for of in found["names"]:
+        rows = [row for row in found["scopes"] if row["name"] == of["name"]]
+        own = [f for row in rows for f in row["figures"] if (f["device"], f["level"]) == (of["device"], of["level"])]
+        assert of["scopes"] == len(own)
+        assert of["change_bytes"] == sum(f["live_bytes"] - f["start_bytes"] for f in own)
+        assert of["most_above_bytes"] == max(f["peak_bytes"] - f["start_bytes"] for f in own)
+    assert [mark["name"] for mark in found["marks"]] == ["joined"]
+    text = harness.analyze("scopes", "--each", report, check=False).stdout
+    assert "early and anew" in text and "joined" in text and "goes on" in text
+    assert found["left_out"] == found["without_begin"] == found["marks_left_out"] == 0
+
+
 def test_scopes_before_the_capture_begin_with_it(program, simulate, dump, tmp_path):  # noqa: F811
     done = simulate([str(program), "9", "2", "1", "3000"], preload=True, env=QUIET)
     lines = read(dump, tmp_path / "report.bin")
@@ -147,3 +191,61 @@ def test_a_lost_capture_refuses(program, simulate, tmp_path):
         env={**QUIET, "GPUMEM_OUTPUT": str(tmp_path / "none" / "report.bin")},
     )
     assert "no scope" in done.stderr or "gave 1" in done.stderr, harness.described(done)
+
+
+PACKAGE = {"PYTHONPATH": str(harness.ROOT / "python")}
+
+
+@pytest.mark.parametrize("environment", ("torch215", "torch112"))
+@pytest.mark.parametrize("source", ("hooks", "sampled"))
+def test_the_package_agrees_with_pytorch(environment, source, python_env, simulate):
+    env = {**QUIET, **PACKAGE, **harness.SIMULATED_CARD[environment]}
+    command = [python_env(environment), harness.WORKLOADS / "scopes_torch.py", source]
+    done = simulate(command, devices=2, preload=source == "hooks", env=env)
+    assert done.stdout.split() == ["same"]
+
+
+WITHOUT_TORCH = """
+import sys, warnings
+import gpumem
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    with gpumem.scope("a") as s, gpumem.scope("b"):
+        pass
+assert (s.used, s.change, s.peak, sum(map(sum, s.device(3))), s.devices()) == (0, 0, 0, 0, [])
+try: gpumem.scope("c", device=-1)
+except ValueError as error: print(error)
+print(s.source, len(told), gpumem.snapshot(), gpumem.report_path(), "torch" in sys.modules, s)
+"""
+
+
+@pytest.mark.parametrize("version", ("py38", "py39", "py310", "py311", "py312", "py313", "py314"))
+def test_scopes_without_cuda(version, python_env, tmp_path):
+    python = python_env(version)
+    done = harness.run([python, "-c", WITHOUT_TORCH], env=PACKAGE, cwd=tmp_path)
+    said = "no such device: -1\nnone 1 [] None False <gpumem scope 'a': nothing is recorded>\n"
+    assert (done.stdout, done.stderr) == (said, "")
+    done = harness.run([python, "-c", WITHOUT_TORCH], env=harness.preloaded(PACKAGE), cwd=tmp_path)
+    said = "no such device: -1\nhooks 0 [] None False <gpumem scope 'a': tensors on GPU 0 +0 B, peak +0 B>\n"
+    assert (done.stdout, done.stderr) == (said, "")
+    assert not list(tmp_path.iterdir()), "scopes alone open no capture"
+
+
+@pytest.fixture(scope="module")
+def probe():
+    subprocess.run(
+        ["cargo", "build", "--release", "--quiet", "-p", "gpumem", "--example", "bench_probe"],
+        cwd=harness.ROOT, check=True,
+    )
+    return harness.RELEASE / "examples" / "libbench_probe.so"
+
+
+def test_ten_thousand_open_scopes_cost_nothing(probe, python_env, simulate):
+    """Not by a factor that anybody could measure on a busy machine; docs/measured/scopes.md has the figure."""
+    done = simulate(
+        [python_env("torch215"), harness.WORKLOADS / "scope_cost.py", probe, "7", "5000"], preload=True,
+        env={**QUIET, **PACKAGE, "GPUMEM_STACKS": "off"},
+    )
+    pairs = json.loads(done.stdout)["pairs"]
+    assert min(pairs["10000"]) < 1.3 * min(pairs["0"]), pairs
+    assert min(pairs["1"]) < 1.3 * min(pairs["0"]), pairs

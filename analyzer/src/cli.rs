@@ -7,8 +7,8 @@ use clap_complete::Shell;
 
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
-    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_sizes, cmd_summary,
-    cmd_symbolize, cmd_temporary, cmd_timeline, cmd_tree,
+    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_scopes, cmd_sizes,
+    cmd_summary, cmd_symbolize, cmd_temporary, cmd_timeline, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -90,6 +90,11 @@ pub enum Command {
         gpumem-analyze sizes --exact --at end report.bin\n  \
         gpumem-analyze sizes --function forward --format json report.bin")]
     Sizes(cmd_sizes::Args),
+    /// What the program's own scopes added, and their peaks; and the moments that it marked
+    #[command(after_help = "Examples:\n  gpumem-analyze scopes report.bin\n  \
+        gpumem-analyze scopes --each --level driver report.bin\n  \
+        gpumem-analyze scopes --format json report.bin | jq '.names[0]'")]
+    Scopes(cmd_scopes::Args),
     /// Allocations that failed for want of memory: the cause, and who held what
     #[command(after_help = "Examples:\n  gpumem-analyze oom report.bin\n  \
         gpumem-analyze oom --failure 1 report.bin\n  \

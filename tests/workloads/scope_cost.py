@@ -1,6 +1,6 @@
 """What open scopes cost an allocation: scope_cost.py PROBE ROUNDS PAIRS
 
-In each round, in turns: no scope is open, one is, and ten thousand are; each time so many pairs of a report of
+In each round, in turns: no scope is open, none again, one is, and ten thousand are; each time so many pairs of a report of
 PyTorch's of 1 KiB and its release, as libbench_probe.so makes them. Prints as JSON the processor's
 nanoseconds of a pair, in each round, by the number of scopes; and how long a begin, a read and an end take."""
 
@@ -15,7 +15,7 @@ import gpumem
 import simulator  # noqa: F401  (the simulated card's profile)
 from bench_alloc import NOWHERE, REPORT
 
-OPEN = (0, 1, 10_000)
+OPEN = {"0": 0, "0 again": 0, "1": 1, "10000": 10_000}
 
 
 def main():
@@ -40,16 +40,18 @@ def main():
         return (time.thread_time_ns() - start) / len(scopes)
 
     cost()
-    found = {str(number): [] for number in OPEN}
+    found = {name: [] for name in OPEN}
+    order = list(OPEN)
     calls = {"begin": [], "read": [], "end": []}
     for turn in range(rounds):
-        for number in OPEN[turn % 3 :] + OPEN[: turn % 3]:
+        for name in order[turn % 4 :] + order[: turn % 4]:
+            number = OPEN[name]
             scopes = [gpumem.scope("many") for _ in range(number)]
             begin = timed(gpumem.Scope.begin, scopes or [gpumem.scope()])
-            found[str(number)].append(cost())
+            found[name].append(cost())
             peaks = {scope.peak for scope in scopes}
             assert peaks <= {1024}, peaks
-            if number == OPEN[-1]:
+            if number > 1:
                 calls["begin"].append(begin)
                 calls["read"].append(timed(lambda scope: scope.device(0), scopes))
                 calls["end"].append(timed(gpumem.Scope.end, scopes))

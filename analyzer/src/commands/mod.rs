@@ -14,6 +14,7 @@ pub mod cmd_ledger;
 pub mod cmd_lines;
 pub mod cmd_oom;
 pub mod cmd_report;
+pub mod cmd_scopes;
 pub mod cmd_shell;
 pub mod cmd_sizes;
 pub mod cmd_summary;

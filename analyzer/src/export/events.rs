@@ -200,6 +200,7 @@ fn is_mark(kind: EventKind) -> bool {
             | EventKind::RANGE_END
             | EventKind::PHASE_BEGIN
             | EventKind::PHASE_END
+            | EventKind::MARK
     )
 }
 
@@ -240,6 +241,7 @@ fn kind(kind: EventKind) -> &'static str {
         EventKind::RANGE_END => "range_end",
         EventKind::PHASE_BEGIN => "phase_begin",
         EventKind::PHASE_END => "phase_end",
+        EventKind::MARK => "mark",
         _ => "unknown",
     }
 }

@@ -14,6 +14,7 @@ mod ledger;
 mod lines;
 mod moments;
 mod page;
+mod scopes;
 mod sizes;
 mod summary;
 mod temporary;
@@ -42,6 +43,7 @@ pub use page::{
     PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment, PageSegmentLine,
     PageSources, PageStacks,
 };
+pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};
 pub use summary::{
     Calls, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,

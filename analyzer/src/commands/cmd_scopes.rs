@@ -1,0 +1,79 @@
+//! `gpumem-analyze scopes`.
+
+use std::path::PathBuf;
+
+use gpumem_analyzer::render::{partial, scopes_text};
+use gpumem_analyzer::replay::Wanted;
+use gpumem_analyzer::views::ScopeWatch;
+
+use super::{Exit, Output, read_with, say_missing};
+use crate::cli::Format;
+use crate::which::{LevelArg, Part};
+
+/// `scopes`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// By default tensors, or the driver's where there are none
+    #[arg(long, value_enum)]
+    pub level: Option<LevelArg>,
+    /// Each scope by itself below the sums
+    #[arg(long)]
+    pub each: bool,
+    /// The capture of this rank: report.rankN.bin beside the named file
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u32>,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let part = Part {
+        rank: args.rank,
+        level: args.level,
+        ..Part::default()
+    };
+    let file = &part.capture(&args.file);
+    let mut watch = ScopeWatch::default();
+    let session = read_with(file, Wanted::default(), &mut |replay, record, effect| {
+        watch.observe(replay, record, effect);
+    })?;
+    let scopes = watch.finish(&session.replay);
+    let said = [
+        (
+            scopes.left_out,
+            "scopes are only in the sums by name, for more than 10,000 there were",
+        ),
+        (
+            scopes.marks_left_out,
+            "marks are left out, for more than 10,000 there were",
+        ),
+        (
+            scopes.without_begin,
+            "scopes began before the capture's records do and are left out",
+        ),
+    ];
+    for (number, what) in said.iter().filter(|(number, _)| *number > 0) {
+        eprintln!("gpumem-analyze: {number} {what}");
+    }
+    match args.format {
+        Format::Json => {
+            say_missing(&session);
+            output.json(&scopes)?;
+        }
+        Format::Text => {
+            let terminal = output.terminal;
+            let mut text = partial(&session.account, terminal);
+            let told = scopes_text(&scopes, part.level(&session), args.each, terminal);
+            text.push_str(match told.is_empty() {
+                true => "No scope and no mark: a program makes them with gpumem.scope and gpumem.mark.\n",
+                false => &told,
+            });
+            output.text(&text)?;
+        }
+    }
+    Ok(Exit::of(&session))
+}
