@@ -30,7 +30,7 @@ def page(trained, analyze, tmp_path_factory):
 def window(page):
     binary = browser.find()
     if binary is None:
-        pytest.skip("no Chromium on this machine, and GPUMEM_BROWSER names none")
+        pytest.skip("no Chromium on this machine: scripts/lib/environment browser")
     opened = browser.Browser(binary)
     try:
         opened.open(page)
