@@ -5,6 +5,7 @@ import base64
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +26,12 @@ def unpacked():
     """The browser in the cache."""
     command = [harness.ENVIRONMENT, "--current", "browser"]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip() or None
+
+
+def page_data(page):
+    """What a page of `gpumem-analyze html` carries."""
+    text = page.read_text()
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
 class Browser:

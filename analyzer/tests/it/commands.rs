@@ -75,6 +75,8 @@ fn each_view_alone() {
         ("ledger.json", &["ledger", "--format", "json"]),
         ("folded.txt", &["flamegraph", "--folded"]),
         ("check.txt", &["check"]),
+        ("oom.txt", &["oom"]),
+        ("hints.txt", &["hints"]),
     ] {
         golden(name, &masked(&complete(arguments, &file), folder.path()));
     }
