@@ -271,6 +271,7 @@ def test_the_text_has_the_rows_and_the_total(view, name, capture):
     report = capture(name)
     rows, field, whole = TEXTS[view](json.loads(told(view, report, "json")))
     text = told(view, report, "text")
+    assert "\x1b" not in text, "a pipe gets plain text"
     assert whole in text, f"{whole!r} in:\n{text}"
     figures = iter(figure.lstrip("+") for figure in FIGURE.findall(text))
     for row in rows:
