@@ -77,10 +77,10 @@ def test_a_spike_is_what_the_call_needs_beside_its_results(hinted):
 
 
 def test_a_list_of_losses_holds_its_graphs_and_what_went_into_them(hinted):
-    """What forward allocated is told from what else is held with it: the samples of 1024 rows."""
+    """What forward allocated is told from what else is held with it: the samples of 1024 rows, and the losses."""
     hints, _ = hinted("kept_graphs", "faulty")
     assert [line["function"] for line in hints["kept_graphs"]["lines"]] == ["Net.forward"]
-    assert hints["growing"]["bytes"] == 7 * 1024 * 8192 * 4
+    assert hints["growing"]["bytes"] == 7 * (1024 * 8192 * 4 + 512)
 
 
 def test_a_program_without_any_fault_gets_no_hint(hinted, analyze):

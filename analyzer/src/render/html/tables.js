@@ -99,11 +99,12 @@ function drawLedger() {
   fill("ledger", table(at, heads, rows, [["together", bytes(whole), percent(whole, whole), "", ""]]));
 }
 
-/* The same line has the same colour in every segment; those that hold most have one. */
+/* The same line has the same colour in every segment; those that hold most have one, lines put together none. */
 function lineColours(pool) {
   const sums = new Map();
   for (const line of pool.segments.flatMap((of) => of.lines)) sums.set(line.line, (sums.get(line.line) || 0) + line.bytes);
-  const largest = [...sums].sort((a, b) => b[1] - a[1]).map(([line]) => line);
+  const single = [...sums].filter(([line]) => !/^[\d,]+ more lines?$/.test(line));
+  const largest = single.sort((a, b) => b[1] - a[1]).map(([line]) => line);
   return (line) => LIBRARIES[largest.indexOf(line)] || "var(--unknown)";
 }
 

@@ -100,10 +100,10 @@ impl Frees {
     /// A tensor was allocated.
     #[inline]
     pub fn came(&mut self, device: DeviceOrdinal) {
-        if let Some(on) = self.devices.get_mut(&device) {
-            if !on.run.is_empty() {
-                on.end_run();
-            }
+        if let Some(on) = self.devices.get_mut(&device)
+            && !on.run.is_empty()
+        {
+            on.end_run();
         }
     }
 
