@@ -21,6 +21,12 @@ FAULTS = {
     "cached_unused": (1, "training", 10 * 64 * MIB),
     "no_grad": (1, "no_grad", None),
     "imbalance": (2, "imbalance", 768 * MIB),
+    # 8 steps: 7 more losses than after the first, each with four activations of 1024 rows.
+    "kept_graphs": (1, "kept_graphs", 7 * 4 * 1024 * 8192 * 4),
+    "growing": (1, "growing", 7 * 32 * MIB),
+    # Four activations of 4096 rows.
+    "no_backward": (1, "no_backward", 4 * 4096 * 8192 * 4),
+    "spikes": (1, "spikes", None),
 }
 # What is run without a fault, for those that have the same name in the second column.
 TRAINING = "optimizer_state"
@@ -55,10 +61,26 @@ def test_a_fault_is_told_and_its_absence_is_not(fault, hinted, analyze_json):
     if expected is not None:
         assert found["bytes"] == expected
     peak = harness.device_of(analyze_json("summary", report))["tensor"]["peak_bytes"]
-    if fault in ("workspaces", "no_grad", "optimizer_state", "not_in_place"):
+    if fault not in ("cache_emptied", "cached_unused", "imbalance"):
         assert found["bytes"] <= peak
         assert sum(line["bytes"] for line in found["lines"]) == found["bytes"], "five lines have all of it"
         assert all(line["file"].endswith("faults.py") for line in found["lines"]), found
+
+
+def test_a_spike_is_what_the_call_needs_beside_its_results(hinted):
+    """The results of the sort, which stay, are none of it; the sizes are those of single blocks."""
+    found = hinted("spikes", "faulty")[0]["spikes"]
+    longest = 8 * 4 * MIB  # numbers of the last sort
+    assert longest * 8 <= found["bytes"] < longest * 32
+    assert [line["function"] for line in found["lines"]] == ["spikes.<locals>.sort"]
+    assert f"within {16} records" in found["what"], found["what"]
+
+
+def test_a_list_of_losses_holds_its_graphs_and_what_went_into_them(hinted):
+    """What forward allocated is told from what else is held with it: the samples of 1024 rows, and the losses."""
+    hints, _ = hinted("kept_graphs", "faulty")
+    assert [line["function"] for line in hints["kept_graphs"]["lines"]] == ["Net.forward"]
+    assert hints["growing"]["bytes"] == 7 * (1024 * 8192 * 4 + 512)
 
 
 def test_a_program_without_any_fault_gets_no_hint(hinted, analyze):

@@ -4,19 +4,14 @@ What breaks these tests: an error in the page's program, anything fetched, a tab
 the level, a brush that does not change what is shown, names that become markup.
 """
 
-import json
 import re
 
 import browser
 import harness
 import pytest
+from browser import page_data
 
 MOST = 5_000_000
-
-
-def data_of(page):
-    text = page.read_text()
-    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +25,7 @@ def page(trained, analyze, tmp_path_factory):
 def window(page):
     binary = browser.find()
     if binary is None:
-        pytest.skip("no Chromium on this machine, and GPUMEM_BROWSER names none")
+        pytest.skip("no Chromium on this machine: scripts/lib/environment browser")
     opened = browser.Browser(binary)
     try:
         opened.open(page)
@@ -42,7 +37,7 @@ def window(page):
 def test_every_moment_sums_and_is_that_of_lines(page, trained, analyze_json):
     """Each of the page's moments has the bytes, line by line, that `lines --at` has of the same event."""
     report = trained("torch215").report
-    data = data_of(page)
+    data = page_data(page)
     moments = data["devices"][0]["moments"]
     assert {"peak", "end", "most"} == {then["kind"] for then in moments}
     assert len(moments) >= 5
@@ -101,7 +96,7 @@ def test_brushing_changes_what_is_shown(window, page, trained, analyze_json):
     window.tell("document.getElementById('whole').click()")
     assert together(window) == at_peak and "the peak" in shown(window)
     # All that came before the peak: the greatest of its moments is shown.
-    data = data_of(page)
+    data = page_data(page)
     moments = data["devices"][0]["moments"]
     high = next(then["time"] for then in moments if then["kind"] == "peak")
     sizes = [then["levels"][0]["bytes"] for then in moments if then["time"] < high]
@@ -160,6 +155,19 @@ def test_it_is_drawn_in_light_and_dark(window, tmp_path):
             assert pixels.width >= 800 and pixels.height >= 800
             brightness[scheme] = sum(i * n for i, n in enumerate(pixels.histogram())) / (pixels.width * pixels.height)
     assert brightness["light"] > 180 and brightness["dark"] < 90
+
+
+def test_a_line_has_one_colour_in_all_segments(window):
+    pieces = window.tell(
+        "[...document.querySelectorAll('#pool .segment span')].map(p => [p.title.slice(0, p.title.lastIndexOf(': ')), p.style.background])"
+    )
+    assert len(pieces) > 3
+    colours = {}
+    for line, colour in pieces:
+        colours.setdefault(line, set()).add(colour)
+    assert all(len(found) == 1 for found in colours.values()), colours
+    own = [found for found in map(min, colours.values()) if "unknown" not in found]
+    assert len(own) == len(set(own)) > 1
 
 
 def test_the_same_capture_gives_the_same_page(trained, analyze, page, tmp_path):

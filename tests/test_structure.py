@@ -9,6 +9,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -153,3 +155,30 @@ def test_each_unsafe_block_says_why():
     assert 'undocumented_unsafe_blocks = "deny"' in out
     for manifest in tracked("*/Cargo.toml"):
         assert "[lints]\nworkspace = true" in manifest.read_text(), manifest
+
+
+def permitted(expression, allowed):
+    """Whether an SPDX expression (or the older form with slashes) leaves a choice of allowed licences."""
+    words = re.findall(r"[()]|[^\s()]+", expression.replace("/", " OR ").replace(" WITH ", "+WITH+"))
+    names = {"(": "(", ")": ")", "OR": "or", "AND": "and"}
+    read = [names.get(word) or str(word.replace("+WITH+", " WITH ") in allowed) for word in words]
+    return eval(" ".join(read), {"__builtins__": {}})  # nothing but True, False, and, or and brackets
+
+
+def test_licences_are_those_that_deny_toml_allows():
+    """cargo-deny says so where it is installed; this says it everywhere."""
+    tomllib = pytest.importorskip("tomllib")  # Python 3.11
+    rules = tomllib.loads((ROOT / "deny.toml").read_text())["licenses"]
+    exceptions = {rule["crate"]: rule["allow"] for rule in rules["exceptions"]}
+    allowed = set(rules["allow"])
+    assert permitted("(MIT OR Apache-2.0) AND Unicode-3.0", allowed)
+    assert permitted("LGPL-2.1-or-later/MIT", allowed)
+    for wrong in ("LGPL-2.1-or-later", "MIT AND GPL-3.0", "Apache-2.0 WITH Classpath-exception-2.0"):
+        assert not permitted(wrong, allowed), wrong
+    packages = [package for package in metadata()["packages"] if package["source"]]
+    assert {"rusqlite", "parquet", "inferno"} <= {package["name"] for package in packages}
+    refused = [
+        (package["name"], package["license"]) for package in packages
+        if not package["license"] or not permitted(package["license"], {*allowed, *exceptions.get(package["name"], ())})
+    ]
+    assert refused == []

@@ -58,6 +58,24 @@ pub struct Part {
     pub size: Option<Sizes>,
 }
 
+/// A capture, for views that are of all of it.
+#[derive(Args, Clone, Debug)]
+pub struct Capture {
+    /// The capture of this rank: report.rankN.bin beside the named file
+    #[arg(long, value_name = "N")]
+    pub rank: Option<u32>,
+    /// The capture
+    pub file: PathBuf,
+}
+
+impl Capture {
+    /// The file that is meant.
+    pub fn path(&self) -> PathBuf {
+        self.rank
+            .map_or_else(|| self.file.clone(), |rank| of_rank(&self.file, rank))
+    }
+}
+
 /// Which figures.
 #[derive(Args, Clone, Debug)]
 pub struct Which {

@@ -5,17 +5,33 @@ import base64
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
+
+import harness
 
 NAMES = ("chromium", "chromium-headless-shell", "google-chrome", "google-chrome-stable", "chrome", "chromium-browser")
 
 
 def find():
-    """The browser that GPUMEM_BROWSER names, or one that is installed; None: there is none."""
+    """The browser that GPUMEM_BROWSER names, one that is installed, or the one that scripts/lib/environment has
+    unpacked; None: there is none."""
     named = os.environ.get("GPUMEM_BROWSER")
-    return named or next(filter(None, map(shutil.which, NAMES)), None)
+    return named or next(filter(None, map(shutil.which, NAMES)), None) or unpacked()
+
+
+def unpacked():
+    """The browser in the cache."""
+    command = [harness.ENVIRONMENT, "--current", "browser"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip() or None
+
+
+def page_data(page):
+    """What a page of `gpumem-analyze html` carries."""
+    text = page.read_text()
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
 class Browser:

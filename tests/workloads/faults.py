@@ -65,6 +65,66 @@ def no_grad(faulty):
         return [net(torch.zeros(4096, 8192, device="cuda")) for _ in range(2)]
 
 
+def steps(each, count=8):
+    """A training with something after each step."""
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for number in range(count):
+        optimizer.zero_grad()
+        net(torch.zeros(64, 8192, device="cuda")).sum().backward()
+        optimizer.step()
+        each(net, number)
+
+
+def kept_graphs(faulty):
+    """A list of losses, with all that they were computed from, or of numbers."""
+    losses = []
+
+    def validate(net, _):
+        loss = net(torch.zeros(1024, 8192, device="cuda")).sum()
+        losses.append(loss if faulty else loss.item())
+
+    steps(validate)
+    return losses
+
+
+def growing(faulty):
+    """Samples of every step, or of the last four."""
+    samples = []
+
+    def sample(*_):
+        samples.append(torch.empty(32 * MIB, dtype=torch.uint8, device="cuda"))
+        if not faulty:
+            del samples[:-4]
+
+    steps(sample)
+    return samples
+
+
+def no_backward(faulty):
+    """Validation that builds a graph, and lets go of it unused."""
+
+    def validate(net, _):
+        with torch.set_grad_enabled(faulty):
+            for _ in range(3):
+                net(torch.zeros(4096, 8192, device="cuda")).sum().item()
+
+    steps(validate)
+
+
+def spikes(faulty):
+    """What a sort needs beside its results, which stay for a while: of longer rows at each step, or of one length."""
+    results = []
+
+    def sort(_, number):
+        results[:] = []
+        length = (number + 1 if faulty else 8) * 4 * MIB
+        results.extend(torch.sort(torch.zeros(length, device="cuda")))
+        results.append(torch.empty(1024, device="cuda").fill_(1))
+
+    steps(sort)
+
+
 def cached_unused(faulty):
     """Pieces between which room is left that nothing else fits into."""
     pieces = [torch.empty(64 * MIB, dtype=torch.uint8, device="cuda") for _ in range(20)]

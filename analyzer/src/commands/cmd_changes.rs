@@ -4,18 +4,22 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::render::{change_text, partial};
 use gpumem_analyzer::replay::Moment;
-use gpumem_analyzer::views::{Change, Changes};
+use gpumem_analyzer::views::{Change, Changes, Follow, Select};
 
-use super::{Exit, Output, level_or_default, read, read_with, say_bounded, say_missing};
+use super::{Exit, Output, read, read_with, say_bounded, say_missing};
 use crate::cli::Format;
-use crate::which::LevelArg;
+use crate::which::Part;
 
 /// `changes`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which level; by default tensors, or the driver's where there are none
-    #[arg(long, value_enum)]
-    pub level: Option<LevelArg>,
+    /// Of what; with --size or --library the totals are those of such blocks. Files and functions are those of
+    /// the script's own lines.
+    #[command(flatten)]
+    pub part: Part,
+    /// Refused: changes are of the whole run.
+    #[arg(long, hide = true, value_parser = no_moment)]
+    pub at: Option<String>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -23,17 +27,26 @@ pub struct Args {
     pub file: PathBuf,
 }
 
+/// Changes are of no moment.
+fn no_moment(_: &str) -> Result<String, String> {
+    Err("changes tells of the whole run: lines --at tells of one moment, diff --at A --to B of what lies between \
+         two"
+    .into())
+}
+
 /// Runs it. The capture is read twice, for what is missing has to be said before the first line.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let first = read(&args.file, Moment::End)?;
-    let level = level_or_default(args.level.map(Into::into), &first.replay);
-    let devices = first
-        .replay
-        .rows
-        .keys()
-        .filter(|(_, of)| *of == level)
-        .count()
-        > 1;
+    let part = &args.part;
+    let file = &part.capture(&args.file);
+    let first = read(file, Moment::End)?;
+    let level = part.level(&first);
+    let blocks = Select {
+        file: None,
+        function: None,
+        ..part.select()
+    };
+    let has = |(device, of): &&(_, _)| *of == level && blocks.takes_device(*device);
+    let devices = first.replay.rows.keys().filter(has).count() > 1;
     say_bounded(&first, "changes");
     let names = &first.replay.names;
     let terminal = output.terminal;
@@ -47,7 +60,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let mut failed = None;
     let mut count = 0_u64;
     let mut print = |change: Change| {
-        if failed.is_some() {
+        if failed.is_some() || !is_wanted(&change, part) {
             return;
         }
         let done = if json {
@@ -69,7 +82,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         count += 1;
     };
     let mut changes = Changes::new(level, first.header.pid, &mut print);
-    read_with(&args.file, Moment::End, &mut |replay, record, effect| {
+    let sizes = part.size.unwrap_or_default();
+    if blocks != Select::default() || !sizes.are_all() {
+        changes = changes.only(Follow::new(&first.replay, level, blocks, sizes));
+    }
+    read_with(file, Moment::End, &mut |replay, record, effect| {
         changes.observe(replay, record, effect);
     })?;
     changes.finish();
@@ -80,7 +97,17 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if json {
         output.text(if count == 0 { "]\n" } else { "\n]\n" })?;
     } else if count == 0 {
-        output.text(&format!("Nothing changed at the {level} level.\n"))?;
+        let said = part.said();
+        output.text(&format!("Nothing changed at the {level} level{said}.\n"))?;
     }
     Ok(Exit::of(&first))
+}
+
+/// Whether the script was at a line that is asked for.
+fn is_wanted(change: &Change, part: &Part) -> bool {
+    let has = |text: &Option<std::sync::Arc<str>>, part: &Option<String>| match (text, part) {
+        (_, None) => true,
+        (text, Some(part)) => text.as_ref().is_some_and(|text| text.contains(part)),
+    };
+    has(&change.file, &part.in_file) && has(&change.function, &part.function)
 }

@@ -29,6 +29,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let session = read_with(&args.file, wanted, &mut |replay, record, effect| {
         watch.observe(replay, record, effect);
     })?;
+    watch.finish();
     let ledgers = ledgers(&args.file, &session, Asked::default())?;
     let hints = Hints::of(&session, &ledgers, &watch);
     match args.format {

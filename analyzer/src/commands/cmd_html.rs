@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use gpumem_analyzer::render::{Source, Terminal, account_lines, bytes, count, page_html, what_ran};
 use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::session::Session;
@@ -11,9 +11,9 @@ use gpumem_analyzer::views::{
 };
 
 use super::cmd_report::beside;
-use super::{Exit, Output, file_name, ledgers, read_with, say_missing, symbols, write_file};
+use super::{Exit, Output, file_name, ledgers, read_with, say_missing, symbols};
 use crate::cli::SymbolArgs;
-use crate::which::Part;
+use crate::which::Capture;
 
 /// No page is larger.
 const LARGEST: usize = 5_000_000;
@@ -24,23 +24,17 @@ pub struct Args {
     /// Where to; `-` is standard output. By default beside the capture, as .html
     #[arg(short, long, value_name = "OUT.html")]
     pub output: Option<PathBuf>,
-    /// The capture of this rank: report.rankN.bin beside the named file
-    #[arg(long, value_name = "N")]
-    pub rank: Option<u32>,
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
-    /// The capture
-    pub file: PathBuf,
+    /// The capture.
+    #[command(flatten)]
+    pub capture: Capture,
 }
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let part = Part {
-        rank: args.rank,
-        ..Part::default()
-    };
-    let file = &part.capture(&args.file);
+    let file = &args.capture.path();
     let mut recorder = TimelineRecorder::default();
     let wanted = Wanted {
         peaks: true,
@@ -87,21 +81,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     drop(bar);
     say_missing(&session);
-    if args.output.as_deref() == Some(Path::new("-")) {
-        output.text(&html)?;
-        return Ok(Exit::of(&session));
-    }
-    let path = match &args.output {
-        Some(path) => path.clone(),
-        None => beside(file).with_extension("html"),
-    };
-    write_file(&path, html.as_bytes())
-        .with_context(|| format!("cannot write {}", path.display()))?;
-    let size = bytes(html.len() as u64);
-    output.text(&format!(
-        "{}: {size}, to be opened in a browser\n",
-        path.display()
-    ))?;
+    let to = args.output.clone();
+    let to = to.unwrap_or_else(|| beside(file).with_extension("html"));
+    let said = format!("{}, to be opened in a browser", bytes(html.len() as u64));
+    output.deliver(&to, html.as_bytes(), &said)?;
     Ok(Exit::of(&session))
 }
 

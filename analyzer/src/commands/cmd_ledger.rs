@@ -1,7 +1,5 @@
 //! `gpumem-analyze ledger`.
 
-use std::path::PathBuf;
-
 use clap::ValueEnum;
 use gpumem_analyzer::render::{Source, ledger_text, partial, pool_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
@@ -10,7 +8,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::{Exit, Output, ledgers, read, say_missing};
 use crate::cli::Format;
-use crate::which::moment;
+use crate::which::{Capture, moment};
 
 /// The moment of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +74,42 @@ pub struct Args {
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// The capture
-    pub file: PathBuf,
+    /// The capture.
+    #[command(flatten)]
+    pub capture: Capture,
+    /// Refused: a ledger is of the whole card.
+    #[command(flatten)]
+    pub refused: Refused,
+}
+
+/// What other views take and a ledger does not.
+#[derive(clap::Args, Debug)]
+pub struct Refused {
+    /// As said
+    #[arg(long, hide = true, value_parser = no_level)]
+    pub level: Option<String>,
+    /// As said
+    #[arg(long = "file", hide = true, value_parser = no_part)]
+    pub in_file: Option<String>,
+    /// As said
+    #[arg(long, hide = true, value_parser = no_part)]
+    pub function: Option<String>,
+    /// As said
+    #[arg(long, hide = true, value_parser = no_part)]
+    pub library: Option<String>,
+    /// As said
+    #[arg(long, hide = true, value_parser = no_part)]
+    pub size: Option<String>,
+}
+
+fn no_level(_: &str) -> Result<String, String> {
+    Err("a ledger has all levels: lines --level tells of one, and --at peak=LEVEL is a level's own peak".into())
+}
+
+fn no_part(_: &str) -> Result<String, String> {
+    Err("a ledger is of the whole card, its parts sum to what NVML saw: lines takes --file, --function, --library \
+         and --size, for each level"
+    .into())
 }
 
 /// Runs it.
@@ -91,7 +123,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         peaks: args.at == When::Moment(Moment::Peak),
         ..Wanted::default()
     };
-    let session = read(&args.file, wanted)?;
+    let file = &args.capture.path();
+    let session = read(file, wanted)?;
     let at = match (args.at, session.replay.until()) {
         (When::PeakOf(level), _) => LedgerAt::PeakOf(level),
         (_, Some(seq)) => LedgerAt::At(seq),
@@ -105,7 +138,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     {
         anyhow::bail!(
             "{}: nothing was recorded of a GPU {}: gpumem-analyze summary names those there are",
-            args.file.display(),
+            file.display(),
             device.0
         );
     }
@@ -115,7 +148,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             .filter(|((_, of), _)| *of == level)
             .map(|(_, row)| row.peak.0);
         if peaks.any(|seq| seq < restored.from) {
-            return Err(super::not_kept(&args.file, &session));
+            return Err(super::not_kept(file, &session));
         }
     }
     let asked = Asked {
@@ -123,7 +156,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         by: args.by.into(),
         device,
     };
-    let ledgers = ledgers(&args.file, &session, asked)?;
+    let ledgers = ledgers(file, &session, asked)?;
     match args.format {
         Format::Json => {
             say_missing(&session);

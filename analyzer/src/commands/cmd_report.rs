@@ -42,6 +42,7 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
         seen: greatest.seen,
         shown: greatest.take(CHANGES),
     };
+    watch.finish();
     let ledgers = ledgers(file, &session, Asked::default())?;
     output.text(&report_text(
         &file_name(file),

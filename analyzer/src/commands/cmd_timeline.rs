@@ -1,8 +1,8 @@
 //! `gpumem-analyze timeline`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::ValueEnum;
 use gpumem_analyzer::render::{bytes, partial, timeline_svg, timeline_text};
 use gpumem_analyzer::replay::Wanted;
@@ -10,8 +10,8 @@ use gpumem_analyzer::views::{Timeline, TimelineRecorder};
 use gpumem_capture::DeviceOrdinal;
 
 use super::cmd_report::beside;
-use super::{Exit, Output, file_name, read_with, say_missing, write_file};
-use crate::which::{LevelArg, Part};
+use super::{Exit, Output, file_name, read_with, say_missing};
+use crate::which::{Capture, LevelArg};
 
 /// How the timeline is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -41,20 +41,14 @@ pub struct Args {
     /// Only the GPU with this ordinal
     #[arg(long, value_name = "N")]
     pub device: Option<u8>,
-    /// The capture of this rank: report.rankN.bin beside the named file
-    #[arg(long, value_name = "N")]
-    pub rank: Option<u32>,
-    /// The capture
-    pub file: PathBuf,
+    /// The capture.
+    #[command(flatten)]
+    pub capture: Capture,
 }
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let part = Part {
-        rank: args.rank,
-        ..Part::default()
-    };
-    let file = &part.capture(&args.file);
+    let file = &args.capture.path();
     let mut recorder = TimelineRecorder::default();
     let wanted = Wanted {
         peaks: true,
@@ -90,16 +84,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             }
         }
     };
-    let path = match (&args.output, args.format) {
-        (Some(path), _) if path != Path::new("-") => path.clone(),
+    let to = match (&args.output, args.format) {
+        (Some(path), _) => path.clone(),
         (None, TimelineFormat::Svg) => beside(file).with_extension("timeline.svg"),
-        _ => {
-            output.out.write_all(&contents)?;
-            return Ok(Exit::of(&session));
-        }
+        (None, _) => PathBuf::from("-"),
     };
-    write_file(&path, &contents).with_context(|| format!("cannot write {}", path.display()))?;
-    output.text(&format!("{}: {}\n", path.display(), said(&timeline)))?;
+    output.deliver(&to, &contents, &said(&timeline))?;
     Ok(Exit::of(&session))
 }
 

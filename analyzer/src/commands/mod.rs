@@ -27,6 +27,7 @@ mod progress;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use anyhow::Context as _;
 use gpumem_analyzer::render::{Terminal, time};
 use gpumem_analyzer::replay::{Moment, Replay, Wanted};
 use gpumem_analyzer::session::{self, Observer, Session};
@@ -85,6 +86,16 @@ impl Output<'_> {
         serde_json::to_writer_pretty(&mut self.out, value)?;
         self.out.write_all(b"\n")?;
         Ok(())
+    }
+
+    /// Writes a whole file and says so: its name and `said`; where the file is `-`, prints its contents.
+    pub fn deliver(&mut self, to: &Path, contents: &[u8], said: &str) -> anyhow::Result<()> {
+        if to == Path::new("-") {
+            self.out.write_all(contents)?;
+            return Ok(());
+        }
+        write_file(to, contents).with_context(|| format!("cannot write {}", to.display()))?;
+        self.text(&format!("{}: {said}\n", to.display()))
     }
 }
 

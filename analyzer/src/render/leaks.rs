@@ -1,11 +1,9 @@
 //! What stays alive from step to step, as text.
 
-use super::{Align, Source, Style, Table, Terminal, bytes, count, signed};
+use super::line_table::LineTable;
+use super::{Source, Style, Terminal, bytes, count, signed};
 use crate::replay::{Replay, many};
 use crate::views::{Class, LeakRow, Leaks};
-
-/// Columns before the heading's own: line, function, source.
-const TEXT_COLUMNS: usize = 3;
 
 /// The lines by class, and what they come to. `when`: after what was so, `at the end of step 20`.
 pub fn leaks_text(
@@ -19,27 +17,14 @@ pub fn leaks_text(
     if leaks.rows.is_empty() {
         return format!("Nothing was alive at the {level} level {when}.\n");
     }
-    let (left, right) = (Align::Left, Align::Right);
-    let devices = leaks
-        .rows
-        .iter()
-        .any(|row| row.device != leaks.rows[0].device);
-    let mut table = Table::new(&[left, left, left, right, right, right, right, right, left])
-        .elastic(&[2, 0, 1])
-        .keep_end(0);
     let title = format!("Alive at the {level} level {when}");
-    table.cells(&[
+    let mut table = LineTable::new(
         &title,
-        "",
-        "",
-        "bytes",
-        "blocks",
-        "survived",
-        "in steps",
-        "per step",
-        if devices { "device" } else { "" },
-    ]);
-    table.style_row(Style::Strong).span(TEXT_COLUMNS);
+        ["bytes", "blocks", "survived", "in steps", "per step"],
+        leaks.rows.iter().map(|row| row.device),
+        &replay.names,
+        source,
+    );
     let classes = Class::ALL.map(Some).into_iter().chain([None]);
     let mut sums = Vec::new();
     for class in classes {
@@ -48,19 +33,15 @@ pub fn leaks_text(
             continue;
         }
         if let Some(class) = class {
-            let heading = heading(class, leaks);
-            table
-                .cells(&[&heading, "", ""])
-                .style(0, Style::Faint)
-                .span(TEXT_COLUMNS);
+            table.heading(&heading(class, leaks));
             let sum = rows.iter().map(|row| row.bytes).sum();
             sums.push(format!("{} {}", word(class), bytes(sum)));
         }
         for row in rows {
-            row_cells(&mut table, replay, row, devices, source);
+            row_of(&mut table, row);
         }
     }
-    let mut out = table.render(terminal, 0);
+    let mut out = table.render(terminal);
     out.push_str(&format!("Together {}", bytes(leaks.bytes)));
     if !sums.is_empty() {
         out.push_str(&format!(": {}", sums.join(", ")));
@@ -123,22 +104,7 @@ fn heading(class: Class, leaks: &Leaks) -> String {
     }
 }
 
-fn row_cells(
-    table: &mut Table,
-    replay: &Replay,
-    row: &LeakRow,
-    devices: bool,
-    source: &mut Source,
-) {
-    let text = match row.owner.line() {
-        Some(line) => source.line(&line.file, line.line),
-        None => String::new(),
-    };
-    let device = match row.device {
-        _ if !devices => String::new(),
-        Some(ordinal) => format!("GPU {ordinal}"),
-        None => "none".into(),
-    };
+fn row_of(table: &mut LineTable<'_>, row: &LeakRow) {
     let has_steps = row.class.is_some();
     let steps = match (row.oldest_step, row.newest_step) {
         _ if !has_steps => String::new(),
@@ -155,21 +121,7 @@ fn row_cells(
         true => bytes(row.survived_bytes),
         false => String::new(),
     };
-    let label = format!("  {}", row.owner.label(&replay.names));
-    let function = row.owner.function();
-    table.cells(&[
-        &label,
-        function,
-        &text,
-        &bytes(row.bytes),
-        &count(row.blocks),
-        &survived,
-        &steps,
-        &per_step,
-        &device,
-    ]);
-    table
-        .style(1, Style::Faint)
-        .style(2, Style::Faint)
-        .note(0, row.owner.note().len());
+    let (held, blocks) = (bytes(row.bytes), count(row.blocks));
+    let figures = [&*held, &blocks, &survived, &steps, &per_step];
+    table.row(&row.owner, figures, row.device);
 }

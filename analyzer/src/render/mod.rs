@@ -9,6 +9,7 @@ mod hints;
 mod html;
 mod leaks;
 mod ledger;
+mod line_table;
 mod lines;
 mod report;
 mod scopes;

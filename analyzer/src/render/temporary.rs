@@ -1,9 +1,9 @@
 //! Temporary blocks by line, as text.
 
-use super::{Align, Source, Style, Table, Terminal, bytes, count};
-use crate::replay::{Replay, many, place};
+use super::line_table::LineTable;
+use super::{Source, Terminal, bytes, count};
+use crate::replay::{Replay, many};
 use crate::views::{Temporary, TemporaryRow, Within};
-use gpumem_capture::DeviceOrdinal;
 
 /// The lines, and what they come to. `part`: which part was asked for, after a comma.
 pub fn temporary_text(
@@ -28,32 +28,18 @@ pub fn temporary_text(
     if found.rows.is_empty() {
         return format!("No block was {said}{part}: of {whole}.\n");
     }
-    let (left, right) = (Align::Left, Align::Right);
-    let devices = found
-        .rows
-        .iter()
-        .any(|row| row.device != found.rows[0].device);
-    let mut table = Table::new(&[left, left, left, right, right, right, right, right, left])
-        .elastic(&[2, 0, 1])
-        .keep_end(0);
     let title = format!("Temporary blocks, {said}{part}");
-    let device = if devices { "device" } else { "" };
-    table.cells(&[
+    let mut table = LineTable::new(
         &title,
-        "",
-        "",
-        "bytes",
-        "blocks",
-        "of all",
-        "largest",
-        "in the peak",
-        device,
-    ]);
-    table.style_row(Style::Strong).span(3);
+        ["bytes", "blocks", "of all", "largest", "in the peak"],
+        found.rows.iter().map(|row| row.device),
+        &replay.names,
+        source,
+    );
     for row in &found.rows {
-        row_cells(&mut table, replay, row, devices, source);
+        row_of(&mut table, row);
     }
-    let mut out = table.render(terminal, 0);
+    let mut out = table.render(terminal);
     let blocks = many(found.blocks, "block", "blocks");
     out.push_str(&format!(
         "Together {} in {blocks}, of {whole}.\n",
@@ -62,40 +48,19 @@ pub fn temporary_text(
     out
 }
 
-fn row_cells(
-    table: &mut Table,
-    replay: &Replay,
-    row: &TemporaryRow,
-    devices: bool,
-    source: &mut Source,
-) {
-    let text = match row.owner.line() {
-        Some(line) => source.line(&line.file, line.line),
-        None => String::new(),
-    };
-    let device = match devices {
-        true => place(row.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal)),
-        false => String::new(),
-    };
+fn row_of(table: &mut LineTable<'_>, row: &TemporaryRow) {
     let peak = match row.peak_bytes {
         0 => String::new(),
         peak => bytes(peak),
     };
     // Rounded down: all is said only of all.
     let percent = u128::from(row.blocks) * 100 / u128::from(row.all_blocks.max(1));
-    table.cells(&[
-        &format!("  {}", row.owner.label(&replay.names)),
-        row.owner.function(),
-        &text,
-        &bytes(row.bytes),
-        &count(row.blocks),
-        &format!("{percent} %"),
-        &bytes(row.largest_bytes),
-        &peak,
-        &device,
-    ]);
-    table
-        .style(1, Style::Faint)
-        .style(2, Style::Faint)
-        .note(0, row.owner.note().len());
+    let (sum, blocks, largest) = (
+        bytes(row.bytes),
+        count(row.blocks),
+        bytes(row.largest_bytes),
+    );
+    let of_all = format!("{percent} %");
+    let figures = [&*sum, &blocks, &of_all, &largest, &peak];
+    table.row(&row.owner, figures, row.device);
 }

@@ -12,8 +12,9 @@ use gpumem_capture::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
+use super::follow::Follow;
 use crate::attribution::{Line, script_line};
-use crate::replay::{Effect, Replay};
+use crate::replay::{Block, Effect, Replay};
 
 /// Blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -61,6 +62,8 @@ struct Section {
     back: FxHashSet<u64>,
     total: u64,
     peak: u64,
+    /// Bytes of wanted blocks that are live, where not all are wanted.
+    wanted: u64,
 }
 
 /// Blocks by their size. Most sections have blocks of few sizes, which are found by looking at each.
@@ -129,9 +132,11 @@ impl Change {
 }
 
 /// Follows a capture and gives each change to a sink.
-pub struct Changes<F> {
+pub struct Changes<'a, F> {
     level: Level,
     sink: F,
+    /// Which blocks are wanted, if not all are.
+    only: Option<Follow<'a>>,
     /// The script's line: index into `lines`.
     at: Option<u32>,
     /// The thread whose lines are followed: the first with a Python stack, or the main thread.
@@ -164,12 +169,13 @@ enum Stack {
     At(Option<u32>),
 }
 
-impl<F: FnMut(Change)> Changes<F> {
+impl<'a, F: FnMut(Change)> Changes<'a, F> {
     /// Follows a level of a process (its main thread has the process's id).
     pub fn new(level: Level, pid: u32, sink: F) -> Self {
         Self {
             level,
             sink,
+            only: None,
             at: None,
             thread: None,
             main: ThreadId(pid),
@@ -181,23 +187,62 @@ impl<F: FnMut(Change)> Changes<F> {
         }
     }
 
+    /// Of these blocks alone: totals and peaks are then theirs.
+    pub fn only(mut self, wanted: Follow<'a>) -> Self {
+        self.only = Some(wanted);
+        self
+    }
+
     /// Takes in a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
-        let Record::Event(seq, event) = record else {
+        let (seq, event) = match record {
+            Record::Event(seq, event) => (seq, event),
+            Record::State(..) => return self.restore(replay),
+            Record::Definition(..) => return,
+        };
+        let (Effect::Live(block) | Effect::Gone(block)) = effect else {
             return;
         };
-        if event.level != self.level || effect == Effect::None {
+        if event.level != self.level {
             return;
         }
         self.follow(replay, event);
+        let only = self.only.as_mut();
+        if only.is_some_and(|only| !only.takes(replay, event.device, block)) {
+            return;
+        }
         let at = self.section(event.device);
         let Some((_, section)) = self.sections.get_mut(at) else {
             return;
         };
         let (first, _) = *section.first.get_or_insert((seq, event.time));
-        section.total = replay.counters(event.device, self.level).live;
+        section.total = match (&self.only, effect) {
+            (None, _) => replay.counters(event.device, self.level).live,
+            (_, Effect::Live(_)) => section.wanted.saturating_add(block.bytes),
+            _ => section.wanted.saturating_sub(block.bytes),
+        };
+        section.wanted = section.total;
         section.peak = section.peak.max(section.total);
         section.change(event, effect, first);
+    }
+
+    /// The state of a bounded capture came in the place of the first records.
+    fn restore(&mut self, replay: &Replay) {
+        for ((device, level), row) in &replay.rows {
+            let Some(only) = self.only.as_mut().filter(|_| *level == self.level) else {
+                continue;
+            };
+            let wanted = |(_, block): &(u64, Block)| only.takes(replay, *device, *block);
+            let bytes = row
+                .live_blocks()
+                .filter(wanted)
+                .map(|(_, block)| block.bytes);
+            let bytes = bytes.sum();
+            let at = self.section(*device);
+            if let Some((_, section)) = self.sections.get_mut(at) {
+                section.wanted = bytes;
+            }
+        }
     }
 
     fn section(&mut self, device: DeviceOrdinal) -> usize {
@@ -347,95 +392,6 @@ fn number(line: Line, lines: &mut Vec<At>, numbers: &mut FxHashMap<Line, u32>) -
         });
         lines.len() as u32 - 1
     })
-}
-
-/// What changes that are alike have in common: file, line, device and bytes.
-type Alike = (Option<Arc<str>>, Option<u32>, Option<u8>, i64);
-
-fn alike(change: &Change) -> Alike {
-    (
-        change.file.clone(),
-        change.line,
-        change.device,
-        change.change_bytes,
-    )
-}
-
-fn groups_of(change: &Change) -> usize {
-    change.added.len() + change.removed.len()
-}
-
-/// The greatest changes, each with how often it happened alike: bounded, however long the capture.
-#[derive(Default)]
-pub struct Greatest {
-    changes: Vec<(Change, u64)>,
-    index: FxHashMap<Alike, usize>,
-    /// Groups of all of them, about.
-    groups: usize,
-    /// Changes seen in all.
-    pub seen: u64,
-}
-
-/// How many different changes are kept while reading.
-const KEPT: usize = 2048;
-/// How many groups they may have in all (16 bytes each), unless so few changes have more.
-const GROUPS: usize = 1 << 20;
-const LEAST_KEPT: usize = 64;
-
-impl Greatest {
-    /// Takes in a change.
-    pub fn add(&mut self, change: Change) {
-        self.seen += 1;
-        let key = alike(&change);
-        let groups = groups_of(&change);
-        if let Some(index) = self.index.get(&key) {
-            let (kept, times) = &mut self.changes[*index];
-            *times += 1;
-            if change.rise() > kept.rise() {
-                self.groups += groups;
-                *kept = change;
-            }
-            return;
-        }
-        self.index.insert(key, self.changes.len());
-        self.changes.push((change, 1));
-        self.groups += groups;
-        let many = self.groups > GROUPS && self.changes.len() > 2 * LEAST_KEPT;
-        if many || self.changes.len() >= 2 * KEPT {
-            self.shrink(KEPT);
-        }
-    }
-
-    fn shrink(&mut self, keep: usize) {
-        self.changes
-            .sort_by_key(|(change, _)| (std::cmp::Reverse(change.extent()), change.seq));
-        self.changes.truncate(keep);
-        self.groups = 0;
-        let groups = &mut self.groups;
-        let few = self
-            .changes
-            .iter()
-            .enumerate()
-            .take_while(|(at, (change, _))| {
-                *groups += groups_of(change);
-                *at < LEAST_KEPT || *groups <= GROUPS / 2
-            });
-        let few = few.count();
-        self.changes.truncate(few);
-        let keys = self
-            .changes
-            .iter()
-            .enumerate()
-            .map(|(index, (change, _))| (alike(change), index));
-        self.index = keys.collect();
-    }
-
-    /// The `limit` greatest in the order of time, with how often each happened.
-    pub fn take(mut self, limit: usize) -> Vec<(Change, u64)> {
-        self.shrink(limit);
-        self.changes.sort_by_key(|(change, _)| change.seq);
-        self.changes
-    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod diff;
 mod flame;
 mod follow;
 mod fragmentation;
+mod greatest;
 mod growth;
 mod held;
 mod hints;
@@ -22,13 +23,14 @@ mod timeline;
 mod tree;
 
 pub use annotated::{Annotated, FileUse, LineUse};
-pub use changes::{Change, Changes, Greatest, Group};
+pub use changes::{Change, Changes, Group};
 pub use diff::{Alike, Diff, DiffRow, Of};
 pub use flame::{Differential, Folded, FrameBy};
 pub use follow::Follow;
 pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
 };
+pub use greatest::Greatest;
 pub use held::{Held, HeldOn, Owners, Select};
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
 pub use leaks::{AskedLeaks, Class, LeakRow, Leaks, Survivors};

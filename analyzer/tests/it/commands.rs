@@ -75,9 +75,46 @@ fn each_view_alone() {
         ("ledger.json", &["ledger", "--format", "json"]),
         ("folded.txt", &["flamegraph", "--folded"]),
         ("check.txt", &["check"]),
+        ("oom.txt", &["oom"]),
+        ("hints.txt", &["hints"]),
     ] {
         golden(name, &masked(&complete(arguments, &file), folder.path()));
     }
+}
+
+#[test]
+fn two_moments_beside_each_other_and_the_source_with_its_bytes() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    let named = file.to_str().expect("plain path");
+    let text = complete(&["diff", "--to", "end", named], &file);
+    golden("diff.txt", &masked(&text, folder.path()));
+
+    let folder = tempdir().expect("a folder");
+    let script = "import torch\n\nx = torch.ones(3)\ny = [x + 1]\ny.append(x * 2)\n";
+    std::fs::write(folder.path().join("train.py"), script).expect("a script");
+    let mut capture = Synthetic::new(folder.path());
+    capture.fact("directory", folder.path().to_str().expect("plain path"));
+    for (line, bytes) in [(3, M), (4, 2 * M), (5, 4 * M)] {
+        let stack = capture.python(&[("train.py", "<module>", line, true)]);
+        capture.tensor(u64::from(line) << 32, bytes, 0, stack, StackId::NONE);
+    }
+    capture.free_tensor(3 << 32, M, 0, StackId::NONE);
+    let text = complete(&["lines", "--annotate"], &capture.finish());
+    golden("annotated.txt", &masked(&text, folder.path()));
+}
+
+#[test]
+fn what_grows_from_step_to_step_is_a_hint() {
+    let folder = tempdir().expect("a folder");
+    let file = crate::leaks::many_steps(folder.path(), 60);
+    let text = complete(&["hints"], &file);
+    golden("hints-growing.txt", &masked(&text, folder.path()));
+    let (hints, _) = json_of(&["hints", "--format", "json"], &file);
+    let hints = hints.as_array().expect("an array");
+    let growing = hints.iter().find(|hint| hint["kind"] == "growing");
+    // 2 MiB in each step after the first, and 64 KiB in every fifth.
+    assert_eq!(growing.expect("a hint")["bytes"], 59 * 2 * M + 12 * M / 16);
 }
 
 #[test]

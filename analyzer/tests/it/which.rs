@@ -199,3 +199,88 @@ fn a_rank_is_the_file_beside() {
     assert_eq!(picture.status.code(), Some(0), "{}", stderr(&picture));
     assert!(folder.path().join("report.rank3.svg").exists());
 }
+
+/// MiB that changes added in all, less what they removed, and the last total.
+fn moved(arguments: &[&str], file: &Path) -> (i64, u64) {
+    let (changes, exit) = json_of(
+        &[&["changes", "--format", "json"], arguments].concat(),
+        file,
+    );
+    assert_eq!(exit, 0, "{arguments:?}");
+    let changes = changes.as_array().expect("an array");
+    let bytes = changes.iter().map(|change| change["change_bytes"].as_i64());
+    let sum: i64 = bytes.map(|bytes| bytes.expect("a number")).sum();
+    let last = changes
+        .last()
+        .map_or(0, |change| change["total_bytes"].as_u64().unwrap());
+    (sum / M as i64, last / M)
+}
+
+#[test]
+fn changes_take_the_filters_of_other_views() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    let of = |arguments: &[&str]| moved(arguments, &file);
+    assert_eq!(of(&[]), (102, 102));
+    assert_eq!(of(&["--device", "0"]), (102, 102));
+    assert_eq!(of(&["--device", "1"]), (0, 0));
+    // Totals are those of the blocks that are asked for: two of 60 MiB, one of them freed.
+    assert_eq!(of(&["--size", "60MiB"]), (60, 60));
+    assert_eq!(of(&["--size", "..59MiB"]), (42, 42));
+    assert_eq!(of(&["--library", "libtorch_cuda"]), (102, 102));
+    assert_eq!(of(&["--library", "libnowhere"]), (0, 0));
+    let driver = |library| of(&["--level", "driver", "--library", library]);
+    assert_eq!(
+        (driver("libc10"), driver("libcublas")),
+        ((256, 256), (32, 32))
+    );
+    // Lines are the script's own; what autograd's thread allocates meanwhile belongs to them, and so do frees.
+    let of_functions = |part| of(&["--function", part]).0;
+    let (module, net) = (of_functions("<module>"), of_functions("Net.forward"));
+    assert_eq!((module, net), (12 + 40 - 100, 60 + 60 + 30));
+    assert_eq!(of(&["--file", "train.py"]).0, 102);
+    assert_eq!(of(&["--file", "conv.py"]), (0, 0));
+    let text = stdout(&analyze(&["changes", "--size", "7GiB"], &file));
+    assert_eq!(
+        text,
+        "Nothing changed at the tensor level, blocks of 7.00 GiB.\n"
+    );
+}
+
+#[test]
+fn a_filter_that_makes_no_sense_is_refused_with_what_does() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    for (arguments, advice) in [
+        (["changes", "--at", "end"], "lines --at"),
+        (["ledger", "--level", "driver"], "lines --level"),
+        (["ledger", "--file", "train.py"], "lines takes --file"),
+        (["ledger", "--function", "f"], "lines takes --file"),
+        (["ledger", "--library", "libc10"], "lines takes --file"),
+        (["ledger", "--size", "1MiB"], "lines takes --file"),
+    ] {
+        let output = analyze(&arguments, &file);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(stdout(&output), "");
+        assert!(stderr(&output).contains(advice), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_capture_of_a_rank_is_found_by_every_view_of_one() {
+    let folder = tempdir().expect("a folder");
+    let file = training(folder.path()).finish();
+    std::fs::rename(&file, folder.path().join("run.rank3.bin")).expect("renamed");
+    let named = folder.path().join("run.bin");
+    for view in [
+        &["lines"][..],
+        &["changes"],
+        &["ledger"],
+        &["timeline", "--format", "text"],
+    ] {
+        let of_rank = analyze(&[view, &["--rank", "3"]].concat(), &named);
+        assert_eq!(of_rank.status.code(), Some(0), "{}", stderr(&of_rank));
+        let itself = analyze(view, &folder.path().join("run.rank3.bin"));
+        assert_eq!(stdout(&of_rank), stdout(&itself));
+    }
+}

@@ -93,10 +93,19 @@ function drawLedger() {
     return;
   }
   const heads = [{ name: "Part" }, { name: "Bytes", kind: "number" }, { name: "Share", kind: "number" }, { name: "" }, { name: "Line that led to most of it" }];
-  const share = (row) => make("span", { class: "share", style: { width: Math.max(row.bytes / Math.max(whole, 1) * 120, 0) + "px" } });
+  const share = (row) => row.bytes <= 0 ? "" : make("span", { class: "share", style: { width: row.bytes / Math.max(whole, 1) * 120 + "px" } });
   const rows = now.ledger.map((row) => [row.name, bytes(row.bytes), percent(row.bytes, whole), share(row), row.line || row.detail]);
   const at = now.peak ? `${now.title} at its peak, ${time(now.peak[0])}, event ${count(now.peak[1])}${now.when}` : now.title;
   fill("ledger", table(at, heads, rows, [["together", bytes(whole), percent(whole, whole), "", ""]]));
+}
+
+/* The same line has the same colour in every segment; those that hold most have one, lines put together none. */
+function lineColours(pool) {
+  const sums = new Map();
+  for (const line of pool.segments.flatMap((of) => of.lines)) sums.set(line.line, (sums.get(line.line) || 0) + line.bytes);
+  const single = [...sums].filter(([line]) => !/^[\d,]+ more lines?$/.test(line));
+  const largest = single.sort((a, b) => b[1] - a[1]).map(([line]) => line);
+  return (line) => LIBRARIES[largest.indexOf(line)] || "var(--unknown)";
 }
 
 function drawPool() {
@@ -106,9 +115,10 @@ function drawPool() {
   document.getElementById("pool-said").textContent =
     `${bytes(pool.reserved)} held from the driver, ${bytes(pool.live)} of them in tensors; the largest free block has ${bytes(pool.largest_free)}.`;
   const most = Math.max(1, ...pool.segments.map((of) => of.bytes));
+  const colour = lineColours(pool);
   const rows = pool.segments.map((of) => {
-    const pieces = of.lines.map((line, index) => make("span", { title: `${line.line}: ${bytes(line.bytes)}`,
-      style: { width: line.bytes / of.bytes * 100 + "%", background: LIBRARIES[index % LIBRARIES.length] } }));
+    const pieces = of.lines.map((line) => make("span", { title: `${line.line}: ${bytes(line.bytes)}`,
+      style: { width: line.bytes / of.bytes * 100 + "%", background: colour(line.line) } }));
     const bar = make("div", { class: "segment", role: "img", style: { width: of.bytes / most * 100 + "%" },
       "aria-label": `${percent(of.live, of.bytes)} in tensors` }, pieces);
     const lines = of.lines.map((line) => `${line.line} ${bytes(line.bytes)}`).join(", ");
@@ -119,7 +129,7 @@ function drawPool() {
     { name: "Blocks", kind: "number" }, { name: "Largest free", kind: "number" }, { name: "Map" }, { name: "Pinned by", kind: "path" }];
   const [more, size, live] = pool.others;
   const foot = more ? [[many(more, "smaller segment", "smaller segments"), bytes(size), bytes(live), "", "", "", ""]] : undefined;
-  const caption = "Each bar is as long as its segment; what is coloured is tensors, by line, the rest is free.";
+  const caption = "Each bar is as long as its segment; what is coloured is tensors, each line with a colour of its own as far as there are any, the rest is free.";
   fill("pool", table(caption, heads, rows, foot));
 }
 

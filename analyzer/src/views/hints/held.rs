@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level, StackId};
 
+use super::frees::SHORT;
+use super::watch::NUMBERED;
 use super::{Evidence, Hint, HintKind, HintWatch, LINES, NOTABLE, Place, is_notable};
 use crate::attribution::Owner;
 use crate::names::Names;
@@ -15,14 +17,11 @@ use crate::views::held::{Held, Owners};
 /// result only, not their input (derivatives.yaml of PyTorch 2.15; selu is made of elu).
 const IN_PLACE: [&str; 5] = ["celu", "elu", "leaky_relu", "relu", "selu"];
 
-/// What PyTorch calls wherever a node of autograd is made.
-const NUMBERED: &str = "_ZN2at15sequence_number17get_and_incrementEv";
-
 /// An activation's input is the tensor of its size that was allocated at most so many records before.
 const NEAR: u64 = 4;
 
 /// By stack.
-type Figures = Vec<(StackKey, Figure)>;
+pub(super) type Figures = Vec<(StackKey, Figure)>;
 
 /// All of a device.
 pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Vec<Hint> {
@@ -93,10 +92,61 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             of(&|stacks| is_in_forward(names, stacks.py)),
         )
     });
-    [optimizer, in_place, workspaces, no_grad]
-        .into_iter()
-        .flatten()
-        .collect()
+    let spikes = watch.frees.spikes(replay, device).and_then(|spikes| {
+        let (least, most) = spikes.range;
+        let what = format!(
+            "{{}} at the peak were freed within {SHORT} records of their allocation; from step to step the largest \
+             such blocks of the same calls have from {} to {}",
+            crate::render::bytes(least),
+            crate::render::bytes(most)
+        );
+        hint(
+            HintKind::Spikes,
+            &what,
+            "workspaces that follow the shapes: bucket or pad the sizes of batches, and cut the largest; those of \
+             cuDNN are also large while torch.backends.cudnn.benchmark tries all ways of a new shape",
+            spikes.figures,
+        )
+    });
+    let unused = hint(
+        HintKind::NoBackward,
+        "{} that forward had allocated were let go of together, and no backward had come for them: a graph was \
+         built and not used",
+        "with torch.no_grad(): around a validation, a rollout or a generator's forward lets go of each activation \
+         as soon as the next one is there",
+        watch.frees.unused(replay, device),
+    );
+    let mut grown = |graphs: bool| {
+        let grown = watch.growth.of(replay, device, graphs)?;
+        let (first, last) = grown.steps;
+        let each = crate::render::bytes(grown.bytes_per_step.max(0).unsigned_abs());
+        let (kind, of, advice) = match graphs {
+            true => (
+                HintKind::KeptGraphs,
+                ", of what forward allocated",
+                "a list or a sum that keeps a loss keeps all that it was computed from: loss.item(), or \
+                 loss.detach(), keeps the number only",
+            ),
+            false => (
+                HintKind::Growing,
+                "",
+                "something keeps what each step makes: gpumem-analyze leaks tells how old it is, line by line",
+            ),
+        };
+        let what = format!(
+            "{{}} more stood when step {} had ended than after step {}{of}: {each} more each step",
+            crate::render::count(last),
+            crate::render::count(first)
+        );
+        hint(kind, &what, advice, grown.figures)
+    };
+    let (graphs, growing) = (grown(true), grown(false));
+    [
+        optimizer, in_place, workspaces, no_grad, spikes, unused, graphs, growing,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Results of activation functions at the peak whose inputs, the tensors of the same size allocated just
@@ -157,8 +207,14 @@ fn is_activation(names: &Names, stack: StackId) -> bool {
 }
 
 /// Whether a module's forward is among the functions.
-fn is_in_forward(names: &Names, stack: StackId) -> bool {
+pub(super) fn is_in_forward(names: &Names, stack: StackId) -> bool {
     functions(names, stack).any(|(_, name)| name == "forward" || name.ends_with(".forward"))
+}
+
+/// The newest line of Python, whatever called it: a code object, and where in it.
+pub(super) fn newest(names: &Names, stack: StackId) -> Option<(u32, i32)> {
+    let (frames, _) = names.py_stacks.get(&stack)?;
+    frames.first().map(|frame| (frame.code.0, frame.offset))
 }
 
 /// File and function of each frame, the newest first; of a node of autograd's none, for it ran in backward.

@@ -3,6 +3,8 @@
 //! A hint is given only where the capture bears it out: lines, blocks, calls that can be looked up in the other
 //! views. Below [`NOTABLE`] of the device's peak nothing is said.
 
+mod frees;
+mod growing;
 mod held;
 mod watch;
 
@@ -35,8 +37,16 @@ pub enum HintKind {
     NotInPlace,
     /// Autograd's graph was built, and never used.
     NoGrad,
+    /// A graph was built in a program that trains, and no backward came for it.
+    NoBackward,
+    /// What forwards allocated stays from step to step, and more of it each time.
+    KeptGraphs,
+    /// Other lines that hold more after each step.
+    Growing,
     /// Workspaces of cuBLAS.
     Workspaces,
+    /// Short-lived blocks whose size changes.
+    Spikes,
     /// Memory that PyTorch's pool held free at the peak.
     CachedUnused,
     /// PyTorch's pool gave memory back and took it again.

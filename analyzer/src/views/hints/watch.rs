@@ -6,8 +6,13 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
 use rustc_hash::FxHashMap;
 
+use super::frees::Frees;
+use super::growing::Growth;
 use super::{Hint, HintKind, NOTABLE, is_notable};
 use crate::replay::{Effect, Figure, KeyId, Replay, StackKey, many};
+
+/// What PyTorch calls wherever a node of autograd is made.
+pub(super) const NUMBERED: &str = "_ZN2at15sequence_number17get_and_incrementEv";
 
 /// Follows a capture for its hints.
 #[derive(Debug, Default)]
@@ -19,6 +24,8 @@ pub struct HintWatch {
     between: FxHashMap<(DeviceOrdinal, KeyId), Figure>,
     /// The step after which it is looked again.
     next: u64,
+    pub(super) growth: Growth,
+    pub(super) frees: Frees,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,12 +42,19 @@ struct Seen {
 
 impl HintWatch {
     /// Takes in a record after the replay has.
-    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, _: Effect) {
-        let Record::Event(_, event) = record else {
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        let Record::Event(seq, event) = record else {
             return;
         };
-        if event.kind == EventKind::STEP && replay.course.steps >= self.next {
-            self.step(replay);
+        match event.kind {
+            EventKind::STEP => {
+                self.growth.step(replay);
+                if replay.course.steps >= self.next {
+                    self.step(replay);
+                }
+            }
+            EventKind::PHASE_BEGIN => self.frees.mark(seq, event),
+            _ => {}
         }
         if event.level != Level::TENSOR || !matches!(event.kind, EventKind::ALLOC | EventKind::FREE)
         {
@@ -50,6 +64,16 @@ impl HintWatch {
         if event.aux != seen.reserved {
             seen.change(event.aux);
         }
+        match effect {
+            Effect::Live(_) => self.frees.came(event.device),
+            Effect::Gone(block) => self.frees.went(replay, seq, event.device, block),
+            Effect::None => {}
+        }
+    }
+
+    /// Ends what still went on when all has been read.
+    pub fn finish(&mut self) {
+        self.frees.finish();
     }
 
     fn step(&mut self, replay: &Replay) {

@@ -1,0 +1,79 @@
+//! Tables with a row for each line: where it is, its function and source, some figures, its device.
+
+use super::{Align, Source, Style, Table, Terminal};
+use crate::attribution::Owner;
+use crate::names::Names;
+use crate::replay::place;
+use gpumem_capture::DeviceOrdinal;
+
+/// Columns before the figures: line, function, source.
+const TEXT_COLUMNS: usize = 3;
+/// Figures of a line.
+const FIGURES: usize = 5;
+
+/// A table under construction.
+pub(super) struct LineTable<'a> {
+    table: Table,
+    names: &'a Names,
+    source: &'a mut Source,
+    /// Whether rows are of more than one device, and name it.
+    devices: bool,
+}
+
+impl<'a> LineTable<'a> {
+    /// A table with a title and what the figures are; `devices`: of which each row is.
+    pub fn new(
+        title: &str,
+        figures: [&str; FIGURES],
+        mut devices: impl Iterator<Item = Option<u8>>,
+        names: &'a Names,
+        source: &'a mut Source,
+    ) -> Self {
+        let (left, right) = (Align::Left, Align::Right);
+        let mut table = Table::new(&[left, left, left, right, right, right, right, right, left])
+            .elastic(&[2, 0, 1])
+            .keep_end(0);
+        let first = devices.next();
+        let devices = devices.any(|device| Some(device) != first);
+        let [a, b, c, d, e] = figures;
+        let device = if devices { "device" } else { "" };
+        table.cells(&[title, "", "", a, b, c, d, e, device]);
+        table.style_row(Style::Strong).span(TEXT_COLUMNS);
+        Self {
+            table,
+            names,
+            source,
+            devices,
+        }
+    }
+
+    /// What the rows from here on have in common.
+    pub fn heading(&mut self, text: &str) {
+        let cells = self.table.cells(&[text, "", ""]);
+        cells.style(0, Style::Faint).span(TEXT_COLUMNS);
+    }
+
+    /// A line and its figures.
+    pub fn row(&mut self, owner: &Owner, figures: [&str; FIGURES], device: Option<u8>) {
+        let text = match owner.line() {
+            Some(line) => self.source.line(&line.file, line.line),
+            None => String::new(),
+        };
+        let device = match self.devices {
+            true => place(device.map_or(DeviceOrdinal::NONE, DeviceOrdinal)),
+            false => String::new(),
+        };
+        let label = format!("  {}", owner.label(self.names));
+        let [a, b, c, d, e] = figures;
+        let function = owner.function();
+        let cells = [&label, function, &text, a, b, c, d, e, &device];
+        let row = self.table.cells(&cells);
+        row.style(1, Style::Faint).style(2, Style::Faint);
+        row.note(0, owner.note().len());
+    }
+
+    /// All of it.
+    pub fn render(&self, terminal: Terminal) -> String {
+        self.table.render(terminal, 0)
+    }
+}

@@ -1,0 +1,96 @@
+//! The greatest of all changes, in memory that does not grow with their number.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::changes::Change;
+
+/// What changes that are alike have in common: file, line, device and bytes.
+type Alike = (Option<Arc<str>>, Option<u32>, Option<u8>, i64);
+
+fn alike(change: &Change) -> Alike {
+    (
+        change.file.clone(),
+        change.line,
+        change.device,
+        change.change_bytes,
+    )
+}
+
+fn groups_of(change: &Change) -> usize {
+    change.added.len() + change.removed.len()
+}
+
+/// The greatest changes, each with how often it happened alike: bounded, however long the capture.
+#[derive(Default)]
+pub struct Greatest {
+    changes: Vec<(Change, u64)>,
+    index: FxHashMap<Alike, usize>,
+    /// Groups of all of them, about.
+    groups: usize,
+    /// Changes seen in all.
+    pub seen: u64,
+}
+
+/// How many different changes are kept while reading.
+const KEPT: usize = 2048;
+/// How many groups they may have in all (16 bytes each), unless so few changes have more.
+const GROUPS: usize = 1 << 20;
+const LEAST_KEPT: usize = 64;
+
+impl Greatest {
+    /// Takes in a change.
+    pub fn add(&mut self, change: Change) {
+        self.seen += 1;
+        let key = alike(&change);
+        let groups = groups_of(&change);
+        if let Some(index) = self.index.get(&key) {
+            let (kept, times) = &mut self.changes[*index];
+            *times += 1;
+            if change.rise() > kept.rise() {
+                self.groups += groups;
+                *kept = change;
+            }
+            return;
+        }
+        self.index.insert(key, self.changes.len());
+        self.changes.push((change, 1));
+        self.groups += groups;
+        let many = self.groups > GROUPS && self.changes.len() > 2 * LEAST_KEPT;
+        if many || self.changes.len() >= 2 * KEPT {
+            self.shrink(KEPT);
+        }
+    }
+
+    fn shrink(&mut self, keep: usize) {
+        self.changes
+            .sort_by_key(|(change, _)| (std::cmp::Reverse(change.extent()), change.seq));
+        self.changes.truncate(keep);
+        self.groups = 0;
+        let groups = &mut self.groups;
+        let few = self
+            .changes
+            .iter()
+            .enumerate()
+            .take_while(|(at, (change, _))| {
+                *groups += groups_of(change);
+                *at < LEAST_KEPT || *groups <= GROUPS / 2
+            });
+        let few = few.count();
+        self.changes.truncate(few);
+        let keys = self
+            .changes
+            .iter()
+            .enumerate()
+            .map(|(index, (change, _))| (alike(change), index));
+        self.index = keys.collect();
+    }
+
+    /// The `limit` greatest in the order of time, with how often each happened.
+    pub fn take(mut self, limit: usize) -> Vec<(Change, u64)> {
+        self.shrink(limit);
+        self.changes.sort_by_key(|(change, _)| change.seq);
+        self.changes
+    }
+}

@@ -1,0 +1,120 @@
+//! Lines that hold more after every stretch of steps.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Level};
+use rustc_hash::FxHashMap;
+
+use super::held::{Figures, is_in_forward};
+use super::watch::NUMBERED;
+use crate::attribution::Owner;
+use crate::replay::{Figure, KeyId, Replay, Stage};
+use crate::views::growth::{Points, grows, slope};
+use crate::views::held::Owners;
+
+/// The first step counts as the warm-up.
+const WARM_UP: u64 = 1;
+
+/// What tensors' stacks held at the ends of a few of the steps.
+#[derive(Debug)]
+pub(super) struct Growth {
+    points: Points,
+    ends: FxHashMap<(DeviceOrdinal, KeyId), Vec<(u64, Figure)>>,
+}
+
+/// What grew on a device.
+pub(super) struct Grown {
+    /// The steps between which it did.
+    pub steps: (u64, u64),
+    /// By how much a step.
+    pub bytes_per_step: i64,
+    /// By how much in all, by stack.
+    pub figures: Figures,
+}
+
+impl Default for Growth {
+    fn default() -> Self {
+        Self {
+            points: Points::from(WARM_UP),
+            ends: FxHashMap::default(),
+        }
+    }
+}
+
+impl Growth {
+    /// A step has ended.
+    pub fn step(&mut self, replay: &Replay) {
+        let step = replay.course.steps;
+        if !self.points.take(step) {
+            return;
+        }
+        for ((device, level), row) in &replay.rows {
+            if *level != Level::TENSOR {
+                continue;
+            }
+            for (key, figure) in row.live().filter(|(_, figure)| figure.bytes > 0) {
+                let ends = self.ends.entry((*device, key)).or_default();
+                ends.push((step, figure));
+            }
+        }
+        if self.points.thin() {
+            let points = &self.points;
+            for ends in self.ends.values_mut() {
+                ends.retain(|(step, _)| points.has(*step));
+            }
+            self.ends.retain(|_, ends| !ends.is_empty());
+        }
+    }
+
+    /// The lines of a device that grew to the last step: within functions named forward of a program that
+    /// builds graphs, or all others.
+    pub fn of(&self, replay: &Replay, device: DeviceOrdinal, graphs: bool) -> Option<Grown> {
+        let points = self.points.with(0);
+        let steps = (*points.first()?, *points.last()?);
+        let builds = replay.names.calls_of(NUMBERED).is_some_and(|n| n > 0);
+        let mut owners = Owners::new(replay, Level::TENSOR);
+        let mut lines: BTreeMap<Owner, Vec<KeyId>> = BTreeMap::new();
+        for (of, key) in self.ends.keys().filter(|(of, _)| *of == device) {
+            debug_assert_eq!(*of, device);
+            let stacks = replay.stacks(*key);
+            let is_graph = builds
+                && stacks.work.stage() == Stage::Outside
+                && is_in_forward(&replay.names, stacks.py);
+            if is_graph == graphs && !stacks.work.is_workspace() {
+                lines.entry(owners.of(stacks)).or_default().push(*key);
+            }
+        }
+        let mut grown = Grown {
+            steps,
+            bytes_per_step: 0,
+            figures: Vec::new(),
+        };
+        for keys in lines.into_values() {
+            let at = |key: &KeyId, step: u64| {
+                let ends = self
+                    .ends
+                    .get(&(device, *key))
+                    .map_or(&[][..], Vec::as_slice);
+                let at = ends.binary_search_by_key(&step, |(at, _)| *at);
+                at.map_or(Figure::default(), |at| ends[at].1)
+            };
+            let sum = |step: &u64| (*step, keys.iter().map(|key| at(key, *step).bytes).sum());
+            let series: Vec<(u64, u64)> = points.iter().map(sum).collect();
+            if !grows(&series) {
+                continue;
+            }
+            grown.bytes_per_step = grown.bytes_per_step.saturating_add(slope(&series));
+            for key in &keys {
+                let (first, last) = (at(key, steps.0), at(key, steps.1));
+                let figure = Figure {
+                    bytes: last.bytes.saturating_sub(first.bytes),
+                    blocks: last.blocks.saturating_sub(first.blocks),
+                };
+                if figure.bytes > 0 {
+                    grown.figures.push((replay.stacks(*key), figure));
+                }
+            }
+        }
+        (!grown.figures.is_empty()).then_some(grown)
+    }
+}
