@@ -5,10 +5,10 @@ use core::ffi::{c_char, c_int};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::autograd::steps;
-use crate::{lifecycle, options, thread};
+use crate::{lifecycle, limit, options, thread};
 
 /// Version of the C API: raised by one with each change that a caller can notice.
-const API_VERSION: c_int = 3;
+const API_VERSION: c_int = 4;
 
 /// Counters of one device and level, in bytes and calls.
 #[repr(C)]
@@ -77,6 +77,27 @@ pub extern "C" fn gpumem_step() -> c_int {
         lifecycle::session().is_some()
     });
     c_int::from(recorded != Some(true))
+}
+
+/// Makes the card of `device` (-1: of every device) look as if it had `bytes` in all, from now on; 0 lifts the
+/// limit. 0 on success, 1 if nothing is recorded in this process nor will be, 2 if there is no such device.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
+    let device = match device {
+        -1 => None,
+        _ => match u8::try_from(device) {
+            Ok(device) => Some(device),
+            Err(_) => return 2,
+        },
+    };
+    if lifecycle::is_aside() {
+        return 1;
+    }
+    match thread::quietly(|_| limit::set(device, bytes)) {
+        Some(true) => 0,
+        Some(false) => 2,
+        None => 1,
+    }
 }
 
 /// Copies the path of this process's capture, with a NUL, into `buffer` of `size` bytes as far as it

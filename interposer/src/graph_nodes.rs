@@ -140,6 +140,35 @@ pub(crate) fn of_launch(exec: u64) -> Option<LaunchWork> {
     Some(work_of(&exec, is_live))
 }
 
+/// On which device nodes allocate, and how much in all.
+fn taken_by(nodes: &[Node]) -> (Option<DeviceOrdinal>, u64) {
+    let allocating = |node: &Node| match node.work {
+        Work::Allocate { bytes, device, .. } => Some((device, bytes)),
+        Work::Free => None,
+    };
+    let all = nodes.iter().filter_map(allocating);
+    all.fold((None, 0), |(first, sum): (_, u64), (device, bytes)| {
+        (first.or(Some(device)), sum.saturating_add(bytes))
+    })
+}
+
+/// The most that the memory nodes of a graph take.
+pub(crate) fn taken_by_graph(graph: u64) -> (Option<DeviceOrdinal>, u64) {
+    if !any() {
+        return (None, 0);
+    }
+    let known = known();
+    taken_by(known.graphs.get(&graph).map_or(&[], Vec::as_slice))
+}
+
+/// The same of a launch; `None` if it has no such nodes.
+pub(crate) fn taken_by_launch(exec: u64) -> Option<(Option<DeviceOrdinal>, u64)> {
+    if !any() {
+        return None;
+    }
+    Some(taken_by(&known().execs.get(&exec)?.nodes))
+}
+
 fn work_of(exec: &Exec, is_live: impl Fn(u64) -> bool) -> LaunchWork {
     let mut work = LaunchWork {
         frees_before: Vec::new(),
