@@ -140,29 +140,29 @@ pub(crate) fn of_launch(exec: u64) -> Option<LaunchWork> {
     Some(work_of(&exec, is_live))
 }
 
-/// On which device nodes allocate, and how much in all.
-fn taken_by(nodes: &[Node]) -> (Option<DeviceOrdinal>, u64) {
-    let allocating = |node: &Node| match node.work {
-        Work::Allocate { bytes, device, .. } => Some((device, bytes)),
-        Work::Free => None,
-    };
-    let all = nodes.iter().filter_map(allocating);
-    all.fold((None, 0), |(first, sum): (_, u64), (device, bytes)| {
-        (first.or(Some(device)), sum.saturating_add(bytes))
-    })
+/// How much nodes allocate on each device.
+fn taken_by(nodes: &[Node]) -> BTreeMap<u8, u64> {
+    let mut all = BTreeMap::new();
+    for node in nodes {
+        if let Work::Allocate { bytes, device, .. } = node.work {
+            let of_device: &mut u64 = all.entry(device.0).or_default();
+            *of_device = of_device.saturating_add(bytes);
+        }
+    }
+    all
 }
 
-/// The most that the memory nodes of a graph take.
-pub(crate) fn taken_by_graph(graph: u64) -> (Option<DeviceOrdinal>, u64) {
+/// The most that the memory nodes of a graph take, by device.
+pub(crate) fn taken_by_graph(graph: u64) -> BTreeMap<u8, u64> {
     if !any() {
-        return (None, 0);
+        return BTreeMap::new();
     }
     let known = known();
     taken_by(known.graphs.get(&graph).map_or(&[], Vec::as_slice))
 }
 
 /// The same of a launch; `None` if it has no such nodes.
-pub(crate) fn taken_by_launch(exec: u64) -> Option<(Option<DeviceOrdinal>, u64)> {
+pub(crate) fn taken_by_launch(exec: u64) -> Option<BTreeMap<u8, u64>> {
     if !any() {
         return None;
     }

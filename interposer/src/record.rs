@@ -293,7 +293,11 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
     let stacks = stacks::take(session.writer, session.stacks);
     let by_limit = limit::refused(&failed, thread.id().0);
     let recorded = session.writer.event(&Event {
-        flags: if by_limit { EventFlags::LIMIT } else { EventFlags::NONE },
+        flags: if by_limit {
+            EventFlags::LIMIT
+        } else {
+            EventFlags::NONE
+        },
         ptr: failed.framework.map_or(0, |(live, _)| live),
         bytes: failed.bytes,
         aux,

@@ -6,7 +6,7 @@
 
 use core::ffi::{c_char, c_void};
 
-use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
+use gpumem_capture::{EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{
     CuChildGraphNodeParams, CuDevice, CuDevicePtr, CuGraph, CuGraphExec, CuGraphInstantiateParams,
     CuGraphNode, CuGraphNodeParams, CuGraphNodeType, CuMemAllocNodeParams, CuResult, CuStream,
@@ -19,14 +19,6 @@ use crate::physical::graphs;
 use crate::record::{self, New, Released, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
-
-/// The most that memory nodes take, with what an executable graph takes for itself.
-fn of_nodes((device, bytes): (Option<DeviceOrdinal>, u64)) -> Takes {
-    match device {
-        Some(device) => Takes::unknown_on(device, bytes),
-        None => Takes::unknown(),
-    }
-}
 
 /// Takes note of a node that allocates. Nothing becomes live.
 pub(super) fn allocates(thread: &Thread, call: &Call, graph: u64, node: Node) {
@@ -291,7 +283,7 @@ macro_rules! with_a_log {
                 size: usize,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
-            takes of_nodes(graph_nodes::taken_by_graph(graph.0 as u64));
+            takes Takes::unknown_and(graph_nodes::taken_by_graph(graph.0 as u64));
             with call, thread, result, held;
             before {}
             after {
@@ -314,7 +306,7 @@ hook! {
     Driver Optional
     fn cuGraphInstantiateWithFlags(exec: *mut CuGraphExec, graph: CuGraph, flags: u64) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
-    takes of_nodes(graph_nodes::taken_by_graph(graph.0 as u64));
+    takes Takes::unknown_and(graph_nodes::taken_by_graph(graph.0 as u64));
     with call, thread, result, held;
     before {}
     after {
@@ -334,7 +326,7 @@ macro_rules! on_streams {
                 params: *mut CuGraphInstantiateParams,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
-            takes of_nodes(graph_nodes::taken_by_graph(graph.0 as u64));
+            takes Takes::unknown_and(graph_nodes::taken_by_graph(graph.0 as u64));
             with call, thread, result, held;
             before {}
             after {
@@ -350,7 +342,7 @@ macro_rules! on_streams {
             Driver Optional
             fn $upload(exec: CuGraphExec, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
-            takes of_nodes(graph_nodes::taken_by_launch(exec.0 as u64).unwrap_or_default());
+            takes Takes::unknown_and(graph_nodes::taken_by_launch(exec.0 as u64).unwrap_or_default());
             with call, thread, result, held;
             before {}
             after { record::settle(thread, call.api()); }
@@ -362,7 +354,7 @@ macro_rules! on_streams {
             fn $launch(exec: CuGraphExec, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
             takes graph_nodes::taken_by_launch(exec.0 as u64)
-                .map_or_else(Takes::nothing, of_nodes);
+                .map_or_else(Takes::nothing, Takes::unknown_and);
             with call, thread, result, held;
             before { about_to_launch(thread, &call, exec) }
             after {

@@ -160,13 +160,38 @@ question! {
                 let again = unsafe { real(device, &raw mut memory) };
                 let NvmlMemory { total, free, used } = memory;
                 let figures = Figures { total, free, used };
-                again.is_success().then_some((figures, 0))
+                again.is_success().then(|| (figures, reserved(device)))
             });
             if let Some(Figures { total, free, used }) = seen {
                 // SAFETY: the call succeeded, so NVML has just written there.
                 unsafe { memory.write(NvmlMemory { total, free, used }) };
             }
         }
+    }
+}
+
+/// What the driver keeps of a card for itself; 0 if NVML does not tell.
+fn reserved(device: *mut c_void) -> u64 {
+    const VERSION_2: u32 = size_of::<NvmlMemoryV2>() as u32 | 2 << 24;
+    let address = nvmlDeviceGetMemoryInfo_v2::HOOK.real();
+    if address == 0 {
+        return 0;
+    }
+    // SAFETY: the address is that of the function of this name, whose type this is.
+    let real = unsafe { core::mem::transmute::<usize, nvmlDeviceGetMemoryInfo_v2::Real>(address) };
+    let mut memory = NvmlMemoryV2 {
+        version: VERSION_2,
+        total: 0,
+        reserved: 0,
+        free: 0,
+        used: 0,
+    };
+    // SAFETY: the caller's own handle, and a live local.
+    let result = unsafe { real(device, &raw mut memory) };
+    if result.is_success() {
+        memory.reserved
+    } else {
+        0
     }
 }
 

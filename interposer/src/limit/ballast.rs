@@ -104,7 +104,10 @@ impl Place {
 /// if it has to wait, for there may be no room.
 pub(super) fn go_ahead(device: usize, bytes: u64) -> Option<u64> {
     let place = PLACES.get(device)?;
-    let all = place.ahead.fetch_add(bytes, Ordering::SeqCst).saturating_add(bytes);
+    let all = place
+        .ahead
+        .fetch_add(bytes, Ordering::SeqCst)
+        .saturating_add(bytes);
     if place.wanted.load(Ordering::SeqCst) == 0 {
         return Some(all);
     }

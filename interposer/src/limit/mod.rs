@@ -16,6 +16,7 @@ pub(crate) mod seen;
 pub(crate) mod spec;
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::collections::BTreeMap;
 use std::sync::Once;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, Level, ProcessKey, Writer};
@@ -81,7 +82,9 @@ pub(crate) fn set(device: Option<u8>, bytes: u64) -> bool {
     any();
     let devices = match device {
         None => 0..DEVICES,
-        Some(device) if usize::from(device) < DEVICES => usize::from(device)..usize::from(device) + 1,
+        Some(device) if usize::from(device) < DEVICES => {
+            usize::from(device)..usize::from(device) + 1
+        }
         Some(_) => return false,
     };
     for device in devices {
@@ -187,7 +190,12 @@ pub(crate) fn tell(writer: &'static Writer) {
     let of = |(device, limit): (usize, &u64)| (*limit != 0).then(|| format!("{device}={limit}"));
     let value = match limits.as_slice() {
         [first, rest @ ..] if rest.iter().all(|limit| limit == first) => first.to_string(),
-        all => all.iter().enumerate().filter_map(of).collect::<Vec<_>>().join(","),
+        all => all
+            .iter()
+            .enumerate()
+            .filter_map(of)
+            .collect::<Vec<_>>()
+            .join(","),
     };
     let parts = [ProcessKey::LIMIT.as_bytes(), value.as_bytes()];
     let lengths = parts.map(|part| (part.len() as u32).to_le_bytes());
@@ -200,9 +208,8 @@ pub(crate) fn tell(writer: &'static Writer) {
 /// What is free of a card, by the card's own word and without regard to a limit.
 fn free(device: DeviceOrdinal) -> Option<u64> {
     let current = driver::current_context();
-    let awake = current != 0
-        && driver::current_device() == device
-        && !context::sleeps(current, device);
+    let awake =
+        current != 0 && driver::current_device() == device && !context::sleeps(current, device);
     match awake {
         true => driver::free_bytes(),
         false => nvml::free(device),
@@ -218,26 +225,26 @@ const CONTEXT: u64 = 1 << 30;
 /// More than any card has.
 const ENDLESS: u64 = 1 << 50;
 
-/// The most that a call may take, and of which device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Takes {
-    device: DeviceOrdinal,
-    bytes: u64,
-}
+/// The most that a call may take, and of which devices.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Takes(BTreeMap<u8, u64>);
 
 impl Takes {
-    /// So much of the current context's device; of a context that sleeps, which the call wakes, as much
-    /// besides as a context takes.
+    /// So much of the current context's device.
     pub(crate) fn here(bytes: u64) -> Self {
-        let device = driver::current_device();
-        let wakes = context::sleeps(driver::current_context(), device);
-        let bytes = bytes.saturating_add(if wakes { CONTEXT } else { 0 });
-        Self::on(device, bytes)
+        Self::on(driver::current_device(), bytes)
     }
 
     /// So much of a device.
     pub(crate) fn on(device: DeviceOrdinal, bytes: u64) -> Self {
-        Self { device, bytes }
+        Self(BTreeMap::from([(device.0, bytes)]))
+    }
+
+    /// So much besides of a device.
+    fn and(mut self, device: DeviceOrdinal, bytes: u64) -> Self {
+        let of_device = self.0.entry(device.0).or_insert(0);
+        *of_device = of_device.saturating_add(bytes);
+        self
     }
 
     /// Rows of so many bytes each, which the driver pads.
@@ -247,7 +254,9 @@ impl Takes {
 
     /// So much of a pool's device (null: the current pool of the stream's).
     pub(crate) fn of_pool(pool: CuMemoryPool, stream: CuStream, bytes: u64) -> Self {
-        let named = (!pool.is_null()).then(|| driver::pool_device(pool)).flatten();
+        let named = (!pool.is_null())
+            .then(|| driver::pool_device(pool))
+            .flatten();
         let device = named.unwrap_or_else(|| driver::stream_device(stream));
         Self::on(device, bytes)
     }
@@ -257,9 +266,9 @@ impl Takes {
         Self::here(UNKNOWN)
     }
 
-    /// What the call does not say, beside so much of a device.
-    pub(crate) fn unknown_on(device: DeviceOrdinal, bytes: u64) -> Self {
-        Self::on(device, bytes.saturating_add(UNKNOWN))
+    /// What the call does not say, beside so much of devices.
+    pub(crate) fn unknown_and(all: BTreeMap<u8, u64>) -> Self {
+        Self(all).and(driver::current_device(), UNKNOWN)
     }
 
     /// A context of a device.
@@ -274,19 +283,25 @@ impl Takes {
 
     /// Nothing.
     pub(crate) fn nothing() -> Self {
-        Self::on(DeviceOrdinal::NONE, 0)
+        Self::default()
     }
 }
 
-/// A call that is about to be made to the driver, until it has returned.
-pub(crate) enum Limited {
+/// A call that is about to be made to the driver, until it has returned: on each device that it may take
+/// memory of.
+pub(crate) struct Limited {
+    _of: Vec<OnDevice>,
+}
+
+/// Such a call, on one device.
+enum OnDevice {
     /// There is room for all that it may take.
     WithRoom { device: usize, bytes: u64 },
     /// It finds a card that has no more than the limit.
     Small { _ballast: Ballast },
 }
 
-impl Drop for Limited {
+impl Drop for OnDevice {
     fn drop(&mut self) {
         if let Self::WithRoom { device, bytes } = self {
             ballast::leave(*device, *bytes);
@@ -306,7 +321,22 @@ fn near(takes: impl FnOnce() -> Takes) -> Option<Limited> {
     if thread::with(|thread| thread.busy.get()) {
         return None;
     }
-    thread::quietly(|_| enter(takes())).flatten()
+    thread::quietly(|_| {
+        if is_foreign() {
+            return None;
+        }
+        let mut takes = takes();
+        let current = driver::current_device();
+        // A primary context that was reset comes back to life with the first call that uses it.
+        if current != DeviceOrdinal::NONE && context::sleeps(driver::current_context(), current) {
+            takes = takes.and(current, CONTEXT);
+        }
+        let of = |(device, bytes): (u8, u64)| enter(DeviceOrdinal(device), bytes);
+        Some(Limited {
+            _of: takes.0.into_iter().filter_map(of).collect(),
+        })
+    })
+    .flatten()
 }
 
 /// Whether another process came near its limit before this one was forked from it: CUDA is of no use here,
@@ -316,27 +346,24 @@ fn is_foreign() -> bool {
     owner != 0 && owner != std::process::id()
 }
 
-fn enter(takes: Takes) -> Option<Limited> {
-    if is_foreign() {
-        return None;
-    }
-    let beyond = beyond(takes.device);
+fn enter(ordinal: DeviceOrdinal, bytes: u64) -> Option<OnDevice> {
+    let beyond = beyond(ordinal);
     if beyond == 0 {
         return None;
     }
     OWNER.store(std::process::id(), Ordering::Relaxed);
-    let device = usize::from(takes.device.0);
-    let bytes = takes.bytes.saturating_add(BESIDES).min(ENDLESS);
+    let device = usize::from(ordinal.0);
+    let bytes = bytes.saturating_add(BESIDES).min(ENDLESS);
     // Others that went ahead are counted before it is asked what is free: what they take until then is
     // counted twice, and never not at all.
     if let Some(all) = ballast::go_ahead(device, bytes) {
-        if free(takes.device).is_some_and(|free| free.saturating_sub(beyond) >= all) {
-            return Some(Limited::WithRoom { device, bytes });
+        if free(ordinal).is_some_and(|free| free.saturating_sub(beyond) >= all) {
+            return Some(OnDevice::WithRoom { device, bytes });
         }
         ballast::leave(device, bytes);
     }
-    let _ballast = Ballast::take(takes.device, beyond, free(takes.device))?;
-    Some(Limited::Small { _ballast })
+    let _ballast = Ballast::take(ordinal, beyond, free(ordinal))?;
+    Some(OnDevice::Small { _ballast })
 }
 
 /// Whether it was for the limit that an allocation failed: the card itself would have had as much.

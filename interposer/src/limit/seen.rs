@@ -64,7 +64,11 @@ pub(crate) fn current(mut ask: impl FnMut() -> Option<(u64, u64)>) -> Option<(u6
     }
     let seen = for_the_program(|| {
         changed(driver::current_device(), &mut ask, |answer| {
-            answer.map(|(free, total)| Figures { total, free, used: 0 })
+            answer.map(|(free, total)| Figures {
+                total,
+                free,
+                used: 0,
+            })
         })
     })?;
     Some((seen.free, seen.total))
@@ -90,7 +94,9 @@ pub(crate) fn by_nvml(
         return None;
     }
     for_the_program(|| match ordinal(handle)? {
-        Some(device) => changed(device, &mut ask, |answer| answer.map(|(figures, _)| figures)),
+        Some(device) => changed(device, &mut ask, |answer| {
+            answer.map(|(figures, _)| figures)
+        }),
         // CUDA is not there yet: of what each card will be limited to only that is known.
         None => {
             let (figures, reserved) = ask()?;
@@ -144,7 +150,9 @@ fn uuid(handle: *mut c_void) -> Option<Vec<u8>> {
     // SAFETY: the handle is the caller's own, which NVML has just taken; the buffer is as long as said.
     let code = unsafe { function(handle, text.as_mut_ptr().cast(), text.len() as u32) };
     let end = text.iter().position(|byte| *byte == 0)?;
-    (code == 0).then(|| text.get(..end).map(<[u8]>::to_vec)).flatten()
+    (code == 0)
+        .then(|| text.get(..end).map(<[u8]>::to_vec))
+        .flatten()
 }
 
 #[cfg(test)]
@@ -153,13 +161,32 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_a_smaller_card() {
-        let card = Figures { total: 100, free: 70, used: 30 };
-        let seen = Figures { total: 40, free: 10, used: 30 };
+        let card = Figures {
+            total: 100,
+            free: 70,
+            used: 30,
+        };
+        let seen = Figures {
+            total: 40,
+            free: 10,
+            used: 30,
+        };
         assert_eq!(card.limited(60, 0), seen);
         // While all beyond the limit is taken, the card says that it is used.
-        let taken = Figures { total: 100, free: 10, used: 90 };
+        let taken = Figures {
+            total: 100,
+            free: 10,
+            used: 90,
+        };
         assert_eq!(taken.limited(60, 60), seen);
         // More is in use than the limit: nothing is free.
-        assert_eq!(card.limited(80, 0), Figures { total: 20, free: 0, used: 30 });
+        assert_eq!(
+            card.limited(80, 0),
+            Figures {
+                total: 20,
+                free: 0,
+                used: 30
+            }
+        );
     }
 }

@@ -124,7 +124,16 @@ mod tests {
         assert_eq!(two.of(2), None);
         let mixed = Spec::parse("24GiB,3=1GiB").expect("one named, all others");
         assert_eq!((mixed.of(3), mixed.of(0)), (Some(1 << 30), Some(24 << 30)));
-        for odd in ["", "0=8GiB,0=9GiB", "8GiB,9GiB", "64=1GiB", "0=", "=8GiB", "a=8GiB", "8GiB,"] {
+        for odd in [
+            "",
+            "0=8GiB,0=9GiB",
+            "8GiB,9GiB",
+            "64=1GiB",
+            "0=",
+            "=8GiB",
+            "a=8GiB",
+            "8GiB,",
+        ] {
             assert_eq!(Spec::parse(odd), None, "{odd}");
         }
     }

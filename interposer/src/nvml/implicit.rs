@@ -86,7 +86,9 @@ fn store(figures: &[AtomicU64], device: DeviceOrdinal, bytes: u64) {
 pub(crate) fn note_left(device: DeviceOrdinal) {
     let read = || {
         library::opened()?;
-        reading::unborn(device, device::known(device)?)?.figures.mine
+        reading::unborn(device, device::known(device)?)?
+            .figures
+            .mine
     };
     let left = read().map_or(0, |mine| mine.saturating_sub(physical_bytes(device)));
     store(&LEFT, device, left);

@@ -7,8 +7,8 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 use super::Recorded;
 use super::pieces::{self, Pieces};
 use crate::lifecycle::Session;
-use crate::physical::holdings::{self, Kind};
 use crate::limit::{self, InForce};
+use crate::physical::holdings::{self, Kind};
 use crate::{live, nvml};
 
 pub(super) use crate::nvml::Now as Card;

@@ -223,8 +223,7 @@ pub(crate) fn free_bytes() -> Option<u64> {
 pub(crate) fn create_physical(device: DeviceOrdinal, bytes: u64) -> Option<CuMemHandle> {
     const PINNED: u32 = 1;
     // SAFETY: of integers and a pointer that may be null, zeros are a valid value.
-    let mut properties =
-        unsafe { MaybeUninit::<CuMemAllocationProp>::zeroed().assume_init() };
+    let mut properties = unsafe { MaybeUninit::<CuMemAllocationProp>::zeroed().assume_init() };
     properties.kind = PINNED;
     properties.location.kind = CuMemLocationType::DEVICE;
     properties.location.id = i32::from(device.0);
