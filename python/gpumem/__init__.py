@@ -14,6 +14,8 @@ library in this process, which is there if it was preloaded:
 import ctypes
 from typing import NamedTuple, Optional
 
+from ._limit import limit as limit
+
 __all__ = ["Counters", "DeviceCounters", "api_version", "counters", "recording", "step"]
 
 _TENSOR, _DRIVER, _HOST, _PHYSICAL = 0, 1, 2, 3

@@ -31,7 +31,7 @@ pub use html::page_html;
 pub use leaks::leaks_text;
 pub use ledger::{ledger_text, pool_text};
 pub use lines::{Source, lines_table};
-pub use report::{ReportChanges, report_text};
+pub use report::{ReportChanges, by_limit, report_text};
 pub use sizes::sizes_text;
 pub use style::{Style, Terminal};
 pub use summary::{account_lines, moment, partial, summary_text, what_ran};

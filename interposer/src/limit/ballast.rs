@@ -12,7 +12,7 @@
 //! Who finds room goes ahead without; who does not waits until those have come back, and from then on
 //! nobody goes ahead. So two calls at once are told apart by the driver, on a card of the limit's size.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::DeviceOrdinal;
@@ -20,7 +20,7 @@ use gpumem_cuda_abi::CuMemHandle;
 
 use super::spec::DEVICES;
 use crate::symbols::driver;
-use crate::thread;
+use crate::{account, lifecycle, thread};
 
 /// What the card gives at the least.
 pub(crate) const PAGE: u64 = 2 << 20;
@@ -205,7 +205,23 @@ fn make(device: DeviceOrdinal, wanted: u64, free: Option<u64>) -> (Vec<CuMemHand
             None => piece = piece / 2 / PAGE * PAGE,
         }
     }
+    if bytes == 0 && wanted != 0 && free.is_some_and(|free| free >= wanted) {
+        say_not_held(device);
+    }
     (handles, bytes)
+}
+
+/// Says once that the rest of a card could not be taken, though it was free.
+#[cold]
+fn say_not_held(device: DeviceOrdinal) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if let (Some(session), false) = (lifecycle::session(), SAID.swap(true, Ordering::Relaxed)) {
+        let line = format!(
+            "the limit of GPU {} did not hold: the driver did not give what is beyond it (cuMemCreate)",
+            device.0
+        );
+        account::note(session.writer, &line);
+    }
 }
 
 /// Reads what a card says of itself, and how much was taken of it meanwhile.
