@@ -14,14 +14,15 @@ PAGE = harness.ROOT / "docs" / "coverage.md"
 DATA = harness.ROOT / "tests" / "data"
 MARK = "<!-- printed from coverage.tsv -->\n"
 
-# How a function stands. The first four are hooks.
-HOOKED = ["recorded", "alias", "name", "path"]
+# How a function stands. The first five are hooks.
+HOOKED = ["recorded", "alias", "name", "path", "answered"]
 STANDINGS = [*HOOKED, "outside", "none"]
 TITLES = {
     "recorded": "recorded",
     "alias": "alias: recorded, never counted",
     "name": "name",
     "path": "way to the driver",
+    "answered": "question",
     "outside": "not recorded",
     "none": "no effect",
 }

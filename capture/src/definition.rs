@@ -94,6 +94,9 @@ impl ProcessKey {
     pub const RECORDER_VERSION: &'static str = "recorder_version";
     /// Value of GPUMEM_STACKS in force.
     pub const STACKS: &'static str = "stacks";
+    /// Limits that make cards look smaller, in bytes: of all (`8589934592`) or of devices by ordinal
+    /// (`0=8589934592,1=17179869184`); empty once they are lifted. The newest counts.
+    pub const LIMIT: &'static str = "limit";
     /// What the capture was made from, if not by the recorder: `PyTorch snapshot dump.pickle`.
     pub const IMPORTED: &'static str = "imported";
     /// Before a hooked function's name: how often it was called, written at exit

@@ -150,6 +150,8 @@ impl EventFlags {
     pub const REGISTERED: Self = Self(4096);
     /// A workspace of cuBLAS, which PyTorch takes from its own cache. Tensor level.
     pub const WORKSPACE: Self = Self(8192);
+    /// Of an allocation that failed: the card had as much, but beyond its limit ([`crate::ProcessKey::LIMIT`]).
+    pub const LIMIT: Self = Self(16384);
 
     /// Both sets of bits.
     pub const fn with(self, other: Self) -> Self {

@@ -28,6 +28,14 @@ macro_rules! codes {
 }
 
 codes! {
+    /// `nvmlReturn_t`. Unknown values pass through.
+    NvmlReturn {
+        SUCCESS = 0, "NVML_SUCCESS";
+        UNINITIALIZED = 1, "NVML_ERROR_UNINITIALIZED";
+    }
+}
+
+codes! {
     /// `CUresult`. Unknown values pass through.
     CuResult {
         SUCCESS = 0, "CUDA_SUCCESS";

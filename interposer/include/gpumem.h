@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define GPUMEM_API_VERSION 4 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes and marks */
+#define GPUMEM_API_VERSION 4 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes, marks, gpumem_limit */
 
 enum gpumem_level {
     GPUMEM_TENSOR = 0, /* inside a framework's pool */
@@ -71,6 +71,11 @@ int gpumem_scope_forget(uint64_t scope);
 
 /* Marks this moment in the capture. 0: recorded. 1: nothing is recorded in this process. */
 int gpumem_mark(const char *name);
+
+/* Makes the card of a device (-1: of every device) look as if it had so many bytes in all, from now on, as
+ * GPUMEM_LIMIT does from the start; 0 lifts the limit. 0: done. 1: nothing is recorded in this process, nor
+ * will be. 2: an argument is not valid. */
+int gpumem_limit(int device, uint64_t bytes);
 
 /* Path of this process's capture; returns its length without the NUL, 0 if nothing is recorded. */
 size_t gpumem_report_path(char *buffer, size_t size);

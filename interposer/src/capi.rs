@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_char, c_int};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::autograd::steps;
-use crate::{lifecycle, options, scopes, thread};
+use crate::{lifecycle, limit, options, scopes, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
@@ -174,6 +174,27 @@ unsafe fn text<'a>(name: *const c_char) -> &'a [u8] {
     }
     // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(name) }.to_bytes()
+}
+
+/// Makes the card of `device` (-1: of every device) look as if it had `bytes` in all, from now on; 0 lifts the
+/// limit. 0 on success, 1 if nothing is recorded in this process nor will be, 2 if there is no such device.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
+    let device = match device {
+        -1 => None,
+        _ => match u8::try_from(device) {
+            Ok(device) => Some(device),
+            Err(_) => return 2,
+        },
+    };
+    if lifecycle::is_aside() {
+        return 1;
+    }
+    match thread::quietly(|_| limit::set(device, bytes)) {
+        Some(true) => 0,
+        Some(false) => 2,
+        None => 1,
+    }
 }
 
 /// Copies the path of this process's capture, with a NUL, into `buffer` of `size` bytes as far as it

@@ -140,6 +140,35 @@ pub(crate) fn of_launch(exec: u64) -> Option<LaunchWork> {
     Some(work_of(&exec, is_live))
 }
 
+/// How much nodes allocate on each device.
+fn taken_by(nodes: &[Node]) -> BTreeMap<u8, u64> {
+    let mut all = BTreeMap::new();
+    for node in nodes {
+        if let Work::Allocate { bytes, device, .. } = node.work {
+            let of_device: &mut u64 = all.entry(device.0).or_default();
+            *of_device = of_device.saturating_add(bytes);
+        }
+    }
+    all
+}
+
+/// The most that the memory nodes of a graph take, by device.
+pub(crate) fn taken_by_graph(graph: u64) -> BTreeMap<u8, u64> {
+    if !any() {
+        return BTreeMap::new();
+    }
+    let known = known();
+    taken_by(known.graphs.get(&graph).map_or(&[], Vec::as_slice))
+}
+
+/// The same of a launch; `None` if it has no such nodes.
+pub(crate) fn taken_by_launch(exec: u64) -> Option<BTreeMap<u8, u64>> {
+    if !any() {
+        return None;
+    }
+    Some(taken_by(&known().execs.get(&exec)?.nodes))
+}
+
 fn work_of(exec: &Exec, is_live: impl Fn(u64) -> bool) -> LaunchWork {
     let mut work = LaunchWork {
         frees_before: Vec::new(),

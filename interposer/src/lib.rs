@@ -24,6 +24,7 @@ mod graph_nodes;
 mod hold;
 mod hooks;
 mod lifecycle;
+mod limit;
 mod live;
 mod local;
 mod message;
@@ -45,8 +46,8 @@ mod workspace;
 
 pub use capi::{
     GpumemCounters, GpumemScopeFigures, gpumem_api_version, gpumem_counters, gpumem_help_env,
-    gpumem_mark, gpumem_recording, gpumem_report_path, gpumem_scope_begin, gpumem_scope_end,
-    gpumem_scope_forget, gpumem_scope_read, gpumem_scope_reset, gpumem_step,
+    gpumem_limit, gpumem_mark, gpumem_recording, gpumem_report_path, gpumem_scope_begin,
+    gpumem_scope_end, gpumem_scope_forget, gpumem_scope_read, gpumem_scope_reset, gpumem_step,
 };
 pub use hooks::address::{cuMemAddressFree, cuMemAddressReserve};
 pub use hooks::aliases::{
@@ -114,6 +115,10 @@ pub use hooks::pytorch::{
     _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE,
     _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE,
     _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE,
+};
+pub use hooks::questions::{
+    cuDeviceTotalMem, cuDeviceTotalMem_v2, cuMemGetInfo, cuMemGetInfo_v2, nvmlDeviceGetMemoryInfo,
+    nvmlDeviceGetMemoryInfo_v2,
 };
 pub use hooks::runtime::{
     cudaDeviceReset, cudaFree, cudaFreeAsync, cudaFreeAsync_ptsz, cudaFreeHost, cudaHostAlloc,

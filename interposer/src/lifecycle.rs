@@ -22,7 +22,7 @@ use gpumem_replay::Kept;
 use crate::options::{Options, Stacks};
 use crate::symbols::driver;
 use crate::symbols::table::ALL;
-use crate::{account, facts, message, nvml, output, scopes, thread};
+use crate::{account, facts, limit, message, nvml, output, scopes, thread};
 
 /// See the diagram.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -146,6 +146,7 @@ fn open() -> bool {
         let _ = writer.definition(DefKind::API, &[&hook.id.to_le_bytes(), &length, name]);
     }
     facts::write(writer, &options, rank.as_ref());
+    limit::tell(writer);
     let session = Box::leak(Box::new(Session {
         writer,
         stacks: options.stacks,

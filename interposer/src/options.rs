@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::limit::spec::Spec;
 use crate::message;
 
 /// Which stacks are taken.
@@ -186,6 +187,19 @@ pub(crate) static TABLE: &[Row] = &[
             options.bounded = value.to_str().and_then(bytes);
             options.bounded.is_some_and(|bytes| bytes >= LEAST_BOUNDED)
         },
+    ),
+    (
+        Described {
+            name: "GPUMEM_LIMIT",
+            values: "bytes, with KiB, MiB, GiB, TiB (2^10 steps) or KB, MB, GB, TB (10^3 steps) if wanted: of \
+                     every device (8GiB), of devices by CUDA's ordinals (0=8GiB,1=16GiB), or both \
+                     (24GiB,1=16GiB)",
+            default: "none: cards are as large as they are",
+            meaning: "makes a card look smaller: allocations that such a card would not have fail as the \
+                      driver's, and what the program is told of the card agrees (docs/limit.md)",
+        },
+        // Kept by itself: it holds from the first call on, also before there is a capture.
+        |_, value| value.to_str().and_then(Spec::parse).is_some(),
     ),
 ];
 

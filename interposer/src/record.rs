@@ -16,7 +16,7 @@ use crate::physical::holdings::Holding;
 use crate::physical::{self, Cause};
 use crate::postmortem::{self, Failed};
 use crate::thread::Thread;
-use crate::{account, stacks};
+use crate::{account, limit, stacks};
 
 /// A new block as a hook saw it.
 #[derive(Clone, Copy)]
@@ -291,7 +291,13 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
     };
     session.know_device(failed.device);
     let stacks = stacks::take(session.writer, session.stacks);
+    let by_limit = limit::refused(&failed, thread.id().0);
     let recorded = session.writer.event(&Event {
+        flags: if by_limit {
+            EventFlags::LIMIT
+        } else {
+            EventFlags::NONE
+        },
         ptr: failed.framework.map_or(0, |(live, _)| live),
         bytes: failed.bytes,
         aux,

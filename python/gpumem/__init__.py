@@ -15,6 +15,7 @@ library in this process, which is there if it was preloaded:
 
 from ._counters import Counters, DeviceCounters, counters
 from ._library import api_version, mark, recording, report_path, step
+from ._limit import limit
 from ._live import LiveLine, Snapshot, snapshot
 from ._scopes import DeviceFigures, Figures, Scope, scope
 
@@ -28,6 +29,7 @@ __all__ = [
     "Snapshot",
     "api_version",
     "counters",
+    "limit",
     "mark",
     "recording",
     "report_path",

@@ -99,7 +99,7 @@ fn head(file: &Path, session: &Session) -> PageHead {
     });
     PageHead {
         file: name,
-        ran: ran.trim().to_owned(),
+        ran: ran.trim().replace("\nlimit        ", " · "),
         exact: session.account.is_exact(),
         account: lines.collect(),
         missing: session.account.missing.clone(),

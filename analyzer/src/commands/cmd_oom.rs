@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::render::{
-    Source, Style, bytes, count, ledger_text, lines_table, moment, partial, when,
+    Source, Style, by_limit, bytes, count, ledger_text, lines_table, moment, partial, when,
 };
-use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay, place, when_of};
+use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay, is_by_limit, limit_of, place, when_of};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Asked, By, Held, Ledger, LedgerAt, LineRow, Lines, Select};
 use gpumem_capture::{Level, ProcessKey};
@@ -27,6 +27,10 @@ struct Failure<'a> {
     requested_bytes: u64,
     function: Option<&'a str>,
     line: String,
+    /// Whether the card had as much, but beyond its limit (GPUMEM_LIMIT).
+    by_limit: bool,
+    /// The limit of the device that was set last.
+    limit_bytes: Option<u64>,
     /// What was printed then.
     postmortem: Option<&'a str>,
 }
@@ -172,6 +176,8 @@ fn described<'a>(replay: &'a Replay, number: usize, failure: &OutOfMemory) -> Fa
         requested_bytes: event.bytes,
         function: replay.names.apis.get(&event.api).map(String::as_str),
         line: owner(&replay.names, failure.circumstance.stacks, event.level).label(&replay.names),
+        by_limit: is_by_limit(failure),
+        limit_bytes: limit_of(replay, event.device),
         postmortem: postmortem(replay, failure),
     }
 }
@@ -187,13 +193,14 @@ fn head(
     let event = &failure.event;
     let said = output.terminal.paint(Style::Bad, "OUT OF MEMORY");
     let mut text = format!(
-        "{said}   {} asked for at {}, {}{}, on {} ({} level)\n",
+        "{said}   {} asked for at {}, {}{}, on {} ({} level){}\n",
         bytes(event.bytes),
         owner(&replay.names, failure.circumstance.stacks, event.level).label(&replay.names),
         moment(failure.seq.0, event.time),
         when(&when_of(replay, failure.circumstance)),
         place(event.device),
         event.level,
+        by_limit(replay, failure),
     );
     if known > 1 {
         let of = count(known as u64);

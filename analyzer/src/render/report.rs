@@ -8,7 +8,7 @@ use super::{
     lines_table, moment, partial, what_ran, when,
 };
 use crate::attribution::owner;
-use crate::replay::{Replay, many, when_of};
+use crate::replay::{OutOfMemory, Replay, is_by_limit, limit_of, many, when_of};
 use crate::session::Session;
 use crate::views::{Change, Held, Hints, Ledger, Lines, Summary};
 
@@ -130,6 +130,17 @@ fn device_lines(
     out
 }
 
+/// That it was the limit and not the card that was too small.
+pub fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
+    if !is_by_limit(failure) {
+        return String::new();
+    }
+    match limit_of(replay, failure.event.device) {
+        Some(limit) => format!(", for the limit of {} (GPUMEM_LIMIT)", bytes(limit)),
+        None => ", for the limit that was set then (GPUMEM_LIMIT)".into(),
+    }
+}
+
 /// Allocations that failed.
 fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
     if replay.failure_count == 0 {
@@ -145,13 +156,14 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
         };
         let head = terminal.paint(Style::Bad, "OUT OF MEMORY");
         out.push_str(&format!(
-            "{head}   {} asked for at {}{function}, {}{}, on {} ({} level)\n",
+            "{head}   {} asked for at {}{function}, {}{}, on {} ({} level){}\n",
             bytes(event.bytes),
             owner.label(&replay.names),
             moment(failure.seq.0, event.time),
             when(&when_of(replay, failure.circumstance)),
             crate::replay::place(event.device),
             event.level,
+            by_limit(replay, failure),
         ));
     }
     if let Some(more) = replay

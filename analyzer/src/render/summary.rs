@@ -165,11 +165,25 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
         parts.push(many(summary.steps, "step", "steps"));
     }
     let parts: Vec<String> = parts.iter().map(|part| shown(part)).collect();
-    format!(
+    let mut out = format!(
         "{}   {}\n",
         terminal.paint(Style::Strong, file),
         parts.join(" · ")
-    )
+    );
+    for device in &summary.devices {
+        if let Some(limit) = device.limit_bytes {
+            let card = match device.total_bytes {
+                Some(total) => format!(" of the card's {}", bytes(total)),
+                None => String::new(),
+            };
+            out.push_str(&format!(
+                "limit        GPU {} was limited to {}{card} (GPUMEM_LIMIT)\n",
+                device.ordinal,
+                bytes(limit)
+            ));
+        }
+    }
+    out
 }
 
 /// The whole summary.

@@ -4,6 +4,7 @@
 //! the program was at.
 
 mod account;
+mod limits;
 #[cfg(test)]
 mod tests;
 mod when;
@@ -11,4 +12,5 @@ mod when;
 pub use account::many;
 pub use account::{Account, Comparison, Ending, Reached, duration, place};
 pub use gpumem_replay::*;
+pub use limits::{is_by_limit, limit_of};
 pub use when::{Phase, When, phase_of, when_of};

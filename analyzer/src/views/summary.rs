@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
-use crate::replay::{HoldingKind, Reached, Replay, When, duration, when_of};
+use crate::replay::{HoldingKind, Reached, Replay, When, duration, limit_of, when_of};
 use crate::session::Session;
 
 /// Everything that `summary` prints.
@@ -93,6 +93,9 @@ pub struct DeviceSummary {
     pub pci: Option<String>,
     /// Memory of the card; `None` if the capture does not say.
     pub total_bytes: Option<u64>,
+    /// What the program was shown of it, where GPUMEM_LIMIT or `gpumem_limit` made it look smaller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
     pub tensor: LevelSummary,
     pub driver: LevelSummary,
     pub host: LevelSummary,
@@ -269,6 +272,7 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
         uuid: known.and_then(|known| known.uuid_text()),
         pci: known.and_then(|known| text(&known.pci)),
         total_bytes: known.map(|known| known.total_bytes),
+        limit_bytes: limit_of(replay, ordinal),
         tensor: level(Level::TENSOR),
         driver: level(Level::DRIVER),
         host: level(Level::HOST),

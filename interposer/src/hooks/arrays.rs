@@ -15,6 +15,7 @@ use super::seen::{self, Asked, Owner};
 use super::{array_size, tiles};
 use crate::account;
 use crate::call::Call;
+use crate::limit::Takes;
 use crate::symbols::driver;
 use crate::thread::Thread;
 
@@ -47,6 +48,15 @@ pub(super) fn in_3d(flat: &CuArrayDescriptor) -> CuArray3dDescriptor {
         num_channels: flat.num_channels,
         flags: 0,
     }
+}
+
+/// The most that an array takes, which the driver may pad.
+pub(super) fn taken_by(descriptor: Option<CuArray3dDescriptor>, levels: u32) -> Takes {
+    let bytes = descriptor.map(|array| match array_size::is_mapped_later(array.flags) {
+        true => 0,
+        false => array_size::mipmapped(&array, levels).unwrap_or(u64::MAX),
+    });
+    Takes::here(bytes.unwrap_or(0).saturating_mul(2))
 }
 
 /// Records what became of a call that makes an array.
@@ -96,6 +106,10 @@ hook! {
     Driver Required
     fn cuArrayCreate_v2(array: *mut CuArray, descriptor: *const CuArrayDescriptor) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes {
+        // SAFETY: null, or a structure that the driver is about to read.
+        taken_by(unsafe { descriptor.as_ref() }.map(in_3d), 1)
+    };
     with call, thread, result, held;
     before {}
     after {
@@ -112,6 +126,10 @@ hook! {
     Driver Required
     fn cuArray3DCreate_v2(array: *mut CuArray, descriptor: *const CuArray3dDescriptor) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes {
+        // SAFETY: null, or a structure that the driver is about to read.
+        taken_by(unsafe { descriptor.as_ref() }.copied(), 1)
+    };
     with call, thread, result, held;
     before {}
     after {
@@ -132,6 +150,10 @@ hook! {
         levels: u32,
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes {
+        // SAFETY: null, or a structure that the driver is about to read.
+        taken_by(unsafe { descriptor.as_ref() }.copied(), levels)
+    };
     with call, thread, result, held;
     before {}
     after {

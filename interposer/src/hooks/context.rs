@@ -11,6 +11,7 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 use super::{old, tiles, vmm};
 use crate::aliases;
 use crate::call::Call;
+use crate::limit::Takes;
 use crate::nvml::endings::{self, Held};
 use crate::nvml::implicit::{self, Unborn};
 use crate::nvml::kernels;
@@ -283,6 +284,7 @@ hook! {
     Driver Required
     fn cuDevicePrimaryCtxRetain(context: *mut CuContext, device: CuDevice) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::context(device);
     with call, thread, result, held;
     before {
         let unborn = driver::primary_is_active(device) == Some(false);
@@ -379,6 +381,7 @@ macro_rules! creating {
             Driver $need
             fn $name(context: *mut CuContext, flags: u32, device: CuDevice) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes Takes::context(device);
             with call, thread, result, held;
             before { implicit::before_birth(driver::ordinal(device)) }
             after {
@@ -411,6 +414,7 @@ hook! {
         device: CuDevice,
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::context(device);
     with call, thread, result, held;
     before { implicit::before_birth(driver::ordinal(device)) }
     after {
@@ -429,6 +433,7 @@ hook! {
         device: CuDevice,
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::context(device);
     with call, thread, result, held;
     before { implicit::before_birth(driver::ordinal(device)) }
     after {

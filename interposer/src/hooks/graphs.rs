@@ -14,6 +14,7 @@ use gpumem_cuda_abi::{
 
 use crate::call::Call;
 use crate::graph_nodes::{self, Node, Work};
+use crate::limit::Takes;
 use crate::physical::graphs;
 use crate::record::{self, New, Released, Remark};
 use crate::symbols::driver;
@@ -282,6 +283,7 @@ macro_rules! with_a_log {
                 size: usize,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes Takes::unknown_and(graph_nodes::taken_by_graph(graph.0 as u64));
             with call, thread, result, held;
             before {}
             after {
@@ -304,6 +306,7 @@ hook! {
     Driver Optional
     fn cuGraphInstantiateWithFlags(exec: *mut CuGraphExec, graph: CuGraph, flags: u64) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::unknown_and(graph_nodes::taken_by_graph(graph.0 as u64));
     with call, thread, result, held;
     before {}
     after {
@@ -323,6 +326,7 @@ macro_rules! on_streams {
                 params: *mut CuGraphInstantiateParams,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes Takes::unknown_and(graph_nodes::taken_by_graph(graph.0 as u64));
             with call, thread, result, held;
             before {}
             after {
@@ -338,6 +342,7 @@ macro_rules! on_streams {
             Driver Optional
             fn $upload(exec: CuGraphExec, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes Takes::unknown_and(graph_nodes::taken_by_launch(exec.0 as u64).unwrap_or_default());
             with call, thread, result, held;
             before {}
             after { record::settle(thread, call.api()); }
@@ -348,6 +353,8 @@ macro_rules! on_streams {
             Driver Optional
             fn $launch(exec: CuGraphExec, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes graph_nodes::taken_by_launch(exec.0 as u64)
+                .map_or_else(Takes::nothing, Takes::unknown_and);
             with call, thread, result, held;
             before { about_to_launch(thread, &call, exec) }
             after {

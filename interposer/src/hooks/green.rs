@@ -10,6 +10,7 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
 
 use super::context;
 use crate::call::Call;
+use crate::limit::Takes;
 use crate::nvml::implicit::{self, Unborn};
 use crate::record::{self, Remark};
 use crate::symbols::driver;
@@ -43,6 +44,7 @@ hook! {
         flags: u32,
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::context(device);
     with call, thread, result, held;
     before {
         context::in_use(thread, &call);

@@ -80,8 +80,10 @@ macro_rules! launches {
             pub(super) unsafe fn first(real: Real, $($arg: $type),*) -> CuResult {
                 let call = Call::enter(&HOOK, gpumem_unwind::Registers::default());
                 let measured = crate::thread::in_hook(|_| before($stream));
+                let limited = crate::limit::before(crate::limit::Takes::unknown);
                 // SAFETY: the caller's own arguments.
                 let result = unsafe { real($($arg),*) };
+                drop(limited);
                 if let Some(Measured::Captured) = measured {
                     return result;
                 }

@@ -2,6 +2,7 @@
 
 use gpumem_cuda_abi::CuResult;
 
+use crate::limit::Takes;
 use crate::nvml::implicit::{self, Before};
 use crate::nvml::kernels;
 
@@ -13,6 +14,7 @@ hook! {
     Driver Optional
     fn cuCtxSetLimit(limit: u32, value: usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::context_limit();
     with call, thread, result, held;
     before {
         let asking = (limit == STACK).then(kernels::Asking::begin);

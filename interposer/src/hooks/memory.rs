@@ -6,6 +6,7 @@ use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 
 use super::seen::{self, Asked, Owner};
+use crate::limit::Takes;
 
 /// Device memory that belongs to the current context.
 pub(super) const fn device(bytes: u64, flags: EventFlags) -> Asked {
@@ -32,6 +33,7 @@ hook! {
     Driver Required
     fn cuMemAlloc_v2(pointer: *mut CuDevicePtr, bytes: usize) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::here(bytes as u64);
     with call, thread, result, held;
     before {}
     after {
@@ -53,6 +55,7 @@ hook! {
         element: u32,
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::rows(width as u64, height as u64);
     with call, thread, result, held;
     before {}
     after {
@@ -69,6 +72,7 @@ hook! {
     Driver Required
     fn cuMemAllocManaged(pointer: *mut CuDevicePtr, bytes: usize, flags: u32) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::here(bytes as u64);
     with call, thread, result, held;
     before {}
     after {

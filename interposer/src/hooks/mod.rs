@@ -28,12 +28,14 @@ macro_rules! entry {
 
 /// A hook: its entry and the exported function that stands before the real one. The exported function
 /// only notes who calls and jumps on to the body. Without `after`, nothing of ours follows the real call.
+/// `takes` says the most that the call may take of a card: see [`crate::limit`].
 macro_rules! hook {
     (
         $(#[$doc:meta])*
         $home:ident $need:ident
         fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $ret:ty;
         missing $missing:expr;
+        $(takes $takes:expr;)?
         with $call:ident, $thread:ident, $result:ident, $held:ident;
         before $before:block
         $(after $after:block)?
@@ -55,9 +57,14 @@ macro_rules! hook {
                 let mut $call = crate::call::Call::enter(&HOOK, caller);
                 #[allow(unused_variables, clippy::let_unit_value)]
                 let $held = crate::thread::in_hook(|$thread| $before);
+                $(let limited = crate::limit::before(|| $takes);)?
                 // SAFETY: the caller's own arguments.
                 #[allow(clippy::let_unit_value, clippy::let_and_return)]
                 let $result = unsafe { real($($arg),*) };
+                $(
+                    let _: &str = stringify!($takes);
+                    drop(limited);
+                )?
                 $(
                     #[allow(unused_variables)]
                     let _ = crate::thread::in_hook(|$thread| $after);
@@ -112,6 +119,7 @@ pub(crate) mod old;
 pub(crate) mod pools;
 pub(crate) mod proc_address;
 pub(crate) mod pytorch;
+pub(crate) mod questions;
 pub(crate) mod runtime;
 pub(crate) mod runtime_arrays;
 pub(crate) mod runtime_names;
@@ -206,6 +214,8 @@ manifest! {
         _ZN3c1011LogAPIUsageERKSs,
         _ZN2at4cuda24getCurrentCUDABlasHandleEv,
         _ZN2at4cuda22getCUDABlasLtWorkspaceEv;
+    questions: cuMemGetInfo_v2, cuMemGetInfo, cuDeviceTotalMem_v2, cuDeviceTotalMem,
+        nvmlDeviceGetMemoryInfo, nvmlDeviceGetMemoryInfo_v2;
 }
 
 /// The number of the hook of that name; it does not compile for a name that is not in the list.

@@ -6,6 +6,7 @@ use gpumem_capture::{EventKind, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, CuResult};
 
 use crate::call::Call;
+use crate::limit::Takes;
 use crate::nvml::endings;
 use crate::nvml::implicit::{self, Before};
 use crate::nvml::kernels;
@@ -35,6 +36,14 @@ fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, before: Option<
     }
 }
 
+/// What a function's code may take, if it is not there yet.
+fn code_of(function: u64) -> Takes {
+    match kernels::is_loaded(function) {
+        true => Takes::nothing(),
+        false => Takes::unknown(),
+    }
+}
+
 macro_rules! loads {
     ($(
         $(#[$doc:meta])*
@@ -46,6 +55,7 @@ macro_rules! loads {
             Driver $need
             fn $name($made: *mut $handle, $($arg: $type),*) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes Takes::unknown();
             with call, thread, result, held;
             before { implicit::before() }
             after {
@@ -159,6 +169,7 @@ hook! {
     Driver Optional
     fn cuLibraryGetModule(module: *mut CuModule, library: CuLibrary) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::unknown();
     with call, thread, result, held;
     before { implicit::before() }
     after {
@@ -190,6 +201,7 @@ hook! {
         function: *mut CuFunction, module: CuModule, name: *const c_char,
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::unknown();
     with call, thread, result, held;
     before { implicit::before() }
     after {
@@ -206,6 +218,7 @@ hook! {
     Driver Optional
     fn cuKernelGetFunction(function: *mut CuFunction, kernel: CuKernel) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes code_of(kernel.0 as u64);
     with call, thread, result, held;
     before { if kernels::is_loaded(kernel.0 as u64) { None } else { implicit::before() } }
     after {
@@ -223,6 +236,7 @@ hook! {
     Driver Optional
     fn cuFuncLoad(function: CuFunction) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes code_of(function.0 as u64);
     with call, thread, result, held;
     before { if kernels::is_loaded(function.0 as u64) { None } else { implicit::before() } }
     after {
@@ -246,6 +260,7 @@ macro_rules! variables {
                 name: *const c_char,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes Takes::unknown();
             with call, thread, result, held;
             before { implicit::before() }
             after {

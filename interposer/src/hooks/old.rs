@@ -13,6 +13,7 @@ use gpumem_cuda_abi::{
 
 use super::memory::{device, pinned};
 use super::{arrays, context, seen};
+use crate::limit::Takes;
 use crate::nvml::implicit;
 use crate::symbols::driver;
 
@@ -21,6 +22,7 @@ hook! {
     Driver Optional
     fn cuMemAlloc(pointer: *mut u32, bytes: u32) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::here(bytes.into());
     with call, thread, result, held;
     before {}
     after {
@@ -41,6 +43,7 @@ hook! {
         element: u32,
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes Takes::rows(width.into(), height.into());
     with call, thread, result, held;
     before {}
     after {
@@ -80,24 +83,45 @@ hook! {
     }
 }
 
+/// An old descriptor of two dimensions as one of today's.
+fn flat(old: &CuArrayDescriptorV1) -> CuArray3dDescriptor {
+    CuArray3dDescriptor {
+        width: old.width as usize,
+        height: old.height as usize,
+        depth: 0,
+        format: old.format,
+        num_channels: old.num_channels,
+        flags: 0,
+    }
+}
+
+/// An old descriptor of three dimensions as one of today's.
+fn solid(old: &CuArray3dDescriptorV1) -> CuArray3dDescriptor {
+    CuArray3dDescriptor {
+        width: old.width as usize,
+        height: old.height as usize,
+        depth: old.depth as usize,
+        format: old.format,
+        num_channels: old.num_channels,
+        flags: old.flags,
+    }
+}
+
 hook! {
     /// An array of one or two dimensions.
     Driver Optional
     fn cuArrayCreate(array: *mut CuArray, descriptor: *const CuArrayDescriptorV1) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes {
+        // SAFETY: null, or a structure that the driver is about to read.
+        arrays::taken_by(unsafe { descriptor.as_ref() }.map(flat), 1)
+    };
     with call, thread, result, held;
     before {}
     after {
         // SAFETY: null, or the structure that the driver has just read.
         if let Some(old) = unsafe { descriptor.as_ref() } {
-            let descriptor = CuArray3dDescriptor {
-                width: old.width as usize,
-                height: old.height as usize,
-                depth: 0,
-                format: old.format,
-                num_channels: old.num_channels,
-                flags: 0,
-            };
+            let descriptor = flat(old);
             // SAFETY: the call succeeded, so the driver has just written there.
             arrays::made(&call, thread, result.0, &descriptor, 1, || unsafe { (*array).0 as u64 });
         }
@@ -109,19 +133,16 @@ hook! {
     Driver Optional
     fn cuArray3DCreate(array: *mut CuArray, descriptor: *const CuArray3dDescriptorV1) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes {
+        // SAFETY: null, or a structure that the driver is about to read.
+        arrays::taken_by(unsafe { descriptor.as_ref() }.map(solid), 1)
+    };
     with call, thread, result, held;
     before {}
     after {
         // SAFETY: null, or the structure that the driver has just read.
         if let Some(old) = unsafe { descriptor.as_ref() } {
-            let descriptor = CuArray3dDescriptor {
-                width: old.width as usize,
-                height: old.height as usize,
-                depth: old.depth as usize,
-                format: old.format,
-                num_channels: old.num_channels,
-                flags: old.flags,
-            };
+            let descriptor = solid(old);
             // SAFETY: the call succeeded, so the driver has just written there.
             arrays::made(&call, thread, result.0, &descriptor, 1, || unsafe { (*array).0 as u64 });
         }
@@ -141,6 +162,7 @@ macro_rules! vdpau {
                 vdpau: *mut c_void,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes Takes::context(device);
             with call, thread, result, held;
             before { implicit::before_birth(driver::ordinal(device)) }
             after {

@@ -6,6 +6,7 @@ use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
 use super::graphs;
 use super::seen::{self, Asked, Owner};
 use crate::call::Call;
+use crate::limit::Takes;
 use crate::physical::pools::Allocating;
 use crate::record::{self, Released};
 use crate::symbols::driver;
@@ -82,6 +83,9 @@ macro_rules! stream_ordered {
             Driver Required
             fn $alloc(pointer: *mut CuDevicePtr, bytes: usize, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes Takes::of_pool(
+            CuMemoryPool::NULL, stream_of(stringify!($alloc), stream), bytes as u64,
+            );
             with call, thread, result, held;
             before { Allocating::begin() }
             after {
@@ -102,6 +106,7 @@ macro_rules! stream_ordered {
                 stream: CuStream,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
+            takes Takes::of_pool(pool, stream, bytes as u64);
             with call, thread, result, held;
             before { Allocating::begin() }
             after {

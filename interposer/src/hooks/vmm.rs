@@ -17,6 +17,7 @@ use rustc_hash::FxHasher;
 use super::seen::{self, Asked, Owner};
 use super::{context, multicast};
 use crate::call::Call;
+use crate::limit::Takes;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -138,6 +139,16 @@ impl Undo {
     }
 }
 
+/// What a handle takes of a device; one of the host takes nothing.
+fn taken_by(properties: Option<&CuMemAllocationProp>, bytes: usize) -> Takes {
+    match properties.map(|properties| properties.location) {
+        Some(location) if location.kind == CuMemLocationType::DEVICE => {
+            Takes::on(driver::ordinal(CuDevice(location.id)), bytes as u64)
+        }
+        _ => Takes::nothing(),
+    }
+}
+
 hook! {
     /// Physical memory with no address.
     Driver Required
@@ -148,6 +159,10 @@ hook! {
         flags: u64,
     ) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
+    takes {
+        // SAFETY: null, or a structure that the driver is about to read.
+        taken_by(unsafe { properties.as_ref() }, bytes)
+    };
     with call, thread, result, held;
     before {}
     after {

@@ -34,7 +34,7 @@ impl Identity {
 }
 
 /// A UUID as NVML writes it, less its prefix.
-fn text(uuid: &[u8; 16]) -> String {
+pub(super) fn text(uuid: &[u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (place, byte) in uuid.iter().enumerate() {
         if matches!(place, 4 | 6 | 8 | 10) {

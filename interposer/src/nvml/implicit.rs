@@ -86,7 +86,9 @@ fn store(figures: &[AtomicU64], device: DeviceOrdinal, bytes: u64) {
 pub(crate) fn note_left(device: DeviceOrdinal) {
     let read = || {
         library::opened()?;
-        reading::unborn(device::known(device)?)?.figures.mine
+        reading::unborn(device, device::known(device)?)?
+            .figures
+            .mine
     };
     let left = read().map_or(0, |mine| mine.saturating_sub(physical_bytes(device)));
     store(&LEFT, device, left);
@@ -180,7 +182,7 @@ pub(crate) fn before_birth(ordinal: DeviceOrdinal) -> Option<Unborn> {
     let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
     device::find(nvml, ordinal, &Identity::of(&facts));
     let alone = call::alone();
-    let read = reading::unborn(device::known(ordinal)?)?;
+    let read = reading::unborn(ordinal, device::known(ordinal)?)?;
     let physical = physical_bytes(ordinal);
     if let (0, Some(list)) = (physical, &read.list) {
         process::keep_before(ordinal, list);
@@ -319,7 +321,7 @@ fn free_bytes(context: u64, ordinal: DeviceOrdinal) -> Option<u64> {
     if !context::sleeps(context, ordinal) {
         return driver::free_bytes();
     }
-    let card = reading::unborn(device::known(ordinal)?)?.card;
+    let card = reading::unborn(ordinal, device::known(ordinal)?)?.card;
     Some(card.total.saturating_sub(card.used))
 }
 

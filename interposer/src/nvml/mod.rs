@@ -30,13 +30,14 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, Level, Writer};
+use gpumem_cuda_abi::CuDevice;
 
 pub(crate) use sample::{ask, begin_last};
 
 use self::device::Identity;
 use crate::account;
 use crate::lifecycle::Session;
-use crate::symbols::driver::DeviceFacts;
+use crate::symbols::driver::{self, DeviceFacts};
 
 /// By what each device that this process has used can be found.
 fn identities() -> MutexGuard<'static, BTreeMap<u8, Identity>> {
@@ -87,6 +88,22 @@ pub(crate) fn now(writer: &Writer, ordinal: DeviceOrdinal) -> Option<Now> {
         mine: read.figures.mine,
         others: read.figures.others,
     })
+}
+
+/// What is free of a device by NVML's word, asked on this thread. The driver must be initialised.
+pub(crate) fn free(ordinal: DeviceOrdinal) -> Option<u64> {
+    let nvml = library::open()?;
+    if device::known(ordinal).is_none() {
+        let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
+        device::find(nvml, ordinal, &Identity::of(&facts));
+    }
+    let card = reading::card_of(ordinal, device::known(ordinal)?)?;
+    Some(card.total.saturating_sub(card.used))
+}
+
+/// A device's UUID as NVML writes it, less its prefix.
+pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
+    device::text(uuid)
 }
 
 /// A driver-level peak was reached on a device: it is worth a reading.

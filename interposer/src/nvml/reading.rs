@@ -5,6 +5,7 @@ use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
 
 use super::process::{self, Figures, Listed};
+use crate::limit::{self, ballast};
 
 /// What the card itself says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,16 +63,23 @@ fn first_form(device: &Device<'_>) -> Option<Card> {
 
 /// Asks for everything about a device. `identify` looks for this process in its list, if it is not
 /// known yet by which number it goes.
-fn read(device: &Device<'_>, identify: impl FnOnce(&[Listed]) -> Option<u32>) -> Option<Reading> {
-    let card = card(device)?;
-    let list = process::list(device);
-    let figures = match list.as_deref() {
+fn read(
+    ordinal: DeviceOrdinal,
+    device: &Device<'_>,
+    identify: impl FnOnce(&[Listed]) -> Option<u32>,
+) -> Option<Reading> {
+    let ask = || Some((card(device)?, process::list(device)));
+    let (answer, taken) = truly(ordinal, ask);
+    let (mut card, list) = answer?;
+    card.used = card.used.saturating_sub(taken);
+    let mut figures = match list.as_deref() {
         Some(list) => process::figures(list, identify(list)),
         None => Figures {
             mine: None,
             others: None,
         },
     };
+    figures.mine = figures.mine.map(|mine| mine.saturating_sub(taken));
     Some(Reading {
         card,
         list,
@@ -79,9 +87,25 @@ fn read(device: &Device<'_>, identify: impl FnOnce(&[Listed]) -> Option<u32>) ->
     })
 }
 
+/// An answer, and how much was taken of the card meanwhile only so that it looks smaller: see [`limit`].
+fn truly<R>(ordinal: DeviceOrdinal, mut ask: impl FnMut() -> R) -> (R, u64) {
+    match limit::any() {
+        true => ballast::steadily(ordinal, ask),
+        false => (ask(), 0),
+    }
+}
+
+/// What the card says, and no more.
+pub(super) fn card_of(ordinal: DeviceOrdinal, device: &Device<'_>) -> Option<Card> {
+    let (answer, taken) = truly(ordinal, || card(device));
+    let mut card = answer?;
+    card.used = card.used.saturating_sub(taken);
+    Some(card)
+}
+
 /// A reading from before this process has a context on the device.
-pub(super) fn unborn(device: &Device<'_>) -> Option<Reading> {
-    read(device, |_| process::me())
+pub(super) fn unborn(ordinal: DeviceOrdinal, device: &Device<'_>) -> Option<Reading> {
+    read(ordinal, device, |_| process::me())
 }
 
 /// A reading and the physical level's live bytes, the same before and after it if it is stable.
@@ -125,7 +149,7 @@ pub(super) fn settled(
 ) -> Option<Settled<Reading>> {
     steadily(
         || writer.counters(ordinal, Level::PHYSICAL).live,
-        || read(device, |list| process::identify(ordinal, list)),
+        || read(ordinal, device, |list| process::identify(ordinal, list)),
     )
 }
 

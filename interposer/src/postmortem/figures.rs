@@ -7,6 +7,7 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 use super::Recorded;
 use super::pieces::{self, Pieces};
 use crate::lifecycle::Session;
+use crate::limit::{self, InForce};
 use crate::physical::holdings::{self, Kind};
 use crate::{live, nvml};
 
@@ -41,9 +42,11 @@ pub(super) struct Figures {
     pub(super) is_the_drivers: bool,
     /// What the framework says is live, and what it holds from the driver.
     pub(super) framework: Option<(u64, u64)>,
-    /// What NVML says.
+    /// The limit that makes the card look smaller.
+    pub(super) limit: Option<InForce>,
+    /// What NVML says, of a card of the limit's size.
     pub(super) card: Option<Card>,
-    /// What is free by the driver's own word, if it was asked.
+    /// What is free by the driver's own word, if it was asked: below the limit.
     pub(super) drivers_free: Option<u64>,
     /// Tensors by line.
     pub(super) tensors: Held,
@@ -69,13 +72,19 @@ impl Figures {
     pub(super) fn of(session: &'static Session, recorded: &Recorded) -> Self {
         let failed = recorded.failed;
         let device = failed.device;
+        let limit = limit::in_force(device);
+        let beyond = limit.as_ref().map_or(0, |limit| limit.beyond);
         let mut figures = Self {
+            limit,
             asked: failed.bytes,
             level: failed.level,
             is_the_drivers: recorded.is_the_drivers,
             framework: failed.framework,
-            card: nvml::now(session.writer, device),
-            drivers_free: recorded.free,
+            card: nvml::now(session.writer, device).map(|card| Card {
+                total: card.total.saturating_sub(beyond),
+                ..card
+            }),
+            drivers_free: recorded.free.map(|free| free.saturating_sub(beyond)),
             physical: session.writer.counters(device, Level::PHYSICAL).live,
             ..Self::default()
         };

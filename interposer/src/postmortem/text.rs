@@ -58,6 +58,14 @@ pub(super) fn render(
         let _ = writeln!(out, "  by       {}", cut(&whose));
     }
     let _ = writeln!(out, "  cause    {}", cause_text(figures, cause));
+    if let Some(limit) = &figures.limit {
+        let _ = writeln!(
+            out,
+            "  limit    {}: the card itself has {}",
+            limit.name,
+            bytes(limit.total)
+        );
+    }
     out.push_str(&who_holds(figures, lines));
     out.push_str(&given_back(figures, cause));
     let path = session.writer.path();
@@ -109,7 +117,10 @@ fn card_text(figures: &Figures) -> String {
 fn cause_text(figures: &Figures, cause: &Cause) -> String {
     let card = card_text(figures);
     match cause {
-        Cause::CardFull => format!("the card is full: {card}"),
+        Cause::CardFull => match &figures.limit {
+            Some(limit) => format!("the limit of {} is reached: {card}", limit.name),
+            None => format!("the card is full: {card}"),
+        },
         Cause::Others => format!(
             "other processes: {card}. Without them it would have fitted. nvidia-smi names them"
         ),

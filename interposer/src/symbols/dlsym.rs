@@ -7,8 +7,9 @@ use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::nvtx;
-use crate::symbols::table::{self, Hook};
+use crate::symbols::table::{self, Home, Hook};
 use crate::symbols::{elf, libraries, order, proc_address};
+use crate::thread;
 
 /// Address of the C library's `dlsym`; 0 until the first use.
 static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
@@ -169,7 +170,12 @@ unsafe fn decide(
     }
     // SAFETY: checked for null; the caller promises a NUL at the end.
     let name = unsafe { CStr::from_ptr(name) };
-    if !name.to_bytes().starts_with(b"cu") {
+    let is_nvmls = name.to_bytes().starts_with(b"nvmlDeviceGetMemoryInfo");
+    // What the recorder itself asks is to see the card as it is.
+    if is_nvmls && thread::with(|thread| thread.busy.get()) {
+        return None;
+    }
+    if !is_nvmls && !name.to_bytes().starts_with(b"cu") {
         let is_nvtx = name.to_bytes() == nvtx::ENTRY && handle != libc::RTLD_NEXT;
         return is_nvtx.then(|| answer(nvtx::chain(look_up(name) as usize)));
     }
@@ -188,7 +194,8 @@ unsafe fn decide(
     // Runtime functions reach the driver, where they are seen. What a library before us defines will
     // come by here when it asks for what comes next; taken for the real function it would call us
     // for ever.
-    if !hook.is_driver() || order::before_us(found) || !takes(hook, found) {
+    let is_handed_out = hook.is_driver() || hook.home == Home::Nvml;
+    if !is_handed_out || order::before_us(found) || !takes(hook, found) {
         return None;
     }
     table::armed(hook, table::Way::Dlsym, caller);

@@ -11,8 +11,9 @@ use gpumem_cuda_abi::{
     CuMemoryPool, CuResult, CuStream, CuUuid, DeviceRange,
 };
 
+use crate::limit::{self, ballast};
 use crate::symbols::libraries;
-use crate::symbols::table::Home;
+use crate::symbols::table::{self, Home};
 
 /// A driver function that is asked, looked up once.
 struct Question {
@@ -30,7 +31,8 @@ impl Question {
 
     fn address(&self) -> Option<usize> {
         match self.address.load(Ordering::Relaxed) {
-            0 => match libraries::find(Home::Driver, self.name, 0) {
+            // Past our own hook, where there is one of that name.
+            0 => match libraries::find(Home::Driver, self.name, self.own()) {
                 0 => None,
                 found => {
                     self.address.store(found, Ordering::Relaxed);
@@ -39,6 +41,10 @@ impl Question {
             },
             known => Some(known),
         }
+    }
+
+    fn own(&self) -> usize {
+        table::by_name(self.name.to_bytes()).map_or(0, |hook| hook.address())
     }
 }
 
@@ -176,24 +182,87 @@ pub(crate) fn is_capturing(stream: CuStream) -> bool {
     asked.is_some() && status != 0
 }
 
-/// Bytes that are free on the current context's device. Asked in a way that disturbs no stream capture.
-pub(crate) fn free_bytes() -> Option<u64> {
+/// Runs `f` in a way that disturbs no stream capture.
+fn relaxed<R>(f: impl FnOnce() -> R) -> R {
     const RELAXED: c_int = 2;
     let exchange =
         |mode: &mut c_int| ask!(c"cuThreadExchangeStreamCaptureMode", fn(*mut c_int), mode);
     let mut mode = RELAXED;
     let exchanged = exchange(&mut mode);
+    let result = f();
+    if exchanged.is_some() {
+        let _ = exchange(&mut mode);
+    }
+    result
+}
+
+/// Bytes that are free on the current context's device, and that it has in all, by the driver's word of this
+/// moment.
+pub(crate) fn memory_info() -> Option<(u64, u64)> {
     let (mut free, mut total) = (0usize, 0usize);
-    let asked = ask!(
+    ask!(
         c"cuMemGetInfo_v2",
         fn(*mut usize, *mut usize),
         &mut free,
         &mut total
-    );
-    if exchanged.is_some() {
-        let _ = exchange(&mut mode);
+    )
+    .map(|()| (free as u64, total as u64))
+}
+
+/// Bytes that are free on the current context's device. Asked in a way that disturbs no stream capture.
+pub(crate) fn free_bytes() -> Option<u64> {
+    let ask = || relaxed(memory_info).map(|(free, _)| free);
+    if !limit::any() {
+        return ask();
     }
-    asked.map(|()| free as u64)
+    let (free, taken) = ballast::steadily(current_device(), ask);
+    free.map(|free| free + taken)
+}
+
+/// Takes physical memory of a device, with no address.
+pub(crate) fn create_physical(device: DeviceOrdinal, bytes: u64) -> Option<CuMemHandle> {
+    const PINNED: u32 = 1;
+    // SAFETY: of integers and a pointer that may be null, zeros are a valid value.
+    let mut properties = unsafe { MaybeUninit::<CuMemAllocationProp>::zeroed().assume_init() };
+    properties.kind = PINNED;
+    properties.location.kind = CuMemLocationType::DEVICE;
+    properties.location.id = i32::from(device.0);
+    let mut handle = CuMemHandle(0);
+    relaxed(|| {
+        ask!(
+            c"cuMemCreate",
+            fn(*mut CuMemHandle, usize, *const CuMemAllocationProp, u64),
+            &mut handle,
+            bytes as usize,
+            &properties,
+            0
+        )
+    })
+    .map(|()| handle)
+}
+
+/// Gives such memory back.
+pub(crate) fn release_physical(handle: CuMemHandle) {
+    let _ = relaxed(|| ask!(c"cuMemRelease", fn(CuMemHandle), handle));
+}
+
+/// How many devices this process sees; `None` before the driver is initialised.
+pub(crate) fn device_count() -> Option<u8> {
+    let mut count: c_int = 0;
+    ask!(c"cuDeviceGetCount", fn(*mut c_int), &mut count)?;
+    Some(u8::try_from(count).unwrap_or(u8::MAX))
+}
+
+/// What a device has in all; `None` before the driver is initialised.
+pub(crate) fn total_bytes(device: CuDevice) -> Option<u64> {
+    let mut total = 0usize;
+    ask!(
+        c"cuDeviceTotalMem_v2",
+        fn(*mut usize, CuDevice),
+        &mut total,
+        device
+    )
+    .map(|()| total as u64)
 }
 
 /// The pool that a device's stream-ordered memory comes from.
@@ -318,14 +387,7 @@ pub(crate) fn device_facts(device: CuDevice) -> DeviceFacts {
         name: Text([0; 256]),
         pci: Text([0; 256]),
     };
-    let mut total = 0usize;
-    let _ = ask!(
-        c"cuDeviceTotalMem_v2",
-        fn(*mut usize, CuDevice),
-        &mut total,
-        device
-    );
-    facts.total_bytes = total as u64;
+    facts.total_bytes = total_bytes(device).unwrap_or(0);
     let mut uuid = CuUuid { bytes: [0; 16] };
     // `_v2` names a MIG instance; drivers before 11.4 have only the first.
     let asked = ask!(

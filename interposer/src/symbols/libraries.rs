@@ -72,6 +72,7 @@ pub(crate) fn find(home: Home, name: &CStr, own: usize) -> usize {
         Home::PyTorch => b"libc10",
         Home::TorchCpu => b"libtorch_cpu",
         Home::TorchCuda => b"libtorch_cuda",
+        Home::Nvml => b"libnvidia-ml",
     };
     let found = match loaded(stem) {
         handle if handle.is_null() => 0,

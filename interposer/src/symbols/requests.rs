@@ -115,6 +115,8 @@ requests! {
     cuGraphLaunch: 10000 cuGraphLaunch | cuGraphLaunch_ptsz;
     cuGraphUpload: 11010 cuGraphUpload | cuGraphUpload_ptsz;
     cuCtxSetLimit: 3010 cuCtxSetLimit;
+    cuMemGetInfo: 2000 cuMemGetInfo, 3020 cuMemGetInfo_v2;
+    cuDeviceTotalMem: 2000 cuDeviceTotalMem, 3020 cuDeviceTotalMem_v2;
     cuFuncLoad: 12040 cuFuncLoad;
     cuKernelGetFunction: 12000 cuKernelGetFunction;
     cuLibraryGetModule: 12000 cuLibraryGetModule;

@@ -27,6 +27,8 @@ pub(crate) enum Home {
     TorchCpu,
     /// libtorch_cuda: bound by name only.
     TorchCuda,
+    /// libnvidia-ml: handed out by `dlsym`.
+    Nvml,
 }
 
 impl Home {
@@ -130,6 +132,15 @@ impl Hook {
         !self.moves_memory && self.home != Home::PyTorch
     }
 
+    /// Whether it only answers a question: it is no part of the account.
+    pub(crate) fn is_question(&self) -> bool {
+        self.home == Home::Nvml
+            || matches!(
+                self.name.to_bytes(),
+                b"cuMemGetInfo_v2" | b"cuMemGetInfo" | b"cuDeviceTotalMem_v2" | b"cuDeviceTotalMem"
+            )
+    }
+
     /// Whether the driver is its home.
     pub(crate) fn is_driver(&self) -> bool {
         self.home == Home::Driver
@@ -220,6 +231,9 @@ const fn contains(text: &[u8], part: &[u8]) -> bool {
 /// Notes that a hook was armed in a way, by the library that holds `caller` (0: not known). It is
 /// written with the next event.
 pub(crate) fn armed(hook: &Hook, way: Way, caller: usize) {
+    if hook.is_question() {
+        return;
+    }
     hook.noted.store(true, Ordering::Relaxed);
     crate::account::armed(hook.id, way, caller);
 }

@@ -1,0 +1,285 @@
+//! What is taken of a card for the moment of a call, so that the driver finds no more than the limit.
+//!
+//! ```text
+//!            first user                 made
+//!   NONE ───────────────► CHANGING ─────────────► TAKEN   (others join)
+//!     ▲                                             │ last user
+//!     └──────────── CHANGING ◄──────────────────────┘
+//! ```
+//! Physical memory with no address (`cuMemCreate`) needs no context, is no event (it is asked for past the
+//! hooks), and is given back as soon as no call needs it. No lock is held meanwhile.
+//!
+//! Who finds room goes ahead without; who does not waits until those have come back, and from then on
+//! nobody goes ahead. So two calls at once are told apart by the driver, on a card of the limit's size.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpumem_capture::DeviceOrdinal;
+use gpumem_cuda_abi::CuMemHandle;
+
+use super::spec::DEVICES;
+use crate::symbols::driver;
+use crate::{account, lifecycle, thread};
+
+/// What the card gives at the least.
+pub(crate) const PAGE: u64 = 2 << 20;
+
+/// How often, and how long at a time, a call waits for those that went ahead: some 7 ms in all. One may be
+/// blocked in the driver by what this thread would do next.
+const LOOKS: u32 = 100;
+/// The same for another thread that takes or gives back: some 0.7 s.
+const LONG_LOOKS: u32 = 10_000;
+const BETWEEN_NS: libc::c_long = 20_000;
+
+fn nap() {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: BETWEEN_NS,
+    };
+    // SAFETY: `time` outlives the call, and what is left of a sleep cut short is not asked for.
+    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
+}
+
+/// Looks so often whether `done`.
+fn in_time(looks: u32, mut done: impl FnMut() -> bool) -> bool {
+    (0..looks).any(|look| {
+        if look != 0 {
+            nap();
+        }
+        done()
+    })
+}
+
+/// See the diagram.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    None,
+    Changing,
+    Taken,
+}
+
+/// What is taken of a device.
+struct Taken {
+    phase: Phase,
+    users: u32,
+    handles: Vec<CuMemHandle>,
+}
+
+/// One device.
+struct Place {
+    taken: Mutex<Taken>,
+    /// Calls that need it taken, or wait until it is.
+    wanted: AtomicU32,
+    /// The most that the calls take that went ahead.
+    ahead: AtomicU64,
+    /// Odd while it changes what is taken.
+    changes: AtomicU64,
+    /// Bytes that are taken.
+    bytes: AtomicU64,
+}
+
+static PLACES: [Place; DEVICES] = [const {
+    Place {
+        taken: Mutex::new(Taken {
+            phase: Phase::None,
+            users: 0,
+            handles: Vec::new(),
+        }),
+        wanted: AtomicU32::new(0),
+        ahead: AtomicU64::new(0),
+        changes: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+    }
+}; DEVICES];
+
+impl Place {
+    /// Never locked across a driver call.
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that takes no more than `bytes` would go ahead: how much all those take that have, with it. `None`
+/// if it has to wait, for there may be no room.
+pub(super) fn go_ahead(device: usize, bytes: u64) -> Option<u64> {
+    let place = PLACES.get(device)?;
+    let all = place
+        .ahead
+        .fetch_add(bytes, Ordering::SeqCst)
+        .saturating_add(bytes);
+    if place.wanted.load(Ordering::SeqCst) == 0 {
+        return Some(all);
+    }
+    leave(device, bytes);
+    None
+}
+
+/// Such a call has come back, or does not go.
+pub(super) fn leave(device: usize, bytes: u64) {
+    if let Some(place) = PLACES.get(device) {
+        place.ahead.fetch_sub(bytes, Ordering::SeqCst);
+    }
+}
+
+/// All of a card beyond its limit, for as long as a call needs it taken.
+pub(crate) struct Ballast {
+    place: &'static Place,
+    joined: bool,
+}
+
+impl Ballast {
+    /// Takes `beyond` bytes of a device, or as much of it as is free, unless another call has.
+    pub(super) fn take(device: DeviceOrdinal, beyond: u64, free: Option<u64>) -> Option<Self> {
+        let place = PLACES.get(usize::from(device.0))?;
+        place.wanted.fetch_add(1, Ordering::SeqCst);
+        let _ = in_time(LOOKS, || place.ahead.load(Ordering::SeqCst) == 0);
+        let mut makes = false;
+        let joined = in_time(LONG_LOOKS, || {
+            let mut taken = place.lock();
+            match taken.phase {
+                Phase::Changing => return false,
+                Phase::Taken => {}
+                Phase::None => {
+                    taken.phase = Phase::Changing;
+                    makes = true;
+                }
+            }
+            taken.users += 1;
+            true
+        });
+        if makes {
+            place.changes.fetch_add(1, Ordering::SeqCst);
+            let (handles, bytes) = make(device, beyond, free);
+            place.bytes.store(bytes, Ordering::SeqCst);
+            place.changes.fetch_add(1, Ordering::SeqCst);
+            let mut taken = place.lock();
+            taken.handles = handles;
+            taken.phase = Phase::Taken;
+        }
+        Some(Self { place, joined })
+    }
+
+    fn give_back(&self) {
+        let place = self.place;
+        let handles = {
+            let mut taken = place.lock();
+            taken.users -= 1;
+            if taken.users != 0 {
+                return;
+            }
+            taken.phase = Phase::Changing;
+            core::mem::take(&mut taken.handles)
+        };
+        place.changes.fetch_add(1, Ordering::SeqCst);
+        for handle in handles {
+            driver::release_physical(handle);
+        }
+        place.bytes.store(0, Ordering::SeqCst);
+        place.changes.fetch_add(1, Ordering::SeqCst);
+        place.lock().phase = Phase::None;
+    }
+}
+
+impl Drop for Ballast {
+    fn drop(&mut self) {
+        if self.joined {
+            let _ = thread::quietly(|_| self.give_back());
+        }
+        self.place.wanted.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Takes that much of a device in pages, or all that is free if that is less.
+fn make(device: DeviceOrdinal, wanted: u64, free: Option<u64>) -> (Vec<CuMemHandle>, u64) {
+    let wanted = wanted.checked_next_multiple_of(PAGE).unwrap_or(0);
+    let (mut handles, mut bytes) = (Vec::new(), 0);
+    let mut piece = free.map_or(wanted, |free| wanted.min(free / PAGE * PAGE));
+    while piece >= PAGE && bytes < wanted {
+        let size = piece.min(wanted - bytes);
+        match driver::create_physical(device, size) {
+            Some(handle) => {
+                handles.push(handle);
+                bytes += size;
+            }
+            None => piece = piece / 2 / PAGE * PAGE,
+        }
+    }
+    if bytes == 0 && wanted != 0 && free.is_some_and(|free| free >= wanted) {
+        say_not_held(device);
+    }
+    (handles, bytes)
+}
+
+/// Says once that the rest of a card could not be taken, though it was free.
+#[cold]
+fn say_not_held(device: DeviceOrdinal) {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if let (Some(session), false) = (lifecycle::session(), SAID.swap(true, Ordering::Relaxed)) {
+        let line = format!(
+            "the limit of GPU {} did not hold: the driver did not give what is beyond it (cuMemCreate)",
+            device.0
+        );
+        account::note(session.writer, &line);
+    }
+}
+
+/// Reads what a card says of itself, and how much was taken of it meanwhile.
+pub(crate) fn steadily<R>(device: DeviceOrdinal, mut read: impl FnMut() -> R) -> (R, u64) {
+    let Some(place) = PLACES.get(usize::from(device.0)) else {
+        return (read(), 0);
+    };
+    let mut last = None;
+    for look in 0..LOOKS {
+        if look != 0 {
+            nap();
+        }
+        let before = place.changes.load(Ordering::SeqCst);
+        let bytes = place.bytes.load(Ordering::SeqCst);
+        if before % 2 == 1 && look + 1 != LOOKS {
+            continue;
+        }
+        let found = read();
+        if place.changes.load(Ordering::SeqCst) == before {
+            return (found, bytes);
+        }
+        last = Some((found, bytes));
+    }
+    last.unwrap_or_else(|| (read(), 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_goes_ahead_while_another_needs_it_taken() {
+        const DEVICE: usize = 60;
+        assert_eq!(go_ahead(DEVICE, 10), Some(10));
+        assert_eq!(go_ahead(DEVICE, 5), Some(15));
+        leave(DEVICE, 10);
+        leave(DEVICE, 5);
+        PLACES[DEVICE].wanted.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(go_ahead(DEVICE, 10), None);
+        PLACES[DEVICE].wanted.fetch_sub(1, Ordering::SeqCst);
+        assert_eq!(go_ahead(DEVICE, 10), Some(10));
+        leave(DEVICE, 10);
+    }
+
+    #[test]
+    fn a_reading_across_a_change_is_made_again() {
+        let device = DeviceOrdinal(61);
+        let place = &PLACES[61];
+        let mut readings = 0;
+        let (last, taken) = steadily(device, || {
+            readings += 1;
+            if readings == 1 {
+                place.bytes.store(7, Ordering::SeqCst);
+                place.changes.fetch_add(2, Ordering::SeqCst);
+            }
+            readings
+        });
+        assert_eq!((last, taken), (2, 7));
+        place.bytes.store(0, Ordering::SeqCst);
+    }
+}

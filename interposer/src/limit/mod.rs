@@ -1,0 +1,387 @@
+//! GPUMEM_LIMIT: a card that looks smaller than it is.
+//!
+//! | part | what it does |
+//! |---|---|
+//! | [`spec`] | what the option may say |
+//! | [`ballast`] | for the moment of a call that comes near the limit, takes all of the card that is beyond it |
+//! | [`seen`] | what the program is told of its card |
+//!
+//! Whether an allocation fits is the driver's to say: how it shares pages, what its pools and graphs give back
+//! first, what it moves to the host, how it fails. So nothing is refused here. A call that may take more
+//! than is left below the limit finds a card that has no more: while it lasts, the rest is taken.
+//! A call that stays well below goes straight on. Without a limit all of it costs one load.
+
+pub(crate) mod ballast;
+pub(crate) mod seen;
+pub(crate) mod spec;
+
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Once;
+
+use gpumem_capture::{DefKind, DeviceOrdinal, Level, ProcessKey, Writer};
+use gpumem_cuda_abi::{CuDevice, CuMemoryPool, CuStream};
+
+use self::ballast::Ballast;
+use self::spec::{DEVICES, Spec};
+use crate::hooks::context;
+use crate::postmortem::Failed;
+use crate::symbols::driver;
+use crate::{lifecycle, message, nvml, thread};
+
+const UNREAD: u8 = 0;
+const NONE: u8 = 1;
+const SOME: u8 = 2;
+
+static STATE: AtomicU8 = AtomicU8::new(UNREAD);
+/// The limit of each device; 0: none.
+static LIMITS: [AtomicU64; DEVICES] = [const { AtomicU64::new(0) }; DEVICES];
+/// The devices whose limit the program itself has set, a bit each.
+static BY_PROGRAM: AtomicU64 = AtomicU64::new(0);
+/// What each card really has; 0: not asked yet.
+static TOTALS: [AtomicU64; DEVICES] = [const { AtomicU64::new(0) }; DEVICES];
+/// The process that first came near a limit: the driver is of no use to a child forked since.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+/// By device: the thread that the driver last refused memory for which the card itself had.
+static REFUSED: [AtomicU32; DEVICES] = [const { AtomicU32::new(0) }; DEVICES];
+
+/// Whether any device has a limit.
+#[inline]
+pub(crate) fn any() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        NONE => false,
+        SOME => true,
+        _ => read(),
+    }
+}
+
+/// Reads the option, once. A value that is none is told where all options are read.
+#[cold]
+fn read() -> bool {
+    static READ: Once = Once::new();
+    READ.call_once(|| {
+        let value = std::env::var("GPUMEM_LIMIT").ok();
+        let spec = value.as_deref().and_then(Spec::parse).unwrap_or_default();
+        for (device, limit) in (0u8..).zip(&LIMITS) {
+            limit.store(spec.of(device).unwrap_or(0), Ordering::Relaxed);
+        }
+        note_whether_any();
+    });
+    STATE.load(Ordering::Acquire) == SOME
+}
+
+fn note_whether_any() {
+    let any = LIMITS
+        .iter()
+        .any(|limit| limit.load(Ordering::Relaxed) != 0);
+    STATE.store(if any { SOME } else { NONE }, Ordering::Release);
+}
+
+/// Sets the limit of a device, or (`None`) of all, at run time; 0 lifts it. False if there is no such device.
+pub(crate) fn set(device: Option<u8>, bytes: u64) -> bool {
+    any();
+    let devices = match device {
+        None => 0..DEVICES,
+        Some(device) if usize::from(device) < DEVICES => {
+            usize::from(device)..usize::from(device) + 1
+        }
+        Some(_) => return false,
+    };
+    for device in devices {
+        if let Some(limit) = LIMITS.get(device) {
+            limit.store(bytes, Ordering::Relaxed);
+            BY_PROGRAM.fetch_or(1 << device, Ordering::Relaxed);
+        }
+    }
+    note_whether_any();
+    if let Some(session) = lifecycle::session() {
+        tell(session.writer);
+    }
+    true
+}
+
+/// The limit that was asked for of a device; it may be more than the card has.
+fn asked(device: DeviceOrdinal) -> Option<u64> {
+    let limit = LIMITS.get(usize::from(device.0))?.load(Ordering::Relaxed);
+    (limit != 0).then_some(limit)
+}
+
+/// What the card itself has.
+fn total(device: DeviceOrdinal) -> Option<u64> {
+    let known = TOTALS.get(usize::from(device.0))?;
+    match known.load(Ordering::Relaxed) {
+        0 => {
+            let total = driver::total_bytes(CuDevice(i32::from(device.0)))?;
+            known.store(total, Ordering::Relaxed);
+            Some(total)
+        }
+        total => Some(total),
+    }
+}
+
+/// How much of a card is beyond its limit; 0 without one.
+pub(crate) fn beyond(device: DeviceOrdinal) -> u64 {
+    let (true, Some(limit)) = (any(), asked(device)) else {
+        return 0;
+    };
+    let Some(total) = total(device) else { return 0 };
+    if limit >= total {
+        say_too_large(device, limit, total);
+    }
+    total.saturating_sub(limit)
+}
+
+#[cold]
+fn say_too_large(device: DeviceOrdinal, limit: u64, total: u64) {
+    static SAID: AtomicU64 = AtomicU64::new(0);
+    let bit = 1 << (device.0 & 63);
+    if SAID.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+        message::line(&format!(
+            "{}: GPU {} has {} in all, so it is not limited. Name less than that.",
+            name(device, limit),
+            device.0,
+            spec::written(total)
+        ));
+    }
+}
+
+/// How a limit is called: by the option or the function that set it.
+fn name(device: DeviceOrdinal, limit: u64) -> String {
+    let by_program = BY_PROGRAM.load(Ordering::Relaxed) & (1 << (device.0 & 63)) != 0;
+    let size = spec::written(limit);
+    match by_program {
+        true => format!("gpumem_limit {size}"),
+        false => format!("GPUMEM_LIMIT={size}"),
+    }
+}
+
+/// A limit that is in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InForce {
+    /// How it is called.
+    pub(crate) name: String,
+    /// How much of the card is beyond it.
+    pub(crate) beyond: u64,
+    /// What the card has.
+    pub(crate) total: u64,
+}
+
+/// The limit that is in force on a device.
+pub(crate) fn in_force(device: DeviceOrdinal) -> Option<InForce> {
+    let beyond = Some(beyond(device)).filter(|beyond| *beyond != 0)?;
+    Some(InForce {
+        name: name(device, asked(device)?),
+        beyond,
+        total: total(device)?,
+    })
+}
+
+/// Writes into the capture which limits there are: now, and whenever they change.
+pub(crate) fn tell(writer: &'static Writer) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !any() && !TOLD.load(Ordering::Relaxed) {
+        return;
+    }
+    TOLD.store(true, Ordering::Relaxed);
+    let limits: Vec<u64> = LIMITS
+        .iter()
+        .map(|limit| limit.load(Ordering::Relaxed))
+        .collect();
+    let of = |(device, limit): (usize, &u64)| (*limit != 0).then(|| format!("{device}={limit}"));
+    let value = match limits.as_slice() {
+        [first, rest @ ..] if rest.iter().all(|limit| limit == first) => first.to_string(),
+        all => all
+            .iter()
+            .enumerate()
+            .filter_map(of)
+            .collect::<Vec<_>>()
+            .join(","),
+    };
+    let parts = [ProcessKey::LIMIT.as_bytes(), value.as_bytes()];
+    let lengths = parts.map(|part| (part.len() as u32).to_le_bytes());
+    let _ = writer.definition(
+        DefKind::PROCESS,
+        &[&lengths[0], parts[0], &lengths[1], parts[1]],
+    );
+}
+
+/// What is free of a card, by the card's own word and without regard to a limit.
+fn free(device: DeviceOrdinal) -> Option<u64> {
+    let current = driver::current_context();
+    let awake =
+        current != 0 && driver::current_device() == device && !context::sleeps(current, device);
+    match awake {
+        true => driver::free_bytes(),
+        false => nvml::free(device),
+    }
+}
+
+/// What a driver may take besides what it is asked for: it takes more at once for pools, and pads rows.
+const BESIDES: u64 = 64 << 20;
+/// The most that a call takes which does not say: code, stacks, a graph's own.
+const UNKNOWN: u64 = 256 << 20;
+/// The most that a context takes.
+const CONTEXT: u64 = 1 << 30;
+/// More than any card has.
+const ENDLESS: u64 = 1 << 50;
+
+/// The most that a call may take, and of which devices.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Takes(BTreeMap<u8, u64>);
+
+impl Takes {
+    /// So much of the current context's device.
+    pub(crate) fn here(bytes: u64) -> Self {
+        Self::on(driver::current_device(), bytes)
+    }
+
+    /// So much of a device.
+    pub(crate) fn on(device: DeviceOrdinal, bytes: u64) -> Self {
+        Self(BTreeMap::from([(device.0, bytes)]))
+    }
+
+    /// So much besides of a device.
+    fn and(mut self, device: DeviceOrdinal, bytes: u64) -> Self {
+        let of_device = self.0.entry(device.0).or_insert(0);
+        *of_device = of_device.saturating_add(bytes);
+        self
+    }
+
+    /// Rows of so many bytes each, which the driver pads.
+    pub(crate) fn rows(width: u64, height: u64) -> Self {
+        Self::here(width.saturating_add(512).saturating_mul(height))
+    }
+
+    /// So much of a pool's device (null: the current pool of the stream's).
+    pub(crate) fn of_pool(pool: CuMemoryPool, stream: CuStream, bytes: u64) -> Self {
+        let named = (!pool.is_null())
+            .then(|| driver::pool_device(pool))
+            .flatten();
+        let device = named.unwrap_or_else(|| driver::stream_device(stream));
+        Self::on(device, bytes)
+    }
+
+    /// What the call does not say, of the current context's device.
+    pub(crate) fn unknown() -> Self {
+        Self::here(UNKNOWN)
+    }
+
+    /// What the call does not say, beside so much of devices.
+    pub(crate) fn unknown_and(all: BTreeMap<u8, u64>) -> Self {
+        Self(all).and(driver::current_device(), UNKNOWN)
+    }
+
+    /// A context of a device.
+    pub(crate) fn context(device: CuDevice) -> Self {
+        Self::on(driver::ordinal(device), CONTEXT)
+    }
+
+    /// What contexts' limits may take.
+    pub(crate) fn context_limit() -> Self {
+        Self::here(CONTEXT)
+    }
+
+    /// Nothing.
+    pub(crate) fn nothing() -> Self {
+        Self::default()
+    }
+}
+
+/// A call that is about to be made to the driver, until it has returned: on each device that it may take
+/// memory of.
+pub(crate) struct Limited {
+    _of: Vec<OnDevice>,
+}
+
+/// Such a call, on one device.
+enum OnDevice {
+    /// There is room for all that it may take.
+    WithRoom { device: usize, bytes: u64 },
+    /// It finds a card that has no more than the limit.
+    Small { _ballast: Ballast },
+}
+
+impl Drop for OnDevice {
+    fn drop(&mut self) {
+        if let Self::WithRoom { device, bytes } = self {
+            ballast::leave(*device, *bytes);
+        }
+    }
+}
+
+/// Before a call that takes memory of a card; what comes back is to be dropped as soon as it has returned.
+#[inline]
+pub(crate) fn before(takes: impl FnOnce() -> Takes) -> Option<Limited> {
+    if any() { near(takes) } else { None }
+}
+
+#[cold]
+fn near(takes: impl FnOnce() -> Takes) -> Option<Limited> {
+    // What our own code calls is not the program's.
+    if thread::with(|thread| thread.busy.get()) {
+        return None;
+    }
+    thread::quietly(|_| {
+        if is_foreign() {
+            return None;
+        }
+        let mut takes = takes();
+        let current = driver::current_device();
+        // A primary context that was reset comes back to life with the first call that uses it.
+        if current != DeviceOrdinal::NONE && context::sleeps(driver::current_context(), current) {
+            takes = takes.and(current, CONTEXT);
+        }
+        let of = |(device, bytes): (u8, u64)| enter(DeviceOrdinal(device), bytes);
+        Some(Limited {
+            _of: takes.0.into_iter().filter_map(of).collect(),
+        })
+    })
+    .flatten()
+}
+
+/// Whether another process came near its limit before this one was forked from it: CUDA is of no use here,
+/// and nothing of ours may be touched, for another thread may have held it.
+fn is_foreign() -> bool {
+    let owner = OWNER.load(Ordering::Relaxed);
+    owner != 0 && owner != std::process::id()
+}
+
+fn enter(ordinal: DeviceOrdinal, bytes: u64) -> Option<OnDevice> {
+    let beyond = beyond(ordinal);
+    if beyond == 0 {
+        return None;
+    }
+    OWNER.store(std::process::id(), Ordering::Relaxed);
+    let device = usize::from(ordinal.0);
+    let bytes = bytes.saturating_add(BESIDES).min(ENDLESS);
+    // Others that went ahead are counted before it is asked what is free: what they take until then is
+    // counted twice, and never not at all.
+    if let Some(all) = ballast::go_ahead(device, bytes) {
+        if free(ordinal).is_some_and(|free| free.saturating_sub(beyond) >= all) {
+            return Some(OnDevice::WithRoom { device, bytes });
+        }
+        ballast::leave(device, bytes);
+    }
+    let _ballast = Ballast::take(ordinal, beyond, free(ordinal))?;
+    Some(OnDevice::Small { _ballast })
+}
+
+/// Whether it was for the limit that an allocation failed: the card itself would have had as much.
+pub(crate) fn refused(failed: &Failed, me: u32) -> bool {
+    let Some(last) = REFUSED.get(usize::from(failed.device.0)) else {
+        return false;
+    };
+    if failed.level == Level::HOST || !any() {
+        return false;
+    }
+    if failed.level == Level::TENSOR {
+        // A framework may also refuse by itself.
+        return last.swap(0, Ordering::Relaxed) == me;
+    }
+    let beyond = beyond(failed.device);
+    let needed = failed.bytes.checked_next_multiple_of(ballast::PAGE);
+    let by_limit = beyond != 0
+        && needed.is_some_and(|needed| free(failed.device).is_some_and(|free| free >= needed));
+    last.store(if by_limit { me } else { 0 }, Ordering::Relaxed);
+    by_limit
+}

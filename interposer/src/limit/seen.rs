@@ -1,0 +1,192 @@
+//! What the program is told of its card: what it would be told of one that has no more than the limit.
+
+use core::ffi::{c_char, c_void};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use gpumem_capture::DeviceOrdinal;
+use gpumem_cuda_abi::CuDevice;
+
+use super::ballast::steadily;
+use super::spec::DEVICES;
+use super::{any, asked, beyond, is_foreign};
+use crate::symbols::driver;
+use crate::symbols::libraries;
+use crate::symbols::table::Home;
+use crate::thread;
+
+/// A card's figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Figures {
+    pub(crate) total: u64,
+    pub(crate) free: u64,
+    pub(crate) used: u64,
+}
+
+impl Figures {
+    /// As they are of a card without the part `beyond` its limit, of which `taken` is taken for a moment.
+    pub(super) fn limited(self, beyond: u64, taken: u64) -> Self {
+        Self {
+            total: self.total.saturating_sub(beyond),
+            free: self.free.saturating_add(taken).saturating_sub(beyond),
+            used: self.used.saturating_sub(taken),
+        }
+    }
+}
+
+/// Asks by `ask`, and makes of the figures what is seen of a device; `None` if they are to stay.
+fn changed<R>(
+    device: DeviceOrdinal,
+    ask: impl FnMut() -> R,
+    figures: impl FnOnce(&R) -> Option<Figures>,
+) -> Option<Figures> {
+    let beyond = beyond(device);
+    if beyond == 0 {
+        return None;
+    }
+    let (answer, taken) = steadily(device, ask);
+    Some(figures(&answer)?.limited(beyond, taken))
+}
+
+/// Runs `f` unless our own code asks, or in a child forked from a process with a limit.
+fn for_the_program<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
+    if thread::with(|thread| thread.busy.get()) || is_foreign() {
+        return None;
+    }
+    thread::quietly(|_| f()).flatten()
+}
+
+/// What the current context's device is seen to have, where it is limited: free and in all. `ask` asks the
+/// driver itself; `None` if it fails.
+pub(crate) fn current(mut ask: impl FnMut() -> Option<(u64, u64)>) -> Option<(u64, u64)> {
+    if !any() {
+        return None;
+    }
+    let seen = for_the_program(|| {
+        changed(driver::current_device(), &mut ask, |answer| {
+            answer.map(|(free, total)| Figures {
+                total,
+                free,
+                used: 0,
+            })
+        })
+    })?;
+    Some((seen.free, seen.total))
+}
+
+/// What a device is seen to have in all, where it is limited.
+pub(crate) fn total(device: CuDevice, total: u64) -> Option<u64> {
+    if !any() {
+        return None;
+    }
+    for_the_program(|| Some(beyond(driver::ordinal(device))))
+        .filter(|beyond| *beyond != 0)
+        .map(|beyond| total.saturating_sub(beyond))
+}
+
+/// What one of NVML's devices is seen to have, where it is limited. `reserved` is what the driver keeps, which
+/// NVML's total has in it.
+pub(crate) fn by_nvml(
+    handle: *mut c_void,
+    mut ask: impl FnMut() -> Option<(Figures, u64)>,
+) -> Option<Figures> {
+    if !any() {
+        return None;
+    }
+    for_the_program(|| match ordinal(handle)? {
+        Some(device) => changed(device, &mut ask, |answer| {
+            answer.map(|(figures, _)| figures)
+        }),
+        // CUDA is not there yet: of what each card will be limited to only that is known.
+        None => {
+            let (figures, reserved) = ask()?;
+            let limit = of_every_device()?;
+            let beyond = figures.total.saturating_sub(reserved).saturating_sub(limit);
+            Some(figures.limited(beyond, 0))
+        }
+    })
+}
+
+/// The limit of all devices, if it is one.
+fn of_every_device() -> Option<u64> {
+    let first = asked(DeviceOrdinal(0))?;
+    let all = (0..DEVICES as u8).all(|device| asked(DeviceOrdinal(device)) == Some(first));
+    all.then_some(first)
+}
+
+/// CUDA's ordinal of a device of NVML's: `Some(None)` while CUDA is not initialised; `None` for a device that
+/// this process does not see.
+fn ordinal(handle: *mut c_void) -> Option<Option<DeviceOrdinal>> {
+    static KNOWN: Mutex<BTreeMap<usize, u8>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(device) = known().get(&(handle as usize)) {
+        return Some(Some(DeviceOrdinal(*device)));
+    }
+    let Some(count) = driver::device_count() else {
+        return Some(None);
+    };
+    let uuid = uuid(handle)?;
+    let same = |device: &u8| {
+        let bytes = driver::device_facts(CuDevice(i32::from(*device))).uuid;
+        let text = crate::nvml::uuid_text(&bytes);
+        uuid.get(4..) == Some(text.as_bytes())
+    };
+    let found = (0..count.min(DEVICES as u8)).find(same)?;
+    known().insert(handle as usize, found);
+    Some(Some(DeviceOrdinal(found)))
+}
+
+/// A device's UUID by NVML: `GPU-…` or `MIG-…`.
+fn uuid(handle: *mut c_void) -> Option<Vec<u8>> {
+    type Function = unsafe extern "C" fn(*mut c_void, *mut c_char, u32) -> u32;
+    static FOUND: OnceLock<usize> = OnceLock::new();
+    let address = *FOUND.get_or_init(|| libraries::find(Home::Nvml, c"nvmlDeviceGetUUID", 0));
+    if address == 0 {
+        return None;
+    }
+    // SAFETY: NVML exports the function of that name with this type.
+    let function = unsafe { core::mem::transmute::<usize, Function>(address) };
+    let mut text = [0u8; 96];
+    // SAFETY: the handle is the caller's own, which NVML has just taken; the buffer is as long as said.
+    let code = unsafe { function(handle, text.as_mut_ptr().cast(), text.len() as u32) };
+    let end = text.iter().position(|byte| *byte == 0)?;
+    (code == 0)
+        .then(|| text.get(..end).map(<[u8]>::to_vec))
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_those_of_a_smaller_card() {
+        let card = Figures {
+            total: 100,
+            free: 70,
+            used: 30,
+        };
+        let seen = Figures {
+            total: 40,
+            free: 10,
+            used: 30,
+        };
+        assert_eq!(card.limited(60, 0), seen);
+        // While all beyond the limit is taken, the card says that it is used.
+        let taken = Figures {
+            total: 100,
+            free: 10,
+            used: 90,
+        };
+        assert_eq!(taken.limited(60, 60), seen);
+        // More is in use than the limit: nothing is free.
+        assert_eq!(
+            card.limited(80, 0),
+            Figures {
+                total: 20,
+                free: 0,
+                used: 30
+            }
+        );
+    }
+}
