@@ -76,13 +76,21 @@ pub(crate) fn size(text: &str) -> Option<u64> {
 
 /// A size as it is written most shortly, and exactly.
 pub(crate) fn written(bytes: u64) -> String {
-    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        let whole = bytes >> shift;
-        if whole != 0 && whole << shift == bytes {
-            return format!("{whole}{unit}");
-        }
-    }
-    bytes.to_string()
+    const UNITS: [(u64, &str); 8] = [
+        (1 << 40, "TiB"),
+        (1 << 30, "GiB"),
+        (1 << 20, "MiB"),
+        (1 << 10, "KiB"),
+        (1_000_000_000_000, "TB"),
+        (1_000_000_000, "GB"),
+        (1_000_000, "MB"),
+        (1_000, "KB"),
+    ];
+    let in_unit = |(unit, name): &(u64, &str)| {
+        (bytes != 0 && bytes.is_multiple_of(*unit)).then(|| format!("{}{name}", bytes / unit))
+    };
+    let shortest = UNITS.iter().filter_map(in_unit).min_by_key(String::len);
+    shortest.unwrap_or_else(|| bytes.to_string())
 }
 
 #[cfg(test)]
@@ -140,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_size_is_written_exactly() {
-        for text in ["8GiB", "1536MiB", "24000000000", "1TiB", "3KiB", "1"] {
+        for text in ["8GiB", "1536MiB", "24GB", "1TiB", "3KiB", "1"] {
             assert_eq!(written(size(text).expect("a size")), text);
         }
     }
