@@ -221,8 +221,9 @@ def scope(name: Union[str, Callable[..., Any]] = "", *, device: Optional[int] = 
 
 def _decorated(function: F, name: str, device: Optional[int]) -> F:
     def ended(scope: Scope) -> None:
-        wrapper.scope = scope  # type: ignore[attr-defined]
+        wrapper.scope = scope
 
+    wrapper: Any
     if inspect.isasyncgenfunction(function):
         wrapper = _async_generator(function, name, device, ended)
     elif inspect.iscoroutinefunction(function):
@@ -247,8 +248,8 @@ def _decorated(function: F, name: str, device: Optional[int]) -> F:
 
         wrapper = call
     wrapper = functools.wraps(function)(wrapper)
-    wrapper.scope = Scope(name, device=device)  # type: ignore[attr-defined]
-    return wrapper  # type: ignore[return-value]
+    wrapper.scope = Scope(name, device=device)
+    return wrapper  # type: ignore[no-any-return]
 
 
 class _Call:
