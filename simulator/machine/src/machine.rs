@@ -2,6 +2,7 @@
 
 use crate::order::Candidates;
 use crate::{DeviceSpec, parse_size};
+use std::time::Duration;
 
 /// Most devices that a simulated machine may have.
 const MOST_DEVICES: u32 = 64;
@@ -22,6 +23,8 @@ pub struct Machine {
     pub context_bytes: u64,
     /// Device memory that each loaded module costs, in bytes.
     pub module_bytes: u64,
+    /// How long `cuMemAlloc` takes, its memory taken already: a real card's needs some time.
+    pub allocation_time: Duration,
     /// Whether libraries are loaded at once (`CUDA_MODULE_LOADING=EAGER`) and not with first use.
     pub eager_loading: bool,
     /// Size of the physical pages that device memory is given out in.
@@ -77,6 +80,7 @@ impl Machine {
     /// | `GPUMEM_SIM_DRIVER_VERSION` | CUDA version of the driver | 13020 |
     /// | `GPUMEM_SIM_CONTEXT_BYTES` | cost of a context | 512MiB (CUDA ≥ 12), 320MiB before |
     /// | `GPUMEM_SIM_MODULE_BYTES` | cost of a loaded module | 2MiB |
+    /// | `GPUMEM_SIM_ALLOCATION_US` | microseconds that `cuMemAlloc` takes | 0 |
     /// | `GPUMEM_SIM_MIG` | MIG instances: `0=2` splits card 0 in two | none |
     /// | `GPUMEM_SIM_CARD` | file by which processes share the cards | none |
     /// | `GPUMEM_SIM_NVML_PIDS` | `own`, `hidden` or `host` | own |
@@ -107,6 +111,7 @@ impl Machine {
             size(text).filter(|n| n.is_power_of_two() && (1 << 16..=1 << 30).contains(n))
         });
         let module_bytes = reader.get("GPUMEM_SIM_MODULE_BYTES", 2 << 20, size);
+        let allocation_us = reader.get("GPUMEM_SIM_ALLOCATION_US", 0, |text| text.parse().ok());
         let others = reader.get("GPUMEM_SIM_OTHER_BYTES", PerDevice::of_all(0), |text| {
             PerDevice::of_all(0).parse_over(text, size)
         });
@@ -153,6 +158,7 @@ impl Machine {
                 driver_version,
                 context_bytes: context_bytes.next_multiple_of(page_bytes),
                 module_bytes: module_bytes.next_multiple_of(page_bytes),
+                allocation_time: Duration::from_micros(allocation_us),
                 eager_loading: loading.is_some_and(|text| text.eq_ignore_ascii_case("EAGER")),
                 page_bytes,
                 books: (reader.lookup)("GPUMEM_SIM_BOOKS").filter(|path| !path.is_empty()),
@@ -326,6 +332,12 @@ mod tests {
         assert_eq!(split(Some(&format!("{second},{first},1"))), [second]);
         assert_eq!(split(Some("1,0")), [whole]);
         assert_eq!(split(Some("MIG-6770756d")), [""; 0]);
+    }
+
+    #[test]
+    fn an_allocation_takes_its_time() {
+        let made = made(&[("GPUMEM_SIM_ALLOCATION_US", "1500")]).machine;
+        assert_eq!(made.allocation_time, Duration::from_micros(1500));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::on_stream::on_stream;
 use crate::ffi::{Answer, Out, answer, require};
 use crate::model::books::Kind;
-use crate::model::state::state;
+use crate::model::state::{machine, state};
 use crate::model::stream::On;
 use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuMemLocationType, CuResult};
 
@@ -22,8 +22,17 @@ pub extern "C" fn get_info(free: Out<usize>, total: Out<usize>) -> CuResult {
     })
 }
 
-/// `cuMemAlloc`.
+/// `cuMemAlloc`. Where it is to take its time, others see the memory in use meanwhile.
 pub extern "C" fn alloc(out: Out<CuDevicePtr>, bytes: usize) -> CuResult {
+    let result = allocated(out, bytes);
+    let time = machine().allocation_time;
+    if result == CuResult::SUCCESS && !time.is_zero() {
+        std::thread::sleep(time);
+    }
+    result
+}
+
+fn allocated(out: Out<CuDevicePtr>, bytes: usize) -> CuResult {
     answer(|| {
         require(!out.is_null())?;
         let mut state = state()?;

@@ -1,0 +1,193 @@
+"""The one seam by which the drop-ins measure: what is used now, and the peak since a mark.
+
+With libgpumem.so preloaded every figure is the hooks' and exact, however short the peak and however many marks
+are open. Without it they are NVML's, looked at every millisecond, and PyTorch's own counters; a warning says so
+once. A mark never mixes the two: `Mark.source` says which it is.
+
+| level | with the hooks | without |
+|---|---|---|
+| TENSOR | bytes in the framework's pool that are handed out | `torch.cuda.memory_allocated`, and its own peak |
+| PHYSICAL | what the card gave this process | NVML's `used` of the whole card, other processes included |
+"""
+
+import os
+import sys
+import warnings
+from typing import Dict, NamedTuple, Optional, Union
+
+from . import _devices, _library, _nvml, _pools, _sampler
+
+__all__ = ["DRIVER", "PHYSICAL", "TENSOR", "Figures", "Mark", "card_memory", "current", "exact", "used"]
+
+TENSOR, DRIVER, HOST, PHYSICAL = _library.LEVELS
+
+_UNPRELOADED = (
+    "libgpumem.so does not record this process, so peaks of GPU memory are {how}: short ones can be missed. "
+    "Start the program with LD_PRELOAD=libgpumem.so for exact figures."
+)
+_said = False
+# Whether a process will be recorded from its first CUDA call on; by its id, for forks.
+_would_record: Dict[int, bool] = {}
+
+
+def current() -> int:
+    """Ordinal of this thread's current device."""
+    return _devices.current()
+
+
+class Figures(NamedTuple):
+    """Bytes at the mark, now, and the most since the mark."""
+
+    start: int
+    live: int
+    peak: int
+
+
+def exact() -> bool:
+    """Whether figures of this process come from the hooks. They do not in a child forked from a recorded
+    process, nor where no capture can be written."""
+    if _library.recording():
+        return True
+    if os.getpid() not in _would_record:
+        number = _library.scope_begin("")
+        _library.scope_forget(number)
+        _would_record[os.getpid()] = number != 0
+    return _would_record[os.getpid()]
+
+
+def used(device: Optional[int] = None, level: int = PHYSICAL) -> int:
+    """Bytes used now: of this process with the hooks; else of the card (PHYSICAL), or PyTorch's (TENSOR)."""
+    ordinal = current() if device is None else device
+    if exact():
+        return _library.counters(ordinal, level)[0]
+    return _pools.tensor_bytes(ordinal) if level == TENSOR else card_memory(ordinal).used
+
+
+def card_memory(device: Optional[int] = None) -> _nvml.Memory:
+    """NVML's figures of a device (None: the current one) for everyone on it; zeros if it is none."""
+    found, nvml = _devices.find(device), _nvml.library()
+    memory = nvml.memory(found.handle) if found is not None and nvml is not None else None
+    return memory or _nvml.Memory(0, 0, 0, None)
+
+
+class Mark:
+    """A point in the program from which on memory is measured, on one device; any number can be open."""
+
+    def __init__(self, device: Optional[int] = None, name: str = "") -> None:
+        self.device = current() if device is None else device
+        self._name = name
+        self._impl = self._begun()
+
+    def _begun(self) -> Union["_Exact", "_Sampled"]:
+        number = _library.scope_begin(self._name)
+        return _Exact(number, self.device) if number else _Sampled(self.device)
+
+    @property
+    def source(self) -> str:
+        """`hooks`, `sampled`, or `none` where there is no card."""
+        return self._impl.source
+
+    def read(self, level: int) -> Figures:
+        """The figures of a level since the mark; since `end`, those of that moment."""
+        return self._impl.read(level)
+
+    def reset(self) -> None:
+        """Moves the mark to this moment."""
+        if not self._impl.reset():
+            self._impl = self._begun()
+
+    def end(self) -> None:
+        """Freezes the figures. A second call changes nothing."""
+        self._impl.end()
+
+
+class _Exact:
+    source = "hooks"
+
+    def __init__(self, number: int, device: int) -> None:
+        self._number, self._device = number, device
+
+    def read(self, level: int) -> Figures:
+        row = _library.scope_read(self._number, self._device, level)
+        return Figures(0, 0, 0) if row is None else Figures(row.start, row.live, row.peak)
+
+    def reset(self) -> bool:
+        return _library.scope_reset(self._number)
+
+    def end(self) -> None:
+        _library.scope_end(self._number)
+
+    def __del__(self) -> None:
+        if _library is not None:  # None while the interpreter goes
+            _library.scope_forget(self._number)
+
+
+class _Sampled:
+    def __init__(self, device: int) -> None:
+        self._device = device
+        found, self._nvml = _devices.find(device), _nvml.library()
+        self._handle = found.handle if found is not None else None
+        self.source = "sampled" if found is not None else "none"
+        if found is not None:
+            _say_once()
+        self._frozen: Optional[dict] = None
+        self._open()
+
+    def _open(self) -> None:
+        self._card = _sampler.Gauge(self._card_used) if self._handle is not None else None
+        self._start = self._card_used()
+        self._tensors = _pools.tensor_bytes(self._device)
+        self._peak_before = _pools.tensor_peak(self._device)
+
+    def _card_used(self) -> int:
+        if self._nvml is None or self._handle is None:
+            return 0
+        return self._nvml.used(self._handle)
+
+    def read(self, level: int) -> Figures:
+        if self._frozen is not None:
+            return self._frozen[level]
+        if level == TENSOR:
+            live = _pools.tensor_bytes(self._device)
+            peak = _pools.tensor_peak(self._device)
+            known = peak if peak != self._peak_before else 0
+            return Figures(self._tensors, live, max(self._tensors, live, known))
+        live = self._card.look() if self._card is not None else 0
+        return Figures(self._start, live, max(self._start, self._card.peak if self._card is not None else 0))
+
+    def reset(self) -> bool:
+        self._close()
+        self._frozen = None
+        self._open()
+        return True
+
+    def end(self) -> None:
+        if self._frozen is None:
+            self._frozen = {level: self.read(level) for level in (TENSOR, DRIVER, HOST, PHYSICAL)}
+            self._close()
+
+    def _close(self) -> None:
+        if self._card is not None:
+            self._card.close()
+            self._card = None
+
+    def __del__(self) -> None:
+        if hasattr(self, "_card"):
+            self._close()
+
+
+def _say_once() -> None:
+    global _said
+    if not _said:
+        _said = True
+        how = "PyTorch's own or sampled from NVML" if _pools.torch_in_use() else "sampled from NVML"
+        warnings.warn(_UNPRELOADED.format(how=how), RuntimeWarning, stacklevel=_depth_of_caller())
+
+
+def _depth_of_caller() -> int:
+    """How far above `_say_once` the first frame is that is not this package's."""
+    frame, depth = sys._getframe(2), 2
+    package = __name__.rpartition(".")[0]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -1,0 +1,185 @@
+"""NVML by ctypes: what the card says, with no package of NVIDIA's and none of Python's.
+
+Nothing here raises for want of a card: without a driver, `library()` is None, and a question that the
+driver does not answer has None for an answer. Handles are NVML's own, found by UUID or PCI address, so
+they are the right card's however CUDA numbers the cards."""
+
+import ctypes
+from typing import List, NamedTuple, Optional
+
+__all__ = ["Memory", "Nvml", "library"]
+
+Handle = ctypes.c_void_p
+
+
+
+class Memory(NamedTuple):
+    """Bytes of a card, for everyone on it, as `nvmlDeviceGetMemoryInfo` (its first form) counts them: `used`
+    has in it what the driver reserves, so `total` is `free` + `used`. nvidia-smi shows `used` less
+    `reserved`. `reserved` is None where the driver does not tell it apart."""
+
+    total: int
+    free: int
+    used: int
+    reserved: Optional[int]
+
+
+class _MemoryV1(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("total", "free", "used")]
+
+
+class _MemoryV2(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32)] + [
+        (name, ctypes.c_uint64) for name in ("total", "reserved", "free", "used")
+    ]
+
+
+class _Utilization(ctypes.Structure):
+    _fields_ = [("gpu", ctypes.c_uint32), ("memory", ctypes.c_uint32)]
+
+
+class _Pci(ctypes.Structure):
+    _fields_ = [
+        ("bus_id_legacy", ctypes.c_char * 16),
+        ("domain", ctypes.c_uint32),
+        ("bus", ctypes.c_uint32),
+        ("device", ctypes.c_uint32),
+        ("pci_device_id", ctypes.c_uint32),
+        ("pci_subsystem_id", ctypes.c_uint32),
+        ("bus_id", ctypes.c_char * 32),
+    ]
+
+
+class Nvml:
+    """A loaded and initialised NVML. Every method answers None where NVML does not."""
+
+    def __init__(self, functions: ctypes.CDLL) -> None:
+        self._functions = functions
+
+    def _call(self, name: str, *arguments: object) -> bool:
+        function = getattr(self._functions, name, None)
+        return function is not None and function(*arguments) == 0
+
+    def count(self) -> int:
+        """Number of cards on the machine, whatever CUDA_VISIBLE_DEVICES says."""
+        number = ctypes.c_uint()
+        return number.value if self._call("nvmlDeviceGetCount_v2", ctypes.byref(number)) else 0
+
+    def by_index(self, index: int) -> Optional[Handle]:
+        """The card of this index, in the order of PCI addresses."""
+        handle = Handle()
+        found = index >= 0 and self._call(
+            "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle)
+        )
+        return handle if found else None
+
+    def by_uuid(self, uuid: str) -> Optional[Handle]:
+        """The card (`GPU-…`) or the MIG instance (`MIG-…`) of this UUID."""
+        handle = Handle()
+        found = self._call("nvmlDeviceGetHandleByUUID", uuid.encode(), ctypes.byref(handle))
+        return handle if found else None
+
+    def by_pci(self, address: str) -> Optional[Handle]:
+        """The card at a PCI address, as `0000:3b:00.0`."""
+        handle = Handle()
+        found = self._call("nvmlDeviceGetHandleByPciBusId_v2", address.encode(), ctypes.byref(handle))
+        return handle if found else None
+
+    def mig_instances(self, card: Handle) -> List[Handle]:
+        """The MIG instances of a card; none where it is not split."""
+        limit = ctypes.c_uint()
+        if not self._call("nvmlDeviceGetMaxMigDeviceCount", card, ctypes.byref(limit)):
+            return []
+        instances = []
+        for index in range(limit.value):
+            handle = Handle()
+            if self._call(
+                "nvmlDeviceGetMigDeviceHandleByIndex", card, ctypes.c_uint(index), ctypes.byref(handle)
+            ):
+                instances.append(handle)
+        return instances
+
+    def _text(self, name: str, device: Handle, room: int = 96) -> Optional[str]:
+        buffer = ctypes.create_string_buffer(room)
+        if not self._call(name, device, buffer, ctypes.c_uint(room)):
+            return None
+        return buffer.value.decode("utf-8", "replace")
+
+    def uuid(self, device: Handle) -> Optional[str]:
+        return self._text("nvmlDeviceGetUUID", device)
+
+    def name(self, device: Handle) -> Optional[str]:
+        return self._text("nvmlDeviceGetName", device)
+
+    def serial(self, device: Handle) -> Optional[str]:
+        return self._text("nvmlDeviceGetSerial", device)
+
+    def driver_version(self) -> Optional[str]:
+        buffer = ctypes.create_string_buffer(96)
+        if not self._call("nvmlSystemGetDriverVersion", buffer, ctypes.c_uint(96)):
+            return None
+        return buffer.value.decode("utf-8", "replace")
+
+    def pci(self, device: Handle) -> Optional[str]:
+        """A card's PCI address, `00000000:3B:00.0`."""
+        info = _Pci()
+        if not self._call("nvmlDeviceGetPciInfo_v3", device, ctypes.byref(info)):
+            return None
+        return bytes(info.bus_id).decode("ascii", "replace")
+
+    def memory(self, device: Handle) -> Optional[Memory]:
+        """A card's memory at this moment."""
+        first = _MemoryV1()
+        if not self._call("nvmlDeviceGetMemoryInfo", device, ctypes.byref(first)):
+            return None
+        second = _MemoryV2(version=ctypes.sizeof(_MemoryV2) | 2 << 24)
+        told = self._call("nvmlDeviceGetMemoryInfo_v2", device, ctypes.byref(second))
+        return Memory(first.total, first.free, first.used, second.reserved if told else None)
+
+    def used(self, device: Handle) -> int:
+        """Bytes used on a card, in one call; 0 where NVML does not answer."""
+        info = _MemoryV1()
+        return info.used if self._call("nvmlDeviceGetMemoryInfo", device, ctypes.byref(info)) else 0
+
+    def utilization(self, device: Handle) -> Optional[int]:
+        """How busy a card's processors are, in percent."""
+        rates = _Utilization()
+        return rates.gpu if self._call("nvmlDeviceGetUtilizationRates", device, ctypes.byref(rates)) else None
+
+    def temperature(self, device: Handle) -> Optional[int]:
+        """Degrees Celsius of the processor."""
+        return self._number("nvmlDeviceGetTemperature", device, ctypes.c_uint(0))
+
+    def display_mode(self, device: Handle) -> Optional[int]:
+        return self._number("nvmlDeviceGetDisplayMode", device)
+
+    def display_active(self, device: Handle) -> Optional[int]:
+        return self._number("nvmlDeviceGetDisplayActive", device)
+
+    def compute_capability(self, device: Handle) -> Optional[tuple]:
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        found = self._call(
+            "nvmlDeviceGetCudaComputeCapability", device, ctypes.byref(major), ctypes.byref(minor)
+        )
+        return (major.value, minor.value) if found else None
+
+    def _number(self, name: str, *arguments: object) -> Optional[int]:
+        number = ctypes.c_uint()
+        return number.value if self._call(name, *arguments, ctypes.byref(number)) else None
+
+
+_library: Optional[Nvml] = None
+
+
+def library() -> Optional[Nvml]:
+    """NVML, initialised; None on a machine without a driver. A driver that comes later is found then."""
+    global _library
+    if _library is None:
+        try:
+            functions = ctypes.CDLL("libnvidia-ml.so.1")
+        except OSError:
+            return None
+        if functions.nvmlInit_v2() != 0:
+            return None
+        _library = Nvml(functions)
+    return _library

@@ -1,0 +1,180 @@
+"""`GPUtil`: the machine's cards, and which of them are free. By NVML; no nvidia-smi is started.
+
+Cards have NVML's numbers (nvidia-smi's), all of them, whatever CUDA_VISIBLE_DEVICES says: that is what scripts set
+it from. Memory is in MB of 2**20 bytes. `memoryUsed` is as nvidia-smi shows it, without what the driver
+reserves."""
+
+import math
+import random
+import time
+from typing import Any, Dict, List, Optional, Sequence
+
+from .. import _nvml
+
+__all__ = ["GPU", "getAvailability", "getAvailable", "getFirstAvailable", "getGPUs", "showUtilization"]
+
+_MB = 2**20
+_ATTRIBUTES: List[List[Dict[str, Any]]] = [
+    [{"attr": "id", "name": "ID"}, {"attr": "name", "name": "Name"}, {"attr": "serial", "name": "Serial"},
+     {"attr": "uuid", "name": "UUID"}],
+    [{"attr": "temperature", "name": "GPU temp.", "suffix": "C", "transform": lambda x: x, "precision": 0},
+     {"attr": "load", "name": "GPU util.", "suffix": "%", "transform": lambda x: x * 100, "precision": 0},
+     {"attr": "memoryUtil", "name": "Memory util.", "suffix": "%", "transform": lambda x: x * 100,
+      "precision": 0}],
+    [{"attr": "memoryTotal", "name": "Memory total", "suffix": "MB", "precision": 0},
+     {"attr": "memoryUsed", "name": "Memory used", "suffix": "MB", "precision": 0},
+     {"attr": "memoryFree", "name": "Memory free", "suffix": "MB", "precision": 0}],
+    [{"attr": "display_mode", "name": "Display mode"}, {"attr": "display_active", "name": "Display active"}],
+]
+_SHORT: List[List[Dict[str, Any]]] = [
+    [{"attr": "id", "name": "ID"},
+     {"attr": "load", "name": "GPU", "suffix": "%", "transform": lambda x: x * 100, "precision": 0},
+     {"attr": "memoryUtil", "name": "MEM", "suffix": "%", "transform": lambda x: x * 100, "precision": 0}]
+]
+
+
+class GPU:
+    """One card. `load` and `memoryUtil` are parts of 1; what a card does not tell is not a number."""
+
+    def __init__(self, ID: int, uuid: str, load: float, memoryTotal: float, memoryUsed: float, memoryFree: float,
+                 driver: str, gpu_name: str, serial: str, display_mode: str, display_active: str,
+                 temp_gpu: float) -> None:
+        self.id = ID
+        self.uuid = uuid
+        self.load = load
+        self.memoryUtil = float(memoryUsed) / float(memoryTotal) if memoryTotal else math.nan
+        self.memoryTotal = memoryTotal
+        self.memoryUsed = memoryUsed
+        self.memoryFree = memoryFree
+        self.driver = driver
+        self.name = gpu_name
+        self.serial = serial
+        self.display_mode = display_mode
+        self.display_active = display_active
+        self.temperature = temp_gpu
+
+    def __repr__(self) -> str:
+        return f"<GPU {self.id}: {self.name}, {self.memoryFree:.0f} of {self.memoryTotal:.0f} MB free>"
+
+
+def getGPUs() -> List[GPU]:
+    """Every card of the machine; none without a driver."""
+    nvml = _nvml.library()
+    found = []
+    for index in range(nvml.count() if nvml is not None else 0):
+        card = nvml.by_index(index) if nvml is not None else None
+        if nvml is not None and card is not None:
+            found.append(_gpu(nvml, index, card))
+    return found
+
+
+def _gpu(nvml: _nvml.Nvml, index: int, card: Any) -> GPU:
+    memory = nvml.memory(card) or _nvml.Memory(0, 0, 0, None)
+    used = memory.used - (memory.reserved or 0)
+    load, warmth = nvml.utilization(card), nvml.temperature(card)
+    return GPU(
+        index, nvml.uuid(card) or "", math.nan if load is None else load / 100,
+        float(memory.total // _MB), float(used // _MB), float(memory.free // _MB),
+        nvml.driver_version() or "", nvml.name(card) or "", nvml.serial(card) or "[N/A]",
+        _switch(nvml.display_mode(card)), _switch(nvml.display_active(card)),
+        math.nan if warmth is None else float(warmth),
+    )
+
+
+def _switch(state: Optional[int]) -> str:
+    return "[N/A]" if state is None else ("Enabled" if state else "Disabled")
+
+
+def getAvailability(GPUs: Sequence[GPU], maxLoad: float = 0.5, maxMemory: float = 0.5, memoryFree: float = 0,
+                    includeNan: bool = False, excludeID: Sequence[int] = (),
+                    excludeUUID: Sequence[str] = ()) -> List[int]:
+    """1 for each card that is free enough, else 0."""
+
+    def below(value: float, limit: float) -> bool:
+        return value < limit or (includeNan and math.isnan(value))
+
+    return [
+        int(
+            gpu.memoryFree >= memoryFree
+            and below(gpu.load, maxLoad)
+            and below(gpu.memoryUtil, maxMemory)
+            and gpu.id not in excludeID
+            and gpu.uuid not in excludeUUID
+        )
+        for gpu in GPUs
+    ]
+
+
+def getAvailable(order: str = "first", limit: int = 1, maxLoad: float = 0.5, maxMemory: float = 0.5,
+                 memoryFree: float = 0, includeNan: bool = False, excludeID: Sequence[int] = (),
+                 excludeUUID: Sequence[str] = ()) -> List[int]:
+    """Ids of at most `limit` free cards, by `order`: first, last, random, load or memory (least first)."""
+    gpus = getGPUs()
+    free = getAvailability(gpus, maxLoad, maxMemory, memoryFree, includeNan, excludeID, excludeUUID)
+    chosen = [gpu for gpu, yes in zip(gpus, free) if yes]
+    if order == "last":
+        chosen.reverse()
+    elif order == "random":
+        random.shuffle(chosen)
+    elif order == "load":
+        chosen.sort(key=lambda gpu: math.inf if math.isnan(gpu.load) else gpu.load)
+    elif order == "memory":
+        chosen.sort(key=lambda gpu: math.inf if math.isnan(gpu.memoryUtil) else gpu.memoryUtil)
+    return [gpu.id for gpu in chosen[:limit]]
+
+
+def getFirstAvailable(order: str = "first", maxLoad: float = 0.5, maxMemory: float = 0.5, attempts: int = 1,
+                      interval: float = 900, verbose: bool = False, includeNan: bool = False,
+                      excludeID: Sequence[int] = (), excludeUUID: Sequence[str] = ()) -> List[int]:
+    """The id of one free card, in a list; asks `attempts` times, `interval` seconds apart. RuntimeError if none
+    was free."""
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(interval)
+        if verbose:
+            print(f"Attempting ({attempt + 1}/{attempts}) to locate available GPU.")
+        available = getAvailable(order, 1, maxLoad, maxMemory, 0, includeNan, excludeID, excludeUUID)
+        if available:
+            if verbose:
+                print(f"GPU {available[0]} located!")
+            return available
+    raise RuntimeError(
+        f"Could not find an available GPU after {attempts} attempts with {interval} seconds interval."
+    )
+
+
+def showUtilization(all: bool = False, attrList: Optional[Sequence[Sequence[Dict[str, Any]]]] = None,
+                    useOldCode: bool = False) -> None:
+    """Prints a table of the cards: id, load and memory; with `all` everything; or the columns of `attrList`."""
+    gpus = getGPUs()
+    if useOldCode:
+        print(" ID | GPU | MEM")
+        print("--------------")
+        for gpu in gpus:
+            print(f" {gpu.id:2d} | {_percent(gpu.load)} | {_percent(gpu.memoryUtil)}")
+        return
+    groups = attrList if attrList is not None else _ATTRIBUTES if all else _SHORT
+    head, rows = "|", ["|"] * len(gpus)
+    for place, group in enumerate(groups):
+        if place:
+            head, rows = head + "|", [row + "|" for row in rows]
+        for column in group:
+            cells = [_cell(gpu, column) for gpu in gpus]
+            width = max(map(len, [column["name"], *cells]))
+            head += f" {column['name']:>{width}} |"
+            rows = [f"{row} {cell:>{width}} |" for row, cell in zip(rows, cells)]
+    print("\n".join([head, "-" * len(head), *rows]))
+
+
+def _percent(part: float) -> str:
+    return "nan%" if math.isnan(part) else f"{part * 100:3.0f}%"
+
+
+def _cell(gpu: GPU, column: Dict[str, Any]) -> str:
+    value = getattr(gpu, column["attr"])
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "nan"
+        value = column.get("transform", lambda x: x)(value)
+        value = f"{value:.{column['precision']}f}" if "precision" in column else str(value)
+    return f"{value}{column.get('suffix', '')}"

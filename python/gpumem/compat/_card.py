@@ -1,0 +1,76 @@
+"""Memory of a card in MB, and memory taken up on purpose: what fastai and ipyexperiments have in common."""
+
+import sys
+from typing import Any, Optional
+
+from .. import _devices, _driver, _pools, _meter
+from ._trace import b2mb
+
+__all__ = ["allocate_mbs", "free_bytes", "leave_free_mbs", "preload"]
+
+# PyTorch's pool gives tensors from this size on memory of their own.
+_POOL_MBS = 10
+
+
+def preload(device: Optional[int] = None) -> Optional[Any]:
+    """Pays what first touching CUDA costs (context, first kernels), so that later figures are without it: by
+    PyTorch if it is there, else by the driver's primary context, which all frameworks share."""
+    if _devices.find(device) is None:
+        return None
+    ordinal = _devices.current() if device is None else device
+    try:
+        import torch
+    except ImportError:
+        _driver.retain_context(ordinal)
+        return None
+    return torch.ones((1, 1), device=f"cuda:{ordinal}") if torch.cuda.is_available() else None
+
+
+def free_bytes(device: Optional[int] = None) -> int:
+    """Free bytes of a device: the card's, or what a limit (GPUMEM_LIMIT) leaves, whichever is less."""
+    ordinal = _devices.current() if device is None else device
+    free = _meter.card_memory(ordinal).free
+    told = _driver.free_and_total(ordinal)
+    return free if told is None else min(free, told[0])
+
+
+def allocate_mbs(n: int, fatal: bool = False) -> Optional[Any]:
+    """Holds `n` MB on the current device: a tensor where PyTorch is in use, else plain memory of the driver.
+    None if there is not so much, or the error itself if `fatal`."""
+    try:
+        torch = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_available():
+            return _driver.Allocation(n * 2**20, _devices.current())
+        if 0 < n < _POOL_MBS:
+            # For so little PyTorch's pool would take 20 MB of the card: this tensor's memory is the driver's.
+            torch.empty(0, device="cuda")
+            return torch.as_tensor(_driver.Allocation(n * 2**20, _devices.current()), device="cuda")
+        return torch.empty(n * 2**20, dtype=torch.uint8, device="cuda")
+    except RuntimeError:  # PyTorch's out-of-memory error, and ours, are of this kind
+        if fatal:
+            raise
+        return None
+
+
+def leave_free_mbs(n: int) -> Any:
+    """Holds all of the current device but `n` MB, to within 2 MB."""
+    _pools.empty_caches()
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        preload()  # what starting costs must not come out of what is left
+    elif _devices.visible():
+        _driver.retain_context(_devices.current())
+    free = b2mb(free_bytes())
+    assert free >= n, f"already have less available mem than desired {n}MBs"
+    consume = free - n
+    held = _held(consume)
+    assert held is not None, f"failed to allocate {consume}MB"
+    return held
+
+
+def _held(megabytes: int) -> Optional[Any]:
+    """Straight from the driver, so that the card gives exactly this much and no pool keeps it."""
+    try:
+        return _driver.Allocation(megabytes * 2**20, _devices.current())
+    except _driver.CudaError:
+        return None

@@ -1,0 +1,101 @@
+"""The tensors that Python can see on a card, each memory once."""
+
+import bisect
+import gc
+from typing import Any, Dict, List, NamedTuple
+
+__all__ = ["Seen", "six", "storage", "tensors", "unseen", "visible"]
+
+
+class Seen(NamedTuple):
+    """One memory that tensors share: the tensor that stands for it, and the memory's bytes."""
+
+    tensor: Any
+    bytes: int
+
+
+def tensors(device: int) -> List[Any]:
+    """Every tensor on a card that garbage collection can reach."""
+    import torch
+
+    found = []
+    for thing in gc.get_objects():
+        # isinstance would ask proxies for their class, and they may do anything.
+        if not issubclass(type(thing), torch.Tensor):
+            continue
+        try:
+            if thing.is_cuda and thing.device.index == device:
+                found.append(thing)
+        except Exception:  # a subclass of Tensor that is not one (fake, lazy, half made)
+            continue
+    return found
+
+
+def visible(device: int) -> List[Seen]:
+    """Memories behind the tensors that Python can see: views count with what they look at, and hold all of
+    it even when it is gone from sight."""
+    by_memory: Dict[int, Seen] = {}
+    for tensor in tensors(device):
+        try:
+            address, size = storage(tensor)
+        except Exception:  # no memory of its own (sparse, nested, meta)
+            continue
+        if size == 0:
+            continue
+        known = by_memory.get(address)
+        if known is None or _stands_for(tensor) > _stands_for(known.tensor):
+            by_memory[address] = Seen(tensor, size)
+    return list(by_memory.values())
+
+
+def _stands_for(tensor: Any) -> tuple:
+    """What is best to name a memory by: a parameter, what is no view, the larger."""
+    import torch
+
+    return (isinstance(tensor, torch.nn.Parameter), tensor._base is None, tensor.numel())
+
+
+def storage(tensor: Any) -> tuple:
+    """Address and bytes of a tensor's memory."""
+    if hasattr(tensor, "untyped_storage"):
+        whole = tensor.untyped_storage()
+        return whole.data_ptr(), whole.nbytes()
+    typed = tensor.storage()
+    return typed.data_ptr(), typed.nbytes()
+
+
+def unseen(device: int, seen: List[Seen]) -> int:
+    """Bytes of the blocks that PyTorch's pool has handed out and in which no tensor lies that Python can see: what
+    autograd saved, and workspaces. 0 where the pool does not list its blocks."""
+    import torch
+
+    addresses = sorted(storage(one.tensor)[0] for one in seen)
+    try:
+        segments = torch.cuda.memory_snapshot() if torch.cuda.is_initialized() else []
+    except RuntimeError:  # an allocator without blocks (cudaMallocAsync)
+        return 0
+    hidden = 0
+    for segment in segments:
+        if segment["device"] != device:
+            continue
+        address = segment["address"]
+        for block in segment["blocks"]:
+            end = address + block["size"]
+            if block["state"] == "active_allocated":
+                place = bisect.bisect_left(addresses, address)
+                if place == len(addresses) or addresses[place] >= end:
+                    hidden += block["size"]
+            address = end
+    return hidden
+
+
+def six(value: float) -> str:
+    """A figure in at most six characters, as the original cut it, but rounded."""
+    text = repr(float(value))
+    if len(text) > 6 or "e" in text:
+        decimals = 4
+        text = f"{value:.{decimals}f}"
+        while len(text) > 6 and decimals:
+            decimals -= 1
+            text = f"{value:.{decimals}f}"
+    return text

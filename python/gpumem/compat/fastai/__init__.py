@@ -1,0 +1,1 @@
+"""Names of fastai 1.0."""

@@ -1,0 +1,106 @@
+"""`fastai.utils.ipython`: exceptions that hold no memory.
+
+IPython keeps the last exception's traceback, and with it every local variable of every frame, so that memory is
+held until the next exception. Frames are cleared here before IPython gets them. Outside IPython nothing is
+changed. `FASTAI_TB_CLEAR_FRAMES`: "0" never clears, "1" always; else only for the errors after which the memory
+is wanted (out of memory, an assertion on the device)."""
+
+import functools
+import os
+import sys
+import traceback
+from types import TracebackType
+from typing import Any, Callable, Optional, Tuple, Type
+
+__all__ = [
+    "get_ref_free_exc_info", "gpu_mem_restore", "gpu_mem_restore_ctx", "is_in_colab", "is_in_ipython", "is_in_notebook",
+]
+
+_CLEARED = ("CUDA out of memory", "device-side assert triggered")
+
+
+def _shell() -> Optional[Any]:
+    """IPython's shell, if the program runs in one."""
+    ipython = sys.modules.get("IPython")
+    get = getattr(ipython, "get_ipython", None)
+    return get() if get is not None else None
+
+
+def is_in_ipython() -> bool:
+    """Whether the program runs in IPython (console, notebook or Colab)."""
+    return _shell() is not None
+
+
+def is_in_notebook() -> bool:
+    """Whether the program runs in a notebook's kernel."""
+    return type(_shell()).__name__ == "ZMQInteractiveShell" or is_in_colab()
+
+
+def is_in_colab() -> bool:
+    """Whether the program runs on Google Colab."""
+    return is_in_ipython() and "google.colab" in sys.modules
+
+
+def _clear(error: Optional[BaseException]) -> None:
+    """Clears the frames of an exception and of those that led to it."""
+    seen = set()
+    waiting = [error]
+    while waiting:
+        error = waiting.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        waiting += [error.__cause__, error.__context__, *getattr(error, "exceptions", ())]
+
+
+def get_ref_free_exc_info() -> Tuple[
+    Optional[Type[BaseException]], Optional[BaseException], Optional[TracebackType]
+]:
+    """`sys.exc_info()` of which no frame holds its locals any more."""
+    kind, error, trace = sys.exc_info()
+    traceback.clear_frames(trace)
+    _clear(error)
+    return kind, error, trace
+
+
+def _wanted(error: BaseException) -> bool:
+    choice = os.environ.get("FASTAI_TB_CLEAR_FRAMES")
+    if choice in ("0", "1"):
+        return choice == "1"
+    return any(text in str(error) for text in _CLEARED)
+
+
+def gpu_mem_restore(func: Callable) -> Callable:
+    """Under IPython, an exception that leaves the function (of the kinds above) holds none of its variables."""
+
+    @functools.wraps(func)
+    def restored(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except Exception as error:
+            if not is_in_ipython() or not _wanted(error):
+                raise
+            # This frame is still running, so its own references have to go by hand.
+            del args, kwargs
+            get_ref_free_exc_info()
+            raise
+
+    return restored
+
+
+class gpu_mem_restore_ctx:
+    """`with gpu_mem_restore_ctx():`: under IPython, any exception that leaves the block holds no variables."""
+
+    def __enter__(self) -> "gpu_mem_restore_ctx":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        if error is not None and is_in_ipython() and os.environ.get("FASTAI_TB_CLEAR_FRAMES") != "0":
+            traceback.clear_frames(trace)
+            _clear(error)

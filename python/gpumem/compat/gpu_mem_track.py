@@ -1,0 +1,143 @@
+"""`gpu_mem_track` of Pytorch-Memory-Utils: which tensors came and went between two lines.
+
+Both signatures: `MemTracker()` writes what is allocated, `MemTracker(inspect.currentframe())` the card's used
+memory in the older shape. Figures are rounded, not cut; rows have an order, the largest first; each memory counts
+once, however many views of it there are; sizes go by the type's own width; only `device` is looked at. What no
+Python object shows (autograd holds it, or C++) stands in a row of its own."""
+
+import datetime
+import inspect
+from types import FrameType
+from typing import Any, Dict, List, Optional, TextIO, Tuple
+
+from .. import _pools, _meter
+from ._tensors import Seen, six, tensors, unseen, visible
+
+__all__ = ["MemTracker"]
+
+_MB = 2**20
+_HIDDEN = ("hidden",)
+_Rows = Dict[Tuple[Any, ...], Tuple[int, int]]
+
+
+class MemTracker:
+    """`MemTracker(detail=True, path="", verbose=False, device=0)`, or with a frame before these: writes one
+    paragraph a `track()` into `path` + the time + `-gpu_mem_track.txt`.
+
+    `frame` (older form): lines are named after it; `detail`: the tensors that came and went, not only
+    sums; `verbose`: paragraphs are printed as well; `device`: CUDA's ordinal."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and isinstance(args[0], FrameType):
+            kwargs["frame"], args = args[0], args[1:]
+        self.frame: Optional[FrameType] = kwargs.pop("frame", None)
+        self.older = self.frame is not None
+        self._set_up(*args, **kwargs)
+
+    def _set_up(self, detail: bool = True, path: str = "", verbose: bool = False, device: int = 0) -> None:
+        self.print_detail = detail
+        self.verbose = verbose
+        self.device = device
+        self.begin = True
+        self.last_rows: _Rows = {}
+        now = datetime.datetime.now()
+        self.gpu_profile_fn = path + f"{now:%d-%b-%y-%H:%M:%S}-gpu_mem_track.txt"
+
+    def get_tensors(self) -> List[Any]:
+        """Every tensor on the device that Python can see."""
+        return tensors(self.device)
+
+    def get_tensor_usage(self) -> float:
+        """MB of the tensors that Python can see, each memory once."""
+        return sum(seen.bytes for seen in visible(self.device)) / _MB
+
+    def get_allocate_usage(self) -> float:
+        """MB that the framework's pool has handed out, whoever holds it."""
+        return _meter.used(self.device, _meter.TENSOR) / _MB
+
+    def clear_cache(self) -> None:
+        """Collects garbage and gives what is cached back to the card."""
+        _pools.empty_caches(collect=True)
+
+    def print_all_gpu_tensor(self, file: Optional[TextIO] = None) -> None:
+        """Prints size, MB and type of every tensor that Python can see."""
+        for seen in visible(self.device):
+            tensor = seen.tensor
+            print(tuple(tensor.size()), seen.bytes / _MB, type(tensor), tensor.dtype, file=file)
+
+    def track(self) -> None:
+        """Writes what is used now, and what came and went since the last call."""
+        caller = inspect.currentframe()
+        caller = caller.f_back if caller is not None else None
+        seen = visible(self.device)
+        text = ""
+        if self.begin:
+            text = f"GPU Memory Track | {datetime.datetime.now():%d-%b-%y-%H:%M:%S} | {self._usage(seen)}\n\n"
+            self.begin = False
+        if self.print_detail:
+            rows = self._rows(seen)
+            text += self._changes(rows)
+            self.last_rows = rows
+        text += f"\nAt {self._where(caller):<50}{self._usage(seen)}\n\n"
+        with open(self.gpu_profile_fn, "a", encoding="utf-8") as file:
+            file.write(text)
+        if self.verbose:
+            print(text, end="")
+
+    def _where(self, caller: Optional[FrameType]) -> str:
+        if self.older and self.frame is not None:
+            frame = self.frame if caller is None or caller.f_code is not self.frame.f_code else caller
+            module = frame.f_globals.get("__name__", "?")
+            return f"{module} {frame.f_code.co_name}: line {frame.f_lineno}"
+        if caller is None:
+            return "?"
+        return f"{caller.f_code.co_filename} line {caller.f_lineno}: {caller.f_code.co_name}"
+
+    def _usage(self, seen: List[Seen]) -> str:
+        if self.older:
+            return f"Total Used Memory:{_meter.card_memory(self.device).used / _MB:<7.1f}Mb"
+        held = sum(one.bytes for one in seen) / _MB
+        allocated = self.get_allocate_usage()
+        return f"Total Tensor Used Memory:{held:<7.1f}Mb Total Allocated Memory:{allocated:<7.1f}Mb"
+
+    def _rows(self, seen: List[Seen]) -> _Rows:
+        """Number and bytes of the memories of one size, type and width."""
+        rows: _Rows = {}
+        for tensor, size in seen:
+            key = (tuple(tensor.size()), str(type(tensor)), str(tensor.dtype), size)
+            number, total = rows.get(key, (0, 0))
+            rows[key] = number + 1, total + size
+        if not self.older:
+            hidden = unseen(self.device, seen)
+            if hidden:
+                rows[_HIDDEN] = 1, hidden
+        return rows
+
+    def _changes(self, rows: _Rows) -> str:
+        """What came and what went, by the number of memories of a kind, the largest first."""
+        came, went = [], []
+        for key in {**self.last_rows, **rows}:
+            number, total = rows.get(key, (0, 0))
+            before, bytes_before = self.last_rows.get(key, (0, 0))
+            if key == _HIDDEN:
+                number, before = total, bytes_before
+            if number > before:
+                came.append((total - bytes_before, number - before, key))
+            elif number < before:
+                went.append((bytes_before - total, before - number, key))
+        lines = [self._line("+", *row) for row in sorted(came, key=_largest_first)]
+        lines += [self._line("-", *row) for row in sorted(went, key=_largest_first)]
+        return "".join(lines)
+
+    def _line(self, sign: str, size: int, number: int, key: Tuple[Any, ...]) -> str:
+        unit = 1e6 if self.older else _MB
+        memory = six(size / unit)
+        if key == _HIDDEN:
+            return f"{sign} | held where Python sees no tensor  | Memory: {memory} M | autograd or C++\n"
+        shape, kind, dtype, _ = key
+        line = f"{sign} | {number} * Size:{str(shape):<20} | Memory: {memory} M | {kind:<20}"
+        return line + ("\n" if self.older else f" | {dtype}\n")
+
+
+def _largest_first(row: Tuple[int, int, Tuple[Any, ...]]) -> Tuple[int, str]:
+    return -row[0], str(row[2])

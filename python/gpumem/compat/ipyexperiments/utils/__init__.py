@@ -1,0 +1,1 @@
+"""`ipyexperiments.utils`."""

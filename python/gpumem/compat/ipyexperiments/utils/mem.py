@@ -1,0 +1,75 @@
+"""`ipyexperiments.utils.mem`: memory of a card in MB (2**20 bytes, rounded toward zero).
+
+Cards are named by CUDA's ordinal in this process (`torch_gpu_id`; None is the current one). Imports without a
+GPU, and without PyTorch; figures are then 0."""
+
+from typing import Any, Optional
+
+from .... import _devices, _pools, _meter
+from ..._card import allocate_mbs, leave_free_mbs, preload
+from ..._trace import b2mb
+
+__all__ = [
+    "b2mb", "get_nvml_gpu_id", "gpu_mem_allocate_mbs", "gpu_mem_get_free_mbs", "gpu_mem_get_free_no_cache_mbs",
+    "gpu_mem_get_mbs", "gpu_mem_get_total_mbs", "gpu_mem_get_used_mbs", "gpu_mem_get_used_no_cache_mbs",
+    "gpu_mem_leave_free_mbs", "preload_pytorch",
+]
+
+
+def preload_pytorch(device_id: int = 0) -> Optional[Any]:
+    """Pays what first touching CUDA costs, so that it is not in what is compared later."""
+    return preload(device_id)
+
+
+def get_nvml_gpu_id(torch_gpu_id: int) -> int:
+    """NVML's (nvidia-smi's) number of a card, by its UUID, whatever CUDA_VISIBLE_DEVICES says."""
+    index = _devices.nvml_index(torch_gpu_id)
+    if index is None:
+        raise ValueError(f"no such device: {torch_gpu_id}")
+    return index
+
+
+def gpu_mem_get_mbs(torch_gpu_id: Optional[int] = None) -> Any:
+    """`GPUMemory(total, free, used)` of a card."""
+    from ...fastai.utils.mem import gpu_mem_get
+
+    return gpu_mem_get(torch_gpu_id)
+
+
+def gpu_mem_get_total_mbs(torch_gpu_id: Optional[int] = None) -> int:
+    """All the memory of a card."""
+    return b2mb(_meter.card_memory(torch_gpu_id).total)
+
+
+def gpu_mem_get_free_mbs(torch_gpu_id: Optional[int] = None) -> int:
+    """Free memory of a card, the frameworks' caches as they are."""
+    return b2mb(_meter.card_memory(torch_gpu_id).free)
+
+
+def gpu_mem_get_used_mbs(torch_gpu_id: Optional[int] = None) -> int:
+    """Used memory of a card, the frameworks' caches as they are."""
+    return b2mb(_meter.card_memory(torch_gpu_id).used)
+
+
+def gpu_mem_get_free_no_cache_mbs(torch_gpu_id: Optional[int] = None) -> int:
+    """Free memory of a card, once garbage is collected and the caches are empty."""
+    _pools.empty_caches(collect=True)
+    return gpu_mem_get_free_mbs(torch_gpu_id)
+
+
+def gpu_mem_get_used_no_cache_mbs(torch_gpu_id: Optional[int] = None) -> int:
+    """Used memory of a card, once garbage is collected and the caches are empty."""
+    _pools.empty_caches(collect=True)
+    return gpu_mem_get_used_mbs(torch_gpu_id)
+
+
+def gpu_mem_allocate_mbs(n: int, fatal: bool = False) -> Optional[Any]:
+    """Holds `n` MB, to within 2 MB, for as long as the result lives: a tensor where PyTorch is in use, else
+    plain memory of the driver. None on failure, or the error if `fatal`."""
+    return allocate_mbs(n, fatal)
+
+
+def gpu_mem_leave_free_mbs(n: int) -> Any:
+    """Holds so much that `n` MB are left free, for as long as the result lives. AssertionError if there are
+    fewer already, or the rest cannot be had."""
+    return leave_free_mbs(n)

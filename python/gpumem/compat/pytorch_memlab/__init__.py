@@ -1,0 +1,15 @@
+"""`pytorch_memlab`: memory line by line, a model's tensors, and giving way to others.
+
+Peaks are each line's own, from the hooks: PyTorch's counters are never reset, and other lines' calls inside a line
+count in it. From Python 3.12 on lines are seen through `sys.monitoring`, so debuggers and coverage keep
+`sys.settrace`; before, an earlier trace function is called along."""
+
+from .courtesy import Courtesy
+from .extension import load_ipython_extension, unload_ipython_extension
+from .line_profiler import LineProfiler, profile, profile_every, set_target_gpu
+from .mem_reporter import MemReporter
+
+__all__ = [
+    "Courtesy", "LineProfiler", "MemReporter", "load_ipython_extension", "profile", "profile_every", "set_target_gpu",
+    "unload_ipython_extension",
+]
