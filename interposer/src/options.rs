@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) sample_every: Option<Duration>,
     /// Bytes of the file for all time; `None`: it grows.
     pub(crate) bounded: Option<u64>,
+    /// Where the capture's path is added to.
+    pub(crate) list: Option<OsString>,
 }
 
 impl Default for Options {
@@ -51,6 +53,7 @@ impl Default for Options {
             ring: 65_536,
             sample_every: Some(Duration::from_millis(100)),
             bounded: None,
+            list: None,
         }
     }
 }
@@ -187,6 +190,19 @@ pub(crate) static TABLE: &[Row] = &[
             options.bounded.is_some_and(|bytes| bytes >= LEAST_BOUNDED)
         },
     ),
+    (
+        Described {
+            name: "GPUMEM_LIST",
+            values: "the path of a file that is there",
+            default: "none",
+            meaning: "a file to which each capture's whole path, with a NUL at its end, is added when the \
+                      capture begins. `gpumem run` learns from it what was written",
+        },
+        |options, value| {
+            options.list = Some(value.clone());
+            !value.is_empty()
+        },
+    ),
 ];
 
 /// The smallest bounded capture that is worth its name.
@@ -266,7 +282,9 @@ mod tests {
             ("GPUMEM_RING", "4096"),
             ("GPUMEM_SAMPLE_MS", "0"),
             ("GPUMEM_BOUNDED", "64MiB"),
+            ("GPUMEM_LIST", "list"),
         ]);
+        assert_eq!(options.list, Some("list".into()));
         assert_eq!(options.bounded, Some(64 << 20));
         assert_eq!(options.output, Some("x.bin".into()));
         assert_eq!(options.stacks, Stacks::Python);
@@ -283,6 +301,7 @@ mod tests {
             ("GPUMEM_QUIET", "yes"),
             ("GPUMEM_BACKWARD", "no"),
             ("GPUMEM_SAMPLE_MS", "-1"),
+            ("GPUMEM_LIST", ""),
         ]);
         assert_eq!(odd, Options::default());
     }
