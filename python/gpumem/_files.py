@@ -36,14 +36,18 @@ def library() -> Path:
 
 
 def analyzer() -> Path:
-    """The program that reads captures: the one that belongs to the recorder, else the one on PATH."""
+    """The program that reads captures: what GPUMEM_ANALYZE names, the one that belongs to the recorder, or the
+    one on PATH."""
+    named = os.environ.get("GPUMEM_ANALYZE")
+    if named:
+        return Path(named)
     for path in _analyzers():
         if path.is_file() and os.access(path, os.X_OK):
             return path
     found = shutil.which(ANALYZER)
     if found:
         return Path(found)
-    raise Missing(f"{ANALYZER} is neither installed with the package nor in {_BUILT} nor on PATH")
+    raise Missing(f"{ANALYZER} is neither beside libgpumem.so nor installed with the package nor on PATH")
 
 
 def _analyzers() -> Iterator[Path]:
