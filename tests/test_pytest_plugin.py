@@ -213,7 +213,7 @@ def test_where_nothing_is_recorded(run_tests, tmp_path):
 
 def test_marks_that_are_wrong(run_tests):
     done = run_tests("""
-@pytest.mark.limit_gpu_memory("2 GB")
+@pytest.mark.limit_gpu_memory("2 G")
 def test_unit():
     pass
 
@@ -227,7 +227,7 @@ def test_level():
 """)
     assert outcomes(done) == dict.fromkeys(("test_unit", "test_no_size", "test_level"), "ERROR")
     for said in (
-        "@pytest.mark.limit_gpu_memory: '2 GB' is not a size: write bytes, or a number with KiB, MiB or GiB",
+        "@pytest.mark.limit_gpu_memory: '2 G' is not a size: write bytes, or a number with KiB, MiB or GiB",
         "@pytest.mark.limit_gpu_leaks: limit_gpu_leaks() missing 1 required positional argument: 'size'",
         "@pytest.mark.limit_gpu_leaks: level 'cache' is none of tensor, driver, physical, host",
     ):

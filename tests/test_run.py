@@ -100,13 +100,13 @@ def test_a_preload_is_kept_and_not_doubled(gpumem):
 
 def test_options_become_the_librarys(gpumem):
     done = gpumem(
-        "run", "--output", "a %p.bin", "--limit", "1.5GiB", "--bounded", "64MiB", "--stacks", "python",
+        "run", "--output", "a %p.bin", "--limit", "1.5GiB,1=2 GB", "--bounded", "64MiB", "--stacks", "python",
         "--free-stacks", "--no-report", "-c",
         "import os; print({k: v for k, v in sorted(os.environ.items()) if k.startswith('GPUMEM_') and 'SIM' not in k})",
         env={"GPUMEM_SAMPLE_MS": "50"},
     )  # fmt: skip
     assert done.stdout == str({
-        "GPUMEM_BOUNDED": str(64 << 20), "GPUMEM_FREE_STACKS": "on", "GPUMEM_LIMIT": str(3 << 29),
+        "GPUMEM_BOUNDED": str(64 << 20), "GPUMEM_FREE_STACKS": "on", "GPUMEM_LIMIT": f"{3 << 29},1={2 * 10**9}",
         "GPUMEM_OUTPUT": "a %p.bin", "GPUMEM_SAMPLE_MS": "50", "GPUMEM_STACKS": "python",
     }) + "\n", harness.described(done)  # fmt: skip
 
@@ -229,9 +229,10 @@ def test_a_terminals_interrupt_comes_once(gpumem, tmp_path):
 
 WRONG = (
     (["run"], 125, "gpumem: run: which program? (gpumem run --help)"),
-    (["run", "--limit", "24GB", "x.py"], 125,
-     "gpumem: run: argument --limit: '24GB' is not a size: write bytes, or a number with KiB, MiB or GiB "
+    (["run", "--limit", "24G", "x.py"], 125,
+     "gpumem: run: argument --limit: '24G' is not a size: write bytes, or a number with KiB, MiB or GiB "
      "(gpumem run --help)"),
+    (["run", "--limit", "a=1GiB", "x.py"], 125, None),
     (["run", "--nonsense", "x.py"], 125, "gpumem: run: unrecognized arguments: --nonsense (gpumem run --help)"),
     (["run", "--stacks", "all", "x.py"], 125, None),
     (["run", "--output"], 125, None),
@@ -309,3 +310,23 @@ def test_each_python_can_launch(version, python_env, tmp_path):
         assert (done.returncode, done.stdout) == (9, "True\n"), harness.described(done)
         assert done.stderr.startswith(said)
     assert sys.version_info >= (3, 8)
+
+
+def test_sizes_are_read_and_written():
+    """In whole bytes, and with three digits as gpumem-analyze has them."""
+    sys.path.insert(0, CHECKOUT["PYTHONPATH"])
+    from gpumem import _sizes
+
+    for text, size in (
+        ("2 GiB", 2 << 30), ("1.5GiB", 3 << 29), ("64KiB", 1 << 16), ("100", 100), (7, 7), ("2 GB", 2 * 10**9),
+        ("0.1 KiB", 102), (" 8 B ", 8), ("16777216.1 TiB", (1 << 64) + (1 << 40) // 10),
+    ):  # fmt: skip
+        assert _sizes.parse(text) == size
+    for text in ("", "GiB", "-1", "1.5", "2 gib", "1e9", "1 GiB 2", None, 1.5, True, -1):
+        with pytest.raises(ValueError, match="is not a size"):
+            _sizes.parse(text)
+    for size, text in (
+        (0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (10235, "10.0 KiB"), (1 << 20, "1.00 MiB"),
+        ((1 << 20) - 1, "1.00 MiB"), (362 << 20, "362 MiB"), (-3 << 20, "-3.00 MiB"), (1 << 54, "16384 TiB"),
+    ):  # fmt: skip
+        assert _sizes.text(size) == text

@@ -1,8 +1,11 @@
-"""Sizes as people write and read them: KiB, MiB and GiB are steps of 1024."""
+"""Sizes as people write and read them: KiB, MiB and GiB are steps of 1024, KB, MB and GB of 1000."""
 
 import re
 
-_STEPS = {"": 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+_UNITS = {
+    "": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+}  # fmt: skip
 _PATTERN = re.compile(r"\s*(\d+)(?:\.(\d+))?\s*([A-Za-z]*)\s*\Z")
 
 
@@ -11,13 +14,12 @@ def parse(text: object) -> int:
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
     found = _PATTERN.match(text) if isinstance(text, str) else None
-    if not found or found[3] not in _STEPS:
+    if not found or found[3] not in _UNITS:
         raise ValueError(f"{text!r} is not a size: write bytes, or a number with KiB, MiB or GiB")
     whole, fraction, unit = found[1], found[2] or "", found[3]
     # In integers: no size is rounded through a float.
-    scaled = int(whole + fraction) << _STEPS[unit]
-    size, rest = divmod(scaled, 10 ** len(fraction))
-    if rest and not _STEPS[unit]:
+    size, rest = divmod(int(whole + fraction) * _UNITS[unit], 10 ** len(fraction))
+    if rest and _UNITS[unit] == 1:
         raise ValueError(f"{text!r} is not a size: bytes are whole")
     return size
 

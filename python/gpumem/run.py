@@ -43,6 +43,17 @@ def _size(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _limit(text: str) -> str:
+    """A limit as the library takes it: a size of every GPU, or of GPUs by number, `24GiB,1=16GiB`."""
+    parts = []
+    for part in text.split(","):
+        device, equals, size = part.rpartition("=")
+        if equals and not device.strip().isdecimal():
+            raise argparse.ArgumentTypeError(f"{part!r} is not a limit: 24GiB, or of GPU 1 1=16GiB")
+        parts.append(device.strip() + equals + _size(size))
+    return ",".join(parts)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="gpumem run",
@@ -57,8 +68,9 @@ def _parser() -> argparse.ArgumentParser:
         help="where the capture goes; %%p is the process id, %%r the rank, %%h the host (GPUMEM_OUTPUT)",
     )
     parser.add_argument(
-        "--limit", metavar="SIZE", type=_size,
-        help="make the GPU look that small: 24GiB; allocations past it fail (GPUMEM_LIMIT)",
+        "--limit", metavar="SIZE", type=_limit,
+        help="make GPUs look that small: 24GiB, or by number 0=24GiB,1=16GiB; allocations past it fail "
+        "(GPUMEM_LIMIT)",
     )
     parser.add_argument(
         "--bounded", metavar="SIZE", type=_size,
