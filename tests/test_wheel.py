@@ -12,6 +12,7 @@ import zipfile
 
 import harness
 import pytest
+import test_zoo
 
 PYTHONS = ("py38", "py39", "py310", "py311", "py312", "py313")
 
@@ -169,9 +170,12 @@ def test_pytest_finds_the_plugin(installed, python_env, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-def test_exceptions_cross_it(wheel, tmp_path):
-    """The library takes the system's unwinder, as a plain build does: exceptions of C++ cross its frames."""
+@pytest.mark.parametrize("how", ("exception", "longjmp"))
+def test_exceptions_cross_it(how, wheel, build_c, tmp_path, monkeypatch):
+    """As they do a plain build: the library takes the system's unwinder, not one of Zig's."""
     with zipfile.ZipFile(wheel) as archive:
-        archive.extract("gpumem/libgpumem.so", tmp_path)
-    needed = harness.run(["readelf", "--wide", "--dynamic", tmp_path / "gpumem" / "libgpumem.so"]).stdout
+        library = tmp_path / archive.extract("gpumem/libgpumem.so", tmp_path)
+    needed = harness.run(["readelf", "--wide", "--dynamic", library]).stdout
     assert "[libgcc_s.so.1]" in needed and "NODELETE" in needed
+    monkeypatch.setattr(harness, "LIBRARY", library)
+    test_zoo.test_calls_that_are_left(how, build_c, tmp_path)
