@@ -140,6 +140,15 @@ fn open() -> bool {
     let Some(writer) = create(&wanted, &options) else {
         return false;
     };
+    if let Some(list) = &options.list
+        && let Err(error) = output::add_to_list(list.as_ref(), writer.path())
+    {
+        message::line(&format!(
+            "{}: {error}; the capture {} is not in that list.",
+            list.to_string_lossy(),
+            writer.path().display()
+        ));
+    }
     for hook in ALL {
         let name = hook.label();
         let length = (name.len() as u32).to_le_bytes();

@@ -38,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) sample_every: Option<Duration>,
     /// Bytes of the file for all time; `None`: it grows.
     pub(crate) bounded: Option<u64>,
+    /// Where the capture's path is added to.
+    pub(crate) list: Option<OsString>,
 }
 
 impl Default for Options {
@@ -52,6 +54,7 @@ impl Default for Options {
             ring: 65_536,
             sample_every: Some(Duration::from_millis(100)),
             bounded: None,
+            list: None,
         }
     }
 }
@@ -201,6 +204,19 @@ pub(crate) static TABLE: &[Row] = &[
         // Kept by itself: it holds from the first call on, also before there is a capture.
         |_, value| value.to_str().and_then(Spec::parse).is_some(),
     ),
+    (
+        Described {
+            name: "GPUMEM_LIST",
+            values: "the path of a file that is there",
+            default: "none",
+            meaning: "a file to which each capture's whole path, with a NUL at its end, is added when the \
+                      capture begins. `gpumem run` learns from it what was written",
+        },
+        |options, value| {
+            options.list = Some(value.clone());
+            !value.is_empty()
+        },
+    ),
 ];
 
 /// The smallest bounded capture that is worth its name.
@@ -280,7 +296,9 @@ mod tests {
             ("GPUMEM_RING", "4096"),
             ("GPUMEM_SAMPLE_MS", "0"),
             ("GPUMEM_BOUNDED", "64MiB"),
+            ("GPUMEM_LIST", "list"),
         ]);
+        assert_eq!(options.list, Some("list".into()));
         assert_eq!(options.bounded, Some(64 << 20));
         assert_eq!(options.output, Some("x.bin".into()));
         assert_eq!(options.stacks, Stacks::Python);
@@ -297,6 +315,7 @@ mod tests {
             ("GPUMEM_QUIET", "yes"),
             ("GPUMEM_BACKWARD", "no"),
             ("GPUMEM_SAMPLE_MS", "-1"),
+            ("GPUMEM_LIST", ""),
         ]);
         assert_eq!(odd, Options::default());
     }

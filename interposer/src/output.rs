@@ -1,6 +1,7 @@
 //! Where the capture goes: patterns, ranks and names that are already taken.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -71,6 +72,18 @@ pub(crate) fn numbered(path: &Path, n: u32) -> PathBuf {
         name.push(extension);
     }
     path.with_file_name(name)
+}
+
+/// Adds the capture's whole path to the list, with a NUL at its end. One write at the file's end: captures
+/// of several processes do not mix. A list that is not there (any more) is nobody's.
+pub(crate) fn add_to_list(list: &Path, capture: &Path) -> std::io::Result<()> {
+    let mut entry = std::path::absolute(capture)?.into_os_string().into_vec();
+    entry.push(0);
+    match std::fs::OpenOptions::new().append(true).open(list) {
+        Ok(mut file) => file.write_all(&entry),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -37,3 +37,10 @@ __all__ = [
     "snapshot",
     "step",
 ]
+
+
+def load_ipython_extension(shell: object) -> None:
+    """What `%load_ext gpumem` calls."""
+    from .ipython import load
+
+    load(shell)

@@ -2,12 +2,11 @@
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from . import _library
+from . import _files, _library
 
 ANALYZER = "gpumem-analyze"
 _LEVELS = ("tensor", "driver", "host")
@@ -55,12 +54,10 @@ def _analyzer() -> str:
         beside = library.parent / ANALYZER
         if os.access(beside, os.X_OK):
             return str(beside)
-    found = shutil.which(ANALYZER)
-    if found is None:
-        raise FileNotFoundError(
-            f"{ANALYZER} is neither beside libgpumem.so nor on PATH: say where it is in GPUMEM_ANALYZE"
-        )
-    return found
+    try:
+        return str(_files.analyzer())
+    except _files.Missing as missing:
+        raise FileNotFoundError(f"{missing}: say where it is in GPUMEM_ANALYZE") from None
 
 
 def _lines(analyzer: str, report: Path, level: str) -> Sequence[Dict[str, Any]]:

@@ -108,10 +108,17 @@ pub(super) fn yield_now() {
 /// A random number from the kernel; from clocks and addresses where it has none to give.
 pub(super) fn random() -> u64 {
     let mut bytes = [0; 8];
+    // By its number: glibc has no function for it before 2.25, and the wheel runs on 2.17.
     // SAFETY: the buffer is valid for its length.
-    let got =
-        unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
-    if got == bytes.len() as isize {
+    let got = unsafe {
+        libc::syscall(
+            libc::SYS_getrandom,
+            bytes.as_mut_ptr(),
+            bytes.len(),
+            libc::GRND_NONBLOCK,
+        )
+    };
+    if usize::try_from(got) == Ok(bytes.len()) {
         return u64::from_le_bytes(bytes);
     }
     let here = (&raw const bytes) as u64;

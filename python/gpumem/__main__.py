@@ -1,0 +1,61 @@
+"""The command `gpumem`, and `python -m gpumem`."""
+
+import os
+import sys
+from typing import List, Optional
+
+from . import _files, _launcher, run
+from ._report import say
+
+_USAGE = """\
+Usage: gpumem COMMAND …
+
+  run [OPTIONS] PROGRAM …   runs a program and prints where its GPU memory went (gpumem run --help)
+  analyze …                 reads captures: gpumem-analyze, with all of its commands
+  kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
+                            adds a Jupyter kernel that is recorded, so that %%gpumem works in it
+  library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py
+  version                   prints the version
+"""
+
+
+def main(words: Optional[List[str]] = None) -> int:
+    """Does what the command line says; the status to end with."""
+    words = sys.argv[1:] if words is None else words
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_USAGE, end="", file=sys.stdout if words else sys.stderr)
+        return 0 if words else _launcher.FAILED
+    command, rest = words[0], words[1:]
+    try:
+        if command == "run":
+            return run.main(rest)
+        if command == "analyze":
+            program = str(_files.analyzer())
+            _launcher.become([program, *rest], os.environ)
+        if command == "library":
+            print(_files.preloadable(_files.library()))
+            return 0
+        if command == "kernel":
+            from . import _kernel
+
+            return _kernel.main(rest)
+        if command in ("version", "--version", "-V"):
+            print(f"gpumem {_version()}")
+            return 0
+    except (_files.Missing, _launcher.CannotRun) as error:
+        say(f"{command}: {error}")
+        return _launcher.FAILED
+    say(f"no such command: {command} (gpumem --help)")
+    return _launcher.FAILED
+
+
+def _version() -> str:
+    """The installed package's; of a checkout what its gpumem-analyze says."""
+    import subprocess
+
+    done = subprocess.run([str(_files.analyzer()), "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    return done.stdout.split()[-1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

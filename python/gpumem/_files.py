@@ -1,0 +1,101 @@
+"""Where libgpumem.so and gpumem-analyze are: in the installed package, in a checkout, or where the
+environment says."""
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Iterator, Optional
+
+_HERE = Path(__file__).resolve().parent
+# A checkout has the package in python/gpumem and cargo's results in target/release.
+_BUILT = _HERE.parent.parent / "target" / "release"
+
+LIBRARY = "libgpumem.so"
+ANALYZER = "gpumem-analyze"
+
+
+class Missing(Exception):
+    """A file of gpumem's that is not there; says what to do."""
+
+
+def library() -> Path:
+    """The recorder: what GPUMEM_LIBRARY names, the package's own, or a checkout's."""
+    named = os.environ.get("GPUMEM_LIBRARY")
+    if named:
+        if not os.path.isfile(named):
+            raise Missing(f"GPUMEM_LIBRARY={named}: no such file")
+        return Path(named).resolve()
+    for path in (_HERE / LIBRARY, _BUILT / LIBRARY):
+        if path.is_file():
+            return path
+    raise Missing(
+        f"{LIBRARY} is neither in {_HERE} nor in {_BUILT}: install the wheel, build it with "
+        "`cargo build --release`, or name it in GPUMEM_LIBRARY"
+    )
+
+
+def analyzer() -> Path:
+    """The program that reads captures: what GPUMEM_ANALYZE names, the one that belongs to the recorder, or the
+    one on PATH."""
+    named = os.environ.get("GPUMEM_ANALYZE")
+    if named:
+        return Path(named)
+    for path in _analyzers():
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    found = shutil.which(ANALYZER)
+    if found:
+        return Path(found)
+    raise Missing(f"{ANALYZER} is neither beside libgpumem.so nor installed with the package nor on PATH")
+
+
+def _analyzers() -> Iterator[Path]:
+    named = os.environ.get("GPUMEM_LIBRARY")
+    if named:
+        yield Path(named).resolve().with_name(ANALYZER)
+    installed = _installed(ANALYZER)
+    if installed:
+        yield installed
+    yield _BUILT / ANALYZER
+
+
+def _installed(name: str) -> Optional[Path]:
+    """A command of the installed package, wherever pip has put its commands (--user, --target, …)."""
+    if not (_HERE / LIBRARY).is_file():
+        return None  # a checkout: what is installed besides is another version
+    from importlib import metadata
+
+    try:
+        files = metadata.distribution("libgpumem").files or []
+    except metadata.PackageNotFoundError:
+        return None
+    for file in files:
+        if file.name == name and file.parent.name in ("bin", "scripts"):
+            return Path(str(file.locate())).resolve()
+    return None
+
+
+def preloadable(path: Path) -> str:
+    """The library's path as LD_PRELOAD can hold it: separators are spaces and colons, `$` begins a
+    variable. A path with one of them is reached through a link in the user's cache."""
+    if not _special(str(path)):
+        return str(path)
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+    link = Path(cache) / "gpumem" / "preload" / name / LIBRARY
+    if _special(str(link)):
+        raise Missing(f"LD_PRELOAD cannot name {path}, nor a link in {cache}: both have a space, colon or `$`")
+    try:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.is_symlink() or os.readlink(link) != str(path):
+            fresh = link.with_name(f"{LIBRARY}.{os.getpid()}")
+            os.symlink(path, fresh)
+            os.replace(fresh, link)
+    except OSError as error:
+        raise Missing(f"LD_PRELOAD cannot name {path}, and a link to it cannot be made: {error}") from None
+    return str(link)
+
+
+def _special(path: str) -> bool:
+    return any(character in path for character in " :$\t\n")

@@ -1,0 +1,111 @@
+"""What `gpumem run` tells on stderr when the program has ended: the report of its capture, or of several
+captures (one a rank) a line for each GPU that they used."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
+
+from . import _sizes
+
+
+class Capture(NamedTuple):
+    """A capture and what `gpumem-analyze summary` says of it; `summary` is None where there is none,
+    and then `why` says why."""
+
+    path: Path
+    summary: Optional[Dict[str, Any]]
+    why: str
+
+    @property
+    def rank(self) -> Optional[int]:
+        return self.summary["process"]["rank"] if self.summary else None
+
+
+def say(text: str) -> None:
+    """A line of gpumem's on stderr."""
+    print(f"gpumem: {text}", file=sys.stderr, flush=True)
+
+
+def tell(captures: Sequence[Path], analyzer: Optional[Path]) -> None:
+    """Tells what was recorded. The captures are there, whatever becomes of the telling."""
+    gone = [path for path in captures if not path.exists()]
+    for path in gone:
+        say(f"{_short(path)} was deleted while the program ran: there is no capture of it")
+    captures = [path for path in captures if path not in gone]
+    if gone and not captures:
+        return
+    if not captures:
+        say(
+            "nothing was recorded: no process made a CUDA call with the library in it (programs that are "
+            "static, setuid or in a container of their own are started without)"
+        )
+    elif analyzer is None:
+        say("gpumem-analyze was not found; the captures: " + "  ".join(map(_short, captures)))
+    elif len(captures) == 1:
+        # On stderr, too: the program's stdout stays the program's.
+        sys.stderr.flush()
+        subprocess.run([str(analyzer), _short(captures[0])], stdout=sys.stderr, check=False)
+    else:
+        _tell_several([_read(path, analyzer) for path in captures], analyzer)
+
+
+def _read(path: Path, analyzer: Path) -> Capture:
+    done = subprocess.run(
+        [str(analyzer), "summary", "--format", "json", str(path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", check=False,
+    )  # fmt: skip
+    # 3: a result of which something is missing; it says so itself.
+    if done.returncode in (0, 3):
+        return Capture(path, json.loads(done.stdout), "")
+    said = done.stderr.strip().splitlines() or [f"gpumem-analyze ended with {done.returncode}"]
+    return Capture(path, None, said[0])
+
+
+def _tell_several(captures: List[Capture], analyzer: Path) -> None:
+    # Stable: those without a rank stay in the order in which they began.
+    captures.sort(key=lambda capture: (capture.rank is None, capture.rank or 0))
+    say(f"{len(captures)} processes recorded a capture each")
+    heads = ["rank", "pid", "GPU", "peak of tensors", "of CUDA's memory", "of the card's", "account", "capture"]
+    _table([heads, *(row for capture in captures for row in _rows(capture))])
+    name = "gpumem-analyze" if shutil.which("gpumem-analyze") else str(analyzer)
+    first, second = (_short(capture.path) for capture in captures[:2])
+    print(f"The report of one: {name} {first}", file=sys.stderr)
+    print(f"What is different: {name} diff {first} {second}", file=sys.stderr)
+
+
+def _rows(capture: Capture) -> Iterator[List[str]]:
+    """A row for each GPU that the process used."""
+    path = _short(capture.path)
+    if capture.summary is None:
+        yield ["", "", "", "", "", "", capture.why, path]
+        return
+    process = capture.summary["process"]
+    account = "exact" if capture.summary["exact"] else "PARTIAL"
+    rank = "" if process["rank"] is None else str(process["rank"])
+    for device in capture.summary["devices"]:
+        levels = (device["tensor"], device["driver"], device["physical"])
+        peaks = [_sizes.text(level["peak_bytes"]) for level in levels]
+        yield [rank, str(process["pid"]), str(device["ordinal"]), *peaks, account, path]
+    if not capture.summary["devices"]:
+        yield [rank, str(process["pid"]), "none", "", "", "", account, path]
+
+
+def _table(rows: List[List[str]]) -> None:
+    """Columns of a width; figures to the right, the last two columns to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if place >= len(row) - 2 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths))
+        ]
+        print("  " + "  ".join(cells).rstrip(), file=sys.stderr)
+
+
+def _short(path: Path) -> str:
+    """The path from here if it lies below, else the whole."""
+    whole, here = os.path.realpath(path), os.path.realpath(os.curdir)
+    return os.path.relpath(whole, here) if whole.startswith(here + os.sep) else str(path)

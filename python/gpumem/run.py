@@ -1,0 +1,150 @@
+"""`gpumem run`: the command line of the launcher."""
+
+import argparse
+import os
+import sys
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from . import _launcher, _sizes
+from ._report import say
+
+_DESCRIPTION = """\
+Runs a program with libgpumem.so preloaded and prints, when it has ended, where its GPU memory went. The
+program runs as it would without: same Python, same standard streams, its own exit status."""
+
+_FORMS = """\
+PROGRAM is a script (train.py), `-m MODULE`, or any command: torchrun, accelerate launch, deepspeed,
+python -u train.py, a binary. Options of gpumem's come before it. The report goes to stderr; ranks have a
+capture each (report.rank0.bin, …).
+
+Exit status: the program's own, 128 + N if signal N ended it; 125 if gpumem itself cannot run it (options,
+library), 126 if the program cannot be executed, 127 if it is not found.
+
+  gpumem run train.py --epochs 3
+  gpumem run --output runs/%h-%p.bin -m mypackage.train
+  gpumem run --limit 24GiB torchrun --nproc-per-node 2 train.py
+"""
+
+
+class _Wrong(Exception):
+    """The command line is not one."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise _Wrong(message)
+
+
+def _size(text: str) -> str:
+    """A size as the library takes it: whole bytes."""
+    try:
+        return str(_sizes.parse(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _limit(text: str) -> str:
+    """A limit as the library takes it: a size of every GPU, or of GPUs by number, `24GiB,1=16GiB`."""
+    parts = []
+    for part in text.split(","):
+        device, equals, size = part.rpartition("=")
+        if equals and not device.strip().isdecimal():
+            raise argparse.ArgumentTypeError(f"{part!r} is not a limit: 24GiB, or of GPU 1 1=16GiB")
+        parts.append(device.strip() + equals + _size(size))
+    return ",".join(parts)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="gpumem run",
+        usage="gpumem run [OPTIONS] PROGRAM [ARGUMENT…]",
+        description=_DESCRIPTION,
+        epilog=_FORMS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="PATH",
+        help="where the capture goes; %%p is the process id, %%r the rank, %%h the host (GPUMEM_OUTPUT)",
+    )
+    parser.add_argument(
+        "--limit", metavar="SIZE", type=_limit,
+        help="make GPUs look that small: 24GiB, or by number 0=24GiB,1=16GiB; allocations past it fail "
+        "(GPUMEM_LIMIT)",
+    )
+    parser.add_argument(
+        "--bounded", metavar="SIZE", type=_size,
+        help="a capture of one size, for runs of weeks: 64MiB (GPUMEM_BOUNDED)",
+    )
+    parser.add_argument(
+        "--stacks", choices=("mixed", "python", "native", "off"),
+        help="which stacks each event carries (GPUMEM_STACKS)",
+    )
+    parser.add_argument(
+        "--free-stacks", action="store_true", help="record the line of each release, too (GPUMEM_FREE_STACKS)"
+    )
+    parser.add_argument(
+        "--no-report", action="store_true",
+        help="write the capture and print no report; the program then replaces this process",
+    )
+    parser.add_argument(
+        "-q", "--quiet", action="store_true", help="as --no-report, and not a line of gpumem's on stderr"
+    )
+    return parser  # fmt: skip
+
+
+def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """The options of gpumem's, and the program with its own."""
+    takes_value = {"-o", "--output", "--limit", "--bounded", "--stacks"}
+    place = 0
+    while place < len(words):
+        word = words[place]
+        if word == "--":
+            return list(words[:place]), list(words[place + 1 :])
+        if word in ("-m", "-c") or not word.startswith("-") or word == "-":
+            break
+        place += 2 if word in takes_value else 1
+    return list(words[:place]), list(words[place:])
+
+
+def _changes(options: argparse.Namespace, reports: bool) -> Dict[str, str]:
+    """The library's options, as its environment has them."""
+    quiet, postmortem = ("1" if options.quiet else None), None
+    if reports and "GPUMEM_QUIET" not in os.environ:
+        # The line that names the capture would only repeat the report's first.
+        quiet, postmortem = "1", os.environ.get("GPUMEM_POSTMORTEM", "on")
+    named = {
+        "GPUMEM_OUTPUT": options.output,
+        "GPUMEM_LIMIT": options.limit,
+        "GPUMEM_BOUNDED": options.bounded,
+        "GPUMEM_STACKS": options.stacks,
+        "GPUMEM_FREE_STACKS": "on" if options.free_stacks else None,
+        "GPUMEM_QUIET": quiet,
+        "GPUMEM_POSTMORTEM": postmortem,
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def main(words: Sequence[str]) -> int:
+    """Runs what the words after `gpumem run` say; the status to end with."""
+    own, program = split(words)
+    try:
+        options = _parser().parse_args(own)
+        if not program:
+            raise _Wrong("which program?")
+        reports = not (options.no_report or options.quiet)
+        command = _launcher.command_of(program)
+        env = _launcher.environment(_changes(options, reports))
+        if reports:
+            return _launcher.run_and_report(command, env)
+        _launcher.become(command, env)
+    except _Wrong as wrong:
+        say(f"run: {wrong} (gpumem run --help)")
+        return _launcher.FAILED
+    except _launcher.CannotRun as error:
+        say(f"run: {error}")
+        return error.status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,84 @@
+"""check_wheel.py WHEEL: that the wheel runs where its name says: with glibc 2.17, without a CPython's ABI.
+Run by scripts/wheel in its own environment, where pyelftools and packaging are."""
+
+import io
+import sys
+import zipfile
+from pathlib import PurePosixPath
+
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
+from packaging.utils import parse_wheel_filename
+
+GLIBC = (2, 17)
+# What manylinux2014 has of what we need (PEP 599).
+SYSTEM = {
+    "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "librt.so.1",
+    "ld-linux-x86-64.so.2",
+}  # fmt: skip
+BINARIES = {"libgpumem.so", "gpumem-analyze"}
+
+
+def versions(elf):
+    """The version that each symbol index stands for, as `GLIBC_2.17`."""
+    names = {}
+    for section in elf.iter_sections():
+        if isinstance(section, GNUVerNeedSection):
+            for _, entries in section.iter_versions():
+                for entry in entries:
+                    names[entry["vna_other"]] = entry.name
+    return names
+
+
+def faults_of(name, data):
+    """What of a binary does not fit."""
+    elf = ELFFile(io.BytesIO(data))
+    if elf["e_machine"] != "EM_X86_64":
+        yield f"{name} is for {elf['e_machine']}"
+    for section in elf.iter_sections():
+        if isinstance(section, DynamicSection):
+            for tag in section.iter_tags("DT_NEEDED"):
+                if tag.needed not in SYSTEM:
+                    yield f"{name} needs {tag.needed}, which manylinux2014 does not have"
+    known = versions(elf)
+    for version in set(known.values()):
+        library, _, number = version.rpartition("_")
+        if library == "GLIBC" and tuple(map(int, number.split("."))) > GLIBC:
+            yield f"{name} needs {version}"
+    # A function that the old glibc does not have was linked without a version: it would be missed there
+    # when the library is loaded, and no version says so.
+    indices = next(section for section in elf.iter_sections() if isinstance(section, GNUVerSymSection))
+    for number, symbol in enumerate(elf.get_section_by_name(".dynsym").iter_symbols()):
+        if symbol["st_shndx"] == "SHN_UNDEF" and symbol["st_info"]["bind"] == "STB_GLOBAL":
+            if indices.get_symbol(number)["ndx"] not in known:
+                yield f"{name} needs {symbol.name}, which glibc 2.17 does not have"
+
+
+def faults(path):
+    """What of the wheel does not fit; nothing if it is as it should be."""
+    _, _, _, tags = parse_wheel_filename(PurePosixPath(path).name)
+    for tag in tags:
+        if (tag.interpreter, tag.abi) != ("py3", "none"):
+            yield f"it is for {tag}, not for every CPython"
+    if not {str(tag) for tag in tags} & {"py3-none-manylinux2014_x86_64", "py3-none-manylinux_2_17_x86_64"}:
+        yield f"it is for {', '.join(map(str, tags))}, not for manylinux2014"
+    found = set()
+    with zipfile.ZipFile(path) as wheel:
+        for entry in wheel.infolist():
+            name = PurePosixPath(entry.filename).name
+            data = wheel.read(entry)
+            if data.startswith(b"\x7fELF"):
+                found.add(name)
+                yield from faults_of(name, data)
+                if name == "gpumem-analyze" and not entry.external_attr >> 16 & 0o111:
+                    yield f"{name} cannot be executed"
+    if found != BINARIES:
+        yield f"its binaries are {sorted(found)}, not {sorted(BINARIES)}"
+
+
+if __name__ == "__main__":
+    wrong = list(faults(sys.argv[1]))
+    for fault in wrong:
+        print(f"{sys.argv[1]}: {fault}", file=sys.stderr)
+    sys.exit(1 if wrong else 0)

@@ -1,0 +1,181 @@
+"""The wheel: what is in it runs on any glibc from 2.17 on and any CPython, and works as installed.
+
+It is built by scripts/wheel, once a session; what is built already and still fits is kept by cargo. What breaks
+these tests: a function of a newer glibc, a file that is left out of the wheel, a launcher that finds the checkout's
+library instead of the package's own."""
+
+import json
+import os
+import re
+import subprocess
+import zipfile
+
+import harness
+import pytest
+import test_zoo
+
+PYTHONS = ("py38", "py39", "py310", "py311", "py312", "py313")
+
+
+@pytest.fixture(scope="session")
+def wheel(python_env, tmp_path_factory):
+    """The wheel of this tree."""
+    python_env("wheel")
+    out = tmp_path_factory.mktemp("dist")
+    done = subprocess.run(
+        [harness.ROOT / "scripts" / "wheel", "--out", out], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    (found,) = out.iterdir()
+    assert done.stdout == f"{found}\n"
+    return found
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, python_env, tmp_path_factory):
+    """installed("py312") is a clean virtual environment of that CPython in which nothing but the wheel is; its folder.
+    The wheel needs nothing, so nothing is fetched."""
+    made = {}
+
+    def make(name):
+        python = python_env(name)
+        if name not in made:
+            folder = tmp_path_factory.mktemp(name) / "venv"
+            harness.run([python, "-m", "venv", "--without-pip", folder])
+            # The pip that the tests' environment has installs for any interpreter.
+            harness.run(
+                [python_env("wheel"), "-m", "pip", "--python", folder / "bin" / "python", "install", "--no-index",
+                 "--no-deps", "--no-compile", "--quiet", "--disable-pip-version-check", wheel]
+            )  # fmt: skip
+            made[name] = folder
+        return made[name]
+
+    return make
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_what_it_needs(wheel, python_env, tmp_path):
+    """By its name and by its binaries: readelf says what scripts/wheel has checked, and auditwheel agrees."""
+    assert re.fullmatch(r"libgpumem-\d+\.\d+\.\d+-py3-none-manylinux2014_x86_64\.manylinux_2_17_x86_64\.whl", wheel.name)
+    version = re.search(r'^version = "(.*)"$', (harness.ROOT / "Cargo.toml").read_text(), re.M)[1]
+    assert wheel.name.split("-")[1] == version
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+        names = archive.namelist()
+    for file in ("LICENSE-MIT", "LICENSE-APACHE", "NOTICE"):
+        assert f"libgpumem-{version}.dist-info/licenses/{file}" in names
+    assert "gpumem/py.typed" in names and not [name for name in names if "__pycache__" in name]
+    sources = {path.name for path in (harness.ROOT / "python" / "gpumem").glob("*.py")}
+    assert {name.split("/")[1] for name in names if re.fullmatch(r"gpumem/\w+\.py", name)} == sources
+    library = tmp_path / "gpumem" / "libgpumem.so"
+    program = tmp_path / f"libgpumem-{version}.data" / "scripts" / "gpumem-analyze"
+    for binary in (library, program):
+        needed = harness.run(["readelf", "--wide", "--version-info", binary]).stdout
+        versions = {tuple(map(int, found.split("."))) for found in re.findall(r"GLIBC_([0-9.]+)", needed)}
+        assert versions and max(versions) <= (2, 17), sorted(versions)
+        # A strong reference without a version is to what the glibc linked against does not have.
+        symbols = harness.run(["readelf", "--wide", "--dyn-syms", binary]).stdout
+        missed = [line for line in symbols.splitlines() if re.search(r"\bGLOBAL\b.*\bUND \w+$", line)]
+        assert not missed
+    exported = harness.run(["nm", "-D", "--defined-only", library]).stdout
+    as_built = harness.run(["nm", "-D", "--defined-only", harness.LIBRARY]).stdout
+    assert {line.split()[-1] for line in exported.splitlines()} == {line.split()[-1] for line in as_built.splitlines()}
+    said = harness.run([python_env("wheel").parent / "auditwheel", "show", wheel]).stdout
+    assert 'manylinux_2_17_x86_64' in said.replace("manylinux2014", "manylinux_2_17"), said
+
+
+def test_the_check_sees_what_is_wrong(python_env, tmp_path):
+    """scripts/lib/check_wheel.py refuses this machine's own build, and a wheel with a part missing."""
+    wheel = tmp_path / "libgpumem-0.1.0-py3-none-manylinux2014_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write("/bin/sh", "gpumem/libgpumem.so")
+    check = [python_env("wheel"), harness.ROOT / "scripts" / "lib" / "check_wheel.py"]
+    done = harness.run([*check, wheel], check=False)
+    assert done.returncode == 1
+    assert "its binaries are ['libgpumem.so'], not ['gpumem-analyze', 'libgpumem.so']" in done.stderr
+    assert re.search(r"libgpumem.so needs GLIBC_2\.\d+", done.stderr), "this machine's glibc is newer than 2.17"
+    other = wheel.with_name("libgpumem-0.1.0-cp312-cp312-linux_x86_64.whl")
+    wheel.rename(other)
+    assert "not for every CPython" in harness.run([*check, other], check=False).stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("name", PYTHONS)
+def test_it_installs(name, installed, tmp_path):
+    """Into each CPython; its commands, the recorder and the analyzer are the wheel's own."""
+    folder = installed(name)
+    binaries = folder / "bin"
+    path = {"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    library = harness.run([binaries / "gpumem", "library"], cwd=tmp_path).stdout.strip()
+    assert library.startswith(str(folder)) and os.path.isfile(library)
+    done = harness.run(
+        [binaries / "gpumem", "run", "-q", "-c", "import gpumem, os; print(gpumem.api_version(), os.environ['LD_PRELOAD'])"],
+        cwd=tmp_path,
+    )
+    version, preloaded = done.stdout.split()
+    assert int(version) >= 4 and preloaded == library
+    build = re.search(r'^version = "(.*)"$', (harness.ROOT / "Cargo.toml").read_text(), re.M)[1]
+    for command in ([binaries / "gpumem", "analyze"], [binaries / "gpumem-analyze"], ["gpumem-analyze"]):
+        assert harness.run([*command, "--version"], env=path).stdout == f"gpumem-analyze {build}\n"
+    assert harness.run([binaries / "python", "-m", "gpumem", "version"]).stdout == f"gpumem {build}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_pytorch_is_profiled_from_it(installed, python_env, tmp_path):
+    """gpumem run of the installed wheel on a training in PyTorch 2.15 on the simulator: PyTorch's own figures, by the
+    wheel's own recorder and analyzer."""
+    folder = installed("py312")
+    torch = python_env("torch215").parent.parent / "lib" / "python3.12" / "site-packages"
+    done = harness.simulate(
+        [folder / "bin" / "gpumem", "run", harness.WORKLOADS / "tell.py", "--end", "hard",
+         harness.WORKLOADS / "train.py", "--steps", "2", "--batch", "8"],
+        env={"PYTHONPATH": str(torch)}, cwd=tmp_path, timeout=240,
+    )  # fmt: skip
+    own = harness.figures(done)["devices"][0]
+    assert "Lines that own the peak" in done.stderr and "train.py:" in done.stderr, harness.described(done)
+    summary = json.loads(
+        harness.run([folder / "bin" / "gpumem-analyze", "summary", "--format", "json", tmp_path / "report.bin"]).stdout
+    )
+    device = harness.device_of(summary)["tensor"]
+    assert (device["live_bytes"], device["peak_bytes"]) == (own["allocated"], own["max_allocated"])
+    assert summary["exact"], summary["missing"]
+    assert (tmp_path / "report.svg").is_file()
+    # Scopes and the live set, as a program asks for them.
+    done = harness.simulate(
+        [folder / "bin" / "gpumem", "run", "-q", "-c",
+         "import gpumem, torch\n"
+         "with gpumem.scope('s') as s: kept = torch.empty(3 << 20, dtype=torch.uint8, device='cuda')\n"
+         "print(s.used, s.peak, gpumem.snapshot().total())"],
+        env={"PYTHONPATH": str(torch)}, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stdout.split() == [str(3 << 20)] * 3, harness.described(done)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_pytest_finds_the_plugin(installed, python_env, tmp_path):
+    """Installed beside pytest, it needs no option."""
+    (tmp_path / "test_it.py").write_text("def test(pytestconfig): assert pytestconfig.pluginmanager.has_plugin('gpumem')\n")
+    site = python_env("tests").parent.parent / "lib" / "python3.12" / "site-packages"
+    folder = installed("py312")
+    done = harness.run(
+        [folder / "bin" / "python", "-m", "pytest", "-q", "test_it.py"], env={"PYTHONPATH": str(site)}, cwd=tmp_path,
+        check=False,
+    )  # fmt: skip
+    assert "1 passed" in done.stdout, harness.described(done)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("how", ("exception", "longjmp"))
+def test_exceptions_cross_it(how, wheel, build_c, tmp_path, monkeypatch):
+    """As they do a plain build: the library takes the system's unwinder, not one of Zig's."""
+    with zipfile.ZipFile(wheel) as archive:
+        library = tmp_path / archive.extract("gpumem/libgpumem.so", tmp_path)
+    needed = harness.run(["readelf", "--wide", "--dynamic", library]).stdout
+    assert "[libgcc_s.so.1]" in needed and "NODELETE" in needed
+    monkeypatch.setattr(harness, "LIBRARY", library)
+    test_zoo.test_calls_that_are_left(how, build_c, tmp_path)
