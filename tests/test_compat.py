@@ -46,7 +46,7 @@ def test_pytorch(environment, devices, preload, slow, python_env, simulate):
 
 @pytest.mark.parametrize("preload", (True, False))
 def test_in_ipython(preload, python_env, simulate):
-    done = simulate([python_env("notebook"), CHECKS / "run.py", "in_ipython"], preload=preload, env=PACKAGE)
+    done = simulate([python_env("jupyter"), CHECKS / "run.py", "in_ipython"], preload=preload, env=PACKAGE)
     assert len(checked(done)) == 8
 
 
@@ -59,7 +59,7 @@ def test_numba(preload, python_env, simulate):
 
 
 @pytest.mark.parametrize("environment, modules", [
-    ("notebook", ["limited"]), ("torch215", ["use_torch", "limited"]), ("torch112", ["use_torch", "limited"]),
+    ("jupyter", ["limited"]), ("torch215", ["use_torch", "limited"]), ("torch112", ["use_torch", "limited"]),
 ])
 def test_little_left_of_a_limit(environment, modules, python_env, simulate):
     """Leaving 100 MB free and allocating 200 fails as documented where GPUMEM_LIMIT makes the card smaller."""
