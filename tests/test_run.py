@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 
@@ -24,7 +25,7 @@ def gpumem(python_env, tmp_path):
 
     def start(*words, env=None, check=False, devices=1):
         return harness.simulate(
-            [python, "-m", "gpumem", *words], env={**CHECKOUT, **(env or {})}, cwd=tmp_path, check=check,
+            [start.python, "-m", "gpumem", *words], env={**CHECKOUT, **(env or {})}, cwd=tmp_path, check=check,
             devices=devices,
         )
 
@@ -161,22 +162,45 @@ def test_several_processes_have_a_line_each(gpumem, tmp_path):
     assert lines[-2].endswith("report.rank1.bin")
 
 
-def test_torchrun(gpumem, tmp_path):
-    """Real torchrun with two ranks, each on its own GPU: a capture each, with that GPU's tensors."""
+LAUNCHERS = {
+    "torchrun": ["torchrun", "--nproc-per-node", "2", "--master-port", "0", "--standalone"],
+    "accelerate": [
+        "accelerate", "launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no",
+        "--dynamo_backend", "no", "--main_process_port", "0",
+    ],
+    "deepspeed": ["deepspeed", "--num_gpus", "2", "--master_port", "PORT"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_launchers(launcher, gpumem, python_env, tmp_path):
+    """The real ones with two ranks, each on its own GPU: a capture each, with that GPU's tensors."""
     (tmp_path / "train.py").write_text(
         "import os, torch\n"
         "rank = int(os.environ['RANK'])\n"
         "kept = torch.empty((rank + 1) << 20, dtype=torch.uint8, device=f'cuda:{rank}')\n"
     )
-    done = gpumem(
-        "run", "torchrun", "--nproc-per-node", "2", "--master-port", "0", "--standalone", "train.py",
-        check=True, devices=2,
-    )  # fmt: skip
+    env = {}
+    if launcher != "torchrun":
+        # They run on the PyTorch of the other environment.
+        torch = gpumem.python.parent.parent / "lib" / "python3.12" / "site-packages"
+        gpumem.python = python_env("launchers")
+        path = f"{gpumem.python.parent}{os.pathsep}{os.environ['PATH']}"
+        env = {"PYTHONPATH": f"{harness.ROOT / 'python'}{os.pathsep}{torch}", "PATH": path}
+    command = [word.replace("PORT", str(free_port())) for word in LAUNCHERS[launcher]]
+    done = gpumem("run", *command, "train.py", env=env, check=True, devices=2)
     for rank in (0, 1):
         summary = harness.analyze_json("summary", tmp_path / f"report.rank{rank}.bin")
         assert harness.device_of(summary, rank)["tensor"]["peak_bytes"] == (rank + 1) << 20
         line = next(line for line in done.stderr.splitlines() if line.endswith(f"report.rank{rank}.bin"))
         assert f"{rank + 1}.00 MiB" in line
+
+
+def free_port():
+    """A port that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 @pytest.mark.parametrize("report", (True, False))

@@ -32,6 +32,9 @@ requirements_file() { printf '%s/tests/env/%s.txt\n' "$ROOT" "$1"; }
 # Versions of Python that may carry an environment, best first.
 environment_pythons() { sed -n 's/^# python: //p' "$(requirements_file "$1")"; }
 
+# Options of pip's that its requirements need: `--no-deps` where another environment has what they depend on.
+environment_options() { sed -n 's/^# pip: //p' "$(requirements_file "$1")"; }
+
 # environment_stamp NAME PYTHON: what the stamp of an up-to-date environment says.
 environment_stamp() {
   {
@@ -91,7 +94,7 @@ _build_environment() {
   rm -rf "$folder"
   slowly "virtual environment" "$python" -m venv "$folder" &&
     slowly "pip install of $(grep -cv '^ *#' "$(requirements_file "$name")") packages" \
-      "$folder/bin/python" -m pip install --quiet --disable-pip-version-check \
+      "$folder/bin/python" -m pip install --quiet --disable-pip-version-check $(environment_options "$name") \
       --requirement "$(requirements_file "$name")" &&
     environment_stamp "$name" "$folder/bin/python" >"$folder/gpumem-stamp"
 }
