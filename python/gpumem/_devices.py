@@ -12,7 +12,7 @@ from typing import List, NamedTuple, Optional
 
 from . import _driver, _nvml
 
-__all__ = ["Device", "current", "find", "nvml_index", "visible"]
+__all__ = ["Device", "chosen", "current", "find", "nvml_index", "visible"]
 
 
 class Device(NamedTuple):
@@ -59,13 +59,18 @@ def nvml_index(ordinal: Optional[int] = None) -> Optional[int]:
 
 
 def current() -> int:
+    """Ordinal of this thread's current device; 0 if nobody has chosen."""
+    return chosen() or 0
+
+
+def chosen() -> Optional[int]:
     """Ordinal of this thread's current device: what the framework's own runtime says, the driver's current
-    context, or the runtime's choice; 0 if nobody has chosen."""
+    context, or the runtime's choice. None before CUDA is used."""
     for asked in (_current_of_torch, _current_of_cupy, _driver.current_device, _current_of_runtime):
         ordinal = asked()
         if ordinal is not None:
             return ordinal
-    return 0
+    return None
 
 
 def _current_of_torch() -> Optional[int]:

@@ -2,8 +2,6 @@
 
 Nothing here imports PyTorch, starts CUDA, or resets a counter of PyTorch's."""
 
-import ctypes
-import os
 import sys
 import warnings
 from typing import Any, Dict, Optional, Tuple
@@ -38,19 +36,6 @@ def _started() -> Optional[Any]:
         return cuda if cuda is not None and cuda.is_initialized() else None
     except Exception:  # a half-imported PyTorch
         return None
-
-
-def current_device() -> Optional[int]:
-    """The current device of this thread; None before CUDA is used."""
-    cuda = _started()
-    if cuda is not None:
-        return int(cuda.current_device())
-    try:
-        driver = ctypes.CDLL("libcuda.so.1", mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-    except (OSError, AttributeError):
-        return None
-    device = ctypes.c_int()
-    return device.value if driver.cuCtxGetDevice(ctypes.byref(device)) == 0 else None
 
 
 class Sample:

@@ -12,7 +12,7 @@ import functools
 import inspect
 from typing import Any, Callable, List, NamedTuple, Optional, TypeVar, Union, overload
 
-from . import _framework, _library
+from . import _devices, _framework, _library
 from ._counters import check_device
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -106,7 +106,7 @@ class Scope:
         if not self._number:
             _framework.warn_once()
             self._sample = _framework.Sample()
-        self._current = _framework.current_device()
+        self._current = _devices.chosen()
         self._state = _OPEN
 
     def __enter__(self) -> "Scope":
@@ -142,7 +142,7 @@ class Scope:
             return self._asked
         if self._current is not None:
             return self._current
-        return _framework.current_device() or 0
+        return _devices.current()
 
     def _read(self, device: int, level: int) -> Figures:
         if self._number:
