@@ -179,3 +179,16 @@ def test_exceptions_cross_it(how, wheel, build_c, tmp_path, monkeypatch):
     assert "[libgcc_s.so.1]" in needed and "NODELETE" in needed
     monkeypatch.setattr(harness, "LIBRARY", library)
     test_zoo.test_calls_that_are_left(how, build_c, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_another_interposer_keeps_its_turn(wheel, build_c, simulate, tmp_path):
+    """As a plain build's: what it looks up for the program is found in the order of LD_PRELOAD."""
+    with zipfile.ZipFile(wheel) as archive:
+        library = tmp_path / archive.extract("gpumem/libgpumem.so", tmp_path)
+    assert "SYMBOLIC" not in harness.run(["readelf", "--dynamic", library]).stdout
+    wrapper = build_c("hook_wrapper.c", "-shared", "-fPIC", "-ldl")
+    client = build_c("hook_lookup.c", "-DLINKED", harness.ROOT / "target" / "simulator" / "libcuda.so.1", "-ldl")
+    done = simulate([client, "default"], env={"GPUMEM_QUIET": "1", "LD_PRELOAD": f"{wrapper}:{library}"})
+    assert "the wrapper had 1 calls" in done.stdout

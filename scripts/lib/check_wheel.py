@@ -11,6 +11,8 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 from packaging.utils import parse_wheel_filename
 
+import unsymbolic
+
 GLIBC = (2, 17)
 # What manylinux2014 has of what we need (PEP 599).
 SYSTEM = {
@@ -41,6 +43,8 @@ def faults_of(name, data):
             for tag in section.iter_tags("DT_NEEDED"):
                 if tag.needed not in SYSTEM:
                     yield f"{name} needs {tag.needed}, which manylinux2014 does not have"
+    if unsymbolic.symbolic(io.BytesIO(data)):
+        yield f"{name} is searched first in all that it looks up (DF_SYMBOLIC)"
     known = versions(elf)
     for version in set(known.values()):
         library, _, number = version.rpartition("_")
