@@ -102,7 +102,8 @@ def test_brushing_changes_what_is_shown(window, page, trained, analyze_json):
     sizes = [then["levels"][0]["bytes"] for then in moments if then["time"] < high]
     assert len(set(sizes)) >= 2
     window.tell(f"chooseMoment(0); chooseRange({data['from']}, {high - 1})")
-    assert together(window) == window.tell(f"bytes({max(sizes)})") != at_peak
+    # Its figure may read as the peak's does: each step comes as high.
+    assert together(window) == window.tell(f"bytes({max(sizes)})") and "the peak" not in shown(window)
     window.tell("document.getElementById('whole').click()")
     assert window.errors() == []
 
