@@ -160,5 +160,6 @@ def test_faults_are_noticed(compared, build_c, libraries):
     program = build_c("unwind_stacks.cpp", "-O1", "-pthread", "-ldl")
     found = compared(program, [program, "frames"], fault="frame")
     assert found["mismatches"] > 10_000
-    found = compared(program, [program, "libraries", *libraries], fault="unloads")
+    # Only where the program asks: an allocation in the loader from a place that is new would look in its stead.
+    found = compared(program, [program, "libraries", *libraries], fault="unloads", every=1_000_000)
     assert found["mismatches"] > 50

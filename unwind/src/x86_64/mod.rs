@@ -5,20 +5,24 @@
 //! determines the next older state, but for what three slots of the stack hold: the older return
 //! address, the saved frame pointer, and, where a function aligns its stack, the saved CFA. So if a
 //! state is one that the last capture had, and the slots of all older frames still hold what they held,
-//! the rest of the stack is that of the last capture.
+//! the rest of the stack is that of the last capture. And where a walk from the same place was made before, its
+//! words are compared instead of walking ([`paths`]).
 //!
 //! | what | cost |
 //! |---|---|
-//! | a frame that is as it was | the loads of its slots |
+//! | a frame that is as it was, or on a way that was walked before | the loads of its slots |
 //! | a frame with a known rule | a look-up in a table of this thread's own |
 //! | an unknown return address | the system's unwinder is asked for its table entry, gimli reads it |
 //! | a rule that two registers cannot express, made code with tables | the system's unwinder does the stack |
 //! | code in no module and without tables | some look-ups and system calls; the stack ends |
 //! | a word that no memory holds | a system call; the stack ends |
 
+mod by_path;
+mod paths;
 mod rule;
 mod tables;
 
+use paths::{Paths, Place, Word};
 use rule::{Cfa, OlderBp, Rule, Step};
 
 use crate::modules::{self, Span};
@@ -39,20 +43,78 @@ const UNKNOWN: u64 = 0;
 /// End of one whose bounds the system does not tell: nothing lies before it.
 const UNTOLD: u64 = 1;
 
-/// A frame as it was found. Slots are addresses on the stack; 0: none.
+/// A frame on the way to one that is known. Slots are addresses on the stack; 0: none.
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
-    pc: u64,
-    sp: u64,
-    bp: u64,
+struct Fresh {
+    at: Place,
     /// Where the older frame pointer was read.
     bp_slot: u64,
     /// Where the CFA was read.
     cfa_slot: u64,
+    /// Whether the frame pointer was gone by.
+    by_bp: bool,
+}
+
+const _: () = assert!(WALK + STATES < u16::MAX as usize);
+
+/// A frame of the last stack.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    at: Place,
     /// Of this frame and all older ones.
     hash: u64,
     /// How many of those are kept.
-    kept: u32,
+    kept: u16,
+    /// Whether the walk from here goes by the frame pointer; if not, it is of no account what that is.
+    by_bp: bool,
+    /// How many words show that all those are as they were, if this frame is.
+    words: u32,
+}
+
+impl State {
+    /// Whether the walk from this frame on is that from `at` on, where the words are the same.
+    #[inline(always)]
+    fn is_at(&self, at: Place) -> bool {
+        let Place { pc, sp, bp } = self.at;
+        (pc, sp) == (at.pc, at.sp) && (bp == at.bp || !self.by_bp)
+    }
+
+    /// The frame that lies on this one.
+    #[inline(always)]
+    fn newer(&self, frame: &Fresh, is_own: bool) -> Self {
+        Self {
+            at: frame.at,
+            hash: match is_own {
+                true => self.hash,
+                false => chain(self.hash, frame.at.pc),
+            },
+            kept: self.kept + u16::from(!is_own),
+            by_bp: frame.by_bp || (frame.bp_slot == 0 && self.by_bp),
+            words: self.words,
+        }
+    }
+
+    /// Gives the words by which a walk comes from `frame` to this one.
+    #[inline(always)]
+    fn words_from(&self, frame: &Fresh, mut take: impl FnMut(Word)) {
+        let Place { pc, sp, bp } = self.at;
+        take(Word {
+            at: sp.wrapping_sub(8),
+            held: pc,
+        });
+        if self.by_bp && frame.bp_slot != 0 {
+            take(Word {
+                at: frame.bp_slot,
+                held: bp,
+            });
+        }
+        if frame.cfa_slot != 0 {
+            take(Word {
+                at: frame.cfa_slot,
+                held: sp,
+            });
+        }
+    }
 }
 
 /// One thread's unwinder. All zeros are one that has seen nothing, so that its 250 KiB need not be
@@ -66,9 +128,17 @@ pub struct Unwinder {
     /// Where this thread's stack lies; the end may be one of the two words above.
     start: u64,
     end: u64,
-    /// The last stack, the oldest frame first.
+    /// The last stack that was walked, the oldest frame first.
     states: [State; STATES],
     states_len: usize,
+    /// The words that show that its frames are as they were, those of the oldest frame first.
+    words: [Word; 3 * STATES],
+    /// Ways that were walked before.
+    paths: Paths,
+    /// Words of one that is being made.
+    way: [Word; 3 * paths::LONGEST],
+    /// The last stack is the way at this place less one, and the oldest frames of `states`; 0: all of those.
+    by_path: usize,
     /// Whether the oldest of them is the stack's oldest frame. If not, they are the newest of a deep stack,
     /// and enough as long as they make all frames that are kept.
     whole: bool,
@@ -77,7 +147,7 @@ pub struct Unwinder {
     /// The last one that was too deep.
     deep: Deep,
     /// Frames on the way to one that is known, the newest first.
-    fresh: [State; WALK],
+    fresh: [Fresh; WALK],
     /// The last stack, if the system's unwinder took it, the newest frame first.
     others: [u64; FRAMES],
     others_len: usize,
@@ -88,7 +158,7 @@ pub struct Unwinder {
 /// A stack that is too deep: of all that is remembered of it, the hash and how many frames; and what is kept.
 struct Deep {
     hash: u64,
-    kept: u32,
+    kept: u16,
     taken: Taken,
 }
 
@@ -117,6 +187,7 @@ impl Unwinder {
     pub fn change_thread(&mut self) {
         self.end = UNKNOWN;
         self.states_len = 0;
+        self.paths.clear();
     }
 
     /// Takes the calling thread's stack from `from` on, or its own caller's if there is none to begin
@@ -129,6 +200,9 @@ impl Unwinder {
             Some(from) => from,
             None => Registers::here(),
         };
+        if let Some(taken) = self.by_path(&from, &own) {
+            return taken;
+        }
         loop {
             let walked = self.walk(from);
             // A rule that was learnt meanwhile may have told of modules that are gone.
@@ -146,6 +220,7 @@ impl Unwinder {
             self.lasting = true;
             self.by_system = false;
             if self.is_enough() {
+                self.remember_path(keep, len, &own);
                 return self.taken();
             }
             // Of a deep stack that is less deep now: walked with nothing remembered.
@@ -156,13 +231,13 @@ impl Unwinder {
     /// Whether what is remembered makes all frames that are kept.
     #[inline(always)]
     fn is_enough(&self) -> bool {
-        self.whole || self.newest().kept as usize >= FRAMES
+        self.whole || usize::from(self.newest().kept) >= FRAMES
     }
 
     #[inline(always)]
     fn taken(&mut self) -> Taken {
         let newest = self.newest();
-        let (hash, len) = (newest.hash, newest.kept as usize);
+        let (hash, len) = (newest.hash, usize::from(newest.kept));
         if len > FRAMES || !self.whole {
             return self.truncated();
         }
@@ -203,7 +278,11 @@ impl Unwinder {
             let frames = self.others.get(..self.others_len).unwrap_or_default();
             return copy(frames.iter().copied(), out);
         }
-        copy(self.newest_first().map(|state| state.pc), out)
+        let Some(place) = self.by_path.checked_sub(1) else {
+            return copy(self.newest_first(self.states_len), out);
+        };
+        let older = self.newest_first(self.paths.path(place).older as usize);
+        copy(self.paths.frames(place).iter().copied().chain(older), out)
     }
 
     fn newest(&self) -> State {
@@ -212,16 +291,16 @@ impl Unwinder {
         newest.copied().unwrap_or_default()
     }
 
-    /// The states whose frames are kept.
-    fn newest_first(&self) -> impl Iterator<Item = &State> {
-        let states = self.states.get(..self.states_len).unwrap_or_default();
+    /// The frames that are kept of so many of the oldest, the newest first.
+    fn newest_first(&self, oldest: usize) -> impl Iterator<Item = u64> {
+        let states = self.states.get(..oldest).unwrap_or_default();
         let kept_before = |place: usize| {
             let before = place.checked_sub(1).and_then(|before| states.get(before));
             before.map_or(0, |before| before.kept)
         };
         let all = states.iter().enumerate().rev();
         all.filter(move |(place, state)| state.kept != kept_before(*place))
-            .map(|(_, state)| state)
+            .map(|(_, state)| state.at.pc)
             .take(FRAMES)
     }
 
@@ -229,6 +308,7 @@ impl Unwinder {
     fn forget(&mut self, generation: u64) {
         self.rules.fill([Rule::default(); 2]);
         self.states_len = 0;
+        self.paths.clear();
         self.generation = generation;
     }
 
@@ -277,14 +357,16 @@ impl Unwinder {
             inside.then(|| unsafe { *(at as *const u64) })
         };
         let mut known = if self.lasting { self.states_len } else { 0 };
+        // Where the newest of them lies: a frame that is newer is none of them.
+        let mut known_sp = self.sp_of(known);
         let mut len = 0;
         loop {
-            while let Some(state) = known
-                .checked_sub(1)
-                .and_then(|newest| self.states.get(newest))
-                && state.sp <= sp
-            {
-                if (state.sp, state.pc, state.bp) != (sp, pc, bp) {
+            while known_sp <= sp {
+                let at = Place { pc, sp, bp };
+                let newest = known
+                    .checked_sub(1)
+                    .and_then(|newest| self.states.get(newest));
+                if newest.is_none_or(|newest| !newest.is_at(at)) {
                     known -= 1;
                 } else if let Some(changed) = self.changed(known) {
                     known = changed;
@@ -293,108 +375,129 @@ impl Unwinder {
                 } else {
                     known = 0; // more than there is room for
                 }
+                known_sp = self.sp_of(known);
             }
-            let step = self.rule(pc).step();
+            let rule = self.rule(pc);
             let Some(place) = self.fresh.get_mut(len) else {
                 return Err(Otherwise::Full);
             };
-            *place = State {
-                pc,
-                sp,
-                bp,
-                ..State::default()
+            let mut frame = Fresh {
+                at: Place { pc, sp, bp },
+                ..Fresh::default()
             };
             len += 1;
-            let (cfa, older_bp) = match step {
+            let (cfa, older_bp) = match rule.step() {
                 Step::Older(cfa, bp) => (cfa, bp),
-                Step::End => return Ok(Joined { keep: 0, len }),
-                Step::Other => return Err(Otherwise::Unknown { pc, len }),
+                end => {
+                    *place = frame;
+                    return match end {
+                        Step::End => Ok(Joined { keep: 0, len }),
+                        _ => Err(Otherwise::Unknown { pc, len }),
+                    };
+                }
             };
             let offset = |base: u64, offset: i32| base.wrapping_add(i64::from(offset) as u64);
             let cfa = match cfa {
                 Cfa::Sp(at) => offset(sp, at),
-                Cfa::Bp(at) => offset(bp, at),
+                Cfa::Bp(at) => {
+                    frame.by_bp = true;
+                    offset(bp, at)
+                }
                 Cfa::AtBp(at) => {
-                    place.cfa_slot = offset(bp, at);
-                    let slot = place.cfa_slot;
+                    frame.by_bp = true;
+                    frame.cfa_slot = offset(bp, at);
+                    let slot = frame.cfa_slot;
                     match load(slot, sp) {
                         Some(cfa) => cfa,
-                        None => return Err(Otherwise::Outside { slot, len }),
+                        None => {
+                            *place = frame;
+                            return Err(Otherwise::Outside { slot, len });
+                        }
                     }
                 }
             };
-            if cfa <= sp {
-                return Err(Otherwise::Outside {
-                    slot: cfa.wrapping_sub(8),
-                    len,
-                });
-            }
             let bp_slot = match older_bp {
                 OlderBp::Same => 0,
                 OlderBp::AtCfa(at) => offset(cfa, at),
-                OlderBp::AtBp(at) => offset(bp, at),
+                OlderBp::AtBp(at) => {
+                    frame.by_bp = true;
+                    offset(bp, at)
+                }
             };
+            frame.bp_slot = bp_slot;
+            *place = frame;
+            let slot = cfa.wrapping_sub(8);
+            if cfa <= sp {
+                return Err(Otherwise::Outside { slot, len });
+            }
             if bp_slot != 0 {
-                place.bp_slot = bp_slot;
                 match load(bp_slot, sp) {
                     Some(older) => bp = older,
                     None => return Err(Otherwise::Outside { slot: bp_slot, len }),
                 }
             }
-            match load(cfa.wrapping_sub(8), sp) {
+            match load(slot, sp) {
                 Some(0) => return Err(Otherwise::Ended { len }),
                 Some(older) => pc = older,
-                None => {
-                    return Err(Otherwise::Outside {
-                        slot: cfa.wrapping_sub(8),
-                        len,
-                    });
-                }
+                None => return Err(Otherwise::Outside { slot, len }),
             }
             sp = cfa;
         }
     }
 
-    /// Whether the slots of all frames older than the newest of `states[..known]` hold what they held;
-    /// if not, how many of the oldest may still be as they were.
+    /// The stack pointer of the newest of so many of the oldest states; what no stack pointer reaches if there is
+    /// none.
+    #[inline(always)]
+    fn sp_of(&self, known: usize) -> u64 {
+        let newest = known
+            .checked_sub(1)
+            .and_then(|newest| self.states.get(newest));
+        newest.map_or(u64::MAX, |newest| newest.at.sp)
+    }
+
+    /// Whether all frames older than the newest of `states[..known]` are as they were; if not, how many of the
+    /// oldest may still be.
     #[inline]
     fn changed(&self, known: usize) -> Option<usize> {
+        let newest = known
+            .checked_sub(1)
+            .and_then(|newest| self.states.get(newest));
+        let words = self
+            .words
+            .get(..newest.map_or(0, |newest| newest.words as usize));
+        let changed = words.unwrap_or_default().iter().rposition(|word| {
+            // SAFETY: of frames that are older than the one that is running: it was inside the stack's bounds when
+            // it was read, and what lies above the stack pointer stays mapped.
+            unsafe { *(word.at as *const u64) != word.held }
+        })?;
         let states = self.states.get(..known).unwrap_or_default();
-        for (place, pair) in states.windows(2).enumerate().rev() {
-            let [older, newer] = pair else { continue };
-            // SAFETY: slots of frames that are older than the one that is running: they were inside the
-            // stack's bounds when they were read, and what lies above the stack pointer stays mapped.
-            let same = unsafe {
-                *((older.sp - 8) as *const u64) == older.pc
-                    && (newer.bp_slot == 0 || *(newer.bp_slot as *const u64) == older.bp)
-                    && (newer.cfa_slot == 0 || *(newer.cfa_slot as *const u64) == older.sp)
-            };
-            if !same {
-                return Some(place + 1);
-            }
-        }
-        None
+        Some(states.partition_point(|state| state.words as usize <= changed))
     }
 
     /// Puts the fresh frames on top of those that are as they were.
     #[inline]
     fn join(&mut self, keep: usize, len: usize, own: &Span) {
         let before = keep.checked_sub(1).and_then(|last| self.states.get(last));
-        let (mut hash, mut kept) = before.map_or((0, 0), |last| (last.hash, last.kept));
+        let mut newest = before.copied().unwrap_or_default();
         let fresh = self.fresh.get(..len).unwrap_or_default();
         let free = self.states.get_mut(keep..).unwrap_or_default();
-        for (place, state) in free.iter_mut().zip(fresh.iter().rev()) {
-            if !own.contains(state.pc.wrapping_sub(1)) {
-                hash = chain(hash, state.pc);
-                kept += 1;
+        for (place, frame) in free.iter_mut().zip(fresh.iter().rev()) {
+            // The oldest of all lies on none.
+            if newest.at.sp != 0 {
+                let mut count = newest.words;
+                newest.words_from(frame, |word| {
+                    if let Some(place) = self.words.get_mut(count as usize) {
+                        *place = word;
+                        count += 1;
+                    }
+                });
+                newest.words = count;
             }
-            *place = State {
-                hash,
-                kept,
-                ..*state
-            };
+            newest = newest.newer(frame, own.contains(frame.at.pc.wrapping_sub(1)));
+            *place = newest;
         }
         self.states_len = keep + len;
+        self.by_path = 0;
     }
 
     /// Of a stack that is too deep: its newest frames.

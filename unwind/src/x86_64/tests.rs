@@ -126,6 +126,69 @@ fn random_stacks_equal_the_systems() {
 }
 
 #[inline(never)]
+fn one_way(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
+    black_box(deep(6, unwinder))
+}
+
+#[inline(never)]
+fn another_way(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
+    black_box(deep(8, unwinder))
+}
+
+/// Calls `next` from one of three places, so many times within one another: other older frames for the same way.
+#[inline(never)]
+fn around(
+    unwinder: &mut Unwinder,
+    random: &mut u64,
+    depth: u64,
+    next: &dyn Fn(&mut Unwinder, &mut u64),
+) {
+    match (depth, turn(random) % 3) {
+        (0, _) => next(unwinder, random),
+        (_, 0) => around(unwinder, random, depth - 1, next),
+        (_, 1) => {
+            around(unwinder, random, depth - 1, next);
+            black_box(&random);
+        }
+        _ => {
+            black_box(&random);
+            around(unwinder, random, depth - 1, next);
+            black_box(&unwinder);
+        }
+    }
+}
+
+#[test]
+fn ways_that_were_walked_before_are_right() {
+    let (mut unwinder, mut random) = (unwinder(), 3);
+    let (mut by_path, mut hashes) = (0, std::collections::HashMap::new());
+    for turn_of_all in 0..4_000u64 {
+        let seen = &std::cell::Cell::new((Vec::new(), Taken::default()));
+        around(
+            &mut unwinder,
+            &mut random,
+            turn_of_all % 7 / 3,
+            &|unwinder, random| {
+                let (ours, system, taken) = match turn(random) % 2 {
+                    0 => one_way(unwinder),
+                    _ => another_way(unwinder),
+                };
+                assert_eq!(ours, system);
+                assert_eq!(taken.len, unwinder.frames(&mut [0; FRAMES]));
+                seen.set((ours, taken));
+            },
+        );
+        by_path += u32::from(unwinder.by_path != 0);
+        let (frames, taken) = seen.take();
+        // The same hash for the same frames, whichever way they were found.
+        assert_eq!(*hashes.entry(frames).or_insert(taken.hash), taken.hash);
+    }
+    assert!(by_path > 2_000, "{by_path}");
+    assert!(hashes.len() > 5, "{}", hashes.len());
+    assert_eq!(unwinder.by_system_so_far(), 0);
+}
+
+#[inline(never)]
 fn deep(depth: usize, unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
     let found = match depth {
         0 => both(unwinder),
