@@ -31,14 +31,9 @@ impl CounterValues {
     #[inline]
     pub fn apply(&mut self, event: &Event) -> bool {
         match event.kind {
-            EventKind::ALLOC => {
-                self.live = self.live.wrapping_add(event.bytes);
-                self.allocated_bytes = self.allocated_bytes.wrapping_add(event.bytes);
-                self.allocations = self.allocations.wrapping_add(1);
-            }
+            EventKind::ALLOC => self.allocate(event.bytes),
             EventKind::FREE if !event.flags.contains(EventFlags::UNKNOWN_POINTER) => {
-                self.live = self.live.saturating_sub(event.bytes);
-                self.frees = self.frees.wrapping_add(1);
+                self.free(event.bytes);
             }
             EventKind::CANCEL => {
                 self.live = self.live.wrapping_add(event.bytes);
@@ -58,6 +53,22 @@ impl CounterValues {
         }
         self.peak = self.peak.max(self.live);
         true
+    }
+
+    /// So many bytes were allocated.
+    #[inline(always)]
+    pub(crate) fn allocate(&mut self, bytes: u64) {
+        self.live = self.live.wrapping_add(bytes);
+        self.allocated_bytes = self.allocated_bytes.wrapping_add(bytes);
+        self.allocations = self.allocations.wrapping_add(1);
+        self.peak = self.peak.max(self.live);
+    }
+
+    /// So many bytes were freed.
+    #[inline(always)]
+    pub(crate) fn free(&mut self, bytes: u64) {
+        self.live = self.live.saturating_sub(bytes);
+        self.frees = self.frees.wrapping_add(1);
     }
 
     /// Whether [`CounterValues::apply`] would change anything.

@@ -119,21 +119,36 @@ impl<'a> Ring<'a> {
     /// Reserves `count` slots; None if they are not free. Never waits.
     #[inline]
     pub(crate) fn reserve(&self, count: u64) -> Option<u64> {
-        let mut word = self.head.load(Ordering::Relaxed);
-        loop {
-            let head = index::value(word);
-            let tail = self.tail();
-            // A stale `head` may lie before `tail`; the exchange then fails.
-            if (head + count).saturating_sub(tail) > self.capacity() {
-                return None;
-            }
-            match self.head.compare_exchange_weak(
+        let word = self.head.load(Ordering::Relaxed);
+        match self.try_reserve(word, count) {
+            Ok(reserved) => reserved,
+            Err(now) => self.reserve_in_turn(now, count),
+        }
+    }
+
+    /// One try where `word` was the head; `Err` with what it is by now.
+    #[inline(always)]
+    fn try_reserve(&self, word: u64, count: u64) -> Result<Option<u64>, u64> {
+        let head = index::value(word);
+        // A stale `head` may lie before `tail`; the exchange then fails.
+        if (head + count).saturating_sub(self.tail()) > self.capacity() {
+            return Ok(None);
+        }
+        self.head
+            .compare_exchange_weak(
                 word,
                 index::seal(head + count, self.nonce),
                 Ordering::Relaxed,
                 Ordering::Relaxed,
-            ) {
-                Ok(_) => return Some(head),
+            )
+            .map(|_| Some(head))
+    }
+
+    #[cold]
+    fn reserve_in_turn(&self, mut word: u64, count: u64) -> Option<u64> {
+        loop {
+            match self.try_reserve(word, count) {
+                Ok(reserved) => return reserved,
                 Err(now) => word = now,
             }
         }
@@ -166,8 +181,16 @@ impl<'a> Ring<'a> {
     /// Writes and commits a record of one slot that the caller has reserved.
     #[inline]
     pub(crate) fn commit(&self, seq: u64, words: &[u64; 8]) {
-        self.store_body(seq, words);
-        self.store_commit(seq, checksum::first_slot(seq, self.nonce, words));
+        let hash = checksum::first_slot(seq, self.nonce, words);
+        let word = checksum::commit_word(seq, self.nonce, hash);
+        if let Some([commit, body @ ..]) = self.slot(seq)
+            && let [_, words @ ..] = words
+        {
+            for (to, from) in body.iter().zip(words) {
+                to.store(*from, Ordering::Relaxed);
+            }
+            commit.store(word, Ordering::Release);
+        }
         if let Some(later) = self.slot(seq + AHEAD) {
             expect_store(later);
         }

@@ -26,6 +26,13 @@ pub(crate) fn event_words(event: &Event) -> [u64; 8] {
     ]
 }
 
+/// Adds to an event's flags.
+#[inline]
+pub(crate) fn add_flags(words: &mut [u64; 8], flags: EventFlags) {
+    let [.., what] = words;
+    *what |= u64::from(flags.0) << 16;
+}
+
 /// The inverse of [`event_words`]; word 0 is not looked at.
 pub(crate) fn event_from_words(words: &[u64; 8]) -> Event {
     let [_, time, ptr, bytes, aux, stacks, who, what] = *words;
@@ -126,6 +133,10 @@ mod tests {
         assert_eq!(at(60, 4), 1);
         assert_eq!(event_from_words(&words), event);
         assert_eq!((kind_of(&words), slots_of(&words)), (0x71, 1));
+        let mut words = words;
+        add_flags(&mut words, EventFlags(0x0208));
+        let flags = EventFlags(0x939a);
+        assert_eq!(event_from_words(&words), Event { flags, ..event });
     }
 
     #[test]

@@ -81,6 +81,7 @@ tallies! {
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
 /// Writes what has come up, if anything has. One load where nothing has; called with each event.
+#[inline]
 pub(crate) fn write_if_new(writer: &'static Writer) {
     if UNWRITTEN.load(Ordering::Relaxed) {
         write(writer);

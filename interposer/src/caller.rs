@@ -37,6 +37,35 @@ macro_rules! note_and_go_on {
 }
 pub(crate) use note_and_go_on;
 
+/// The whole of an exported hook whose calls seldom matter: where the given code does not jump to label 2, it
+/// jumps on to the real function. The first call of all goes to the body in any case, which finds that function
+/// and notes that the hook is in use.
+macro_rules! go_on_or_note {
+    ($body:path, $hook:path, $($skip:expr),*) => {
+        core::arch::naked_asm!(
+            $($skip,)*
+            "cmp byte ptr [rip + {hook} + {noted}], 0",
+            "je 2f",
+            "mov rax, [rip + {hook} + {real}]",
+            "test rax, rax",
+            "je 2f",
+            "jmp rax",
+            "2:",
+            "mov r11, [rsp]",
+            "mov r10, [rip + gpumem_caller@GOTTPOFF]",
+            "mov fs:[r10], r11",
+            "mov fs:[r10 + 8], rsp",
+            "mov fs:[r10 + 16], rbp",
+            "jmp {body}",
+            hook = sym $hook,
+            noted = const core::mem::offset_of!(crate::symbols::table::Hook, noted),
+            real = const core::mem::offset_of!(crate::symbols::table::Hook, real),
+            body = sym $body,
+        )
+    };
+}
+pub(crate) use go_on_or_note;
+
 /// What the exported function noted last on this thread.
 #[inline(always)]
 pub(crate) fn noted() -> Registers {

@@ -41,6 +41,7 @@ mod scopes;
 pub mod stacks;
 mod symbols;
 mod tally;
+mod tensor;
 mod thread;
 mod workspace;
 

@@ -63,6 +63,7 @@ pub(crate) struct Session {
 }
 
 /// The session, if one is open and this is its process.
+#[inline]
 pub(crate) fn session() -> Option<&'static Session> {
     // SAFETY: the pointer is null or that of a leaked session, published with Release.
     let session = unsafe { SESSION.load(Ordering::Acquire).as_ref() }?;
@@ -228,13 +229,18 @@ fn start_drain(writer: &'static Writer, bounded: bool) {
 
 impl Session {
     /// Makes sure that a device is defined before an event names it.
+    #[inline]
     pub(crate) fn know_device(&'static self, device: DeviceOrdinal) {
-        let Some(known) = self.known_devices.get(usize::from(device.0)) else {
-            return;
-        };
-        if known.load(Ordering::Acquire) {
-            return;
+        if let Some(known) = self.known_devices.get(usize::from(device.0))
+            && !known.load(Ordering::Acquire)
+        {
+            self.define_device(device, known);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn define_device(&'static self, device: DeviceOrdinal, known: &AtomicBool) {
         // Set last: threads that meet here each write the same definition, and none goes on to an
         // event before there is one.
         let asked = driver::device_facts(CuDevice(i32::from(device.0)));

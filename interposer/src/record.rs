@@ -359,8 +359,3 @@ pub(crate) fn remark(thread: &Thread, api: ApiId, kind: EventKind, level: Level,
         ..event(session.writer, thread, kind, level)
     });
 }
-
-/// Bytes live at a level of a device, by the shared counters; 0 without a capture.
-pub(crate) fn live_bytes(device: DeviceOrdinal, level: Level) -> u64 {
-    lifecycle::session().map_or(0, |session| session.writer.live(device, level))
-}

@@ -17,40 +17,43 @@ const HOOKS: usize = 512;
 const ROWS: usize = 64;
 const SHARED: usize = ROWS - 1;
 
-static COUNTS: [[AtomicU64; HOOKS]; ROWS] = [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS];
+type Row = [AtomicU64; HOOKS];
+
+static COUNTS: [Row; ROWS] = [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS];
 static GIVEN: AtomicUsize = AtomicUsize::new(0);
 
 thread_static! {
-    /// Where this thread keeps its row plus one; 0 before its first call.
-    fn place() -> usize as "gpumem_row";
+    /// This thread's row; null before its first call, and where it shares one.
+    fn place() -> *const Row as "gpumem_row";
 }
 
-/// The row of a thread that makes its first call.
+/// Counts a call of a thread that has no row of its own yet, or will never have.
 #[cold]
-fn row() -> usize {
-    GIVEN.fetch_add(1, Ordering::Relaxed).min(SHARED)
+#[inline(never)]
+fn count_without_a_row(id: u16) {
+    let row = GIVEN
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |given| {
+            (given < SHARED).then_some(given + 1)
+        })
+        .unwrap_or(SHARED);
+    let Some(row) = COUNTS.get(row) else { return };
+    if !core::ptr::eq(row, &COUNTS[SHARED]) {
+        // SAFETY: the word is this thread's alone, and lives as long as the thread.
+        unsafe { place().write(row) };
+    }
+    if let Some(counter) = row.get(usize::from(id)) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Counts a call of the hook of that number.
 #[inline]
 pub(crate) fn count(id: u16) {
-    let place = place();
-    // SAFETY: the word is this thread's alone, and lives as long as the thread.
-    let mine = match unsafe { place.read() } {
-        0 => {
-            let new = row();
-            // SAFETY: as above.
-            unsafe { place.write(new + 1) };
-            new
-        }
-        known => known - 1,
+    // SAFETY: the word is this thread's alone, lives as long as the thread, and holds null or a row.
+    let Some(row) = (unsafe { place().read().as_ref() }) else {
+        return count_without_a_row(id);
     };
-    let Some(counter) = COUNTS.get(mine).and_then(|row| row.get(usize::from(id))) else {
-        return;
-    };
-    if mine == SHARED {
-        counter.fetch_add(1, Ordering::Relaxed);
-    } else {
+    if let Some(counter) = row.get(usize::from(id)) {
         // Nobody else writes to this row.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }

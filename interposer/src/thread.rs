@@ -14,8 +14,14 @@ thread_static! {
     fn place() -> Thread as "gpumem_thread";
 }
 
-/// State of one thread.
+/// State of one thread; what every hook looks at comes first, in one cache line.
+#[repr(C, align(64))]
 pub(crate) struct Thread {
+    /// Our own code runs: hooks that it (or a signal handler over it) meets record nothing.
+    pub(crate) busy: Cell<bool>,
+    id: Cell<u32>,
+    /// Where the C library keeps this thread's errno; null: not asked yet.
+    errno: Cell<*mut libc::c_int>,
     /// Hooked calls on the stack.
     pub(crate) depth: Cell<u32>,
     /// The outermost of them.
@@ -38,9 +44,6 @@ pub(crate) struct Thread {
     pub(crate) driver_calls: Cell<u32>,
     /// The pointer whose release an outer hook has recorded; 0 for none.
     pub(crate) releasing: Cell<u64>,
-    /// Our own code runs: hooks that it (or a signal handler over it) meets record nothing.
-    pub(crate) busy: Cell<bool>,
-    id: Cell<u32>,
 }
 
 impl Thread {
@@ -52,6 +55,19 @@ impl Thread {
                 .set(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
         }
         ThreadId(self.id.get())
+    }
+
+    /// This thread's errno.
+    #[inline]
+    fn errno(&self) -> &Cell<libc::c_int> {
+        let mut place = self.errno.get();
+        if place.is_null() {
+            // SAFETY: the function takes nothing and gives an address.
+            place = unsafe { libc::__errno_location() };
+            self.errno.set(place);
+        }
+        // SAFETY: errno's address is valid for the thread's life, and errno is this thread's alone.
+        unsafe { &*place.cast::<Cell<libc::c_int>>() }
     }
 }
 
@@ -79,11 +95,9 @@ pub(crate) fn quietly<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
             crate::account::reentered();
             return None;
         }
-        // SAFETY: errno's address is valid for the thread's life.
-        let errno = unsafe { *libc::__errno_location() };
+        let errno = thread.errno().get();
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(thread)));
-        // SAFETY: as above.
-        unsafe { *libc::__errno_location() = errno };
+        thread.errno().set(errno);
         thread.busy.set(false);
         if result.is_err() {
             crate::account::panicked();

@@ -7,7 +7,7 @@ use crate::checksum::words_check;
 use crate::counters::row_check;
 use crate::index;
 use crate::layout::{self, LOSS_RANGES, dynamic};
-use crate::{CounterValues, Event};
+use crate::{CounterValues, Event, EventKind};
 
 /// A cache line of its own.
 #[repr(C, align(64))]
@@ -153,31 +153,64 @@ impl Row {
     /// twenty nanoseconds and can neither block nor fail.
     #[inline]
     pub(super) fn lock(&self) -> LockedRow<'_> {
+        match self.try_lock() {
+            Some(locked) => locked,
+            None => self.lock_in_turn(),
+        }
+    }
+
+    #[inline(always)]
+    fn try_lock(&self) -> Option<LockedRow<'_>> {
+        let version = self.version.load(Ordering::Relaxed);
+        let odd = version.wrapping_add(1);
+        let locked = version & 1 == 0
+            && self
+                .version
+                .compare_exchange_weak(version, odd, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        if !locked {
+            return None;
+        }
+        // No figure may be stored before the odd version is.
+        fence(Ordering::Release);
+        Some(LockedRow {
+            row: self,
+            version,
+            after: version,
+        })
+    }
+
+    #[cold]
+    fn lock_in_turn(&self) -> LockedRow<'_> {
         loop {
             for _ in 0..100 {
-                let version = self.version.load(Ordering::Relaxed);
-                if version & 1 == 0
-                    && self
-                        .version
-                        .compare_exchange_weak(
-                            version,
-                            version.wrapping_add(1),
-                            Ordering::Acquire,
-                            Ordering::Relaxed,
-                        )
-                        .is_ok()
-                {
-                    // No figure may be stored before the odd version is.
-                    fence(Ordering::Release);
-                    return LockedRow {
-                        row: self,
-                        version,
-                        after: version,
-                    };
+                if let Some(locked) = self.try_lock() {
+                    return locked;
                 }
                 core::hint::spin_loop();
             }
             super::sys::yield_now();
+        }
+    }
+}
+
+/// What the most frequent events change.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    Allocated(u64),
+    Freed(u64),
+}
+
+impl Change {
+    /// None for an event that changes something else, or nothing.
+    #[inline]
+    pub(super) fn of(event: &Event) -> Option<Self> {
+        if event.kind == EventKind::ALLOC {
+            Some(Self::Allocated(event.bytes))
+        } else if event.kind == EventKind::FREE && CounterValues::counts(event) {
+            Some(Self::Freed(event.bytes))
+        } else {
+            None
         }
     }
 }
@@ -222,11 +255,20 @@ impl LockedRow<'_> {
         self.row.since_cut.store(live, Ordering::Relaxed);
     }
 
-    /// Applies `event`; `place` is the row's offset in the file.
+    /// The figures after a change.
     #[inline]
-    pub(super) fn apply(&mut self, event: &Event, nonce: u64, place: u64) {
+    pub(super) fn after(&self, change: Change) -> CounterValues {
         let mut new = self.values();
-        new.apply(event);
+        match change {
+            Change::Allocated(bytes) => new.allocate(bytes),
+            Change::Freed(bytes) => new.free(bytes),
+        }
+        new
+    }
+
+    /// Takes those figures; `place` is the row's offset in the file.
+    #[inline]
+    pub(super) fn take(&mut self, new: &CounterValues, nonce: u64, place: u64) {
         let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
         live.store(new.live, Ordering::Relaxed);
         peak.store(new.peak, Ordering::Relaxed);
@@ -237,7 +279,7 @@ impl LockedRow<'_> {
             self.row.since_cut.store(new.live, Ordering::Relaxed);
         }
         self.after = self.version.wrapping_add(2);
-        let check = row_check(nonce, place, &new, self.after);
+        let check = row_check(nonce, place, new, self.after);
         self.row.check.store(check, Ordering::Relaxed);
     }
 }

@@ -8,6 +8,7 @@
 //! - A forked child records nothing and disturbs nothing.
 
 mod bounded;
+mod clock;
 mod cut;
 mod drain;
 mod file;
@@ -26,13 +27,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::areas::Areas;
 use crate::header::StaticHeader;
 use crate::ring::{Found, Ring};
-use crate::{CounterValues, DefKind, DeviceOrdinal, Event, Level, Nanos, Seq, index, layout, slot};
+use crate::{
+    CounterValues, DefKind, DeviceOrdinal, Event, EventFlags, Level, Nanos, Seq, index, layout,
+    slot,
+};
 pub use bounded::Keeper;
+use clock::Clock;
 use cut::Used;
 pub use cut::{Cut, RowAtCut};
 use file::CaptureFile;
 use fork::Owner;
-use head::Head;
+use head::{Change, Head};
 use loss::Losses;
 pub use options::{CreateError, Lost, Options, Origin};
 use space::Space;
@@ -43,17 +48,19 @@ use space::Space;
 const FINISH_LOOKS: u32 = 1_000;
 
 /// An open capture. Lives as long as the process.
+#[repr(C)]
 pub struct Writer {
-    head: &'static Head,
+    // What each event looks at comes first, in as few cache lines as it can.
     ring: Ring<'static>,
-    file: CaptureFile,
     owner: Owner,
+    head: &'static Head,
     nonce: u64,
-    /// Of a bounded capture.
-    areas: Option<Areas>,
-    started_monotonic: u64,
     /// Producers wake the drain when they cross a multiple of this many slots.
     quarter: u64,
+    clock: Clock,
+    file: CaptureFile,
+    /// Of a bounded capture.
+    areas: Option<Areas>,
     space: Space,
     losses: Losses,
     /// Rows in which something is counted.
@@ -127,7 +134,7 @@ impl Writer {
             owner,
             nonce: header.nonce,
             areas,
-            started_monotonic: header.started_monotonic,
+            clock: Clock::new(header.started_monotonic),
             quarter: u64::from(ring_slots) / 4,
             space: Space::new(options.stall),
             losses: Losses::new(),
@@ -141,8 +148,7 @@ impl Writer {
     /// noise, and finer steps take more of the disk: docs/measured/analyzer.md.
     #[inline]
     pub fn now(&self) -> Nanos {
-        let since = sys::clock(libc::CLOCK_MONOTONIC).saturating_sub(self.started_monotonic);
-        Nanos(since & !255)
+        Nanos(self.clock.now() & !255)
     }
 
     /// Where the capture is, absolute.
@@ -174,15 +180,65 @@ impl Writer {
     /// [`Lost::OtherProcess`] in a forked child, where nothing at all happens.
     #[inline]
     pub fn event(&self, event: &Event) -> Result<Seq, Lost> {
+        self.event_to(event, None)
+    }
+
+    /// The same of an event after which `live` bytes are live at its level of its device, as somebody else
+    /// counts: [`EventFlags::MISMATCH`] where that is not so.
+    ///
+    /// # Errors
+    /// As [`Writer::event`]'s.
+    pub fn event_to(&self, event: &Event, live: Option<u64>) -> Result<Seq, Lost> {
         if !self.owner.is_this_process() {
             return Err(Lost::OtherProcess);
         }
-        self.ring.expect_reservation();
+        let mut words = slot::event_words(event);
         let row = layout::row_number(event.device, event.level)
-            .filter(|_| CounterValues::counts(event))
             .and_then(|number| Some((self.head.row(number)?, layout::row_offset(number))));
+        let reserved = match (Change::of(event), row) {
+            (Some(change), Some((row, place))) => {
+                let mut locked = row.lock();
+                // Whoever counts here waits for this lock before it wants the head of the ring.
+                self.ring.expect_reservation();
+                let new = locked.after(change);
+                if live.is_some_and(|live| live != new.live) {
+                    slot::add_flags(&mut words, EventFlags::MISMATCH);
+                }
+                let reserved = match locked.is_unused() {
+                    true => None,
+                    false => self.ring.reserve(1),
+                };
+                if reserved.is_some() {
+                    locked.take(&new, self.nonce, place);
+                }
+                reserved
+            }
+            _ => None,
+        };
+        let seq = match reserved {
+            Some(seq) => seq,
+            None => self.reserve_otherwise(event, live, row, &mut words)?,
+        };
+        self.ring.commit(seq, &words);
+        self.wake_drain(seq, 1);
+        Ok(Seq(seq))
+    }
+
+    /// Reserves the slot of an event that is not one of the most frequent, or for which there was no room, and counts
+    /// it.
+    #[cold]
+    #[inline(never)]
+    fn reserve_otherwise(
+        &self,
+        event: &Event,
+        live: Option<u64>,
+        row: Option<(&head::Row, u64)>,
+        words: &mut [u64; 8],
+    ) -> Result<u64, Lost> {
+        let plain = slot::event_words(event);
+        let row = row.filter(|_| CounterValues::counts(event));
         let mut may_wait = true;
-        let seq = loop {
+        loop {
             // All waiting is done before the lock is taken.
             if may_wait && !self.ring.has_space(1) {
                 may_wait = self.space.wait(&self.ring, 1, self.nudge());
@@ -198,13 +254,19 @@ impl Writer {
                     }
                     let reserved = self.ring.reserve(1);
                     if reserved.is_some() || !may_wait {
-                        locked.apply(event, self.nonce, place);
+                        let mut new = locked.values();
+                        new.apply(event);
+                        *words = plain;
+                        if live.is_some_and(|live| live != new.live) {
+                            slot::add_flags(words, EventFlags::MISMATCH);
+                        }
+                        locked.take(&new, self.nonce, place);
                     }
                     reserved
                 }
             };
             match reserved {
-                Some(seq) => break seq,
+                Some(seq) => return Ok(seq),
                 // Others took the space that was there a moment ago.
                 None if may_wait => {}
                 None => {
@@ -213,10 +275,7 @@ impl Writer {
                     return Err(Lost::RingFull);
                 }
             }
-        };
-        self.ring.commit(seq, &slot::event_words(event));
-        self.wake_drain(seq, 1);
-        Ok(Seq(seq))
+        }
     }
 
     /// Records a definition whose payload is the concatenation of `parts`.

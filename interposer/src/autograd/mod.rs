@@ -30,7 +30,6 @@ mod rings;
 mod run;
 pub(crate) mod steps;
 
-use core::cell::Cell;
 use core::ffi::c_void;
 use core::ptr::null;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -39,6 +38,7 @@ use std::sync::OnceLock;
 use gpumem_capture::{StackId, Writer};
 
 use crate::lifecycle::{self, Session};
+use crate::local::thread_static;
 use crate::symbols::elf;
 use crate::{account, stacks, thread};
 use layout::{Check, Verdict};
@@ -60,9 +60,22 @@ static REFUTED: AtomicBool = AtomicBool::new(false);
 const REFUTED_NOTE: &str = "PyTorch's autograd nodes are laid out in a way that is not known: what backward \
                             allocates is not charged to forward lines";
 
-thread_local! {
-    /// This thread's ring; null before its first node and after its end. Without a destructor.
-    static MINE: Cell<*const Ring> = const { Cell::new(null()) };
+thread_static! {
+    /// Where this thread has its ring; null before its first node and after its end.
+    fn place() -> *const Ring as "gpumem_nodes";
+}
+
+/// This thread's ring.
+#[inline(always)]
+fn mine() -> Option<&'static Ring> {
+    // SAFETY: the word is this thread's alone, lives as long as the thread, and holds null or the address of a
+    // ring, whose memory is never given back.
+    unsafe { place().read().as_ref() }
+}
+
+fn set_mine(ring: *const Ring) {
+    // SAFETY: as above.
+    unsafe { place().write(ring) };
 }
 
 /// The session, if backward is looked at in it.
@@ -87,12 +100,7 @@ pub(crate) fn made(sequence: u64) {
 
 /// Keeps what makes a node.
 fn keep(writer: &'static Writer, sequence: u64) {
-    let ring = match MINE.try_with(Cell::get) {
-        // SAFETY: null, or this thread's ring, whose memory is never given back.
-        Ok(ring) => unsafe { ring.as_ref() }.or_else(|| ring_of_this_thread(sequence)),
-        Err(_) => None,
-    };
-    if let Some(ring) = ring {
+    if let Some(ring) = mine().or_else(|| ring_of_this_thread(sequence)) {
         ring.put(&MADE, sequence, site(writer).0);
     }
 }
@@ -112,7 +120,7 @@ fn site(writer: &'static Writer) -> StackId {
 #[cold]
 fn ring_of_this_thread(sequence: u64) -> Option<&'static Ring> {
     let ring = MADE.ring_for(this_thread()?, sequence)?;
-    let _ = MINE.try_with(|mine| mine.set(ring));
+    set_mine(ring);
     if let Some(key) = exit_key() {
         // SAFETY: the key exists; its destructor takes such a pointer.
         unsafe { libc::pthread_setspecific(key, core::ptr::from_ref(ring).cast()) };
@@ -134,7 +142,7 @@ fn exit_key() -> Option<libc::pthread_key_t> {
 /// Gives the thread's ring to others. Should the thread make a node after this, it has its ring again, and
 /// this runs once more.
 unsafe extern "C" fn thread_ends(ring: *mut c_void) {
-    let _ = MINE.try_with(|mine| mine.set(null()));
+    set_mine(null());
     // SAFETY: what `ring_of_this_thread` gave the key: a ring, which is never given back.
     unsafe { &*ring.cast_const().cast::<Ring>() }.end(&MADE);
 }

@@ -9,11 +9,12 @@ use core::cell::Cell;
 use gpumem_capture::{ApiId, EventKind, Level, Phase};
 
 use super::{run, session, steps};
+use crate::local::thread_static;
 use crate::python::{self, Finding, Frame};
 use crate::record::{self, Remark};
 use crate::thread::{self, Thread};
 
-/// A phase that the thread is in.
+/// A phase that the thread is in; all zeros are none.
 #[derive(Clone, Copy)]
 struct Open {
     phase: Phase,
@@ -32,30 +33,58 @@ const NONE: Open = Open {
     place: 0,
 };
 
-thread_local! {
-    static OPEN: [Cell<Open>; DEEPEST] = const { [const { Cell::new(NONE) }; DEEPEST] };
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
+/// The phases that a thread is in.
+#[repr(C)]
+struct Phases {
+    /// How many. It comes first: the hook of what ends them looks at it ([`skip_unless_in_a_phase`]).
+    depth: Cell<usize>,
+    open: [Cell<Open>; DEEPEST],
+}
+
+thread_static! {
+    /// This thread's.
+    fn place() -> Phases as "gpumem_phases";
+}
+
+/// The code with which a function is left for the one whose address is in the word `$real`, if the thread is in no
+/// phase and the byte `$noted` is not 0. It touches no register that an argument travels in.
+macro_rules! skip_unless_in_a_phase {
+    () => {
+        concat!(
+            "mov r11, [rip + gpumem_phases@GOTTPOFF]\n",
+            "cmp qword ptr fs:[r11], 0\n",
+            "jne 2f\n",
+        )
+    };
+}
+pub(crate) use skip_unless_in_a_phase;
+
+#[inline(always)]
+fn phases() -> &'static Phases {
+    // SAFETY: it is this thread's alone, valid as zeros, and lives as long as the thread, beyond which nobody
+    // here keeps it; it consists of cells, so that shared references are enough.
+    unsafe { &*place() }
 }
 
 /// How many phases the thread is in.
 #[inline]
 fn depth() -> usize {
-    DEPTH.try_with(Cell::get).unwrap_or(0)
+    phases().depth.get()
 }
 
 /// The phase at a depth.
 fn open_at(depth: usize) -> Option<Open> {
-    OPEN.try_with(|open| open.get(depth).map(Cell::get)).ok()?
+    phases().open.get(depth).map(Cell::get)
 }
 
 /// Records that the thread is in a phase from now on; false if there is no room for one more.
 fn begin(thread: &Thread, api: ApiId, new: Open) -> bool {
     let depth = depth();
-    let put = OPEN.try_with(|open| open.get(depth).map(|place| place.set(new)));
-    if !matches!(put, Ok(Some(()))) {
+    let Some(place) = phases().open.get(depth) else {
         return false;
-    }
-    let _ = DEPTH.try_with(|place| place.set(depth + 1));
+    };
+    place.set(new);
+    phases().depth.set(depth + 1);
     tell(thread, api, EventKind::PHASE_BEGIN, new.phase);
     true
 }
@@ -64,7 +93,7 @@ fn begin(thread: &Thread, api: ApiId, new: Open) -> bool {
 fn end(thread: &Thread, api: ApiId, kept: usize) {
     while let Some(inner) = depth().checked_sub(1).filter(|&inner| inner >= kept) {
         let left = open_at(inner);
-        let _ = DEPTH.try_with(|place| place.set(inner));
+        phases().depth.set(inner);
         let Some(left) = left else { return };
         tell(thread, api, EventKind::PHASE_END, left.phase);
         if is_in(left.phase) {

@@ -116,14 +116,60 @@ around! {
     }
 }
 
-around! {
-    /// `RecordFunction(scope)`: a scope is announced to the profiler.
-    TorchCpu
-    fn _ZN2at14RecordFunctionC1ENS_11RecordScopeE(this, scope) -> ();
-    missing ();
+/// A hook of a function of PyTorch's that is called with nearly every operation and seldom matters: where `$skip`
+/// does not jump to label 2, the real function is jumped to, and nothing of ours follows or is counted. So a call
+/// that does not matter costs a few instructions and no stack.
+macro_rules! seldom {
+    (
+        $(#[$doc:meta])*
+        fn $name:ident($($arg:ident),*);
+        skip $($skip:expr),*;
+        with $api:ident, $real:ident;
+        $body:block
+    ) => {
+        entry! {
+            TorchCpu Optional $name
+
+            pub(super) unsafe extern "C-unwind" fn body($($arg: u64),*) {
+                let caller = crate::caller::noted();
+                let address = HOOK.real();
+                if address == 0 {
+                    return;
+                }
+                HOOK.called(caller.pc as usize);
+                type Real = unsafe extern "C-unwind" fn($(word!($arg)),*);
+                // SAFETY: the address is that of the function of this name, and these are the words of
+                // its arguments.
+                let function = unsafe { core::mem::transmute::<usize, Real>(address) };
+                // SAFETY: the caller's own arguments.
+                let $real = || unsafe { function($($arg),*) };
+                let $api = ApiId(HOOK.id);
+                $body
+            }
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the function that it stands before: the arguments go to it unchanged.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C-unwind" fn $name($($arg: u64),*) {
+            crate::caller::go_on_or_note!(
+                $name::body, $name::HOOK, $($skip),*
+            )
+        }
+    };
+}
+
+seldom! {
+    /// `RecordFunction(scope)`: a scope is announced to the profiler. Only those of Python matter
+    /// (`RecordScope::USER_SCOPE`).
+    fn _ZN2at14RecordFunctionC1ENS_11RecordScopeE(this, scope);
+    skip "cmp sil, 7", "je 2f";
     with api, real;
     {
-        /// `RecordScope::USER_SCOPE`: by Python.
         const USER: u8 = 7;
         if scope as u8 == USER {
             phases::announced(api, this);
@@ -132,11 +178,10 @@ around! {
     }
 }
 
-around! {
-    /// `RecordFunction::end()`: a scope has ended.
-    TorchCpu
-    fn _ZN2at14RecordFunction3endEv(this) -> ();
-    missing ();
+seldom! {
+    /// `RecordFunction::end()`: a scope has ended. It matters where the thread is in a phase.
+    fn _ZN2at14RecordFunction3endEv(this);
+    skip phases::skip_unless_in_a_phase!();
     with api, real;
     {
         real();

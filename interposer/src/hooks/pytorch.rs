@@ -6,13 +6,11 @@
 
 use core::ffi::c_void;
 
-use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, Level};
+use gpumem_capture::{ApiId, DeviceOrdinal, Level};
 
-use crate::live;
 use crate::postmortem::Failed;
-use crate::record::{self, New};
-use crate::thread::Thread;
-use crate::workspace;
+use crate::record;
+use crate::tensor::{self, Report};
 
 /// `c10::Device` as it is passed: the type in the low byte, the index in the next.
 #[derive(Clone, Copy)]
@@ -27,93 +25,77 @@ impl Device {
     }
 }
 
-/// Flags of an event after which PyTorch counts `allocated` bytes and we count `ours`.
-fn agreement(ours: u64, allocated: Option<u64>) -> EventFlags {
-    match allocated {
-        Some(theirs) if theirs != ours => EventFlags::MISMATCH,
-        _ => EventFlags::NONE,
-    }
-}
+/// A hook of a form of the report, which has figures of the given type or none: nothing of ours follows PyTorch's
+/// own function.
+macro_rules! report {
+    ($(#[$doc:meta])* $name:ident($($allocated:ident, $reserved:ident: $figure:ty)?)) => {
+        entry! {
+            PyTorch Optional $name
 
-/// Records one report: `size` bytes handed out if positive, given back if negative.
-fn reported(
-    thread: &Thread,
-    api: ApiId,
-    ptr: u64,
-    size: i64,
-    device: Device,
-    figures: Option<(u64, u64)>,
-) {
-    let Some(device) = device.cuda() else { return };
-    if size == 0 || ptr == 0 {
-        return;
-    }
-    // What was last touched by the thread that added the tensor comes while the stacks are taken.
-    live::expect_tensor(ptr);
-    let counted = record::live_bytes(device, Level::TENSOR);
-    let (allocated, reserved) = (figures.map(|f| f.0), figures.map_or(0, |f| f.1));
-    let bytes = size.unsigned_abs();
-    if size > 0 {
-        let flags = agreement(counted.wrapping_add(bytes), allocated).with(workspace::flag());
-        let new = New {
-            level: Level::TENSOR,
-            ptr,
-            bytes,
-            device,
-            context: 0,
-            flags,
-            aux: reserved,
-        };
-        record::allocated(thread, api, new);
-    } else {
-        let flags = agreement(counted.wrapping_sub(bytes), allocated);
-        if let Some(released) = record::releasing(thread, api, Level::TENSOR, ptr, flags, reserved)
-        {
-            record::done(thread, api, released);
-        }
-    }
-}
-
-macro_rules! reports {
-    ($($(#[$doc:meta])* $name:ident($figure:ty);)*) => {$(
-        hook! {
-            $(#[$doc])*
-            PyTorch Optional
-            fn $name(
+            pub(super) unsafe extern "C-unwind" fn body(
                 ptr: *mut c_void,
                 size: i64,
-                allocated: $figure,
-                reserved: $figure,
+                $($allocated: $figure, $reserved: $figure,)?
                 device: u16,
-            ) -> ();
-            missing ();
-            with call, thread, result, held;
-            before {
-                let figures = Some((allocated as u64, reserved as u64));
-                reported(thread, call.api(), ptr as u64, size, Device(device), figures);
+            ) {
+                let from = crate::caller::noted();
+                let address = HOOK.real();
+                if address == 0 {
+                    return;
+                }
+                HOOK.called(from.pc as usize);
+                if let Some(device) = Device(device).cuda() {
+                    #[allow(unused_mut, unused_assignments)]
+                    let mut figures = None;
+                    $(figures = Some(($allocated as u64, $reserved as u64));)?
+                    tensor::reported(&Report {
+                        api: ApiId(HOOK.id),
+                        from,
+                        ptr: ptr as u64,
+                        size,
+                        device,
+                        figures,
+                    });
+                }
+                type Real = unsafe extern "C-unwind" fn(*mut c_void, i64, $($figure, $figure,)? u16);
+                // SAFETY: the address is that of the function of this name, whose type this is.
+                let real = unsafe { core::mem::transmute::<usize, Real>(address) };
+                // SAFETY: the caller's own arguments.
+                unsafe { real(ptr, size, $($allocated, $reserved,)? device) }
             }
         }
-    )*};
+
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the function that it stands before: the arguments go to it unchanged.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C-unwind" fn $name(
+            ptr: *mut c_void,
+            size: i64,
+            $($allocated: $figure, $reserved: $figure,)?
+            device: u16,
+        ) {
+            crate::caller::note_and_go_on!($name::body)
+        }
+    };
 }
 
-reports! {
+report! {
     /// PyTorch 2.0 to 2.15.
-    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(u64);
-    /// PyTorch 1.10 to 1.13.
-    _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(i64);
+    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(allocated, reserved: u64)
 }
 
-hook! {
+report! {
+    /// PyTorch 1.10 to 1.13.
+    _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(allocated, reserved: i64)
+}
+
+report! {
     /// PyTorch 1.8 and 1.9: `ptr` is the allocator's block, not the data, and no figures come along.
-    PyTorch Optional
-    fn _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE(
-        ptr: *mut c_void,
-        size: i64,
-        device: u16,
-    ) -> ();
-    missing ();
-    with call, thread, result, held;
-    before { reported(thread, call.api(), ptr as u64, size, Device(device), None); }
+    _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE()
 }
 
 macro_rules! failures {
@@ -168,12 +150,5 @@ mod tests {
         assert_eq!(Device(0x0301).cuda(), Some(DeviceOrdinal(3)));
         assert_eq!(Device(0xff00).cuda(), None); // cpu
         assert_eq!(Device(0xff01).cuda(), None); // cuda, no index
-    }
-
-    #[test]
-    fn disagreement_is_flagged() {
-        assert_eq!(agreement(5, Some(5)), EventFlags::NONE);
-        assert_eq!(agreement(5, Some(6)), EventFlags::MISMATCH);
-        assert_eq!(agreement(5, None), EventFlags::NONE);
     }
 }

@@ -75,6 +75,18 @@ pub(crate) fn expect_tensor(ptr: u64) {
     TENSORS.expect(ptr);
 }
 
+/// Adds a tensor; the one that was there before, whose release went unseen.
+#[inline]
+pub(crate) fn insert_tensor(ptr: u64, block: Block) -> Option<Block> {
+    TENSORS.insert(ptr, block)
+}
+
+/// Takes a tensor out.
+#[inline]
+pub(crate) fn remove_tensor(ptr: u64) -> Option<Block> {
+    TENSORS.remove(ptr)
+}
+
 /// Adds a block; the one that was there before, whose release went unseen.
 #[inline]
 pub(crate) fn insert(place: Place, block: Block) -> Option<Block> {

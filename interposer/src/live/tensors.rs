@@ -121,7 +121,7 @@ impl Line {
     }
 
     /// Runs `use_it` on the line's content, which this thread then has to itself.
-    #[inline]
+    #[inline(always)]
     fn with<R>(&self, use_it: impl FnOnce(&mut Content) -> R) -> R {
         if self.locked.swap(true, Ordering::Acquire) {
             self.wait();

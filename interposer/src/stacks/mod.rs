@@ -21,6 +21,7 @@ mod table;
 mod tests;
 
 use gpumem_capture::{StackId, Writer};
+use gpumem_unwind::Registers;
 
 use crate::{autograd, thread};
 
@@ -127,7 +128,19 @@ pub(crate) fn backward(
 /// 0.1 s), and not from a signal handler.
 #[inline]
 pub fn take(writer: &'static Writer, want: Stacks) -> (StackId, StackId) {
-    let entry = thread::with(|thread| thread.entry.get());
+    take_at(writer, want, thread::with(|thread| thread.entry.get()))
+}
+
+/// The same where a call was entered from `entry`.
+#[inline]
+pub(crate) fn take_at(
+    writer: &'static Writer,
+    want: Stacks,
+    entry: Registers,
+) -> (StackId, StackId) {
+    if want == Stacks::Off {
+        return (StackId::NONE, StackId::NONE);
+    }
     let from = (entry.pc != 0).then_some(entry);
     let (python, native) = INTERNER.take(writer, want, from);
     (autograd::owner(writer, python), native)

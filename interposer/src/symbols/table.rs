@@ -83,12 +83,12 @@ pub(crate) struct Hook {
     pub(crate) moves_memory: bool,
     code: Code,
     /// The real function: what comes after ours in the loader's order; 0 until it is known.
-    real: AtomicUsize,
+    pub(crate) real: AtomicUsize,
     /// The driver's own export of that name; 0 until it is known. Another one than `real` where a
     /// preloaded library after us has the name too.
     exported: AtomicUsize,
     /// Whether it is noted how clients come by it.
-    noted: AtomicBool,
+    pub(crate) noted: AtomicBool,
 }
 
 impl Hook {
@@ -168,6 +168,7 @@ impl Hook {
 
     /// Notes a call that will return to `caller`: if nobody was handed the hook, the loader has bound
     /// the name to it.
+    #[inline]
     pub(crate) fn called(&'static self, caller: usize) {
         crate::tally::count(self.id);
         if !self.noted.load(Ordering::Relaxed) {
@@ -188,6 +189,7 @@ impl Hook {
     }
 
     /// The real function, looked for if it is not known; 0 if there is none.
+    #[inline]
     pub(crate) fn real(&self) -> usize {
         match self.real.load(Ordering::Acquire) {
             0 => self.find(),
@@ -230,6 +232,8 @@ const fn contains(text: &[u8], part: &[u8]) -> bool {
 
 /// Notes that a hook was armed in a way, by the library that holds `caller` (0: not known). It is
 /// written with the next event.
+#[cold]
+#[inline(never)]
 pub(crate) fn armed(hook: &Hook, way: Way, caller: usize) {
     if hook.is_question() {
         return;

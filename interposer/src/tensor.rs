@@ -1,0 +1,149 @@
+//! PyTorch's tensors: its reports of blocks, turned into events.
+//!
+//! A training reports some hundred blocks in a step, in the midst of other work: what a report costs is not its
+//! instructions but the cache lines that it touches, of code too. So this is a way of its own beside that of all
+//! other calls ([`crate::record`]): what happens each time stands here in a row, the rest elsewhere.
+
+use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, Writer};
+use gpumem_unwind::Registers;
+
+use crate::lifecycle::{self, Session};
+use crate::live::{self, Block};
+use crate::thread::{self, Thread};
+use crate::{account, stacks, workspace};
+
+/// A report of a block.
+#[derive(Clone, Copy)]
+pub(crate) struct Report {
+    pub(crate) api: ApiId,
+    /// From where PyTorch's function was called.
+    pub(crate) from: Registers,
+    pub(crate) ptr: u64,
+    /// Bytes handed out if positive, given back if negative.
+    pub(crate) size: i64,
+    pub(crate) device: DeviceOrdinal,
+    /// By PyTorch's count: bytes handed out, and bytes that it holds.
+    pub(crate) figures: Option<(u64, u64)>,
+}
+
+/// Records a report; the first one opens the capture.
+#[inline(always)]
+pub(crate) fn reported(report: &Report) {
+    if report.size == 0 || report.ptr == 0 {
+        return;
+    }
+    // What was last touched by the thread that added the tensor comes while the stacks are taken.
+    live::expect_tensor(report.ptr);
+    match lifecycle::session() {
+        Some(session) => _ = thread::quietly(|thread| record(session, thread, report)),
+        None => before_the_capture(report),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn before_the_capture(report: &Report) {
+    // Before the capture is open nothing is live, so no release is to be recorded.
+    if report.size > 0 {
+        let _ = thread::in_hook(|thread| {
+            if let Some(session) = lifecycle::open_session() {
+                record(session, thread, report);
+            }
+        });
+    }
+}
+
+/// Both ways go on in one place: what they share is in a near cache the sooner.
+#[inline(always)]
+fn record(session: &'static Session, thread: &Thread, report: &Report) {
+    let writer = session.writer;
+    let (kind, block, stacks) = if report.size > 0 {
+        account::write_if_new(writer);
+        session.know_device(report.device);
+        let stacks = stacks::take_at(writer, session.stacks, report.from);
+        let block = Block {
+            bytes: report.size.unsigned_abs(),
+            context: 0,
+            device: report.device,
+            flags: workspace::flag(),
+            py_stack: stacks.0,
+        };
+        if let Some(stale) = live::insert_tensor(report.ptr, block) {
+            release_unseen(writer, thread, report, &stale);
+        }
+        (EventKind::ALLOC, block, stacks)
+    } else {
+        let Some(block) = live::remove_tensor(report.ptr) else {
+            return released_unknown(writer, thread, report);
+        };
+        let py_stack = match session.free_stacks {
+            true => stacks::own_python(writer),
+            false => StackId::NONE,
+        };
+        (EventKind::FREE, block, (py_stack, StackId::NONE))
+    };
+    let event = Event {
+        py_stack: stacks.0,
+        native_stack: stacks.1,
+        ..event(writer, thread, report, kind, &block)
+    };
+    let _ = writer.event_to(&event, report.figures.map(|(allocated, _)| allocated));
+}
+
+/// An event of the present moment that is about `block`.
+#[inline(always)]
+fn event(
+    writer: &Writer,
+    thread: &Thread,
+    report: &Report,
+    kind: EventKind,
+    block: &Block,
+) -> Event {
+    Event {
+        time: writer.now(),
+        ptr: report.ptr,
+        bytes: block.bytes,
+        aux: report.figures.map_or(0, |(_, reserved)| reserved),
+        thread: thread.id(),
+        kind,
+        level: Level::TENSOR,
+        device: block.device,
+        api: report.api,
+        flags: block.flags,
+        ..Event::default()
+    }
+}
+
+/// The block's address was handed out again: the release of the one that was there went unseen.
+#[cold]
+#[inline(never)]
+fn release_unseen(writer: &Writer, thread: &Thread, report: &Report, stale: &Block) {
+    account::missed_release();
+    let _ = writer.event(&Event {
+        aux: 0,
+        flags: stale.flags.with(EventFlags::MISMATCH),
+        ..event(writer, thread, report, EventKind::FREE, stale)
+    });
+}
+
+/// The release of a block of which nothing is known: from before the capture.
+#[cold]
+#[inline(never)]
+fn released_unknown(writer: &Writer, thread: &Thread, report: &Report) {
+    let (live, bytes) = (
+        writer.live(report.device, Level::TENSOR),
+        report.size.unsigned_abs(),
+    );
+    let differs = report
+        .figures
+        .is_some_and(|(allocated, _)| allocated != live.wrapping_sub(bytes));
+    let block = Block {
+        device: DeviceOrdinal::NONE,
+        flags: match differs {
+            true => EventFlags::UNKNOWN_POINTER.with(EventFlags::MISMATCH),
+            false => EventFlags::UNKNOWN_POINTER,
+        },
+        ..Block::default()
+    };
+    let _ = writer.event(&event(writer, thread, report, EventKind::FREE, &block));
+}
