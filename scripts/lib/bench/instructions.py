@@ -29,6 +29,8 @@ NAMES = ("instructions", "code", "reads", "writes")
 # The caches of a current server's core; a step's working set fits the last one.
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=49152,12,64", "--LL=2097152,16,64"]
 DRAIN = "gpumem_capture::writer::drain"
+# Of the library; the simulator's own are PyTorch's here.
+OURS = ("gpumem::", "gpumem_capture::", "gpumem_unwind::")
 
 
 def functions(path: Path) -> dict[str, Counter]:
@@ -106,7 +108,7 @@ def main() -> None:
             label = "PyTorch alone" if stacks is None else f"GPUMEM_STACKS={stacks}"
             print(f"| {label} | {' | '.join(cells)} |", flush=True)
             if options.by_function and stacks is not None:
-                ours = [(name, cost) for name, cost in by_function.items() if name.startswith("gpumem")]
+                ours = [(name, cost) for name, cost in by_function.items() if name.startswith(OURS)]
                 ours.sort(key=lambda one: -one[1]["Ir"])
                 for name, cost in ours[:16]:
                     figures = "  ".join(f"{what} {cost[e] / STEPS:>9,.0f}" for what, e in zip(NAMES, EVENTS))
