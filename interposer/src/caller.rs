@@ -20,16 +20,26 @@ core::arch::global_asm!(
     ".popsection",
 );
 
+/// The instructions that note the return address, the stack pointer and the frame pointer.
+macro_rules! note {
+    () => {
+        concat!(
+            "mov r11, [rsp]\n",
+            "mov r10, [rip + gpumem_caller@GOTTPOFF]\n",
+            "mov fs:[r10], r11\n",
+            "mov fs:[r10 + 8], rsp\n",
+            "mov fs:[r10 + 16], rbp\n",
+        )
+    };
+}
+pub(crate) use note;
+
 /// The whole of an exported hook: notes the return address, the stack pointer and the frame pointer, and
 /// jumps on to the body.
 macro_rules! note_and_go_on {
     ($body:path) => {
         core::arch::naked_asm!(
-            "mov r11, [rsp]",
-            "mov r10, [rip + gpumem_caller@GOTTPOFF]",
-            "mov fs:[r10], r11",
-            "mov fs:[r10 + 8], rsp",
-            "mov fs:[r10 + 16], rbp",
+            crate::caller::note!(),
             "jmp {body}",
             body = sym $body,
         )
@@ -51,11 +61,7 @@ macro_rules! go_on_or_note {
             "je 2f",
             "jmp rax",
             "2:",
-            "mov r11, [rsp]",
-            "mov r10, [rip + gpumem_caller@GOTTPOFF]",
-            "mov fs:[r10], r11",
-            "mov fs:[r10 + 8], rsp",
-            "mov fs:[r10 + 16], rbp",
+            crate::caller::note!(),
             "jmp {body}",
             hook = sym $hook,
             noted = const core::mem::offset_of!(crate::symbols::table::Hook, noted),

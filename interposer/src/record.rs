@@ -70,9 +70,7 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
     account::write_if_new(writer);
     session.know_device(new.device);
     let (py_stack, native_stack) = stacks::take(writer, session.stacks);
-    if new.level != Level::TENSOR {
-        stacks::know_caller(writer, new.aux);
-    }
+    stacks::know_caller(writer, new.aux);
     let place = place_of(new.level, new.flags, new.ptr);
     let New {
         bytes,

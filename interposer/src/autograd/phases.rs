@@ -36,7 +36,7 @@ const NONE: Open = Open {
 /// The phases that a thread is in.
 #[repr(C)]
 struct Phases {
-    /// How many. It comes first: the hook of what ends them looks at it ([`skip_unless_in_a_phase`]).
+    /// How many. It comes first: the hook of what ends them looks at it ([`to_2_in_a_phase`]).
     depth: Cell<usize>,
     open: [Cell<Open>; DEEPEST],
 }
@@ -46,9 +46,9 @@ thread_static! {
     fn place() -> Phases as "gpumem_phases";
 }
 
-/// The code with which a function is left for the one whose address is in the word `$real`, if the thread is in no
-/// phase and the byte `$noted` is not 0. It touches no register that an argument travels in.
-macro_rules! skip_unless_in_a_phase {
+/// The instructions that jump to label 2 where the thread is in a phase. They touch no register that an argument
+/// travels in.
+macro_rules! to_2_in_a_phase {
     () => {
         concat!(
             "mov r11, [rip + gpumem_phases@GOTTPOFF]\n",
@@ -57,7 +57,7 @@ macro_rules! skip_unless_in_a_phase {
         )
     };
 }
-pub(crate) use skip_unless_in_a_phase;
+pub(crate) use to_2_in_a_phase;
 
 #[inline(always)]
 fn phases() -> &'static Phases {

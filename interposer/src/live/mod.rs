@@ -87,22 +87,16 @@ pub(crate) fn remove_tensor(ptr: u64) -> Option<Block> {
     TENSORS.remove(ptr)
 }
 
-/// Adds a block; the one that was there before, whose release went unseen.
+/// Adds a block that is no tensor; the one that was there before, whose release went unseen.
 #[inline]
 pub(crate) fn insert(place: Place, block: Block) -> Option<Block> {
-    match place.is_tensors() {
-        true => TENSORS.insert(place.ptr, block),
-        false => map().insert(place, block),
-    }
+    map().insert(place, block)
 }
 
-/// Takes a block out.
+/// Takes a block out that is no tensor.
 #[inline]
 pub(crate) fn remove(place: Place) -> Option<Block> {
-    match place.is_tensors() {
-        true => TENSORS.remove(place.ptr),
-        false => map().remove(&place).map(|(_, block)| block),
-    }
+    map().remove(&place).map(|(_, block)| block)
 }
 
 /// Every block but the tensors that `wanted` picks, in no order: no end of a context, a pool or a device

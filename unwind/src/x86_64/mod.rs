@@ -117,7 +117,7 @@ impl State {
     }
 }
 
-/// One thread's unwinder. All zeros are one that has seen nothing, so that its 250 KiB need not be
+/// One thread's unwinder. All zeros are one that has seen nothing, so that its half a megabyte need not be
 /// written to be had.
 pub struct Unwinder {
     /// Two for return addresses that fall on the same place, the one that was met last first: a training's
