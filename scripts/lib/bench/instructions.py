@@ -1,5 +1,5 @@
-"""What a training step costs in instructions and in misses of the nearest caches, by valgrind's callgrind: the same
-figures in every run, whatever else the machine does. Time it is not: a miss of the second cache, a lock and a page
+"""What a training step costs in instructions and in misses of the nearest caches, by valgrind's callgrind: nearly the
+same figures in every run, whatever else the machine does. Time it is not: a miss of the second cache, a lock and a page
 that the processor has forgotten cost nothing here.
 
     scripts/lib/environment torch215
