@@ -80,10 +80,16 @@ tallies! {
 /// Whether a tally has changed since it was last written.
 static UNWRITTEN: AtomicBool = AtomicBool::new(false);
 
-/// Writes what has come up, if anything has. One load where nothing has; called with each event.
+/// Whether there is something to write: one load, with each event.
+#[inline]
+pub(crate) fn is_new() -> bool {
+    UNWRITTEN.load(Ordering::Relaxed)
+}
+
+/// Writes what has come up, if anything has.
 #[inline]
 pub(crate) fn write_if_new(writer: &'static Writer) {
-    if UNWRITTEN.load(Ordering::Relaxed) {
+    if is_new() {
         write(writer);
     }
 }

@@ -1,31 +1,27 @@
 //! Who makes a call: the address to which an exported hook returns, and the registers from which the
 //! caller's stack is unwound.
 //!
-//! Only the first instructions of the exported function know them, so they write them to thread-local
-//! words, touching no register that an argument travels in, and jump on to the body, which takes them
-//! from there before anything else runs. The words are of the initial-exec kind: no call is needed for
-//! them, and a preloaded library always has the room.
+//! Only the first instructions of the exported function know them, so they write them to the thread's
+//! state ([`crate::thread::Thread`], at its beginning), touching no register that an argument travels in,
+//! and jump on to the body, which takes them from there before anything else runs.
 
 use gpumem_unwind::Registers;
 
-core::arch::global_asm!(
-    ".pushsection .tbss.gpumem_caller,\"awT\",@nobits",
-    ".globl gpumem_caller",
-    ".hidden gpumem_caller",
-    ".type gpumem_caller, @object",
-    ".size gpumem_caller, 24",
-    ".p2align 3",
-    "gpumem_caller:",
-    ".zero 24",
-    ".popsection",
-);
+use crate::thread::{self, Thread};
+
+const _: () = {
+    assert!(core::mem::offset_of!(Thread, noted) == 0);
+    assert!(core::mem::offset_of!(Registers, pc) == 0);
+    assert!(core::mem::offset_of!(Registers, sp) == 8);
+    assert!(core::mem::offset_of!(Registers, bp) == 16);
+};
 
 /// The instructions that note the return address, the stack pointer and the frame pointer.
 macro_rules! note {
     () => {
         concat!(
             "mov r11, [rsp]\n",
-            "mov r10, [rip + gpumem_caller@GOTTPOFF]\n",
+            "mov r10, [rip + gpumem_thread@GOTTPOFF]\n",
             "mov fs:[r10], r11\n",
             "mov fs:[r10 + 8], rsp\n",
             "mov fs:[r10 + 16], rbp\n",
@@ -75,24 +71,10 @@ pub(crate) use go_on_or_note;
 /// What the exported function noted last on this thread.
 #[inline(always)]
 pub(crate) fn noted() -> Registers {
-    let (pc, sp, bp): (u64, u64, u64);
-    // SAFETY: the words are in this thread's static thread-local storage.
-    unsafe {
-        core::arch::asm!(
-            "mov {words}, [rip + gpumem_caller@GOTTPOFF]",
-            "mov {pc}, fs:[{words}]",
-            "mov {sp}, fs:[{words} + 8]",
-            "mov {bp}, fs:[{words} + 16]",
-            words = out(reg) _,
-            pc = out(reg) pc,
-            sp = out(reg) sp,
-            bp = out(reg) bp,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
+    let noted = thread::with(|thread| thread.noted.get());
     // The return address lies on top, and is gone when the call has returned.
-    let sp = sp.wrapping_add(8);
-    Registers { pc, sp, bp }
+    let sp = noted.sp.wrapping_add(8);
+    Registers { sp, ..noted }
 }
 
 #[cfg(test)]

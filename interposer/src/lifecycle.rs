@@ -238,6 +238,14 @@ impl Session {
         }
     }
 
+    /// Whether nothing is left to be defined of the device.
+    #[inline(always)]
+    pub(crate) fn knows_device(&self, device: DeviceOrdinal) -> bool {
+        self.known_devices
+            .get(usize::from(device.0))
+            .is_none_or(|known| known.load(Ordering::Acquire))
+    }
+
     #[cold]
     #[inline(never)]
     fn define_device(&'static self, device: DeviceOrdinal, known: &AtomicBool) {

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use gpumem_capture::{DefKind, ProcessKey, Writer};
 
 use crate::hooks::ALL;
-use crate::local::thread_static;
+use crate::thread;
 
 /// Hooks that are counted; a test compares it with the list.
 const HOOKS: usize = 512;
@@ -17,15 +17,10 @@ const HOOKS: usize = 512;
 const ROWS: usize = 64;
 const SHARED: usize = ROWS - 1;
 
-type Row = [AtomicU64; HOOKS];
+pub(crate) type Row = [AtomicU64; HOOKS];
 
 static COUNTS: [Row; ROWS] = [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS];
 static GIVEN: AtomicUsize = AtomicUsize::new(0);
-
-thread_static! {
-    /// This thread's row; null before its first call, and where it shares one.
-    fn place() -> *const Row as "gpumem_row";
-}
 
 /// Counts a call of a thread that has no row of its own yet, or will never have.
 #[cold]
@@ -38,8 +33,7 @@ fn count_without_a_row(id: u16) {
         .unwrap_or(SHARED);
     let Some(row) = COUNTS.get(row) else { return };
     if !core::ptr::eq(row, &COUNTS[SHARED]) {
-        // SAFETY: the word is this thread's alone, and lives as long as the thread.
-        unsafe { place().write(row) };
+        thread::with(|thread| thread.tally.set(row));
     }
     if let Some(counter) = row.get(usize::from(id)) {
         counter.fetch_add(1, Ordering::Relaxed);
@@ -49,8 +43,8 @@ fn count_without_a_row(id: u16) {
 /// Counts a call of the hook of that number.
 #[inline]
 pub(crate) fn count(id: u16) {
-    // SAFETY: the word is this thread's alone, lives as long as the thread, and holds null or a row.
-    let Some(row) = (unsafe { place().read().as_ref() }) else {
+    // SAFETY: it is null or one of the rows, which are never taken away.
+    let Some(row) = thread::with(|thread| unsafe { thread.tally.get().as_ref() }) else {
         return count_without_a_row(id);
     };
     if let Some(counter) = row.get(usize::from(id)) {

@@ -9,8 +9,9 @@ use gpumem_unwind::Registers;
 
 use crate::lifecycle::{self, Session};
 use crate::live::{self, Block};
-use crate::thread::{self, Thread};
-use crate::{account, stacks, workspace};
+use crate::stacks::{self, Stacks};
+use crate::thread::{self, Quiet, Thread};
+use crate::{account, workspace};
 
 /// A report of a block.
 #[derive(Clone, Copy)]
@@ -33,51 +34,60 @@ pub(crate) fn reported(report: &Report) {
         return;
     }
     // What was last touched by the thread that added the tensor comes while the stacks are taken.
-    live::expect_tensor(report.ptr);
+    let tensor = live::tensor(report.ptr);
     match lifecycle::session() {
-        Some(session) => _ = thread::quietly(|thread| record(session, thread, report)),
-        None => before_the_capture(report),
+        Some(session) => {
+            if let Some(quiet) = Quiet::begin() {
+                record(session, quiet.thread, report, &tensor);
+            }
+        }
+        None => before_the_capture(*report),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn before_the_capture(report: &Report) {
+fn before_the_capture(report: Report) {
     // Before the capture is open nothing is live, so no release is to be recorded.
     if report.size > 0 {
         let _ = thread::in_hook(|thread| {
             if let Some(session) = lifecycle::open_session() {
-                record(session, thread, report);
+                record(session, thread, &report, &live::tensor(report.ptr));
             }
         });
     }
 }
 
-/// Both ways go on in one place: what they share is in a near cache the sooner.
+/// Both ways go on in one place: what they share is in a near cache the sooner. All that may panic is in functions of
+/// its own, which let nothing out.
 #[inline(always)]
-fn record(session: &'static Session, thread: &Thread, report: &Report) {
+fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: &live::Tensor<'_>) {
     let writer = session.writer;
     let (kind, block, stacks) = if report.size > 0 {
-        account::write_if_new(writer);
-        session.know_device(report.device);
-        let stacks = stacks::take_at(writer, session.stacks, report.from);
+        if account::is_new() || !session.knows_device(report.device) {
+            write_what_is_new(session, report.device);
+        }
+        let stacks = match session.stacks {
+            Stacks::Off => (StackId::NONE, StackId::NONE),
+            wanted => take(writer, wanted, report.from),
+        };
         let block = Block {
             bytes: report.size.unsigned_abs(),
             context: 0,
             device: report.device,
-            flags: workspace::flag(),
+            flags: workspace::flag(thread),
             py_stack: stacks.0,
         };
-        if let Some(stale) = live::insert_tensor(report.ptr, block) {
-            release_unseen(writer, thread, report, &stale);
+        if let Some(stale) = tensor.insert(block) {
+            release_unseen(writer, thread, *report, &stale);
         }
         (EventKind::ALLOC, block, stacks)
     } else {
-        let Some(block) = live::remove_tensor(report.ptr) else {
-            return released_unknown(writer, thread, report);
+        let Some(block) = tensor.remove() else {
+            return released_unknown(writer, thread, *report);
         };
         let py_stack = match session.free_stacks {
-            true => stacks::own_python(writer),
+            true => own_python(writer),
             false => StackId::NONE,
         };
         (EventKind::FREE, block, (py_stack, StackId::NONE))
@@ -87,7 +97,39 @@ fn record(session: &'static Session, thread: &Thread, report: &Report) {
         native_stack: stacks.1,
         ..event(writer, thread, report, kind, &block)
     };
-    let _ = writer.event_to(&event, report.figures.map(|(allocated, _)| allocated));
+    let live = report.figures.map(|(allocated, _)| allocated);
+    if writer.usual_event(&event, live).is_none() {
+        record_otherwise(writer, event, live);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn write_what_is_new(session: &'static Session, device: DeviceOrdinal) {
+    let _ = thread::caught(|| {
+        account::write_if_new(session.writer);
+        session.know_device(device);
+    });
+}
+
+#[inline(never)]
+fn take(writer: &'static Writer, wanted: Stacks, from: Registers) -> (StackId, StackId) {
+    thread::caught(|| stacks::take_at(writer, wanted, from))
+        .unwrap_or((StackId::NONE, StackId::NONE))
+}
+
+/// The stack of a release, where that is asked for.
+#[cold]
+#[inline(never)]
+fn own_python(writer: &'static Writer) -> StackId {
+    thread::caught(|| stacks::own_python(writer)).unwrap_or(StackId::NONE)
+}
+
+/// The first event of a device, or one for which there is no room.
+#[cold]
+#[inline(never)]
+fn record_otherwise(writer: &Writer, event: Event, live: Option<u64>) {
+    let _ = thread::caught(|| writer.event_to(&event, live));
 }
 
 /// An event of the present moment that is about `block`.
@@ -117,19 +159,20 @@ fn event(
 /// The block's address was handed out again: the release of the one that was there went unseen.
 #[cold]
 #[inline(never)]
-fn release_unseen(writer: &Writer, thread: &Thread, report: &Report, stale: &Block) {
+fn release_unseen(writer: &Writer, thread: &Thread, report: Report, stale: &Block) {
     account::missed_release();
-    let _ = writer.event(&Event {
+    let event = Event {
         aux: 0,
         flags: stale.flags.with(EventFlags::MISMATCH),
-        ..event(writer, thread, report, EventKind::FREE, stale)
-    });
+        ..event(writer, thread, &report, EventKind::FREE, stale)
+    };
+    let _ = thread::caught(|| writer.event(&event));
 }
 
 /// The release of a block of which nothing is known: from before the capture.
 #[cold]
 #[inline(never)]
-fn released_unknown(writer: &Writer, thread: &Thread, report: &Report) {
+fn released_unknown(writer: &Writer, thread: &Thread, report: Report) {
     let (live, bytes) = (
         writer.live(report.device, Level::TENSOR),
         report.size.unsigned_abs(),
@@ -145,5 +188,6 @@ fn released_unknown(writer: &Writer, thread: &Thread, report: &Report) {
         },
         ..Block::default()
     };
-    let _ = writer.event(&event(writer, thread, report, EventKind::FREE, &block));
+    let event = event(writer, thread, &report, EventKind::FREE, &block);
+    let _ = thread::caught(|| writer.event(&event));
 }

@@ -3,11 +3,13 @@
 //! It is there before the first and after the last line of a thread's own code.
 
 use core::cell::Cell;
+use core::mem::offset_of;
 
 use gpumem_capture::ThreadId;
 use gpumem_unwind::Registers;
 
 use crate::local::thread_static;
+use crate::tally;
 
 thread_static! {
     /// This thread's state. All zeros are that of a thread outside every hook.
@@ -17,15 +19,21 @@ thread_static! {
 /// State of one thread; what every hook looks at comes first, in one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Thread {
-    /// Our own code runs: hooks that it (or a signal handler over it) meets record nothing.
-    pub(crate) busy: Cell<bool>,
-    id: Cell<u32>,
+    /// Return address, stack and frame pointer of the newest call of an exported hook: [`crate::caller`].
+    pub(crate) noted: Cell<Registers>,
+    /// Where its calls are counted; null before the first, and where it has no row of its own.
+    pub(crate) tally: Cell<*const tally::Row>,
     /// Where the C library keeps this thread's errno; null: not asked yet.
     errno: Cell<*mut libc::c_int>,
+    id: Cell<u32>,
+    /// How many workspaces for cuBLAS within one another it takes.
+    pub(crate) workspaces: Cell<u32>,
     /// Hooked calls on the stack.
     pub(crate) depth: Cell<u32>,
     /// The outermost of them.
     pub(crate) api: Cell<u16>,
+    /// Our own code runs: hooks that it (or a signal handler over it) meets record nothing.
+    pub(crate) busy: Cell<bool>,
     /// To where that one returns.
     pub(crate) caller: Cell<u64>,
     /// The stack pointer of whoever called it: what it calls lies below.
@@ -46,14 +54,23 @@ pub(crate) struct Thread {
     pub(crate) releasing: Cell<u64>,
 }
 
+const _: () = assert!(offset_of!(Thread, busy) < 64);
+
 impl Thread {
     /// The kernel's id of this thread.
+    #[inline]
     pub(crate) fn id(&self) -> ThreadId {
-        if self.id.get() == 0 {
-            // SAFETY: gettid takes nothing and cannot fail.
-            self.id
-                .set(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
+        match self.id.get() {
+            0 => self.ask_id(),
+            known => ThreadId(known),
         }
+    }
+
+    #[cold]
+    fn ask_id(&self) -> ThreadId {
+        // SAFETY: gettid takes nothing and cannot fail.
+        self.id
+            .set(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
         ThreadId(self.id.get())
     }
 
@@ -62,12 +79,18 @@ impl Thread {
     fn errno(&self) -> &Cell<libc::c_int> {
         let mut place = self.errno.get();
         if place.is_null() {
-            // SAFETY: the function takes nothing and gives an address.
-            place = unsafe { libc::__errno_location() };
-            self.errno.set(place);
+            place = self.ask_errno();
         }
         // SAFETY: errno's address is valid for the thread's life, and errno is this thread's alone.
         unsafe { &*place.cast::<Cell<libc::c_int>>() }
+    }
+
+    #[cold]
+    fn ask_errno(&self) -> *mut libc::c_int {
+        // SAFETY: the function takes nothing and gives an address.
+        let place = unsafe { libc::__errno_location() };
+        self.errno.set(place);
+        place
     }
 }
 
@@ -90,20 +113,47 @@ pub(crate) fn in_hook<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
 /// Runs our own code: not again from within itself, with errno kept and no panic
 /// leaving it. `None` if it did not run to its end.
 pub(crate) fn quietly<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
-    with(|thread| {
+    let quiet = Quiet::begin()?;
+    caught(|| f(quiet.thread))
+}
+
+/// Our own code runs on this thread as long as it lives: hooks that it meets record nothing, and errno is
+/// kept.
+pub(crate) struct Quiet {
+    pub(crate) thread: &'static Thread,
+    errno: libc::c_int,
+}
+
+impl Quiet {
+    /// None, which is counted, if it runs already. What may panic from here on is to be [`caught`].
+    #[inline(always)]
+    pub(crate) fn begin() -> Option<Self> {
+        // SAFETY: as in `with`; the reference does not leave this thread.
+        let thread = unsafe { &*place() };
         if thread.busy.replace(true) {
             crate::account::reentered();
             return None;
         }
         let errno = thread.errno().get();
-        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(thread)));
-        thread.errno().set(errno);
-        thread.busy.set(false);
-        if result.is_err() {
-            crate::account::panicked();
-        }
-        result.ok()
-    })
+        Some(Self { thread, errno })
+    }
+}
+
+impl Drop for Quiet {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.thread.errno().set(self.errno);
+        self.thread.busy.set(false);
+    }
+}
+
+/// Runs `f`; `None`, which is counted, if it panics.
+pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    if result.is_err() {
+        crate::account::panicked();
+    }
+    result.ok()
 }
 
 /// Runs `f` where hooks record nothing: the drain's own thread.

@@ -2,16 +2,10 @@
 
 use gpumem_capture::EventFlags;
 
-use crate::local::thread_static;
-
-thread_static! {
-    /// How many workspaces within one another the thread takes.
-    fn place() -> u32 as "gpumem_workspace";
-}
+use crate::thread::{self, Thread};
 
 fn change(to: impl FnOnce(u32) -> u32) {
-    // SAFETY: the word is this thread's alone, and lives as long as the thread.
-    unsafe { *place() = to(*place()) };
+    thread::with(|thread| thread.workspaces.set(to(thread.workspaces.get())));
 }
 
 /// While it lives, what the thread allocates is a workspace; left by an exception as well.
@@ -29,10 +23,10 @@ pub(crate) fn enter() -> Entered {
     Entered
 }
 
-/// [`EventFlags::WORKSPACE`] for what is allocated now, if it is one.
-pub(crate) fn flag() -> EventFlags {
-    // SAFETY: as in `change`.
-    match unsafe { *place() } {
+/// [`EventFlags::WORKSPACE`] for what the calling thread allocates now, if it is one.
+#[inline]
+pub(crate) fn flag(thread: &Thread) -> EventFlags {
+    match thread.workspaces.get() {
         0 => EventFlags::NONE,
         _ => EventFlags::WORKSPACE,
     }
@@ -44,14 +38,14 @@ mod tests {
 
     #[test]
     fn a_workspace_ends_with_an_exception() {
-        assert_eq!(flag(), EventFlags::NONE);
+        assert_eq!(thread::with(flag), EventFlags::NONE);
         let left = std::panic::catch_unwind(|| {
             let _outer = enter();
             drop(enter());
-            assert_eq!(flag(), EventFlags::WORKSPACE);
+            assert_eq!(thread::with(flag), EventFlags::WORKSPACE);
             std::panic::resume_unwind(Box::new(()));
         });
         assert!(left.is_err());
-        assert_eq!(flag(), EventFlags::NONE);
+        assert_eq!(thread::with(flag), EventFlags::NONE);
     }
 }

@@ -153,39 +153,38 @@ impl Row {
     /// twenty nanoseconds and can neither block nor fail.
     #[inline]
     pub(super) fn lock(&self) -> LockedRow<'_> {
-        match self.try_lock() {
-            Some(locked) => locked,
+        let version = match self.try_lock() {
+            Some(version) => version,
             None => self.lock_in_turn(),
-        }
-    }
-
-    #[inline(always)]
-    fn try_lock(&self) -> Option<LockedRow<'_>> {
-        let version = self.version.load(Ordering::Relaxed);
-        let odd = version.wrapping_add(1);
-        let locked = version & 1 == 0
-            && self
-                .version
-                .compare_exchange_weak(version, odd, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
-        if !locked {
-            return None;
-        }
+        };
         // No figure may be stored before the odd version is.
         fence(Ordering::Release);
-        Some(LockedRow {
+        LockedRow {
             row: self,
             version,
             after: version,
-        })
+        }
+    }
+
+    /// The version before, if the row was not locked.
+    #[inline(always)]
+    fn try_lock(&self) -> Option<u32> {
+        let version = self.version.load(Ordering::Relaxed);
+        let odd = version.wrapping_add(1);
+        (version & 1 == 0
+            && self
+                .version
+                .compare_exchange_weak(version, odd, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok())
+        .then_some(version)
     }
 
     #[cold]
-    fn lock_in_turn(&self) -> LockedRow<'_> {
+    fn lock_in_turn(&self) -> u32 {
         loop {
             for _ in 0..100 {
-                if let Some(locked) = self.try_lock() {
-                    return locked;
+                if let Some(version) = self.try_lock() {
+                    return version;
                 }
                 core::hint::spin_loop();
             }

@@ -178,7 +178,6 @@ impl Writer {
     /// [`Lost::RingFull`] after a bounded wait (once in each stall; ≈ 0.1 s for a file that does not take
     /// what is written, 1 s for a drain that does not get its turn): the loss is counted.
     /// [`Lost::OtherProcess`] in a forked child, where nothing at all happens.
-    #[inline]
     pub fn event(&self, event: &Event) -> Result<Seq, Lost> {
         self.event_to(event, None)
     }
@@ -192,51 +191,52 @@ impl Writer {
         if !self.owner.is_this_process() {
             return Err(Lost::OtherProcess);
         }
-        let mut words = slot::event_words(event);
-        let row = layout::row_number(event.device, event.level)
-            .and_then(|number| Some((self.head.row(number)?, layout::row_offset(number))));
-        let reserved = match (Change::of(event), row) {
-            (Some(change), Some((row, place))) => {
-                let mut locked = row.lock();
-                // Whoever counts here waits for this lock before it wants the head of the ring.
-                self.ring.expect_reservation();
-                let new = locked.after(change);
-                if live.is_some_and(|live| live != new.live) {
-                    slot::add_flags(&mut words, EventFlags::MISMATCH);
-                }
-                let reserved = match locked.is_unused() {
-                    true => None,
-                    false => self.ring.reserve(1),
-                };
-                if reserved.is_some() {
-                    locked.take(&new, self.nonce, place);
-                }
-                reserved
-            }
-            _ => None,
-        };
-        let seq = match reserved {
-            Some(seq) => seq,
-            None => self.reserve_otherwise(event, live, row, &mut words)?,
-        };
-        self.ring.commit(seq, &words);
-        self.wake_drain(seq, 1);
-        Ok(Seq(seq))
+        match self.usual_event(event, live) {
+            Some(seq) => Ok(seq),
+            None => self.event_otherwise(event, live),
+        }
     }
 
-    /// Reserves the slot of an event that is not one of the most frequent, or for which there was no room, and counts
-    /// it.
+    /// The same of an allocation or a release for which there is room; None, and nothing happens, for any other
+    /// event, for [`Writer::event_to`] to record. It does not panic, and becomes part of the caller, who has asked
+    /// [`Writer::is_own_process`]: for the one place where events are frequent.
+    #[inline(always)]
+    pub fn usual_event(&self, event: &Event, live: Option<u64>) -> Option<Seq> {
+        let change = Change::of(event)?;
+        let number = layout::row_number(event.device, event.level)?;
+        let mut row = self.head.row(number)?.lock();
+        // Whoever counts here waits for this lock before it wants the head of the ring.
+        self.ring.expect_reservation();
+        if row.is_unused() {
+            return None;
+        }
+        let seq = self.ring.reserve(1)?;
+        let new = row.after(change);
+        row.take(&new, self.nonce, layout::row_offset(number));
+        drop(row);
+        let mut words = slot::event_words(event);
+        if live.is_some_and(|live| live != new.live) {
+            slot::add_flags(&mut words, EventFlags::MISMATCH);
+        }
+        self.commit(seq, &words);
+        Some(Seq(seq))
+    }
+
+    #[inline(always)]
+    fn commit(&self, seq: u64, words: &[u64; 8]) {
+        self.ring.commit(seq, words);
+        self.wake_drain(seq, 1);
+    }
+
+    /// Records an event of any kind, and waits if there is no room.
     #[cold]
     #[inline(never)]
-    fn reserve_otherwise(
-        &self,
-        event: &Event,
-        live: Option<u64>,
-        row: Option<(&head::Row, u64)>,
-        words: &mut [u64; 8],
-    ) -> Result<u64, Lost> {
-        let plain = slot::event_words(event);
-        let row = row.filter(|_| CounterValues::counts(event));
+    fn event_otherwise(&self, event: &Event, live: Option<u64>) -> Result<Seq, Lost> {
+        let mut words = slot::event_words(event);
+        let number = layout::row_number(event.device, event.level);
+        let row = number
+            .and_then(|number| Some((self.head.row(number)?, layout::row_offset(number))))
+            .filter(|_| CounterValues::counts(event));
         let mut may_wait = true;
         loop {
             // All waiting is done before the lock is taken.
@@ -256,9 +256,8 @@ impl Writer {
                     if reserved.is_some() || !may_wait {
                         let mut new = locked.values();
                         new.apply(event);
-                        *words = plain;
                         if live.is_some_and(|live| live != new.live) {
-                            slot::add_flags(words, EventFlags::MISMATCH);
+                            slot::add_flags(&mut words, EventFlags::MISMATCH);
                         }
                         locked.take(&new, self.nonce, place);
                     }
@@ -266,7 +265,10 @@ impl Writer {
                 }
             };
             match reserved {
-                Some(seq) => return Ok(seq),
+                Some(seq) => {
+                    self.commit(seq, &words);
+                    return Ok(Seq(seq));
+                }
                 // Others took the space that was there a moment ago.
                 None if may_wait => {}
                 None => {
@@ -389,7 +391,7 @@ impl Writer {
     }
 
     /// Wakes the drain when the record crossed into another quarter of the ring.
-    #[inline]
+    #[inline(always)]
     fn wake_drain(&self, seq: u64, slots: u64) {
         if seq & (self.quarter - 1) >= self.quarter - slots.min(self.quarter) {
             self.space.wake_drain();

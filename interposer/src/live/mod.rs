@@ -15,6 +15,8 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 use rustc_hash::FxHasher;
 use tensors::Tensors;
 
+pub(crate) use tensors::Tensor;
+
 /// Where a block lives: a pointer of one level is never the same block as that of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
@@ -69,22 +71,10 @@ impl Place {
     }
 }
 
-/// Tells the processor that the tensor at `ptr` will soon be added or taken out.
-#[inline]
-pub(crate) fn expect_tensor(ptr: u64) {
-    TENSORS.expect(ptr);
-}
-
-/// Adds a tensor; the one that was there before, whose release went unseen.
-#[inline]
-pub(crate) fn insert_tensor(ptr: u64, block: Block) -> Option<Block> {
-    TENSORS.insert(ptr, block)
-}
-
-/// Takes a tensor out.
-#[inline]
-pub(crate) fn remove_tensor(ptr: u64) -> Option<Block> {
-    TENSORS.remove(ptr)
+/// Where the tensor at `ptr` is, if it is live; the processor begins to fetch it.
+#[inline(always)]
+pub(crate) fn tensor(ptr: u64) -> Tensor<'static> {
+    TENSORS.tensor(ptr)
 }
 
 /// Adds a block that is no tensor; the one that was there before, whose release went unseen.

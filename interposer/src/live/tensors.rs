@@ -15,6 +15,7 @@
 use core::cell::UnsafeCell;
 use core::hash::BuildHasherDefault;
 use core::hint::spin_loop;
+use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
@@ -99,13 +100,31 @@ const _: () = assert!(size_of::<Line>() == 64);
 // SAFETY: the content is touched by the one thread alone that holds the lock.
 unsafe impl Sync for Line {}
 
-/// Unlocks a line when it goes.
+/// A line that this thread has to itself; unlocked when it goes.
 struct Locked<'a>(&'a Line);
 
 impl Drop for Locked<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         self.0.locked.store(false, Ordering::Release);
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = Content;
+
+    #[inline(always)]
+    fn deref(&self) -> &Content {
+        // SAFETY: nobody else has it while the line is locked.
+        unsafe { &*self.0.content.get() }
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Content {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.content.get() }
     }
 }
 
@@ -120,15 +139,12 @@ impl Line {
         }
     }
 
-    /// Runs `use_it` on the line's content, which this thread then has to itself.
     #[inline(always)]
-    fn with<R>(&self, use_it: impl FnOnce(&mut Content) -> R) -> R {
+    fn lock(&self) -> Locked<'_> {
         if self.locked.swap(true, Ordering::Acquire) {
             self.wait();
         }
-        let _locked = Locked(self);
-        // SAFETY: nobody else has it while the line is locked, which it is until `_locked` goes.
-        use_it(unsafe { &mut *self.content.get() })
+        Locked(self)
     }
 
     #[cold]
@@ -149,7 +165,7 @@ impl Line {
 
 impl Content {
     /// Where the tensor at `ptr` is; with 0 where there is room for one.
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, ptr: u64) -> Option<&mut Held> {
         self.places.iter_mut().find(|held| held.ptr == ptr)
     }
@@ -170,12 +186,27 @@ impl Tensors {
         }
     }
 
-    #[inline]
-    fn line(&self, ptr: u64) -> &Line {
+    /// Where the tensor at `ptr` is, if it is live; the processor begins to fetch it.
+    #[inline(always)]
+    pub(super) fn tensor(&self, ptr: u64) -> Tensor<'_> {
         const SHIFT: u32 = u64::BITS - LINES.trailing_zeros();
         let place = ptr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT;
         let [first, ..] = &self.lines;
-        self.lines.get(place as usize).unwrap_or(first)
+        let line = self.lines.get(place as usize).unwrap_or(first);
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the instruction neither reads nor writes anything that a program could see.
+        unsafe {
+            core::arch::asm!(
+                "prefetchw [{line}]",
+                line = in(reg) core::ptr::from_ref(line),
+                options(readonly, nostack, preserves_flags),
+            );
+        }
+        Tensor {
+            all: self,
+            line,
+            ptr,
+        }
     }
 
     #[cold]
@@ -183,49 +214,11 @@ impl Tensors {
         self.others.get_or_init(DashMap::default)
     }
 
-    /// Has the processor fetch the line of `ptr`.
-    #[inline]
-    pub(super) fn expect(&self, ptr: u64) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the instruction neither reads nor writes anything that a program could see.
-        unsafe {
-            core::arch::asm!(
-                "prefetchw [{line}]",
-                line = in(reg) core::ptr::from_ref(self.line(ptr)),
-                options(readonly, nostack, preserves_flags),
-            );
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = ptr;
-    }
-
-    /// Adds one; what was there before.
-    #[inline]
-    pub(super) fn insert(&self, ptr: u64, block: Block) -> Option<Block> {
-        self.line(ptr).with(|line| {
-            let before = self.take(line, ptr);
-            match (Held::new(ptr, &block), line.place(0)) {
-                (Some(held), Some(place)) => *place = held,
-                _ => {
-                    line.elsewhere += 1;
-                    self.others().insert(ptr, block);
-                }
-            }
-            before
-        })
-    }
-
-    /// Takes one out.
-    #[inline]
-    pub(super) fn remove(&self, ptr: u64) -> Option<Block> {
-        self.line(ptr).with(|line| self.take(line, ptr))
-    }
-
     /// Goes through all of them, in no order. `look` asks for none.
     #[cold]
     pub(super) fn each(&self, mut look: impl FnMut(u64, &Block)) {
         for line in &self.lines {
-            let places = line.with(|line| line.places);
+            let places = line.lock().places;
             for held in places.iter().filter(|held| held.ptr != 0) {
                 look(held.ptr, &held.block());
             }
@@ -236,33 +229,92 @@ impl Tensors {
         }
     }
 
-    #[inline]
-    fn take(&self, line: &mut Content, ptr: u64) -> Option<Block> {
-        if let Some(held) = line.place(ptr).filter(|held| held.ptr != 0) {
+    /// The one at `ptr`.
+    pub(super) fn at(&self, ptr: u64) -> Option<Block> {
+        let line = self.tensor(ptr).line.lock();
+        if let Some(held) = line.places.iter().find(|held| held.ptr == ptr && ptr != 0) {
+            return Some(held.block());
+        }
+        if line.elsewhere == 0 {
+            return None;
+        }
+        self.others().get(&ptr).map(|block| *block)
+    }
+}
+
+/// Where a tensor is, if it is live.
+pub(crate) struct Tensor<'a> {
+    all: &'a Tensors,
+    line: &'a Line,
+    ptr: u64,
+}
+
+impl Tensor<'_> {
+    /// Adds it; what was there before.
+    #[inline(always)]
+    pub(crate) fn insert(&self, block: Block) -> Option<Block> {
+        let mut line = self.line.lock();
+        let is_new = line.elsewhere == 0 && line.places.iter().all(|held| held.ptr != self.ptr);
+        if is_new
+            && let Some(held) = Held::new(self.ptr, &block)
+            && let Some(place) = line.place(0)
+        {
+            *place = held;
+            return None;
+        }
+        // Of the block there is a copy in memory only here.
+        let block = block;
+        self.insert_otherwise(line, &block)
+    }
+
+    /// The same where it is not new, or finds no room.
+    #[cold]
+    #[inline(never)]
+    fn insert_otherwise(&self, mut line: Locked<'_>, block: &Block) -> Option<Block> {
+        let before = self.take(&mut line);
+        match (Held::new(self.ptr, block), line.place(0)) {
+            (Some(held), Some(place)) => *place = held,
+            _ => {
+                line.elsewhere += 1;
+                self.all.others().insert(self.ptr, *block);
+            }
+        }
+        before
+    }
+
+    /// Takes it out.
+    #[inline(always)]
+    pub(crate) fn remove(&self) -> Option<Block> {
+        let mut line = self.line.lock();
+        match line.place(self.ptr).filter(|held| held.ptr != 0) {
+            Some(held) => {
+                let block = held.block();
+                held.ptr = 0;
+                Some(block)
+            }
+            None => self.remove_otherwise(line),
+        }
+    }
+
+    /// The same where it is not in its line.
+    #[cold]
+    #[inline(never)]
+    fn remove_otherwise(&self, mut line: Locked<'_>) -> Option<Block> {
+        self.take(&mut line)
+    }
+
+    fn take(&self, line: &mut Content) -> Option<Block> {
+        if let Some(held) = line.place(self.ptr).filter(|held| held.ptr != 0) {
             let block = held.block();
-            *held = Held::NONE;
+            held.ptr = 0;
             return Some(block);
         }
         if line.elsewhere == 0 {
             return None;
         }
-        let (_, block) = self.others().remove(&ptr)?;
+        let (_, block) = self.all.others().remove(&self.ptr)?;
         line.elsewhere -= 1;
         Some(block)
-    }
-
-    /// The one at `ptr`.
-    #[inline]
-    pub(super) fn at(&self, ptr: u64) -> Option<Block> {
-        self.line(ptr).with(|line| {
-            if let Some(held) = line.place(ptr).filter(|held| held.ptr != 0) {
-                return Some(held.block());
-            }
-            if line.elsewhere == 0 {
-                return None;
-            }
-            self.others().get(&ptr).map(|block| *block)
-        })
     }
 }
 
@@ -302,11 +354,15 @@ mod tests {
             // A few are of a kind that no line holds.
             let context = u64::from(number(50) == 0);
             match number(3) {
-                0 => assert_eq!(tensors.remove(ptr), expected.remove(&ptr), "{ptr}"),
+                0 => assert_eq!(tensors.tensor(ptr).remove(), expected.remove(&ptr), "{ptr}"),
                 1 => assert_eq!(tensors.at(ptr), expected.get(&ptr).copied(), "{ptr}"),
                 _ => {
                     let new = block(turn, context);
-                    assert_eq!(tensors.insert(ptr, new), expected.insert(ptr, new), "{ptr}");
+                    assert_eq!(
+                        tensors.tensor(ptr).insert(new),
+                        expected.insert(ptr, new),
+                        "{ptr}"
+                    );
                 }
             }
         }
@@ -315,7 +371,7 @@ mod tests {
         tensors.each(|ptr, block| assert_eq!(seen.insert(ptr, *block), None));
         assert_eq!(seen, expected);
         for (ptr, block) in expected {
-            assert_eq!(tensors.remove(ptr), Some(block));
+            assert_eq!(tensors.tensor(ptr).remove(), Some(block));
         }
         assert!(tensors.others().is_empty());
     }
@@ -332,10 +388,10 @@ mod tests {
                         let mut taken = 0;
                         for turn in 0..TENSORS {
                             let own = 8 * (turn + 1) + thread;
-                            assert_eq!(tensors.insert(512 * own, block(own, 0)), None);
+                            assert_eq!(tensors.tensor(512 * own).insert(block(own, 0)), None);
                             // Anybody's, of about now.
                             let ptr = 512 * (8 * (turn + 1).saturating_sub(number(4)) + number(8));
-                            if let Some(found) = tensors.remove(ptr) {
+                            if let Some(found) = tensors.tensor(ptr).remove() {
                                 assert_eq!(512 * found.bytes, ptr);
                                 assert_eq!(found, block(found.bytes, 0));
                                 taken += 1;
@@ -350,7 +406,7 @@ mod tests {
                 .map(|thread| thread.join().unwrap())
                 .sum()
         });
-        let left = (8..8 * (TENSORS + 1)).filter_map(|own| tensors.remove(512 * own));
+        let left = (8..8 * (TENSORS + 1)).filter_map(|own| tensors.tensor(512 * own).remove());
         assert_eq!(taken + left.count() as u64, 8 * TENSORS);
     }
 }
