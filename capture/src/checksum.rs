@@ -1,21 +1,12 @@
-//! The check that records, counter rows and the mutable header's facts carry: a multiply-and-fold hash.
-//!
-//! It must cost a few nanoseconds in a hook, which rules out CRC32 over 64 bytes without hardware
-//! support; pages, which the drain writes, carry CRC32. SPEC.md gives it in eight lines of Python.
+//! The checks that records, counter rows and the mutable header's facts carry: CRC32C, for which processors
+//! have an instruction: a record costs a hook nine of them. Captures of versions 1 and 2 have a
+//! multiply-and-fold hash instead ([`folded`]). SPEC.md gives both in a few lines of Python.
 
-/// Fractional digits of π: nothing up our sleeve.
-const KEYS: [u64; 8] = [
-    0x243f_6a88_85a3_08d3,
-    0x1319_8a2e_0370_7344,
-    0xa409_3822_299f_31d0,
-    0x082e_fa98_ec4e_6c89,
-    0x4528_21e6_38d0_1377,
-    0xbe54_66cf_34e9_0c6c,
-    0xc0ac_29b7_c97c_50dd,
-    0x3f84_d5b5_b547_0917,
-];
+use crate::sync::{AtomicU64, Ordering};
 
-/// The next digits of π; odd, so that multiplying by it loses nothing.
+mod folded;
+
+/// The digits of π after [`folded`]'s keys; odd, so that multiplying by it loses nothing.
 const LAST: u64 = 0x9216_d5d9_8979_fb1b;
 
 /// The two halves of the 128-bit product, folded together.
@@ -25,77 +16,215 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// Takes one slot (eight words) into the running hash.
-#[inline]
-pub(crate) fn block(hash: u64, words: &[u64; 8]) -> u64 {
-    let [first, ..] = *words;
-    block_from(hash, first, words)
-}
-
-/// The same with `w0` in the place of the first word. One copy for all: an event checks two things, and what it
-/// costs is more the code to be fetched than the call.
-#[inline(never)]
-fn block_from(hash: u64, w0: u64, words: &[u64; 8]) -> u64 {
-    let [_, w1, w2, w3, w4, w5, w6, w7] = *words;
-    let [k0, k1, k2, k3, k4, k5, k6, k7] = KEYS;
-    // The four products do not depend on one another: they overlap in the processor.
-    let sum = fold(w0 ^ k0 ^ hash, w1 ^ k1)
-        .wrapping_add(fold(w2 ^ k2 ^ hash, w3 ^ k3))
-        .wrapping_add(fold(w4 ^ k4 ^ hash, w5 ^ k5))
-        .wrapping_add(fold(w6 ^ k6 ^ hash, w7 ^ k7));
-    fold(sum.wrapping_add(hash), LAST)
-}
-
 /// The half of the commit word that says whose slot it is. Never 0.
 #[inline]
 pub(crate) fn tag(seq: u64, nonce: u64) -> u32 {
     (fold(seq ^ nonce, LAST) as u32) | 1
 }
 
-/// The commit word of the record at `seq` whose slots hash to `hash`.
-#[inline]
-pub(crate) fn commit_word(seq: u64, nonce: u64, hash: u64) -> u64 {
-    (hash & 0xffff_ffff_0000_0000) | u64::from(tag(seq, nonce))
+/// How the checks of a capture are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Of versions 1 and 2.
+    Folded,
+    Crc,
+    /// The same, on a processor that has the instruction.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    CrcInstruction,
 }
 
-/// The hash of a one-slot record; `words[0]`, where the commit word goes, is not looked at.
-#[inline]
-pub(crate) fn first_slot(seq: u64, nonce: u64, words: &[u64; 8]) -> u64 {
-    block_from(nonce, seq, words)
+/// The checks of one capture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checks {
+    pub(crate) nonce: u64,
+    /// CRC32C of the nonce, with which every check begins.
+    seed: u32,
+    kind: Kind,
 }
 
-/// The check word of seven words somewhere in the head that are not a record; `place` is their
-/// offset in the file, so that no two places share a check.
-#[inline]
-pub(crate) fn words_check(nonce: u64, place: u64, words: [u64; 7]) -> u64 {
-    let [a, b, c, d, e, f, g] = words;
-    block(nonce, &[place, a, b, c, d, e, f, g])
+impl Checks {
+    /// Those of the newest version.
+    pub(crate) fn new(nonce: u64) -> Self {
+        let seed = crc32c::crc32c(&nonce.to_le_bytes());
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        if std::arch::is_x86_feature_detected!("sse4.2") {
+            let kind = Kind::CrcInstruction;
+            return Self { nonce, seed, kind };
+        }
+        let kind = Kind::Crc;
+        Self { nonce, seed, kind }
+    }
+
+    /// Those of versions 1 and 2.
+    pub(crate) fn folded(nonce: u64) -> Self {
+        Self {
+            nonce,
+            seed: 0,
+            kind: Kind::Folded,
+        }
+    }
+
+    /// The commit word of the record at `seq` in these slots; the first word, where it goes, is not looked at.
+    pub(crate) fn record(
+        &self,
+        seq: u64,
+        first: &[u64; 8],
+        others: impl Iterator<Item = [u64; 8]>,
+    ) -> u64 {
+        let [_, rest @ ..] = first;
+        let check = match self.kind {
+            Kind::Folded => folded::record(self.nonce, seq, first, others),
+            _ => {
+                let crc = self.append(self.append(self.seed, &[seq]), rest);
+                others.fold(crc, |crc, slot| self.append(crc, &slot))
+            }
+        };
+        self.commit_word(seq, check)
+    }
+
+    /// The commit word of the record of one slot at `seq` whose words lie in `slot`.
+    #[inline(always)]
+    pub(crate) fn slot(&self, seq: u64, slot: &[AtomicU64; 8]) -> u64 {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        if self.kind == Kind::CrcInstruction {
+            let mut crc = u64::from(!self.seed);
+            // SAFETY: the processor has the instruction; the words are the slot's.
+            unsafe {
+                core::arch::asm!(
+                    "crc32 {crc}, {seq}",
+                    "crc32 {crc}, qword ptr [{slot} + 8]",
+                    "crc32 {crc}, qword ptr [{slot} + 16]",
+                    "crc32 {crc}, qword ptr [{slot} + 24]",
+                    "crc32 {crc}, qword ptr [{slot} + 32]",
+                    "crc32 {crc}, qword ptr [{slot} + 40]",
+                    "crc32 {crc}, qword ptr [{slot} + 48]",
+                    "crc32 {crc}, qword ptr [{slot} + 56]",
+                    crc = inout(reg) crc,
+                    seq = in(reg) seq,
+                    slot = in(reg) core::ptr::from_ref(slot),
+                    options(nostack, readonly, preserves_flags),
+                );
+            }
+            return self.commit_word(seq, !(crc as u32));
+        }
+        self.slot_without_instruction(seq, slot)
+    }
+
+    #[cold]
+    fn slot_without_instruction(&self, seq: u64, slot: &[AtomicU64; 8]) -> u64 {
+        let words = slot.each_ref().map(|word| word.load(Ordering::Relaxed));
+        self.record(seq, &words, core::iter::empty())
+    }
+
+    /// The CRC32C of what `crc` is that of, and these words behind it, little-endian.
+    fn append(&self, crc: u32, words: &[u64]) -> u32 {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        if self.kind == Kind::CrcInstruction {
+            // SAFETY: the processor has the instruction.
+            return unsafe { append_by_instruction(crc, words) };
+        }
+        words.iter().fold(crc, |crc, word| {
+            crc32c::crc32c_append(crc, &word.to_le_bytes())
+        })
+    }
+
+    #[inline(always)]
+    fn commit_word(&self, seq: u64, check: u32) -> u64 {
+        u64::from(check) << 32 | u64::from(tag(seq, self.nonce))
+    }
+
+    /// The check word of a few words somewhere in the head that are not a record (at most seven, in versions 1
+    /// and 2); `place` is their offset in the file, so that no two places share a check. Never 0 but in those.
+    pub(crate) fn words(&self, place: u64, words: &[u64]) -> u64 {
+        match self.kind {
+            Kind::Folded => folded::words(self.nonce, place, words),
+            _ => marked(self.append(self.append(self.seed, &[place]), words)),
+        }
+    }
+
+    /// The same of a counter row: of its figures and its version.
+    #[inline(always)]
+    pub(crate) fn row(&self, place: u64, figures: &[AtomicU64; 5], version: u32) -> u64 {
+        let version = u64::from(version);
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        if self.kind == Kind::CrcInstruction {
+            let mut crc = u64::from(!self.seed);
+            // SAFETY: the processor has the instruction; the words are the row's.
+            unsafe {
+                core::arch::asm!(
+                    "crc32 {crc}, {place}",
+                    "crc32 {crc}, qword ptr [{row}]",
+                    "crc32 {crc}, qword ptr [{row} + 8]",
+                    "crc32 {crc}, qword ptr [{row} + 16]",
+                    "crc32 {crc}, qword ptr [{row} + 24]",
+                    "crc32 {crc}, qword ptr [{row} + 32]",
+                    "crc32 {crc}, {version}",
+                    crc = inout(reg) crc,
+                    place = in(reg) place,
+                    row = in(reg) core::ptr::from_ref(figures),
+                    version = in(reg) version,
+                    options(nostack, readonly, preserves_flags),
+                );
+            }
+            return marked(!(crc as u32));
+        }
+        self.row_without_instruction(place, figures, version)
+    }
+
+    #[cold]
+    fn row_without_instruction(&self, place: u64, figures: &[AtomicU64; 5], version: u64) -> u64 {
+        let [a, b, c, d, e] = figures.each_ref().map(|word| word.load(Ordering::Relaxed));
+        self.words(place, &[a, b, c, d, e, version])
+    }
+}
+
+/// A check word: never 0, which stands where nothing was written.
+#[inline(always)]
+fn marked(crc: u32) -> u64 {
+    1 << 32 | u64::from(crc)
+}
+
+/// The CRC32C of what `crc` is that of, and these words behind it.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[target_feature(enable = "sse4.2")]
+fn append_by_instruction(crc: u32, words: &[u64]) -> u32 {
+    let crc = words.iter().fold(u64::from(!crc), |crc, word| {
+        core::arch::x86_64::_mm_crc32_u64(crc, *word)
+    });
+    !(crc as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NONCE: u64 = 0x1122_3344_5566_7788;
+    const WORDS: [u64; 8] = [
+        0,
+        1000,
+        0x7f00_0000_0000,
+        512,
+        0,
+        1 | 2 << 32,
+        4242 | 1 << 32,
+        3 | 1 << 32,
+    ];
+
+    fn all() -> [Checks; 2] {
+        [Checks::new(NONCE), Checks::folded(NONCE)]
+    }
+
     #[test]
     fn every_single_bit_flip_changes_the_check() {
-        let nonce = 0x0123_4567_89ab_cdef;
-        let words = [
-            0,
-            1_000_000,
-            0x7f00_0000_0000,
-            512,
-            2 << 20,
-            7 | 9 << 32,
-            4242 | 1 << 32,
-            3,
-        ];
-        let good = commit_word(5, nonce, first_slot(5, nonce, &words));
-        for word in 1..8 {
-            for bit in 0..64 {
-                let mut flipped = words;
+        for checks in all() {
+            let good = checks.record(5, &WORDS, core::iter::empty());
+            let facts = checks.words(64, &WORDS[1..]);
+            for (word, bit) in (1..8).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
+                let mut flipped = WORDS;
                 flipped[word] ^= 1 << bit;
-                let bad = commit_word(5, nonce, first_slot(5, nonce, &flipped));
-                assert_ne!(good, bad, "word {word} bit {bit}");
+                let bad = checks.record(5, &flipped, core::iter::empty());
+                assert_ne!(good, bad, "{checks:?} word {word} bit {bit}");
+                assert_ne!(facts, checks.words(64, &flipped[1..]), "{word} bit {bit}");
             }
         }
     }
@@ -103,23 +232,30 @@ mod tests {
     #[test]
     fn the_figures_of_the_spec() {
         // SPEC.md, "Worked example": an independent reader must get the same.
-        let words = [
-            0,
-            1000,
-            0x7f00_0000_0000,
-            512,
-            0,
-            1 | 2 << 32,
-            4242 | 1 << 32,
-            3 | 1 << 32,
-        ];
-        let commit = commit_word(7, 0x1122_3344_5566_7788, {
-            first_slot(7, 0x1122_3344_5566_7788, &words)
-        });
-        assert_eq!(commit, SPEC_COMMIT, "{commit:#018x}");
+        let [newest, folded] = all().map(|checks| checks.record(7, &WORDS, core::iter::empty()));
+        assert_eq!(folded, 0xe457_fae0_e6f2_5f75, "{folded:#018x}");
+        assert_eq!(newest, SPEC_COMMIT, "{newest:#018x}");
     }
 
-    const SPEC_COMMIT: u64 = 0xe457_fae0_e6f2_5f75;
+    const SPEC_COMMIT: u64 = 0xb4da_e9ae_e6f2_5f75;
+
+    #[test]
+    #[cfg(not(loom))]
+    fn the_instruction_finds_the_same() {
+        let by_instruction = Checks::new(NONCE);
+        let without = Checks {
+            kind: Kind::Crc,
+            ..by_instruction
+        };
+        let slot = WORDS.map(AtomicU64::new);
+        let figures = [7, 1 << 63, 3, 4, 5].map(AtomicU64::new);
+        for checks in [by_instruction, without] {
+            let record = checks.record(9, &WORDS, core::iter::empty());
+            assert_eq!(checks.slot(9, &slot), record);
+            let words = without.words(8192, &[7, 1 << 63, 3, 4, 5, 12]);
+            assert_eq!(checks.row(8192, &figures, 12), words);
+        }
+    }
 
     #[test]
     fn tags_differ_between_neighbours_and_laps() {

@@ -1,6 +1,5 @@
 //! Exact figures for each device and level, kept in the file's head.
 
-use crate::checksum::words_check;
 use crate::{Event, EventFlags, EventKind};
 
 /// The figures of one (device, level).
@@ -82,33 +81,22 @@ impl CounterValues {
         }
     }
 
+    /// The figures in a row's order.
+    pub(crate) fn words(&self) -> [u64; 5] {
+        let Self {
+            live,
+            peak,
+            allocations,
+            frees,
+            allocated_bytes,
+        } = *self;
+        [live, peak, allocations, frees, allocated_bytes]
+    }
+
     /// Whether nothing was ever counted.
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
-}
-
-/// The check of a row's figures, valid together with that (even) version; `place` is the row's offset
-/// in the file.
-#[inline]
-pub(crate) fn row_check(nonce: u64, place: u64, values: &CounterValues, version: u32) -> u64 {
-    let CounterValues {
-        live,
-        peak,
-        allocations,
-        frees,
-        allocated_bytes,
-    } = *values;
-    let words = [
-        live,
-        peak,
-        allocations,
-        frees,
-        allocated_bytes,
-        u64::from(version),
-        0,
-    ];
-    words_check(nonce, place, words)
 }
 
 #[cfg(test)]

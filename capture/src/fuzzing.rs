@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use crate::baked::{MARK_BYTES, Part, page_nonce};
+use crate::checksum::Checks;
 use crate::header::StaticHeader;
 use crate::page::{self, Decoded, Decoder, HEADER_BYTES, Header};
 use crate::slot::{self, SLOT_BYTES};
@@ -39,6 +40,7 @@ impl<'a> Bytes<'a> {
 fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
     let header = StaticHeader {
         nonce: NONCE,
+        folded: false,
         started_wall: 1,
         started_monotonic: 2,
         started_boottime: 3,
@@ -182,14 +184,13 @@ pub fn ring_file(bytes: &[u8]) -> Vec<u8> {
         }
         slots[place(seq)] = words;
     }
+    let checks = Checks::new(NONCE);
     // Backwards: a record's check covers the slots behind its first.
     for seq in commits.into_iter().rev() {
         let words = slots[place(seq)];
-        let mut hash = checksum::first_slot(seq, NONCE, &words);
-        for n in 1..slot::slots_of(&words).min(u64::from(SLOTS)) {
-            hash = checksum::block(hash, &slots[place(seq + n)]);
-        }
-        slots[place(seq)][0] = checksum::commit_word(seq, NONCE, hash);
+        let count = slot::slots_of(&words).min(u64::from(SLOTS));
+        let others = (1..count).map(|n| slots[place(seq + n)]);
+        slots[place(seq)][0] = checks.record(seq, &words, others);
     }
     let bytes = slots.iter().flatten().flat_map(|word| word.to_le_bytes());
     for (to, byte) in file[layout::RING_OFFSET as usize..].iter_mut().zip(bytes) {

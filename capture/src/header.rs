@@ -27,7 +27,10 @@
 //! | 508 | 4 | CRC32 of bytes 0–507 |
 
 use crate::areas::Areas;
-use crate::layout::{self, BOUNDED_VERSION, MAGIC, STATIC_BYTES, VERSION};
+use crate::checksum::Checks;
+use crate::layout::{
+    self, BOUNDED_VERSION, FOLDED_BOUNDED_VERSION, FOLDED_VERSION, MAGIC, STATIC_BYTES, VERSION,
+};
 
 /// The static header's facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,8 @@ pub(crate) struct StaticHeader {
     pub(crate) process_start_ticks: u64,
     pub(crate) boot_id: [u8; 16],
     pub(crate) ring_slots: u32,
+    /// Of versions 1 and 2, whose checks are others.
+    pub(crate) folded: bool,
     /// Of a bounded capture.
     pub(crate) areas: Option<Areas>,
 }
@@ -89,9 +94,19 @@ impl StaticHeader {
 
     /// The version of the format that the capture needs.
     pub(crate) fn version(&self) -> u32 {
-        match self.areas {
-            None => VERSION,
-            Some(_) => BOUNDED_VERSION,
+        match (self.folded, self.areas) {
+            (false, None) => VERSION,
+            (false, Some(_)) => BOUNDED_VERSION,
+            (true, None) => FOLDED_VERSION,
+            (true, Some(_)) => FOLDED_BOUNDED_VERSION,
+        }
+    }
+
+    /// How its records, rows and facts are checked.
+    pub(crate) fn checks(&self) -> Checks {
+        match self.folded {
+            false => Checks::new(self.nonce),
+            true => Checks::folded(self.nonce),
         }
     }
 
@@ -143,7 +158,8 @@ impl StaticHeader {
             process_start_ticks: u64_at(56),
             boot_id,
             ring_slots: u32_at(80),
-            areas: (u32_at(8) == BOUNDED_VERSION).then(|| Areas {
+            folded: u32_at(8) <= FOLDED_BOUNDED_VERSION,
+            areas: matches!(u32_at(8), BOUNDED_VERSION | FOLDED_BOUNDED_VERSION).then(|| Areas {
                 state: u64_at(128),
                 log: u64_at(136),
             }),
@@ -178,6 +194,7 @@ mod tests {
             process_start_ticks: 7,
             boot_id: [8; 16],
             ring_slots: 1024,
+            folded: false,
             areas: None,
         }
     }
@@ -191,10 +208,22 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for header in [sample(), bounded()] {
+        let of_versions = [
+            StaticHeader {
+                folded: true,
+                ..sample()
+            },
+            StaticHeader {
+                folded: true,
+                ..bounded()
+            },
+            sample(),
+            bounded(),
+        ];
+        for (header, version) in of_versions.into_iter().zip(1..) {
             assert_eq!(StaticHeader::decode(&header.encode()), Ok(header));
+            assert_eq!(header.version(), version);
         }
-        assert_eq!((sample().version(), bounded().version()), (1, 2));
     }
 
     #[test]

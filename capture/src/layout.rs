@@ -7,16 +7,19 @@
 //! | 4096 | 4096 | dynamic header |
 //! | 8192 | 16384 | counters: 64 devices × 4 levels × 64 bytes |
 //! | 24576 | 64 × slots | ring |
-//! | 24576 + 64 × slots | to the end | pages; of version 2: [`crate::areas`] |
+//! | 24576 + 64 × slots | to the end | pages; of a bounded capture: [`crate::areas`] |
 
 use crate::{DeviceOrdinal, Level};
 
 /// First bytes of every capture.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89GPUMEM\n";
 /// The version of a capture whose pages go on to the file's end.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 3;
 /// The version of a bounded one, and the newest that this crate reads.
-pub(crate) const BOUNDED_VERSION: u32 = 2;
+pub(crate) const BOUNDED_VERSION: u32 = 4;
+/// Those of captures with the folded checks ([`crate::checksum`]).
+pub(crate) const FOLDED_VERSION: u32 = 1;
+pub(crate) const FOLDED_BOUNDED_VERSION: u32 = 2;
 
 /// Bytes of the static header and where its two copies lie.
 pub(crate) const STATIC_BYTES: usize = 512;

@@ -23,7 +23,7 @@
 //! Because consumed slots are zeroed, a slot whose commit word is 0 is untouched or in flight, and a
 //! slot whose commit word is neither 0 nor its own was damaged: no third case.
 
-use crate::checksum;
+use crate::checksum::{self, Checks};
 use crate::index;
 use crate::slot::{self, SLOT_BYTES};
 use crate::sync::{AtomicU64, Ordering, expect_store, fence};
@@ -44,7 +44,7 @@ pub(crate) struct Ring<'a> {
     head: &'a AtomicU64,
     tail: &'a AtomicU64,
     slots: &'a [Slot],
-    nonce: u64,
+    checks: Checks,
 }
 
 /// What the consumer finds at a sequence number.
@@ -65,15 +65,21 @@ impl<'a> Ring<'a> {
         head: &'a AtomicU64,
         tail: &'a AtomicU64,
         slots: &'a [Slot],
-        nonce: u64,
+        checks: Checks,
     ) -> Self {
         debug_assert!(slots.len().is_power_of_two());
         Self {
             head,
             tail,
             slots,
-            nonce,
+            checks,
         }
+    }
+
+    /// The capture's checks.
+    #[inline]
+    pub(crate) fn checks(&self) -> &Checks {
+        &self.checks
     }
 
     /// Number of slots.
@@ -137,7 +143,7 @@ impl<'a> Ring<'a> {
         self.head
             .compare_exchange_weak(
                 word,
-                index::seal(head + count, self.nonce),
+                index::seal(head + count, self.checks.nonce),
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             )
@@ -154,42 +160,28 @@ impl<'a> Ring<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn slot(&self, seq: u64) -> Option<&[AtomicU64; 8]> {
         let index = seq & (self.capacity() - 1);
         self.slots.get(index as usize).map(|slot| &slot.0)
     }
 
     /// Stores all words but the commit word.
-    #[inline]
-    fn store_body(&self, seq: u64, words: &[u64; 8]) {
-        if let Some(slot) = self.slot(seq) {
-            for (to, from) in slot.iter().zip(words).skip(1) {
-                to.store(*from, Ordering::Relaxed);
-            }
-        }
-    }
-
-    #[inline]
-    fn store_commit(&self, seq: u64, hash: u64) {
-        let word = checksum::commit_word(seq, self.nonce, hash);
-        if let Some([commit, ..]) = self.slot(seq) {
-            commit.store(word, Ordering::Release);
+    #[inline(always)]
+    fn store_body(slot: &[AtomicU64; 8], words: &[u64; 8]) {
+        let ([_, slot @ ..], [_, words @ ..]) = (slot, words);
+        for (to, from) in slot.iter().zip(words) {
+            to.store(*from, Ordering::Relaxed);
         }
     }
 
     /// Writes and commits a record of one slot that the caller has reserved.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit(&self, seq: u64, words: &[u64; 8]) {
-        let hash = checksum::first_slot(seq, self.nonce, words);
-        let word = checksum::commit_word(seq, self.nonce, hash);
-        if let Some([commit, body @ ..]) = self.slot(seq)
-            && let [_, words @ ..] = words
-        {
-            for (to, from) in body.iter().zip(words) {
-                to.store(*from, Ordering::Relaxed);
-            }
-            commit.store(word, Ordering::Release);
+        if let Some(slot) = self.slot(seq) {
+            Self::store_body(slot, words);
+            let [commit, ..] = slot;
+            commit.store(self.checks.slot(seq, slot), Ordering::Release);
         }
         if let Some(later) = self.slot(seq + AHEAD) {
             expect_store(later);
@@ -199,13 +191,13 @@ impl<'a> Ring<'a> {
     /// Writes and commits a record of several reserved slots: `words` in the first, the concatenation
     /// of `parts`, padded with zeros, in the others.
     pub(crate) fn commit_with_payload(&self, seq: u64, words: &[u64; 8], parts: &[&[u8]]) {
-        self.store_body(seq, words);
+        let Some(first) = self.slot(seq) else { return };
+        Self::store_body(first, words);
         // Should the process die while the payload is being copied, the reader learns from the first
         // slot how many slots belong to the unfinished record.
         fence(Ordering::Release);
-        let mut hash = checksum::first_slot(seq, self.nonce, words);
         let mut bytes = parts.iter().flat_map(|part| part.iter().copied());
-        for n in 1..slot::slots_of(words) {
+        let payload = (1..slot::slots_of(words)).map(|n| {
             let mut payload = [0_u64; 8];
             for word in &mut payload {
                 let mut le = [0; 8];
@@ -214,14 +206,16 @@ impl<'a> Ring<'a> {
                 }
                 *word = u64::from_le_bytes(le);
             }
-            hash = checksum::block(hash, &payload);
             if let Some(slot) = self.slot(seq + n) {
                 for (to, from) in slot.iter().zip(payload) {
                     to.store(from, Ordering::Relaxed);
                 }
             }
-        }
-        self.store_commit(seq, hash);
+            payload
+        });
+        let word = self.checks.record(seq, words, payload);
+        let [commit, ..] = first;
+        commit.store(word, Ordering::Release);
     }
 
     /// Words of one slot, word 0 with Acquire before the others.
@@ -244,18 +238,17 @@ impl<'a> Ring<'a> {
         let words = self.load(seq);
         match words[0] {
             0 => return Found::Pending,
-            commit if commit as u32 != checksum::tag(seq, self.nonce) => return Found::Damaged,
+            commit if commit as u32 != checksum::tag(seq, self.checks.nonce) => {
+                return Found::Damaged;
+            }
             _ => {}
         }
         let count = slot::slots_of(&words);
         if count == 0 || count > self.capacity() {
             return Found::Damaged;
         }
-        let mut hash = checksum::first_slot(seq, self.nonce, &words);
-        for n in 1..count {
-            hash = checksum::block(hash, &self.load(seq + n));
-        }
-        if checksum::commit_word(seq, self.nonce, hash) == words[0] {
+        let others = (1..count).map(|n| self.load(seq + n));
+        if self.checks.record(seq, &words, others) == words[0] {
             Found::Record(count, words)
         } else {
             Found::Damaged
@@ -284,7 +277,7 @@ impl<'a> Ring<'a> {
             }
         }
         self.tail
-            .store(index::seal(upto, self.nonce), Ordering::Release);
+            .store(index::seal(upto, self.checks.nonce), Ordering::Release);
     }
 }
 
@@ -305,7 +298,7 @@ mod tests {
             .map(|slot| Slot(core::array::from_fn(|n| AtomicU64::new(word(8 * slot + n)))))
             .collect();
         let zero = AtomicU64::new(0);
-        Ring::new(&zero, &zero, &slots, 1).touch();
+        Ring::new(&zero, &zero, &slots, Checks::new(1)).touch();
         let words = slots.iter().flat_map(|slot| &slot.0);
         for (place, found) in words.enumerate() {
             assert_eq!(found.load(Ordering::Relaxed), word(place));
@@ -346,7 +339,7 @@ mod model {
         }
 
         fn ring(&self) -> Ring<'_> {
-            Ring::new(&self.head, &self.tail, &self.slots, NONCE)
+            Ring::new(&self.head, &self.tail, &self.slots, Checks::new(NONCE))
         }
     }
 

@@ -41,7 +41,7 @@ fn count_without_a_row(id: u16) {
 }
 
 /// Counts a call of the hook of that number.
-#[inline]
+#[inline(always)]
 pub(crate) fn count(id: u16) {
     // SAFETY: it is null or one of the rows, which are never taken away.
     let Some(row) = thread::with(|thread| unsafe { thread.tally.get().as_ref() }) else {

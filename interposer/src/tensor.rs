@@ -38,7 +38,7 @@ pub(crate) fn reported(report: &Report) {
     match lifecycle::session() {
         Some(session) => {
             if let Some(quiet) = Quiet::begin() {
-                record(session, quiet.thread, report, &tensor);
+                record(session, quiet.thread, report, tensor);
             }
         }
         None => before_the_capture(*report),
@@ -52,7 +52,7 @@ fn before_the_capture(report: Report) {
     if report.size > 0 {
         let _ = thread::in_hook(|thread| {
             if let Some(session) = lifecycle::open_session() {
-                record(session, thread, &report, &live::tensor(report.ptr));
+                record(session, thread, &report, live::tensor(report.ptr));
             }
         });
     }
@@ -61,7 +61,7 @@ fn before_the_capture(report: Report) {
 /// Both ways go on in one place: what they share is in a near cache the sooner. All that may panic is in functions of
 /// its own, which let nothing out.
 #[inline(always)]
-fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: &live::Tensor<'_>) {
+fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: live::Tensor<'_>) {
     let writer = session.writer;
     let (kind, block, stacks) = if report.size > 0 {
         if account::is_new() || !session.knows_device(report.device) {
@@ -78,19 +78,15 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: &
             flags: workspace::flag(thread),
             py_stack: stacks.0,
         };
-        if let Some(stale) = tensor.insert(block) {
-            release_unseen(writer, thread, *report, &stale);
+        if !tensor.insert_in_line(&block) {
+            insert_otherwise(writer, thread, *report, tensor, block);
         }
         (EventKind::ALLOC, block, stacks)
     } else {
-        let Some(block) = tensor.remove() else {
-            return released_unknown(writer, thread, *report);
+        let Some(block) = tensor.remove_from_line() else {
+            return released_otherwise(session, thread, *report, tensor);
         };
-        let py_stack = match session.free_stacks {
-            true => own_python(writer),
-            false => StackId::NONE,
-        };
-        (EventKind::FREE, block, (py_stack, StackId::NONE))
+        (EventKind::FREE, block, (own_python(session), StackId::NONE))
     };
     let event = Event {
         py_stack: stacks.0,
@@ -119,10 +115,17 @@ fn take(writer: &'static Writer, wanted: Stacks, from: Registers) -> (StackId, S
 }
 
 /// The stack of a release, where that is asked for.
-#[cold]
-#[inline(never)]
-fn own_python(writer: &'static Writer) -> StackId {
-    thread::caught(|| stacks::own_python(writer)).unwrap_or(StackId::NONE)
+#[inline(always)]
+fn own_python(session: &'static Session) -> StackId {
+    #[cold]
+    #[inline(never)]
+    fn take(writer: &'static Writer) -> StackId {
+        thread::caught(|| stacks::own_python(writer)).unwrap_or(StackId::NONE)
+    }
+    match session.free_stacks {
+        true => take(session.writer),
+        false => StackId::NONE,
+    }
 }
 
 /// The first event of a device, or one for which there is no room.
@@ -156,23 +159,53 @@ fn event(
     }
 }
 
-/// The block's address was handed out again: the release of the one that was there went unseen.
+/// A block that finds no room in its line, or whose address was handed out again: the release of the one that
+/// was there went unseen.
 #[cold]
 #[inline(never)]
-fn release_unseen(writer: &Writer, thread: &Thread, report: Report, stale: &Block) {
-    account::missed_release();
-    let event = Event {
-        aux: 0,
-        flags: stale.flags.with(EventFlags::MISMATCH),
-        ..event(writer, thread, &report, EventKind::FREE, stale)
-    };
-    let _ = thread::caught(|| writer.event(&event));
+fn insert_otherwise(
+    writer: &Writer,
+    thread: &Thread,
+    report: Report,
+    tensor: live::Tensor<'_>,
+    block: Block,
+) {
+    let _ = thread::caught(|| {
+        let Some(stale) = tensor.insert(&block) else {
+            return;
+        };
+        account::missed_release();
+        let _ = writer.event(&Event {
+            aux: 0,
+            flags: stale.flags.with(EventFlags::MISMATCH),
+            ..event(writer, thread, &report, EventKind::FREE, &stale)
+        });
+    });
 }
 
-/// The release of a block of which nothing is known: from before the capture.
+/// The release of a block that is not in its line, or of which nothing is known: from before the capture.
 #[cold]
 #[inline(never)]
-fn released_unknown(writer: &Writer, thread: &Thread, report: Report) {
+fn released_otherwise(
+    session: &'static Session,
+    thread: &Thread,
+    report: Report,
+    tensor: live::Tensor<'_>,
+) {
+    let writer = session.writer;
+    let _ = thread::caught(|| {
+        let Some(block) = tensor.remove() else {
+            return released_unknown(writer, thread, &report);
+        };
+        let event = Event {
+            py_stack: own_python(session),
+            ..event(writer, thread, &report, EventKind::FREE, &block)
+        };
+        let _ = writer.event_to(&event, report.figures.map(|(allocated, _)| allocated));
+    });
+}
+
+fn released_unknown(writer: &Writer, thread: &Thread, report: &Report) {
     let (live, bytes) = (
         writer.live(report.device, Level::TENSOR),
         report.size.unsigned_abs(),
@@ -188,6 +221,5 @@ fn released_unknown(writer: &Writer, thread: &Thread, report: Report) {
         },
         ..Block::default()
     };
-    let event = event(writer, thread, &report, EventKind::FREE, &block);
-    let _ = thread::caught(|| writer.event(&event));
+    let _ = writer.event(&event(writer, thread, report, EventKind::FREE, &block));
 }

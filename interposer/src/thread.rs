@@ -117,15 +117,14 @@ pub(crate) fn quietly<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
     caught(|| f(quiet.thread))
 }
 
-/// Our own code runs on this thread as long as it lives: hooks that it meets record nothing, and errno is
-/// kept.
+/// Our own code runs on this thread as long as it lives: hooks that it meets record nothing. What may panic
+/// or change errno is to be [`caught`].
 pub(crate) struct Quiet {
     pub(crate) thread: &'static Thread,
-    errno: libc::c_int,
 }
 
 impl Quiet {
-    /// None, which is counted, if it runs already. What may panic from here on is to be [`caught`].
+    /// None, which is counted, if it runs already.
     #[inline(always)]
     pub(crate) fn begin() -> Option<Self> {
         // SAFETY: as in `with`; the reference does not leave this thread.
@@ -134,22 +133,22 @@ impl Quiet {
             crate::account::reentered();
             return None;
         }
-        let errno = thread.errno().get();
-        Some(Self { thread, errno })
+        Some(Self { thread })
     }
 }
 
 impl Drop for Quiet {
     #[inline(always)]
     fn drop(&mut self) {
-        self.thread.errno().set(self.errno);
         self.thread.busy.set(false);
     }
 }
 
-/// Runs `f`; `None`, which is counted, if it panics.
+/// Runs `f` and keeps errno; `None`, which is counted, if it panics.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
+    let errno = with(|thread| thread.errno().get());
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    with(|thread| thread.errno().set(errno));
     if result.is_err() {
         crate::account::panicked();
     }

@@ -40,20 +40,21 @@ def read(data: bytes) -> Capture:
         raise Refused("too short")
     if baked is not None:
         names(data, static.nonce, baked, order)
-    dynamic = head.Dynamic(own, static.nonce)
+    dynamic = head.Dynamic(own, static.nonce, static.version)
     end = pages(own, static, dynamic, order)
     if baked is None:
         cut_off(own, static.nonce, end, order)
-    Ring(own, static.slots, static.nonce).read(order, dynamic.head, dynamic.tail, dynamic.committed, dynamic.defining)
+    ring = Ring(own, static.slots, static.nonce, static.version)
+    ring.read(order, dynamic.head, dynamic.tail, dynamic.committed, dynamic.defining)
     account = dynamic.report(order)
-    rows, half = head.counters(own, static.nonce, order, order.in_flight + account["events_lost"])
+    rows, half = head.counters(own, static.nonce, static.version, order, order.in_flight + account["events_lost"])
     account |= {
         "events": sum(record[0] == "event" for record in order.records),
         "definitions": sum(record[0] != "event" for record in order.records),
         "pages": order.pages, "symbols": len(order.symbols), "in_flight": order.in_flight,
         "counters_in_update": half, "damage": order.damage,
     }
-    facts = {"version": 1, **static.facts, "ended": dynamic.ended}
+    facts = {"version": static.version, **static.facts, "ended": dynamic.ended}
     return Capture(facts, rows, order, account)
 
 

@@ -7,7 +7,7 @@ import zlib
 from . import checks
 
 MAGIC = b"\x89GPUMEM\n"
-VERSION = 1
+VERSIONS, NEWEST = (1, 3), 4
 LEAST = 24576
 COPIES = (0, 2048)
 
@@ -25,8 +25,9 @@ class Static:
 
     def __init__(self, raw):
         """The facts of a copy that is good; ValueError for any other."""
-        if len(raw) < 512 or raw[:8] != MAGIC or struct.unpack_from("<I", raw, 8)[0] != VERSION:
-            raise ValueError("no copy of version 1")
+        self.version = struct.unpack_from("<I", raw, 8)[0] if len(raw) == 512 else None
+        if raw[:8] != MAGIC or self.version not in VERSIONS:
+            raise ValueError("no copy of a version that this reads")
         (crc,) = struct.unpack_from("<I", raw, 508)
         self.slots = struct.unpack_from("<I", raw, 80)[0]
         fixed = struct.unpack_from("<IQQIIQQ", raw, 84)
@@ -56,7 +57,7 @@ def static(data):
     if good[1]:
         return good[1], 0
     ours = [copy for copy in copies if copy[:8] == MAGIC]
-    if any(len(copy) >= 12 and struct.unpack_from("<I", copy, 8)[0] > VERSION for copy in ours):
+    if any(len(copy) >= 12 and struct.unpack_from("<I", copy, 8)[0] > NEWEST for copy in ours):
         raise Refused("newer")
     if ours and len(data) >= LEAST:
         raise Refused("damaged")
@@ -68,8 +69,9 @@ def static(data):
 class Dynamic:
     """The dynamic header. Of each fact: its three numbers, None if never written, False if damaged."""
 
-    def __init__(self, data, nonce):
+    def __init__(self, data, nonce, version):
         self.nonce, self.data = nonce, data
+        _, self.check = checks.of(version)
         self.head, self.tail, self.pages_end = (
             checks.unsealed(checks.words(data, place, 1)[0], nonce) for place in (4096, 4160, 4168)
         )
@@ -87,7 +89,7 @@ class Dynamic:
         *facts, check = checks.words(self.data, place, 4)
         if not any(facts) and not check:
             return None
-        return facts if checks.check(self.nonce, place, facts) == check else False
+        return facts if self.check(self.nonce, place, facts) == check else False
 
     def report(self, order):
         """Damage, and what the head says: step 4."""
@@ -121,11 +123,12 @@ class Dynamic:
         }
 
 
-def counters(data, nonce, order, unseen):
+def counters(data, nonce, version, order, unseen):
     """The rows that fit (device, level, five figures), and those that died half-changed; `unseen` is how many
     events may have changed them that are not among the records."""
     good, half = [], []
     whole, changes = not order.damage, order.changes()
+    _, made = checks.of(version)
     for number in range(256):
         place = 8192 + 64 * number
         *figures, version, check = checks.words(data, place, 7)
@@ -135,7 +138,7 @@ def counters(data, nonce, order, unseen):
         versions = [version - 1, version + 1] if held else [version]
         if not any(figures) and not version and not check:
             continue
-        if any(check == checks.check(nonce, place, [*figures, v & 0xFFFFFFFF]) for v in versions):
+        if any(check == made(nonce, place, [*figures, v & 0xFFFFFFFF]) for v in versions):
             good.append(row + figures)
         elif held and (check or version == 1) and (
             not whole or (version // 2 - changes[tuple(row)]) % (1 << 31) <= unseen

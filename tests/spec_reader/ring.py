@@ -6,8 +6,9 @@ OFFSET = 24576
 
 
 class Ring:
-    def __init__(self, data, slots, nonce):
+    def __init__(self, data, slots, nonce, version):
         self.data, self.slots, self.nonce = data, slots, nonce
+        self.commit, _ = checks.of(version)
 
     def place(self, seq):
         return OFFSET + 64 * (seq % self.slots)
@@ -31,7 +32,7 @@ class Ring:
         if count != (1 if kind < 128 else 1 + -(-size // 64)) or seq + count > end:
             return None
         slots = [words] + [self.words(seq + n) for n in range(1, count)]
-        return count if checks.commit(seq, self.nonce, slots) == words[0] else None
+        return count if self.commit(seq, self.nonce, slots) == words[0] else None
 
     def read(self, order, head, tail, committed, defining):
         """Gives the ring's records to `order`. Those before `committed` were, says a clean exit; of definitions

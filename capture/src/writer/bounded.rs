@@ -151,7 +151,7 @@ impl Log {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         let header = StateHeader {
-            nonce: writer.nonce,
+            nonce: writer.nonce(),
             seq: self.taken,
             events: self.events,
             definitions: self.definitions,

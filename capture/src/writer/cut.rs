@@ -132,7 +132,8 @@ impl Writer {
         };
         let Some(seq) = seq else {
             let stall = self.ring.tail();
-            self.losses.event(self.head, self.nonce, event.time, stall);
+            self.losses
+                .event(self.head, self.ring.checks(), event.time, stall);
             let seq = Err(Lost::RingFull);
             return Ok(Cut { seq, rows });
         };

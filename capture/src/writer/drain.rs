@@ -136,7 +136,7 @@ impl Writer {
         };
         let builder = match &mut state.builder {
             Some(builder) => builder,
-            none => none.insert(page::Builder::new(self.nonce)?),
+            none => none.insert(page::Builder::new(self.nonce())?),
         };
         let first = self.ring.tail();
         builder.start(first);
@@ -188,7 +188,7 @@ impl Writer {
         let written = self.file.write_at(page, start);
         self.space.set_writing(false);
         written?;
-        let end = index::seal(start + length, self.nonce);
+        let end = index::seal(start + length, self.nonce());
         drained.pages_end.store(end, Ordering::Release);
         self.ring.release(next);
         self.space.made_room();
@@ -212,7 +212,7 @@ impl Writer {
         self.head
             .drain_error
             .0
-            .store(self.nonce, layout::dynamic::DRAIN_ERROR, facts);
+            .store(self.ring.checks(), layout::dynamic::DRAIN_ERROR, facts);
         self.space.give_up();
     }
 
@@ -223,7 +223,7 @@ impl Writer {
             self.head
                 .drain_error
                 .0
-                .store(self.nonce, layout::dynamic::DRAIN_ERROR, facts);
+                .store(self.ring.checks(), layout::dynamic::DRAIN_ERROR, facts);
         }
     }
 }

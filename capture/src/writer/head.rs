@@ -3,8 +3,7 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use crate::checksum::words_check;
-use crate::counters::row_check;
+use crate::checksum::Checks;
 use crate::index;
 use crate::layout::{self, LOSS_RANGES, dynamic};
 use crate::{CounterValues, Event, EventKind};
@@ -29,15 +28,12 @@ pub(super) struct Checked {
 
 impl Checked {
     /// Stores the facts; `place` is this object's offset in the file.
-    pub(super) fn store(&self, nonce: u64, place: u64, facts: [u64; 3]) {
-        let [a, b, c] = facts;
+    pub(super) fn store(&self, checks: &Checks, place: u64, facts: [u64; 3]) {
         for (to, from) in self.words.iter().zip(facts) {
             to.store(from, Ordering::Relaxed);
         }
-        self.check.store(
-            words_check(nonce, place, [a, b, c, 0, 0, 0, 0]),
-            Ordering::Release,
-        );
+        self.check
+            .store(checks.words(place, &facts), Ordering::Release);
     }
 
     /// The facts as they are.
@@ -254,31 +250,54 @@ impl LockedRow<'_> {
         self.row.since_cut.store(live, Ordering::Relaxed);
     }
 
-    /// The figures after a change.
-    #[inline]
-    pub(super) fn after(&self, change: Change) -> CounterValues {
-        let mut new = self.values();
-        match change {
-            Change::Allocated(bytes) => new.allocate(bytes),
-            Change::Freed(bytes) => new.free(bytes),
-        }
-        new
+    /// Makes a change, and says what is live after it; `place` is the row's offset in the file.
+    #[inline(always)]
+    pub(super) fn change(&mut self, change: Change, checks: &Checks, place: u64) -> u64 {
+        let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
+        // Nobody else stores here as long as the row is locked.
+        let set = |word: &AtomicU64, to: u64| word.store(to, Ordering::Relaxed);
+        let before = live.load(Ordering::Relaxed);
+        let now = match change {
+            Change::Allocated(bytes) => {
+                let now = before.wrapping_add(bytes);
+                let all = allocated_bytes.load(Ordering::Relaxed);
+                set(allocated_bytes, all.wrapping_add(bytes));
+                let count = allocations.load(Ordering::Relaxed);
+                set(allocations, count.wrapping_add(1));
+                if now > peak.load(Ordering::Relaxed) {
+                    set(peak, now);
+                }
+                if now > self.since_cut() {
+                    set(&self.row.since_cut, now);
+                }
+                now
+            }
+            Change::Freed(bytes) => {
+                let count = frees.load(Ordering::Relaxed);
+                set(frees, count.wrapping_add(1));
+                before.saturating_sub(bytes)
+            }
+        };
+        set(live, now);
+        self.changed(checks, place);
+        now
     }
 
     /// Takes those figures; `place` is the row's offset in the file.
-    #[inline]
-    pub(super) fn take(&mut self, new: &CounterValues, nonce: u64, place: u64) {
-        let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
-        live.store(new.live, Ordering::Relaxed);
-        peak.store(new.peak, Ordering::Relaxed);
-        allocations.store(new.allocations, Ordering::Relaxed);
-        frees.store(new.frees, Ordering::Relaxed);
-        allocated_bytes.store(new.allocated_bytes, Ordering::Relaxed);
+    pub(super) fn take(&mut self, new: &CounterValues, checks: &Checks, place: u64) {
+        for (to, from) in self.row.values.iter().zip(new.words()) {
+            to.store(from, Ordering::Relaxed);
+        }
         if new.live > self.since_cut() {
             self.row.since_cut.store(new.live, Ordering::Relaxed);
         }
+        self.changed(checks, place);
+    }
+
+    #[inline(always)]
+    fn changed(&mut self, checks: &Checks, place: u64) {
         self.after = self.version.wrapping_add(2);
-        let check = row_check(nonce, place, new, self.after);
+        let check = checks.row(place, &self.row.values, self.after);
         self.row.check.store(check, Ordering::Relaxed);
     }
 }

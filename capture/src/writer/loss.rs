@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::head::Head;
 use crate::Nanos;
+use crate::checksum::Checks;
 use crate::layout::{LOSS_RANGES, dynamic};
 
 /// No range is open.
@@ -41,7 +42,7 @@ impl Losses {
 
     /// Counts an event of that time as lost in the stall with that tail. When the table is full its
     /// last range grows.
-    pub(super) fn event(&self, head: &Head, nonce: u64, time: Nanos, stall: u64) {
+    pub(super) fn event(&self, head: &Head, checks: &Checks, time: Nanos, stall: u64) {
         self.locked(|| {
             let used = self.used.load(Ordering::Relaxed);
             let full = used as usize == LOSS_RANGES;
@@ -55,7 +56,7 @@ impl Losses {
                 };
                 let place = dynamic::LOSS_TABLE + 32 * index;
                 range.store(
-                    nonce,
+                    checks,
                     place,
                     [first.min(time.0), last.max(time.0), events + 1],
                 );
@@ -63,19 +64,19 @@ impl Losses {
             self.stall.store(stall, Ordering::Relaxed);
             self.used.store(index + 1, Ordering::Relaxed);
             self.events.fetch_add(1, Ordering::Relaxed);
-            self.store_totals(head, nonce);
+            self.store_totals(head, checks);
         });
     }
 
     /// Counts a definition as refused.
-    pub(super) fn definition(&self, head: &Head, nonce: u64) {
+    pub(super) fn definition(&self, head: &Head, checks: &Checks) {
         self.locked(|| {
             self.definitions.fetch_add(1, Ordering::Relaxed);
-            self.store_totals(head, nonce);
+            self.store_totals(head, checks);
         });
     }
 
-    fn store_totals(&self, head: &Head, nonce: u64) {
+    fn store_totals(&self, head: &Head, checks: &Checks) {
         let stored = self.stored.fetch_add(1, Ordering::Relaxed) + 1;
         let [even, odd] = &head.lost.0;
         let (copy, place) = if stored.is_multiple_of(2) {
@@ -84,7 +85,7 @@ impl Losses {
             (odd, dynamic::LOST + 32)
         };
         let definitions = self.definitions.load(Ordering::Relaxed);
-        copy.store(nonce, place, [self.events(), definitions, stored]);
+        copy.store(checks, place, [self.events(), definitions, stored]);
     }
 
     /// Runs `body` with the table to itself; it takes a few nanoseconds and cannot block.

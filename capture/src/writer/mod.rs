@@ -54,7 +54,6 @@ pub struct Writer {
     ring: Ring<'static>,
     owner: Owner,
     head: &'static Head,
-    nonce: u64,
     /// Producers wake the drain when they cross a multiple of this many slots.
     quarter: u64,
     clock: Clock,
@@ -125,14 +124,13 @@ impl Writer {
             &head.head.0,
             &head.drained.0.tail,
             mapped.slots,
-            header.nonce,
+            header.checks(),
         );
         Ok(Box::leak(Box::new(Writer {
             head,
             ring,
             file,
             owner,
-            nonce: header.nonce,
             areas,
             clock: Clock::new(header.started_monotonic),
             quarter: u64::from(ring_slots) / 4,
@@ -149,6 +147,10 @@ impl Writer {
     #[inline]
     pub fn now(&self) -> Nanos {
         Nanos(self.clock.now() & !255)
+    }
+
+    fn nonce(&self) -> u64 {
+        self.ring.checks().nonce
     }
 
     /// Where the capture is, absolute.
@@ -211,11 +213,10 @@ impl Writer {
             return None;
         }
         let seq = self.ring.reserve(1)?;
-        let new = row.after(change);
-        row.take(&new, self.nonce, layout::row_offset(number));
+        let now = row.change(change, self.ring.checks(), layout::row_offset(number));
         drop(row);
         let mut words = slot::event_words(event);
-        if live.is_some_and(|live| live != new.live) {
+        if live.is_some_and(|live| live != now) {
             slot::add_flags(&mut words, EventFlags::MISMATCH);
         }
         self.commit(seq, &words);
@@ -259,7 +260,7 @@ impl Writer {
                         if live.is_some_and(|live| live != new.live) {
                             slot::add_flags(&mut words, EventFlags::MISMATCH);
                         }
-                        locked.take(&new, self.nonce, place);
+                        locked.take(&new, self.ring.checks(), place);
                     }
                     reserved
                 }
@@ -273,7 +274,8 @@ impl Writer {
                 None if may_wait => {}
                 None => {
                     let stall = self.ring.tail();
-                    self.losses.event(self.head, self.nonce, event.time, stall);
+                    self.losses
+                        .event(self.head, self.ring.checks(), event.time, stall);
                     return Err(Lost::RingFull);
                 }
             }
@@ -291,7 +293,7 @@ impl Writer {
         }
         let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
         let slots = slot::slots_for(bytes);
-        let defining = self.head.defining.0.begin(slots, self.nonce);
+        let defining = self.head.defining.0.begin(slots, self.nonce());
         let seq = if bytes > layout::payload_limit(self.ring.capacity()) {
             Err(Lost::TooLarge)
         } else {
@@ -300,7 +302,7 @@ impl Writer {
         let seq = match seq {
             Ok(seq) => seq,
             Err(lost) => {
-                self.losses.definition(self.head, self.nonce);
+                self.losses.definition(self.head, self.ring.checks());
                 return Err(lost);
             }
         };
@@ -360,7 +362,7 @@ impl Writer {
             self.head
                 .end
                 .0
-                .store(self.nonce, layout::dynamic::END, facts);
+                .store(self.ring.checks(), layout::dynamic::END, facts);
         }
     }
 
@@ -393,7 +395,7 @@ impl Writer {
     /// Wakes the drain when the record crossed into another quarter of the ring.
     #[inline(always)]
     fn wake_drain(&self, seq: u64, slots: u64) {
-        if seq & (self.quarter - 1) >= self.quarter - slots.min(self.quarter) {
+        if seq & (self.quarter - 1) >= self.quarter.saturating_sub(slots) {
             self.space.wake_drain();
         }
     }
@@ -428,6 +430,7 @@ fn static_header(ring_slots: u32, areas: Option<Areas>, origin: Option<Origin>) 
             process_start_ticks: 0,
             boot_id: [0; 16],
             ring_slots,
+            folded: false,
             areas,
         };
     }
@@ -444,6 +447,7 @@ fn static_header(ring_slots: u32, areas: Option<Areas>, origin: Option<Origin>) 
         parent_pid: std::os::unix::process::parent_id(),
         process_start_ticks: start_ticks,
         boot_id: crate::procfs::boot_id(),
+        folded: false,
         ring_slots,
         areas,
     }

@@ -43,13 +43,15 @@ macro_rules! report {
                 if address == 0 {
                     return;
                 }
-                HOOK.called(from.pc as usize);
+                const ID: u16 = crate::hooks::number(stringify!($name));
+                crate::tally::count(ID);
+                HOOK.note_use(from.pc as usize);
                 if let Some(device) = Device(device).cuda() {
                     #[allow(unused_mut, unused_assignments)]
                     let mut figures = None;
                     $(figures = Some(($allocated as u64, $reserved as u64));)?
                     tensor::reported(&Report {
-                        api: ApiId(HOOK.id),
+                        api: ApiId(ID),
                         from,
                         ptr: ptr as u64,
                         size,

@@ -243,6 +243,7 @@ impl Tensors {
 }
 
 /// Where a tensor is, if it is live.
+#[derive(Clone, Copy)]
 pub(crate) struct Tensor<'a> {
     all: &'a Tensors,
     line: &'a Line,
@@ -250,27 +251,27 @@ pub(crate) struct Tensor<'a> {
 }
 
 impl Tensor<'_> {
-    /// Adds it; what was there before.
+    /// Adds it if it is new and finds room in its line; whether that is so. Else nothing is done, for
+    /// [`Tensor::insert`] to do.
     #[inline(always)]
-    pub(crate) fn insert(&self, block: Block) -> Option<Block> {
+    pub(crate) fn insert_in_line(self, block: &Block) -> bool {
         let mut line = self.line.lock();
         let is_new = line.elsewhere == 0 && line.places.iter().all(|held| held.ptr != self.ptr);
         if is_new
-            && let Some(held) = Held::new(self.ptr, &block)
+            && let Some(held) = Held::new(self.ptr, block)
             && let Some(place) = line.place(0)
         {
             *place = held;
-            return None;
+            return true;
         }
-        // Of the block there is a copy in memory only here.
-        let block = block;
-        self.insert_otherwise(line, &block)
+        false
     }
 
-    /// The same where it is not new, or finds no room.
+    /// Adds it; what was there before.
     #[cold]
     #[inline(never)]
-    fn insert_otherwise(&self, mut line: Locked<'_>, block: &Block) -> Option<Block> {
+    pub(crate) fn insert(self, block: &Block) -> Option<Block> {
+        let mut line = self.line.lock();
         let before = self.take(&mut line);
         match (Held::new(self.ptr, block), line.place(0)) {
             (Some(held), Some(place)) => *place = held,
@@ -282,28 +283,24 @@ impl Tensor<'_> {
         before
     }
 
-    /// Takes it out.
+    /// Takes it out if it is in its line. None: for [`Tensor::remove`] to look elsewhere.
     #[inline(always)]
-    pub(crate) fn remove(&self) -> Option<Block> {
+    pub(crate) fn remove_from_line(self) -> Option<Block> {
         let mut line = self.line.lock();
-        match line.place(self.ptr).filter(|held| held.ptr != 0) {
-            Some(held) => {
-                let block = held.block();
-                held.ptr = 0;
-                Some(block)
-            }
-            None => self.remove_otherwise(line),
-        }
+        let held = line.place(self.ptr).filter(|held| held.ptr != 0)?;
+        let block = held.block();
+        held.ptr = 0;
+        Some(block)
     }
 
-    /// The same where it is not in its line.
+    /// Takes it out.
     #[cold]
     #[inline(never)]
-    fn remove_otherwise(&self, mut line: Locked<'_>) -> Option<Block> {
-        self.take(&mut line)
+    pub(crate) fn remove(self) -> Option<Block> {
+        self.take(&mut self.line.lock())
     }
 
-    fn take(&self, line: &mut Content) -> Option<Block> {
+    fn take(self, line: &mut Content) -> Option<Block> {
         if let Some(held) = line.place(self.ptr).filter(|held| held.ptr != 0) {
             let block = held.block();
             held.ptr = 0;
@@ -349,12 +346,20 @@ mod tests {
         let mut expected = HashMap::new();
         let mut number = numbers(7);
         // More than there are places at first, then fewer and fewer.
+        let insert = |ptr, new| match tensors.tensor(ptr).insert_in_line(&new) {
+            true => None,
+            false => tensors.tensor(ptr).insert(&new),
+        };
+        let remove = |ptr| {
+            let in_line = tensors.tensor(ptr).remove_from_line();
+            in_line.or_else(|| tensors.tensor(ptr).remove())
+        };
         for turn in 0..400_000u64 {
             let ptr = 512 * number(if turn < 200_000 { 40_000 } else { 2_000 });
             // A few are of a kind that no line holds.
             let context = u64::from(number(50) == 0);
             match number(3) {
-                0 => assert_eq!(tensors.tensor(ptr).remove(), expected.remove(&ptr), "{ptr}"),
+                0 => assert_eq!(remove(ptr), expected.remove(&ptr), "{ptr}"),
                 1 => assert_eq!(tensors.at(ptr), expected.get(&ptr).copied(), "{ptr}"),
                 _ => {
                     let new = block(turn, context);
@@ -371,7 +376,7 @@ mod tests {
         tensors.each(|ptr, block| assert_eq!(seen.insert(ptr, *block), None));
         assert_eq!(seen, expected);
         for (ptr, block) in expected {
-            assert_eq!(tensors.tensor(ptr).remove(), Some(block));
+            assert_eq!(remove(ptr), Some(block));
         }
         assert!(tensors.others().is_empty());
     }
@@ -388,7 +393,7 @@ mod tests {
                         let mut taken = 0;
                         for turn in 0..TENSORS {
                             let own = 8 * (turn + 1) + thread;
-                            assert_eq!(tensors.tensor(512 * own).insert(block(own, 0)), None);
+                            assert_eq!(tensors.tensor(512 * own).insert(&block(own, 0)), None);
                             // Anybody's, of about now.
                             let ptr = 512 * (8 * (turn + 1).saturating_sub(number(4)) + number(8));
                             if let Some(found) = tensors.tensor(ptr).remove() {

@@ -171,6 +171,12 @@ impl Hook {
     #[inline]
     pub(crate) fn called(&'static self, caller: usize) {
         crate::tally::count(self.id);
+        self.note_use(caller);
+    }
+
+    /// The same without counting it.
+    #[inline(always)]
+    pub(crate) fn note_use(&'static self, caller: usize) {
         if !self.noted.load(Ordering::Relaxed) {
             armed(self, Way::Symbol, caller);
         }

@@ -174,7 +174,7 @@ pub(super) fn read_all(
     let log_offset = areas.log_offset(slots);
     let error = |source| input.error(log_offset, source);
     let mut decoder = Decoder::new().map_err(error)?;
-    let mut ring = RingImage::new(slots, nonce);
+    let mut ring = RingImage::new(slots, capture.header.checks());
     let mut attempts = 0;
     loop {
         let indexes = capture.dynamic()?;

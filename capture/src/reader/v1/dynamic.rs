@@ -5,8 +5,7 @@ use std::io;
 
 use super::super::input::Input;
 use super::super::{Integrity, LossRange};
-use crate::checksum::words_check;
-use crate::counters::row_check;
+use crate::checksum::Checks;
 use crate::layout::{self, LOSS_RANGES, dynamic};
 use crate::{CounterValues, DeviceOrdinal, Level, Nanos, index};
 
@@ -37,19 +36,17 @@ pub(super) struct Dynamic {
 }
 
 impl Dynamic {
-    pub(super) fn read(input: &Input, nonce: u64) -> io::Result<Self> {
+    pub(super) fn read(input: &Input, checks: &Checks) -> io::Result<Self> {
+        let nonce = checks.nonce;
         let mut bytes = [0; layout::DYNAMIC_BYTES as usize];
         input.fill(layout::DYNAMIC_OFFSET, &mut bytes)?;
         let word = |offset: u64| word_at(&bytes, offset - layout::DYNAMIC_OFFSET);
         // Three facts and their check; all zero: never written.
         let checked = |place: u64| -> Result<Option<[u64; 3]>, ()> {
             let facts = [word(place), word(place + 8), word(place + 16)];
-            let [a, b, c] = facts;
             match word(place + 24) {
                 0 if facts == [0; 3] => Ok(None),
-                check if check == words_check(nonce, place, [a, b, c, 0, 0, 0, 0]) => {
-                    Ok(Some(facts))
-                }
+                check if check == checks.words(place, &facts) => Ok(Some(facts)),
                 _ => Err(()),
             }
         };
@@ -176,7 +173,7 @@ pub(super) enum RowState {
 /// All rows that were ever used.
 pub(super) fn rows(
     input: &Input,
-    nonce: u64,
+    checks: &Checks,
     is_running: impl Fn() -> bool,
 ) -> io::Result<Vec<(DeviceOrdinal, Level, RowState)>> {
     let mut bytes = vec![0; (layout::COUNTER_ROWS * layout::ROW_BYTES) as usize];
@@ -185,7 +182,7 @@ pub(super) fn rows(
     for (number, row) in (0..).zip(bytes.chunks_exact_mut(layout::ROW_BYTES as usize)) {
         let (device, level) = layout::row_owner(number);
         let offset = layout::row_offset(number);
-        let mut state = row_state(row, nonce, offset);
+        let mut state = row_state(row, checks, offset);
         // A running process may be changing it: then look again.
         for _ in 0..LOOKS_AT_A_ROW {
             if matches!(state, None | Some(RowState::Good(_))) {
@@ -201,7 +198,7 @@ pub(super) fn rows(
             *looks -= 1;
             std::thread::yield_now();
             input.fill(offset, row)?;
-            state = row_state(row, nonce, offset);
+            state = row_state(row, checks, offset);
         }
         rows.extend(state.map(|state| (device, level, state)));
     }
@@ -209,7 +206,7 @@ pub(super) fn rows(
 }
 
 /// One row; None if it was never used.
-fn row_state(bytes: &[u8], nonce: u64, offset: u64) -> Option<RowState> {
+fn row_state(bytes: &[u8], checks: &Checks, offset: u64) -> Option<RowState> {
     let values = CounterValues {
         live: word_at(bytes, 0),
         peak: word_at(bytes, 8),
@@ -219,7 +216,11 @@ fn row_state(bytes: &[u8], nonce: u64, offset: u64) -> Option<RowState> {
     };
     let (version, check) = (word_at(bytes, 40) as u32, word_at(bytes, 48));
     // A writer that died holding the row may not have begun to change it, or may have been done.
-    let fits = |version| check == row_check(nonce, offset, &values, version);
+    let [a, b, c, d, e] = values.words();
+    let fits = |version: u32| {
+        let words = [a, b, c, d, e, u64::from(version)];
+        check == checks.words(offset, &words)
+    };
     let is_held = version & 1 == 1;
     if version == 0 && check == 0 && values.is_zero() {
         None

@@ -63,7 +63,7 @@ impl Capture {
     }
 
     pub(super) fn header(&self) -> io::Result<Header> {
-        let dynamic = Dynamic::read(&self.input, self.header.nonce)?;
+        let dynamic = Dynamic::read(&self.input, &self.header.checks())?;
         Ok(self.header_of(&dynamic))
     }
 
@@ -152,7 +152,7 @@ impl Capture {
 
     fn rows(&self) -> io::Result<Vec<(DeviceOrdinal, Level, RowState)>> {
         let is_running = || self.header().is_ok_and(|header| header.is_running());
-        dynamic::rows(&self.input, self.header.nonce, is_running)
+        dynamic::rows(&self.input, &self.header.checks(), is_running)
     }
 
     /// Gives the records of a capture whose pages go on to the file's end.
@@ -165,7 +165,7 @@ impl Capture {
         let slots = self.header.ring_slots;
         let start = layout::pages_offset(slots);
         let mut pages = Pages::new(&self.input, self.header.nonce, start, how)?;
-        let mut ring = RingImage::new(slots, self.header.nonce);
+        let mut ring = RingImage::new(slots, self.header.checks());
         let mut recorded_at_start = None;
         let mut attempts = 0;
         // While the process runs, the drain moves records from the ring into pages. The ring's image
@@ -198,7 +198,7 @@ impl Capture {
     }
 
     fn dynamic(&self) -> Result<Dynamic, ReadError> {
-        Dynamic::read(&self.input, self.header.nonce)
+        Dynamic::read(&self.input, &self.header.checks())
             .map_err(|source| self.input.error(layout::DYNAMIC_OFFSET, source))
     }
 }

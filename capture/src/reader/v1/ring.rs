@@ -4,8 +4,9 @@ use super::super::ReadError;
 use super::super::input::Input;
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
+use crate::checksum::{self, Checks};
 use crate::slot::{self, SLOT_BYTES};
-use crate::{DefKind, EventKind, checksum, layout};
+use crate::{DefKind, EventKind, layout};
 
 /// A reserved slot that nobody has touched is a thread caught between two instructions. So many side
 /// by side are no threads, but a block of the file that was lost; before what a clean exit has found
@@ -19,7 +20,7 @@ pub(super) struct RingImage {
     /// How many of them the file had.
     have: usize,
     capacity: u64,
-    nonce: u64,
+    checks: Checks,
 }
 
 /// What a slot looks like to the one who expects a certain record in it.
@@ -38,12 +39,12 @@ struct Indexes {
 }
 
 impl RingImage {
-    pub(super) fn new(slots: u32, nonce: u64) -> Self {
+    pub(super) fn new(slots: u32, checks: Checks) -> Self {
         Self {
             bytes: Vec::new(),
             have: 0,
             capacity: u64::from(slots),
-            nonce,
+            checks,
         }
     }
 
@@ -92,18 +93,15 @@ impl RingImage {
         if words[0] == 0 {
             return Slot::Uncommitted(words);
         }
-        if words[0] as u32 != checksum::tag(seq, self.nonce) {
+        if words[0] as u32 != checksum::tag(seq, self.checks.nonce) {
             return Slot::Damaged("the slot holds no record of its own");
         }
         let count = slot::slots_of(&words);
         if count == 0 || count > end - seq {
             return Slot::Damaged("the record's length is impossible");
         }
-        let mut hash = checksum::first_slot(seq, self.nonce, &words);
-        for n in 1..count {
-            hash = checksum::block(hash, &self.words(seq + n));
-        }
-        if checksum::commit_word(seq, self.nonce, hash) != words[0] {
+        let others = (1..count).map(|n| self.words(seq + n));
+        if self.checks.record(seq, &words, others) != words[0] {
             return Slot::Damaged("the record's check does not fit");
         }
         let is_event = EventKind(slot::kind_of(&words)).is_event();
@@ -124,7 +122,7 @@ impl RingImage {
         (base..base.saturating_add(self.capacity))
             .filter(|&seq| {
                 let commit = self.words(seq)[0];
-                commit != 0 && commit as u32 == checksum::tag(seq, self.nonce)
+                commit != 0 && commit as u32 == checksum::tag(seq, self.checks.nonce)
             })
             .count()
     }
