@@ -1,7 +1,7 @@
 //! The unwinder of processors that have no rules here: the system's.
 //!
 //! This is the seam for another one (aarch64: CFA on sp or x29, the return address in x30 or beside the
-//! saved x29, pointer authentication bits to be taken off): a module with an `Unwinder` of these four
+//! saved x29, pointer authentication bits to be taken off): a module with an `Unwinder` of these six
 //! functions, whose `take` gives the same frames and the same hash as [`by_system::take`].
 
 use crate::modules::Span;
@@ -25,6 +25,14 @@ impl Unwinder {
         self.so_far += 1;
         taken
     }
+
+    /// What was noted of the last stack: nothing.
+    pub fn noted(&self, _: u64) -> Option<u32> {
+        None
+    }
+
+    /// No stack is remembered here, so nothing is noted.
+    pub fn note(&mut self, _: u64, _: u32) {}
 
     /// Writes the frames of the last stack, the newest first, as many as there is room for.
     pub fn frames(&self, out: &mut [u64]) -> usize {

@@ -190,10 +190,18 @@ impl Interner {
         if taken.len == 0 {
             return None;
         }
-        let hash = hash::native(&taken, self.modules.epoch());
-        self.native
-            .get(hash)
-            .or_else(|| self.define_native(sink, taken, buffers))
+        let epoch = self.modules.epoch();
+        // Ids are this interner's, and of the modules of this epoch: the address has no bits where the epoch's are.
+        let by = core::ptr::from_ref(self) as u64 ^ epoch.rotate_right(16);
+        if let Some(id) = buffers.unwinder.noted(by) {
+            return Some(id);
+        }
+        let id = self.native.get(hash::native(&taken, epoch));
+        match id {
+            Some(id) => buffers.unwinder.note(by, id),
+            None => return self.define_native(sink, taken, buffers),
+        }
+        id
     }
 
     #[cold]

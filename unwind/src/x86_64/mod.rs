@@ -6,11 +6,11 @@
 //! address, the saved frame pointer, and, where a function aligns its stack, the saved CFA. So if a
 //! state is one that the last capture had, and the slots of all older frames still hold what they held,
 //! the rest of the stack is that of the last capture. And where a walk from the same place was made before, its
-//! words are compared instead of walking ([`paths`]).
+//! words are compared before all else ([`paths`]).
 //!
 //! | what | cost |
 //! |---|---|
-//! | a frame that is as it was, or on a way that was walked before | the loads of its slots |
+//! | a frame that is as it was, in a stack that was walked before | the loads of its slots |
 //! | a frame with a known rule | a look-up in a table of this thread's own |
 //! | an unknown return address | the system's unwinder is asked for its table entry, gimli reads it |
 //! | a rule that two registers cannot express, made code with tables | the system's unwinder does the stack |
@@ -135,9 +135,7 @@ pub struct Unwinder {
     words: [Word; 3 * STATES],
     /// Ways that were walked before.
     paths: Paths,
-    /// Words of one that is being made.
-    way: [Word; 3 * paths::LONGEST],
-    /// The last stack is the way at this place less one, and the oldest frames of `states`; 0: all of those.
+    /// The last stack is the way at this place less one; 0: that of `states`.
     by_path: usize,
     /// Whether the oldest of them is the stack's oldest frame. If not, they are the newest of a deep stack,
     /// and enough as long as they make all frames that are kept.
@@ -191,18 +189,22 @@ impl Unwinder {
     }
 
     /// Takes the calling thread's stack from `from` on, or its own caller's if there is none to begin
-    /// with. Frames in `own` are left out.
+    /// with. Frames in `own`, which is the same in all calls, are left out.
     #[inline]
     pub fn take(&mut self, from: Option<Registers>, own: Option<Span>) -> Taken {
-        let own = own.unwrap_or(Span::NONE);
         // Inlined here, which a function passed on would not be: it would be gone before the walk.
         let from = match from {
             Some(from) => from,
             None => Registers::here(),
         };
-        if let Some(taken) = self.by_path(&from, &own) {
-            return taken;
+        match self.by_path(&from) {
+            Some(taken) => taken,
+            None => self.by_walk(from, &own.unwrap_or(Span::NONE)),
         }
+    }
+
+    #[inline(never)]
+    fn by_walk(&mut self, from: Registers, own: &Span) -> Taken {
         loop {
             let walked = self.walk(from);
             // A rule that was learnt meanwhile may have told of modules that are gone.
@@ -213,18 +215,32 @@ impl Unwinder {
             }
             let Joined { keep, len } = match walked {
                 Ok(joined) => joined,
-                Err(otherwise) => return self.otherwise(otherwise, &own),
+                Err(otherwise) => return self.otherwise(otherwise, own),
             };
-            self.join(keep, len, &own);
+            self.join(keep, len, own);
             self.whole |= keep == 0;
             self.lasting = true;
             self.by_system = false;
             if self.is_enough() {
-                self.remember_path(keep, len, &own);
+                self.remember_path(own);
                 return self.taken();
             }
             // Of a deep stack that is less deep now: walked with nothing remembered.
             self.states_len = 0;
+        }
+    }
+
+    /// What was noted of the last stack, if `by` noted it.
+    #[inline]
+    pub fn noted(&self, by: u64) -> Option<u32> {
+        self.paths.noted(self.by_path.checked_sub(1)?, by)
+    }
+
+    /// Notes a number that is not 0 of the last stack, to be had when it is met again, or else lost. What others than
+    /// `by` noted of any stack is forgotten.
+    pub fn note(&mut self, by: u64, note: u32) {
+        if let Some(place) = self.by_path.checked_sub(1) {
+            self.paths.note(place, by, note);
         }
     }
 
@@ -279,10 +295,9 @@ impl Unwinder {
             return copy(frames.iter().copied(), out);
         }
         let Some(place) = self.by_path.checked_sub(1) else {
-            return copy(self.newest_first(self.states_len), out);
+            return copy(self.newest_first(), out);
         };
-        let older = self.newest_first(self.paths.path(place).older as usize);
-        copy(self.paths.frames(place).iter().copied().chain(older), out)
+        copy(self.paths.frames(place), out)
     }
 
     fn newest(&self) -> State {
@@ -291,9 +306,9 @@ impl Unwinder {
         newest.copied().unwrap_or_default()
     }
 
-    /// The frames that are kept of so many of the oldest, the newest first.
-    fn newest_first(&self, oldest: usize) -> impl Iterator<Item = u64> {
-        let states = self.states.get(..oldest).unwrap_or_default();
+    /// The frames of `states` that are kept, the newest first.
+    fn newest_first(&self) -> impl Iterator<Item = u64> {
+        let states = self.states.get(..self.states_len).unwrap_or_default();
         let kept_before = |place: usize| {
             let before = place.checked_sub(1).and_then(|before| states.get(before));
             before.map_or(0, |before| before.kept)
@@ -522,7 +537,7 @@ impl Unwinder {
     #[cold]
     fn by_system(&mut self, own: &Span) -> Taken {
         self.states_len = 0;
-        self.by_system = true;
+        (self.by_system, self.by_path) = (true, 0);
         self.by_system_so_far += 1;
         let (taken, len) = by_system::take(&mut self.others, own);
         self.others_len = len;

@@ -1,29 +1,38 @@
-//! Ways that were walked before: from where a stack was taken to the frames that the stack before it had too.
+//! Stacks that were walked before: where each was taken, and what made the walk find it.
 //!
-//! A training takes its stacks at the same places in every step, with the same stack pointer, and between that
-//! place and the frames of the interpreter lie some twenty frames of the library's own code, others at each
-//! place. To walk them by their rules is a chain of loads in which each waits for the one before. A way that
-//! was walked once is a list of words of the stack and of what they held: if they still do, the walk would
-//! find the same frames, and all of them are loaded at once.
+//! A training takes its stacks at the same places in every step, with the same stack pointer. A walk is a chain of
+//! loads in which each waits for the one before. A stack that was walked once is a list of words of the stack and of
+//! what they held: if they still do, the walk would find the same frames, and all of them are loaded at once.
 //!
 //! A word belongs to the list if the walk's course depends on it: return addresses, saved CFAs, and saved frame
 //! pointers that an older frame goes by. What a register held that nobody went by is of no account.
+//!
+//! The newest words are a way's own. The others lie in blocks of [`BLOCK`], each with a link to the block of the
+//! next older ones, and are shared by all stacks that begin with the same frames: a deep program has hundreds.
 
 /// Ways that are remembered, a multiple of [`WAYS`].
 const PATHS: usize = 512;
 /// Places that a way may be at, by where it begins.
 const WAYS: usize = 4;
-/// Words of all ways together; each has a dozen to a hundred.
+/// The ways' own words, together.
 const WORDS: usize = 1 << 13;
-/// Return addresses of all ways together.
-const FRAMES: usize = 1 << 13;
-/// Frames of the shortest way that is worth a place.
-pub(super) const SHORTEST: usize = 4;
-/// The longest.
-pub(super) const LONGEST: usize = 96;
+/// Words of a block.
+const BLOCK: usize = 32;
+/// Places of blocks, a multiple of [`WAYS`] too: a block may be at as many.
+const BLOCKS: usize = 256;
+/// Where a stack has as many words, at least so many are the way's own: two ways hardly share those, and where
+/// they are others the blocks need no look.
+const OWN: usize = 16;
+/// Words that are compared in one go; their number is a multiple of it.
+const AT_ONCE: usize = 4;
+/// Words of the deepest stack that is remembered.
+pub(super) const MOST: usize = 1 << 11;
+
+const _: () = assert!(OWN + BLOCK <= u64::BITS as usize && BLOCK <= u32::BITS as usize);
+const _: () = assert!(PATHS <= u16::MAX as usize && (OWN + BLOCK) % AT_ONCE == 0);
 
 /// A word of the stack, and what it held.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) at: u64,
     pub(super) held: u64,
@@ -42,67 +51,88 @@ pub(super) struct Place {
 #[repr(C, align(64))]
 pub(super) struct Path {
     from: Place,
-    /// Where its words are, counted without wrapping.
+    /// Where its own words are, counted without wrapping.
     first: u64,
+    /// The block of the next older words.
+    older: Link,
+    pub(super) hash: u64,
+    /// What was noted of it; 0: nothing.
+    note: u32,
     words: u16,
-    /// How many of its frames are kept.
-    pub(super) kept: u16,
+    /// How many frames are kept.
+    pub(super) len: u16,
     /// The way that was taken after this one the last time.
     next: u16,
     /// Whether its course depends on the frame pointer that it begins with.
     by_bp: bool,
-    /// How many of the older frames the stack had then.
-    pub(super) older: u32,
-    /// The newest of those, their hash, and that of the whole stack.
-    to: Place,
-    pub(super) before: u64,
-    pub(super) hash: u64,
-    first_frame: u64,
-    /// Where the frame pointer of the newest of those was read; 0: it is that of `from`.
-    bp_slot: u64,
+    /// Whether the frame that it begins with is kept.
+    first_is_kept: bool,
 }
 
-impl Path {
-    /// The newest of the older frames, where the way begins at `from` and its words hold what they held.
-    #[inline(always)]
-    pub(super) fn to(&self, from: Place) -> Place {
-        let bp = match self.bp_slot {
-            0 => from.bp,
-            // SAFETY: on the way, whose words were just read.
-            slot => unsafe { *(slot as *const u64) },
-        };
-        Place { bp, ..self.to }
-    }
+const _: () = assert!(size_of::<Path>() == 64);
+
+/// A block: its number times [`BLOCKS`], and its place. No number is given twice, so that a link to a block that
+/// made room for another one leads nowhere. 0: there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Link(u64);
+
+/// Words that many stacks have, the newest first.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Block {
+    words: [Word; BLOCK],
+    mine: Link,
+    older: Link,
+    /// Which of the words are return addresses of frames that are kept.
+    kept: u32,
 }
 
-/// A way as it was walked.
+/// A stack as it was walked.
 pub(super) struct Walked<'a> {
     pub(super) from: Place,
     pub(super) by_bp: bool,
+    /// Those of the oldest frame first.
     pub(super) words: &'a [Word],
-    /// The frames that are kept, the newest first.
-    pub(super) frames: &'a [u64],
-    pub(super) older: usize,
-    pub(super) to: Place,
-    pub(super) bp_slot: u64,
-    pub(super) before: u64,
+    /// Which of them are return addresses of frames that are kept.
+    pub(super) kept: &'a [bool],
+    pub(super) first_is_kept: bool,
     pub(super) hash: u64,
+    pub(super) len: usize,
 }
 
 /// The ways of one thread. All zeros are none.
 pub(super) struct Paths {
     paths: [Path; PATHS],
+    /// Of each way's own words, which are return addresses of frames that are kept.
+    kept: [u64; PATHS],
     words: [Word; WORDS],
-    frames: [u64; FRAMES],
-    /// Words and frames so far.
+    blocks: [Block; BLOCKS],
+    /// Own words and blocks so far.
     words_so_far: u64,
-    frames_so_far: u64,
+    blocks_so_far: u64,
+    /// Whose the notes are.
+    noted_by: u64,
     /// The way that was taken last.
     last: u16,
     /// Where the next one goes among the places that it may be at.
     turn: u16,
     /// Whether there are any.
     used: bool,
+}
+
+/// Whether all of these words hold what they held. They are compared [`AT_ONCE`] at a time, and so many there are.
+///
+/// # Safety
+/// All of them can be read.
+#[inline(always)]
+unsafe fn all_hold(words: &[Word]) -> bool {
+    let (words, _) = words.as_chunks::<AT_ONCE>();
+    words.iter().all(|words| {
+        words.iter().all(|word| {
+            // SAFETY: promised by the caller.
+            unsafe { *(word.at as *const u64) == word.held }
+        })
+    })
 }
 
 impl Paths {
@@ -126,7 +156,7 @@ impl Paths {
     /// # Safety
     /// `from` lies on the calling thread's stack, as did those of all ways since they were cleared: then what is
     /// older than it can be read.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn find(&mut self, from: Place) -> Option<usize> {
         let expected = usize::from(self.path(usize::from(self.last)).next);
         // SAFETY: promised by the caller.
@@ -134,15 +164,22 @@ impl Paths {
             self.last = expected as u16;
             return Some(expected);
         }
+        // SAFETY: as above.
+        unsafe { self.find_other(expected, from) }
+    }
+
+    /// The same where it is another one than expected.
+    ///
+    /// # Safety
+    /// As [`Paths::find`].
+    #[inline(never)]
+    unsafe fn find_other(&mut self, expected: usize, from: Place) -> Option<usize> {
         let places = Self::places(from);
-        for place in places..places + WAYS {
-            // SAFETY: as above.
-            if place != expected && unsafe { self.holds(place, from) } {
-                self.follow(place);
-                return Some(place);
-            }
-        }
-        None
+        // SAFETY: promised by the caller.
+        let found = (places..places + WAYS)
+            .find(|place| *place != expected && unsafe { self.holds(*place, from) })?;
+        self.follow(found);
+        Some(found)
     }
 
     /// Notes that the way at `place` is taken after the last one.
@@ -160,6 +197,26 @@ impl Paths {
         self.paths.get(place).unwrap_or(first)
     }
 
+    /// The block of a link, if it is still there.
+    #[inline(always)]
+    fn block(&self, link: Link) -> Option<&Block> {
+        let block = self.blocks.get(link.0 as usize % BLOCKS)?;
+        (block.mine == link).then_some(block)
+    }
+
+    /// Whether nothing of a way has made room for others.
+    fn is_whole(&self, path: &Path) -> bool {
+        let mut older = path.older;
+        while let Some(block) = self.block(older)
+            && older != Link::default()
+        {
+            older = block.older;
+        }
+        path.words != 0
+            && self.words_so_far - path.first <= WORDS as u64
+            && older == Link::default()
+    }
+
     /// # Safety
     /// As [`Paths::find`].
     #[inline(always)]
@@ -168,83 +225,157 @@ impl Paths {
         let begins = path.words != 0
             && (path.from.sp, path.from.pc) == (from.sp, from.pc)
             && (path.from.bp == from.bp || !path.by_bp)
-            && self.words_so_far - path.first <= WORDS as u64
-            && self.frames_so_far - path.first_frame <= FRAMES as u64;
-        if !begins {
+            && self.words_so_far - path.first <= WORDS as u64;
+        // SAFETY: each word was on the thread's stack, and not newer than `path.from`, which is `from`: by the
+        // caller's promise it can be read.
+        if !begins || !unsafe { all_hold(self.own_words(path)) } {
             return false;
         }
-        let first = path.first as usize % WORDS;
-        let words = self.words.get(first..first + usize::from(path.words));
-        words.unwrap_or_default().iter().all(|word| {
-            // SAFETY: the word was on the thread's stack, and not newer than `path.from`, which is `from`: by the
-            // caller's promise it can be read.
-            unsafe { *(word.at as *const u64) == word.held }
-        })
+        let mut older = path.older;
+        while older != Link::default() {
+            let Some(block) = self.block(older) else {
+                return false;
+            };
+            // SAFETY: as above.
+            if !unsafe { all_hold(&block.words) } {
+                return false;
+            }
+            older = block.older;
+        }
+        true
     }
 
-    /// Remembers a way that has just been walked.
+    #[inline(always)]
+    fn own_words(&self, path: &Path) -> &[Word] {
+        let first = path.first as usize % WORDS;
+        let words = self.words.get(first..first + usize::from(path.words));
+        words.unwrap_or_default()
+    }
+
+    /// Remembers a stack that has just been walked.
     pub(super) fn add(&mut self, walked: &Walked<'_>) {
-        let (words, frames) = (walked.words.len(), walked.frames.len());
-        if words == 0 || words > WORDS / 8 || frames > FRAMES / 8 {
+        let count = walked.words.len();
+        if count == 0 || count > MOST || walked.kept.len() != count {
             return;
         }
-        let first = room(&mut self.words_so_far, words, WORDS);
-        let first_frame = room(&mut self.frames_so_far, frames, FRAMES);
-        let start = first as usize % WORDS;
-        if let Some(place) = self.words.get_mut(start..start + words) {
-            place.copy_from_slice(walked.words);
+        let shared = count.saturating_sub(OWN) / BLOCK * BLOCK;
+        let (older, own) = walked.words.split_at(shared);
+        let (older_kept, own_kept) = walked.kept.split_at(shared);
+        let mut link = Link::default();
+        for (words, kept) in older.chunks_exact(BLOCK).zip(older_kept.chunks(BLOCK)) {
+            link = self.add_block(words, bits(kept) as u32, link);
         }
-        let start = first_frame as usize % FRAMES;
-        if let Some(place) = self.frames.get_mut(start..start + frames) {
-            place.copy_from_slice(walked.frames);
+        let room_for = own.len().next_multiple_of(AT_ONCE);
+        let first = room(&mut self.words_so_far, room_for, WORDS);
+        let start = first as usize % WORDS;
+        if let Some(places) = self.words.get_mut(start..start + room_for) {
+            // What is left over is the oldest word once more.
+            let newest_first = own.iter().rev().chain(core::iter::repeat(&own[0]));
+            for (place, word) in places.iter_mut().zip(newest_first) {
+                *place = *word;
+            }
         }
         let places = Self::places(walked.from);
-        let all = places..places + WAYS;
-        let free = all.clone().find(|place| {
-            let path = self.path(*place);
-            path.words == 0 || self.words_so_far - path.first > WORDS as u64
-        });
+        let free = (places..places + WAYS).find(|place| !self.is_whole(self.path(*place)));
         let place = free.unwrap_or_else(|| {
             self.turn = self.turn.wrapping_add(1);
             places + usize::from(self.turn) % WAYS
         });
         let next = self.path(place).next;
-        if let Some(path) = self.paths.get_mut(place) {
+        if let (Some(path), Some(kept)) = (self.paths.get_mut(place), self.kept.get_mut(place)) {
+            *kept = bits(own_kept);
             *path = Path {
                 from: walked.from,
                 first,
-                words: words as u16,
-                kept: frames as u16,
+                older: link,
+                hash: walked.hash,
+                note: 0,
+                words: room_for as u16,
+                len: walked.len as u16,
                 next,
                 by_bp: walked.by_bp,
-                older: walked.older as u32,
-                to: walked.to,
-                before: walked.before,
-                hash: walked.hash,
-                first_frame,
-                bp_slot: walked.bp_slot,
+                first_is_kept: walked.first_is_kept,
             };
         }
         self.used = true;
         self.follow(place);
     }
 
-    /// Puts a way on other frames: so many, the newest of which is `to` and has the hash `before`; that of the whole
-    /// stack is `hash`.
-    pub(super) fn rebase(&mut self, place: usize, older: usize, to: Place, before: u64, hash: u64) {
+    /// The block of these words, the oldest first, on top of `older`.
+    fn add_block(&mut self, words: &[Word], kept: u32, older: Link) -> Link {
+        let mixed = words.iter().fold(older.0, |mixed, word| {
+            (mixed.rotate_left(23) ^ word.at ^ word.held).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        });
+        let first = (mixed >> 40) as usize % (BLOCKS / WAYS) * WAYS;
+        let is_same = |block: &Block| {
+            block.mine != Link::default()
+                && (block.older, block.kept) == (older, kept)
+                && block.words.iter().rev().eq(words)
+        };
+        let places = self.blocks.get(first..first + WAYS).unwrap_or_default();
+        if let Some(block) = places.iter().find(|block| is_same(block)) {
+            return block.mine;
+        }
+        // The one that was made first makes room.
+        let place = (first..).zip(places).min_by_key(|(_, block)| block.mine.0);
+        let place = place.map_or(first, |(place, _)| place);
+        self.blocks_so_far += 1;
+        let mine = Link(self.blocks_so_far * BLOCKS as u64 + place as u64);
+        if let Some(block) = self.blocks.get_mut(place) {
+            (block.mine, block.older, block.kept) = (mine, older, kept);
+            for (place, word) in block.words.iter_mut().rev().zip(words) {
+                *place = *word;
+            }
+        }
+        mine
+    }
+
+    /// What was noted of a way, if `by` noted it.
+    #[inline(always)]
+    pub(super) fn noted(&self, place: usize, by: u64) -> Option<u32> {
+        let note = self.path(place).note;
+        (note != 0 && self.noted_by == by).then_some(note)
+    }
+
+    /// Notes something of a way. What others noted is forgotten.
+    pub(super) fn note(&mut self, place: usize, by: u64, note: u32) {
+        if self.noted_by != by {
+            self.paths.iter_mut().for_each(|path| path.note = 0);
+            self.noted_by = by;
+        }
         if let Some(path) = self.paths.get_mut(place) {
-            (path.older, path.to) = (older as u32, to);
-            (path.before, path.hash) = (before, hash);
+            path.note = note;
         }
     }
 
     /// The frames of a way that was just found and are kept, the newest first.
-    pub(super) fn frames(&self, place: usize) -> &[u64] {
+    pub(super) fn frames(&self, place: usize) -> impl Iterator<Item = u64> {
         let path = self.path(place);
-        let first = path.first_frame as usize % FRAMES;
-        let frames = self.frames.get(first..first + usize::from(path.kept));
-        frames.unwrap_or_default()
+        let own = kept_of(
+            self.own_words(path),
+            self.kept.get(place).copied().unwrap_or_default(),
+        );
+        let next = |block: &&Block| self.block(block.older);
+        let blocks = core::iter::successors(self.block(path.older), next);
+        let older = blocks
+            .take_while(|block| block.mine != Link::default())
+            .flat_map(|block| kept_of(&block.words, block.kept.into()));
+        let first = path.first_is_kept.then_some(path.from.pc);
+        first.into_iter().chain(own).chain(older)
     }
+}
+
+/// What is held by those words that the bits stand for.
+fn kept_of(words: &[Word], bits: u64) -> impl Iterator<Item = u64> {
+    let all = words.iter().take(u64::BITS as usize).enumerate();
+    all.filter(move |(place, _)| bits >> place & 1 != 0)
+        .map(|(_, word)| word.held)
+}
+
+/// A bit for each, the last one the lowest: words are kept the newest first.
+fn bits(kept: &[bool]) -> u64 {
+    kept.iter()
+        .fold(0, |bits, kept| bits << 1 | u64::from(*kept))
 }
 
 /// Where so many more are to go, all in a row, in a ring of `size`.
