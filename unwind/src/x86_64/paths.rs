@@ -226,23 +226,25 @@ impl Paths {
             && (path.from.sp, path.from.pc) == (from.sp, from.pc)
             && (path.from.bp == from.bp || !path.by_bp)
             && self.words_so_far - path.first <= WORDS as u64;
-        // SAFETY: each word was on the thread's stack, and not newer than `path.from`, which is `from`: by the
-        // caller's promise it can be read.
-        if !begins || !unsafe { all_hold(self.own_words(path)) } {
+        if !begins {
             return false;
         }
-        let mut older = path.older;
-        while older != Link::default() {
+        // One loop for the own words and all blocks: few lines of code.
+        let (mut words, mut older) = (self.own_words(path), path.older);
+        loop {
+            // SAFETY: each word was on the thread's stack, and not newer than `path.from`, which is `from`: by the
+            // caller's promise it can be read.
+            if !unsafe { all_hold(words) } {
+                return false;
+            }
+            if older == Link::default() {
+                return true;
+            }
             let Some(block) = self.block(older) else {
                 return false;
             };
-            // SAFETY: as above.
-            if !unsafe { all_hold(&block.words) } {
-                return false;
-            }
-            older = block.older;
+            (words, older) = (&block.words, block.older);
         }
-        true
     }
 
     #[inline(always)]
@@ -387,4 +389,139 @@ fn room(so_far: &mut u64, count: usize, size: usize) -> u64 {
     let first = *so_far;
     *so_far += count as u64;
     first
+}
+
+#[cfg(test)]
+mod tests {
+    use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+
+    use super::*;
+
+    fn paths() -> Box<Paths> {
+        let layout = Layout::new::<Paths>();
+        // SAFETY: the layout is not of size 0; all zeros are no ways.
+        unsafe {
+            let new = alloc_zeroed(layout).cast::<Paths>();
+            if new.is_null() {
+                handle_alloc_error(layout);
+            }
+            Box::from_raw(new)
+        }
+    }
+
+    /// Memory that is no stack, but may be read as one.
+    struct Memory(Vec<u64>);
+
+    impl Memory {
+        fn words(&self) -> Vec<Word> {
+            let words = self.0.iter();
+            let word = |place: &u64| Word {
+                at: place as *const u64 as u64,
+                held: *place,
+            };
+            words.map(word).collect()
+        }
+
+        fn add(&self, paths: &mut Paths, from: Place) {
+            let words = self.words();
+            paths.add(&Walked {
+                from,
+                by_bp: true,
+                words: &words,
+                kept: &vec![true; words.len()],
+                first_is_kept: false,
+                hash: words.iter().map(|word| word.held).sum(),
+                len: words.len(),
+            });
+        }
+    }
+
+    fn find(paths: &mut Paths, from: Place) -> Option<usize> {
+        // SAFETY: all words of these tests are in a vector that is alive.
+        unsafe { paths.find(from) }
+    }
+
+    fn place(sp: u64) -> Place {
+        let (pc, bp) = (7, 9);
+        Place { pc, sp: 8 * sp, bp }
+    }
+
+    #[test]
+    fn every_word_is_compared() {
+        for count in [1, 3, 4, 15, 16, 47, 48, 49, 80, 333, 1100] {
+            let (mut paths, mut memory) = (paths(), Memory((1..=count).collect()));
+            memory.add(&mut paths, place(1));
+            let found = find(&mut paths, place(1)).unwrap();
+            let newest_first: Vec<u64> = (1..=count).rev().collect();
+            assert_eq!(paths.frames(found).collect::<Vec<_>>(), newest_first);
+            for word in 0..memory.0.len() {
+                memory.0[word] += 1;
+                assert_eq!(find(&mut paths, place(1)), None, "{word} of {count}");
+                memory.0[word] -= 1;
+            }
+            assert_eq!(find(&mut paths, place(1)), Some(found));
+            let Place { pc, sp, bp } = place(1);
+            for other in [(pc + 1, sp, bp), (pc, sp + 8, bp), (pc, sp, bp + 1)] {
+                let (pc, sp, bp) = other;
+                assert_eq!(find(&mut paths, Place { pc, sp, bp }), None);
+            }
+        }
+    }
+
+    /// The same newest words on thousands of other older ones, so that blocks and own words make room for others.
+    #[test]
+    fn what_made_room_is_not_taken_for_what_is_there_now() {
+        let (mut paths, mut memory) = (paths(), Memory(vec![5; 130]));
+        let stack = |memory: &mut Memory, number: u64| {
+            memory.0[..110].fill(number);
+        };
+        const STACKS: u64 = 1500;
+        for number in 0..STACKS {
+            stack(&mut memory, number);
+            memory.add(&mut paths, place(number));
+        }
+        let mut found = 0;
+        for now in (0..STACKS).rev().step_by(7) {
+            stack(&mut memory, now);
+            for number in 0..STACKS {
+                if find(&mut paths, place(number)).is_some() {
+                    assert_eq!(number, now);
+                    found += 1;
+                }
+            }
+        }
+        assert!((2..200).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn stacks_that_begin_alike_share_their_blocks() {
+        let (mut paths, mut memory) = (paths(), Memory((0..200).collect()));
+        for newest in 0..50 {
+            memory.0[199] = 1000 + newest;
+            memory.add(&mut paths, place(1));
+            assert!(find(&mut paths, place(1)).is_some());
+        }
+        assert_eq!(paths.blocks_so_far, 5);
+    }
+
+    #[test]
+    fn notes_are_of_one_way_and_of_who_noted_them() {
+        let (mut paths, memory) = (paths(), Memory(vec![5; 60]));
+        let [a, b] = [1, 2].map(|sp| {
+            memory.add(&mut paths, place(sp));
+            find(&mut paths, place(sp)).unwrap()
+        });
+        assert_eq!(paths.noted(a, 0), None);
+        paths.note(a, 70, 3);
+        assert_eq!((paths.noted(a, 70), paths.noted(b, 70)), (Some(3), None));
+        assert_eq!(paths.noted(a, 71), None);
+        paths.note(b, 71, 4);
+        assert_eq!((paths.noted(a, 71), paths.noted(b, 71)), (None, Some(4)));
+        assert_eq!((paths.noted(a, 70), paths.noted(b, 70)), (None, None));
+        // Another stack in the place of one that was noted.
+        paths.clear();
+        memory.add(&mut paths, place(2));
+        let again = find(&mut paths, place(2)).unwrap();
+        assert_eq!(paths.noted(again, 71), None);
+    }
 }
