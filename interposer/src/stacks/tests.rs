@@ -154,6 +154,25 @@ fn equal_stacks_have_one_id_and_others_have_others() {
 }
 
 #[test]
+fn an_id_that_is_remembered_is_of_the_same_interner() {
+    let interners = [const { Interner::new() }; 2];
+    let collector = [const { () }; 2].map(|()| Collector::default());
+    // So that the two number the same stacks differently.
+    interners[1].take(&collector[1], Stacks::Native, None);
+    let mut seen = [const { Vec::new() }; 2];
+    for turn in 0..std::hint::black_box(12) {
+        let one = turn / 3 % 2;
+        let take = || interners[one].take(&collector[one], Stacks::Native, None).1;
+        seen[one].push(along(5, 6, &take));
+    }
+    let [first, second] = seen;
+    assert!(first.iter().all(|id| *id == first[0]), "{first:?}");
+    assert!(second.iter().all(|id| *id == second[0]), "{second:?}");
+    assert!(stacks(&collector[1]).contains_key(&second[0].0));
+    assert_ne!(first[0], second[0]);
+}
+
+#[test]
 fn deep_stacks_keep_the_newest_frames() {
     let (interner, collector) = (Interner::new(), Collector::default());
     let take = || interner.take(&collector, Stacks::Native, None).1;

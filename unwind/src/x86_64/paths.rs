@@ -502,6 +502,12 @@ mod tests {
             assert!(find(&mut paths, place(1)).is_some());
         }
         assert_eq!(paths.blocks_so_far, 5);
+        // Blocks of the same words on top of others are others.
+        for oldest in 0..600 {
+            memory.0[0] = 1000 + oldest;
+            memory.add(&mut paths, place(1));
+            assert!(find(&mut paths, place(1)).is_some());
+        }
     }
 
     #[test]

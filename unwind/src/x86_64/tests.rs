@@ -188,6 +188,21 @@ fn ways_that_were_walked_before_are_right() {
     assert_eq!(unwinder.by_system_so_far(), 0);
 }
 
+#[test]
+fn ways_are_forgotten_where_modules_are_gone() {
+    let mut unwinder = unwinder();
+    let mut by_path = Vec::new();
+    for turn in 0..black_box(5) {
+        if turn == 3 {
+            unwinder.generation = unwinder.generation.wrapping_sub(1);
+        }
+        let (ours, system, _) = one_way(&mut unwinder);
+        assert_eq!(ours, system);
+        by_path.push(unwinder.by_path != 0);
+    }
+    assert_eq!(by_path, [false, true, true, false, true]);
+}
+
 #[inline(never)]
 fn deep(depth: usize, unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
     let found = match depth {
@@ -301,6 +316,14 @@ fn frames_of_our_own_are_left_out() {
     let (fewer, kept) = with_own(7, &mut unwinder, own);
     assert_eq!(fewer, all.len() - 8);
     assert!(kept.iter().all(|pc| !own.contains(pc - 1)));
+    // The same again where the stack is a way.
+    let mut again = Vec::new();
+    for _ in 0..black_box(3) {
+        again.push((with_own(7, &mut unwinder, own), unwinder.by_path != 0));
+    }
+    let [first, second, third] = again.try_into().unwrap();
+    assert!(!first.1 && second.1 && second == third);
+    assert_eq!(first.0, second.0);
 }
 
 #[test]
