@@ -29,7 +29,7 @@ const AT_ONCE: usize = 4;
 pub(super) const MOST: usize = 1 << 11;
 
 const _: () = assert!(OWN + BLOCK <= u64::BITS as usize && BLOCK <= u32::BITS as usize);
-const _: () = assert!(PATHS <= u16::MAX as usize && (OWN + BLOCK) % AT_ONCE == 0);
+const _: () = assert!(PATHS <= u16::MAX as usize && (OWN + BLOCK).is_multiple_of(AT_ONCE));
 
 /// A word of the stack, and what it held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -272,7 +272,7 @@ impl Paths {
         let start = first as usize % WORDS;
         if let Some(places) = self.words.get_mut(start..start + room_for) {
             // What is left over is the oldest word once more.
-            let newest_first = own.iter().rev().chain(core::iter::repeat(&own[0]));
+            let newest_first = own.iter().rev().chain(own.iter().cycle());
             for (place, word) in places.iter_mut().zip(newest_first) {
                 *place = *word;
             }
