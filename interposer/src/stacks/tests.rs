@@ -156,7 +156,7 @@ fn equal_stacks_have_one_id_and_others_have_others() {
 #[test]
 fn an_id_that_is_remembered_is_of_the_same_interner() {
     let interners = [const { Interner::new() }; 2];
-    let collector = [const { () }; 2].map(|()| Collector::default());
+    let collector = [Collector::default(), Collector::default()];
     // So that the two number the same stacks differently.
     interners[1].take(&collector[1], Stacks::Native, None);
     let mut seen = [const { Vec::new() }; 2];

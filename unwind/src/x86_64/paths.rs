@@ -271,7 +271,7 @@ impl Paths {
         let first = room(&mut self.words_so_far, room_for, WORDS);
         let start = first as usize % WORDS;
         if let Some(places) = self.words.get_mut(start..start + room_for) {
-            // What is left over is the oldest word once more.
+            // What is left over are the oldest words once more.
             let newest_first = own.iter().rev().chain(own.iter().cycle());
             for (place, word) in places.iter_mut().zip(newest_first) {
                 *place = *word;
