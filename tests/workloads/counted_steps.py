@@ -28,15 +28,14 @@ def main():
             training.step()
             torch.cuda.synchronize()
 
-    steps(20)
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    callgrind("-i", "on")
-    steps(3)
-    callgrind("-z")
-    steps(int(sys.argv[1]))
-    callgrind("-d")
+    # All of them are called from one line: else the counted ones' Python stacks would be new to the recorder.
+    for count, order in [(20, ["-i", "on"]), (3, ["-z"]), (int(sys.argv[1]), ["-d"])]:
+        steps(count)
+        if count == 20:
+            gc.collect()
+            gc.freeze()
+            gc.disable()
+        callgrind(*order)
     sys.stdout.flush()
     os._exit(0)
 

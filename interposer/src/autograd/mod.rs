@@ -94,7 +94,7 @@ fn trusted_session() -> Option<&'static Session> {
 #[inline]
 pub(crate) fn made(sequence: u64) {
     if let Some(session) = trusted_session() {
-        let _ = thread::in_hook(|_| keep(session.writer, sequence));
+        let _ = thread::quietly(|_| keep(session.writer, sequence));
     }
 }
 
@@ -112,7 +112,7 @@ fn site(writer: &'static Writer) -> StackId {
     };
     match run.newer() {
         0 => run.forward(writer).stack,
-        newer => run.stack(writer, stacks::own_python(writer), newer),
+        _ => run.stack(writer, stacks::own_python(writer)),
     }
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn enter(run: &Option<Run>) -> Option<Entered<'_>> {
 #[inline]
 pub(crate) fn owner(writer: &'static Writer, own: StackId) -> StackId {
     match run::current() {
-        Some(run) if !REFUTED.load(Ordering::Relaxed) => run.stack(writer, own, run.newer()),
+        Some(run) if !REFUTED.load(Ordering::Relaxed) => run.stack(writer, own),
         _ => own,
     }
 }

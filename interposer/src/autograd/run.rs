@@ -94,14 +94,13 @@ impl Run {
     }
 
     /// The number of what the node makes now, where the thread's own stack is `own`.
-    pub(super) fn stack(&self, writer: &'static Writer, own: StackId, newer: usize) -> StackId {
+    pub(super) fn stack(&self, writer: &'static Writer, own: StackId) -> StackId {
         let Forward { stack, lost } = self.forward(writer);
         let class = self.node.class;
-        // Frames that were cut off or could not be defined own nothing.
-        let newer = if own == StackId::NONE {
-            0
-        } else {
-            newer as u32
+        // Frames that are not there, were cut off or could not be defined own nothing.
+        let newer = match own {
+            StackId::NONE => 0,
+            _ => self.newer() as u32,
         };
         let made = Backward {
             forward: stack,

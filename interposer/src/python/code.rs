@@ -33,11 +33,17 @@ pub(super) unsafe fn number(layout: &Layout, code: usize) -> u32 {
 #[inline(always)]
 pub(super) unsafe fn identity(layout: &Layout, code: usize, number: u32, interpreter: u64) -> u64 {
     if number != 0 {
-        u64::from(number) | interpreter << 32
+        numbered(number, interpreter)
     } else {
         // SAFETY: promised by the caller.
         unsafe { fingerprint(layout, code) }
     }
+}
+
+/// [`identity`] of code with a number.
+#[inline(always)]
+pub(super) fn numbered(number: u32, interpreter: u64) -> u64 {
+    u64::from(number) | interpreter << 32
 }
 
 /// # Safety

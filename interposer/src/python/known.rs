@@ -1,7 +1,7 @@
 //! The last walk of a thread, remembered.
 //!
 //! Most frames are as they were when the thread's stack was last looked at. A frame at the same address,
-//! with the same code, at the same instruction and above the same older frame, needs no more than the loads
+//! at the same instruction of the same code and above the same older frame, needs no more than the loads
 //! that show this; and the hash of all that lies below the newest frame that differs is known already.
 //! Nothing is taken on trust: each frame is read, at each look.
 //!
@@ -16,71 +16,56 @@ use super::memory::{load, plausible};
 use super::walk::{self, Frame};
 use crate::stacks::hash;
 
-/// Frames that are remembered, shims among them.
+/// Frames that are remembered, shims among them, and the [bottom](Memory::known).
 const ROOM: usize = 384;
 /// Places of the directory, a power of two.
 const PLACES: usize = 512;
 
 /// A frame of the last walk.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
 struct Known {
-    /// Its address.
+    /// Its address; 0: the bottom.
     frame: usize,
-    /// What was read there.
-    words: Words,
+    /// Where it is in its code; 0 for a shim.
+    instruction: usize,
+    /// That of its code; 0 for a shim, and for code that has none.
+    number: u32,
+    is_shim: bool,
+    /// Whether C code entered it, if it counts.
+    entered_from_c: bool,
+    /// Whether a shim lies on the newest of those that count: C code has entered the next one.
+    over_shim: bool,
+    /// How many of it and all older ones count.
+    kept: u16,
     /// What it adds to the hash; [`NOT_MIXED`] if it does not count or has changed.
     mixed: u64,
     /// Of it and all older ones.
     hash: u64,
     /// The number of the stack whose newest frame it is, where that has been told; else 0.
     id: u32,
-    /// How many of those count.
-    kept: u16,
-    /// Whether C code entered it, if it counts.
-    entered_from_c: bool,
-    /// Whether a shim lies on the newest of those: C code has entered the next one that counts.
-    over_shim: bool,
 }
 
 /// Of a frame that is to be looked at anew.
 const NOT_MIXED: u64 = 0;
 
-/// The words of a frame that say what it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Words {
-    previous: usize,
-    /// As the frame has it; 0 for a shim.
-    code: usize,
-    /// 0 for a shim.
-    instruction: usize,
-    /// That of the code; 0 for a shim, and for code that has none.
-    number: u32,
-    owner: u8,
-}
-
-impl Words {
-    fn is_shim(&self) -> bool {
-        self.owner >= SHIM_OWNER
-    }
-}
-
-/// Where [`Words`] are, and what they are to be.
-#[derive(Clone, Copy)]
-struct Places<'a> {
-    layout: &'a Layout,
-    code_type: usize,
+/// Where the words are that say what a frame is, and what they are to be.
+#[derive(Debug)]
+pub(super) struct Places {
     previous: usize,
     code: usize,
     instruction: usize,
-    code_start: usize,
     owner: usize,
+    /// In the code.
     number: usize,
+    code_start: usize,
+    code_type: usize,
+    layout: Layout,
 }
 
-impl<'a> Places<'a> {
+impl Places {
     /// None for a layout without numbers of code.
-    #[inline]
-    fn of(layout: &'a Layout, code_type: usize) -> Option<Self> {
+    pub(super) fn of(layout: &Layout, code_type: usize) -> Option<Self> {
         let frame = &layout.frame;
         let (Entry::Shim { owner }, Instruction::Pointer { at, code_start }, Some(number)) =
             (frame.entry, frame.instruction, layout.code.version)
@@ -88,14 +73,14 @@ impl<'a> Places<'a> {
             return None;
         };
         Some(Self {
-            layout,
-            code_type,
             previous: frame.previous,
             code: frame.code,
             instruction: at,
-            code_start,
             owner,
             number,
+            code_start,
+            code_type,
+            layout: *layout,
         })
     }
 }
@@ -113,19 +98,21 @@ pub struct Hashed {
 
 /// The last walk of one thread. All zeros are one that has seen nothing.
 pub struct Memory {
-    /// The oldest frame first. Each is the next one's `previous`, and the first one has none.
+    /// The first is the bottom, on which the oldest frame lies: it stays as it is, all zeros. Each frame is
+    /// the next one's `previous`.
     known: [Known; ROOM],
-    len: usize,
+    /// The place of the newest.
+    newest: usize,
     /// The interpreter's number.
     interpreter: u64,
+    /// Whose the numbers of stacks are.
+    owner: usize,
     /// Frames that are new, the newest first.
-    fresh: [(usize, Words); ROOM],
+    fresh: [usize; ROOM],
     /// Where among the known ones a frame may be, by its address.
     directory: [u16; PLACES],
     /// So many looks are left out.
     rest: u32,
-    /// Whose the numbers of stacks are.
-    owner: usize,
 }
 
 const _: () = assert!(size_of::<Known>() == 64);
@@ -137,303 +124,352 @@ const REST: u32 = 64;
 struct Otherwise;
 
 impl Memory {
-    /// The hash of the calling thread's frames; None where only a walk can tell, which is always right.
-    /// `most`: how many frames a stack may have. `owner`: of the numbers that are noted, which another one
-    /// does not get.
+    /// What [`Memory::note`] was told of the calling thread's stack, if that is as it was; 0 if the thread has
+    /// no frame, None if it is not known.
     ///
     /// # Safety
-    /// As [`walk::walk`].
-    #[inline]
+    /// As [`Memory::look`].
+    #[inline(always)]
+    pub(super) unsafe fn id(&self, places: &Places, thread: usize, owner: usize) -> Option<u32> {
+        // SAFETY: promised by the caller.
+        let (newest, interpreter) = unsafe {
+            (
+                walk::newest(&places.layout, thread),
+                walk::interpreter(&places.layout, thread),
+            )
+        };
+        if newest == 0 {
+            return Some(0);
+        }
+        let last = self.known.get(self.newest)?;
+        let is_same = last.frame == newest
+            && last.id != 0
+            && interpreter == self.interpreter
+            && owner == self.owner
+            // SAFETY: the thread's newest frame is live, and lies among the known ones.
+            && unsafe { changed(places, self.at(self.newest)) } == self.known.as_ptr();
+        is_same.then_some(last.id)
+    }
+
+    /// The hash of the calling thread's frames; None where only a walk can tell, which is always right.
+    /// `most`: how many frames a stack may have, the same at each look. `owner`: of the numbers that are
+    /// noted, which another one does not get.
+    ///
+    /// # Safety
+    /// As [`walk::walk`], for the layout and the type of code that `places` were made of.
+    #[inline(always)]
     pub(super) unsafe fn look(
         &mut self,
-        layout: &Layout,
-        code_type: usize,
+        places: &Places,
         thread: usize,
         most: usize,
         owner: usize,
     ) -> Option<Hashed> {
-        let places = Places::of(layout, code_type)?;
         // SAFETY: promised by the caller.
         let (newest, interpreter) = unsafe {
             (
-                walk::newest(layout, thread),
-                walk::interpreter(layout, thread),
+                walk::newest(&places.layout, thread),
+                walk::interpreter(&places.layout, thread),
             )
         };
-        if newest == 0 {
-            return Some(Hashed {
-                hash: 0,
-                len: 0,
-                id: 0,
-            });
-        }
         if self.rest != 0 {
             self.rest -= 1;
             return None;
         }
         if (interpreter, owner) != (self.interpreter, self.owner) {
-            (self.interpreter, self.owner, self.len) = (interpreter, owner, 0);
+            (self.interpreter, self.owner, self.newest) = (interpreter, owner, 0);
         }
-        // SAFETY: promised by the caller, and `newest` is the newest frame.
-        let mut looked = unsafe { self.update(&places, newest) };
-        if looked.is_err() && self.len != 0 {
+        // SAFETY: promised by the caller.
+        let mut looked = unsafe { self.update(places, newest) };
+        if looked.is_err() && self.newest != 0 {
             // Frames lie on other frames than before: everything anew.
-            self.len = 0;
+            self.newest = 0;
             // SAFETY: as above.
-            looked = unsafe { self.update(&places, newest) };
+            looked = unsafe { self.update(places, newest) };
         }
-        let Known { hash, kept, id, .. } = self.newest();
-        let len = usize::from(kept);
-        if looked.is_err() || len > most {
-            (self.len, self.rest) = (0, REST);
+        let hashed = self.known.get(self.newest)?.hashed();
+        if looked.is_err() || hashed.len > most {
+            (self.newest, self.rest) = (0, REST);
             return None;
         }
-        Some(Hashed { hash, len, id })
+        Some(hashed)
     }
 
     /// The stack that the last look has told has this number.
     #[inline]
     pub fn note(&mut self, id: u32) {
-        let newest = self.len.checked_sub(1);
-        if let Some(newest) = newest.and_then(|newest| self.known.get_mut(newest)) {
+        if let Some(newest) = self.known.get_mut(self.newest).filter(|k| k.frame != 0) {
             newest.id = id;
         }
     }
 
     /// # Safety
-    /// As [`Memory::look`]; `newest` is the thread's newest frame.
-    #[inline]
-    unsafe fn update(&mut self, places: &Places<'_>, newest: usize) -> Result<(), Otherwise> {
+    /// As [`Memory::look`]; `newest` is the newest frame of the thread, or 0.
+    #[inline(never)]
+    unsafe fn update(&mut self, places: &Places, newest: usize) -> Result<(), Otherwise> {
         let (mut frame, mut fresh) = (newest, 0);
-        let mut known = 0;
-        while frame != 0 {
+        let known = loop {
             if let Some(place) = self.place(frame) {
-                known = place + 1;
-                break;
+                break place;
             }
-            // SAFETY: a live frame, as the newest one and what a live one says is its older one.
-            let words = unsafe { read(places, frame) }?;
-            *self.fresh.get_mut(fresh).ok_or(Otherwise)? = (frame, words);
+            if !plausible(frame) {
+                return Err(Otherwise);
+            }
+            *self.fresh.get_mut(fresh).ok_or(Otherwise)? = frame;
             fresh += 1;
-            frame = words.previous;
-        }
+            // SAFETY: a live frame, as the newest one and what a live one says is its older one.
+            frame = unsafe { load(frame, places.previous) };
+        };
         // How many of the oldest are as they were.
         // SAFETY: the newest of them is a live frame, as above.
-        let same = unsafe { self.compare(places, known) }?;
-        if same == known && fresh == 0 && known == self.len {
-            return Ok(());
-        }
-        self.len = same;
-        for place in same..known {
-            let known = *self.known.get(place).ok_or(Otherwise)?;
-            // SAFETY: a live frame, and its words.
-            unsafe { self.append_known(places, known) }?;
+        self.newest = unsafe { self.compare(places, known) }?;
+        while self.newest < known {
+            // SAFETY: a live frame, as above.
+            unsafe { self.append_known(places) }?;
         }
         for place in (0..fresh).rev() {
-            let (frame, words) = *self.fresh.get(place).ok_or(Otherwise)?;
+            let frame = *self.fresh.get(place).ok_or(Otherwise)?;
             // SAFETY: as above.
-            unsafe { self.append(places, frame, words) }?;
+            unsafe { self.append(places, frame) }?;
+            if let Some(place) = self.directory.get_mut(slot(frame)) {
+                *place = self.newest as u16;
+            }
         }
         Ok(())
     }
 
-    /// Where the frame at this address is among the known ones.
-    #[inline]
+    /// Where the frame at this address is among the known ones; at the bottom if the address is 0.
+    #[inline(always)]
     fn place(&self, frame: usize) -> Option<usize> {
+        if frame == 0 {
+            return Some(0);
+        }
         let place = usize::from(*self.directory.get(slot(frame))?);
-        let known = self.known.get(..self.len)?.get(place)?;
-        (known.frame == frame).then_some(place)
+        let known = self.known.get(place)?;
+        (place <= self.newest && known.frame == frame).then_some(place)
     }
 
-    /// Reads the newest of the `known` oldest frames and all older ones, and puts down what has changed. How
-    /// many of the oldest are as they were.
+    /// Reads the frame at the place `newest` and all older ones, and marks those that have changed. Up to
+    /// which place they are as they were.
     ///
     /// # Safety
-    /// The newest of them is a live frame of this thread.
-    #[inline]
-    unsafe fn compare(&mut self, places: &Places<'_>, known: usize) -> Result<usize, Otherwise> {
-        let mut same = known;
-        let frames = self.known.get_mut(..known).ok_or(Otherwise)?;
-        for (place, known) in frames.iter_mut().enumerate().rev() {
-            // SAFETY: a live frame: the newest, by the caller's promise, or what a live one, whose word for
-            // it is as it was, says is its older one.
-            if unsafe { is_same(places, known) } {
-                continue;
-            }
-            // SAFETY: as above.
-            let words = unsafe { read(places, known.frame) }?;
-            if words.previous != known.words.previous {
+    /// That frame is a live one of this thread, or the bottom.
+    #[inline(always)]
+    unsafe fn compare(&mut self, places: &Places, newest: usize) -> Result<usize, Otherwise> {
+        let (mut same, mut place) = (newest, newest);
+        loop {
+            // SAFETY: a live frame: the newest, by the caller's promise, or what a live one, as the last
+            // round has seen, says is its older one.
+            let found = unsafe { changed(places, self.at(place)) };
+            if found.is_null() {
                 return Err(Otherwise);
             }
-            (known.words, known.mixed) = (words, NOT_MIXED);
+            // SAFETY: both are among the known ones.
+            place = unsafe { found.offset_from_unsigned(self.known.as_ptr()) };
+            let Some(older) = place.checked_sub(1) else {
+                return Ok(same);
+            };
+            let [older, known] = self.two(older)?;
+            // SAFETY: a live frame, as above.
+            if unsafe { load::<usize>(known.frame, places.previous) } != older.frame {
+                return Err(Otherwise);
+            }
+            known.mixed = NOT_MIXED;
+            place -= 1;
             same = place;
         }
-        Ok(same)
     }
 
-    /// Adds a frame to the known ones, in the place that it had.
+    /// The known frame at a place, from which older ones may be reached too.
+    #[inline(always)]
+    fn at(&self, place: usize) -> *const Known {
+        debug_assert!(place < ROOM);
+        self.known.as_ptr().wrapping_add(place)
+    }
+
+    /// A known frame and the one that lies on it.
+    #[inline(always)]
+    fn two(&mut self, older: usize) -> Result<&mut [Known; 2], Otherwise> {
+        let from = self.known.get_mut(older..).ok_or(Otherwise)?;
+        from.first_chunk_mut().ok_or(Otherwise)
+    }
+
+    /// Adds the frame to the known ones that was the next of them.
     ///
     /// # Safety
     /// As [`Memory::append`].
-    #[inline]
-    unsafe fn append_known(&mut self, places: &Places<'_>, known: Known) -> Result<(), Otherwise> {
-        let older = self.newest();
+    #[inline(always)]
+    unsafe fn append_known(&mut self, places: &Places) -> Result<(), Otherwise> {
+        let [older, known] = self.two(self.newest)?;
         if known.mixed == NOT_MIXED || known.entered_from_c != older.over_shim {
+            let frame = known.frame;
             // SAFETY: promised by the caller.
-            return unsafe { self.append(places, known.frame, known.words) };
+            return unsafe { self.append(places, frame) };
         }
-        *self.known.get_mut(self.len).ok_or(Otherwise)? = known.counted_on(&older);
-        self.len += 1;
+        known.counts_on(older);
+        self.newest += 1;
         Ok(())
-    }
-
-    /// The newest of the known frames; the default if there is none.
-    #[inline]
-    fn newest(&self) -> Known {
-        let newest = self.len.checked_sub(1).and_then(|at| self.known.get(at));
-        newest.copied().unwrap_or_default()
     }
 
     /// Adds a frame to the known ones.
     ///
     /// # Safety
-    /// `frame` is a live frame of this thread with these words.
-    #[inline]
-    unsafe fn append(
-        &mut self,
-        places: &Places<'_>,
-        frame: usize,
-        words: Words,
-    ) -> Result<(), Otherwise> {
+    /// `frame` is a live frame of this thread, whose older one is the newest of the known ones.
+    #[inline(never)]
+    unsafe fn append(&mut self, places: &Places, frame: usize) -> Result<(), Otherwise> {
+        let interpreter = self.interpreter;
+        let [older, new] = self.two(self.newest)?;
         // SAFETY: promised by the caller.
-        let new = unsafe { self.newest().on(places, self.interpreter, frame, words) };
-        *self.known.get_mut(self.len).ok_or(Otherwise)? = new;
-        if let Some(place) = self.directory.get_mut(slot(frame)) {
-            *place = self.len as u16;
+        let owner: u8 = unsafe { load(frame, places.owner) };
+        if owner >= SHIM_OWNER {
+            *new = Known {
+                is_shim: true,
+                over_shim: true,
+                ..older.without(frame)
+            };
+            self.newest += 1;
+            return Ok(());
         }
-        self.len += 1;
+        // SAFETY: promised by the caller.
+        let code = unsafe { load::<usize>(frame, places.code) } & walk::TAG_MASK;
+        // SAFETY: a live frame, as above.
+        if !unsafe { walk::is_code(&places.layout, places.code_type, code) } {
+            return Err(Otherwise);
+        }
+        // SAFETY: a live frame and its code, as above.
+        let (number, instruction) =
+            unsafe { (load(code, places.number), load(frame, places.instruction)) };
+        let start = code.wrapping_add(places.code_start);
+        let offset = usize::wrapping_sub(instruction, start) as i32;
+        let identity = if number != 0 {
+            code::numbered(number, interpreter)
+        } else {
+            // SAFETY: as above.
+            match unsafe { without_number(places, code, offset, owner) } {
+                Some(identity) => identity,
+                None => {
+                    *new = older.without(frame);
+                    self.newest += 1;
+                    return Ok(());
+                }
+            }
+        };
+        let position = PyFrame {
+            code: CodeId(0),
+            offset,
+            entered_from_c: older.over_shim,
+        };
+        *new = Known {
+            instruction,
+            number,
+            entered_from_c: older.over_shim,
+            mixed: hash::mixed(&Frame {
+                code: code as u64,
+                identity,
+                word: position.word(),
+            }),
+            ..older.without(frame)
+        };
+        new.counts_on(older);
+        self.newest += 1;
         Ok(())
     }
 }
 
+/// The identity of code without a number; None if its frame, at `offset`, does not count.
+///
+/// # Safety
+/// `code` is the code of a live frame that belongs to `owner`.
+#[cold]
+#[inline(never)]
+unsafe fn without_number(places: &Places, code: usize, offset: i32, owner: u8) -> Option<u64> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        (!walk::is_incomplete(&places.layout, code, offset, owner, 0))
+            .then(|| code::identity(&places.layout, code, 0, 0))
+    }
+}
+
 impl Known {
-    /// The frame that lies on this one, or on none if this is the default.
-    ///
-    /// # Safety
-    /// `frame` is a live frame with these words.
-    #[inline]
-    unsafe fn on(&self, places: &Places<'_>, interpreter: u64, frame: usize, words: Words) -> Self {
-        let new = Self {
-            frame,
-            words,
-            mixed: NOT_MIXED,
-            id: 0,
-            ..*self
-        };
-        if words.is_shim() {
-            return Self {
-                over_shim: true,
-                ..new
-            };
+    /// The stack whose newest frame it is.
+    #[inline(always)]
+    fn hashed(&self) -> Hashed {
+        Hashed {
+            hash: self.hash,
+            len: usize::from(self.kept),
+            id: self.id,
         }
-        let code = words.code & walk::TAG_MASK;
-        let offset = words
-            .instruction
-            .wrapping_sub(code.wrapping_add(places.code_start)) as i32;
-        // SAFETY: a live frame's code object: `read` has looked at its kind.
-        let incomplete =
-            unsafe { walk::is_incomplete(places.layout, code, offset, words.owner, words.number) };
-        if incomplete {
-            return new;
-        }
-        let position = PyFrame {
-            code: CodeId(0),
-            offset,
-            entered_from_c: self.over_shim,
-        };
-        let mixed = hash::mixed(&Frame {
-            code: code as u64,
-            // SAFETY: as above.
-            identity: unsafe { code::identity(places.layout, code, words.number, interpreter) },
-            word: position.word(),
-        });
-        Self {
-            mixed,
-            entered_from_c: self.over_shim,
-            ..new
-        }
-        .counted_on(self)
     }
 
-    /// The same, of a frame that counts, lies on another one than it did, and has not changed itself.
-    #[inline]
-    fn counted_on(self, older: &Self) -> Self {
+    /// The frame that lies on this one, if it does not count.
+    #[inline(always)]
+    fn without(&self, frame: usize) -> Self {
         Self {
-            hash: hash::with_newer(older.hash, self.mixed),
-            kept: older.kept + 1,
-            id: 0,
-            over_shim: false,
-            ..self
+            frame,
+            over_shim: self.over_shim,
+            kept: self.kept,
+            mixed: NOT_MIXED,
+            hash: self.hash,
+            ..Self::default()
         }
+    }
+
+    /// It counts, and lies on `older`.
+    #[inline(always)]
+    fn counts_on(&mut self, older: &Self) {
+        self.hash = hash::with_newer(older.hash, self.mixed);
+        self.kept = older.kept + 1;
+        self.id = 0;
+        self.over_shim = false;
     }
 }
 
 /// Where a frame's place is in the directory.
-#[inline]
+#[inline(always)]
 fn slot(frame: usize) -> usize {
     const SHIFT: u32 = u64::BITS - PLACES.trailing_zeros();
     ((frame as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT) as usize
 }
 
-/// Whether a known frame is as it was. One whose code has no number never is.
+/// The newest of `known` and all older frames that is not as it was; the bottom if all are. Null if one
+/// that is as it was lies on another frame than it did.
+///
+/// A frame is as it was if it is at the same instruction, and if the number of its code is that of the code
+/// that had this instruction: no other code of this interpreter has had the number, not at another address
+/// either. A shim's instruction is the interpreter's own, so no shim goes for a frame of code. A frame whose
+/// code has no number never is as it was.
+///
+/// This is run for each frame at each look, so it is made of as few instructions as can be.
 ///
 /// # Safety
-/// There is a live frame of this thread at its address.
-#[inline(always)]
-unsafe fn is_same(places: &Places<'_>, known: &Known) -> bool {
-    let Known { frame, words, .. } = known;
-    // SAFETY: promised by the caller; where the frame has the code that it had, whose kind was looked at
-    // then, there is a code object.
+/// `known` is one of a [`Memory`]'s, at which there is a live frame of the calling thread, or its bottom.
+#[inline(never)]
+unsafe fn changed(places: &Places, known: *const Known) -> *const Known {
+    let mut known = known;
+    // SAFETY: it is the caller's, or an older one than that: before the bottom the loop ends. There is a live
+    // frame at its address: the caller says so, or a live frame has said that this is its older one. A live
+    // frame at an instruction of code has a code object.
     unsafe {
-        if load::<usize>(*frame, places.previous) != words.previous
-            || load::<u8>(*frame, places.owner) != words.owner
-        {
-            return false;
-        }
-        words.is_shim()
-            || words.number != 0
-                && load::<usize>(*frame, places.code) == words.code
-                && load::<usize>(*frame, places.instruction) == words.instruction
-                && load::<u32>(words.code & walk::TAG_MASK, places.number) == words.number
-    }
-}
-
-/// What a frame says of itself.
-///
-/// # Safety
-/// As [`walk::walk`]; `frame` is a live frame of this thread.
-#[inline(always)]
-unsafe fn read(places: &Places<'_>, frame: usize) -> Result<Words, Otherwise> {
-    if !plausible(frame) {
-        return Err(Otherwise);
-    }
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut words = Words {
-            previous: load(frame, places.previous),
-            owner: load(frame, places.owner),
-            ..Words::default()
-        };
-        if !words.is_shim() {
-            words.code = load(frame, places.code);
-            words.instruction = load(frame, places.instruction);
-            let code = words.code & walk::TAG_MASK;
-            if !walk::is_code(places.layout, places.code_type, code) {
-                return Err(Otherwise);
+        let mut frame = (*known).frame;
+        loop {
+            let number = (*known).number;
+            if number != 0 {
+                if load::<usize>(frame, places.instruction) != (*known).instruction {
+                    return known;
+                }
+                let code = load::<usize>(frame, places.code) & walk::TAG_MASK;
+                if load::<u32>(code, places.number) != number {
+                    return known;
+                }
+            } else if !(*known).is_shim || load::<u8>(frame, places.owner) < SHIM_OWNER {
+                return known;
             }
-            words.number = load(code, places.number);
+            known = known.sub(1);
+            frame = load(frame, places.previous);
+            if frame != (*known).frame {
+                return core::ptr::null();
+            }
         }
-        Ok(words)
     }
 }
 

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 use super::code::{self, CodeText};
-use super::known::{Hashed, Memory};
+use super::known::{Hashed, Memory, Places};
 use super::layout::{Check, Layout, type_object};
 use super::memory::load;
 use super::offsets::{self, DEBUG_OFFSETS_WORDS, Unusable};
@@ -22,6 +22,8 @@ pub struct Runtime {
     evaluation: (u64, u64),
     thread_state: ThreadState,
     is_finalizing: IsFinalizing,
+    /// For [`Runtime::look`]; None where it is of no use.
+    places: Option<Places>,
 }
 
 /// `PyGILState_GetThisThreadState`.
@@ -60,19 +62,29 @@ impl Runtime {
         })
     }
 
+    /// What `memory` was told of the calling thread's stack, if that is as it was: see [`Memory::id`]. None in
+    /// the cases of [`Runtime::walk`]; `Some(None)` where it is not known.
+    #[inline(always)]
+    pub fn known(&self, memory: &Memory, owner: usize) -> Option<Option<u32>> {
+        self.with_thread(|thread| {
+            // SAFETY: as in `walk`.
+            unsafe { memory.id(self.places.as_ref()?, thread, owner) }
+        })
+    }
+
     /// The hash of the calling thread's frames, by what `memory` has of its last look: see
     /// [`Memory::look`]. None in the cases of [`Runtime::walk`]; `Some(None)` where only that can tell.
     #[inline]
     pub fn look(&self, memory: &mut Memory, most: usize, owner: usize) -> Option<Option<Hashed>> {
         self.with_thread(|thread| {
             // SAFETY: as in `walk`.
-            unsafe { memory.look(&self.layout, self.code_type, thread, most, owner) }
+            unsafe { memory.look(self.places.as_ref()?, thread, most, owner) }
         })
     }
 
     /// Gives `look` the calling thread's state. None if the thread has none, or if the interpreter is
     /// being torn down.
-    #[inline]
+    #[inline(always)]
     fn with_thread<R>(&self, look: impl FnOnce(usize) -> R) -> Option<R> {
         // SAFETY: both read a word of the interpreter's static state, need no GIL and may be called
         // at any time: before the interpreter is initialised, and after it is gone.
@@ -319,6 +331,7 @@ fn examine(library: &Library) -> Result<Runtime, Declined> {
         thread_state: unsafe { core::mem::transmute::<usize, ThreadState>(thread_state) },
         // SAFETY: as above.
         is_finalizing: unsafe { core::mem::transmute::<usize, IsFinalizing>(is_finalizing) },
+        places: Places::of(&layout, code_type),
     })
 }
 

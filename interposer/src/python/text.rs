@@ -46,6 +46,11 @@ pub(super) unsafe fn append(layout: &ObjectLayout, object: usize, out: &mut Vec<
     if data == 0 || out.try_reserve(length * 4).is_err() {
         return false;
     }
+    if width == 1 && ascii {
+        // SAFETY: the string has at least `length` bytes at `data`.
+        out.extend_from_slice(unsafe { core::slice::from_raw_parts(data as *const u8, length) });
+        return true;
+    }
     for index in 0..length {
         // SAFETY: the string has at least `length` characters of this width at `data`.
         let character = unsafe {

@@ -1,6 +1,6 @@
 //! Takes stacks and gives them ids.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use gpumem_capture::{DefKind, Lost, StackId};
@@ -32,6 +32,8 @@ pub struct Interner {
     modules: Modules,
     /// Whether the capture says which Python this is, or why its stacks are missing.
     announced: AtomicBool,
+    /// The interpreter, once the capture says which it is; null before, and if there is none to be read.
+    runtime: AtomicPtr<Runtime>,
     announcing: Mutex<()>,
 }
 
@@ -51,6 +53,7 @@ impl Interner {
             codes: Codes::new(),
             modules: Modules::new(),
             announced: AtomicBool::new(false),
+            runtime: AtomicPtr::new(core::ptr::null_mut()),
             announcing: Mutex::new(()),
         }
     }
@@ -68,10 +71,13 @@ impl Interner {
             return (StackId::NONE, StackId::NONE);
         }
         buffers::with(|buffers| {
-            let python = want.python().then(|| self.python(sink, buffers));
+            let python = match want.python() {
+                true => self.python(sink, buffers),
+                false => 0,
+            };
             let native = want.native().then(|| self.native(sink, from, buffers));
             (
-                python.flatten().map_or(StackId::NONE, StackId),
+                StackId(python),
                 native.flatten().map_or(StackId::NONE, StackId),
             )
         })
@@ -116,28 +122,72 @@ impl Interner {
         id.map_or(StackId::NONE, StackId)
     }
 
-    fn python<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> Option<u32> {
-        let finding = python::finding()?;
-        if !self.announced.load(Ordering::Acquire) {
-            self.announce(sink, finding).ok()?;
-        }
-        let Finding::Readable(runtime) = finding else {
-            return None;
+    /// The number of the calling thread's Python stack; 0 for none.
+    #[inline(never)]
+    fn python<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> u32 {
+        // SAFETY: null, or that of the process's one finding.
+        let Some(runtime) = (unsafe { self.runtime.load(Ordering::Acquire).as_ref() }) else {
+            return self.first_python(sink, buffers);
         };
-        let owner = core::ptr::from_ref(self) as usize;
-        if let Some(looked) = runtime.look(&mut buffers.looked, PYTHON_FRAMES, owner)? {
+        match runtime.known(&buffers.looked, self.owner()) {
+            Some(Some(id)) => id,
+            Some(None) => self.python_by_hash(sink, runtime, buffers),
+            None => 0,
+        }
+    }
+
+    /// The same where the capture does not say which Python this is, or says why there are no stacks.
+    #[cold]
+    #[inline(never)]
+    fn first_python<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> u32 {
+        match python::finding() {
+            Some(finding) if self.announce(sink, finding).is_ok() => match finding {
+                Finding::Readable(runtime) => self.python_by_hash(sink, runtime, buffers),
+                Finding::Declined(_) => 0,
+            },
+            _ => 0,
+        }
+    }
+
+    /// Whose the numbers are that a thread remembers.
+    #[inline(always)]
+    fn owner(&self) -> usize {
+        core::ptr::from_ref(self) as usize
+    }
+
+    /// The number of a stack that is not as it was when the thread last looked at it; 0 for none.
+    #[inline(never)]
+    fn python_by_hash<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        runtime: &Runtime,
+        buffers: &mut Buffers,
+    ) -> u32 {
+        let looked = runtime.look(&mut buffers.looked, PYTHON_FRAMES, self.owner());
+        let Some(looked) = looked else { return 0 };
+        if let Some(looked) = looked {
             if looked.len == 0 {
-                return None;
+                return 0;
             }
             if looked.id != 0 {
-                return Some(looked.id);
+                return looked.id;
             }
             if let Some(id) = self.python.get(hash::looked(looked)) {
                 buffers.looked.note(id);
-                return Some(id);
+                return id;
             }
         }
-        // A new stack, or one that is not told by what is remembered.
+        self.python_by_walk(sink, runtime, buffers).unwrap_or(0)
+    }
+
+    /// The number of a new stack, or of one that is not told by what is remembered.
+    #[inline(never)]
+    fn python_by_walk<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        runtime: &Runtime,
+        buffers: &mut Buffers,
+    ) -> Option<u32> {
         let walked = runtime.walk(&mut buffers.python)?;
         let frames = buffers.python.get(..walked.len).unwrap_or_default();
         if frames.is_empty() {
@@ -254,8 +304,11 @@ impl Interner {
     fn announce<S: DefinitionSink + ?Sized>(
         &self,
         sink: &S,
-        finding: &Finding,
+        finding: &'static Finding,
     ) -> Result<(), Lost> {
+        if self.announced.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let _alone = self
             .announcing
             .lock()
@@ -274,6 +327,8 @@ impl Interner {
                         &end.to_le_bytes(),
                     ],
                 )?;
+                let runtime = core::ptr::from_ref::<Runtime>(runtime).cast_mut();
+                self.runtime.store(runtime, Ordering::Release);
             }
             Finding::Declined(why) => {
                 sink.definition(DefKind::NOTE, &[&length(why.as_bytes()), why.as_bytes()])?;
