@@ -341,52 +341,42 @@ impl Memory {
             unsafe { (load(code, places.number), load(frame, places.instruction)) };
         let start = code.wrapping_add(places.code_start);
         let offset = usize::wrapping_sub(instruction, start) as i32;
-        let identity = if number != 0 {
-            code::numbered(number, interpreter)
-        } else {
+        if number == 0 {
             // SAFETY: as above.
-            match unsafe { without_number(places, code, offset, owner) } {
-                Some(identity) => identity,
-                None => {
-                    *new = older.without(frame);
-                    self.newest += 1;
-                    return Ok(());
-                }
-            }
-        };
-        let position = PyFrame {
-            code: CodeId(0),
-            offset,
-            entered_from_c: older.over_shim,
-        };
-        *new = Known {
-            instruction,
-            number,
-            entered_from_c: older.over_shim,
-            mixed: hash::mixed(&Frame {
-                code: code as u64,
-                identity,
-                word: position.word(),
-            }),
-            ..older.without(frame)
-        };
-        new.counts_on(older);
+            return unsafe { self.append_without_number(places, frame, code, offset) };
+        }
+        *new = older.with(frame, code, offset, code::numbered(number, interpreter));
+        (new.instruction, new.number) = (instruction, number);
         self.newest += 1;
         Ok(())
     }
-}
 
-/// The identity of code without a number; None if its frame, at `offset`, does not count.
-///
-/// # Safety
-/// `code` is the code of a live frame that belongs to `owner`.
-#[cold]
-#[inline(never)]
-unsafe fn without_number(places: &Places, code: usize, offset: i32, owner: u8) -> Option<u64> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        (!walk::is_incomplete(&places.layout, code, offset, owner, 0))
-            .then(|| code::identity(&places.layout, code, 0, 0))
+    /// The same of a frame at `offset` of code that has no number, and so is never known.
+    ///
+    /// # Safety
+    /// As [`Memory::append`]; the frame is no shim, and has this code.
+    #[cold]
+    #[inline(never)]
+    unsafe fn append_without_number(
+        &mut self,
+        places: &Places,
+        frame: usize,
+        code: usize,
+        offset: i32,
+    ) -> Result<(), Otherwise> {
+        let [older, new] = self.two(self.newest)?;
+        // SAFETY: promised by the caller.
+        *new = unsafe {
+            let owner = load(frame, places.owner);
+            if walk::is_incomplete(&places.layout, code, offset, owner, 0) {
+                older.without(frame)
+            } else {
+                let identity = code::identity(&places.layout, code, 0, 0);
+                older.with(frame, code, offset, identity)
+            }
+        };
+        self.newest += 1;
+        Ok(())
     }
 }
 
@@ -412,6 +402,27 @@ impl Known {
             hash: self.hash,
             ..Self::default()
         }
+    }
+
+    /// The frame that lies on this one, at `offset` of a code object.
+    #[inline(always)]
+    fn with(&self, frame: usize, code: usize, offset: i32, identity: u64) -> Self {
+        let position = PyFrame {
+            code: CodeId(0),
+            offset,
+            entered_from_c: self.over_shim,
+        };
+        let mut new = Self {
+            entered_from_c: self.over_shim,
+            mixed: hash::mixed(&Frame {
+                code: code as u64,
+                identity,
+                word: position.word(),
+            }),
+            ..self.without(frame)
+        };
+        new.counts_on(self);
+        new
     }
 
     /// It counts, and lies on `older`.

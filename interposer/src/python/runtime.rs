@@ -62,23 +62,29 @@ impl Runtime {
         })
     }
 
-    /// What `memory` was told of the calling thread's stack, if that is as it was: see [`Memory::id`]. None in
-    /// the cases of [`Runtime::walk`]; `Some(None)` where it is not known.
+    /// What `memory` was told of the calling thread's stack, if that is as it was: see [`Memory::id`]. None
+    /// where [`Runtime::walk`] gives none; `Some(None)` where it is not known.
     #[inline(always)]
     pub fn known(&self, memory: &Memory, owner: usize) -> Option<Option<u32>> {
+        let Some(places) = &self.places else {
+            return Some(None);
+        };
         self.with_thread(|thread| {
             // SAFETY: as in `walk`.
-            unsafe { memory.id(self.places.as_ref()?, thread, owner) }
+            unsafe { memory.id(places, thread, owner) }
         })
     }
 
     /// The hash of the calling thread's frames, by what `memory` has of its last look: see
-    /// [`Memory::look`]. None in the cases of [`Runtime::walk`]; `Some(None)` where only that can tell.
+    /// [`Memory::look`]. None where [`Runtime::walk`] gives none; `Some(None)` where only that can tell.
     #[inline]
     pub fn look(&self, memory: &mut Memory, most: usize, owner: usize) -> Option<Option<Hashed>> {
+        let Some(places) = &self.places else {
+            return Some(None);
+        };
         self.with_thread(|thread| {
             // SAFETY: as in `walk`.
-            unsafe { memory.look(self.places.as_ref()?, thread, most, owner) }
+            unsafe { memory.look(places, thread, most, owner) }
         })
     }
 

@@ -100,11 +100,8 @@ impl Interpreter {
             (self.room[place][0], self.room[place][7]) = (0x6161_0000, 0x6262_0000);
             return;
         }
-        let (code, offset) = (self.number(codes) as usize, 2 * self.number(20));
-        let code = (&raw const self.codes[code]) as u64;
-        let frame = &mut self.room[place];
-        frame[0] = code;
-        frame[7] = code + 192 + offset;
+        let (code, instruction) = (self.number(codes) as usize, self.number(20));
+        self.run(depth, code, instruction);
     }
 
     fn push(&mut self) {
@@ -118,12 +115,24 @@ impl Interpreter {
         if self.stack.contains(&place) {
             return;
         }
-        let older = self.stack.last().map_or(0, |&older| self.address(older));
         let owner = [0, 0, 0, 1, 3][self.number(5) as usize];
+        self.lay(place, owner);
+        self.go_on(depth);
+    }
+
+    /// A frame that belongs to `owner` begins at a place.
+    fn lay(&mut self, place: usize, owner: u8) {
+        let older = self.stack.last().map_or(0, |&older| self.address(older));
         self.room[place][1] = older as u64;
         bytes(&mut self.room[place], 70, &[owner]);
         self.stack.push(place);
-        self.go_on(depth);
+    }
+
+    /// The frame at a depth is in a code object, at its `instruction`.
+    fn run(&mut self, depth: usize, code: usize, instruction: u64) {
+        let code = (&raw const self.codes[code]) as u64;
+        let frame = &mut self.room[self.stack[depth]];
+        (frame[0], frame[7]) = (code, code + 192 + 2 * instruction);
     }
 
     fn pop(&mut self) {
@@ -199,6 +208,49 @@ fn it_tells_what_a_walk_tells() {
         }
     }
     assert!(told > 100_000, "{told}");
+}
+
+#[test]
+fn no_change_goes_unseen() {
+    let (mut python, mut memory) = (Interpreter::new(7), memory());
+    for (depth, owner) in [(0, 0), (1, 3), (2, 0), (3, 0)] {
+        python.lay(depth, owner);
+        match owner {
+            3 => python.go_on(depth),
+            _ => python.run(depth, 1 + depth % 3, 5),
+        }
+    }
+    let newest = python.room[3];
+    type Change = dyn Fn(&mut Interpreter);
+    let changes: [(&str, &Change); 8] = [
+        ("first look", &|_| {}),
+        ("another instruction", &|python| python.run(0, 1, 6)),
+        ("other code in its place", &|python| python.renumber(1)),
+        ("other code", &|python| python.run(2, 2, 5)),
+        ("code for a shim", &|python| {
+            bytes(&mut python.room[1], 70, &[0]);
+            python.run(1, 1, 5);
+        }),
+        ("a frame gone from between", &|python| {
+            python.room[2][1] = python.address(0) as u64;
+        }),
+        ("another interpreter", &|python| python.interpreter[1] += 1),
+        ("one frame less", &|python| python.pop()),
+    ];
+    for (seen, (what, change)) in changes.iter().enumerate() {
+        change(&mut python);
+        // The second one finds all as it was.
+        assert!(
+            python.look(&mut memory) && python.look(&mut memory),
+            "{what}"
+        );
+        assert_eq!(python.ids.len(), seen + 1, "{what}");
+    }
+    // The frame that was there before.
+    python.room[3] = newest;
+    python.stack.push(3);
+    assert!(python.look(&mut memory));
+    assert_eq!(python.ids.len(), changes.len());
 }
 
 #[test]
