@@ -16,6 +16,9 @@ pub(crate) struct Run {
     base: usize,
     /// What made the node, once it has been asked.
     forward: Cell<Option<Forward>>,
+    /// The number of what the node makes where the thread has no Python stack of its own, once it has been
+    /// told; none before.
+    alone: Cell<StackId>,
     /// The run within which this one began, on the same thread.
     outer: *const Run,
 }
@@ -65,6 +68,7 @@ impl Run {
                 _ => 0,
             },
             forward: Cell::new(None),
+            alone: Cell::new(StackId::NONE),
             outer: innermost(),
         })
     }
@@ -94,7 +98,22 @@ impl Run {
     }
 
     /// The number of what the node makes now, where the thread's own stack is `own`.
+    #[inline]
     pub(super) fn stack(&self, writer: &'static Writer, own: StackId) -> StackId {
+        let alone = self.alone.get();
+        if own == StackId::NONE && alone != StackId::NONE {
+            return alone;
+        }
+        let made = self.made(writer, own);
+        if own == StackId::NONE {
+            self.alone.set(made);
+        }
+        made
+    }
+
+    /// The same, looked up.
+    #[inline(never)]
+    fn made(&self, writer: &'static Writer, own: StackId) -> StackId {
         let Forward { stack, lost } = self.forward(writer);
         let class = self.node.class;
         // Frames that are not there, were cut off or could not be defined own nothing.
