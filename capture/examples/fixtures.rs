@@ -1,6 +1,6 @@
-//! `fixtures FOLDER`: makes the captures of tests/fixtures/captures/v1 that no program needs to run for. They
-//! were made once, in the version of the format that they are of, and are kept as they are: each run would
-//! give other nonces and times.
+//! `fixtures FOLDER`: makes the captures of tests/fixtures/captures that no program needs to run for, in the newest
+//! version of the format. Those of a version are made once and kept as they are: each run would give other nonces
+//! and times.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -293,15 +293,21 @@ fn an_unused_row_of_counters_died_half_changed_in_its_first_change_only() {
 #[test]
 fn a_row_of_counters_that_died_half_changed_had_as_many_changes_as_there_are_events() {
     // A process that has gone.
-    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/captures/v1");
-    let whole = std::fs::read(Path::new(fixtures).join("killed.bin")).unwrap();
+    for version in ["v1", "v3"] {
+        let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/captures");
+        let whole = Path::new(fixtures).join(version).join("killed.bin");
+        half_changed_rows(&std::fs::read(whole).unwrap());
+    }
+}
+
+fn half_changed_rows(whole: &[u8]) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("changed.bin");
     let (row, version) = (8192, 8192 + 40);
     assert_eq!(whole[version..version + 4], [24, 0, 0, 0]);
     let mut seen = Vec::new();
     for held in [23_u32, 25, 27, 29, 31, 0x1_0019] {
-        let mut bytes = whole.clone();
+        let mut bytes = whole.to_vec();
         bytes[row] ^= 1;
         bytes[version..version + 4].copy_from_slice(&held.to_le_bytes());
         std::fs::write(&path, bytes).unwrap();

@@ -65,9 +65,9 @@ fn judged(file: &[u8]) -> Integrity {
     integrity
 }
 
-/// The committed captures of version 1.
+/// The committed captures of the newest version.
 fn fixture(name: &str) -> Vec<u8> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/captures/v1");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/captures/v3");
     std::fs::read(folder.join(name)).unwrap()
 }
 

@@ -363,11 +363,7 @@ mod tests {
                 1 => assert_eq!(tensors.at(ptr), expected.get(&ptr).copied(), "{ptr}"),
                 _ => {
                     let new = block(turn, context);
-                    assert_eq!(
-                        tensors.tensor(ptr).insert(new),
-                        expected.insert(ptr, new),
-                        "{ptr}"
-                    );
+                    assert_eq!(insert(ptr, new), expected.insert(ptr, new), "{ptr}");
                 }
             }
         }
