@@ -64,6 +64,7 @@ pub extern "C" fn probe_walk(times: u32) -> f64 {
     // SAFETY: its zeros are one that has seen nothing.
     let mut memory = unsafe { zeros::<Memory>() };
     runtime.look(&mut memory, 256, 1);
+    memory.note(1);
     cost(times, |_, _| {
         black_box(runtime.look(&mut memory, 256, 1));
     })

@@ -85,6 +85,19 @@ impl Places {
     }
 }
 
+/// What a look has told of a thread's stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// It has no frames.
+    Empty,
+    /// What [`Memory::note`] was told of it; never 0.
+    Known(u32),
+    /// Its hash: none is known of it yet.
+    Hashed(Hashed),
+    /// Only a walk can tell, which is always right.
+    Unknown,
+}
+
 /// A stack by its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hashed {
@@ -92,8 +105,6 @@ pub struct Hashed {
     pub(crate) hash: u64,
     /// How many frames.
     pub(crate) len: usize,
-    /// What [`Memory::note`] was told of this stack; 0 if nothing.
-    pub(crate) id: u32,
 }
 
 /// The last walk of one thread. All zeros are one that has seen nothing.
@@ -124,36 +135,8 @@ const REST: u32 = 64;
 struct Otherwise;
 
 impl Memory {
-    /// What [`Memory::note`] was told of the calling thread's stack, if that is as it was; 0 if the thread has
-    /// no frame, None if it is not known.
-    ///
-    /// # Safety
-    /// As [`Memory::look`].
-    #[inline(always)]
-    pub(super) unsafe fn id(&self, places: &Places, thread: usize, owner: usize) -> Option<u32> {
-        // SAFETY: promised by the caller.
-        let (newest, interpreter) = unsafe {
-            (
-                walk::newest(&places.layout, thread),
-                walk::interpreter(&places.layout, thread),
-            )
-        };
-        if newest == 0 {
-            return Some(0);
-        }
-        let last = self.known.get(self.newest)?;
-        let is_same = last.frame == newest
-            && last.id != 0
-            && interpreter == self.interpreter
-            && owner == self.owner
-            // SAFETY: the thread's newest frame is live, and lies among the known ones.
-            && unsafe { changed(places, self.at(self.newest)) } == self.known.as_ptr();
-        is_same.then_some(last.id)
-    }
-
-    /// The hash of the calling thread's frames; None where only a walk can tell, which is always right.
-    /// `most`: how many frames a stack may have, the same at each look. `owner`: of the numbers that are
-    /// noted, which another one does not get.
+    /// The calling thread's stack. `most`: how many frames a stack may have, the same at each look. `owner`: of
+    /// the numbers that are noted, which another one does not get.
     ///
     /// # Safety
     /// As [`walk::walk`], for the layout and the type of code that `places` were made of.
@@ -164,7 +147,7 @@ impl Memory {
         thread: usize,
         most: usize,
         owner: usize,
-    ) -> Option<Hashed> {
+    ) -> Looked {
         // SAFETY: promised by the caller.
         let (newest, interpreter) = unsafe {
             (
@@ -172,9 +155,39 @@ impl Memory {
                 walk::interpreter(&places.layout, thread),
             )
         };
+        if newest == 0 {
+            return Looked::Empty;
+        }
+        if let Some(last) = self.known.get(self.newest)
+            && last.frame == newest
+            && last.id != 0
+            && interpreter == self.interpreter
+            && owner == self.owner
+            // SAFETY: the thread's newest frame is live, and lies among the known ones.
+            && unsafe { changed(places, self.at(self.newest)) } == self.known.as_ptr()
+        {
+            return Looked::Known(last.id);
+        }
+        // SAFETY: as above.
+        unsafe { self.look_anew(places, newest, interpreter, most, owner) }
+    }
+
+    /// The same of a stack that is not as it was.
+    ///
+    /// # Safety
+    /// As [`Memory::look`]; `newest` is the thread's newest frame, `interpreter` its interpreter's number.
+    #[inline(never)]
+    unsafe fn look_anew(
+        &mut self,
+        places: &Places,
+        newest: usize,
+        interpreter: u64,
+        most: usize,
+        owner: usize,
+    ) -> Looked {
         if self.rest != 0 {
             self.rest -= 1;
-            return None;
+            return Looked::Unknown;
         }
         if (interpreter, owner) != (self.interpreter, self.owner) {
             (self.interpreter, self.owner, self.newest) = (interpreter, owner, 0);
@@ -187,12 +200,13 @@ impl Memory {
             // SAFETY: as above.
             looked = unsafe { self.update(places, newest) };
         }
-        let hashed = self.known.get(self.newest)?.hashed();
-        if looked.is_err() || hashed.len > most {
-            (self.newest, self.rest) = (0, REST);
-            return None;
+        match self.known.get(self.newest) {
+            Some(known) if looked.is_ok() && usize::from(known.kept) <= most => known.looked(),
+            _ => {
+                (self.newest, self.rest) = (0, REST);
+                Looked::Unknown
+            }
         }
-        Some(hashed)
     }
 
     /// The stack that the last look has told has this number.
@@ -383,11 +397,14 @@ impl Memory {
 impl Known {
     /// The stack whose newest frame it is.
     #[inline(always)]
-    fn hashed(&self) -> Hashed {
-        Hashed {
-            hash: self.hash,
-            len: usize::from(self.kept),
-            id: self.id,
+    fn looked(&self) -> Looked {
+        match (self.kept, self.id) {
+            (0, _) => Looked::Empty,
+            (len, 0) => Looked::Hashed(Hashed {
+                hash: self.hash,
+                len: usize::from(len),
+            }),
+            (_, id) => Looked::Known(id),
         }
     }
 

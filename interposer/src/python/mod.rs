@@ -22,7 +22,7 @@ mod version;
 mod walk;
 
 pub use code::CodeText;
-pub use known::{Hashed, Memory};
+pub use known::{Hashed, Looked, Memory};
 pub use layout::Layout;
 pub use runtime::{Finding, Runtime, finding};
 pub use version::Version;

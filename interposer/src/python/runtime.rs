@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 use super::code::{self, CodeText};
-use super::known::{Hashed, Memory, Places};
+use super::known::{Looked, Memory, Places};
 use super::layout::{Check, Layout, type_object};
 use super::memory::load;
 use super::offsets::{self, DEBUG_OFFSETS_WORDS, Unusable};
@@ -62,25 +62,12 @@ impl Runtime {
         })
     }
 
-    /// What `memory` was told of the calling thread's stack, if that is as it was: see [`Memory::id`]. None
-    /// where [`Runtime::walk`] gives none; `Some(None)` where it is not known.
+    /// The calling thread's stack, by what `memory` has of its last look: see [`Memory::look`]. None where
+    /// [`Runtime::walk`] gives none.
     #[inline(always)]
-    pub fn known(&self, memory: &Memory, owner: usize) -> Option<Option<u32>> {
+    pub fn look(&self, memory: &mut Memory, most: usize, owner: usize) -> Option<Looked> {
         let Some(places) = &self.places else {
-            return Some(None);
-        };
-        self.with_thread(|thread| {
-            // SAFETY: as in `walk`.
-            unsafe { memory.id(places, thread, owner) }
-        })
-    }
-
-    /// The hash of the calling thread's frames, by what `memory` has of its last look: see
-    /// [`Memory::look`]. None where [`Runtime::walk`] gives none; `Some(None)` where only that can tell.
-    #[inline]
-    pub fn look(&self, memory: &mut Memory, most: usize, owner: usize) -> Option<Option<Hashed>> {
-        let Some(places) = &self.places else {
-            return Some(None);
+            return Some(Looked::Unknown);
         };
         self.with_thread(|thread| {
             // SAFETY: as in `walk`.

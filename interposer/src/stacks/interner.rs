@@ -14,7 +14,7 @@ use super::modules::Modules;
 use super::sink::{DefinitionSink, length};
 use super::table::IdTable;
 use super::{Backward, Stacks};
-use crate::python::{self, Finding, Frame, Runtime};
+use crate::python::{self, Finding, Frame, Hashed, Looked, Runtime};
 
 /// Flag of a stack whose older frames were cut off.
 const TRUNCATED: u32 = 1;
@@ -129,11 +129,7 @@ impl Interner {
         let Some(runtime) = (unsafe { self.runtime.load(Ordering::Acquire).as_ref() }) else {
             return self.first_python(sink, buffers);
         };
-        match runtime.known(&buffers.looked, self.owner()) {
-            Some(Some(id)) => id,
-            Some(None) => self.python_by_hash(sink, runtime, buffers),
-            None => 0,
-        }
+        self.looked(sink, runtime, buffers)
     }
 
     /// The same where the capture does not say which Python this is, or says why there are no stacks.
@@ -142,7 +138,7 @@ impl Interner {
     fn first_python<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> u32 {
         match python::finding() {
             Some(finding) if self.announce(sink, finding).is_ok() => match finding {
-                Finding::Readable(runtime) => self.python_by_hash(sink, runtime, buffers),
+                Finding::Readable(runtime) => self.looked(sink, runtime, buffers),
                 Finding::Declined(_) => 0,
             },
             _ => 0,
@@ -155,6 +151,22 @@ impl Interner {
         core::ptr::from_ref(self) as usize
     }
 
+    /// The number of the stack that the thread has now; 0 for none.
+    #[inline(always)]
+    fn looked<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        runtime: &Runtime,
+        buffers: &mut Buffers,
+    ) -> u32 {
+        match runtime.look(&mut buffers.looked, PYTHON_FRAMES, self.owner()) {
+            Some(Looked::Known(id)) => id,
+            Some(Looked::Hashed(hashed)) => self.python_by_hash(sink, runtime, buffers, hashed),
+            Some(Looked::Unknown) => self.python_by_walk(sink, runtime, buffers).unwrap_or(0),
+            Some(Looked::Empty) | None => 0,
+        }
+    }
+
     /// The number of a stack that is not as it was when the thread last looked at it; 0 for none.
     #[inline(never)]
     fn python_by_hash<S: DefinitionSink + ?Sized>(
@@ -162,20 +174,11 @@ impl Interner {
         sink: &S,
         runtime: &Runtime,
         buffers: &mut Buffers,
+        hashed: Hashed,
     ) -> u32 {
-        let looked = runtime.look(&mut buffers.looked, PYTHON_FRAMES, self.owner());
-        let Some(looked) = looked else { return 0 };
-        if let Some(looked) = looked {
-            if looked.len == 0 {
-                return 0;
-            }
-            if looked.id != 0 {
-                return looked.id;
-            }
-            if let Some(id) = self.python.get(hash::looked(looked)) {
-                buffers.looked.note(id);
-                return id;
-            }
+        if let Some(id) = self.python.get(hash::looked(hashed)) {
+            buffers.looked.note(id);
+            return id;
         }
         self.python_by_walk(sink, runtime, buffers).unwrap_or(0)
     }
