@@ -50,4 +50,4 @@ pub use reader::{
     Bounded, Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError, Reader, Record,
 };
 #[cfg(not(loom))]
-pub use writer::{CreateError, Cut, Keeper, Lost, Options, Origin, RowAtCut, Writer};
+pub use writer::{Counting, CreateError, Cut, Keeper, Lost, Options, Origin, RowAtCut, Writer};

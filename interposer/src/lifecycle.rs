@@ -19,6 +19,7 @@ use gpumem_capture::{DefKind, DeviceOrdinal, Options as CaptureOptions, Writer};
 use gpumem_cuda_abi::CuDevice;
 use gpumem_replay::Kept;
 
+use crate::live::{self, Tensors};
 use crate::options::{Options, Stacks};
 use crate::symbols::driver;
 use crate::symbols::table::ALL;
@@ -49,6 +50,8 @@ const NAMES: u32 = 10_000;
 /// An open capture and what the hooks need with it.
 pub(crate) struct Session {
     pub(crate) writer: &'static Writer,
+    /// The tensors that are live.
+    pub(crate) tensors: &'static Tensors,
     pub(crate) stacks: Stacks,
     /// Whether PyTorch's backward is charged to forward lines: needs Python stacks.
     pub(crate) backward: bool,
@@ -159,6 +162,7 @@ fn open() -> bool {
     limit::tell(writer);
     let session = Box::leak(Box::new(Session {
         writer,
+        tensors: live::open_tensors(writer),
         stacks: options.stacks,
         backward: options.backward && options.stacks.python(),
         free_stacks: options.free_stacks && options.stacks.python(),

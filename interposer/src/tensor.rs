@@ -8,7 +8,7 @@ use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, 
 use gpumem_unwind::Registers;
 
 use crate::lifecycle::{self, Session};
-use crate::live::{self, Block};
+use crate::live::{Block, Tensor};
 use crate::stacks::{self, Stacks};
 use crate::thread::{self, Quiet, Thread};
 use crate::{account, workspace};
@@ -33,10 +33,10 @@ pub(crate) fn reported(report: &Report) {
     if report.size == 0 || report.ptr == 0 {
         return;
     }
-    // What was last touched by the thread that added the tensor comes while the stacks are taken.
-    let tensor = live::tensor(report.ptr);
     match lifecycle::session() {
         Some(session) => {
+            // What was last touched by the thread that added the tensor comes while the stacks are taken.
+            let tensor = session.tensors.tensor(report.device, report.ptr);
             if let Some(quiet) = Quiet::begin() {
                 record(session, quiet.thread, report, tensor);
             }
@@ -52,7 +52,8 @@ fn before_the_capture(report: Report) {
     if report.size > 0 {
         let _ = thread::in_hook(|thread| {
             if let Some(session) = lifecycle::open_session() {
-                record(session, thread, &report, live::tensor(report.ptr));
+                let tensor = session.tensors.tensor(report.device, report.ptr);
+                record(session, thread, &report, tensor);
             }
         });
     }
@@ -61,9 +62,10 @@ fn before_the_capture(report: Report) {
 /// Both ways go on in one place: what they share is in a near cache the sooner. All that may panic is in functions of
 /// its own, which let nothing out.
 #[inline(always)]
-fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: live::Tensor<'_>) {
+fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: Tensor<'_>) {
     let writer = session.writer;
-    let (kind, block, stacks) = if report.size > 0 {
+    let allocates = report.size > 0;
+    let (kind, flags, stacks) = if allocates {
         if account::is_new() || !session.knows_device(report.device) {
             write_what_is_new(session, report.device);
         }
@@ -71,31 +73,54 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: l
             Stacks::Off => (StackId::NONE, StackId::NONE),
             wanted => take(writer, wanted, report.from),
         };
-        let block = Block {
-            bytes: report.size.unsigned_abs(),
-            context: 0,
-            device: report.device,
-            flags: workspace::flag(thread),
-            py_stack: stacks.0,
-        };
-        if !tensor.insert_in_line(&block) {
-            insert_otherwise(writer, thread, *report, tensor, block);
-        }
-        (EventKind::ALLOC, block, stacks)
+        (EventKind::ALLOC, workspace::flag(thread), stacks)
     } else {
-        let Some(block) = tensor.remove_from_line() else {
-            return released_otherwise(session, thread, *report, tensor);
-        };
-        (EventKind::FREE, block, (own_python(session), StackId::NONE))
+        let stacks = (own_python(session), StackId::NONE);
+        (EventKind::FREE, EventFlags::NONE, stacks)
     };
-    let event = Event {
+    let mut event = Event {
+        time: writer.now(),
+        ptr: report.ptr,
+        bytes: report.size.unsigned_abs(),
+        aux: report.figures.map_or(0, |(_, reserved)| reserved),
         py_stack: stacks.0,
         native_stack: stacks.1,
-        ..event(writer, thread, report, kind, &block)
+        thread: thread.id(),
+        kind,
+        level: Level::TENSOR,
+        device: report.device,
+        api: report.api,
+        flags,
     };
     let live = report.figures.map(|(allocated, _)| allocated);
-    if writer.usual_event(&event, live).is_none() {
-        record_otherwise(writer, event, live);
+    let Some(mut holding) = tensor.hold() else {
+        return record_otherwise(writer, tensor, event, live);
+    };
+    let found = if allocates {
+        holding.insert(&block(&event))
+    } else if let Some(block) = holding.remove() {
+        (event.bytes, event.flags) = (block.bytes, block.flags);
+        true
+    } else {
+        false
+    };
+    if !found {
+        drop(holding);
+        record_otherwise(writer, tensor, event, live);
+    } else if holding.record(&event, live).is_none() {
+        record_without_room(writer, event, live);
+    }
+}
+
+/// The block that an allocation makes.
+#[inline(always)]
+fn block(event: &Event) -> Block {
+    Block {
+        bytes: event.bytes,
+        context: 0,
+        device: event.device,
+        flags: event.flags,
+        py_stack: event.py_stack,
     }
 }
 
@@ -128,98 +153,68 @@ fn own_python(session: &'static Session) -> StackId {
     }
 }
 
-/// The first event of a device, or one for which there is no room.
+/// An event of a tensor that is in its line, or no longer there: the first one of a device, or one for which there is
+/// no room at this moment.
 #[cold]
 #[inline(never)]
-fn record_otherwise(writer: &Writer, event: Event, live: Option<u64>) {
+fn record_without_room(writer: &Writer, event: Event, live: Option<u64>) {
     let _ = thread::caught(|| writer.event_to(&event, live));
 }
 
-/// An event of the present moment that is about `block`.
-#[inline(always)]
-fn event(
-    writer: &Writer,
-    thread: &Thread,
-    report: &Report,
-    kind: EventKind,
-    block: &Block,
-) -> Event {
-    Event {
-        time: writer.now(),
-        ptr: report.ptr,
-        bytes: block.bytes,
-        aux: report.figures.map_or(0, |(_, reserved)| reserved),
-        thread: thread.id(),
-        kind,
-        level: Level::TENSOR,
-        device: block.device,
-        api: report.api,
-        flags: block.flags,
-        ..Event::default()
-    }
-}
-
-/// A block that finds no room in its line, or whose address was handed out again: the release of the one that
-/// was there went unseen.
+/// An event of a tensor that is not in its line, finds no room there, or whose address was handed out again.
 #[cold]
 #[inline(never)]
-fn insert_otherwise(
-    writer: &Writer,
-    thread: &Thread,
-    report: Report,
-    tensor: live::Tensor<'_>,
-    block: Block,
-) {
+fn record_otherwise(writer: &Writer, tensor: Tensor<'_>, event: Event, live: Option<u64>) {
     let _ = thread::caught(|| {
-        let Some(stale) = tensor.insert(&block) else {
-            return;
-        };
+        if event.kind == EventKind::ALLOC {
+            allocated_otherwise(writer, tensor, event, live);
+        } else {
+            released_otherwise(writer, tensor, event, live);
+        }
+    });
+}
+
+/// If the address was handed out again, the release of the block that was there went unseen.
+fn allocated_otherwise(writer: &Writer, tensor: Tensor<'_>, event: Event, live: Option<u64>) {
+    if let Some(stale) = tensor.insert(&block(&event)) {
         account::missed_release();
         let _ = writer.event(&Event {
+            bytes: stale.bytes,
             aux: 0,
+            py_stack: StackId::NONE,
+            native_stack: StackId::NONE,
+            kind: EventKind::FREE,
+            device: stale.device,
             flags: stale.flags.with(EventFlags::MISMATCH),
-            ..event(writer, thread, &report, EventKind::FREE, &stale)
+            ..event
         });
-    });
+    }
+    let _ = writer.event_to(&event, live);
 }
 
-/// The release of a block that is not in its line, or of which nothing is known: from before the capture.
-#[cold]
-#[inline(never)]
-fn released_otherwise(
-    session: &'static Session,
-    thread: &Thread,
-    report: Report,
-    tensor: live::Tensor<'_>,
-) {
-    let writer = session.writer;
-    let _ = thread::caught(|| {
-        let Some(block) = tensor.remove() else {
-            return released_unknown(writer, thread, &report);
-        };
+/// Of a block of which nothing is known: from before the capture.
+fn released_otherwise(writer: &Writer, tensor: Tensor<'_>, event: Event, live: Option<u64>) {
+    if let Some(block) = tensor.remove() {
         let event = Event {
-            py_stack: own_python(session),
-            ..event(writer, thread, &report, EventKind::FREE, &block)
+            bytes: block.bytes,
+            device: block.device,
+            flags: block.flags,
+            ..event
         };
-        let _ = writer.event_to(&event, report.figures.map(|(allocated, _)| allocated));
-    });
-}
-
-fn released_unknown(writer: &Writer, thread: &Thread, report: &Report) {
-    let (live, bytes) = (
-        writer.live(report.device, Level::TENSOR),
-        report.size.unsigned_abs(),
-    );
-    let differs = report
-        .figures
-        .is_some_and(|(allocated, _)| allocated != live.wrapping_sub(bytes));
-    let block = Block {
-        device: DeviceOrdinal::NONE,
-        flags: match differs {
-            true => EventFlags::UNKNOWN_POINTER.with(EventFlags::MISMATCH),
-            false => EventFlags::UNKNOWN_POINTER,
-        },
-        ..Block::default()
+        let _ = writer.event_to(&event, live);
+        return;
+    }
+    let counted = writer.live(event.device, Level::TENSOR);
+    let differs = live.is_some_and(|live| live != counted.wrapping_sub(event.bytes));
+    let flags = match differs {
+        true => EventFlags::UNKNOWN_POINTER.with(EventFlags::MISMATCH),
+        false => EventFlags::UNKNOWN_POINTER,
     };
-    let _ = writer.event(&event(writer, thread, report, EventKind::FREE, &block));
+    let _ = writer.event(&Event {
+        bytes: 0,
+        py_stack: StackId::NONE,
+        device: DeviceOrdinal::NONE,
+        flags,
+        ..event
+    });
 }

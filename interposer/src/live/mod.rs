@@ -3,7 +3,8 @@
 //! Tensors come and go a thousand times as often as all else and have a table of their own ([`tensors`]):
 //! no other look-up goes through them.
 //!
-//! No guard of the map is ever held across a driver call or across the recording of an event.
+//! No guard of the map is ever held across a driver call or across the recording of an event; the tensors' table has
+//! no guard but the counters that an event holds.
 
 mod tensors;
 
@@ -11,11 +12,10 @@ use core::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
 use dashmap::DashMap;
-use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId, Writer};
 use rustc_hash::FxHasher;
-use tensors::Tensors;
 
-pub(crate) use tensors::Tensor;
+pub(crate) use tensors::{Tensor, Tensors};
 
 /// Where a block lives: a pointer of one level is never the same block as that of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -60,8 +60,13 @@ fn map() -> &'static Map {
     MAP.get_or_init(Map::default)
 }
 
-/// The process's tensors.
-static TENSORS: Tensors = Tensors::new();
+/// The process's tensors, once there is a capture.
+static TENSORS: OnceLock<Tensors> = OnceLock::new();
+
+/// The tensors of the process's one capture.
+pub(crate) fn open_tensors(writer: &'static Writer) -> &'static Tensors {
+    TENSORS.get_or_init(|| Tensors::new(writer))
+}
 
 impl Place {
     /// Whether it is one of the table of tensors.
@@ -69,12 +74,6 @@ impl Place {
     fn is_tensors(&self) -> bool {
         self.level == Level::TENSOR && !self.vmm
     }
-}
-
-/// Where the tensor at `ptr` is, if it is live; the processor begins to fetch it.
-#[inline(always)]
-pub(crate) fn tensor(ptr: u64) -> Tensor<'static> {
-    TENSORS.tensor(ptr)
 }
 
 /// Adds a block that is no tensor; the one that was there before, whose release went unseen.
@@ -101,10 +100,12 @@ pub(crate) fn matching(wanted: impl Fn(&Place, &Block) -> bool) -> Vec<Place> {
 
 /// Goes through all blocks, in no order. `look` may not wait for anything, nor ask for a block.
 pub(crate) fn each(mut look: impl FnMut(&Place, &Block)) {
-    TENSORS.each(|ptr, block| {
-        let (level, vmm) = (Level::TENSOR, false);
-        look(&Place { level, vmm, ptr }, block);
-    });
+    if let Some(tensors) = TENSORS.get() {
+        tensors.each(|ptr, block| {
+            let (level, vmm) = (Level::TENSOR, false);
+            look(&Place { level, vmm, ptr }, block);
+        });
+    }
     map()
         .iter()
         .for_each(|entry| look(entry.key(), entry.value()));
@@ -118,7 +119,7 @@ pub(crate) fn any(wanted: impl Fn(&Place, &Block) -> bool) -> bool {
 /// The block at a place.
 pub(crate) fn at(place: Place) -> Option<Block> {
     match place.is_tensors() {
-        true => TENSORS.at(place.ptr),
+        true => TENSORS.get()?.at(place.ptr),
         false => map().get(&place).map(|entry| *entry.value()),
     }
 }

@@ -1,4 +1,4 @@
-//! The tensors that are live: a table of cache lines, each with a lock of its own.
+//! The tensors that are live: a table of cache lines for each device.
 //!
 //! A tensor's line is known by its address, and holds all that is known of two tensors: whoever adds one or
 //! takes one out touches that line and no other. A framework hands out the same addresses again and again,
@@ -6,57 +6,48 @@
 //! how many of its tensors are.
 //!
 //! ```text
-//!  0      4           8                  32                 56     64
-//!  ┌──────┬───────────┬──────────────────┬──────────────────┬──────┐
-//!  │ lock │ elsewhere │ one tensor       │ another one      │      │
-//!  └──────┴───────────┴──────────────────┴──────────────────┴──────┘
+//!  0                       24                       48          52    64
+//!  ┌───────────────────────┬────────────────────────┬───────────┬─────┐
+//!  │ one tensor            │ another one            │ elsewhere │     │
+//!  └───────────────────────┴────────────────────────┴───────────┴─────┘
 //! ```
+//!
+//! A device's lines have no lock of their own: they are touched while its counters of tensors are held, which
+//! every event of a tensor holds anyway. An atomic operation takes as long as all else that an event does.
 
 use core::cell::UnsafeCell;
 use core::hash::BuildHasherDefault;
-use core::hint::spin_loop;
-use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::OnceLock;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use gpumem_capture::{DeviceOrdinal, EventFlags, StackId};
+use gpumem_capture::{Counting, DeviceOrdinal, Event, EventFlags, Level, Seq, StackId, Writer};
 use rustc_hash::FxHasher;
 
 use super::Block;
 
-/// Lines, a power of two: 128 KiB. More would lie on more pages than the processor keeps in mind.
+/// Lines of a device, a power of two: 128 KiB. More would lie on more pages than the processor keeps in mind.
 const LINES: usize = 1 << 11;
-/// How often a lock is looked at before the processor is given away: what it covers takes some
-/// nanoseconds, but for tensors that are elsewhere.
-const LOOKS: u32 = 100;
+/// Devices that have lines: as many as have counters.
+const DEVICES: usize = 63;
 
-/// A tensor in its line; the address 0 is none.
+/// A tensor in its line; the address 0 is none. It is of the line's device, and no context's.
 #[derive(Clone, Copy)]
 struct Held {
     ptr: u64,
     bytes: u64,
     py_stack: StackId,
     flags: EventFlags,
-    device: DeviceOrdinal,
 }
 
 impl Held {
-    const NONE: Self = Self {
-        ptr: 0,
-        bytes: 0,
-        py_stack: StackId::NONE,
-        flags: EventFlags::NONE,
-        device: DeviceOrdinal(0),
-    };
-
-    /// None for a block that does not fit: tensors are no context's.
-    #[inline]
+    /// None for a block that does not fit.
+    #[inline(always)]
     fn new(ptr: u64, block: &Block) -> Option<Self> {
         let Block {
             bytes,
             context,
-            device,
+            device: _,
             flags,
             py_stack,
         } = *block;
@@ -65,180 +56,157 @@ impl Held {
             bytes,
             py_stack,
             flags,
-            device,
         })
     }
 
-    #[inline]
-    fn block(&self) -> Block {
+    #[inline(always)]
+    fn block(&self, device: DeviceOrdinal) -> Block {
         Block {
             bytes: self.bytes,
             context: 0,
-            device: self.device,
+            device,
             flags: self.flags,
             py_stack: self.py_stack,
         }
     }
 }
 
-/// What a line's lock covers: two tensors.
-struct Content {
-    /// How many of the line's tensors are in the map.
-    elsewhere: u32,
-    places: [Held; 2],
-}
-
-/// One cache line.
+/// Two tensors in a cache line; all zeros are none.
 #[repr(C, align(64))]
 struct Line {
-    locked: AtomicBool,
-    content: UnsafeCell<Content>,
+    places: [Held; 2],
+    /// How many of the line's tensors are in the map.
+    elsewhere: u32,
 }
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-// SAFETY: the content is touched by the one thread alone that holds the lock.
-unsafe impl Sync for Line {}
-
-/// A line that this thread has to itself; unlocked when it goes.
-struct Locked<'a>(&'a Line);
-
-impl Drop for Locked<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.0.locked.store(false, Ordering::Release);
-    }
-}
-
-impl Deref for Locked<'_> {
-    type Target = Content;
-
-    #[inline(always)]
-    fn deref(&self) -> &Content {
-        // SAFETY: nobody else has it while the line is locked.
-        unsafe { &*self.0.content.get() }
-    }
-}
-
-impl DerefMut for Locked<'_> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Content {
-        // SAFETY: as above.
-        unsafe { &mut *self.0.content.get() }
-    }
-}
-
 impl Line {
-    const fn new() -> Self {
-        Self {
-            locked: AtomicBool::new(false),
-            content: UnsafeCell::new(Content {
-                elsewhere: 0,
-                places: [Held::NONE; 2],
-            }),
-        }
-    }
-
-    #[inline(always)]
-    fn lock(&self) -> Locked<'_> {
-        if self.locked.swap(true, Ordering::Acquire) {
-            self.wait();
-        }
-        Locked(self)
-    }
-
-    #[cold]
-    fn wait(&self) {
-        loop {
-            for _ in 0..LOOKS {
-                if !self.locked.load(Ordering::Relaxed)
-                    && !self.locked.swap(true, Ordering::Acquire)
-                {
-                    return;
-                }
-                spin_loop();
-            }
-            std::thread::yield_now();
-        }
-    }
-}
-
-impl Content {
     /// Where the tensor at `ptr` is; with 0 where there is room for one.
     #[inline(always)]
     fn place(&mut self, ptr: u64) -> Option<&mut Held> {
         self.places.iter_mut().find(|held| held.ptr == ptr)
     }
+
+    /// Takes a tensor out.
+    #[inline(always)]
+    fn take(&mut self, ptr: u64) -> Option<Held> {
+        let place = self.place(ptr).filter(|held| held.ptr != 0)?;
+        let held = *place;
+        place.ptr = 0;
+        Some(held)
+    }
 }
 
+/// A device's lines.
+type Lines = [UnsafeCell<Line>; LINES];
+
 /// Tensors by address.
-pub(super) struct Tensors {
-    lines: [Line; LINES],
-    others: OnceLock<DashMap<u64, Block, BuildHasherDefault<FxHasher>>>,
+pub(crate) struct Tensors {
+    /// Whose counters are held.
+    writer: &'static Writer,
+    /// By device.
+    lines: &'static [Lines],
+    /// In the lines of which devices there have been tensors: a bit for each.
+    devices: AtomicU64,
+    others: DashMap<u64, Block, BuildHasherDefault<FxHasher>>,
 }
+
+// SAFETY: a line is touched by the one thread alone that holds the counters of its device's tensors.
+unsafe impl Sync for Tensors {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Tensors {}
 
 impl Tensors {
     /// There are none.
-    pub(super) const fn new() -> Self {
+    pub(super) fn new(writer: &'static Writer) -> Self {
+        const SIZE: usize = size_of::<[Lines; DEVICES]>();
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping, of zeros; pages of it that nobody touches take no memory.
+        let lines = unsafe { libc::mmap(null_mut(), SIZE, access, flags, -1, 0) };
+        let lines = match lines == libc::MAP_FAILED {
+            true => &[],
+            // SAFETY: zeros are lines without tensors; the memory is never given back.
+            false => unsafe { core::slice::from_raw_parts(lines.cast::<Lines>(), DEVICES) },
+        };
         Self {
-            lines: [const { Line::new() }; LINES],
-            others: OnceLock::new(),
+            writer,
+            lines,
+            devices: AtomicU64::new(0),
+            others: DashMap::default(),
         }
     }
 
-    /// Where the tensor at `ptr` is, if it is live; the processor begins to fetch it.
+    /// Where the tensor at `ptr` on `device` is, if it is live; the processor begins to fetch it.
     #[inline(always)]
-    pub(super) fn tensor(&self, ptr: u64) -> Tensor<'_> {
+    pub(crate) fn tensor(&self, device: DeviceOrdinal, ptr: u64) -> Tensor<'_> {
         const SHIFT: u32 = u64::BITS - LINES.trailing_zeros();
         let place = ptr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT;
-        let [first, ..] = &self.lines;
-        let line = self.lines.get(place as usize).unwrap_or(first);
+        let lines = self.lines.get(usize::from(device.0));
+        let line = lines.and_then(|lines| lines.get(place as usize));
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the instruction neither reads nor writes anything that a program could see.
-        unsafe {
-            core::arch::asm!(
-                "prefetchw [{line}]",
-                line = in(reg) core::ptr::from_ref(line),
-                options(readonly, nostack, preserves_flags),
-            );
+        if let Some(line) = line {
+            // SAFETY: the instruction neither reads nor writes anything that a program could see.
+            unsafe {
+                core::arch::asm!(
+                    "prefetchw [{line}]",
+                    line = in(reg) line.get(),
+                    options(readonly, nostack, preserves_flags),
+                );
+            }
         }
         Tensor {
             all: self,
+            device,
             line,
             ptr,
         }
     }
 
-    #[cold]
-    fn others(&self) -> &DashMap<u64, Block, BuildHasherDefault<FxHasher>> {
-        self.others.get_or_init(DashMap::default)
+    /// Whether there have been tensors in the lines of a device, which has lines.
+    #[inline(always)]
+    fn has(&self, device: DeviceOrdinal) -> bool {
+        self.devices.load(Ordering::Acquire) >> (device.0 & 63) & 1 == 1
+    }
+
+    /// The devices in whose lines there have been tensors.
+    fn devices(&self) -> impl Iterator<Item = DeviceOrdinal> {
+        let devices = (0..DEVICES as u8).map(DeviceOrdinal);
+        devices.filter(|&device| self.has(device))
     }
 
     /// Goes through all of them, in no order. `look` asks for none.
     #[cold]
     pub(super) fn each(&self, mut look: impl FnMut(u64, &Block)) {
-        for line in &self.lines {
-            let places = line.lock().places;
-            for held in places.iter().filter(|held| held.ptr != 0) {
-                look(held.ptr, &held.block());
+        for device in self.devices() {
+            let lines = self.lines.get(usize::from(device.0));
+            for line in lines.into_iter().flatten() {
+                let tensor = Tensor {
+                    all: self,
+                    device,
+                    line: Some(line),
+                    ptr: 0,
+                };
+                let Some(places) = tensor.hold().map(|mut holding| holding.line().places) else {
+                    continue;
+                };
+                for held in places.iter().filter(|held| held.ptr != 0) {
+                    look(held.ptr, &held.block(device));
+                }
             }
         }
-        let others = self.others.get();
-        for entry in others.iter().flat_map(|others| others.iter()) {
+        for entry in &self.others {
             look(*entry.key(), entry.value());
         }
     }
 
     /// The one at `ptr`.
     pub(super) fn at(&self, ptr: u64) -> Option<Block> {
-        let line = self.tensor(ptr).line.lock();
-        if let Some(held) = line.places.iter().find(|held| held.ptr == ptr && ptr != 0) {
-            return Some(held.block());
-        }
-        if line.elsewhere == 0 {
-            return None;
-        }
-        self.others().get(&ptr).map(|block| *block)
+        let in_line = self
+            .devices()
+            .find_map(|device| self.tensor(device, ptr).in_line());
+        in_line.or_else(|| self.others.get(&ptr).map(|block| *block))
     }
 }
 
@@ -246,88 +214,168 @@ impl Tensors {
 #[derive(Clone, Copy)]
 pub(crate) struct Tensor<'a> {
     all: &'a Tensors,
-    line: &'a Line,
+    device: DeviceOrdinal,
+    /// None where its device has none.
+    line: Option<&'a UnsafeCell<Line>>,
     ptr: u64,
 }
 
-impl Tensor<'_> {
-    /// Adds it if it is new and finds room in its line; whether that is so. Else nothing is done, for
-    /// [`Tensor::insert`] to do.
+impl<'a> Tensor<'a> {
+    /// Holds the counters of its device, to add it or to take it out and to record that. None for a device
+    /// without lines.
     #[inline(always)]
-    pub(crate) fn insert_in_line(self, block: &Block) -> bool {
-        let mut line = self.line.lock();
-        let is_new = line.elsewhere == 0 && line.places.iter().all(|held| held.ptr != self.ptr);
-        if is_new
-            && let Some(held) = Held::new(self.ptr, block)
-            && let Some(place) = line.place(0)
-        {
-            *place = held;
-            return true;
-        }
-        false
+    pub(crate) fn hold(self) -> Option<Holding<'a>> {
+        let line = self.line?;
+        let counting = self.all.writer.counting(self.device, Level::TENSOR)?;
+        Some(Holding {
+            line,
+            tensor: self,
+            counting,
+        })
     }
 
-    /// Adds it; what was there before.
+    fn in_line(self) -> Option<Block> {
+        let held = *self.hold()?.line().place(self.ptr)?;
+        (held.ptr != 0).then(|| held.block(self.device))
+    }
+
+    /// Adds it, wherever there is room; what was there before.
     #[cold]
     #[inline(never)]
     pub(crate) fn insert(self, block: &Block) -> Option<Block> {
-        let mut line = self.line.lock();
-        let before = self.take(&mut line);
-        match (Held::new(self.ptr, block), line.place(0)) {
-            (Some(held), Some(place)) => *place = held,
-            _ => {
-                line.elsewhere += 1;
-                self.all.others().insert(self.ptr, *block);
+        let before = self.remove();
+        if self.line.is_some() {
+            let bit = 1 << (self.device.0 & 63);
+            self.all.devices.fetch_or(bit, Ordering::AcqRel);
+        }
+        let in_line = self.hold().is_some_and(|mut holding| holding.put(block));
+        if !in_line {
+            // Nobody asks for it before this returns.
+            self.all.others.insert(self.ptr, *block);
+            if let Some(mut holding) = self.hold() {
+                holding.line().elsewhere += 1;
             }
         }
         before
     }
 
-    /// Takes it out if it is in its line. None: for [`Tensor::remove`] to look elsewhere.
-    #[inline(always)]
-    pub(crate) fn remove_from_line(self) -> Option<Block> {
-        let mut line = self.line.lock();
-        let held = line.place(self.ptr).filter(|held| held.ptr != 0)?;
-        let block = held.block();
-        held.ptr = 0;
-        Some(block)
-    }
-
-    /// Takes it out.
+    /// Takes it out, wherever it is.
     #[cold]
     #[inline(never)]
     pub(crate) fn remove(self) -> Option<Block> {
-        self.take(&mut self.line.lock())
+        let of = |device| self.all.tensor(device, self.ptr);
+        let in_line = self.all.devices().find_map(|device| {
+            let held = of(device).hold()?.line().take(self.ptr)?;
+            Some(held.block(device))
+        });
+        if in_line.is_some() {
+            return in_line;
+        }
+        let (_, block) = self.all.others.remove(&self.ptr)?;
+        if let Some(mut holding) = of(block.device).hold() {
+            holding.line().elsewhere -= 1;
+        }
+        Some(block)
+    }
+}
+
+/// A tensor's line, and the counters of its device, which this thread has to itself.
+pub(crate) struct Holding<'a> {
+    line: &'a UnsafeCell<Line>,
+    tensor: Tensor<'a>,
+    counting: Counting<'a>,
+}
+
+impl Holding<'_> {
+    #[inline(always)]
+    fn line(&mut self) -> &mut Line {
+        // SAFETY: the line is the device's whose counters this thread holds: no other one has it meanwhile.
+        unsafe { &mut *self.line.get() }
     }
 
-    fn take(self, line: &mut Content) -> Option<Block> {
-        if let Some(held) = line.place(self.ptr).filter(|held| held.ptr != 0) {
-            let block = held.block();
-            held.ptr = 0;
-            return Some(block);
+    /// Puts it where there is room; whether there is.
+    #[inline(always)]
+    fn put(&mut self, block: &Block) -> bool {
+        let held = Held::new(self.tensor.ptr, block);
+        match held.zip(self.line().place(0)) {
+            Some((held, place)) => {
+                *place = held;
+                true
+            }
+            None => false,
         }
-        if line.elsewhere == 0 {
-            return None;
-        }
-        let (_, block) = self.all.others().remove(&self.ptr)?;
-        line.elsewhere -= 1;
-        Some(block)
+    }
+
+    /// Adds it if it is new and finds room in its line; whether that is so. Else nothing is done, for
+    /// [`Tensor::insert`] to do: as with the first of a device.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, block: &Block) -> bool {
+        let ptr = self.tensor.ptr;
+        let line = self.line();
+        let is_new = line.elsewhere == 0 && line.places.iter().all(|held| held.ptr != ptr);
+        is_new && self.tensor.all.has(self.tensor.device) && self.put(block)
+    }
+
+    /// Takes it out if it is in its line. None: for [`Tensor::remove`] to look elsewhere.
+    #[inline(always)]
+    pub(crate) fn remove(&mut self) -> Option<Block> {
+        let (ptr, device) = (self.tensor.ptr, self.tensor.device);
+        let held = self.line().take(ptr)?;
+        Some(held.block(device))
+    }
+
+    /// Records what became of it: see [`Counting::event`].
+    #[inline(always)]
+    pub(crate) fn record(self, event: &Event, live: Option<u64>) -> Option<Seq> {
+        self.counting.event(event, live)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpumem_capture::Options;
     use std::collections::HashMap;
 
-    fn block(bytes: u64, context: u64) -> Block {
+    fn tensors() -> Tensors {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("gpumem-tensors-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let writer = Writer::create(&path, &Options::default().ring_slots(64)).unwrap();
+        std::fs::remove_file(path).unwrap();
+        Tensors::new(writer)
+    }
+
+    /// On a device that follows from `ptr`; a few are of one that has no lines.
+    fn block(ptr: u64, bytes: u64, context: u64) -> Block {
         Block {
             bytes,
             context,
-            device: DeviceOrdinal(bytes as u8 % 8),
+            device: DeviceOrdinal(if ptr.is_multiple_of(11) {
+                100
+            } else {
+                ptr as u8 % 8
+            }),
             flags: EventFlags(bytes as u16),
             py_stack: StackId(bytes as u32 + 1),
         }
+    }
+
+    /// Adds it as a hook does.
+    fn insert(tensors: &Tensors, ptr: u64, new: &Block) -> Option<Block> {
+        let tensor = tensors.tensor(new.device, ptr);
+        match tensor.hold().is_some_and(|mut held| held.insert(new)) {
+            true => None,
+            false => tensor.insert(new),
+        }
+    }
+
+    /// Takes it out as a hook does, which has been told of this device.
+    fn remove(tensors: &Tensors, device: DeviceOrdinal, ptr: u64) -> Option<Block> {
+        let tensor = tensors.tensor(device, ptr);
+        let in_line = tensor.hold().and_then(|mut held| held.remove());
+        in_line.or_else(|| tensor.remove())
     }
 
     /// Numbers that look random.
@@ -342,59 +390,70 @@ mod tests {
 
     #[test]
     fn it_holds_what_a_map_holds() {
-        let tensors: &'static Tensors = Box::leak(Box::new(Tensors::new()));
-        let mut expected = HashMap::new();
+        let tensors = tensors();
+        let mut expected: HashMap<u64, Block> = HashMap::new();
         let mut number = numbers(7);
         // More than there are places at first, then fewer and fewer.
-        let insert = |ptr, new| match tensors.tensor(ptr).insert_in_line(&new) {
-            true => None,
-            false => tensors.tensor(ptr).insert(&new),
-        };
-        let remove = |ptr| {
-            let in_line = tensors.tensor(ptr).remove_from_line();
-            in_line.or_else(|| tensors.tensor(ptr).remove())
-        };
         for turn in 0..400_000u64 {
-            let ptr = 512 * number(if turn < 200_000 { 40_000 } else { 2_000 });
-            // A few are of a kind that no line holds.
+            let ptr = 512 + number(if turn < 200_000 { 400_000 } else { 2_000 });
+            // A few are of a kind that no line holds, and a few on a device where they were not before.
             let context = u64::from(number(50) == 0);
+            let other = if number(50) == 0 { 3 } else { ptr };
+            let device = block(other, 0, 0).device;
             match number(3) {
-                0 => assert_eq!(remove(ptr), expected.remove(&ptr), "{ptr}"),
+                0 => {
+                    let found = remove(&tensors, device, ptr);
+                    assert_eq!(found, expected.remove(&ptr), "{ptr}");
+                }
                 1 => assert_eq!(tensors.at(ptr), expected.get(&ptr).copied(), "{ptr}"),
                 _ => {
-                    let new = block(turn, context);
-                    assert_eq!(insert(ptr, new), expected.insert(ptr, new), "{ptr}");
+                    // Without its release no other device has the address.
+                    let before = expected.get(&ptr).map_or(device, |before| before.device);
+                    let new = Block {
+                        device: before,
+                        ..block(ptr, turn, context)
+                    };
+                    let found = insert(&tensors, ptr, &new);
+                    assert_eq!(found, expected.insert(ptr, new), "{ptr}");
                 }
             }
         }
-        assert!(!tensors.others().is_empty());
+        assert!(!tensors.others.is_empty());
         let mut seen = HashMap::new();
         tensors.each(|ptr, block| assert_eq!(seen.insert(ptr, *block), None));
         assert_eq!(seen, expected);
         for (ptr, block) in expected {
-            assert_eq!(remove(ptr), Some(block));
+            assert_eq!(remove(&tensors, block.device, ptr), Some(block));
         }
-        assert!(tensors.others().is_empty());
+        assert!(tensors.others.is_empty());
+        let all = tensors.lines.iter().flatten();
+        assert!(all.into_iter().all(|line| {
+            // SAFETY: this test has them alone.
+            let line = unsafe { &*line.get() };
+            line.elsewhere == 0 && line.places.iter().all(|held| held.ptr == 0)
+        }));
     }
 
     #[test]
     fn a_tensor_is_taken_out_once() {
         const TENSORS: u64 = 20_000;
-        let tensors: &'static Tensors = Box::leak(Box::new(Tensors::new()));
+        let tensors = tensors();
+        let at = |own: u64| (512 * own, block(512 * own, own, 0));
         let taken: u64 = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8u64)
                 .map(|thread| {
+                    let tensors = &tensors;
                     scope.spawn(move || {
                         let mut number = numbers(thread + 1);
                         let mut taken = 0;
                         for turn in 0..TENSORS {
-                            let own = 8 * (turn + 1) + thread;
-                            assert_eq!(tensors.tensor(512 * own).insert(&block(own, 0)), None);
+                            let (ptr, new) = at(8 * (turn + 1) + thread);
+                            assert_eq!(insert(tensors, ptr, &new), None);
                             // Anybody's, of about now.
-                            let ptr = 512 * (8 * (turn + 1).saturating_sub(number(4)) + number(8));
-                            if let Some(found) = tensors.tensor(ptr).remove() {
-                                assert_eq!(512 * found.bytes, ptr);
-                                assert_eq!(found, block(found.bytes, 0));
+                            let other = 8 * (turn + 1).saturating_sub(number(4)) + number(8);
+                            let (ptr, expected) = at(other);
+                            if let Some(found) = remove(tensors, expected.device, ptr) {
+                                assert_eq!(found, expected);
                                 taken += 1;
                             }
                         }
@@ -407,7 +466,10 @@ mod tests {
                 .map(|thread| thread.join().unwrap())
                 .sum()
         });
-        let left = (8..8 * (TENSORS + 1)).filter_map(|own| tensors.tensor(512 * own).remove());
+        let left = (8..8 * (TENSORS + 1)).filter_map(|own| {
+            let (ptr, expected) = at(own);
+            remove(&tensors, expected.device, ptr)
+        });
         assert_eq!(taken + left.count() as u64, 8 * TENSORS);
     }
 }
