@@ -1,6 +1,9 @@
 //! Thread-local storage of the initial-exec kind: its place is an addition away. A library's ordinary
 //! thread-local variables cost a call of the loader's at each access, and a preloaded library always has
-//! the room for these.
+//! the room for these. They have no destructor; what is to be done at a thread's end is asked for.
+
+use core::ffi::c_void;
+use std::sync::OnceLock;
 
 /// Declares a value for each thread, all zeros at first, and a function that gives its address. It has no
 /// destructor: it is there before the first and after the last line of a thread's own code.
@@ -39,6 +42,39 @@ macro_rules! thread_static {
     };
 }
 pub(crate) use thread_static;
+
+/// What is done at the end of the threads that ask for it.
+pub(crate) struct ThreadEnd {
+    /// Made when it is first asked for; None if there are no more keys.
+    key: OnceLock<Option<libc::pthread_key_t>>,
+    run: unsafe extern "C" fn(*mut c_void),
+}
+
+impl ThreadEnd {
+    /// `run` is given what the thread asked with.
+    pub(crate) const fn new(run: unsafe extern "C" fn(*mut c_void)) -> Self {
+        Self {
+            key: OnceLock::new(),
+            run,
+        }
+    }
+
+    /// Has it done with `what`, not null, when the calling thread ends: once. Who asks again after that, as the
+    /// thread's own destructors may make it, has it done once more.
+    #[cold]
+    pub(crate) fn ask<T>(&self, what: *const T) {
+        let key = *self.key.get_or_init(|| {
+            let mut key = 0;
+            // SAFETY: `key` is valid for writing; the destructor is never unloaded with this library, as a
+            // preloaded library stays.
+            (unsafe { libc::pthread_key_create(&raw mut key, Some(self.run)) } == 0).then_some(key)
+        });
+        if let Some(key) = key {
+            // SAFETY: the key exists; its destructor takes what it was asked with.
+            unsafe { libc::pthread_setspecific(key, what.cast()) };
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

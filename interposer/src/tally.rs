@@ -1,40 +1,65 @@
 //! How often each hook was called: for the account.
 //!
 //! Each thread counts in a row of its own, so that a call costs a load and a store and no cache line is
-//! fought over. Rows are given out once and never taken back; threads beyond the last one share a row,
-//! in which they count by an atomic addition.
+//! fought over. A thread that ends leaves its row, with what is counted in it, to the next one. Those for which
+//! there is none left share a row, in which they count by an atomic addition.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::ffi::c_void;
+use core::ptr::null;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_capture::{DefKind, ProcessKey, Writer};
 
 use crate::hooks::ALL;
+use crate::local::ThreadEnd;
 use crate::thread;
 
 /// Hooks that are counted; a test compares it with the list.
 const HOOKS: usize = 512;
-/// Rows: threads that count alone, and one for all others.
+/// Rows: those of threads that count alone, and one for all others.
 const ROWS: usize = 64;
 const SHARED: usize = ROWS - 1;
 
 pub(crate) type Row = [AtomicU64; HOOKS];
 
 static COUNTS: [Row; ROWS] = [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS];
-static GIVEN: AtomicUsize = AtomicUsize::new(0);
+/// Which rows are a thread's: a bit for each.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// Counts a call of a thread that has no row of its own yet, or will never have.
+/// A row that is nobody's; None if each is somebody's.
+fn take_row() -> Option<&'static Row> {
+    let free = |taken: u64| (taken.trailing_ones() as usize) < SHARED;
+    let lowest = |taken: u64| free(taken).then_some(taken | (taken + 1));
+    // What its thread before has counted is seen.
+    let before = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, lowest);
+    COUNTS.get(before.ok()?.trailing_ones() as usize)
+}
+
+/// Leaves a row to others.
+fn leave(row: *const Row) {
+    if let Some(place) = COUNTS.iter().position(|each| core::ptr::eq(each, row)) {
+        TAKEN.fetch_and(!(1 << place), Ordering::Release);
+    }
+}
+
+static AT_END: ThreadEnd = ThreadEnd::new(thread_ends);
+
+/// Leaves the thread's row. Should it be in a hook after this, it takes one again, and this runs once more.
+unsafe extern "C" fn thread_ends(_: *mut c_void) {
+    leave(thread::with(|thread| thread.tally.replace(null())));
+}
+
+/// Counts a call of a thread that has no row of its own yet, or has found none left.
 #[cold]
 #[inline(never)]
 fn count_without_a_row(id: u16) {
-    let row = GIVEN
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |given| {
-            (given < SHARED).then_some(given + 1)
-        })
-        .unwrap_or(SHARED);
-    let Some(row) = COUNTS.get(row) else { return };
-    if !core::ptr::eq(row, &COUNTS[SHARED]) {
-        thread::with(|thread| thread.tally.set(row));
+    let own = take_row();
+    if let Some(row) = own {
+        // Not null where a signal's handler was in a hook meanwhile.
+        leave(thread::with(|thread| thread.tally.replace(row)));
+        thread::with_errno_kept(|| AT_END.ask(row));
     }
+    let row = own.unwrap_or(&COUNTS[SHARED]);
     if let Some(counter) = row.get(usize::from(id)) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -48,7 +73,7 @@ pub(crate) fn count(id: u16) {
         return count_without_a_row(id);
     };
     if let Some(counter) = row.get(usize::from(id)) {
-        // Nobody else writes to this row.
+        // Nobody else writes to this row as long as it is this thread's.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
@@ -102,6 +127,21 @@ mod tests {
             }
         });
         assert_eq!(calls(id), 2 * ROWS as u64 * 1000);
+    }
+
+    #[test]
+    fn threads_leave_their_rows_to_others() {
+        const ID: u16 = (HOOKS - 3) as u16;
+        let counts_alone = || {
+            count(ID);
+            !thread::with(|thread| thread.tally.get()).is_null()
+        };
+        // Tests beside this one may have all the rows for a moment.
+        let alone = (0..10 * ROWS)
+            .filter(|_| std::thread::spawn(counts_alone).join().unwrap())
+            .count();
+        assert!(alone > 5 * ROWS, "{alone}");
+        assert_eq!(calls(ID), 10 * ROWS as u64);
     }
 
     /// Seconds of the processor's time that this thread has had.

@@ -144,11 +144,18 @@ impl Drop for Quiet {
     }
 }
 
+/// Runs `f`, which does not panic, and keeps errno.
+pub(crate) fn with_errno_kept<R>(f: impl FnOnce() -> R) -> R {
+    let errno = with(|thread| thread.errno().get());
+    let result = f();
+    with(|thread| thread.errno().set(errno));
+    result
+}
+
 /// Runs `f` and keeps errno; `None`, which is counted, if it panics.
 pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
-    let errno = with(|thread| thread.errno().get());
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
-    with(|thread| thread.errno().set(errno));
+    let run = || std::panic::catch_unwind(std::panic::AssertUnwindSafe(f));
+    let result = with_errno_kept(run);
     if result.is_err() {
         crate::account::panicked();
     }

@@ -145,7 +145,7 @@ impl Row {
         live.load(Ordering::Acquire)
     }
 
-    /// Locks the row: spins a little, then gives the processor away. What the lock covers takes some
+    /// Locks the row: waits for some microseconds, then gives the processor away. What the lock covers takes some
     /// twenty nanoseconds and can neither block nor fail.
     #[inline]
     pub(super) fn lock(&self) -> LockedRow<'_> {
@@ -178,11 +178,15 @@ impl Row {
     #[cold]
     fn lock_in_turn(&self) -> u32 {
         loop {
-            for _ in 0..100 {
+            // Ever longer between looks: each takes the row's cache line from whoever holds the lock, and so does
+            // one handover after the other.
+            for pauses in [1, 4, 16, 64, 256] {
+                for _ in 0..pauses {
+                    core::hint::spin_loop();
+                }
                 if let Some(version) = self.try_lock() {
                     return version;
                 }
-                core::hint::spin_loop();
             }
             super::sys::yield_now();
         }

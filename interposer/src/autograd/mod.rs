@@ -33,12 +33,11 @@ pub(crate) mod steps;
 use core::ffi::c_void;
 use core::ptr::null;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::OnceLock;
 
 use gpumem_capture::{StackId, Writer};
 
 use crate::lifecycle::{self, Session};
-use crate::local::thread_static;
+use crate::local::{ThreadEnd, thread_static};
 use crate::symbols::elf;
 use crate::{account, stacks, thread};
 use layout::{Check, Verdict};
@@ -121,29 +120,17 @@ fn site(writer: &'static Writer) -> StackId {
 fn ring_of_this_thread(sequence: u64) -> Option<&'static Ring> {
     let ring = MADE.ring_for(this_thread()?, sequence)?;
     set_mine(ring);
-    if let Some(key) = exit_key() {
-        // SAFETY: the key exists; its destructor takes such a pointer.
-        unsafe { libc::pthread_setspecific(key, core::ptr::from_ref(ring).cast()) };
-    }
+    AT_END.ask(ring);
     Some(ring)
 }
 
-/// The key whose destructor runs at the end of a thread that has a ring.
-fn exit_key() -> Option<libc::pthread_key_t> {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    *KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: `key` is valid for writing; the destructor is never unloaded with this library, as a
-        // preloaded library stays.
-        (unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0).then_some(key)
-    })
-}
+static AT_END: ThreadEnd = ThreadEnd::new(thread_ends);
 
 /// Gives the thread's ring to others. Should the thread make a node after this, it has its ring again, and
 /// this runs once more.
 unsafe extern "C" fn thread_ends(ring: *mut c_void) {
     set_mine(null());
-    // SAFETY: what `ring_of_this_thread` gave the key: a ring, which is never given back.
+    // SAFETY: what `ring_of_this_thread` asked with: a ring, which is never given back.
     unsafe { &*ring.cast_const().cast::<Ring>() }.end(&MADE);
 }
 

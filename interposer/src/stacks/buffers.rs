@@ -4,11 +4,10 @@ use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::alloc::{Layout, alloc_zeroed};
-use std::sync::OnceLock;
 
 use gpumem_unwind::Unwinder;
 
-use crate::local::thread_static;
+use crate::local::{ThreadEnd, thread_static};
 use crate::python::{Frame, Memory};
 
 /// Frames of a Python stack that are kept, the newest.
@@ -66,10 +65,7 @@ fn obtain() -> Option<NonNull<Buffers>> {
     let mut buffers = spare.or_else(allocate)?;
     // SAFETY: taken out of `SPARE` or just allocated, they are in nobody else's hands.
     unsafe { buffers.as_mut() }.unwinder.change_thread();
-    if let Some(key) = exit_key() {
-        // SAFETY: the key exists; its destructor takes such a pointer.
-        unsafe { libc::pthread_setspecific(key, buffers.as_ptr().cast()) };
-    }
+    AT_END.ask(buffers.as_ptr());
     Some(buffers)
 }
 
@@ -86,16 +82,7 @@ fn allocate() -> Option<NonNull<Buffers>> {
     Some(buffers)
 }
 
-/// The key whose destructor runs at a thread's end.
-fn exit_key() -> Option<libc::pthread_key_t> {
-    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    *KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: `key` is valid for writing; the destructor is never unloaded with this library, as
-        // a preloaded library stays.
-        (unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } == 0).then_some(key)
-    })
-}
+static AT_END: ThreadEnd = ThreadEnd::new(thread_ends);
 
 /// Keeps the buffers for the next thread. Events that this thread still has get others, and this
 /// runs once more.
