@@ -435,6 +435,19 @@ mod tests {
     }
 
     #[test]
+    fn the_first_tensor_of_a_device_is_found() {
+        let tensors = tensors();
+        for ptr in [1, 2, 11] {
+            let new = block(ptr, 7, 0);
+            assert_eq!(insert(&tensors, ptr, &new), None);
+            assert_eq!(tensors.at(ptr), Some(new));
+            let other = DeviceOrdinal(new.device.0 ^ 1);
+            assert_eq!(remove(&tensors, other, ptr), Some(new));
+            assert_eq!(tensors.at(ptr), None);
+        }
+    }
+
+    #[test]
     fn a_tensor_is_taken_out_once() {
         const TENSORS: u64 = 20_000;
         let tensors = tensors();
