@@ -18,6 +18,7 @@ import heap  # noqa: E402  (lives in scripts/lib/bench)
 import parts  # noqa: E402
 import servers  # noqa: E402
 import steps  # noqa: E402
+import threads  # noqa: E402
 
 STACKS = 20_000
 
@@ -76,6 +77,14 @@ def test_parts_add_up():
         "**the same, mixed**": 600,
     }
     assert parts.figure(found["both stacks with ids"]) == "260 (43 %)"
+
+
+def test_what_threads_add_is_the_median_of_rounds_and_beside_one_threads():
+    one, many = [[1000, 1200], [900, 1200], [1100, 1200]], [[3000, 3300], [2000, 2900], [4000, 4100]]
+    answers = {(number, devices): many if number == 8 else one for number in (1, 2, 4, 8) for devices in (1, 8)}
+    table = threads.of_tensors(answers)
+    assert table[2] == "| 1 | 1.00 | 0.20 | 1.00 | 1.00 | 0.20 | 1.00 |"
+    assert table[-1] == "| 8 | 3.00 | 0.30 | 1.50 | 3.00 | 0.30 | 1.50 |"
 
 
 def test_without_memray_it_says_so(tmp_path):

@@ -8,6 +8,7 @@
     parts N M        what the parts of an event cost under M nested modules: nanoseconds by name
     threads T D N    N times in each of T threads, all at once: report a block and its release, each thread
                      on device number (its own) modulo D; [nanoseconds of the processor's, and passed, of a pair]
+    allocating L T D N  as threads, but each makes and drops a tensor; L is the library of bench_threads.cpp
     churn FIRST N    N times: report a block and its release, each under a Python and a native stack of its own
     memory           this process's resident KiB by kind; `highest` is the most since the last such command
 
@@ -103,6 +104,28 @@ def conv():
     return Training(ConvNet(32), 8, 3, 32, 32)
 
 
+def at_once(threads, count, work):
+    """What `work(number, times)` takes where threads do it at once: nanoseconds of the processor's, and passed, of
+    each time."""
+    ready, spent, ends = threading.Barrier(threads), [], []
+
+    def run(number):
+        nested(9, lambda: work(number, 100))  # its stacks are known by then
+        ready.wait()
+        began, used = time.perf_counter_ns(), time.thread_time_ns()
+        nested(9, lambda: work(number, count))
+        spent.append(time.thread_time_ns() - used)
+        ends.append((began, time.perf_counter_ns()))
+
+    started = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    passed = max(end for _, end in ends) - min(begin for begin, _ in ends)
+    return [sum(spent) / (threads * count), passed / (threads * count)]
+
+
 class Bench:
     """The commands."""
 
@@ -184,28 +207,17 @@ class Bench:
 
     def threads(self, threads, devices, count):
         live = torch.cuda.memory_allocated()
-        ready, spent, ends = threading.Barrier(threads), [], []
 
         def report(number, times):
             device = number % devices
             counted = live if device == 0 else 0
             self.probe.probe_report(self.hook, NOWHERE + number * 0x1000, counted, device, times)
 
-        def run(number):
-            nested(9, lambda: report(number, 100))  # its stacks are known by then
-            ready.wait()
-            began, used = time.perf_counter_ns(), time.thread_time_ns()
-            nested(9, lambda: report(number, count))
-            spent.append(time.thread_time_ns() - used)
-            ends.append((began, time.perf_counter_ns()))
+        return at_once(threads, count, report)
 
-        started = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
-        for thread in started:
-            thread.start()
-        for thread in started:
-            thread.join()
-        passed = max(end for _, end in ends) - min(begin for begin, _ in ends)
-        return [sum(spent) / (threads * count), passed / (threads * count)]
+    def allocating(self, library, threads, devices, count):
+        make_and_drop = ctypes.CDLL(library).make_and_drop
+        return at_once(threads, count, lambda number, times: make_and_drop(number % devices, times))
 
     def report_from(self, number):
         self.probe.probe_report_from(number, self.hook, NOWHERE, 0)

@@ -8,24 +8,54 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from paths import ANALYZER
-from servers import ratio, recording, running
+from paths import ANALYZER, WORKLOADS
+from servers import added, alone, ratio, recording, running
 
 THREADS = (1, 2, 4, 8)
 DEVICES = (("a device each", 8), ("one device for all", 1))
 
 
 def measure(python: str, rounds: int, count: int, folder: Path) -> list[str]:
-    """The table of threads, and what gpumem-analyze check says of the capture."""
-    mixed = recording("mixed")
-    answers: dict[tuple, list] = {}
-    with running(python, folder, mixed):
+    """The tables of threads, and what gpumem-analyze check says of the capture."""
+    folder.mkdir()
+    library = built(python, folder)
+    without, mixed = alone(), recording("mixed")
+    reports: dict[tuple, list] = {}
+    tensors: dict[tuple, list] = {}
+    with running(python, folder / "run", without, mixed):
         for number in range(rounds + 1):
             for _, devices in DEVICES:
                 for threads in THREADS:
-                    answer = mixed.ask("threads", threads, devices, count)
+                    report = mixed.ask("threads", threads, devices, count)
+                    ask = ("allocating", library, threads, devices, count // 2)
+                    tensor = [server.ask(*ask)[0] for server in (without, mixed)]
                     if number:  # round 0 warms up
-                        answers.setdefault((threads, devices), []).append(answer)
+                        reports.setdefault((threads, devices), []).append(report)
+                        tensors.setdefault((threads, devices), []).append(tensor)
+    return [
+        *of_reports(reports), "",
+        "Threads that make a tensor of 1 KiB and drop it: PyTorch's allocator has a lock for each device. Time of the "
+        "processor per tensor, and what gpumem adds to it with both stacks.", "",
+        *of_tensors(tensors), "", checked(mixed.capture),
+    ]
+
+
+def built(python: str, folder: Path) -> Path:
+    """The library of bench_threads.cpp, for the PyTorch of that interpreter."""
+    said = subprocess.check_output([python, "-c", "import torch; print(torch.__file__)"], text=True)
+    torch = Path(said.strip()).parent
+    library = folder / "libbench_threads.so"
+    command = [
+        os.environ.get("CXX", "c++"), "-shared", "-fPIC", "-O2", "-std=c++20", "-w", "-DAT_PER_OPERATOR_HEADERS",
+        f"-I{torch}/include", "-o", library, WORKLOADS / "bench_threads.cpp", f"-L{torch}/lib", f"-Wl,-rpath,{torch}/lib",
+        "-Wl,--unresolved-symbols=ignore-in-shared-libs", "-ltorch_cpu", "-lc10",
+    ]
+    subprocess.run(command, check=True)
+    return library
+
+
+def of_reports(answers: dict[tuple, list]) -> list[str]:
+    """The table of threads that report blocks."""
     cores = len(os.sched_getaffinity(0))
     rows = [
         "| threads | " + " | ".join(f"{name}, µs a pair | × one thread | by the clock" for name, _ in DEVICES) + " |",
@@ -43,7 +73,24 @@ def measure(python: str, rounds: int, count: int, folder: Path) -> list[str]:
                 f"{ratio(by_clock, alone_passed):.2f}",
             ]
         rows.append(f"| {threads} | {' | '.join(cells)} |")
-    return rows + ["", checked(mixed.capture)]
+    return rows
+
+
+def of_tensors(answers: dict[tuple, list]) -> list[str]:
+    """The table of threads that make tensors: `answers` has, for each round, what it took without and with the library."""
+    rows = [
+        "| threads | " + " | ".join(f"{name}: alone, µs | added, µs | × one thread's" for name, _ in DEVICES) + " |",
+        "|---:|" + "---:|---:|---:|" * len(DEVICES),
+    ]
+    for threads in THREADS:
+        cells = []
+        for _, devices in DEVICES:
+            base, mine = zip(*answers[threads, devices])
+            one_base, one_mine = zip(*answers[1, devices])
+            more, one_more = added(mine, base), added(one_mine, one_base)
+            cells += [f"{statistics.median(base) / 1e3:.2f}", f"{more / 1e3:.2f}", f"{more / one_more:.2f}"]
+        rows.append(f"| {threads} | {' | '.join(cells)} |")
+    return rows
 
 
 def checked(capture: Path) -> str:
