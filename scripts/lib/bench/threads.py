@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 from pathlib import Path
+from typing import Callable, Sequence
 
 from paths import ANALYZER, WORKLOADS
 from servers import added, alone, ratio, recording, running
@@ -54,43 +55,48 @@ def built(python: str, folder: Path) -> Path:
     return library
 
 
+def table(columns: str, cells: Callable[[int, int], Sequence[float]]) -> list[str]:
+    """A row for each number of threads, in it `cells(threads, devices)` for each of the devices; the first of
+    the columns, which `|` divides, belongs to them by name."""
+    count = columns.count("|") + 1
+    rows = [
+        "| threads | " + " | ".join(f"{name}{columns}" for name, _ in DEVICES) + " |",
+        "|---:|" + "---:|" * count * len(DEVICES),
+    ]
+    for threads in THREADS:
+        found = [f"{cell:.2f}" for _, devices in DEVICES for cell in cells(threads, devices)]
+        rows.append(f"| {threads} | {' | '.join(found)} |")
+    return rows
+
+
 def of_reports(answers: dict[tuple, list]) -> list[str]:
     """The table of threads that report blocks."""
     cores = len(os.sched_getaffinity(0))
-    rows = [
-        "| threads | " + " | ".join(f"{name}, µs a pair | × one thread | by the clock" for name, _ in DEVICES) + " |",
-        "|---:|" + "---:|---:|---:|" * len(DEVICES),
-    ]
-    for threads in THREADS:
-        cells = []
-        for _, devices in DEVICES:
-            spent, passed = zip(*answers[threads, devices])
-            alone_spent, alone_passed = zip(*answers[1, devices])
-            # What has passed for a pair, were the cores that the threads have one after the other.
-            by_clock = [time * min(threads, cores) for time in passed]
-            cells += [
-                f"{statistics.median(spent) / 1e3:.2f}", f"{ratio(spent, alone_spent):.2f}",
-                f"{ratio(by_clock, alone_passed):.2f}",
-            ]
-        rows.append(f"| {threads} | {' | '.join(cells)} |")
-    return rows
+
+    def cells(threads: int, devices: int) -> Sequence[float]:
+        spent, passed = zip(*answers[threads, devices])
+        alone_spent, alone_passed = zip(*answers[1, devices])
+        # What has passed for a pair, were the cores that the threads have one after the other.
+        by_clock = [time * min(threads, cores) for time in passed]
+        return statistics.median(spent) / 1e3, ratio(spent, alone_spent), ratio(by_clock, alone_passed)
+
+    return table(", µs a pair | × one thread | by the clock", cells)
 
 
 def of_tensors(answers: dict[tuple, list]) -> list[str]:
-    """The table of threads that make tensors: `answers` has, for each round, what it took without and with the library."""
-    rows = [
-        "| threads | " + " | ".join(f"{name}: alone, µs | added, µs | × one thread's" for name, _ in DEVICES) + " |",
-        "|---:|" + "---:|---:|---:|" * len(DEVICES),
-    ]
-    for threads in THREADS:
-        cells = []
-        for _, devices in DEVICES:
-            base, mine = zip(*answers[threads, devices])
-            one_base, one_mine = zip(*answers[1, devices])
-            more, one_more = added(mine, base), added(one_mine, one_base)
-            cells += [f"{statistics.median(base) / 1e3:.2f}", f"{more / 1e3:.2f}", f"{more / one_more:.2f}"]
-        rows.append(f"| {threads} | {' | '.join(cells)} |")
-    return rows
+    """The table of threads that make tensors: `answers` has, for each round, what it took without and with the
+    library."""
+
+    def more(threads: int, devices: int) -> float:
+        base, mine = zip(*answers[threads, devices])
+        return added(mine, base)
+
+    def cells(threads: int, devices: int) -> Sequence[float]:
+        base = statistics.median(base for base, _ in answers[threads, devices])
+        here = more(threads, devices)
+        return base / 1e3, here / 1e3, here / more(1, devices)
+
+    return table(": alone, µs | added, µs | × one thread's", cells)
 
 
 def checked(capture: Path) -> str:
