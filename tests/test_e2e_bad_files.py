@@ -22,9 +22,11 @@ def one_line_about(done, path):
     return lines[0]
 
 
-@pytest.fixture
-def capture(trained):
-    return trained("torch215").report.read_bytes()
+@pytest.fixture(scope="module")
+def capture(python_env, tmp_path_factory):
+    """A closed capture: it ends with its last page."""
+    folder = tmp_path_factory.mktemp("ended")
+    return harness.train("torch215", python_env("torch215"), folder, end="return").report.read_bytes()
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def events():
 
     def of(path):
         if path not in read:
-            records = spec_reader.read(path.read_bytes()).order.records
+            records = spec_reader.read(path).order.records
             read[path] = [dict(zip(FIELDS, r[1:])) for r in records if r[0] == "event"]
         return read[path]
 

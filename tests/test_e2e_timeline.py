@@ -14,7 +14,7 @@ LEVELS = {"tensor": 0, "driver": 1, "host": 2}
 def series(report, level):
     """(time, event, live bytes) of a level of GPU 0, after each of its events."""
     live, out = 0, []
-    for word, seq, *fields in spec_reader.read(report.read_bytes()).order.records:
+    for word, seq, *fields in spec_reader.read(report).order.records:
         if word != "event":
             continue
         time, _, size, _, _, _, _, kind, of, device, _, _ = fields

@@ -595,7 +595,7 @@ def test_an_output_that_cannot_be_written(where, client, simulate, tmp_path):
 
 @pytest.mark.parametrize(
     "name, value", (
-        ("GPUMEM_STACKS", "all"), ("GPUMEM_RING", "many"), ("GPUMEM_QUIET", "yes"), ("GPUMEM_BOUNDED", "1MiB"),
+        ("GPUMEM_STACKS", "all"), ("GPUMEM_RING", "many"), ("GPUMEM_RING_SLOTS", "many"), ("GPUMEM_QUIET", "yes"), ("GPUMEM_BOUNDED", "1MiB"),
     )
 )
 def test_an_option_that_is_none(name, value, client, simulate, tmp_path):

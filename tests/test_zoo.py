@@ -91,7 +91,7 @@ def test_a_daemon(build_c, tmp_path):
         (folder / "daemon").mkdir(parents=True, exist_ok=True)
     client = build_c("zoo/children.c", "-ldl", "-pthread")
     done = zoo.live_together(
-        tmp_path / "with", [client, "daemon"], 18, recorder_env={"GPUMEM_RING": "1024"}
+        tmp_path / "with", [client, "daemon"], 18, recorder_env={"GPUMEM_RING_SLOTS": "1024"}
     )
     assert (tmp_path / "with" / "daemon" / "data").read_bytes() == b""
     zoo.assert_exact(tmp_path / "with" / "daemon" / "report.bin", done.stdout)
@@ -138,7 +138,7 @@ def test_clocks_that_jump(how, build_c, tmp_path):
         tmp_path / "with", [client, "join"], 0,
         recorder_env={
             **zoo.preloading(clock, harness.LIBRARY), "CLOCK_SHIFT": how, "CLOCK_TELL": "shifted",
-            "GPUMEM_RING": "4096",
+            "GPUMEM_RING_SLOTS": "4096",
         },
     )
     assert (tmp_path / "with" / "shifted").is_file()

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use gpumem_capture::{Header, Integrity, OpenError, Progress, ReadError, Reader, Record};
+use gpumem_capture::{
+    Header, Integrity, MergeError, OpenError, Progress, ReadError, Reader, Record, merge,
+};
 
 use crate::replay::{Account, Effect, Replay, Wanted};
 
@@ -36,6 +38,15 @@ pub enum Error {
 /// Sees each record after the replay has taken it in.
 pub type Observer<'a> = dyn FnMut(&Replay, Record<'_>, Effect) + 'a;
 
+/// Opens a capture, into which what its process left in memory is taken over first if the process has ended.
+///
+/// # Errors
+/// Where nothing can be read. That nothing could be taken over is none: it is read where it is.
+pub fn open(path: &Path) -> Result<(Reader, Result<(), MergeError>), OpenError> {
+    let merged = merge(path).map(drop);
+    Ok((Reader::open(path)?, merged))
+}
+
 /// Reads a capture. `started` is given a handle that tells how far reading has come.
 ///
 /// # Errors
@@ -46,16 +57,25 @@ pub fn read(
     observer: &mut Observer<'_>,
     started: &mut dyn FnMut(Progress),
 ) -> Result<Session, Error> {
-    let mut reader = Reader::open(path)?;
+    let (mut reader, merged) = open(path)?;
     started(reader.progress());
     let wanted = wanted.into();
     let mut replay = Replay::new(wanted);
+    let counters = reader.counters();
+    if let Some(of) = counters.of {
+        replay.compare_counters_at(of);
+    }
     let integrity = reader.read(&mut |record| {
         let effect = replay.feed(record);
         observer(&replay, record, effect);
     })?;
     let header = reader.header().clone();
-    let account = Account::judge(&replay, &header, &integrity, &reader.counters());
+    let mut account = Account::judge(&replay, &header, &integrity, &counters);
+    if let Err(error) = merged {
+        account.notes.push(format!(
+            "what its process left in memory was read and could not be taken over into it: {error}"
+        ));
+    }
     Ok(Session {
         replay,
         header,

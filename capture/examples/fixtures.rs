@@ -1,9 +1,15 @@
 //! `fixtures FOLDER`: makes the captures of tests/fixtures/captures that no program needs to run for, in the newest
-//! version of the format. Those of a version are made once and kept as they are: each run would give other nonces
-//! and times.
+//! version of the format. Those of a released version are made once and kept as they are: each run would give other
+//! nonces and times.
+//!
+//! `fixtures --killed FOLDER RINGS`: `killed.bin` of a process that was killed, with its ring in a file in `RINGS`, a
+//! folder in memory. For tests that need a ring of this machine and boot.
 
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use gpumem_capture::baked::bake;
 use gpumem_capture::*;
@@ -12,6 +18,11 @@ const SLOT: usize = 64;
 const RING: usize = 24_576;
 /// Offset of the second copy of the static header.
 const COPY: usize = 2048;
+/// Offsets of facts of the dynamic header.
+const KNOWN: usize = 4096;
+const TAIL: usize = 4160;
+const PAGES_END: usize = 4168;
+const JOURNAL: usize = 4480;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -23,8 +34,14 @@ struct Made {
 
 impl Made {
     fn new(folder: &Path, name: &str, slots: u32) -> Result<Self> {
+        Self::with(folder, name, slots, RingPlace::InCapture)
+    }
+
+    /// The same with the ring somewhere else.
+    fn with(folder: &Path, name: &str, slots: u32, ring: RingPlace) -> Result<Self> {
         let path = folder.join(name);
         let options = Options::default().ring_slots(slots).stall(Duration::ZERO);
+        let options = options.ring(ring).queue_bytes(64 << 10);
         let writer = Writer::create(&path, &options)?;
         writer.stop_drain();
         Ok(Self { path, writer })
@@ -84,6 +101,37 @@ impl Made {
         };
         // A full ring is what one of the fixtures is for.
         let _ = self.writer.event(&event);
+    }
+
+    /// A definition of five slots; returns the seq behind it.
+    fn note(&self) -> Result<u64> {
+        let payload = Definition::Note {
+            text: "n".repeat(200),
+        }
+        .payload();
+        let Seq(seq) = self.writer.definition(DefKind::NOTE, &[&payload])?;
+        Ok(seq + 5)
+    }
+
+    /// Waits until the file has all records before `known`, and returns how many of them are not in its pages.
+    fn pages_behind(&self, known: u64) -> Result<u64> {
+        let began = Instant::now();
+        loop {
+            let bytes = self.bytes()?;
+            // Sealed numbers: below 2^32 here.
+            let index = |at: usize| {
+                let mut le = [0; 4];
+                le.copy_from_slice(&bytes[at..at + 4]);
+                u64::from(u32::from_le_bytes(le))
+            };
+            if index(KNOWN) == known {
+                return Ok(known - index(TAIL));
+            }
+            if began.elapsed() > Duration::from_secs(20) {
+                return Err("the file does not have the newest records".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn bytes(&self) -> Result<Vec<u8>> {
@@ -219,9 +267,7 @@ fn killed(folder: &Path) -> Result<()> {
     made.writer.drain();
     let before = made.bytes()?;
     (0..9).for_each(|n| made.event(n));
-    made.define(&Definition::Note {
-        text: "n".repeat(200),
-    })?;
+    made.note()?;
     (9..20).for_each(|n| made.event(n));
     // A hook dies before it stores the commit word: an event's, and a definition's of five slots.
     let mut bytes = made.bytes()?;
@@ -320,10 +366,164 @@ fn baked(folder: &Path) -> Result<()> {
     made.write(&out)
 }
 
+/// A process that ended in an orderly way and whose ring was elsewhere.
+fn closed(folder: &Path) -> Result<()> {
+    let rings = RingPlace::Folders(vec!["/dev/shm".into()]);
+    let made = Made::with(folder, "closed.bin", 64, rings)?;
+    made.introduce()?;
+    for page in 0..3 {
+        (0..20).for_each(|n| made.event(20 * page + n));
+        made.writer.drain();
+    }
+    (60..70).for_each(|n| made.event(n));
+    made.writer.finish();
+    made.writer.close_drain();
+    made.writer.drain();
+    Ok(())
+}
+
+/// What a process that is going to be killed does: pages in the capture, one in the queue, records in the ring.
+fn victim(folder: &Path, rings: &Path) -> Result<()> {
+    let rings = RingPlace::Folders(vec![rings.to_owned()]);
+    let made = Made::with(folder, "killed.bin", 64, rings)?;
+    made.introduce()?;
+    (0..20).for_each(|n| made.event(n));
+    made.writer.drain();
+    (20..45).for_each(|n| made.event(n));
+    made.writer.run_drain(None, &|_| {}, &|| {});
+    (45..60).for_each(|n| made.event(n));
+    made.note()?;
+    (60..64).for_each(|n| made.event(n));
+    println!("ready");
+    loop {
+        std::thread::park();
+    }
+}
+
+/// The same with a drain at work, which leaves the newest records in the ring: the capture's file has them in its
+/// journal soon.
+fn journal_victim(folder: &Path, rings: &Path) -> Result<()> {
+    let rings = RingPlace::Folders(vec![rings.to_owned()]);
+    let path = folder.join("journal.bin");
+    let options = Options::default().ring_slots(64).ring(rings);
+    let writer = Writer::create(&path, &options)?;
+    let made = Made { path, writer };
+    std::thread::spawn(|| writer.drain());
+    made.introduce()?;
+    (0..20).for_each(|n| made.event(n));
+    let mut known = made.note()?;
+    while made.pages_behind(known)? > 0 {}
+    // So few records become a page after a second, and are in the journal much sooner; mostly.
+    let mut n = 20;
+    while made.pages_behind(known)? == 0 {
+        (n..n + 6).for_each(|n| made.event(n));
+        known = made.note()?;
+        n += 6;
+    }
+    println!("ready");
+    loop {
+        std::thread::park();
+    }
+}
+
+/// A process that was killed and whose ring is gone. The journal is moved close to the pages: the file is to be small.
+fn journal(folder: &Path) -> Result<()> {
+    let (other, rings) = (tempfile::tempdir()?, tempfile::tempdir_in("/dev/shm")?);
+    let (path, _) = kill("journal", other.path(), rings.path())?;
+    let mut bytes = std::fs::read(path)?;
+    let word = |bytes: &[u8], at: usize| {
+        let mut le = [0; 8];
+        le.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(le)
+    };
+    let [nonce, end, time, at] = [16, PAGES_END, JOURNAL, JOURNAL + 8].map(|at| word(&bytes, at));
+    let end = (end as u32 as usize).next_multiple_of(4096);
+    bytes.drain(end..at as usize);
+    let facts = [time, end as u64, 0];
+    let words = [&[nonce, JOURNAL as u64], &facts[..]].concat();
+    let checked: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let check = 1 << 32 | u64::from(crc32c::crc32c(&checked));
+    for (n, word) in facts.iter().chain([&check]).enumerate() {
+        bytes[JOURNAL + 8 * n..][..8].copy_from_slice(&word.to_le_bytes());
+    }
+    let path = folder.join("journal.bin");
+    std::fs::write(&path, bytes)?;
+    let integrity = Reader::open(&path)?.read(&mut |_| {})?;
+    assert!(integrity.is_whole(), "{integrity:?}");
+    Ok(())
+}
+
+/// Runs one of these in a process of its own and kills it; returns the capture and its ring.
+fn kill(name: &str, folder: &Path, rings: &Path) -> Result<(PathBuf, PathBuf)> {
+    let mut process = Command::new(std::env::current_exe()?)
+        .arg(format!("--{name}-victim"))
+        .args([folder, rings])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut ready = [0; 5];
+    let mut out = process.stdout.take().ok_or("no output")?;
+    out.read_exact(&mut ready)?;
+    process.kill()?;
+    process.wait()?;
+    let mut entries = std::fs::read_dir(rings)?.flatten();
+    let ring = entries.next().ok_or("the ring outlives its process")?;
+    Ok((folder.join(format!("{name}.bin")), ring.path()))
+}
+
+/// Clears the commit words of two records in the ring's file that nobody knows to be committed: an event's, and a
+/// definition's of five slots.
+fn unfinish(ring: &Path) -> Result<()> {
+    let file = std::fs::File::options().read(true).write(true).open(ring)?;
+    let mut bytes = vec![0; RING + 64 * SLOT];
+    file.read_exact_at(&mut bytes, 0)?;
+    let of_kind = |kind: u8| {
+        let mut slots = (RING..bytes.len()).step_by(SLOT);
+        slots
+            .rfind(|at| bytes[*at] != 0 && bytes[at + 52] == kind && bytes[at + 60] != 0)
+            .ok_or("no such record")
+    };
+    for at in [of_kind(1)?, of_kind(DefKind::NOTE.0)?] {
+        file.write_all_at(&[0; 8], at as u64)?;
+    }
+    Ok(())
+}
+
+/// A killed process's capture with its ring beside it.
+fn with_its_ring(folder: &Path, rings: &Path) -> Result<PathBuf> {
+    let (path, ring) = kill("killed", folder, rings)?;
+    unfinish(&ring)?;
+    Ok(path)
+}
+
+/// A process that was killed and whose ring was taken over.
+fn merged(folder: &Path) -> Result<()> {
+    let (other, rings) = (tempfile::tempdir()?, tempfile::tempdir_in("/dev/shm")?);
+    let path = with_its_ring(other.path(), rings.path())?;
+    assert_eq!(merge(&path)?, Merged::Done);
+    std::fs::copy(path, folder.join("merged.bin"))?;
+    Ok(())
+}
+
 fn main() -> Result<()> {
-    let folder = std::env::args_os().nth(1).ok_or("usage: fixtures FOLDER")?;
-    let folder = Path::new(&folder);
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let usage = "usage: fixtures FOLDER, fixtures --killed FOLDER RINGS";
+    let folder = match &arguments[..] {
+        [folder] => Path::new(folder),
+        [what, folder, rings] => {
+            let (folder, rings) = (Path::new(folder), Path::new(rings));
+            return match what.to_str() {
+                Some("--killed") => with_its_ring(folder, rings).map(drop),
+                Some("--killed-victim") => victim(folder, rings),
+                Some("--journal-victim") => journal_victim(folder, rings),
+                _ => Err(usage.into()),
+            };
+        }
+        _ => return Err(usage.into()),
+    };
     clean(folder)?;
+    closed(folder)?;
+    journal(folder)?;
+    merged(folder)?;
     killed(folder)?;
     lost(folder)?;
     unknown(folder)?;

@@ -8,7 +8,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let to = std::env::args_os()
         .nth(1)
         .ok_or("usage: fuzz_seeds FOLDER")?;
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/captures/v3");
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/captures/v1");
     for entry in std::fs::read_dir(from)? {
         let path = entry?.path();
         let (Some(name), true) = (path.file_stem(), path.extension() == Some("bin".as_ref()))

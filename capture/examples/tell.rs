@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use gpumem_capture::{Definition, Event, Header, Integrity, OpenError, Reader, Record};
+use gpumem_capture::{Definition, Event, Header, Integrity, OpenError, Reader, Record, RingState};
 use serde_json::{Value, json};
 
 /// Bytes in hex.
@@ -145,7 +145,6 @@ fn account(integrity: &Integrity) -> Value {
             damage.next_good.map(|seq| seq.0)
         ])
     });
-    let in_update = integrity.counters_in_update.iter();
     json!({
         "events": integrity.events,
         "definitions": integrity.definitions,
@@ -157,7 +156,13 @@ fn account(integrity: &Integrity) -> Value {
         "in_flight": integrity.in_flight,
         "clean_exit": integrity.clean_exit,
         "drain_error": integrity.drain_error,
-        "counters_in_update": in_update.map(|(d, l)| json!([d.0, l.0])).collect::<Value>(),
+        "ring": match &integrity.ring {
+            RingState::NotNeeded => json!("not needed"),
+            RingState::Read => json!("read"),
+            RingState::Gone(since) => json!(["gone", since.0]),
+            RingState::Refused(_, since) => json!(["refused", since.0]),
+            _ => Value::Null,
+        },
         "damage": damage.collect::<Value>(),
     })
 }
@@ -183,7 +188,9 @@ fn tell(path: &Path, out: &mut dyn Write) -> Result<(), Box<dyn std::error::Erro
         },
     };
     writeln!(out, "{}", header(reader.header()))?;
-    let rows = reader.counters().into_iter().map(|(device, level, v)| {
+    let counters = reader.counters();
+    let of = counters.of.map(|of| of.0);
+    let rows = counters.rows.into_iter().map(|(device, level, v)| {
         json!([
             device.0,
             level.0,
@@ -215,7 +222,7 @@ fn tell(path: &Path, out: &mut dyn Write) -> Result<(), Box<dyn std::error::Erro
         }
         writeln!(out, "{line}")?;
     }
-    writeln!(out, "{}", json!({ "counters": rows }))?;
+    writeln!(out, "{}", json!({ "counters": rows, "of": of }))?;
     writeln!(out, "{}", account(&integrity))?;
     Ok(())
 }

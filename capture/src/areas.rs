@@ -3,7 +3,7 @@
 //!
 //! | offset | size | what |
 //! |---|---|---|
-//! | 24576 + 64 × slots | S | state area 0 |
+//! | P, where the pages of others start | S | state area 0 |
 //! | … + S | S | state area 1 |
 //! | … + 2 S | L | log: pages, from its start to its end and again |
 //!
@@ -47,9 +47,9 @@ pub(crate) struct Areas {
 }
 
 impl Areas {
-    /// Those of a file of `bytes` with that ring; `None`: it is too small.
+    /// Those of a file of `bytes` with that ring, whether or not the ring is in the file; `None`: it is too small.
     pub(crate) fn within(bytes: u64, ring_slots: u32) -> Option<Self> {
-        let third = bytes.checked_sub(layout::pages_offset(ring_slots))? / 3 / STEP * STEP;
+        let third = bytes.checked_sub(layout::ring_end(ring_slots))? / 3 / STEP * STEP;
         let areas = Self {
             state: third,
             log: third,
@@ -63,7 +63,7 @@ impl Areas {
 
     /// The smallest file that has room for them.
     pub(crate) fn least_file(ring_slots: u32) -> u64 {
-        layout::pages_offset(ring_slots) + 3 * Self::least(ring_slots)
+        layout::ring_end(ring_slots) + 3 * Self::least(ring_slots)
     }
 
     /// Whether a header's sizes can be those of a capture.
@@ -72,19 +72,19 @@ impl Areas {
         fits(self.state) && fits(self.log)
     }
 
-    /// Where a state area starts: 0 or 1.
-    pub(crate) fn state_offset(&self, ring_slots: u32, which: usize) -> u64 {
-        layout::pages_offset(ring_slots) + self.state * which as u64
+    /// Where a state area starts: 0 or 1. `start` is where the areas do, here and below.
+    pub(crate) fn state_offset(&self, start: u64, which: usize) -> u64 {
+        start + self.state * which as u64
     }
 
     /// Where the log starts.
-    pub(crate) fn log_offset(&self, ring_slots: u32) -> u64 {
-        self.state_offset(ring_slots, 2)
+    pub(crate) fn log_offset(&self, start: u64) -> u64 {
+        self.state_offset(start, 2)
     }
 
-    /// Where the file ends.
-    pub(crate) fn end(&self, ring_slots: u32) -> u64 {
-        self.log_offset(ring_slots) + self.log
+    /// Where they end.
+    pub(crate) fn end(&self, start: u64) -> u64 {
+        self.log_offset(start) + self.log
     }
 
     /// The most bytes of a state.
@@ -163,12 +163,12 @@ mod tests {
         for slots in [64, 1024, 65_536, 1 << 24] {
             let least = Areas::least_file(slots);
             let areas = Areas::within(least, slots).unwrap();
-            assert!(areas.end(slots) <= least && areas.are_possible(slots));
+            assert!(areas.end(layout::ring_end(slots)) <= least && areas.are_possible(slots));
             assert_eq!(Areas::within(least - 1, slots), None);
             assert_eq!(Areas::within(0, slots), None);
         }
         let areas = Areas::within(64 << 20, 65_536).unwrap();
-        assert!((64 << 20) - areas.end(65_536) < 3 * STEP);
+        assert!((64 << 20) - areas.end(layout::ring_end(65_536)) < 3 * STEP);
         assert_eq!(areas.page_slots(), 20_472);
     }
 

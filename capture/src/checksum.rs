@@ -1,12 +1,9 @@
 //! The checks that records, counter rows and the mutable header's facts carry: CRC32C, for which processors
-//! have an instruction: a record costs a hook nine of them. Captures of versions 1 and 2 have a
-//! multiply-and-fold hash instead ([`folded`]). SPEC.md gives both in a few lines of Python.
+//! have an instruction: a record costs a hook nine of them. SPEC.md gives them in a few lines of Python.
 
 use crate::sync::{AtomicU64, Ordering};
 
-mod folded;
-
-/// The digits of π after [`folded`]'s keys; odd, so that multiplying by it loses nothing.
+/// Digits of π; odd, so that multiplying by it loses nothing.
 const LAST: u64 = 0x9216_d5d9_8979_fb1b;
 
 /// The two halves of the 128-bit product, folded together.
@@ -25,8 +22,6 @@ pub(crate) fn tag(seq: u64, nonce: u64) -> u32 {
 /// How the checks of a capture are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Of versions 1 and 2.
-    Folded,
     Crc,
     /// The same, on a processor that has the instruction.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -43,7 +38,7 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    /// Those of the newest version.
+    /// Those of the capture with this nonce.
     pub(crate) fn new(nonce: u64) -> Self {
         let seed = crc32c::crc32c(&nonce.to_le_bytes());
         #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -55,15 +50,6 @@ impl Checks {
         Self { nonce, seed, kind }
     }
 
-    /// Those of versions 1 and 2.
-    pub(crate) fn folded(nonce: u64) -> Self {
-        Self {
-            nonce,
-            seed: 0,
-            kind: Kind::Folded,
-        }
-    }
-
     /// The commit word of the record at `seq` in these slots; the first word, where it goes, is not looked at.
     pub(crate) fn record(
         &self,
@@ -72,13 +58,8 @@ impl Checks {
         others: impl Iterator<Item = [u64; 8]>,
     ) -> u64 {
         let [_, rest @ ..] = first;
-        let check = match self.kind {
-            Kind::Folded => folded::record(self.nonce, seq, first, others),
-            _ => {
-                let crc = self.append(self.append(self.seed, &[seq]), rest);
-                others.fold(crc, |crc, slot| self.append(crc, &slot))
-            }
-        };
+        let crc = self.append(self.append(self.seed, &[seq]), rest);
+        let check = others.fold(crc, |crc, slot| self.append(crc, &slot));
         self.commit_word(seq, check)
     }
 
@@ -133,48 +114,10 @@ impl Checks {
         u64::from(check) << 32 | u64::from(tag(seq, self.nonce))
     }
 
-    /// The check word of a few words somewhere in the head that are not a record (at most seven, in versions 1
-    /// and 2); `place` is their offset in the file, so that no two places share a check. Never 0 but in those.
+    /// The check word of a few words somewhere in the head that are not a record; `place` is their offset in the
+    /// file, so that no two places share a check. Never 0.
     pub(crate) fn words(&self, place: u64, words: &[u64]) -> u64 {
-        match self.kind {
-            Kind::Folded => folded::words(self.nonce, place, words),
-            _ => marked(self.append(self.append(self.seed, &[place]), words)),
-        }
-    }
-
-    /// The same of a counter row: of its figures and its version.
-    #[inline(always)]
-    pub(crate) fn row(&self, place: u64, figures: &[AtomicU64; 5], version: u32) -> u64 {
-        let version = u64::from(version);
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        if self.kind == Kind::CrcInstruction {
-            let mut crc = u64::from(!self.seed);
-            // SAFETY: the processor has the instruction; the words are the row's.
-            unsafe {
-                core::arch::asm!(
-                    "crc32 {crc}, {place}",
-                    "crc32 {crc}, qword ptr [{row}]",
-                    "crc32 {crc}, qword ptr [{row} + 8]",
-                    "crc32 {crc}, qword ptr [{row} + 16]",
-                    "crc32 {crc}, qword ptr [{row} + 24]",
-                    "crc32 {crc}, qword ptr [{row} + 32]",
-                    "crc32 {crc}, {version}",
-                    crc = inout(reg) crc,
-                    place = in(reg) place,
-                    row = in(reg) core::ptr::from_ref(figures),
-                    version = in(reg) version,
-                    options(nostack, readonly, preserves_flags),
-                );
-            }
-            return marked(!(crc as u32));
-        }
-        self.row_without_instruction(place, figures, version)
-    }
-
-    #[cold]
-    fn row_without_instruction(&self, place: u64, figures: &[AtomicU64; 5], version: u64) -> u64 {
-        let [a, b, c, d, e] = figures.each_ref().map(|word| word.load(Ordering::Relaxed));
-        self.words(place, &[a, b, c, d, e, version])
+        marked(self.append(self.append(self.seed, &[place]), words))
     }
 }
 
@@ -198,46 +141,43 @@ fn append_by_instruction(crc: u32, words: &[u64]) -> u32 {
 mod tests {
     use super::*;
 
-    const NONCE: u64 = 0x1122_3344_5566_7788;
+    // SPEC.md, "Worked example".
+    const NONCE: u64 = 0xd02c_af74_55cb_b1a0;
     const WORDS: [u64; 8] = [
         0,
-        1000,
+        6400,
         0x7f00_0000_0000,
         512,
         0,
         1 | 2 << 32,
-        4242 | 1 << 32,
-        3 | 1 << 32,
+        4242 | 0x0101 << 32,
+        1 | 1 << 32,
     ];
-
-    fn all() -> [Checks; 2] {
-        [Checks::new(NONCE), Checks::folded(NONCE)]
-    }
 
     #[test]
     fn every_single_bit_flip_changes_the_check() {
-        for checks in all() {
-            let good = checks.record(5, &WORDS, core::iter::empty());
-            let facts = checks.words(64, &WORDS[1..]);
-            for (word, bit) in (1..8).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
-                let mut flipped = WORDS;
-                flipped[word] ^= 1 << bit;
-                let bad = checks.record(5, &flipped, core::iter::empty());
-                assert_ne!(good, bad, "{checks:?} word {word} bit {bit}");
-                assert_ne!(facts, checks.words(64, &flipped[1..]), "{word} bit {bit}");
-            }
+        let checks = Checks::new(NONCE);
+        let good = checks.record(5, &WORDS, core::iter::empty());
+        let facts = checks.words(64, &WORDS[1..]);
+        for (word, bit) in (1..8).flat_map(|word| (0..64).map(move |bit| (word, bit))) {
+            let mut flipped = WORDS;
+            flipped[word] ^= 1 << bit;
+            let bad = checks.record(5, &flipped, core::iter::empty());
+            assert_ne!(good, bad, "word {word} bit {bit}");
+            assert_ne!(facts, checks.words(64, &flipped[1..]), "{word} bit {bit}");
         }
     }
 
     #[test]
     fn the_figures_of_the_spec() {
-        // SPEC.md, "Worked example": an independent reader must get the same.
-        let [newest, folded] = all().map(|checks| checks.record(7, &WORDS, core::iter::empty()));
-        assert_eq!(folded, 0xe457_fae0_e6f2_5f75, "{folded:#018x}");
-        assert_eq!(newest, SPEC_COMMIT, "{newest:#018x}");
+        let checks = Checks::new(NONCE);
+        let commit = checks.record(4, &WORDS, core::iter::empty());
+        assert_eq!(commit, 0x2129_c7ae_febe_a349, "{commit:#018x}");
+        let row = checks.words(0x2040, &[512, 512, 2, 1, 1024, 6]);
+        assert_eq!(row, 0x0000_0001_4f2a_4ce9, "{row:#018x}");
+        let counted = checks.words(0x1140, &[5, 6656, 0]);
+        assert_eq!(counted, 0x0000_0001_06e4_92e7, "{counted:#018x}");
     }
-
-    const SPEC_COMMIT: u64 = 0xb4da_e9ae_e6f2_5f75;
 
     #[test]
     #[cfg(not(loom))]
@@ -248,12 +188,10 @@ mod tests {
             ..by_instruction
         };
         let slot = WORDS.map(AtomicU64::new);
-        let figures = [7, 1 << 63, 3, 4, 5].map(AtomicU64::new);
         for checks in [by_instruction, without] {
             let record = checks.record(9, &WORDS, core::iter::empty());
             assert_eq!(checks.slot(9, &slot), record);
-            let words = without.words(8192, &[7, 1 << 63, 3, 4, 5, 12]);
-            assert_eq!(checks.row(8192, &figures, 12), words);
+            assert_eq!(checks.words(8192, &[7, 12]), without.words(8192, &[7, 12]));
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::baked::{MARK_BYTES, Part, page_nonce};
 use crate::checksum::Checks;
-use crate::header::StaticHeader;
+use crate::header::{RingAt, StaticHeader};
 use crate::page::{self, Decoded, Decoder, HEADER_BYTES, Header};
 use crate::slot::{self, SLOT_BYTES};
 use crate::{Definition, Integrity, OpenError, Reader, Record, Seq, checksum, index, layout};
@@ -40,7 +40,6 @@ impl<'a> Bytes<'a> {
 fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
     let header = StaticHeader {
         nonce: NONCE,
-        folded: false,
         started_wall: 1,
         started_monotonic: 2,
         started_boottime: 3,
@@ -50,8 +49,9 @@ fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
         boot_id: [7; 16],
         ring_slots: SLOTS,
         areas: None,
+        ring_at: RingAt::Capture,
     };
-    let pages = layout::pages_offset(SLOTS);
+    let pages = layout::ring_end(SLOTS);
     let mut file = vec![0; pages as usize];
     let mut put = |offset: u64, bytes: &[u8]| {
         file[offset as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -60,7 +60,7 @@ fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
         put(offset, &header.encode());
     }
     for (offset, value) in [
-        (layout::dynamic::HEAD, next),
+        (layout::dynamic::KNOWN, next),
         (layout::dynamic::TAIL, tail),
         (layout::dynamic::PAGES_END, pages + page_bytes as u64),
     ] {
@@ -122,7 +122,7 @@ fn seed_of_pages(mut pages: &[u8], nonce: u64) -> Vec<u8> {
 
 /// What [`page_file`] makes the pages of a whole capture of again.
 pub fn page_seed(capture: &[u8]) -> Vec<u8> {
-    let start = layout::pages_offset(word(capture, 80) as u32) as usize;
+    let start = word(capture, 120) as usize;
     seed_of_pages(capture.get(start..).unwrap_or_default(), word(capture, 16))
 }
 
@@ -134,15 +134,19 @@ pub fn names_seed(capture: &[u8]) -> Vec<u8> {
     seed_of_pages(pages, page_nonce(word(capture, 16)))
 }
 
-/// What [`ring_file`] makes the ring of a whole capture of again, if it has 64 slots.
+/// What [`ring_file`] makes the ring of a whole capture of again, or its journal, if it has 64 slots.
 pub fn ring_seed(capture: &[u8]) -> Vec<u8> {
     let nonce = word(capture, 16);
     let at = |offset: u64| index::value(word(capture, offset as usize));
-    let (next, tail) = (at(layout::dynamic::HEAD), at(layout::dynamic::TAIL));
+    let (next, tail) = (at(layout::dynamic::KNOWN), at(layout::dynamic::TAIL));
+    let ring = match word(capture, 112) {
+        0 => word(capture, layout::dynamic::JOURNAL as usize + 8),
+        ring => ring,
+    };
     let mut out = (tail as u16).to_le_bytes().to_vec();
-    out.push((next - tail) as u8);
+    out.push(next.saturating_sub(tail) as u8);
     for seq in tail..tail + u64::from(SLOTS) {
-        let start = layout::RING_OFFSET as usize + (seq % u64::from(SLOTS)) as usize * SLOT_BYTES;
+        let start = ring as usize + (seq % u64::from(SLOTS)) as usize * SLOT_BYTES;
         let slot = capture.get(start..start + SLOT_BYTES).unwrap_or_default();
         out.push(match word(slot, 0) {
             0 if slot.iter().all(|byte| *byte == 0) => 3,

@@ -21,16 +21,85 @@
 //! | 108 | 4 | levels of the counters |
 //! | 112 | 8 | offset of the ring |
 //! | 120 | 8 | offset of the pages |
-//! | 128 | 8 | version 2: bytes of each of the two state areas; else zero |
-//! | 136 | 8 | version 2: bytes of the log; else zero |
-//! | 144 | 364 | zero |
+//! | 128 | 8 | of a bounded capture: bytes of each of the two state areas; else zero |
+//! | 136 | 8 | of a bounded capture: bytes of the log; else zero |
+//! | 144 | 4 | where the ring is: 1 in this file, 2 in memory of the process alone, 3 in a memfd, 4 in a file |
+//! | 148 | 4 | bytes of that file's path, at most 256; else zero |
+//! | 152 | 256 | the path; zeros behind it |
+//! | 408 | 100 | zero |
 //! | 508 | 4 | CRC32 of bytes 0–507 |
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use crate::areas::Areas;
 use crate::checksum::Checks;
-use crate::layout::{
-    self, BOUNDED_VERSION, FOLDED_BOUNDED_VERSION, FOLDED_VERSION, MAGIC, STATIC_BYTES, VERSION,
-};
+use crate::layout::{self, MAGIC, STATIC_BYTES, VERSION};
+
+/// The longest path of a ring's file.
+const RING_PATH: usize = 256;
+
+/// Where the ring is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one of it in a header")]
+pub(crate) enum RingAt {
+    /// In the capture, before its pages.
+    Capture,
+    /// In memory that ends with the process.
+    Nowhere,
+    /// In a file without a name.
+    Memfd,
+    /// In a file of its own.
+    File(RingPath),
+}
+
+/// The path of a ring's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingPath {
+    bytes: [u8; RING_PATH],
+    length: usize,
+}
+
+impl RingPath {
+    /// None: it is too long.
+    pub(crate) fn new(path: &Path) -> Option<Self> {
+        Self::from_bytes(path.as_os_str().as_bytes())
+    }
+
+    fn from_bytes(path: &[u8]) -> Option<Self> {
+        let (mut bytes, length) = ([0; RING_PATH], path.len());
+        bytes.get_mut(..length)?.copy_from_slice(path);
+        (length > 0).then_some(Self { bytes, length })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(
+            self.bytes.get(..self.length).unwrap_or_default(),
+        ))
+    }
+}
+
+impl RingAt {
+    fn encode(&self) -> (u32, &[u8]) {
+        match self {
+            Self::Capture => (1, &[]),
+            Self::Nowhere => (2, &[]),
+            Self::Memfd => (3, &[]),
+            Self::File(path) => (4, path.bytes.get(..path.length).unwrap_or_default()),
+        }
+    }
+
+    fn decode(kind: u32, path: &[u8]) -> Option<Self> {
+        match (kind, path) {
+            (1, []) => Some(Self::Capture),
+            (2, []) => Some(Self::Nowhere),
+            (3, []) => Some(Self::Memfd),
+            (4, path) => RingPath::from_bytes(path).map(Self::File),
+            _ => None,
+        }
+    }
+}
 
 /// The static header's facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +113,9 @@ pub(crate) struct StaticHeader {
     pub(crate) process_start_ticks: u64,
     pub(crate) boot_id: [u8; 16],
     pub(crate) ring_slots: u32,
-    /// Of versions 1 and 2, whose checks are others.
-    pub(crate) folded: bool,
     /// Of a bounded capture.
     pub(crate) areas: Option<Areas>,
+    pub(crate) ring_at: RingAt,
 }
 
 /// Why a static header could not be taken.
@@ -66,7 +134,7 @@ impl StaticHeader {
     pub(crate) fn encode(&self) -> [u8; STATIC_BYTES] {
         let mut out = Vec::with_capacity(STATIC_BYTES);
         out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&self.version().to_le_bytes());
+        out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&(STATIC_BYTES as u32).to_le_bytes());
         out.extend_from_slice(&self.nonce.to_le_bytes());
         out.extend_from_slice(&self.started_wall.to_le_bytes());
@@ -80,10 +148,15 @@ impl StaticHeader {
         for word in self.geometry() {
             out.extend_from_slice(&word.to_le_bytes());
         }
-        if let Some(areas) = self.areas {
-            out.extend_from_slice(&areas.state.to_le_bytes());
-            out.extend_from_slice(&areas.log.to_le_bytes());
+        let areas = self.areas.map_or([0, 0], |areas| [areas.state, areas.log]);
+        for bytes in areas {
+            out.extend_from_slice(&bytes.to_le_bytes());
         }
+        let (kind, path) = self.ring_at.encode();
+        for word in [kind, path.len() as u32] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(path);
         out.resize(STATIC_BYTES - 4, 0);
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -92,21 +165,29 @@ impl StaticHeader {
         header
     }
 
-    /// The version of the format that the capture needs.
-    pub(crate) fn version(&self) -> u32 {
-        match (self.folded, self.areas) {
-            (false, None) => VERSION,
-            (false, Some(_)) => BOUNDED_VERSION,
-            (true, None) => FOLDED_VERSION,
-            (true, Some(_)) => FOLDED_BOUNDED_VERSION,
+    /// How its records, rows and facts are checked.
+    pub(crate) fn checks(&self) -> Checks {
+        Checks::new(self.nonce)
+    }
+
+    /// The file that the ring lies in, if it has one of its own.
+    pub(crate) fn ring_path(&self) -> Option<&Path> {
+        match &self.ring_at {
+            RingAt::File(path) => Some(path.path()),
+            _ => None,
         }
     }
 
-    /// How its records, rows and facts are checked.
-    pub(crate) fn checks(&self) -> Checks {
-        match self.folded {
-            false => Checks::new(self.nonce),
-            true => Checks::folded(self.nonce),
+    /// Whether the ring lies in the capture itself.
+    pub(crate) fn has_ring(&self) -> bool {
+        self.ring_at == RingAt::Capture
+    }
+
+    /// Where the pages start, or the areas of a bounded capture.
+    pub(crate) fn pages_offset(&self) -> u64 {
+        match self.has_ring() {
+            true => layout::ring_end(self.ring_slots),
+            false => layout::RING_OFFSET,
         }
     }
 
@@ -115,8 +196,12 @@ impl StaticHeader {
         let offset = |value: u64| [value as u32, (value >> 32) as u32];
         let [d0, d1] = offset(layout::DYNAMIC_OFFSET);
         let [c0, c1] = offset(layout::COUNTERS_OFFSET);
-        let [r0, r1] = offset(layout::RING_OFFSET);
-        let [p0, p1] = offset(layout::pages_offset(self.ring_slots));
+        let [r0, r1] = offset(if self.has_ring() {
+            layout::RING_OFFSET
+        } else {
+            0
+        });
+        let [p0, p1] = offset(self.pages_offset());
         let (devices, levels) = (
             layout::COUNTER_DEVICES as u32,
             layout::COUNTER_LEVELS as u32,
@@ -137,7 +222,7 @@ impl StaticHeader {
             return Err(Unreadable::Foreign);
         }
         // The magic and the version stand at these places in every version to come.
-        if u32_at(8) > BOUNDED_VERSION {
+        if u32_at(8) > VERSION {
             return Err(Unreadable::Future(u32_at(8)));
         }
         if u32_at(STATIC_BYTES - 4) != crc32fast::hash(&bytes[..STATIC_BYTES - 4]) {
@@ -146,6 +231,10 @@ impl StaticHeader {
         if u32_at(8) == 0 {
             return Err(Unreadable::Damaged("it states an impossible version"));
         }
+        let path = bytes[152..152 + RING_PATH].get(..u32_at(148) as usize);
+        let Some(ring_at) = path.and_then(|path| RingAt::decode(u32_at(144), path)) else {
+            return Err(Unreadable::Damaged("it does not say where the ring is"));
+        };
         let mut boot_id = [0; 16];
         boot_id.copy_from_slice(&bytes[64..80]);
         let header = Self {
@@ -158,11 +247,11 @@ impl StaticHeader {
             process_start_ticks: u64_at(56),
             boot_id,
             ring_slots: u32_at(80),
-            folded: u32_at(8) <= FOLDED_BOUNDED_VERSION,
-            areas: matches!(u32_at(8), BOUNDED_VERSION | FOLDED_BOUNDED_VERSION).then(|| Areas {
+            areas: (u64_at(128) != 0 || u64_at(136) != 0).then(|| Areas {
                 state: u64_at(128),
                 log: u64_at(136),
             }),
+            ring_at,
         };
         if !layout::RING_SLOTS.contains(&header.ring_slots) || !header.ring_slots.is_power_of_two()
         {
@@ -194,8 +283,8 @@ mod tests {
             process_start_ticks: 7,
             boot_id: [8; 16],
             ring_slots: 1024,
-            folded: false,
             areas: None,
+            ring_at: RingAt::Capture,
         }
     }
 
@@ -208,22 +297,19 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let of_versions = [
-            StaticHeader {
-                folded: true,
-                ..sample()
-            },
-            StaticHeader {
-                folded: true,
-                ..bounded()
-            },
-            sample(),
-            bounded(),
-        ];
-        for (header, version) in of_versions.into_iter().zip(1..) {
+        let long = "/dev/shm/".to_owned() + &"x".repeat(RING_PATH - 9);
+        let elsewhere = [RingAt::Nowhere, RingAt::Memfd].into_iter().chain(
+            [Path::new("/x"), Path::new(&long)]
+                .map(|path| RingAt::File(RingPath::new(path).expect("a path that fits"))),
+        );
+        let moved = elsewhere.map(|ring_at| StaticHeader {
+            ring_at,
+            ..bounded()
+        });
+        for header in moved.chain([sample(), bounded()]) {
             assert_eq!(StaticHeader::decode(&header.encode()), Ok(header));
-            assert_eq!(header.version(), version);
         }
+        assert_eq!(RingPath::new(Path::new(&(long + "x"))), None);
     }
 
     #[test]

@@ -6,20 +6,15 @@
 //! | 2048 | 512 | the same once more |
 //! | 4096 | 4096 | dynamic header |
 //! | 8192 | 16384 | counters: 64 devices × 4 levels × 64 bytes |
-//! | 24576 | 64 × slots | ring |
-//! | 24576 + 64 × slots | to the end | pages; of a bounded capture: [`crate::areas`] |
+//! | 24576 | 64 × slots | ring, if it is kept in the capture; else see [`crate::ring_file`] |
+//! | behind it | to the end | pages; of a bounded capture: [`crate::areas`] |
 
 use crate::{DeviceOrdinal, Level};
 
 /// First bytes of every capture.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89GPUMEM\n";
-/// The version of a capture whose pages go on to the file's end.
-pub(crate) const VERSION: u32 = 3;
-/// The version of a bounded one, and the newest that this crate reads.
-pub(crate) const BOUNDED_VERSION: u32 = 4;
-/// Those of captures with the folded checks ([`crate::checksum`]).
-pub(crate) const FOLDED_VERSION: u32 = 1;
-pub(crate) const FOLDED_BOUNDED_VERSION: u32 = 2;
+/// The version that this crate writes and reads.
+pub(crate) const VERSION: u32 = 1;
 
 /// Bytes of the static header and where its two copies lie.
 pub(crate) const STATIC_BYTES: usize = 512;
@@ -43,8 +38,8 @@ pub(crate) const RING_SLOTS: core::ops::RangeInclusive<u32> = 64..=1 << 24;
 /// Entries of the table of losses.
 pub(crate) const LOSS_RANGES: usize = 64;
 
-/// Where the pages of a capture with that many slots start.
-pub(crate) const fn pages_offset(ring_slots: u32) -> u64 {
+/// Where a ring of that many slots ends.
+pub(crate) const fn ring_end(ring_slots: u32) -> u64 {
     RING_OFFSET + ring_slots as u64 * 64
 }
 
@@ -81,23 +76,20 @@ pub(crate) const fn row_offset(row: u64) -> u64 {
     COUNTERS_OFFSET + row * ROW_BYTES
 }
 
-/// The counter row at an offset in the file.
-pub(crate) const fn row_at(offset: u64) -> u64 {
-    (offset - COUNTERS_OFFSET) / ROW_BYTES
-}
-
 /// Fields of the dynamic header: offsets in the file. Fields of different writers are on lines of
 /// their own.
 pub(crate) mod dynamic {
     use super::DYNAMIC_OFFSET;
 
-    pub(crate) const HEAD: u64 = DYNAMIC_OFFSET;
+    pub(crate) const KNOWN: u64 = DYNAMIC_OFFSET;
     pub(crate) const TAIL: u64 = DYNAMIC_OFFSET + 64;
     pub(crate) const PAGES_END: u64 = DYNAMIC_OFFSET + 72;
     pub(crate) const END: u64 = DYNAMIC_OFFSET + 128;
     pub(crate) const DRAIN_ERROR: u64 = DYNAMIC_OFFSET + 192;
     pub(crate) const LOST: u64 = DYNAMIC_OFFSET + 256;
-    pub(crate) const DEFINING: u64 = DYNAMIC_OFFSET + 320;
+    pub(crate) const COUNTED: u64 = DYNAMIC_OFFSET + 320;
+    pub(crate) const JOURNAL: u64 = DYNAMIC_OFFSET + 384;
+    pub(crate) const QUEUE: u64 = DYNAMIC_OFFSET + 448;
     pub(crate) const LOSS_TABLE: u64 = DYNAMIC_OFFSET + 512;
 }
 

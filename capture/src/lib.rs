@@ -30,11 +30,14 @@ mod header;
 mod ids;
 mod index;
 mod layout;
+mod lock;
 mod page;
 mod payload;
 mod procfs;
 pub mod reader;
+mod recover;
 mod ring;
+mod ring_file;
 mod slot;
 mod sync;
 #[cfg(test)]
@@ -47,7 +50,12 @@ pub use definition::*;
 pub use event::*;
 pub use ids::*;
 pub use reader::{
-    Bounded, Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError, Reader, Record,
+    Bounded, Counters, Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError,
+    Reader, Record, RingState,
 };
+pub use recover::{MergeError, Merged, merge, sweep};
 #[cfg(not(loom))]
-pub use writer::{Counting, CreateError, Cut, Keeper, Lost, Options, Origin, RowAtCut, Writer};
+pub use writer::{
+    Attempt, Counting, CreateError, Cut, Ended, Keeper, LockHeld, Lost, Options, Origin, Refused,
+    RingPlace, RowAtCut, Trouble, Writer, assert_may_wait,
+};

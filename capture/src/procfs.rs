@@ -1,4 +1,5 @@
-//! The two facts of /proc that tell a process from a later one with the same id.
+//! What the system says of processes: the two facts of /proc that tell a process from a later one with the same id,
+//! and whose this one is.
 
 /// Field 22 of a `/proc/<pid>/stat`: when the process started, in clock ticks since boot.
 pub(crate) fn start_ticks(stat: &str) -> Option<u64> {
@@ -12,6 +13,20 @@ pub(crate) fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let hex: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     u128::from_str_radix(&hex, 16).unwrap_or(0).to_be_bytes()
+}
+
+/// Whether a process with this id that was started then is there.
+pub(crate) fn is_running(pid: u32, ticks: u64) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| start_ticks(&stat))
+        .is_some_and(|found| found == ticks)
+}
+
+/// The user for whom this process acts.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The ring's protocol: many producers, one consumer, over atomics that may lie in a mapped file.
+//! The ring's protocol: many producers, one consumer. The slots may lie in memory that other processes map; the
+//! two indexes are this process's own, so that nobody outside can make a loop over them endless.
 //!
 //! ```text
 //!            tail                         head
@@ -24,7 +25,6 @@
 //! slot whose commit word is neither 0 nor its own was damaged: no third case.
 
 use crate::checksum::{self, Checks};
-use crate::index;
 use crate::slot::{self, SLOT_BYTES};
 use crate::sync::{AtomicU64, Ordering, expect_store, fence};
 
@@ -59,8 +59,7 @@ pub(crate) enum Found {
 }
 
 impl<'a> Ring<'a> {
-    /// `slots.len()` is a power of two (the caller has checked); `head` and `tail` hold sealed
-    /// indexes ([`crate::index`]).
+    /// `slots.len()` is a power of two (the caller has checked).
     pub(crate) fn new(
         head: &'a AtomicU64,
         tail: &'a AtomicU64,
@@ -91,13 +90,13 @@ impl<'a> Ring<'a> {
     /// Next sequence number to be reserved.
     #[inline]
     pub(crate) fn head(&self) -> u64 {
-        index::value(self.head.load(Ordering::Relaxed))
+        self.head.load(Ordering::Relaxed)
     }
 
     /// First sequence number that the consumer has not taken.
     #[inline]
     pub(crate) fn tail(&self) -> u64 {
-        index::value(self.tail.load(Ordering::Acquire))
+        self.tail.load(Ordering::Acquire)
     }
 
     /// Whether `count` slots were free a moment ago.
@@ -125,37 +124,31 @@ impl<'a> Ring<'a> {
     /// Reserves `count` slots; None if they are not free. Never waits.
     #[inline]
     pub(crate) fn reserve(&self, count: u64) -> Option<u64> {
-        let word = self.head.load(Ordering::Relaxed);
-        match self.try_reserve(word, count) {
+        let head = self.head.load(Ordering::Relaxed);
+        match self.try_reserve(head, count) {
             Ok(reserved) => reserved,
             Err(now) => self.reserve_in_turn(now, count),
         }
     }
 
-    /// One try where `word` was the head; `Err` with what it is by now.
+    /// One try where `head` was the head; `Err` with what it is by now.
     #[inline(always)]
-    fn try_reserve(&self, word: u64, count: u64) -> Result<Option<u64>, u64> {
-        let head = index::value(word);
+    fn try_reserve(&self, head: u64, count: u64) -> Result<Option<u64>, u64> {
         // A stale `head` may lie before `tail`; the exchange then fails.
         if (head + count).saturating_sub(self.tail()) > self.capacity() {
             return Ok(None);
         }
         self.head
-            .compare_exchange_weak(
-                word,
-                index::seal(head + count, self.checks.nonce),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            )
+            .compare_exchange_weak(head, head + count, Ordering::Relaxed, Ordering::Relaxed)
             .map(|_| Some(head))
     }
 
     #[cold]
-    fn reserve_in_turn(&self, mut word: u64, count: u64) -> Option<u64> {
+    fn reserve_in_turn(&self, mut head: u64, count: u64) -> Option<u64> {
         loop {
-            match self.try_reserve(word, count) {
+            match self.try_reserve(head, count) {
                 Ok(reserved) => return reserved,
-                Err(now) => word = now,
+                Err(now) => head = now,
             }
         }
     }
@@ -267,6 +260,15 @@ impl<'a> Ring<'a> {
         to.truncate(wanted);
     }
 
+    /// Appends the slots of a range that lies between tail and head, as bytes.
+    pub(crate) fn copy_slots(&self, range: core::ops::Range<u64>, to: &mut Vec<u8>) {
+        for seq in range {
+            for word in self.load(seq) {
+                to.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+    }
+
     /// Zeroes the slots in `[tail, upto)` and gives them back. Consumer only.
     pub(crate) fn release(&self, upto: u64) {
         for seq in self.tail()..upto {
@@ -276,8 +278,18 @@ impl<'a> Ring<'a> {
                 }
             }
         }
-        self.tail
-            .store(index::seal(upto, self.checks.nonce), Ordering::Release);
+        self.tail.store(upto, Ordering::Release);
+    }
+
+    /// Where the records from `from` on, all committed without a gap, end. Consumer only.
+    pub(crate) fn committed(&self, from: u64) -> u64 {
+        let (mut seq, head) = (from.max(self.tail()), self.head());
+        while seq < head
+            && let Found::Record(count, _) = self.find(seq)
+        {
+            seq += count;
+        }
+        seq
     }
 }
 
@@ -332,8 +344,8 @@ mod model {
         fn new(slots: usize) -> Arc<Self> {
             let slot = |_| Slot(core::array::from_fn(|_| AtomicU64::new(0)));
             Arc::new(Self {
-                head: AtomicU64::new(index::seal(0, NONCE)),
-                tail: AtomicU64::new(index::seal(0, NONCE)),
+                head: AtomicU64::new(0),
+                tail: AtomicU64::new(0),
                 slots: (0..slots).map(slot).collect(),
             })
         }

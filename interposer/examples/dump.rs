@@ -136,7 +136,7 @@ fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     if let Some(error) = failed {
         return Err(error.into());
     }
-    for (device, level, values) in counters {
+    for (device, level, values) in counters.rows {
         writeln!(
             out,
             "{{\"counters\":\"{level}\",\"device\":{},\"live\":{},\"peak\":{},\"allocations\":{},\

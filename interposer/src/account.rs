@@ -3,12 +3,13 @@
 //! Facts arrive at any time, also before a capture is open; they wait here and are written once one
 //! is.
 
-use core::ffi::c_void;
+use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use gpumem_capture::{DefKind, Writer};
 
+use crate::symbols::elf;
 use crate::symbols::table::{self, Need, Way};
 
 /// A hook armed: hook and way (0 while unused), an address in the library that asked for it and that
@@ -144,16 +145,62 @@ fn library_at(address: usize) -> libc::Dl_info {
     }
 }
 
-/// Gives `use_name` the file name of the library that holds an address; empty if there is none.
-fn library_of(address: u64, use_name: &mut dyn FnMut(&[u8])) {
-    let info = library_at(address as usize);
-    if info.dli_fname.is_null() {
-        return use_name(b"");
+/// A look for the library that holds an address.
+struct Search {
+    address: usize,
+    found: Found,
+}
+
+enum Found {
+    Nothing,
+    /// The program itself, for which the loader has no name here.
+    Program,
+    /// The name of its file.
+    Library(Vec<u8>),
+}
+
+/// The file name of the library that holds an address; empty if there is none. It is copied under the loader's lock,
+/// since another thread may unload the library meanwhile.
+fn library_of(address: u64) -> Vec<u8> {
+    let mut search = Search {
+        address: address as usize,
+        found: Found::Nothing,
+    };
+    // SAFETY: the callback has the type asked for, and `search` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+    let path = match search.found {
+        Found::Nothing => return Vec::new(),
+        Found::Library(name) => return name,
+        Found::Program => library_at(search.address).dli_fname,
+    };
+    if path.is_null() {
+        return Vec::new();
     }
-    // SAFETY: the loader's names are NUL-terminated and live as long as the library, whose code has
-    // only just called us.
-    let path = unsafe { core::ffi::CStr::from_ptr(info.dli_fname) }.to_bytes();
-    use_name(path.rsplit(|&b| b == b'/').next().unwrap_or(path));
+    // SAFETY: the name of the program, which is never unloaded, is NUL-terminated and stays.
+    base_name(unsafe { CStr::from_ptr(path) })
+}
+
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
+    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer that `library_of` gave it.
+    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search>()) };
+    // SAFETY: the structure describes a library that stays loaded while it is visited.
+    if !unsafe { elf::holds(info, search.address) } {
+        return 0;
+    }
+    search.found = match info.dlpi_name {
+        name if name.is_null() => Found::Program,
+        // SAFETY: the loader's names are NUL-terminated and outlive the iteration.
+        name => match unsafe { CStr::from_ptr(name) } {
+            name if name.is_empty() => Found::Program,
+            name => Found::Library(base_name(name)),
+        },
+    };
+    1
+}
+
+fn base_name(path: &CStr) -> Vec<u8> {
+    let path = path.to_bytes();
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path).to_vec()
 }
 
 /// A `str` field of a definition.
@@ -191,7 +238,7 @@ pub(crate) fn write(writer: &'static Writer) {
             if base == 0 || base != newest {
                 let caller = entry.caller.load(Ordering::Relaxed);
                 newest = base;
-                library_of(caller, &mut |found| library = found.to_vec());
+                library = library_of(caller);
             }
             let _ = writer.definition(
                 DefKind::HOOK,
@@ -236,4 +283,22 @@ pub(crate) fn note_missing(writer: &'static Writer) {
 /// lines that differ only in their number the last one counts.
 pub(crate) fn note(writer: &'static Writer, line: &str) {
     let _ = writer.definition(DefKind::NOTE, &[&text(line.as_bytes()), line.as_bytes()]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_named_by_its_file() {
+        let malloc = libc::malloc as *const () as u64;
+        assert!(library_of(malloc).starts_with(b"libc.so"));
+        let program = std::env::current_exe().unwrap();
+        let here = a_library_is_named_by_its_file as *const () as u64;
+        assert_eq!(
+            library_of(here),
+            program.file_name().unwrap().as_encoded_bytes()
+        );
+        assert_eq!(library_of(0), b"");
+    }
 }

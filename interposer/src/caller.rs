@@ -30,13 +30,38 @@ macro_rules! note {
 }
 pub(crate) use note;
 
+/// The whole of a naked function: the given code, with call-frame information, which the compiler does not make for
+/// naked functions, and an entry in the list of them.
+///
+/// At the first instruction the caller's frame is one word above the stack pointer. After each instruction that moves
+/// the stack pointer the code states by how much (`.cfi_adjust_cfa_offset`).
+///
+/// The list is the section `.naked_functions`: address and size of each, 8 bytes each. It is not loaded into memory.
+/// tests/test_unwind_hooks.py unwinds from each instruction of each function in it.
+macro_rules! naked_code {
+    ($($line:expr),+; $($operands:tt)*) => {
+        core::arch::naked_asm!(
+            ".cfi_startproc",
+            "20:",
+            $($line,)+
+            "21:",
+            ".cfi_endproc",
+            ".pushsection .naked_functions, \"\", @progbits",
+            ".quad 20b, 21b - 20b",
+            ".popsection",
+            $($operands)*
+        )
+    };
+}
+pub(crate) use naked_code;
+
 /// The whole of an exported hook: notes the return address, the stack pointer and the frame pointer, and
 /// jumps on to the body.
 macro_rules! note_and_go_on {
     ($body:path) => {
-        core::arch::naked_asm!(
+        crate::caller::naked_code!(
             crate::caller::note!(),
-            "jmp {body}",
+            "jmp {body}";
             body = sym $body,
         )
     };
@@ -48,7 +73,7 @@ pub(crate) use note_and_go_on;
 /// and notes that the hook is in use.
 macro_rules! go_on_or_note {
     ($body:path, $hook:path, $($skip:expr),*) => {
-        core::arch::naked_asm!(
+        crate::caller::naked_code!(
             $($skip,)*
             "cmp byte ptr [rip + {hook} + {noted}], 0",
             "je 2f",
@@ -58,7 +83,7 @@ macro_rules! go_on_or_note {
             "jmp rax",
             "2:",
             crate::caller::note!(),
-            "jmp {body}",
+            "jmp {body}";
             hook = sym $hook,
             noted = const core::mem::offset_of!(crate::symbols::table::Hook, noted),
             real = const core::mem::offset_of!(crate::symbols::table::Hook, real),

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_char, c_int};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::autograd::steps;
-use crate::{lifecycle, limit, options, scopes, thread};
+use crate::{lifecycle, limit, options, scopes, storage, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
@@ -207,7 +207,10 @@ pub unsafe extern "C" fn gpumem_report_path(buffer: *mut c_char, size: usize) ->
     let Some(session) = lifecycle::session() else {
         return 0;
     };
-    let path = session.writer.path().as_os_str().as_encoded_bytes();
+    let Some(path) = thread::quietly(|_| storage::path(session.writer)).flatten() else {
+        return 0;
+    };
+    let path = path.as_os_str().as_encoded_bytes();
     // SAFETY: the caller's promise.
     unsafe { copy_text(path, buffer, size) }
 }

@@ -4,11 +4,12 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 
 use crate::live::{self, Place};
+use crate::lock::{Guard, Lock};
 
 /// A memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +47,12 @@ struct Known {
 
 static ANY: AtomicBool = AtomicBool::new(false);
 
-fn known() -> MutexGuard<'static, Known> {
-    static KNOWN: Mutex<Known> = Mutex::new(Known {
+fn known() -> Guard<'static, Known> {
+    static KNOWN: Lock<Known> = Lock::new(Known {
         graphs: BTreeMap::new(),
         execs: BTreeMap::new(),
     });
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+    KNOWN.lock()
 }
 
 /// Whether any graph has had a memory node.

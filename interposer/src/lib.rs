@@ -20,6 +20,7 @@ mod call;
 mod caller;
 mod capi;
 mod facts;
+mod fault;
 mod graph_nodes;
 mod hold;
 mod hooks;
@@ -27,6 +28,7 @@ mod lifecycle;
 mod limit;
 mod live;
 mod local;
+mod lock;
 mod message;
 mod names;
 mod nvml;
@@ -39,6 +41,7 @@ pub mod python;
 mod record;
 mod scopes;
 pub mod stacks;
+mod storage;
 mod symbols;
 mod tally;
 mod tensor;
@@ -49,6 +52,10 @@ pub use capi::{
     GpumemCounters, GpumemScopeFigures, gpumem_api_version, gpumem_counters, gpumem_help_env,
     gpumem_limit, gpumem_mark, gpumem_recording, gpumem_report_path, gpumem_scope_begin,
     gpumem_scope_end, gpumem_scope_forget, gpumem_scope_read, gpumem_scope_reset, gpumem_step,
+};
+pub use fault::exports::{
+    __sigaction, __sysv_signal, bsd_signal, sigaction, sigignore, siginterrupt, signal, sigset,
+    ssignal, sysv_signal,
 };
 pub use hooks::address::{cuMemAddressFree, cuMemAddressReserve};
 pub use hooks::aliases::{

@@ -8,22 +8,22 @@
 //!     └──(fork)──► DORMANT in the child, which opens a capture of its own if it uses CUDA
 //! ```
 //! Nothing leads back. In RECORDING nothing is ever torn down: events are taken until the process is
-//! gone. A forked child finds RECORDING, but the writer knows by a page that fork wipes that it is not
+//! gone, or until the ring's memory is lost ([`crate::fault`]). A forked child finds RECORDING, but the writer knows by a page that fork wipes that it is not
 //! its process, and records nothing.
 
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::ffi::OsString;
 use std::time::Duration;
 
-use gpumem_capture::{DefKind, DeviceOrdinal, Options as CaptureOptions, Writer};
+use gpumem_capture::{DefKind, DeviceOrdinal, Writer};
 use gpumem_cuda_abi::CuDevice;
-use gpumem_replay::Kept;
 
 use crate::live::{self, Tensors};
 use crate::options::{Options, Stacks};
 use crate::symbols::driver;
 use crate::symbols::table::ALL;
-use crate::{account, facts, limit, message, nvml, output, scopes, thread};
+use crate::{account, facts, limit, message, nvml, output, scopes, storage, thread};
 
 /// See the diagram.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,9 +44,6 @@ static OPENER: AtomicU32 = AtomicU32::new(0);
 /// counted, for a clock may be put forward meanwhile.
 const LOOKS: u32 = 5_000;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
-/// Names that are tried before giving up.
-const NAMES: u32 = 10_000;
-
 /// An open capture and what the hooks need with it.
 pub(crate) struct Session {
     pub(crate) writer: &'static Writer,
@@ -71,6 +68,13 @@ pub(crate) fn session() -> Option<&'static Session> {
     // SAFETY: the pointer is null or that of a leaked session, published with Release.
     let session = unsafe { SESSION.load(Ordering::Acquire).as_ref() }?;
     session.writer.is_own_process().then_some(session)
+}
+
+/// The session of this process, also after recording has ended.
+fn session_of_process() -> Option<&'static Session> {
+    // SAFETY: the pointer is null or that of a leaked session, published with Release.
+    let session = unsafe { SESSION.load(Ordering::Acquire).as_ref() }?;
+    session.writer.is_of_this_process().then_some(session)
 }
 
 /// Whether nothing will be recorded in this process any more: it is a child forked from one that
@@ -104,14 +108,30 @@ fn open_or_wait() -> bool {
     match swap {
         Ok(_) => {
             OPENER.store(std::process::id(), Ordering::Release);
-            let opened = open();
-            let state = if opened { State::Recording } else { State::Off };
-            STATE.store(state as u8, Ordering::Release);
-            opened
+            open_by(&STATE, open)
         }
         Err(state) if state == State::Opening as u8 => wait(),
         Err(state) => state == State::Recording as u8,
     }
+}
+
+/// Opens the capture by `open`, which says whether it could. A panic there turns recording off: it must not leave
+/// other threads waiting.
+fn open_by(state: &AtomicU8, open: impl FnOnce() -> bool) -> bool {
+    let opened = thread::caught(open);
+    let is_open = opened == Some(true);
+    let to = if is_open {
+        State::Recording
+    } else {
+        State::Off
+    };
+    state.store(to as u8, Ordering::Release);
+    if opened.is_none() {
+        message::line(
+            "cannot write a capture: internal error. Recording is off; the program goes on.",
+        );
+    }
+    is_open
 }
 
 /// Waits while another thread opens.
@@ -141,18 +161,9 @@ fn open() -> bool {
         std::process::id(),
         &facts::host(),
     );
-    let Some(writer) = create(&wanted, &options) else {
+    let Some(writer) = storage::open(wanted, &options) else {
         return false;
     };
-    if let Some(list) = &options.list
-        && let Err(error) = output::add_to_list(list.as_ref(), writer.path())
-    {
-        message::line(&format!(
-            "{}: {error}; the capture {} is not in that list.",
-            list.to_string_lossy(),
-            writer.path().display()
-        ));
-    }
     for hook in ALL {
         let name = hook.label();
         let length = (name.len() as u32).to_le_bytes();
@@ -173,62 +184,9 @@ fn open() -> bool {
     }));
     account::note_missing(writer);
     account::write(writer);
-    start_drain(writer, options.bounded.is_some());
     scopes::opened(writer);
     SESSION.store(session, Ordering::Release);
     true
-}
-
-/// Creates the file under the first free name. Says why if that is not possible.
-fn create(wanted: &std::path::Path, options: &Options) -> Option<&'static Writer> {
-    let capture = CaptureOptions::default()
-        .ring_slots(options.ring)
-        .bounded(options.bounded);
-    for n in 1..=NAMES {
-        let path = output::numbered(wanted, n);
-        match Writer::create(&path, &capture) {
-            Ok(writer) => return Some(writer),
-            Err(error) if error.errno() == libc::EEXIST => {}
-            Err(error) => {
-                message::line(&format!(
-                    "cannot write a capture: {error}. Recording is off; the program goes on. Set \
-                     GPUMEM_OUTPUT to a path that can be written{}.",
-                    if options.bounded.is_some() {
-                        ", and GPUMEM_BOUNDED to as much as the disk has and the ring needs"
-                    } else {
-                        ""
-                    }
-                ));
-                return None;
-            }
-        }
-    }
-    message::line(&format!(
-        "cannot write a capture: {} and {NAMES} names after it are taken. Recording is off.",
-        wanted.display()
-    ));
-    None
-}
-
-/// Starts the thread that empties the ring. Of a bounded capture it also keeps what the records come to.
-fn start_drain(writer: &'static Writer, bounded: bool) {
-    let tell = |error: &std::io::Error| {
-        message::line(&format!(
-            "cannot write to {}: {error}. Events that find no more room are counted as lost; the \
-             program goes on.",
-            writer.path().display()
-        ));
-    };
-    let drain = move || match bounded {
-        false => writer.drain_telling(&tell),
-        true => writer.drain_bounded_telling(&mut Kept::default(), &tell),
-    };
-    if let Err(error) = thread::start("gpumem-drain", drain) {
-        account::note(
-            writer,
-            &format!("the thread that empties the ring did not start: {error}"),
-        );
-    }
 }
 
 impl Session {
@@ -279,42 +237,115 @@ impl Session {
 /// The end of the process, as far as it comes by here: says where the capture is. Events may follow.
 extern "C" fn at_exit() {
     let _ = thread::quietly(|_| {
-        let Some(session) = session() else { return };
+        let Some(session) = session() else {
+            if let Some(ended) = session_of_process() {
+                storage::say_ended(ended.writer);
+            }
+            return;
+        };
         let reading = nvml::begin_last();
         crate::symbols::bound::look(session.writer);
         crate::tally::write(session.writer);
-        if let Some(reading) = reading {
-            reading.wait();
-        }
+        // Before other libraries are taken down.
+        nvml::end(reading);
         account::write(session.writer);
         session.writer.finish();
+        let is_written = storage::pause(session.writer);
         if !session.quiet {
-            let path = session.writer.path();
-            let here = std::env::current_dir().ok();
-            let shown = here
-                .and_then(|dir| path.strip_prefix(dir).ok())
-                .unwrap_or(path);
-            let lost = session.writer.events_lost();
-            let without = match lost {
-                0 => String::new(),
-                _ => format!(", without {lost} events that found no room"),
-            };
-            message::line(&match session.writer.is_deleted() {
-                true => format!(
-                    "{} was deleted while the program ran: there is no capture of it.",
-                    shown.display()
-                ),
-                false => format!(
-                    "wrote {}{without}. Read it with: gpumem-analyze {}",
-                    shown.display(),
-                    facts::quoted(shown.as_os_str())
-                ),
-            });
+            message::line(&what_was_written(session, is_written));
         }
     });
 }
+
+/// The line at the program's end.
+fn what_was_written(session: &'static Session, is_written: bool) -> String {
+    let writer = session.writer;
+    let Some(path) = writer.path() else {
+        return "there is no capture: its file system does not answer.".into();
+    };
+    let here = std::env::current_dir().ok();
+    let shown = here
+        .and_then(|dir| path.strip_prefix(dir).ok())
+        .unwrap_or(path);
+    let lost = writer.events_lost();
+    let without = match lost {
+        0 => String::new(),
+        _ => format!(", without {lost} events that found no room"),
+    };
+    let read = format!("gpumem-analyze {}", facts::quoted(shown.as_os_str()));
+    let shown = shown.display();
+    match (writer.is_deleted(), is_written, writer.ring_path()) {
+        (true, ..) => {
+            format!("{shown} was deleted while the program ran: there is no capture of it.")
+        }
+        (_, true, _) => format!("wrote {shown}{without}. Read it with: {read}"),
+        (_, false, Some(ring)) => format!(
+            "{shown} is not whole{without}: its file system does not take what is written. The rest is in {}; on this \
+             machine {read} finds it.",
+            ring.display()
+        ),
+        (_, false, None) => format!(
+            "{shown} is not whole{without}: its file system does not take what is written. Read it with: {read}"
+        ),
+    }
+}
+
+/// Runs after all other libraries' destructors: what they released is in the capture too, which is then closed.
+extern "C" fn at_last(_: *mut c_void) {
+    let _ = thread::quietly(|_| {
+        let Some(session) = session_of_process() else {
+            return;
+        };
+        session.writer.finish();
+        storage::close(session.writer);
+    });
+}
+
+unsafe extern "C" {
+    fn __cxa_atexit(
+        function: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *mut c_void,
+    ) -> c_int;
+}
+
+/// Run by the loader when it loads the library: what is registered before the program starts runs after the loader has
+/// taken all libraries down.
+extern "C" fn at_load() {
+    // SAFETY: the function lives as long as the process; of no library, so that this one's end does not run it.
+    unsafe { __cxa_atexit(at_last, core::ptr::null_mut(), core::ptr::null_mut()) };
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
 
 /// Run by the loader when the process exits, after the program's own exit handlers.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What opening by `open` comes to: its result, and the state after it.
+    fn after(open: impl FnOnce(&AtomicU8) -> bool) -> (bool, u8) {
+        let state = AtomicU8::new(State::Opening as u8);
+        let opened = open_by(&state, || open(&state));
+        (opened, state.load(Ordering::Acquire))
+    }
+
+    #[test]
+    fn the_state_says_whether_a_capture_was_opened() {
+        let is_opening = |state: &AtomicU8| state.load(Ordering::Acquire) == State::Opening as u8;
+        assert_eq!(after(is_opening), (true, State::Recording as u8));
+        assert_eq!(after(|_| false), (false, State::Off as u8));
+    }
+
+    #[test]
+    fn a_panic_while_a_capture_opens_turns_recording_off() {
+        let panic = |_: &AtomicU8| std::panic::resume_unwind(Box::new("planted"));
+        assert_eq!(after(panic), (false, State::Off as u8));
+    }
+}

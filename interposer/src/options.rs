@@ -1,6 +1,7 @@
 //! Every environment option, in one table: what reads them, what documents them.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
 use crate::limit::spec::Spec;
@@ -15,6 +16,19 @@ pub(crate) struct Described {
     pub(crate) values: &'static str,
     pub(crate) default: &'static str,
     pub(crate) meaning: &'static str,
+}
+
+/// Where the ring is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ring {
+    /// In a file in memory, in /dev/shm or $XDG_RUNTIME_DIR.
+    Memory,
+    /// In memory without a name.
+    Memfd,
+    /// In the capture itself.
+    File,
+    /// In a file in this folder, which lies in memory.
+    Folder(OsString),
 }
 
 /// The options in force.
@@ -32,8 +46,10 @@ pub(crate) struct Options {
     pub(crate) backward: bool,
     /// Whether releases carry a Python stack too.
     pub(crate) free_stacks: bool,
+    /// Where the ring is kept.
+    pub(crate) ring: Ring,
     /// Slots of the ring.
-    pub(crate) ring: u32,
+    pub(crate) ring_slots: u32,
     /// How often NVML is read; `None`: only when something happens.
     pub(crate) sample_every: Option<Duration>,
     /// Bytes of the file for all time; `None`: it grows.
@@ -51,7 +67,8 @@ impl Default for Options {
             stacks: Stacks::Mixed,
             backward: true,
             free_stacks: false,
-            ring: 65_536,
+            ring: Ring::Memory,
+            ring_slots: 65_536,
             sample_every: Some(Duration::from_millis(100)),
             bounded: None,
             list: None,
@@ -150,13 +167,33 @@ pub(crate) static TABLE: &[Row] = &[
     (
         Described {
             name: "GPUMEM_RING",
+            values: "auto, memfd, file, or the path of a folder in memory (tmpfs)",
+            default: "auto: a file in /dev/shm, or in $XDG_RUNTIME_DIR; where neither is to be had, as memfd",
+            meaning: "where events wait to be written to the capture (docs/ring.md). After a kill they are found there on \
+                      the same machine. memfd: in memory without a name, where a kill loses up to 50 ms of them; file: \
+                      in the capture itself, where calls wait for its disk",
+        },
+        |options, value| {
+            options.ring = match value.to_str() {
+                Some("auto") => Ring::Memory,
+                Some("memfd") => Ring::Memfd,
+                Some("file") => Ring::File,
+                _ if value.as_bytes().starts_with(b"/") => Ring::Folder(value.clone()),
+                _ => return false,
+            };
+            true
+        },
+    ),
+    (
+        Described {
+            name: "GPUMEM_RING_SLOTS",
             values: "slots of 64 bytes, 1024 to 16777216",
             default: "65536 (4 MiB)",
             meaning: "room for events that are not compressed yet; rounded up to a power of two",
         },
         |options, value| match value.to_str().and_then(|text| text.parse::<u32>().ok()) {
             Some(slots) if (1024..=16_777_216).contains(&slots) => {
-                options.ring = slots;
+                options.ring_slots = slots;
                 true
             }
             _ => false,
@@ -293,7 +330,8 @@ mod tests {
             ("GPUMEM_STACKS", "python"),
             ("GPUMEM_BACKWARD", "off"),
             ("GPUMEM_QUIET", "1"),
-            ("GPUMEM_RING", "4096"),
+            ("GPUMEM_RING", "file"),
+            ("GPUMEM_RING_SLOTS", "4096"),
             ("GPUMEM_SAMPLE_MS", "0"),
             ("GPUMEM_BOUNDED", "64MiB"),
             ("GPUMEM_LIST", "list"),
@@ -303,7 +341,7 @@ mod tests {
         assert_eq!(options.output, Some("x.bin".into()));
         assert_eq!(options.stacks, Stacks::Python);
         assert!(options.quiet && !options.backward);
-        assert_eq!(options.ring, 4096);
+        assert_eq!((options.ring, options.ring_slots), (Ring::File, 4096));
         assert_eq!(options.sample_every, None);
     }
 
@@ -311,7 +349,8 @@ mod tests {
     fn what_is_no_value_is_left_aside() {
         let odd = read(&[
             ("GPUMEM_STACKS", "all"),
-            ("GPUMEM_RING", "12"),
+            ("GPUMEM_RING", "4096"),
+            ("GPUMEM_RING_SLOTS", "12"),
             ("GPUMEM_QUIET", "yes"),
             ("GPUMEM_BACKWARD", "no"),
             ("GPUMEM_SAMPLE_MS", "-1"),

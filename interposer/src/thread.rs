@@ -2,6 +2,10 @@
 //!
 //! It is there before the first and after the last line of a thread's own code.
 
+mod affinity;
+mod start;
+pub(crate) mod wait;
+
 use core::cell::Cell;
 use core::mem::offset_of;
 
@@ -10,6 +14,7 @@ use gpumem_unwind::Registers;
 
 use crate::local::thread_static;
 use crate::tally;
+pub(crate) use start::{Started, start};
 
 thread_static! {
     /// This thread's state. All zeros are that of a thread outside every hook.
@@ -162,34 +167,10 @@ pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
     result.ok()
 }
 
-/// Runs `f` where hooks record nothing: the drain's own thread.
-pub(crate) fn never_recorded(f: impl FnOnce()) {
+/// Runs `f` where hooks record nothing: on a thread of the recorder's.
+fn never_recorded(f: impl FnOnce()) {
     with(|thread| thread.busy.set(true));
     f();
-}
-
-/// Starts a thread of our own. It takes none of the program's signals, and what it calls of CUDA is not
-/// recorded.
-pub(crate) fn start(
-    name: &str,
-    f: impl FnOnce() + Send + 'static,
-) -> std::io::Result<std::thread::Thread> {
-    // SAFETY: an all-zero signal set is valid memory for sigfillset to fill.
-    let mut all: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: as above.
-    let mut before: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: both sets are valid; the thread's own mask is put back below.
-    unsafe {
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-    }
-    let started = std::thread::Builder::new()
-        .name(name.to_owned())
-        .stack_size(1 << 20)
-        .spawn(move || never_recorded(f));
-    // SAFETY: `before` is this thread's mask of a moment ago.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, core::ptr::null_mut()) };
-    started.map(|handle| handle.thread().clone())
 }
 
 #[cfg(test)]

@@ -221,6 +221,21 @@ pub struct Replay {
     pub restored: Option<Restored>,
     /// Where it is wanted: what each device's peak had.
     then: Option<BTreeMap<DeviceOrdinal, DeviceThen>>,
+    /// The counters before the record that they are wanted at.
+    counted: CountersAt,
+}
+
+/// The counters of all rows as of one place in the order of records.
+#[derive(Debug, Default)]
+enum CountersAt {
+    /// They are not wanted.
+    #[default]
+    Unwanted,
+    /// No record from there on was seen yet.
+    Before(Seq),
+    /// The place lies before the first record that is known as itself.
+    Unknown,
+    Found(BTreeMap<(DeviceOrdinal, Level), CounterValues>),
 }
 
 impl Replay {
@@ -234,14 +249,45 @@ impl Replay {
         }
     }
 
+    /// Has the counters as they are before the record `seq` kept for [`Replay::counters_compared`].
+    pub fn compare_counters_at(&mut self, seq: Seq) {
+        self.counted = CountersAt::Before(seq);
+    }
+
+    /// The counters of a device and level before the record that they were wanted at, which may be the end. None: they
+    /// were not wanted, or that is not known any more.
+    pub fn counters_compared(&self, device: DeviceOrdinal, level: Level) -> Option<CounterValues> {
+        match &self.counted {
+            CountersAt::Unwanted | CountersAt::Unknown => None,
+            CountersAt::Before(_) => Some(self.counters(device, level)),
+            CountersAt::Found(rows) => {
+                Some(rows.get(&(device, level)).copied().unwrap_or_default())
+            }
+        }
+    }
+
+    #[cold]
+    fn keep_counters(&mut self) {
+        let rows = self.rows.iter().map(|(place, row)| (*place, row.counters));
+        self.counted = CountersAt::Found(rows.collect());
+    }
+
     /// Takes in a record; says what an event did to the live blocks.
     pub fn feed(&mut self, record: Record<'_>) -> Effect {
         match record {
             Record::State(seq, state) => {
                 self.restore(seq, state);
+                if matches!(self.counted, CountersAt::Before(at) if at < seq) {
+                    self.counted = CountersAt::Unknown;
+                }
                 Effect::None
             }
-            Record::Event(seq, event) => self.event(seq, event),
+            Record::Event(seq, event) => {
+                if matches!(self.counted, CountersAt::Before(at) if seq >= at) {
+                    self.keep_counters();
+                }
+                self.event(seq, event)
+            }
             Record::Definition(_, definition) => {
                 self.names.define(definition);
                 Effect::None

@@ -33,7 +33,8 @@ VIEWS = {
     "ledger": ("ledger", "--format", "json"),
 }
 # What a view says of the file and not of the program.
-OF_THE_FILE = {"bytes", "missing", "notes", "damage", "whole", "exact"}
+# A changed byte in an empty slot of the ring looks as if a record had been begun there; a note says so.
+OF_THE_FILE = {"bytes", "missing", "notes", "damage", "whole", "exact", "in_flight"}
 
 
 def within_memory():
@@ -69,8 +70,8 @@ def figures(view, output):
     """What a view says of the program: all its figures and names."""
     content = json.loads(output)
     if isinstance(content, dict):
-        # A row of counters whose version is damaged looks as if the process had died while it changed; then it
-        # is not compared, and a note says so. Whether counters agree is then not known, and no figure.
+        # Counters whose place in the order of records is damaged are not compared, and a note says so. Whether
+        # they agree is then not known, and no figure.
         not_compared = any("not compared" in note for note in content["notes"])
         if not_compared and "counters_agree" in content and content["counters_agree"] is None:
             content["counters_agree"] = True

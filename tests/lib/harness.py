@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,15 @@ def analyze(*arguments: Arg, check: bool = True, timeout: float = 120) -> Done:
 def analyze_json(command: str, *arguments: Arg, check: bool = True) -> object:
     """What a subcommand of gpumem-analyze prints as JSON."""
     return json.loads(analyze(command, "--format", "json", *arguments, check=check).stdout)
+
+
+def ring_of(report: Path) -> Path:
+    """The file in memory that holds the ring of a capture: its static header says where (capture/SPEC.md)."""
+    with open(report, "rb") as file:
+        head = file.read(512)
+    kind, length = struct.unpack_from("<II", head, 144)
+    assert kind == 4, f"the ring is in no file: {kind}"
+    return Path(os.fsdecode(head[152 : 152 + length]))
 
 
 def read_books(path: Path) -> dict:

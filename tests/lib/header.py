@@ -1,16 +1,13 @@
 """The head of a capture, read from the byte tables of capture/SPEC.md and not by our reader: what a
-test needs to change a version or to see the counters as another process would."""
+test needs to change a version."""
 
 from __future__ import annotations
 
 import struct
-from pathlib import Path
 
 MAGIC = b"\x89GPUMEM\n"
 HEADER_COPIES = (0, 2048)
 VERSION_OFFSET = 8
-COUNTERS_OFFSET = 8192
-LEVELS = ("tensor", "driver", "host")
 
 
 def with_version(capture: bytes, version: int) -> bytes:

@@ -18,7 +18,7 @@ class Oracle:
     """A capture's events, and whose they are."""
 
     def __init__(self, path):
-        records = list(spec_reader.read(path.read_bytes()).lines())
+        records = list(spec_reader.read(path).lines())
         records = [record for record in records if isinstance(record, list)]
         self.events = [Event(*record[1:]) for record in records if record[0] == "event"]
         definitions = [record[2:] for record in records if record[0] == "definition"]

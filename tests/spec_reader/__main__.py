@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 
 from . import Refused, read
 
@@ -11,7 +10,7 @@ def main() -> int:
     status = 0
     for name in sys.argv[1:]:
         try:
-            lines = read(Path(name).read_bytes()).lines()
+            lines = read(name).lines()
         except Refused as refused:
             lines = [{"refused": refused.kind}]
             status = 1

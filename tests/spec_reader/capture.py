@@ -1,12 +1,13 @@
 """Section "What a reader does", from step 0 to step 4, of a file that nobody writes any more."""
 
+import os
 import struct
 import zlib
 
-from . import head, page
+from . import head, page, ring_file
 from .head import Refused
 from .order import Order
-from .ring import Ring
+from .ring import Image, Ring
 
 __all__ = ["Refused", "read"]
 
@@ -17,19 +18,21 @@ OPENING, CLOSING = b"GPUMBAKE", b"GPUMBEND"
 class Capture:
     """All that a capture says."""
 
-    def __init__(self, facts, rows, order, account):
-        self.facts, self.rows, self.order, self.account = facts, rows, order, account
+    def __init__(self, facts, rows, of, order, account):
+        self.facts, self.rows, self.of, self.order, self.account = facts, rows, of, order, account
 
     def lines(self):
         """As JSON: the header, baked names, records, counters and the account."""
         yield self.facts
         yield from self.order.symbols
         yield from self.order.records
-        yield {"counters": self.rows}
+        yield {"counters": self.rows, "of": self.of}
         yield self.account
 
 
-def read(data: bytes) -> Capture:
+def read(path) -> Capture:
+    with open(path, "rb") as file:
+        data, owner = file.read(), os.fstat(file.fileno()).st_uid
     static, bad_copy = head.static(data)
     order = Order()
     if bad_copy is not None:
@@ -38,31 +41,57 @@ def read(data: bytes) -> Capture:
     own = data if baked is None else data[: baked[0]]
     if len(own) < head.LEAST:
         raise Refused("too short")
+    if static.is_bounded:
+        raise NotImplementedError("bounded captures")
     if baked is not None:
         names(data, static.nonce, baked, order)
-    dynamic = head.Dynamic(own, static.nonce, static.version)
-    end = pages(own, static, dynamic, order)
-    if baked is None:
+    dynamic = head.Dynamic(own, static.nonce)
+    ring, state = None, "not needed"
+    if not static.has_ring and not dynamic.is_complete:
+        since = dynamic.journal[0] if dynamic.journal else 0
+        # Names are baked into captures of programs that have ended.
+        ring, refused = ring_file.find(static, owner) if baked is None else (None, False)
+        state = ["refused" if refused else "gone", since]
+    of_head = own
+    if ring is not None:
+        dynamic, state, of_head = head.Dynamic(ring, static.nonce), "read", ring
+        own = ring_file.overlaid(own, ring, static, dynamic)
+    journal_behind = (
+        not static.has_ring and dynamic.pages_end is not None
+        and not (dynamic.journal and dynamic.journal[1] == 0)
+    )
+    end = pages(own, static, dynamic, order, not journal_behind)
+    if baked is None and not journal_behind:
         cut_off(own, static.nonce, end, order)
-    ring = Ring(own, static.slots, static.nonce, static.version)
-    ring.read(order, dynamic.head, dynamic.tail, dynamic.committed, dynamic.defining)
-    account = dynamic.report(order)
-    rows, half = head.counters(own, static.nonce, static.version, order, order.in_flight + account["events_lost"])
-    account |= {
+    image = image_of(own, ring, static, dynamic)
+    Ring(image, static.nonce).read(order, dynamic)
+    rows = head.counters(of_head, static.nonce, order)
+    account = dynamic.report(order) | {
         "events": sum(record[0] == "event" for record in order.records),
         "definitions": sum(record[0] != "event" for record in order.records),
         "pages": order.pages, "symbols": len(order.symbols), "in_flight": order.in_flight,
-        "counters_in_update": half, "damage": order.damage,
+        "ring": state, "damage": order.damage,
     }
-    facts = {"version": static.version, **static.facts, "ended": dynamic.ended}
-    return Capture(facts, rows, order, account)
+    facts = {**static.facts, "ended": dynamic.ended}
+    of = dynamic.counted[0] if dynamic.counted else None
+    return Capture(facts, rows, of, order, account)
 
 
-def pages(data, static, dynamic, order):
-    """Step 2. Returns where the pages end."""
+def image_of(own, ring, static, dynamic):
+    """Step 3: the ring, or what the capture has of it."""
+    if static.has_ring or ring is not None:
+        return Image(own if ring is None else ring, 24576, static.slots)
+    if dynamic.journal and dynamic.journal[1]:
+        limit = None if dynamic.is_complete else dynamic.known or 0
+        return Image(own, dynamic.journal[1], static.slots, limit, is_journal=True)
+    return Image(b"", 24576, static.slots, dynamic.known or 0, is_journal=True)
+
+
+def pages(data, static, dynamic, order, past):
+    """Step 2. Returns where the pages end. `past`: also what lies behind the end of pages is looked at."""
     published = dynamic.pages_end or 0
     at, last = static.pages, static.pages
-    while True:
+    while past or at < published:
         must = at < published
         header = page.Header.parse(data[at : at + page.HEADER], static.nonce)
         records = content(data, at, header)

@@ -4,11 +4,6 @@ import struct
 
 M = (1 << 64) - 1
 L = 0x9216D5D98979FB1B
-# Of versions 1 and 2.
-K = [
-    0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0, 0x082EFA98EC4E6C89,
-    0x452821E638D01377, 0xBE5466CF34E90C6C, 0xC0AC29B7C97C50DD, 0x3F84D5B5B5470917,
-]
 TABLE = []
 for byte in range(256):
     for _ in range(8):
@@ -28,10 +23,6 @@ def fold(a, b):
     return (p & M) ^ (p >> 64)
 
 
-def block(h, w):
-    return fold((sum(fold(w[i] ^ K[i] ^ h, w[i + 1] ^ K[i + 1]) for i in (0, 2, 4, 6)) + h) & M, L)
-
-
 def tag(seq, nonce):
     return (fold(seq ^ nonce, L) & 0xFFFFFFFF) | 1
 
@@ -43,22 +34,6 @@ def commit(seq, nonce, slots):
 
 def check(nonce, place, words):
     return 1 << 32 | crc32c([nonce, place, *words])
-
-
-def folded_commit(seq, nonce, slots):
-    h = block(nonce, [seq] + slots[0][1:])
-    for s in slots[1:]:
-        h = block(h, s)
-    return (h >> 32 << 32) | tag(seq, nonce)
-
-
-def folded_check(nonce, place, words):
-    return block(nonce, [place] + words + [0] * (7 - len(words)))
-
-
-def of(version):
-    """`commit` and `check` of a version."""
-    return (commit, check) if version > 2 else (folded_commit, folded_check)
 
 
 def seal(value, nonce):

@@ -7,9 +7,11 @@ import zlib
 from . import checks
 
 MAGIC = b"\x89GPUMEM\n"
-VERSIONS, NEWEST = (1, 3), 4
+VERSION = 1
 LEAST = 24576
 COPIES = (0, 2048)
+# Where the ring is.
+IN_CAPTURE, IN_FILE = 1, 4
 
 
 class Refused(Exception):
@@ -25,21 +27,44 @@ class Static:
 
     def __init__(self, raw):
         """The facts of a copy that is good; ValueError for any other."""
-        self.version = struct.unpack_from("<I", raw, 8)[0] if len(raw) == 512 else None
-        if raw[:8] != MAGIC or self.version not in VERSIONS:
+        version = struct.unpack_from("<I", raw, 8)[0] if len(raw) == 512 else None
+        if raw[:8] != MAGIC or version != VERSION:
             raise ValueError("no copy of a version that this reads")
         (crc,) = struct.unpack_from("<I", raw, 508)
         self.slots = struct.unpack_from("<I", raw, 80)[0]
         fixed = struct.unpack_from("<IQQIIQQ", raw, 84)
+        self.areas = struct.unpack_from("<QQ", raw, 128)
+        self.ring, length = struct.unpack_from("<II", raw, 144)
+        self.path = raw[152 : 152 + length]
+        self.pages = 24576 + 64 * self.slots if self.has_ring else 24576
         possible = 64 <= self.slots <= 1 << 24 and self.slots & (self.slots - 1) == 0
-        laid_out = fixed == (64, 4096, 8192, 64, 4, 24576, 24576 + 64 * self.slots)
-        if crc != zlib.crc32(raw[:508]) or not possible or not laid_out:
+        placed = 1 <= self.ring <= 4 and length <= 256 and (length > 0) == (self.ring == IN_FILE)
+        laid_out = fixed == (64, 4096, 8192, 64, 4, 24576 if self.has_ring else 0, self.pages)
+        if crc != zlib.crc32(raw[:508]) or not possible or not placed or not laid_out or not self.fit():
             raise ValueError("damaged")
-        self.facts = dict(zip(self.NAMES, struct.unpack_from("<QQQQIIQ", raw, 16)))
+        self.facts = {"version": version, **dict(zip(self.NAMES, struct.unpack_from("<QQQQIIQ", raw, 16)))}
         self.facts["boot_id"] = raw[64:80].hex()
         self.facts["ring_slots"] = self.slots
         self.nonce = self.facts["nonce"]
-        self.pages = 24576 + 64 * self.slots
+
+    @property
+    def has_ring(self):
+        return self.ring == IN_CAPTURE
+
+    @property
+    def is_bounded(self):
+        return any(self.areas)
+
+    def fit(self):
+        """Whether the areas of a bounded capture are possible."""
+        least = max(2 << 20, 4 * min(8 * self.slots, 1 << 20))
+        return not self.is_bounded or all(least <= size < 1 << 40 for size in self.areas)
+
+    def __eq__(self, other):
+        def said(of):
+            return of.facts, of.areas, of.ring, of.path
+
+        return isinstance(other, Static) and said(self) == said(other)
 
 
 def static(data):
@@ -53,11 +78,11 @@ def static(data):
         except ValueError:
             good.append(None)
     if good[0]:
-        return good[0], None if good[1] and good[1].facts == good[0].facts else 2048
+        return good[0], None if good[1] == good[0] else 2048
     if good[1]:
         return good[1], 0
     ours = [copy for copy in copies if copy[:8] == MAGIC]
-    if any(len(copy) >= 12 and struct.unpack_from("<I", copy, 8)[0] > NEWEST for copy in ours):
+    if any(len(copy) >= 12 and struct.unpack_from("<I", copy, 8)[0] > VERSION for copy in ours):
         raise Refused("newer")
     if ours and len(data) >= LEAST:
         raise Refused("damaged")
@@ -69,34 +94,36 @@ def static(data):
 class Dynamic:
     """The dynamic header. Of each fact: its three numbers, None if never written, False if damaged."""
 
-    def __init__(self, data, nonce, version):
+    def __init__(self, data, nonce):
         self.nonce, self.data = nonce, data
-        _, self.check = checks.of(version)
-        self.head, self.tail, self.pages_end = (
+        self.known, self.tail, self.pages_end = (
             checks.unsealed(checks.words(data, place, 1)[0], nonce) for place in (4096, 4160, 4168)
         )
-        self.defining = checks.unsealed(checks.words(data, 4416, 1)[0], nonce) or 0
         self.ending, self.drain = self.facts(4224), self.facts(4288)
         self.totals = [self.facts(4352), self.facts(4384)]
+        self.counted, self.journal, self.queue = self.facts(4416), self.facts(4480), self.facts(4544)
         self.losses = [(4608 + 32 * n, self.facts(4608 + 32 * n)) for n in range(64)]
         self.ended = self.ending[1] if self.ending and self.ending[0] == 1 else None
-        # Every record before this one was committed at a clean exit.
-        self.committed = 0
-        if self.ended is not None:
-            self.committed = self.ending[2] or 1 << 64
+        # Every record before this one is committed.
+        self.committed = max(self.known or 0, self.ending[2] if self.ended is not None else 0)
+        self.is_complete = bool(self.journal) and self.journal[2] == 1
 
     def facts(self, place):
         *facts, check = checks.words(self.data, place, 4)
         if not any(facts) and not check:
             return None
-        return facts if self.check(self.nonce, place, facts) == check else False
+        return facts if checks.check(self.nonce, place, facts) == check else False
 
     def report(self, order):
         """Damage, and what the head says: step 4."""
-        for fact, kind, place in ((self.ending, "ending", 4224), (self.drain, "drain", 4288)):
+        facts = (
+            (self.ending, "ending", 4224), (self.drain, "drain", 4288), (self.counted, "counted", 4416),
+            (self.journal, "journal", 4480),
+        )
+        for fact, kind, place in facts:
             if fact is False:
                 order.damaged(kind, place)
-        places = (("head", self.head, 4096), ("tail", self.tail, 4160), ("end of pages", self.pages_end, 4168))
+        places = (("known", self.known, 4096), ("tail", self.tail, 4160), ("end of pages", self.pages_end, 4168))
         for kind, number, place in places:
             if number is None:
                 order.damaged(kind, place)
@@ -123,27 +150,17 @@ class Dynamic:
         }
 
 
-def counters(data, nonce, version, order, unseen):
-    """The rows that fit (device, level, five figures), and those that died half-changed; `unseen` is how many
-    events may have changed them that are not among the records."""
-    good, half = [], []
-    whole, changes = not order.damage, order.changes()
-    _, made = checks.of(version)
+def counters(data, nonce, order):
+    """The rows that fit: device, level, five figures."""
+    good = []
     for number in range(256):
         place = 8192 + 64 * number
         *figures, version, check = checks.words(data, place, 7)
         version &= 0xFFFFFFFF
-        row = [255 if number // 4 == 63 else number // 4, number % 4]
-        held = version & 1
-        versions = [version - 1, version + 1] if held else [version]
         if not any(figures) and not version and not check:
             continue
-        if any(check == made(nonce, place, [*figures, v & 0xFFFFFFFF]) for v in versions):
-            good.append(row + figures)
-        elif held and (check or version == 1) and (
-            not whole or (version // 2 - changes[tuple(row)]) % (1 << 31) <= unseen
-        ):
-            half.append(row)
+        if check == checks.check(nonce, place, [*figures, version]):
+            good.append([255 if number // 4 == 63 else number // 4, number % 4, *figures])
         else:
             order.damaged("counters", place)
-    return good, half
+    return good

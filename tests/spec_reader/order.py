@@ -1,11 +1,6 @@
 """The order of records, and the entries of damage: the end of "What a reader does"."""
 
-import collections
-
 from . import definitions
-
-ALLOC, FREE, CANCEL, RESIZE = 1, 2, 3, 17
-UNKNOWN_POINTER = 1
 
 
 class Order:
@@ -42,22 +37,8 @@ class Order:
         if self.open is None:
             self.expected = seq
 
-    def end(self, head):
-        if self.open is not None and head is not None and self.open[2] >= head:
-            self.open[2] = None
+    def end(self):
         self.open = None
-
-    def changes(self):
-        """How many events changed each row of counters (device, level)."""
-        rows = collections.Counter()
-        for word, _, *fields in self.records:
-            if word == "event":
-                _, _, size, aux, _, _, _, kind, level, device, _, flags = fields
-                changes = {
-                    ALLOC: True, CANCEL: True, FREE: not flags & UNKNOWN_POINTER, RESIZE: size != aux,
-                }
-                rows[device, level] += changes.get(kind, False)
-        return rows
 
     def event(self, seq, fields):
         self.expected = seq + 1

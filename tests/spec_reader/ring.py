@@ -2,22 +2,31 @@
 
 from . import checks
 
-OFFSET = 24576
+
+class Image:
+    """The ring's slots, from `at` on in `data`. Of a journal that is behind its ring, `limit` is what is known."""
+
+    def __init__(self, data, at, slots, limit=None, is_journal=False):
+        self.at, self.slots, self.limit = at, slots, limit
+        self.bytes = data[at : at + 64 * slots]
+        # What was never written of a journal is not there.
+        if is_journal:
+            self.bytes = self.bytes.ljust(64 * slots, b"\0")
+
+    def place(self, seq):
+        return self.at + 64 * (seq % self.slots)
+
+    def has(self, seq):
+        return 64 * (seq % self.slots) + 64 <= len(self.bytes)
+
+    def words(self, seq):
+        return checks.words(self.bytes, 64 * (seq % self.slots), 8)
 
 
 class Ring:
-    def __init__(self, data, slots, nonce, version):
-        self.data, self.slots, self.nonce = data, slots, nonce
-        self.commit, _ = checks.of(version)
-
-    def place(self, seq):
-        return OFFSET + 64 * (seq % self.slots)
-
-    def words(self, seq):
-        return checks.words(self.data, self.place(seq), 8)
-
-    def is_blank(self, seq):
-        return self.place(seq) + 64 <= len(self.data) and not any(self.words(seq))
+    def __init__(self, image, nonce):
+        self.image, self.slots, self.nonce = image, image.slots, nonce
+        self.words = image.words
 
     def matches(self, start):
         """How many slots hold the tag of the seq that the lap from `start` puts there."""
@@ -32,60 +41,55 @@ class Ring:
         if count != (1 if kind < 128 else 1 + -(-size // 64)) or seq + count > end:
             return None
         slots = [words] + [self.words(seq + n) for n in range(1, count)]
-        return count if self.commit(seq, self.nonce, slots) == words[0] else None
+        return count if checks.commit(seq, self.nonce, slots) == words[0] else None
 
-    def read(self, order, head, tail, committed, defining):
-        """Gives the ring's records to `order`. Those before `committed` were, says a clean exit; of definitions
-        nobody has touched `defining` slots at most."""
-        size = len(self.data) - OFFSET
-        if size < 64 * self.slots:
-            order.bad("ring cut off", OFFSET + size)
-        expected = order.expected
-        starts = [tail, None if head is None else head - self.slots]
+    def start(self, expected, dynamic):
+        """Where the lap starts: where pages ended, or where more slots hold their seq's tag."""
+        known = dynamic.known
+        starts = [dynamic.tail, None if known is None else max(known - self.slots, 0)]
         starts = [start for start in starts if start is not None and start > expected]
-        if head is not None and (head < expected or tail is not None and not 0 <= head - tail <= self.slots):
-            order.damaged("indexes", 4096)
-            head = tail = None
         best = max(starts, key=self.matches, default=expected)
-        seq = best if self.matches(best) > self.matches(expected) else expected
-        end = max(seq, (seq if tail is None else min(tail, seq)) + self.slots)
-        blank = 0
+        return best if self.matches(best) > self.matches(expected) else expected
+
+    def read(self, order, dynamic):
+        """Gives the ring's records to `order`."""
+        image = self.image
+        if len(image.bytes) < 64 * self.slots:
+            order.bad("ring cut off", image.at + len(image.bytes))
+        seq = self.start(order.expected, dynamic)
+        tail = dynamic.tail
+        first = seq if tail is None or tail > seq + self.slots else min(tail, seq)
+        lap = max(seq, first + self.slots)
+        end = lap if image.limit is None else min(lap, image.limit)
+        is_after_empty = False
         while seq < end:
-            words, place = self.words(seq), self.place(seq)
-            there = place + 64 <= len(self.data)
-            count = self.record(seq, words, end) if there else None
+            words, place = self.words(seq), image.place(seq)
+            count = self.record(seq, words, lap) if image.has(seq) else None
             if count is not None:
-                order.good(seq, place)
-                if head is not None and seq >= head:
-                    order.damaged("past head", 4096)
-                self.give(order, seq, words, count, place)
-                seq, blank = seq + count, 0
-            elif not there or words[0] != 0:
-                order.bad("slot", place)
-                seq, blank = seq + 1, 0
-            elif head is None or seq >= head:
-                if any(words):
-                    order.bad("slot", place)
-                seq += 1
-            else:
-                count = self.unfinished(words)
-                if tail is not None and seq < tail:
-                    order.bad("left ring", place)
-                else:
+                if is_after_empty:
                     order.in_flight += 1
-                    length = 0
-                    while length < defining and seq + length < min(head, end) and self.is_blank(seq + length):
-                        length += 1
-                    if length >= 3 and seq >= committed:
-                        count, blank = length, 0
-                        defining -= length
-                    else:
-                        blank = 0 if any(words) else blank + 1
-                    if blank == (1 if seq < committed else 3):
-                        order.damaged("blank", place)
-                    order.passed(seq + count)
-                seq += count
-        order.end(head)
+                    order.passed(seq)
+                order.good(seq, place)
+                self.give(order, seq, words, count, place)
+                seq, is_after_empty = seq + count, False
+            elif not image.has(seq) or words[0] != 0:
+                order.bad("slot", place)
+                seq, is_after_empty = seq + 1, False
+            elif seq < dynamic.committed:
+                order.bad("gone", place)
+                seq, is_after_empty = seq + 1, False
+            elif not any(words):
+                seq, is_after_empty = seq + 1, True
+            elif dynamic.ended is not None:
+                order.bad("slot", place)
+                seq, is_after_empty = seq + 1, False
+            else:
+                order.in_flight += 1 + is_after_empty
+                seq, is_after_empty = seq + self.unfinished(words), False
+                order.passed(seq)
+        if seq < dynamic.committed and (image.limit is None or seq < image.limit):
+            order.bad("gone", image.at)
+        order.end()
 
     def unfinished(self, words):
         count, kind, size = words[7] >> 32, words[6] >> 32 & 0xFF, words[3]

@@ -63,7 +63,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let length = std::fs::metadata(&args.file)
         .map(|found| found.len())
         .unwrap_or(0);
-    let whole = session.integrity.is_whole() && session.account.counters != Comparison::Disagree;
+    let whole = session.integrity.is_whole()
+        && session.account.counters != Comparison::Disagree
+        && !session.account.ends_early;
     match args.format {
         Format::Json => output.json(&check(&session, whole, length))?,
         Format::Text => {
@@ -123,6 +125,8 @@ fn text(file: &str, session: &Session, whole: bool, length: u64, output: &Output
     let (integrity, terminal) = (&session.integrity, output.terminal);
     let verdict = if whole {
         terminal.paint(Style::Good, "whole")
+    } else if integrity.is_whole() && session.account.ends_early {
+        terminal.paint(Style::Bad, "ENDS EARLY")
     } else {
         terminal.paint(Style::Bad, "DAMAGED")
     };

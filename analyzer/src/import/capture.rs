@@ -1,14 +1,15 @@
 //! Writes the capture: the recorder's own writer, drained by the thread that writes.
 
-use std::cell::RefCell;
 use std::io;
 use std::path::Path;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use gpumem_capture::{CreateError, Definition, Event, Lost, Nanos, Options, Origin, Writer};
+use gpumem_capture::{
+    CreateError, Definition, Event, Lost, Nanos, Options, Origin, RingPlace, Trouble, Writer,
+};
 
-/// Slots of the ring, which is all that an imported capture has beyond its pages and 24 KiB: 512 KiB, and
-/// definitions of up to 64 KiB.
+/// Slots of the ring: definitions of up to 64 KiB.
 const RING_SLOTS: u32 = 8192;
 const SLOT_BYTES: u64 = 64;
 /// A text is cut to so many bytes.
@@ -33,7 +34,7 @@ pub(super) struct Out {
     used: u64,
     /// Events written.
     pub events: u64,
-    failure: RefCell<Option<io::Error>>,
+    failure: Mutex<Option<io::Error>>,
 }
 
 impl Out {
@@ -42,6 +43,7 @@ impl Out {
         let options = Options::default()
             .ring_slots(RING_SLOTS)
             .stall(Duration::ZERO)
+            .ring(RingPlace::Private)
             .origin(origin);
         let writer = Writer::create(path, &options)?;
         // From now on the drain returns when it has moved what there is.
@@ -50,7 +52,7 @@ impl Out {
             writer,
             used: 0,
             events: 0,
-            failure: RefCell::new(None),
+            failure: Mutex::new(None),
         })
     }
 
@@ -72,7 +74,8 @@ impl Out {
     pub fn finish(mut self, time: Nanos) -> Result<(), CaptureError> {
         self.drain()?;
         self.writer.finish_at(time);
-        Ok(())
+        self.writer.close_drain();
+        self.drain()
     }
 
     fn make_room(&mut self, slots: u64) -> Result<(), CaptureError> {
@@ -84,17 +87,28 @@ impl Out {
     }
 
     fn drain(&mut self) -> Result<(), CaptureError> {
-        self.writer.drain_telling(&|error| {
-            let error = io::Error::new(error.kind(), error.to_string());
-            *self.failure.borrow_mut() = Some(error);
+        self.writer.drain_telling(&|trouble| {
+            if let Trouble::Write(error) | Trouble::Full(error) = trouble {
+                let error = io::Error::new(error.kind(), error.to_string());
+                self.with_failure(|failure| *failure = Some(error));
+            }
         });
         self.used = 0;
-        let failure = self.failure.borrow_mut().take();
+        let failure = self.with_failure(Option::take);
         failure.map_or(Ok(()), |error| Err(CaptureError::Write(error)))
     }
 
+    fn with_failure<R>(&self, body: impl FnOnce(&mut Option<io::Error>) -> R) -> R {
+        body(
+            &mut self
+                .failure
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner()),
+        )
+    }
+
     fn failed(&self, lost: Lost) -> CaptureError {
-        let failure = self.failure.borrow_mut().take();
+        let failure = self.with_failure(Option::take);
         CaptureError::Write(failure.unwrap_or_else(|| io::Error::other(format!("{lost:?}"))))
     }
 }

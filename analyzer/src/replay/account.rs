@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpumem_capture::{CounterValues, DeviceOrdinal, Header, Integrity, Level, Nanos, ProcessKey};
+use gpumem_capture::{
+    CounterValues, Counters, DeviceOrdinal, Header, Integrity, Nanos, ProcessKey, RingState,
+};
 
 use serde::Serialize;
 
@@ -74,6 +76,8 @@ pub struct Account {
     pub events_lost: u64,
     /// How the process ended.
     pub ending: Ending,
+    /// Whether the process went on after the last that is known of it: its ring is gone.
+    pub ends_early: bool,
     /// Whether counters and replay agree.
     pub counters: Comparison,
     /// What is missing or does not fit, one line each. Empty: the figures are exact.
@@ -88,13 +92,13 @@ impl Account {
         self.missing.is_empty()
     }
 
-    /// Judges a capture that was read to its end. `counters` were read from the file after its
-    /// records.
+    /// Judges a capture that was read to its end. `counters` were read before its records, and the replay was told
+    /// their place.
     pub fn judge(
         replay: &Replay,
         header: &Header,
         integrity: &Integrity,
-        counters: &[(DeviceOrdinal, Level, CounterValues)],
+        counters: &Counters,
     ) -> Self {
         let ending = if integrity.clean_exit || header.ended.is_some() {
             Ending::Clean
@@ -124,6 +128,7 @@ impl Account {
                 .collect(),
             events_lost: integrity.events_lost,
             ending,
+            ends_early: false,
             counters: Comparison::Incomplete,
             missing: lost(integrity),
             notes: Vec::new(),
@@ -137,6 +142,7 @@ impl Account {
                 format!("the recorder could not write: {error}; the ring had room for all events");
             account.notes.push(note);
         }
+        account.ring(integrity);
         account.stacks(replay);
         account.bounds(replay, integrity);
         account.anomalies(replay);
@@ -146,45 +152,39 @@ impl Account {
     }
 
     /// Compares the recorder's shared counters with the replay's.
-    fn compare(
-        &mut self,
-        replay: &Replay,
-        integrity: &Integrity,
-        counters: &[(DeviceOrdinal, Level, CounterValues)],
-    ) {
+    fn compare(&mut self, replay: &Replay, integrity: &Integrity, counters: &Counters) {
         if self.ending == Ending::Running {
             self.notes
                 .push("the process is still running: figures are those up to now".into());
             return;
         }
-        for (device, level) in &integrity.counters_in_update {
-            self.notes.push(format!(
-                "the {level} counters of {} were being written when the process died: not compared",
-                place(*device)
-            ));
-        }
         let mut places: Vec<_> = replay.rows.keys().copied().collect();
-        places.extend(counters.iter().map(|(device, level, _)| (*device, *level)));
+        places.extend(
+            counters
+                .rows
+                .iter()
+                .map(|(device, level, _)| (*device, *level)),
+        );
         places.sort_unstable();
         places.dedup();
-        places.retain(|place| !integrity.counters_in_update.contains(place));
-        let mut spare = integrity.in_flight;
-        let mut agree = true;
-        for (device, level) in places {
+        let is_known = counters.of.is_some();
+        if !is_known && !places.is_empty() {
+            self.notes
+                .push("the recorder's counters are not known: not compared".into());
+        }
+        let (mut agree, mut is_compared) = (true, is_known);
+        for (device, level) in places.into_iter().filter(|_| is_known) {
             let shared = counters
+                .rows
                 .iter()
                 .find(|row| (row.0, row.1) == (device, level))
                 .map(|row| row.2)
                 .unwrap_or_default();
-            let replayed = replay.counters(device, level);
+            let Some(replayed) = replay.counters_compared(device, level) else {
+                is_compared = false;
+                break;
+            };
             if shared == replayed {
-                continue;
-            }
-            let differing = shared.allocations.abs_diff(replayed.allocations)
-                + shared.frees.abs_diff(replayed.frees);
-            // A hook that the process died in had counted its event, but not finished its record.
-            if (1..=spare).contains(&differing) {
-                spare -= differing;
                 continue;
             }
             agree = false;
@@ -195,7 +195,7 @@ impl Account {
                 counted(&replayed)
             ));
         }
-        self.counters = match (agree, integrity.counters_in_update.is_empty()) {
+        self.counters = match (agree, is_compared) {
             (false, _) => Comparison::Disagree,
             (true, true) => Comparison::Agree,
             (true, false) => Comparison::Incomplete,
@@ -210,6 +210,38 @@ impl Account {
                 "{} begun and never finished",
                 many(integrity.in_flight, "record was", "records were")
             ));
+        }
+    }
+
+    /// What became of a ring that the capture does not hold.
+    fn ring(&mut self, integrity: &Integrity) {
+        let ended = match self.ending {
+            Ending::Clean => ", but for what came after the program's end",
+            Ending::Running | Ending::Killed => "",
+        };
+        let (why, since) = match &integrity.ring {
+            RingState::Gone(since) => (String::new(), since),
+            RingState::Refused(why, since) => (
+                format!(" (a file in its place was not taken: {why})"),
+                since,
+            ),
+            _ => return,
+        };
+        let since = since.0 as f64 / 1e9;
+        let text = match self.ending {
+            Ending::Running => format!(
+                "its ring is in memory that only the process has{why}: read is what was written by {since:.3} s"
+            ),
+            _ => format!(
+                "the ring of the process is gone{why}: nothing is known of what came after {since:.3} s{ended}"
+            ),
+        };
+        match self.ending {
+            Ending::Killed => {
+                self.ends_early = true;
+                self.missing.push(text);
+            }
+            Ending::Running | Ending::Clean => self.notes.push(text),
         }
     }
 

@@ -6,20 +6,26 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use super::ReadError;
+use super::queue::Queue;
 
 /// The least and the most that is read at once when looking for something.
 const SEARCH_BYTES: (usize, usize) = (4096, 1 << 20);
 
+/// How often a place is read again that has left the queue meanwhile.
+const LOOKS: usize = 16;
+
 #[derive(Debug)]
-pub(super) struct Input {
+pub(crate) struct Input {
     path: PathBuf,
     file: File,
     /// Where the capture itself ends, if names are baked in behind it.
     own_end: u64,
+    /// What is still to be written to the file.
+    queue: Option<Box<Queue>>,
 }
 
 impl Input {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("not an ordinary file"));
@@ -28,21 +34,48 @@ impl Input {
             path: path.to_owned(),
             file,
             own_end: u64::MAX,
+            queue: None,
         })
     }
 
-    pub(super) fn length(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+    /// The same of a file that is open.
+    pub(crate) fn of(path: &Path, file: File) -> Self {
+        Self {
+            path: path.to_owned(),
+            file,
+            own_end: u64::MAX,
+            queue: None,
+        }
+    }
+
+    /// From now on what is in the queue counts as written.
+    pub(crate) fn with_queue(&mut self, queue: Queue) {
+        self.queue = Some(Box::new(queue));
+    }
+
+    /// Looks anew what is in the queue: to be called after what tells where the file's content ends was read.
+    pub(crate) fn refresh(&self) -> io::Result<()> {
+        self.queue.as_ref().map_or(Ok(()), |queue| queue.refresh())
+    }
+
+    pub(crate) fn length(&self) -> io::Result<u64> {
+        let queued = self.queue.as_ref().map_or(0, |queue| queue.end());
+        Ok(self.file.metadata()?.len().max(queued))
+    }
+
+    /// The file itself.
+    pub(crate) fn metadata(&self) -> io::Result<std::fs::Metadata> {
+        self.file.metadata()
     }
 
     /// How long the capture itself is now.
-    pub(super) fn own_length(&self) -> io::Result<u64> {
+    pub(crate) fn own_length(&self) -> io::Result<u64> {
         Ok(self.length()?.min(self.own_end))
     }
 
     /// How much to read at once when looking for something from `offset` on to the end: no more than
     /// there is.
-    pub(super) fn search_bytes(&self, offset: u64) -> Result<usize, ReadError> {
+    pub(crate) fn search_bytes(&self, offset: u64) -> Result<usize, ReadError> {
         let length = self
             .own_length()
             .map_err(|source| self.error(offset, source))?;
@@ -51,12 +84,12 @@ impl Input {
     }
 
     /// From now on the file ends there, but for [`Input::read_baked`].
-    pub(super) fn end_at(&mut self, own_end: u64) {
+    pub(crate) fn end_at(&mut self, own_end: u64) {
         self.own_end = own_end;
     }
 
     /// Fills `bytes` from `offset` on; returns how many the file had, the rest is zeroed.
-    pub(super) fn fill(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    pub(crate) fn fill(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let own = self.own_end.saturating_sub(offset);
         let own = usize::try_from(own).map_or(bytes.len(), |own| own.min(bytes.len()));
         bytes[own..].fill(0);
@@ -64,12 +97,26 @@ impl Input {
     }
 
     /// [`Input::read`] of what lies behind the capture itself.
-    pub(super) fn read_baked(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, ReadError> {
+    pub(crate) fn read_baked(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, ReadError> {
         self.fill_any(offset, bytes)
             .map_err(|source| self.error(offset, source))
     }
 
     fn fill_any(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let Some(queue) = &self.queue else {
+            return self.fill_from_file(offset, bytes);
+        };
+        // What leaves the queue meanwhile is in the file by then.
+        for _ in 0..LOOKS {
+            let have = self.fill_from_file(offset, bytes)?;
+            if let Some(queued) = queue.fill(offset, bytes)? {
+                return Ok(have.max(queued));
+            }
+        }
+        self.fill_from_file(offset, bytes)
+    }
+
+    fn fill_from_file(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let mut have = 0;
         while have < bytes.len() {
             match self.file.read_at(&mut bytes[have..], offset + have as u64) {
@@ -84,12 +131,12 @@ impl Input {
     }
 
     /// [`Input::fill`] with the error that [`super::Reader::read`] returns.
-    pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, ReadError> {
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, ReadError> {
         self.fill(offset, bytes)
             .map_err(|source| self.error(offset, source))
     }
 
-    pub(super) fn error(&self, offset: u64, source: io::Error) -> ReadError {
+    pub(crate) fn error(&self, offset: u64, source: io::Error) -> ReadError {
         ReadError {
             path: self.path.clone(),
             offset,

@@ -1,6 +1,6 @@
 //! What the reader says of a capture beside its records.
 
-use crate::{DefKind, Definition, DeviceOrdinal, Event, Level, Nanos, Seq};
+use crate::{CounterValues, DefKind, Definition, DeviceOrdinal, Event, Level, Nanos, Seq};
 
 /// What is known of a capture before reading its records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,11 +39,7 @@ impl Header {
     /// Whether the recorded process is still there, on this host and in this boot. False also where
     /// /proc cannot tell.
     pub fn is_running(&self) -> bool {
-        self.is_of_this_boot()
-            && std::fs::read_to_string(format!("/proc/{}/stat", self.pid))
-                .ok()
-                .and_then(|stat| crate::procfs::start_ticks(&stat))
-                .is_some_and(|ticks| ticks == self.process_start_ticks)
+        self.is_of_this_boot() && crate::procfs::is_running(self.pid, self.process_start_ticks)
     }
 }
 
@@ -81,6 +77,17 @@ pub struct Damage {
     pub first_missing: Option<Seq>,
     /// The first record after it that was read again; None if none was.
     pub next_good: Option<Seq>,
+}
+
+/// The counters of all devices and levels that were ever used, as of one place in the order of records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// They count what came before this record; None: they were never written, or the process died while it wrote
+    /// them.
+    pub of: Option<Seq>,
+    /// The figures. Rows that are damaged are left out.
+    pub rows: Vec<(DeviceOrdinal, Level, CounterValues)>,
 }
 
 /// What a bounded capture still has of its records.
@@ -122,9 +129,23 @@ pub struct Integrity {
     /// Why the drain could not write, if it could not. What then no longer fitted into the ring is in
     /// `events_lost`.
     pub drain_error: Option<String>,
-    /// Counter rows that were being updated when the process died: [`crate::Reader::counters`] leaves
-    /// them out.
-    pub counters_in_update: Vec<(DeviceOrdinal, Level)>,
+    /// What became of a ring that is not in the capture.
+    pub ring: RingState,
+}
+
+/// What became of the ring of a capture that does not hold it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RingState {
+    /// Nothing is missing for want of it: the capture holds its ring, or was closed, or the ring was merged into it.
+    #[default]
+    NotNeeded,
+    /// It was read.
+    Read,
+    /// It is gone: what happened after this time is not known.
+    Gone(Nanos),
+    /// A file is there in its place that is not it: why, and the time after which nothing is known.
+    Refused(String, Nanos),
 }
 
 impl Integrity {

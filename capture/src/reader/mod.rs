@@ -10,6 +10,8 @@
 mod error;
 mod input;
 mod integrity;
+mod queue;
+pub(crate) mod ring_file;
 mod v1;
 
 use std::io;
@@ -19,12 +21,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use error::{OpenError, ReadError};
 pub(crate) use integrity::definition;
-pub use integrity::{Bounded, Damage, Header, Integrity, LossRange, Record};
+pub use integrity::{Bounded, Counters, Damage, Header, Integrity, LossRange, Record, RingState};
 
 use crate::header::{StaticHeader, Unreadable};
 use crate::layout::{self, MAGIC, STATIC_BYTES};
-use crate::{CounterValues, DeviceOrdinal, Level};
-use input::Input;
+pub(crate) use input::Input;
+pub(crate) use queue::Queue;
 
 /// A capture opened for reading.
 #[derive(Debug)]
@@ -118,7 +120,7 @@ impl Reader {
                         OpenError::FutureVersion {
                             path,
                             found,
-                            supported: layout::BOUNDED_VERSION,
+                            supported: layout::VERSION,
                         }
                     }
                     (Unreadable::Damaged(what), _) | (_, Unreadable::Damaged(what))
@@ -172,10 +174,9 @@ impl Reader {
         &self.header
     }
 
-    /// The shared counters as they are in the file now: rows that were ever used. Rows that do not
-    /// fit their check, or were being updated when the process died, are left out and reported by
-    /// [`Reader::read`].
-    pub fn counters(&self) -> Vec<(DeviceOrdinal, Level, CounterValues)> {
+    /// The counters that the recorder kept beside its records, as they are in the capture now. Rows that do not
+    /// fit their check are left out and reported by [`Reader::read`].
+    pub fn counters(&self) -> Counters {
         match &self.capture {
             Versions::V1(capture) => capture.counters(),
         }

@@ -35,7 +35,8 @@ struct PageAt {
 /// Where the drain stands in the areas.
 pub(super) struct Log {
     areas: Areas,
-    ring_slots: u32,
+    /// Where the areas start in the file.
+    start: u64,
     /// Pages that are in the log, the oldest first.
     pages: VecDeque<PageAt>,
     /// Where the next page goes, if it fits there.
@@ -55,12 +56,12 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(areas: Areas, ring_slots: u32) -> Self {
+    pub(super) fn new(areas: Areas, start: u64) -> Self {
         Self {
             areas,
-            ring_slots,
+            start,
             pages: VecDeque::new(),
-            at: areas.log_offset(ring_slots),
+            at: areas.log_offset(start),
             kept: 0,
             which: 0,
             pages_since: 0,
@@ -95,10 +96,11 @@ impl Log {
         writer: &Writer,
         keeper: &mut dyn Keeper,
         bytes: u64,
+        pages_end: u64,
     ) -> io::Result<u64> {
         let (start, end) = (
-            self.areas.log_offset(self.ring_slots),
-            self.areas.end(self.ring_slots),
+            self.areas.log_offset(self.start),
+            self.areas.end(self.start),
         );
         if bytes > end - start {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
@@ -111,7 +113,7 @@ impl Log {
         let overlaps = |page: &PageAt| page.start < at + bytes && page.end > at;
         let newest = self.pages.iter().rev().find(|page| overlaps(page));
         if newest.is_some_and(|page| page.next > self.kept) {
-            self.write_state(writer, keeper)?;
+            self.write_state(writer, keeper, pages_end)?;
         }
         // The oldest pages lie next in the way; those before a jump to the start are older still.
         while let Some(page) = self.pages.front()
@@ -141,6 +143,7 @@ impl Log {
         &mut self,
         writer: &Writer,
         keeper: &mut dyn Keeper,
+        pages_end: u64,
     ) -> io::Result<()> {
         let mut body = std::mem::take(&mut self.state);
         body.clear();
@@ -158,11 +161,13 @@ impl Log {
             bytes: body.len() as u64,
             crc: crc32fast::hash(&body),
         };
-        let offset = self.areas.state_offset(self.ring_slots, self.which);
+        let offset = self.areas.state_offset(self.start, self.which);
+        let next = writer.ring.tail();
+        let behind = offset + STATE_HEADER_BYTES as u64;
+        // The header last: a state whose header is whole is whole.
         let written = writer
-            .file
-            .write_at(&body, offset + STATE_HEADER_BYTES as u64)
-            .and_then(|()| writer.file.write_at(&header.encode(), offset));
+            .put(&[&body], behind, pages_end, next)
+            .and_then(|()| writer.put(&[&header.encode()], offset, pages_end, next));
         self.state = body;
         writer.space.set_busy(false);
         written?;

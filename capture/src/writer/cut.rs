@@ -1,4 +1,5 @@
-//! A cut through all counters at one place in the order of records: where scopes begin and end.
+//! A cut through all counters at one place in the order of records: where scopes begin and end, and what the
+//! capture's copies of the counters are of.
 //!
 //! The rows of counters each have a lock of their own, under which an event's place in the order is
 //! reserved. Whoever holds the locks of all rows and reserves a place then knows the figures of all of
@@ -9,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Writer;
-use super::options::Lost;
+use super::options::{Ended, Lost};
+use super::room::{IfFull, assert_may_wait};
+use super::rows::LockedRow;
 use crate::{CounterValues, DeviceOrdinal, Event, Level, Seq, layout, slot};
 
 const WORDS: usize = (layout::COUNTER_ROWS / 64) as usize;
@@ -62,12 +65,23 @@ pub struct RowAtCut {
     pub values: CounterValues,
     /// The most that was live at once since the newest cut before that began a new reckoning.
     pub since_cut: u64,
+    /// How often it was changed, modulo 2^31.
+    pub changes: u32,
 }
 
 impl RowAtCut {
     /// The number of the row of a device and level; None for one that has no counters.
     pub fn number(device: DeviceOrdinal, level: Level) -> Option<u8> {
         u8::try_from(layout::row_number(device, level)?).ok()
+    }
+
+    fn of(row: u8, locked: &LockedRow<'_>) -> Self {
+        Self {
+            row,
+            values: locked.values(),
+            since_cut: locked.since_cut(),
+            changes: locked.changes(),
+        }
     }
 }
 
@@ -88,8 +102,19 @@ impl Writer {
     /// Not for hooks: it may allocate, and holds up those who count while it looks.
     ///
     /// # Errors
-    /// [`Lost::OtherProcess`] in a forked child, where nothing at all happens.
+    /// [`Lost::OtherProcess`] in a forked child, where nothing at all happens; [`Lost::Ended`] once recording has
+    /// ended.
     pub fn cut(&self, event: &Event, anew: bool) -> Result<Cut, Lost> {
+        assert_may_wait();
+        self.cut_if_full(event, anew, IfFull::Wait)
+    }
+
+    pub(super) fn cut_if_full(
+        &self,
+        event: &Event,
+        anew: bool,
+        if_full: IfFull,
+    ) -> Result<Cut, Lost> {
         if !self.is_own_process() {
             return Err(Lost::OtherProcess);
         }
@@ -97,59 +122,96 @@ impl Writer {
             debug_assert!(false, "the event counts");
             return Err(Lost::TooLarge);
         }
-        let mut rows = Vec::with_capacity(layout::COUNTER_ROWS as usize);
-        let mut held = Vec::with_capacity(layout::COUNTER_ROWS as usize);
-        let mut may_wait = true;
-        let seq = loop {
+        let mut may_wait = if_full == IfFull::Wait;
+        let refuses = if_full == IfFull::Refuse;
+        loop {
             // All waiting is done before any lock is taken.
             if may_wait && !self.ring.has_space(1) {
                 may_wait = self.space.wait(&self.ring, 1, self.nudge());
             }
-            let changing = self.used.hold();
-            held.extend(self.used.rows().filter_map(|number| {
-                let row = self.head.row(number)?;
-                Some((number as u8, row.lock()))
-            }));
-            let reserved = self.ring.reserve(1);
-            if reserved.is_some() || !may_wait {
-                rows.extend(held.iter().map(|(row, locked)| RowAtCut {
-                    row: *row,
-                    values: locked.values(),
-                    since_cut: locked.since_cut(),
-                }));
-                if anew {
-                    held.iter().for_each(|(_, locked)| locked.cut());
+            let (reserved, rows) = self.through_all(anew, || match self.ring.reserve(1) {
+                Some(seq) => Some(Some(seq)),
+                // Others took the space that was there a moment ago.
+                None if may_wait || refuses => None,
+                None => Some(None),
+            })?;
+            match reserved {
+                None if refuses => return Err(Lost::RingFull),
+                None => {}
+                Some(Some(seq)) => {
+                    self.ring.commit(seq, &slot::event_words(event));
+                    self.wake_drain(seq, 1);
+                    let seq = Ok(Seq(seq));
+                    return Ok(Cut { seq, rows });
+                }
+                Some(None) => {
+                    let stall = self.ring.tail();
+                    self.losses
+                        .event(self.head, self.ring.checks(), event.time, stall);
+                    let seq = Err(Lost::RingFull);
+                    return Ok(Cut { seq, rows });
                 }
             }
-            held.clear();
-            drop(changing);
-            match reserved {
-                Some(seq) => break Some(seq),
-                // Others took the space that was there a moment ago.
-                None if may_wait => {}
-                None => break None,
+        }
+    }
+
+    /// Asks `place` while all rows that are used are held; where that is something, it comes with their figures.
+    fn through_all<P>(
+        &self,
+        anew: bool,
+        place: impl FnOnce() -> Option<P>,
+    ) -> Result<(Option<P>, Vec<RowAtCut>), Lost> {
+        let mut rows = Vec::with_capacity(layout::COUNTER_ROWS as usize);
+        let mut held = Vec::with_capacity(layout::COUNTER_ROWS as usize);
+        let _changing = self.used.hold();
+        for number in self.used.rows() {
+            let Some(row) = self.rows.get(number) else {
+                continue;
+            };
+            let Some(locked) = row.lock() else {
+                return Err(self.abandon(Ended::HeldTooLong));
+            };
+            held.push((number as u8, locked));
+        }
+        let place = place();
+        if place.is_some() {
+            rows.extend(held.iter().map(|(row, locked)| RowAtCut::of(*row, locked)));
+            if anew {
+                held.iter().for_each(|(_, locked)| locked.cut());
             }
-        };
-        let Some(seq) = seq else {
-            let stall = self.ring.tail();
-            self.losses
-                .event(self.head, self.ring.checks(), event.time, stall);
-            let seq = Err(Lost::RingFull);
-            return Ok(Cut { seq, rows });
-        };
-        self.ring.commit(seq, &slot::event_words(event));
-        self.wake_drain(seq, 1);
-        let seq = Ok(Seq(seq));
-        Ok(Cut { seq, rows })
+        }
+        Ok((place, rows))
+    }
+
+    /// The figures of all rows at a place in the order of records that is not before any record so far.
+    pub(super) fn counters_now(&self) -> Result<(u64, Vec<RowAtCut>), Lost> {
+        let (place, rows) = self.through_all(false, || Some(self.ring.head()))?;
+        Ok((place.unwrap_or_default(), rows))
+    }
+
+    /// Stores the counters in the head, as of the place before `seq`, unless `newest` is a later place.
+    pub(super) fn publish_counters(&self, newest: &mut u64, seq: u64, rows: &[RowAtCut]) {
+        if seq < *newest {
+            return;
+        }
+        *newest = seq;
+        let (checks, counted) = (self.ring.checks(), &self.head.counted.0);
+        // A process that dies in between leaves rows of two places.
+        counted.clear();
+        for row in rows {
+            let number = u64::from(row.row);
+            if let Some(copy) = self.head.row(number) {
+                let place = layout::row_offset(number);
+                copy.store(&row.values, row.changes, checks, place);
+            }
+        }
+        let facts = [seq, self.stamp(), 0];
+        counted.store(checks, layout::dynamic::COUNTED, facts);
     }
 
     /// One row as it is now; None if nothing was ever counted in it.
     pub fn row_now(&self, number: u8) -> Option<RowAtCut> {
-        let locked = self.head.row(u64::from(number))?.lock();
-        (!locked.is_unused()).then(|| RowAtCut {
-            row: number,
-            values: locked.values(),
-            since_cut: locked.since_cut(),
-        })
+        let locked = self.rows.get(u64::from(number))?.lock()?;
+        (locked.changes() != 0).then(|| RowAtCut::of(number, &locked))
     }
 }

@@ -1,18 +1,19 @@
 //! Moves committed records out of the ring into pages.
 //!
-//! A page is written, then published (the end of pages moves), and only then do its records leave the
-//! ring. Whenever the process dies, each record is in a published page, or still in the ring, or in
-//! both.
+//! A page is put where it outlives this process (into the capture's file, or into the queue of what goes there), then
+//! published (the end of pages moves), and only then do its records leave the ring. Whenever the process dies, each
+//! record is in a published page, or still in the ring, or in both.
 
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Writer;
 use super::bounded::{Keeper, Log};
+use super::cut::RowAtCut;
+use super::{Ended, Phase, Writer};
 use crate::reader::{Record, definition};
 use crate::ring::Found;
-use crate::{DefKind, EventKind, Seq, index, layout, page, slot};
+use crate::{DefKind, EventKind, Seq, layout, page, slot};
 
 /// So many waiting slots are worth a page, or a quarter of the ring if that is less.
 const WORTH_A_PAGE: u64 = 16_384;
@@ -20,6 +21,22 @@ const WORTH_A_PAGE: u64 = 16_384;
 const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 /// After a failed write, how long until the next try.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// A write that has not returned for so long is stuck.
+const STUCK: Duration = Duration::from_secs(1);
+/// So many looks, 50 ms apart or more, find the same record unfinished: its thread was stopped or killed.
+const LOOKS_AT_UNFINISHED: u32 = 100;
+
+/// What a thread of ours reports, once each time that it begins.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Trouble<'a> {
+    /// The capture's file could not be written.
+    Write(&'a io::Error),
+    /// A write to the capture's file has not returned for a second.
+    Stuck,
+    /// What waits to be written has no more room: events are lost.
+    Full(&'a io::Error),
+}
 
 /// What the drain keeps from page to page.
 #[derive(Default)]
@@ -28,14 +45,48 @@ struct State {
     /// Of a bounded capture: where the drain stands in it.
     log: Option<Log>,
     payload: Vec<u8>,
+    /// Where the pages end.
+    pages_end: u64,
     failures: u64,
     first_failure: u64,
     failing: bool,
+    /// All records before this are committed.
+    known: u64,
+    /// How often the record at `known` was found unfinished.
+    looks: u32,
+    /// Counters that are not yet of known records.
+    counted: Option<(u64, Vec<RowAtCut>)>,
+    /// The place that the newest published counters are of.
+    published: Option<u64>,
+    write: Write,
+}
+
+/// The write to the file that was in progress at the last look. Time is what the drain has slept since: a clock can be
+/// set forward meanwhile.
+#[derive(Default)]
+struct Write {
+    number: Option<u64>,
+    slept: Duration,
+    is_told: bool,
+}
+
+impl Write {
+    /// Whether the write in progress has now been so for [`STUCK`]: true once for each.
+    fn is_stuck(&mut self, in_progress: Option<u64>) -> bool {
+        if in_progress.is_none() || in_progress != self.number {
+            *self = Self {
+                number: in_progress,
+                ..Self::default()
+            };
+        }
+        let is_stuck = self.slept >= STUCK;
+        is_stuck && !std::mem::replace(&mut self.is_told, is_stuck)
+    }
 }
 
 impl Writer {
-    /// Runs the drain: moves committed records from the ring into compressed pages at the file's end.
-    /// Call it from a thread of your own, with its signals blocked. Returns when
+    /// Runs the drain, and the thread that writes the file beside it: moves committed records from the ring into
+    /// compressed pages of the file. Call it from a thread of your own, with its signals blocked. Returns when
     /// [`Writer::stop_drain`] is called, after all committed records were moved; at once in a forked
     /// child.
     ///
@@ -44,79 +95,176 @@ impl Writer {
     ///
     /// A bounded capture has a drain of its own: [`Writer::drain_bounded`].
     pub fn drain(&self) {
-        self.run(&mut None, &|_| {});
+        self.drain_and_store(None, &|_| {});
     }
 
-    /// The same, and the first time that it cannot write `tell` is called with the error.
-    pub fn drain_telling(&self, tell: &dyn Fn(&io::Error)) {
-        self.run(&mut None, tell);
+    /// The same, and the first time that it cannot write `tell` is called.
+    pub fn drain_telling(&self, tell: &(dyn Fn(Trouble<'_>) + Sync)) {
+        self.drain_and_store(None, tell);
     }
 
     /// [`Writer::drain`] of a bounded capture: `keeper` is given every record and keeps the state that
     /// stands for those whose pages are gone. The file's size never changes.
     pub fn drain_bounded(&self, keeper: &mut dyn Keeper) {
-        self.run(&mut Some(keeper), &|_| {});
+        self.drain_and_store(Some(keeper), &|_| {});
     }
 
-    /// The same, and the first time that it cannot write `tell` is called with the error.
-    pub fn drain_bounded_telling(&self, keeper: &mut dyn Keeper, tell: &dyn Fn(&io::Error)) {
-        self.run(&mut Some(keeper), tell);
+    fn drain_and_store(
+        &self,
+        keeper: Option<&mut dyn Keeper>,
+        tell: &(dyn Fn(Trouble<'_>) + Sync),
+    ) {
+        if self.is_direct {
+            return self.run_drain(keeper, tell, &|| {});
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.run_store(tell));
+            self.run_drain(keeper, tell, &|| {});
+        });
     }
 
-    fn run(&self, keeper: &mut Option<&mut dyn Keeper>, tell: &dyn Fn(&io::Error)) {
-        let _only = self
+    /// The drain alone: [`Writer::run_store`] is to run in another thread, but for a capture that holds its ring.
+    /// Without a keeper for one that is not bounded. `tick` is called each time that it wakes, at least every 50 ms.
+    pub fn run_drain(
+        &self,
+        mut keeper: Option<&mut dyn Keeper>,
+        tell: &dyn Fn(Trouble<'_>),
+        tick: &dyn Fn(),
+    ) {
+        let mut state = self
             .draining
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        // The ring's first lap should not cost the program a page fault every 64 events.
-        self.ring.touch();
-        let slots = self.ring.capacity() as u32;
-        let most = self.areas.map_or(page::SLOTS, |areas| areas.page_slots());
+        let state = state.get_or_insert_with(|| {
+            // The ring's first lap should not cost the program a page fault every 64 events.
+            self.ring.touch();
+            Box::new(State {
+                log: self
+                    .header
+                    .areas
+                    .map(|areas| Log::new(areas, self.header.pages_offset())),
+                pages_end: self.first_page(),
+                ..State::default()
+            })
+        });
+        let areas = self.header.areas;
+        let most = areas.map_or(page::SLOTS, |areas| areas.page_slots());
         let worth_a_page = WORTH_A_PAGE.min(self.ring.capacity() / 4).min(most);
-        let mut state = State {
-            log: self.areas.map(|areas| Log::new(areas, slots)),
-            ..State::default()
-        };
         let mut last = Instant::now();
-        while self.is_own_process() {
+        while self.owner.is_this_process() {
             // The mark is taken before looking, so no wake-up between the two is missed.
             let mark = self.space.work_mark();
-            let stopping = self.stopping.load(Ordering::Acquire);
+            let phase = self.phase();
+            let stopping = phase != Phase::Run || self.ended().is_some();
             let waiting = self.ring.head().saturating_sub(self.ring.tail());
             let since = last.elapsed();
             let is_due = match state.failing {
                 true => stopping || since >= RETRY_AFTER,
                 false => stopping || waiting >= worth_a_page || since >= AT_LEAST_EVERY,
             };
-            if waiting > 0 && is_due {
+            // Once all was written, other libraries are being taken down: only what would find no room is moved.
+            let stands_still = phase == Phase::Pause
+                && self.is_flushed(phase)
+                && waiting < self.ring.capacity() / 2;
+            if waiting > 0 && is_due && !stands_still && self.ended() != Some(Ended::MemoryGone) {
                 last = Instant::now();
-                match self.move_page(&mut state, keeper, most) {
+                match self.move_page(state, &mut keeper, most) {
                     Ok(moved) => {
-                        self.note_success(&mut state);
+                        self.note_success(state);
                         if moved {
                             continue;
                         }
                     }
                     Err(error) => {
-                        self.note_failure(&mut state, &error);
+                        self.note_failure(state, &error);
                         if state.failures == 1 {
-                            tell(&error);
+                            tell(match self.is_direct {
+                                true => Trouble::Write(&error),
+                                false => Trouble::Full(&error),
+                            });
                         }
                     }
                 }
             }
+            tick();
+            self.look(state);
             if stopping {
+                // The counters of before may only now be of known records: those of this place are wanted.
+                self.look(state);
+            }
+            if state.write.is_stuck(self.stored.write_in_progress()) {
+                tell(Trouble::Stuck);
+            }
+            if self.ended() == Some(Ended::MemoryGone) {
+                self.flushed.store(u32::MAX, Ordering::Release);
+                self.stored.wake();
                 return;
             }
-            self.space.sleep(mark);
+            if stopping {
+                if self.is_direct && phase == Phase::Close && !state.failing {
+                    self.punch_ring();
+                }
+                self.flushed(phase);
+                match phase {
+                    Phase::Pause | Phase::Run => {}
+                    Phase::Stop | Phase::Close => return,
+                }
+            }
+            state.write.slept += self.space.sleep(mark);
         }
     }
 
-    /// Makes [`Writer::drain`] return once it has moved what is committed. For tests, and for
-    /// programs that record themselves.
-    pub fn stop_drain(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.space.wake_drain();
+    /// Looks how far records are committed, and publishes that and the counters.
+    fn look(&self, state: &mut State) {
+        let before = state.known;
+        state.known = self.ring.committed(before);
+        if state.known == before && self.ring.head() > before {
+            state.looks += 1;
+            if state.looks > LOOKS_AT_UNFINISHED && self.ring.tail() == before {
+                // Nobody will finish it. The reader finds that it is missing.
+                self.pass_over(before);
+                state.known = self.ring.tail();
+            }
+        } else {
+            state.looks = 0;
+        }
+        self.known.store(state.known, Ordering::Release);
+        if state.known != before {
+            self.stored.wake();
+        }
+        let mut newest = self
+            .publishing
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.head.known.0.store(state.known, self.nonce());
+        let head = self.ring.head();
+        if state.counted.is_none() && state.published != Some(head) {
+            state.counted = self.counters_now().ok();
+        }
+        if let Some((seq, rows)) = state.counted.take_if(|(seq, _)| *seq <= state.known) {
+            self.publish_counters(&mut newest, seq, &rows);
+            state.published = Some(seq);
+        }
+    }
+
+    /// Gives the blocks of a ring in the capture back, of which nothing is needed any more. Where the file system cannot
+    /// do that, they stay.
+    fn punch_ring(&self) {
+        let (start, end) = (
+            layout::RING_OFFSET,
+            layout::ring_end(self.header.ring_slots),
+        );
+        if let Ok(file) = self.file()
+            && self.ring.head() == self.ring.tail()
+        {
+            let _ = file.punch(start..end);
+        }
+    }
+
+    fn pass_over(&self, seq: u64) {
+        self.ring.release(seq + 1);
+        self.head.drained.0.tail.store(seq + 1, self.nonce());
+        self.space.made_room();
     }
 
     /// Writes one page of what is committed. False: there was nothing.
@@ -171,59 +319,97 @@ impl Writer {
             // missing between two pages.
             let is_damaged = first < head && self.ring.find(first) == Found::Damaged;
             if is_damaged {
-                self.ring.release(first + 1);
-                self.space.made_room();
+                self.pass_over(first);
             }
             return Ok(is_damaged);
         }
         let next = builder.next();
         let page = builder.finish()?;
-        let drained = &self.head.drained.0;
         let length = page.len() as u64;
         let start = match &mut bounded {
-            None => index::value(drained.pages_end.load(Ordering::Relaxed)),
-            Some((log, keeper)) => log.room(self, *keeper, length)?,
+            None => state.pages_end,
+            Some((log, keeper)) => log.room(self, *keeper, length, state.pages_end)?,
         };
-        self.space.set_writing(true);
-        let written = self.file.write_at(page, start);
-        self.space.set_writing(false);
-        written?;
-        let end = index::seal(start + length, self.nonce());
-        drained.pages_end.store(end, Ordering::Release);
+        if !self.was_read_from_memory() {
+            return Ok(false);
+        }
+        self.put(&[page], start, start + length, next)?;
+        state.pages_end = start + length;
+        let drained = &self.head.drained.0;
+        drained.pages_end.store(state.pages_end, self.nonce());
         self.ring.release(next);
+        drained.tail.store(next, self.nonce());
         self.space.made_room();
         if let Some((log, keeper)) = &mut bounded {
             log.wrote(start, length, next);
             if log.is_due() {
-                log.write_state(self, *keeper)?;
+                log.write_state(self, *keeper, state.pages_end)?;
             }
         }
         Ok(true)
     }
 
+    /// Puts bytes where they outlive this process: after that, pages end at `pages_end` and hold the records before
+    /// `next`.
+    pub(super) fn put(
+        &self,
+        parts: &[&[u8]],
+        offset: u64,
+        pages_end: u64,
+        next: u64,
+    ) -> io::Result<()> {
+        if !self.is_direct {
+            let place = (offset, pages_end, next);
+            self.queue
+                .push(&self.memory, self.ring.checks(), parts, place)?;
+            self.stored.wake();
+            return Ok(());
+        }
+        let file = self.file()?;
+        self.space.set_writing(true);
+        let mut at = offset;
+        let written = parts.iter().try_for_each(|part| {
+            file.write_at(part, at)?;
+            at += part.len() as u64;
+            Ok(())
+        });
+        self.space.set_writing(false);
+        written
+    }
+
     fn note_failure(&self, state: &mut State, error: &io::Error) {
-        if state.failures == 0 {
+        state.failing = true;
+        state.failures += 1;
+        if state.failures == 1 {
             state.first_failure = self.now().0;
         }
-        state.failures += 1;
-        state.failing = true;
-        let errno = error.raw_os_error().unwrap_or(libc::EIO) as u64;
-        let facts = [errno, state.failures, state.first_failure];
-        self.head
-            .drain_error
-            .0
-            .store(self.ring.checks(), layout::dynamic::DRAIN_ERROR, facts);
+        self.note_error(Some(error), state.failures, state.first_failure);
         self.space.give_up();
     }
 
     fn note_success(&self, state: &mut State) {
-        if state.failing {
-            state.failing = false;
-            let facts = [0, state.failures, state.first_failure];
-            self.head
-                .drain_error
-                .0
-                .store(self.ring.checks(), layout::dynamic::DRAIN_ERROR, facts);
+        if std::mem::take(&mut state.failing) {
+            self.note_error(None, state.failures, state.first_failure);
         }
+    }
+
+    /// Says in the head why nothing can be written now, if so.
+    pub(super) fn note_error(&self, error: Option<&io::Error>, failures: u64, first: u64) {
+        let errno = |error: &io::Error| error.raw_os_error().unwrap_or(libc::EIO) as u64;
+        let facts = [error.map_or(0, errno), failures, first];
+        let (checks, place) = (self.ring.checks(), layout::dynamic::DRAIN_ERROR);
+        let publishing = self.publishing.lock();
+        let _alone = publishing.unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.head.drain_error.0.store(checks, place, facts);
+    }
+}
+
+/// The drain's state, kept from one run to the next.
+#[derive(Default)]
+pub(super) struct Drain(Option<Box<State>>);
+
+impl Drain {
+    fn get_or_insert_with(&mut self, new: impl FnOnce() -> Box<State>) -> &mut State {
+        self.0.get_or_insert_with(new)
     }
 }

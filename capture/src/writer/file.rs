@@ -1,4 +1,4 @@
-//! The file under a capture: created once, its head mapped for ever.
+//! The capture's file: created once, written at offsets. Whoever calls this may wait for a disk.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -7,11 +7,8 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::head::Head;
 use super::options::CreateError;
 use super::sys::NoFileSizeSignal;
-use crate::layout;
-use crate::ring::Slot;
 
 /// The file, and how to know it again.
 pub(super) struct CaptureFile {
@@ -22,21 +19,9 @@ pub(super) struct CaptureFile {
     file: Mutex<Option<File>>,
 }
 
-/// The head, mapped.
-pub(super) struct Mapped {
-    pub(super) head: &'static Head,
-    pub(super) slots: &'static [Slot],
-}
-
 impl CaptureFile {
-    /// Creates the file with its head's blocks reserved and zero.
-    ///
-    /// `length` bytes are reserved, which the head and the ring are the first of.
-    pub(super) fn create(
-        path: &Path,
-        ring_slots: u32,
-        length: u64,
-    ) -> Result<(Self, Mapped), CreateError> {
+    /// Creates the file, and has the system set `length` bytes aside for it.
+    pub(super) fn create(path: &Path, length: u64) -> Result<Self, CreateError> {
         let error = |action| {
             move |source| CreateError {
                 path: path.to_owned(),
@@ -55,22 +40,15 @@ impl CaptureFile {
             .open(&path)
             .and_then(above_standard_streams)
             .map_err(error("create"))?;
-        let mapped = reserve(&file, length)
+        let examined = reserve(&file, length)
             .map_err(error("reserve space for"))
-            .and_then(|()| map(&file, ring_slots).map_err(error("map")))
-            .and_then(|mapped| {
-                let metadata = file.metadata().map_err(error("examine"))?;
-                Ok((mapped, (metadata.dev(), metadata.ino())))
-            });
-        match mapped {
-            Ok((mapped, identity)) => Ok((
-                Self {
-                    path,
-                    identity,
-                    file: Mutex::new(Some(file)),
-                },
-                mapped,
-            )),
+            .and_then(|()| file.metadata().map_err(error("examine")));
+        match examined {
+            Ok(metadata) => Ok(Self {
+                path,
+                identity: (metadata.dev(), metadata.ino()),
+                file: Mutex::new(Some(file)),
+            }),
             Err(error) => {
                 // It is ours, empty, and of no use to anyone; that it stays is no second error.
                 let _ = std::fs::remove_file(&path);
@@ -94,12 +72,58 @@ impl CaptureFile {
     }
 
     /// Writes bytes at an offset, whole, or says why not. Never raises SIGXFSZ.
-    ///
-    /// Programs that become daemons close every descriptor and open others under the same numbers:
-    /// before each write the descriptor is compared with the file that was created.
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.with(offset + bytes.len() as u64, |file| {
+            file.write_all_at(bytes, offset)
+        })
+    }
+
+    /// Fills `bytes` from an offset; what the file does not have is zeros.
+    pub(super) fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.with(0, |file| {
+            let mut done = 0;
+            while done < bytes.len() {
+                match file.read_at(&mut bytes[done..], offset + done as u64) {
+                    Ok(0) => break,
+                    Ok(count) => done += count,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            bytes[done..].fill(0);
+            Ok(())
+        })
+    }
+
+    /// Cuts what is behind `length` off.
+    pub(super) fn cut_to(&self, length: u64) -> io::Result<()> {
+        self.with(length, |file| file.set_len(length))
+    }
+
+    /// Gives the blocks of a range back, which then reads as zeros.
+    pub(super) fn punch(&self, range: std::ops::Range<u64>) -> io::Result<()> {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let (start, bytes) = (
+            range.start as libc::off_t,
+            (range.end - range.start) as libc::off_t,
+        );
+        self.with(0, |file| {
+            // SAFETY: the descriptor is open; the call touches no memory of ours.
+            match unsafe { libc::fallocate(file.as_raw_fd(), mode, start, bytes) } {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        })
+    }
+
+    /// Runs `body` on the file, which `end` bytes are to fit in.
+    ///
+    /// Programs that become daemons close every descriptor and open others under the same numbers. A thread with a
+    /// table of descriptors of its own is not concerned; in any other, the descriptor is compared with the file that
+    /// was created before each use.
+    fn with<R>(&self, end: u64, body: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
         let _guard = NoFileSizeSignal::new();
-        if offset + bytes.len() as u64 > file_size_limit() {
+        if end > file_size_limit() {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         let mut slot = self
@@ -126,9 +150,17 @@ impl CaptureFile {
             *slot = Some(again);
         }
         match slot.as_ref() {
-            Some(file) => file.write_all_at(bytes, offset),
+            Some(file) => body(file),
             None => Err(io::Error::from_raw_os_error(libc::EBADF)),
         }
+    }
+
+    /// Runs `body` on the descriptor that the file was created with.
+    pub(super) fn with_created<R>(
+        &self,
+        body: impl FnOnce(&File) -> io::Result<R>,
+    ) -> io::Result<R> {
+        self.with(0, body)
     }
 }
 
@@ -143,7 +175,7 @@ fn above_standard_streams(file: File) -> io::Result<File> {
     }
 }
 
-/// Reserves the first `length` bytes, so that no store to the mapping can ever meet a full disk.
+/// Reserves the first `length` bytes.
 fn reserve(file: &File, length: u64) -> io::Result<()> {
     let _guard = NoFileSizeSignal::new();
     if length > file_size_limit() {
@@ -160,7 +192,7 @@ fn reserve(file: &File, length: u64) -> io::Result<()> {
 }
 
 /// RLIMIT_FSIZE in force now.
-fn file_size_limit() -> u64 {
+pub(super) fn file_size_limit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -170,37 +202,4 @@ fn file_size_limit() -> u64 {
         0 => limit.rlim_cur,
         _ => u64::MAX,
     }
-}
-
-/// Maps the head and the ring, for ever.
-fn map(file: &File, ring_slots: u32) -> io::Result<Mapped> {
-    let length = usize::try_from(layout::pages_offset(ring_slots))
-        .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
-    // SAFETY: a new mapping of an open file; it overlaps nothing.
-    let base = unsafe {
-        libc::mmap(
-            core::ptr::null_mut(),
-            length,
-            libc::PROT_READ | libc::PROT_WRITE,
-            // Mapped at once, for reading: the drain sees to it that it can be written to.
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `length` bytes are mapped, readable and writable, and never unmapped. `Head` covers the
-    // first RING_OFFSET of them, the slots the rest, both aligned (a page; RING_OFFSET is a multiple
-    // of 64). Both consist of atomics and unread padding, for which zeros are valid; other processes
-    // only read the file (the format's rule), and nobody else has this fresh file's name.
-    let (head, slots) = unsafe {
-        let ring = base.byte_add(layout::RING_OFFSET as usize).cast::<Slot>();
-        (
-            &*base.cast::<Head>(),
-            core::slice::from_raw_parts(ring, ring_slots as usize),
-        )
-    };
-    Ok(Mapped { head, slots })
 }

@@ -1,4 +1,4 @@
-//! Whether this is still the process that created the capture.
+//! Whether this is still the process that created the capture, and whether it still records.
 //!
 //! The ring is shared memory: a forked child that went on recording would write into its parent's.
 //! A page that the kernel empties in every child tells it with one load, with no atfork handler.
@@ -6,8 +6,10 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) struct Owner {
-    /// In a page of its own: the process id, 0 in a forked child.
+    /// In a page of its own: the process id, 0 in a forked child and once recording has ended.
     word: &'static AtomicU32,
+    /// In the same page: the process id, 0 in a forked child.
+    own: &'static AtomicU32,
     /// The kernel (before 4.14) cannot empty pages: ask for the process id each time.
     must_ask: bool,
 }
@@ -30,15 +32,47 @@ impl Owner {
         }
         // SAFETY: the mapping above, whole.
         let must_ask = unsafe { libc::madvise(page, size, libc::MADV_WIPEONFORK) } != 0;
-        // SAFETY: the page is aligned, zeroed, never unmapped, and used for this atomic alone.
-        let word = unsafe { AtomicU32::from_ptr(page.cast()) };
+        // SAFETY: the page is aligned, zeroed, never unmapped, and used for these two atomics alone.
+        let (word, own) = unsafe {
+            let first = page.cast::<u32>();
+            (
+                AtomicU32::from_ptr(first),
+                AtomicU32::from_ptr(first.add(1)),
+            )
+        };
         word.store(std::process::id(), Ordering::Relaxed);
-        Some(Self { word, must_ask })
+        own.store(std::process::id(), Ordering::Relaxed);
+        Some(Self {
+            word,
+            own,
+            must_ask,
+        })
+    }
+
+    /// The word that ends recording for good once it is 0.
+    pub(super) fn word(&self) -> &'static AtomicU32 {
+        self.word
+    }
+
+    /// Ends recording, for good.
+    pub(super) fn end(&self) {
+        self.word.store(0, Ordering::Release);
+    }
+
+    /// Whether this is the process that created the capture, and it records.
+    #[inline]
+    pub(super) fn records(&self) -> bool {
+        self.is(self.word)
+    }
+
+    /// Whether this is the process that created the capture.
+    pub(super) fn is_this_process(&self) -> bool {
+        self.is(self.own)
     }
 
     #[inline]
-    pub(super) fn is_this_process(&self) -> bool {
-        let pid = self.word.load(Ordering::Relaxed);
+    fn is(&self, word: &AtomicU32) -> bool {
+        let pid = word.load(Ordering::Relaxed);
         pid != 0 && (!self.must_ask || pid == std::process::id())
     }
 }

@@ -1,22 +1,37 @@
-//! The file's head as the writer maps it: atomics at the places that [`crate::layout`] gives.
+//! The head of the ring's memory: copies of what is known in this process, for whoever reads the capture. They are
+//! only written here. Nothing that this process does depends on what they hold.
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use std::path::Path;
+
+use super::memory::Memory;
 use crate::checksum::Checks;
-use crate::index;
+use crate::header::StaticHeader;
 use crate::layout::{self, LOSS_RANGES, dynamic};
-use crate::{CounterValues, Event, EventKind};
+use crate::ring_file::HEADER_OFFSET;
+use crate::{CounterValues, index};
 
 /// A cache line of its own.
 #[repr(C, align(64))]
 pub(super) struct Line<T>(pub(super) T);
 
-/// What the drain moves.
+/// A number with a check of it: [`crate::index`].
+#[repr(transparent)]
+pub(super) struct Sealed(AtomicU64);
+
+impl Sealed {
+    pub(super) fn store(&self, value: u64, nonce: u64) {
+        self.0.store(index::seal(value, nonce), Ordering::Release);
+    }
+}
+
+/// What leaves the ring, and where it goes.
 #[repr(C)]
 pub(super) struct Drained {
-    pub(super) tail: AtomicU64,
-    pub(super) pages_end: AtomicU64,
+    pub(super) tail: Sealed,
+    pub(super) pages_end: Sealed,
 }
 
 /// Three facts and their check: written rarely, by one thread at a time.
@@ -27,7 +42,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// Stores the facts; `place` is this object's offset in the file.
+    /// Stores the facts; `place` is this object's offset in the head.
     pub(super) fn store(&self, checks: &Checks, place: u64, facts: [u64; 3]) {
         for (to, from) in self.words.iter().zip(facts) {
             to.store(from, Ordering::Relaxed);
@@ -36,81 +51,52 @@ impl Checked {
             .store(checks.words(place, &facts), Ordering::Release);
     }
 
-    /// The facts as they are.
-    pub(super) fn load(&self) -> [u64; 3] {
-        [&self.words[0], &self.words[1], &self.words[2]].map(|word| word.load(Ordering::Relaxed))
-    }
-}
-
-/// A sealed number that threads add to and take from.
-#[repr(C)]
-pub(super) struct Defining(AtomicU64);
-
-impl Defining {
-    /// So many more slots are about to be written; taken back when the result goes. A process that dies between
-    /// reserving a record and saying how long it is leaves blank slots: the reader then knows of them.
-    pub(super) fn begin(&self, slots: u64, nonce: u64) -> DefiningNow<'_> {
-        self.change(nonce, |number| number.saturating_add(slots));
-        DefiningNow {
-            of: self,
-            slots,
-            nonce,
+    /// As if never written.
+    pub(super) fn clear(&self) {
+        self.check.store(0, Ordering::Relaxed);
+        for word in &self.words {
+            word.store(0, Ordering::Relaxed);
         }
     }
-
-    fn change(&self, nonce: u64, to: impl Fn(u64) -> u64) {
-        let changed = |word| Some(index::seal(to(index::value(word)), nonce));
-        let _ = self
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::Relaxed, changed);
-    }
 }
 
-/// Slots that are being written.
-pub(super) struct DefiningNow<'a> {
-    of: &'a Defining,
-    slots: u64,
-    nonce: u64,
-}
-
-impl Drop for DefiningNow<'_> {
-    fn drop(&mut self) {
-        let slots = self.slots;
-        self.of
-            .change(self.nonce, |number| number.saturating_sub(slots));
-    }
-}
-
-/// The mapped part of the file between the static header and the ring.
+/// The mapped part before the ring.
 #[repr(C, align(4096))]
 pub(super) struct Head {
-    static_header: [u8; 4096],
-    pub(super) head: Line<AtomicU64>,
+    /// Of a ring in a file of its own: [`crate::ring_file`].
+    preamble: [AtomicU64; 512],
+    /// Every record before this is committed.
+    pub(super) known: Line<Sealed>,
     pub(super) drained: Line<Drained>,
-    /// State (1: clean exit), time.
+    /// State (1: clean exit), time, up to where all was committed.
     pub(super) end: Line<Checked>,
     /// errno, failures so far, time of the first.
     pub(super) drain_error: Line<Checked>,
     /// Events and definitions lost, and how often this was stored: the odd times in the second copy,
     /// so that one is always whole.
     pub(super) lost: Line<[Checked; 2]>,
-    /// Slots of definitions that threads are about to write.
-    pub(super) defining: Line<Defining>,
-    unused: [Line<[u64; 8]>; 2],
+    /// The place in the order of records that the counters are of.
+    pub(super) counted: Line<Checked>,
+    /// Of the capture's file, where that has no ring: when the journal was written, where it starts, whether all is in it.
+    journal: Line<Checked>,
+    /// The number of the first operation in the queue that is not done, and where it stands.
+    pub(super) queue: Line<Checked>,
     /// First time, last time, events.
     pub(super) loss_table: [Checked; LOSS_RANGES],
-    unused_end: [u8; 4096 - 512 - 32 * LOSS_RANGES],
-    rows: [Row; layout::COUNTER_ROWS as usize],
+    unused_end: [AtomicU64; (4096 - 512 - 32 * LOSS_RANGES) / 8],
+    rows: [RowCopy; layout::COUNTER_ROWS as usize],
 }
 
 const _: () = {
-    assert!(offset_of!(Head, head) as u64 == dynamic::HEAD);
+    assert!(offset_of!(Head, known) as u64 == dynamic::KNOWN);
     assert!(offset_of!(Head, drained) as u64 == dynamic::TAIL);
     assert!(dynamic::TAIL + 8 == dynamic::PAGES_END);
     assert!(offset_of!(Head, end) as u64 == dynamic::END);
     assert!(offset_of!(Head, drain_error) as u64 == dynamic::DRAIN_ERROR);
     assert!(offset_of!(Head, lost) as u64 == dynamic::LOST);
-    assert!(offset_of!(Head, defining) as u64 == dynamic::DEFINING);
+    assert!(offset_of!(Head, counted) as u64 == dynamic::COUNTED);
+    assert!(offset_of!(Head, journal) as u64 == dynamic::JOURNAL);
+    assert!(offset_of!(Head, queue) as u64 == dynamic::QUEUE);
     assert!(offset_of!(Head, loss_table) as u64 == dynamic::LOSS_TABLE);
     assert!(offset_of!(Head, rows) as u64 == layout::COUNTERS_OFFSET);
     assert!(size_of::<Head>() as u64 == layout::RING_OFFSET);
@@ -118,197 +104,57 @@ const _: () = {
 
 impl Head {
     #[inline]
-    pub(super) fn row(&self, number: u64) -> Option<&Row> {
+    pub(super) fn row(&self, number: u64) -> Option<&RowCopy> {
         self.rows.get(number as usize)
     }
+
+    /// Says whose ring it is; nothing in a ring that lies in the capture, which says so itself.
+    pub(super) fn introduce(&self, header: &StaticHeader, path: &Path, memory: &Memory) {
+        if header.has_ring() {
+            return;
+        }
+        let mut bytes = super::store::preamble(path, memory.queue_bytes).to_vec();
+        debug_assert_eq!(bytes.len(), HEADER_OFFSET);
+        bytes.extend_from_slice(&header.encode());
+        for (word, bytes) in self.preamble.iter().zip(bytes.chunks_exact(8)) {
+            let mut le = [0; 8];
+            le.copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(le), Ordering::Relaxed);
+        }
+    }
+
+    /// The bytes from the dynamic header on, as they are now.
+    pub(super) fn image(&self) -> Vec<u8> {
+        let start = layout::DYNAMIC_OFFSET as usize;
+        let words = (layout::RING_OFFSET as usize - start) / 8;
+        let first = core::ptr::from_ref(self).cast::<u8>().wrapping_add(start);
+        // SAFETY: the rest of the head is words that are stored as atomics, or not at all.
+        let words = unsafe { core::slice::from_raw_parts(first.cast::<AtomicU64>(), words) };
+        let loaded = words.iter().map(|word| word.load(Ordering::Relaxed));
+        loaded.flat_map(u64::to_le_bytes).collect()
+    }
 }
 
-/// The counters of one (device, level), in a cache line of their own.
-///
-/// `version` is odd while the row is being updated and grows by 2 with each update: the lock of the
-/// row's writers, and how a reader of the file knows a row that the process died over.
+/// The copy of one row of counters.
 #[repr(C, align(64))]
-pub(super) struct Row {
+pub(super) struct RowCopy {
     values: [AtomicU64; 5],
     version: AtomicU32,
-    unused: u32,
+    unused: AtomicU32,
     check: AtomicU64,
-    /// The most that was live at once since the newest cut ([`super::cut`]): for the recorder alone.
-    since_cut: AtomicU64,
+    unused_end: AtomicU64,
 }
 
-impl Row {
-    /// Live bytes: of its figures the one that makes sense alone.
-    #[inline]
-    pub(super) fn live(&self) -> u64 {
-        let [live, ..] = &self.values;
-        live.load(Ordering::Acquire)
-    }
-
-    /// Locks the row: waits for some microseconds, then gives the processor away. What the lock covers takes some
-    /// twenty nanoseconds and can neither block nor fail.
-    #[inline]
-    pub(super) fn lock(&self) -> LockedRow<'_> {
-        let version = match self.try_lock() {
-            Some(version) => version,
-            None => self.lock_in_turn(),
-        };
-        // No figure may be stored before the odd version is.
-        fence(Ordering::Release);
-        LockedRow {
-            row: self,
-            version,
-            after: version,
-        }
-    }
-
-    /// The version before, if the row was not locked.
-    #[inline(always)]
-    fn try_lock(&self) -> Option<u32> {
-        let version = self.version.load(Ordering::Relaxed);
-        let odd = version.wrapping_add(1);
-        (version & 1 == 0
-            && self
-                .version
-                .compare_exchange_weak(version, odd, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok())
-        .then_some(version)
-    }
-
-    #[cold]
-    fn lock_in_turn(&self) -> u32 {
-        loop {
-            // Ever longer between looks: each takes the row's cache line from whoever holds the lock, and so does
-            // one handover after the other.
-            for pauses in [1, 4, 16, 64, 256] {
-                for _ in 0..pauses {
-                    core::hint::spin_loop();
-                }
-                if let Some(version) = self.try_lock() {
-                    return version;
-                }
-            }
-            super::sys::yield_now();
-        }
-    }
-}
-
-/// What the most frequent events change.
-#[derive(Clone, Copy)]
-pub(super) enum Change {
-    Allocated(u64),
-    Freed(u64),
-}
-
-impl Change {
-    /// None for an event that changes something else, or nothing.
-    #[inline]
-    pub(super) fn of(event: &Event) -> Option<Self> {
-        if event.kind == EventKind::ALLOC {
-            Some(Self::Allocated(event.bytes))
-        } else if event.kind == EventKind::FREE && CounterValues::counts(event) {
-            Some(Self::Freed(event.bytes))
-        } else {
-            None
-        }
-    }
-}
-
-/// A row that this thread has to itself.
-pub(super) struct LockedRow<'a> {
-    row: &'a Row,
-    version: u32,
-    /// The version to leave behind: the same if nothing changed.
-    after: u32,
-}
-
-impl LockedRow<'_> {
-    #[inline]
-    pub(super) fn values(&self) -> CounterValues {
-        let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
-        CounterValues {
-            live: live.load(Ordering::Relaxed),
-            peak: peak.load(Ordering::Relaxed),
-            allocations: allocations.load(Ordering::Relaxed),
-            frees: frees.load(Ordering::Relaxed),
-            allocated_bytes: allocated_bytes.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Whether nothing was ever counted in the row.
-    #[inline]
-    pub(super) fn is_unused(&self) -> bool {
-        self.version == 0
-    }
-
-    /// The most that was live at once since the newest cut.
-    #[inline]
-    pub(super) fn since_cut(&self) -> u64 {
-        self.row.since_cut.load(Ordering::Relaxed)
-    }
-
-    /// Cuts here: what is live now is the most that was, so far.
-    pub(super) fn cut(&self) {
-        let [live, ..] = &self.row.values;
-        let live = live.load(Ordering::Relaxed);
-        self.row.since_cut.store(live, Ordering::Relaxed);
-    }
-
-    /// Makes a change, and says what is live after it; `place` is the row's offset in the file.
-    #[inline(always)]
-    pub(super) fn change(&mut self, change: Change, checks: &Checks, place: u64) -> u64 {
-        let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
-        // Nobody else stores here as long as the row is locked.
-        let set = |word: &AtomicU64, to: u64| word.store(to, Ordering::Relaxed);
-        let before = live.load(Ordering::Relaxed);
-        let now = match change {
-            Change::Allocated(bytes) => {
-                let now = before.wrapping_add(bytes);
-                let all = allocated_bytes.load(Ordering::Relaxed);
-                set(allocated_bytes, all.wrapping_add(bytes));
-                let count = allocations.load(Ordering::Relaxed);
-                set(allocations, count.wrapping_add(1));
-                if now > peak.load(Ordering::Relaxed) {
-                    set(peak, now);
-                }
-                if now > self.since_cut() {
-                    set(&self.row.since_cut, now);
-                }
-                now
-            }
-            Change::Freed(bytes) => {
-                let count = frees.load(Ordering::Relaxed);
-                set(frees, count.wrapping_add(1));
-                before.saturating_sub(bytes)
-            }
-        };
-        set(live, now);
-        self.changed(checks, place);
-        now
-    }
-
-    /// Takes those figures; `place` is the row's offset in the file.
-    pub(super) fn take(&mut self, new: &CounterValues, checks: &Checks, place: u64) {
-        for (to, from) in self.row.values.iter().zip(new.words()) {
+impl RowCopy {
+    /// Stores the figures after so many changes; `place` is the row's offset in the head.
+    pub(super) fn store(&self, values: &CounterValues, changes: u32, checks: &Checks, place: u64) {
+        let version = changes.wrapping_mul(2);
+        for (to, from) in self.values.iter().zip(values.words()) {
             to.store(from, Ordering::Relaxed);
         }
-        if new.live > self.since_cut() {
-            self.row.since_cut.store(new.live, Ordering::Relaxed);
-        }
-        self.changed(checks, place);
-    }
-
-    #[inline(always)]
-    fn changed(&mut self, checks: &Checks, place: u64) {
-        self.after = self.version.wrapping_add(2);
-        let check = checks.row(place, &self.row.values, self.after);
-        self.row.check.store(check, Ordering::Relaxed);
-    }
-}
-
-impl Drop for LockedRow<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.row.version.store(self.after, Ordering::Release);
+        let [a, b, c, d, e] = values.words();
+        let check = checks.words(place, &[a, b, c, d, e, u64::from(version)]);
+        self.check.store(check, Ordering::Relaxed);
+        self.version.store(version, Ordering::Release);
     }
 }

@@ -1,18 +1,22 @@
 //! The account of what was lost: how much, and between which times.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::head::Head;
+use super::rows::LONGEST_HOLD;
 use crate::Nanos;
 use crate::checksum::Checks;
 use crate::layout::{LOSS_RANGES, dynamic};
+use crate::lock::Lock;
 
 /// No range is open.
 const NONE: u64 = u64::MAX;
 
 /// Writes the head's totals and its table of losses, one range for each stall.
 pub(super) struct Losses {
-    lock: AtomicBool,
+    lock: Lock,
+    /// First time, last time and events of the newest range.
+    range: [AtomicU64; 3],
     /// The tail at which the open range's stall was declared.
     stall: AtomicU64,
     /// Ranges in use.
@@ -24,9 +28,10 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            lock: AtomicBool::new(false),
+            lock: Lock::default(),
+            range: Default::default(),
             stall: AtomicU64::new(NONE),
             used: AtomicU64::new(0),
             events: AtomicU64::new(0),
@@ -52,14 +57,15 @@ impl Losses {
                 let [first, last, events] = if is_new {
                     [time.0, time.0, 0]
                 } else {
-                    range.load()
+                    self.range
+                        .each_ref()
+                        .map(|word| word.load(Ordering::Relaxed))
                 };
-                let place = dynamic::LOSS_TABLE + 32 * index;
-                range.store(
-                    checks,
-                    place,
-                    [first.min(time.0), last.max(time.0), events + 1],
-                );
+                let grown = [first.min(time.0), last.max(time.0), events + 1];
+                for (word, to) in self.range.iter().zip(grown) {
+                    word.store(to, Ordering::Relaxed);
+                }
+                range.store(checks, dynamic::LOSS_TABLE + 32 * index, grown);
             }
             self.stall.store(stall, Ordering::Relaxed);
             self.used.store(index + 1, Ordering::Relaxed);
@@ -88,16 +94,11 @@ impl Losses {
         copy.store(checks, place, [self.events(), definitions, stored]);
     }
 
-    /// Runs `body` with the table to itself; it takes a few nanoseconds and cannot block.
+    /// Runs `body` with the table to itself; it takes a few nanoseconds and cannot block. A loss that finds the
+    /// table held for too long is not counted: whoever holds it does not go on.
     fn locked(&self, body: impl FnOnce()) {
-        while self
-            .lock
-            .compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            super::sys::yield_now();
+        if let Some(_held) = self.lock.lock(LONGEST_HOLD) {
+            body();
         }
-        body();
-        self.lock.store(false, Ordering::Release);
     }
 }

@@ -4,7 +4,10 @@
 //! - [`Writer::event`] and [`Writer::definition`] neither allocate, nor panic, nor take a lock that is
 //!   held across anything that can block. They wait only while the ring is full, and then for a
 //!   bounded time.
-//! - Nothing is ever torn down: no unmapping, no destructor, no atfork handler.
+//! - What decides a loop or a wait is this process's own memory. In memory that others can reach are copies, which
+//!   are only written.
+//! - Unless the ring lies in the capture, only [`Writer::create_file`] and [`Writer::run_store`] touch a disk.
+//! - Nothing is ever unmapped, and there is no atfork handler.
 //! - A forked child records nothing and disturbs nothing.
 
 mod bounded;
@@ -15,32 +18,45 @@ mod file;
 mod fork;
 mod head;
 mod loss;
+mod memory;
 mod options;
+mod queue;
+mod record;
+mod room;
+mod rows;
 mod space;
-mod sys;
+mod store;
+pub(crate) mod sys;
 
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 
 use crate::areas::Areas;
-use crate::header::StaticHeader;
+use crate::header::{RingAt, StaticHeader};
 use crate::ring::{Found, Ring};
-use crate::{
-    CounterValues, DefKind, DeviceOrdinal, Event, EventFlags, Level, Nanos, Seq, index, layout,
-    slot,
-};
+use crate::{CounterValues, DeviceOrdinal, Level, Nanos, layout};
 pub use bounded::Keeper;
 use clock::Clock;
 use cut::Used;
 pub use cut::{Cut, RowAtCut};
+use drain::Drain;
+pub use drain::Trouble;
 use file::CaptureFile;
 use fork::Owner;
-use head::{Change, Head, LockedRow};
+use head::{Head, Line};
 use loss::Losses;
-pub use options::{CreateError, Lost, Options, Origin};
+use memory::Memory;
+pub use memory::RingPlace;
+pub use options::{CreateError, Ended, Lost, Options, Origin};
+use queue::Queue;
+pub use record::Counting;
+pub use room::{Attempt, LockHeld, Refused, assert_may_wait};
+use rows::Rows;
 use space::Space;
+use store::Stored;
 
 /// At a clean exit, how often it is looked for what threads are about to commit: some 50 µs, without sleep.
 /// Who runs commits within one of them. Who does not run would be waited for in vain, or come out of its
@@ -53,93 +69,166 @@ pub struct Writer {
     // What each event looks at comes first, in as few cache lines as it can.
     ring: Ring<'static>,
     owner: Owner,
+    rows: Rows,
+    /// Copies for whoever reads the capture.
     head: &'static Head,
     /// Producers wake the drain when they cross a multiple of this many slots.
     quarter: u64,
     clock: Clock,
-    file: CaptureFile,
-    /// Of a bounded capture.
-    areas: Option<Areas>,
     space: Space,
     losses: Losses,
     /// Rows in which something is counted.
     used: Used,
-    stopping: AtomicBool,
+    /// Why recording ended, if it did before the process: [`Ended`]; 0.
+    ended: AtomicU8,
+    header: StaticHeader,
+    memory: Memory,
+    /// Whether the drain writes to the file itself: the ring lies in it.
+    is_direct: bool,
+    file: OnceLock<CaptureFile>,
+    /// What the drain has made for the file.
+    queue: Queue,
+    /// Every record before this is committed.
+    known: AtomicU64,
+    /// What the threads are to do: [`Phase`].
+    phase: AtomicU32,
+    /// Up to which phase the drain has moved all that there was: one more than its number.
+    flushed: AtomicU32,
     /// Held by the one thread that drains.
-    draining: Mutex<()>,
+    draining: Mutex<Drain>,
+    /// Held by the one thread that writes the file.
+    storing: Mutex<Option<store::State>>,
+    stored: Stored,
+    /// Held while the counters are put into the head, and while it is copied: the place they are of.
+    publishing: Mutex<u64>,
+}
+
+/// What the drain and the thread that writes the file are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Phase {
+    /// Go on.
+    Run,
+    /// Write all there is, then stay where they are.
+    Pause,
+    /// Write all there is and return.
+    Stop,
+    /// The same, and leave nothing of the ring.
+    Close,
 }
 
 impl Writer {
-    /// Creates `path`, which must not exist, and opens a capture in it.
+    /// Opens a capture in `path`, which must not exist.
     ///
-    /// The blocks of the head and the ring are reserved at once, so a disk that fills up later
-    /// cannot kill the program. The drain is not started: see [`Writer::drain`].
+    /// The drain is not started: see [`Writer::drain`].
     ///
     /// # Errors
     /// [`CreateError`] carries the path, what failed and the system's error; the file is then removed
     /// again.
     pub fn create(path: &Path, options: &Options) -> Result<&'static Writer, CreateError> {
-        let ring_slots = Options::default().ring_slots(options.ring_slots).ring_slots;
-        let areas = options
-            .bounded
-            .map(|bytes| bounded_areas(path, bytes, ring_slots))
-            .transpose()?;
-        let length = match areas {
-            None => layout::pages_offset(ring_slots),
-            Some(areas) => areas.end(ring_slots),
-        };
-        let (file, mapped) = CaptureFile::create(path, ring_slots, length)?;
-        let fail = |action, source| {
-            let path = file.path().to_owned();
-            let _ = std::fs::remove_file(&path);
-            CreateError {
-                path,
+        if options.ring != RingPlace::InCapture {
+            let writer = Self::begin(path, options)?;
+            writer.create_file(path)?;
+            return Ok(writer);
+        }
+        let fail = |action| {
+            move |source| CreateError {
+                path: path.to_owned(),
                 action,
                 source,
             }
         };
-        let Some(owner) = Owner::new() else {
-            return Err(fail("guard against forks of", io::Error::last_os_error()));
+        let slots = Options::default().ring_slots(options.ring_slots).ring_slots;
+        let areas = bounded_areas(path, options, slots)?;
+        let start = layout::ring_end(slots);
+        // The blocks of the ring are reserved: a store to it needs none unless the file system copies on writing.
+        let file = CaptureFile::create(path, areas.map_or(start, |areas| areas.end(start)))?;
+        let opened = Memory::in_capture(&file, slots)
+            .map_err(fail("map"))
+            .and_then(|memory| Self::over(memory, slots, areas, options).map_err(fail("open")));
+        let written = opened.and_then(|writer| {
+            let bytes = writer.header.encode();
+            for offset in layout::STATIC_COPIES {
+                file.write_at(&bytes, offset).map_err(fail("write to"))?;
+            }
+            Ok(writer)
+        });
+        match written {
+            Ok(writer) => {
+                let _ = writer.file.set(file);
+                Ok(writer)
+            }
+            Err(error) => {
+                let _ = std::fs::remove_file(file.path());
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a capture that has no file yet: records are taken from now on. [`Writer::create_file`] gives it one.
+    /// Nothing here waits for a disk. `path` is where it is going to be, for errors.
+    ///
+    /// # Errors
+    /// [`CreateError`]: there is no memory, or a bounded capture is to be too small.
+    pub fn begin(path: &Path, options: &Options) -> Result<&'static Writer, CreateError> {
+        let slots = Options::default().ring_slots(options.ring_slots).ring_slots;
+        let areas = bounded_areas(path, options, slots)?;
+        let fail = |source| CreateError {
+            path: path.to_owned(),
+            action: "take memory for",
+            source,
         };
-        let header = static_header(ring_slots, areas, options.origin);
-        let head = mapped.head;
-        let pages = match areas {
-            None => layout::pages_offset(ring_slots),
-            Some(areas) => areas.log_offset(ring_slots),
-        };
-        let seal = |value| index::seal(value, header.nonce);
-        head.head.0.store(seal(0), Ordering::Relaxed);
-        head.drained.0.tail.store(seal(0), Ordering::Relaxed);
+        let memory = Memory::create(&options.ring, slots, options.queue_bytes).map_err(fail)?;
+        Self::over(memory, slots, areas, options).map_err(fail)
+    }
+
+    fn over(
+        memory: Memory,
+        slots: u32,
+        areas: Option<Areas>,
+        options: &Options,
+    ) -> io::Result<&'static Writer> {
+        let owner = Owner::new().ok_or_else(io::Error::last_os_error)?;
+        let header = static_header(slots, areas, options.origin, memory.at);
+        let (head, slots_of_ring) = memory.parts(slots);
+        let indexes = Box::leak(Box::new([0; 2].map(|index| Line(AtomicU64::new(index)))));
+        let [at_head, at_tail] = indexes;
+        let ring = Ring::new(&at_head.0, &at_tail.0, slots_of_ring, header.checks());
+        let writer = Box::leak(Box::new(Writer {
+            head,
+            ring,
+            owner,
+            rows: Rows::new(),
+            clock: Clock::new(header.started_monotonic),
+            quarter: u64::from(slots) / 4,
+            space: Space::new(options.stall, header.has_ring()),
+            losses: Losses::new(),
+            used: Used::new(),
+            ended: AtomicU8::new(0),
+            is_direct: header.has_ring(),
+            header,
+            memory,
+            file: OnceLock::new(),
+            queue: Queue::new(),
+            known: AtomicU64::new(0),
+            phase: AtomicU32::new(Phase::Run as u32),
+            flushed: AtomicU32::new(0),
+            draining: Mutex::new(Drain::default()),
+            storing: Mutex::new(None),
+            stored: Stored::default(),
+            publishing: Mutex::new(0),
+        }));
+        head.known.0.store(0, header.nonce);
+        head.drained.0.tail.store(0, header.nonce);
         head.drained
             .0
             .pages_end
-            .store(seal(pages), Ordering::Relaxed);
-        let bytes = header.encode();
-        for offset in layout::STATIC_COPIES {
-            if let Err(error) = file.write_at(&bytes, offset) {
-                return Err(fail("write to", error));
-            }
-        }
-        let ring = Ring::new(
-            &head.head.0,
-            &head.drained.0.tail,
-            mapped.slots,
-            header.checks(),
-        );
-        Ok(Box::leak(Box::new(Writer {
-            head,
-            ring,
-            file,
-            owner,
-            areas,
-            clock: Clock::new(header.started_monotonic),
-            quarter: u64::from(ring_slots) / 4,
-            space: Space::new(options.stall),
-            losses: Losses::new(),
-            used: Used::new(),
-            stopping: AtomicBool::new(false),
-            draining: Mutex::new(()),
-        })))
+            .store(writer.first_page(), header.nonce);
+        head.queue
+            .0
+            .store(writer.ring.checks(), layout::dynamic::QUEUE, [0; 3]);
+        head.introduce(&writer.header, Path::new(""), &writer.memory);
+        Ok(writer)
     }
 
     /// The time now, as events carry it: in steps of 256 ns, less than an event takes. What lies below is
@@ -153,178 +242,149 @@ impl Writer {
         self.ring.checks().nonce
     }
 
-    /// Where the capture is, absolute.
-    pub fn path(&self) -> &Path {
-        self.file.path()
+    /// What stands for now where the head says when something was: the same in every run for records that another
+    /// process made.
+    fn stamp(&self) -> u64 {
+        match self.header.pid {
+            0 => 0,
+            _ => self.now().0,
+        }
     }
 
-    /// Whether the capture was deleted under the program. False where that cannot be told now.
-    pub fn is_deleted(&self) -> bool {
-        self.file.is_deleted()
+    /// Where the capture is, absolute; None: it has no file yet.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.get().map(CaptureFile::path)
     }
 
-    /// Whether this is the process that opened the capture, and not a forked child of it. One load.
+    /// Where the ring is, if it is in a file of its own.
+    pub fn ring_path(&self) -> Option<&Path> {
+        self.header.ring_path()
+    }
+
+    /// Why the ring is not in the place that was wanted first, if so.
+    pub fn ring_fell_back(&self) -> Option<&str> {
+        self.memory.fell_back.as_deref()
+    }
+
+    /// The mapped memory that others can reach, and how many bytes it has; none if it is this process's own.
+    pub fn shared_memory(&self) -> Option<(*mut u8, usize)> {
+        let memory = &self.memory;
+        let bytes = memory.ring_bytes + memory.queue_bytes;
+        memory.is_shared.then_some((memory.base, bytes))
+    }
+
+    /// 0 once nothing is recorded any more. A signal handler that puts other memory in the place of
+    /// [`Writer::shared_memory`] stores 0 here first. It lies in this process's own memory.
+    pub fn recording_word(&self) -> &'static AtomicU32 {
+        self.owner.word()
+    }
+
+    /// Whether all that this thread has read of the shared memory so far was read from that memory, and not from what a
+    /// signal handler has put in its place.
+    fn was_read_from_memory(&self) -> bool {
+        core::sync::atomic::fence(Ordering::Acquire);
+        // Recording also ends where the capture is closed.
+        let is_closing = self.phase() == Phase::Close;
+        let has_ended = matches!(self.ended(), Some(Ended::HeldTooLong | Ended::NoFile));
+        self.owner.records() || is_closing || has_ended
+    }
+
+    fn file(&self) -> io::Result<&CaptureFile> {
+        let none = || io::Error::from_raw_os_error(libc::EBADF);
+        self.file.get().ok_or_else(none)
+    }
+
+    fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Run,
+            1 => Phase::Pause,
+            2 => Phase::Stop,
+            _ => Phase::Close,
+        }
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.phase.store(phase as u32, Ordering::Release);
+        self.space.wake_drain();
+        self.stored.wake();
+    }
+
+    /// The drain has moved all that there was when this phase began.
+    fn flushed(&self, phase: Phase) {
+        let flushed = phase as u32 + 1;
+        if self.flushed.swap(flushed, Ordering::AcqRel) != flushed {
+            self.stored.wake();
+        }
+    }
+
+    fn is_flushed(&self, phase: Phase) -> bool {
+        self.flushed.load(Ordering::Acquire) > phase as u32
+    }
+
+    /// Has the threads write all there is, and then stay where they are until [`Writer::close`]; waits for that, no
+    /// longer than `limit`. False: it was not done by then.
+    pub fn pause(&self, limit: Duration) -> bool {
+        self.enter(Phase::Pause);
+        self.await_stored(Phase::Pause, limit)
+    }
+
+    /// Has the threads write all there is, leave nothing of the ring, and return; waits for that, no longer than
+    /// `limit`. False: it was not done by then. Records that come later are lost.
+    pub fn close(&self, limit: Duration) -> bool {
+        self.owner.end();
+        self.enter(Phase::Close);
+        self.await_stored(Phase::Close, limit)
+    }
+
+    /// Makes [`Writer::drain`] return once it has moved what is committed. For tests, and for
+    /// programs that record themselves.
+    pub fn stop_drain(&self) {
+        self.enter(Phase::Stop);
+    }
+
+    /// The same, and leaves nothing of the ring.
+    pub fn close_drain(&self) {
+        self.enter(Phase::Close);
+    }
+
+    /// Whether this process opened the capture and records: not a forked child of it, and not after recording has
+    /// ended. One load.
     #[inline]
     pub fn is_own_process(&self) -> bool {
+        self.owner.records()
+    }
+
+    /// Whether this process opened the capture, and is not a forked child of it, whether or not it still records.
+    pub fn is_of_this_process(&self) -> bool {
         self.owner.is_this_process()
     }
 
-    /// Records an event and applies it to the counters of its device and level
-    /// ([`CounterValues::apply`]).
-    ///
-    /// Both happen under the counter row's lock, so the order of sequence numbers within a device and
-    /// level is the order in which the counters changed: a replay in that order finds the same
-    /// figures, the peak included. The counters change even if the event itself is lost.
-    ///
-    /// # Errors
-    /// [`Lost::RingFull`] after a bounded wait (once in each stall; ≈ 0.1 s for a file that does not take
-    /// what is written, 1 s for a drain that does not get its turn): the loss is counted.
-    /// [`Lost::OtherProcess`] in a forked child, where nothing at all happens.
-    pub fn event(&self, event: &Event) -> Result<Seq, Lost> {
-        self.event_to(event, None)
+    /// Why recording ended before the process did.
+    pub fn ended(&self) -> Option<Ended> {
+        let reasons = [Ended::HeldTooLong, Ended::MemoryGone, Ended::NoFile];
+        let ended = self.ended.load(Ordering::Acquire);
+        reasons.into_iter().find(|reason| *reason as u8 == ended)
     }
 
-    /// The same of an event after which `live` bytes are live at its level of its device, as somebody else
-    /// counts: [`EventFlags::MISMATCH`] where that is not so.
-    ///
-    /// # Errors
-    /// As [`Writer::event`]'s.
-    pub fn event_to(&self, event: &Event, live: Option<u64>) -> Result<Seq, Lost> {
-        if !self.owner.is_this_process() {
-            return Err(Lost::OtherProcess);
-        }
-        let counting = self.counting(event.device, event.level);
-        match counting.and_then(|counting| counting.event(event, live)) {
-            Some(seq) => Ok(seq),
-            None => self.event_otherwise(event, live),
-        }
-    }
-
-    /// The counters of a device and level, in which nobody else counts as long as the result lives: some twenty
-    /// nanoseconds, with nothing in them that could wait or fail. None for a device or level that has none.
-    ///
-    /// It neither panics nor asks whose the capture is ([`Writer::is_own_process`]), and becomes part of the caller:
-    /// for the one place where events are frequent.
-    #[inline(always)]
-    pub fn counting(&self, device: DeviceOrdinal, level: Level) -> Option<Counting<'_>> {
-        let number = layout::row_number(device, level)?;
-        let row = self.head.row(number)?.lock();
-        // Whoever counts here waits for this lock before it wants the head of the ring.
-        self.ring.expect_reservation();
-        Some(Counting {
-            writer: self,
-            row,
-            number,
-        })
-    }
-
-    #[inline(always)]
-    fn commit(&self, seq: u64, words: &[u64; 8]) {
-        self.ring.commit(seq, words);
-        self.wake_drain(seq, 1);
-    }
-
-    /// Records an event of any kind, and waits if there is no room.
+    /// Ends recording for good: the first reason counts.
     #[cold]
-    #[inline(never)]
-    fn event_otherwise(&self, event: &Event, live: Option<u64>) -> Result<Seq, Lost> {
-        let mut words = slot::event_words(event);
-        let number = layout::row_number(event.device, event.level);
-        let row = number
-            .and_then(|number| Some((self.head.row(number)?, layout::row_offset(number))))
-            .filter(|_| CounterValues::counts(event));
-        let mut may_wait = true;
-        loop {
-            // All waiting is done before the lock is taken.
-            if may_wait && !self.ring.has_space(1) {
-                may_wait = self.space.wait(&self.ring, 1, self.nudge());
-            }
-            let reserved = match row {
-                None => self.ring.reserve(1),
-                Some((row, place)) => {
-                    let mut locked = row.lock();
-                    if locked.is_unused() {
-                        drop(locked);
-                        self.used.note(layout::row_at(place));
-                        locked = row.lock();
-                    }
-                    let reserved = self.ring.reserve(1);
-                    if reserved.is_some() || !may_wait {
-                        let mut new = locked.values();
-                        new.apply(event);
-                        if live.is_some_and(|live| live != new.live) {
-                            slot::add_flags(&mut words, EventFlags::MISMATCH);
-                        }
-                        locked.take(&new, self.ring.checks(), place);
-                    }
-                    reserved
-                }
-            };
-            match reserved {
-                Some(seq) => {
-                    self.commit(seq, &words);
-                    return Ok(Seq(seq));
-                }
-                // Others took the space that was there a moment ago.
-                None if may_wait => {}
-                None => {
-                    let stall = self.ring.tail();
-                    self.losses
-                        .event(self.head, self.ring.checks(), event.time, stall);
-                    return Err(Lost::RingFull);
-                }
-            }
+    pub fn abandon(&self, reason: Ended) -> Lost {
+        let swap =
+            self.ended
+                .compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Relaxed);
+        if swap.is_ok() {
+            self.owner.end();
+            self.space.give_up();
         }
-    }
-
-    /// Records a definition whose payload is the concatenation of `parts`.
-    ///
-    /// # Errors
-    /// As [`Writer::event`]'s, and [`Lost::TooLarge`] if the payload is larger than an eighth of the
-    /// ring or 1 MiB. The caller must not refer to what was not defined.
-    pub fn definition(&self, kind: DefKind, parts: &[&[u8]]) -> Result<Seq, Lost> {
-        if !self.owner.is_this_process() {
-            return Err(Lost::OtherProcess);
-        }
-        let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
-        let slots = slot::slots_for(bytes);
-        let defining = self.head.defining.0.begin(slots, self.nonce());
-        let seq = if bytes > layout::payload_limit(self.ring.capacity()) {
-            Err(Lost::TooLarge)
-        } else {
-            self.reserve(slots).ok_or(Lost::RingFull)
-        };
-        let seq = match seq {
-            Ok(seq) => seq,
-            Err(lost) => {
-                self.losses.definition(self.head, self.ring.checks());
-                return Err(lost);
-            }
-        };
-        let words = slot::definition_words(kind, bytes, slots as u32);
-        self.ring.commit_with_payload(seq, &words, parts);
-        drop(defining);
-        self.wake_drain(seq, slots);
-        Ok(Seq(seq))
-    }
-
-    fn reserve(&self, slots: u64) -> Option<u64> {
-        loop {
-            if let Some(seq) = self.ring.reserve(slots) {
-                return Some(seq);
-            }
-            if !self.space.wait(&self.ring, slots, self.nudge()) {
-                return self.ring.reserve(slots);
-            }
-        }
+        Lost::Ended
     }
 
     /// The figures of a device and level: consistent with one another, and zeros for a device or level
     /// that has no counters (ordinals above 62).
     pub fn counters(&self, device: DeviceOrdinal, level: Level) -> CounterValues {
         layout::row_number(device, level)
-            .and_then(|number| self.head.row(number))
-            .map(|row| row.lock().values())
+            .and_then(|number| self.rows.get(number)?.lock())
+            .map(|row| row.values())
             .unwrap_or_default()
     }
 
@@ -332,8 +392,8 @@ impl Writer {
     #[inline]
     pub fn live(&self, device: DeviceOrdinal, level: Level) -> u64 {
         layout::row_number(device, level)
-            .and_then(|number| self.head.row(number))
-            .map_or(0, head::Row::live)
+            .and_then(|number| self.rows.get(number))
+            .map_or(0, rows::Row::live)
     }
 
     /// Events lost so far.
@@ -351,8 +411,14 @@ impl Writer {
 
     /// The same at another moment: of records that this process did not make.
     pub fn finish_at(&self, time: Nanos) {
-        if self.is_own_process() {
+        if self.is_of_this_process() {
             let committed = self.await_committed();
+            if let Ok((seq, rows)) = self.counters_now() {
+                let publishing = self.publishing.lock();
+                let mut newest = publishing.unwrap_or_else(|poisoned| poisoned.into_inner());
+                self.publish_counters(&mut newest, seq, &rows);
+                self.head.known.0.store(committed, self.nonce());
+            }
             let facts = [1, time.0, committed];
             self.head
                 .end
@@ -396,55 +462,33 @@ impl Writer {
     }
 }
 
-/// The counters of a device and level, held: see [`Writer::counting`].
-pub struct Counting<'a> {
-    writer: &'a Writer,
-    row: LockedRow<'a>,
-    number: u64,
-}
-
-impl Counting<'_> {
-    /// Records an allocation or a release of this device and level for which there is room; None, and nothing
-    /// happens, for any other event and for the first one, for [`Writer::event_to`] to record. `live` is as
-    /// there.
-    #[inline(always)]
-    pub fn event(self, event: &Event, live: Option<u64>) -> Option<Seq> {
-        let Self {
-            writer,
-            mut row,
-            number,
-        } = self;
-        debug_assert_eq!(layout::row_number(event.device, event.level), Some(number));
-        let change = Change::of(event)?;
-        if row.is_unused() {
-            return None;
-        }
-        let seq = writer.ring.reserve(1)?;
-        let now = row.change(change, writer.ring.checks(), layout::row_offset(number));
-        drop(row);
-        let mut words = slot::event_words(event);
-        if live.is_some_and(|live| live != now) {
-            slot::add_flags(&mut words, EventFlags::MISMATCH);
-        }
-        writer.commit(seq, &words);
-        Some(Seq(seq))
-    }
-}
-
-/// The areas of a bounded capture of so many bytes.
-fn bounded_areas(path: &Path, bytes: u64, ring_slots: u32) -> Result<Areas, CreateError> {
-    Areas::within(bytes, ring_slots).ok_or_else(|| CreateError {
+/// The areas of a bounded capture.
+fn bounded_areas(
+    path: &Path,
+    options: &Options,
+    ring_slots: u32,
+) -> Result<Option<Areas>, CreateError> {
+    let Some(bytes) = options.bounded else {
+        return Ok(None);
+    };
+    let areas = Areas::within(bytes, ring_slots).ok_or_else(|| CreateError {
         path: path.to_owned(),
         action: "bound to so few bytes",
         source: io::Error::other(format!(
             "with a ring of {ring_slots} slots it needs at least {}",
             Areas::least_file(ring_slots)
         )),
-    })
+    })?;
+    Ok(Some(areas))
 }
 
 /// What is known at opening.
-fn static_header(ring_slots: u32, areas: Option<Areas>, origin: Option<Origin>) -> StaticHeader {
+fn static_header(
+    ring_slots: u32,
+    areas: Option<Areas>,
+    origin: Option<Origin>,
+    ring_at: RingAt,
+) -> StaticHeader {
     if let Some(Origin {
         started_wall_ns,
         nonce,
@@ -460,8 +504,8 @@ fn static_header(ring_slots: u32, areas: Option<Areas>, origin: Option<Origin>) 
             process_start_ticks: 0,
             boot_id: [0; 16],
             ring_slots,
-            folded: false,
             areas,
+            ring_at,
         };
     }
     let start_ticks = std::fs::read_to_string("/proc/self/stat")
@@ -477,8 +521,8 @@ fn static_header(ring_slots: u32, areas: Option<Areas>, origin: Option<Origin>) 
         parent_pid: std::os::unix::process::parent_id(),
         process_start_ticks: start_ticks,
         boot_id: crate::procfs::boot_id(),
-        folded: false,
         ring_slots,
         areas,
+        ring_at,
     }
 }

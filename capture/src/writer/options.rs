@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::memory::RingPlace;
 use crate::areas::Areas;
 use crate::layout::RING_SLOTS;
 
@@ -17,6 +18,10 @@ pub struct Options {
     /// call that writes to the file, before events are counted as lost; ten times as long if it does not get
     /// its turn. Once in each stall. Default 100 ms.
     pub stall: Duration,
+    /// Where the ring is kept. Default: in the capture.
+    pub ring: RingPlace,
+    /// How many bytes may wait to be written to the file, unless the ring is in the capture. Default 64 MiB.
+    pub queue_bytes: usize,
     /// Bytes that the file may have, for all time; `None`: it grows. Default: none.
     pub bounded: Option<u64>,
     /// Where the records come from, if not from this process. Default: from this process.
@@ -38,6 +43,8 @@ impl Default for Options {
         Self {
             ring_slots: 65_536,
             stall: Duration::from_millis(100),
+            ring: RingPlace::default(),
+            queue_bytes: 64 << 20,
             bounded: None,
             origin: None,
         }
@@ -55,6 +62,18 @@ impl Options {
     /// The same with another longest hold-up.
     pub fn stall(mut self, stall: Duration) -> Self {
         self.stall = stall;
+        self
+    }
+
+    /// The same with the ring somewhere else.
+    pub fn ring(mut self, ring: RingPlace) -> Self {
+        self.ring = ring;
+        self
+    }
+
+    /// The same with so many bytes that may wait to be written.
+    pub fn queue_bytes(mut self, bytes: usize) -> Self {
+        self.queue_bytes = bytes;
         self
     }
 
@@ -107,7 +126,26 @@ pub enum Lost {
     /// The definition is larger than a definition may be.
     #[error("the definition is larger than the ring allows")]
     TooLarge,
-    /// This is a forked child of the process whose capture it is.
-    #[error("the capture belongs to another process")]
+    /// This is a forked child of the process whose capture it is, or recording has ended.
+    #[error("the capture belongs to another process, or recording has ended")]
     OtherProcess,
+    /// Recording ended while this was recorded: see [`super::Writer::ended`].
+    #[error("recording has ended")]
+    Ended,
+}
+
+/// Why recording ended before the process did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Ended {
+    /// A thread holds a lock of the recorder and does not go on.
+    #[error("a thread was stopped or killed while it recorded an event")]
+    HeldTooLong = 1,
+    /// The memory of the ring went away under the process.
+    #[error("the memory of its ring was truncated or its disk is gone")]
+    MemoryGone = 2,
+    /// The capture's file could not be created.
+    #[error("its file could not be created")]
+    NoFile = 3,
 }

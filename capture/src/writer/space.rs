@@ -8,12 +8,13 @@ use std::time::Duration;
 use super::sys;
 use crate::ring::Ring;
 
-/// How much longer a producer waits for a drain that does not write to the file: all that it can want for is
-/// its turn on a processor. On a machine with many more programs than processors that may take longer than
+/// How much longer a producer waits for a drain that could write to the file and does not: all that it can want for
+/// is its turn on a processor. On a machine with many more programs than processors that may take longer than
 /// anything that a disk does.
 const FOR_A_TURN: u32 = 10;
-/// How long a producer waits in all when the drain moves but others take all the room.
-const AT_MOST: Duration = Duration::from_secs(2);
+/// How long a producer waits in all when the drain moves but others take all the room: so many times as long as for a
+/// drain that does not move.
+const IN_ALL: u32 = 2;
 /// How long a producer sleeps at a time.
 const SLICE: Duration = Duration::from_millis(10);
 /// How long the drain sleeps when nobody wakes it.
@@ -25,6 +26,8 @@ const NONE: u64 = u64::MAX;
 pub(super) struct Space {
     /// How long producers wait for a drain that writes and does not move.
     stall: Duration,
+    /// The same for one that does not write.
+    for_a_turn: Duration,
     /// The tail at which a stall was declared: as long as it stands there, nobody waits.
     stalled_at: AtomicU64,
     /// The drain has said that it cannot write: nobody waits.
@@ -41,9 +44,14 @@ pub(super) struct Space {
 }
 
 impl Space {
-    pub(super) const fn new(stall: Duration) -> Self {
+    /// With `writes`, the drain itself writes to the file.
+    pub(super) const fn new(stall: Duration, writes: bool) -> Self {
         Self {
             stall,
+            for_a_turn: match writes {
+                true => stall.saturating_mul(FOR_A_TURN),
+                false => stall,
+            },
             stalled_at: AtomicU64::new(NONE),
             hopeless: AtomicBool::new(false),
             busy: AtomicBool::new(false),
@@ -75,7 +83,7 @@ impl Space {
             }
             let stall = match writing {
                 true => self.stall,
-                false => self.stall.saturating_mul(FOR_A_TURN),
+                false => self.for_a_turn,
             };
             if self.stalled_at.load(Ordering::Relaxed) == tail
                 || self.hopeless.load(Ordering::Relaxed)
@@ -87,7 +95,7 @@ impl Space {
                 // When it is done it still has to move the tail.
                 waited = Duration::ZERO;
             }
-            if waited >= stall || in_all >= AT_MOST {
+            if waited >= stall || in_all >= self.for_a_turn.saturating_mul(IN_ALL) {
                 self.stalled_at.store(tail, Ordering::Relaxed);
                 return false;
             }
@@ -140,8 +148,8 @@ impl Space {
         self.work.load(Ordering::Acquire)
     }
 
-    /// Sleeps until there is work that came after `mark`, or a while.
-    pub(super) fn sleep(&self, mark: u32) {
-        sys::futex_sleep(&self.work, mark, DRAIN_SLEEP);
+    /// Sleeps until there is work that came after `mark`, or a while; returns how long that was.
+    pub(super) fn sleep(&self, mark: u32) -> Duration {
+        sys::futex_sleep(&self.work, mark, DRAIN_SLEEP)
     }
 }

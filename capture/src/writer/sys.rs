@@ -23,7 +23,7 @@ impl Drop for KeepErrno {
 
 /// A clock's reading in nanoseconds; 0 if the clock does not exist.
 #[inline]
-pub(super) fn clock(id: libc::clockid_t) -> u64 {
+pub(crate) fn clock(id: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -70,7 +70,7 @@ pub(super) fn futex_sleep(word: &AtomicU32, value: u32, limit: Duration) -> Dura
 }
 
 /// Sleeps that long, or less if a signal comes.
-pub(super) fn sleep(time: Duration) {
+pub(crate) fn sleep(time: Duration) {
     let _keep = KeepErrno::new();
     let time = timespec(time);
     // SAFETY: `time` outlives the call, which only reads it.
@@ -99,14 +99,14 @@ pub(super) fn futex_wake(word: &AtomicU32) {
 }
 
 /// Gives the processor away.
-pub(super) fn yield_now() {
+pub(crate) fn yield_now() {
     let _keep = KeepErrno::new();
     // SAFETY: sched_yield has no preconditions.
     unsafe { libc::sched_yield() };
 }
 
 /// A random number from the kernel; from clocks and addresses where it has none to give.
-pub(super) fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     let mut bytes = [0; 8];
     // By its number: glibc has no function for it before 2.25, and the wheel runs on 2.17.
     // SAFETY: the buffer is valid for its length.

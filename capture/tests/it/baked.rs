@@ -115,7 +115,7 @@ impl Told {
         assert_eq!(integrity.symbols, symbols.len() as u64);
         Some(Self {
             header: reader.header().clone(),
-            counters: reader.counters(),
+            counters: reader.counters().rows,
             records,
             symbols,
             integrity,

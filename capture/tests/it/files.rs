@@ -55,7 +55,7 @@ fn what_is_no_capture_gets_one_clear_reason() {
             error,
             OpenError::FutureVersion {
                 found: 9,
-                supported: 4,
+                supported: 1,
                 ..
             }
         ),

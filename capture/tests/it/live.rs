@@ -88,7 +88,7 @@ fn counters_read_from_the_file_are_always_consistent() {
             let reader = Reader::open(&path).unwrap();
             let mut seen = 0;
             while seen < 200 {
-                for (_, _, values) in reader.counters() {
+                for (_, _, values) in reader.counters().rows {
                     assert_eq!(values.live, 7 * values.allocations);
                     assert_eq!(
                         (values.peak, values.allocated_bytes),

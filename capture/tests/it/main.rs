@@ -3,11 +3,13 @@
 mod baked;
 mod bounded;
 mod damage;
+mod elsewhere;
 mod files;
 mod fuzz;
 mod kill;
 mod live;
 mod loss;
 mod ring;
+mod room;
 mod round_trip;
 mod support;

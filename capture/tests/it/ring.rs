@@ -50,10 +50,9 @@ fn records_in_the_ring_are_read_in_order() {
         allocated_bytes: 512,
     };
     assert_eq!(writer.counters(DeviceOrdinal(0), Level::DRIVER), expected);
-    assert_eq!(
-        reader.counters(),
-        [(DeviceOrdinal(0), Level::DRIVER, expected)]
-    );
+    let counters = reader.counters();
+    assert_eq!(counters.of, Some(Seq(next.0 + 2)));
+    assert_eq!(counters.rows, [(DeviceOrdinal(0), Level::DRIVER, expected)]);
     let mut seen = Vec::new();
     let integrity = reader
         .read(&mut |record| seen.push(format!("{record:?}")))
@@ -95,68 +94,9 @@ fn a_blank_record_after_the_clean_exit_is_unfinished_and_before_it_is_lost() {
         bytes[slot..slot + 64].fill(0);
         std::fs::write(&path, bytes).unwrap();
         let (records, integrity) = read(&path);
-        assert_eq!((records.len(), integrity.in_flight), (5, 1));
+        let in_flight = u64::from(!is_damage);
+        assert_eq!((records.len(), integrity.in_flight), (5, in_flight));
         assert_eq!(!integrity.damage.is_empty(), is_damage, "{integrity:?}");
         assert!(integrity.clean_exit);
-    }
-}
-
-/// The word of the head that says how many slots of definitions are being written: see SPEC.md.
-fn set_defining(bytes: &mut [u8], slots: u64) {
-    let nonce = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
-    let check = (slots ^ nonce).wrapping_mul(0xd131_0ba6_98df_b5ad) >> 48 << 48;
-    bytes[4416..4424].copy_from_slice(&(slots | check).to_le_bytes());
-}
-
-/// A process may die between reserving a definition's slots and the first word in them. So many blank slots are
-/// no lost block of the file, and the head says how many there may be.
-#[test]
-fn a_definition_that_nobody_had_begun_to_write_is_unfinished_and_no_damage() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.bin");
-    let writer = Writer::create(&path, &Options::default().ring_slots(1024)).unwrap();
-    let event = Event {
-        kind: EventKind::MAP,
-        ..Event::default()
-    };
-    for _ in 0..4 {
-        writer.event(&event).unwrap();
-    }
-    // 1,000 bytes: its first slot and 16 more.
-    let definition = writer.definition(DefKind(200), &[&[7; 1000]]).unwrap();
-    for _ in 0..4 {
-        writer.event(&event).unwrap();
-    }
-    let whole = std::fs::read(&path).unwrap();
-    let mut unfinished = whole.clone();
-    set_defining(&mut unfinished, 0);
-    assert_eq!(unfinished, whole, "all that was begun is written");
-    // Blank slots, those that the head tells of, records in flight, whether it is damage.
-    for (blank, told, in_flight, is_damage) in [
-        (17, 0, 17, true),
-        (17, 17, 1, false),
-        (17, 40, 1, false),
-        (19, 17, 3, false),
-        (20, 17, 4, true),
-        (2, 0, 2, false),
-        (2, 17, 2, false),
-        (21, 21, 1, false),
-    ] {
-        let mut bytes = whole.clone();
-        let slot = 24_576 + 64 * definition.0 as usize;
-        let slots = slot..slot + 64 * blank;
-        if blank < 17 {
-            // The events after the definition instead.
-            let slot = slot + 64 * 17;
-            bytes[slot..slot + 64 * blank].fill(0);
-        } else {
-            bytes[slots].fill(0);
-        }
-        set_defining(&mut bytes, told);
-        std::fs::write(&path, bytes).unwrap();
-        let (_, integrity) = read(&path);
-        let case = format!("{blank} blank, {told} told: {integrity:?}");
-        assert_eq!(integrity.in_flight, in_flight, "{case}");
-        assert_eq!(!integrity.damage.is_empty(), is_damage, "{case}");
     }
 }

@@ -194,7 +194,7 @@ fn announcer() -> Option<Phase> {
     let mut names = Vec::new();
     for frame in frames.get(..walked.len)? {
         // SAFETY: no Python code runs on this thread between the walk and here.
-        let code = unsafe { runtime.code(frame, &mut names) };
+        let code = unsafe { runtime.code(frame, &mut names) }?;
         if !is_of_the_profiler(code.file) {
             return phase_of(code.file, code.name);
         }

@@ -9,11 +9,11 @@
 //! all this: steps are then what the program says.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{ApiId, EventKind, Level, ThreadId};
 
 use crate::lifecycle;
+use crate::lock::{Guard, Lock};
 use crate::record::{self, Remark};
 use crate::thread::Thread;
 
@@ -42,7 +42,7 @@ struct Steps {
     others: Vec<Optimizer>,
 }
 
-static STEPS: Mutex<Steps> = Mutex::new(Steps::new());
+static STEPS: Lock<Steps> = Lock::new(Steps::new());
 
 impl Steps {
     const fn new() -> Self {
@@ -119,8 +119,8 @@ impl Steps {
 static NOTES: AtomicBool = AtomicBool::new(false);
 static OPTIMIZERS: AtomicBool = AtomicBool::new(false);
 
-fn steps() -> MutexGuard<'static, Steps> {
-    let mut steps = STEPS.lock().unwrap_or_else(PoisonError::into_inner);
+fn steps() -> Guard<'static, Steps> {
+    let mut steps = STEPS.lock();
     steps.notes |= NOTES.load(Ordering::Relaxed);
     steps.optimizers |= OPTIMIZERS.load(Ordering::Relaxed);
     steps

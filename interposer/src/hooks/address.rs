@@ -1,19 +1,19 @@
 //! Address space: reserved and given back, with no memory behind it until something is mapped there.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventKind, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 
 use crate::call::Call;
+use crate::lock::{Guard, Lock};
 use crate::record::{self, Remark};
 use crate::thread::Thread;
 
 /// The ranges that are reserved, by first address, never locked across a driver call.
-fn reserved() -> MutexGuard<'static, BTreeMap<u64, u64>> {
-    static RESERVED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
-    RESERVED.lock().unwrap_or_else(PoisonError::into_inner)
+fn reserved() -> Guard<'static, BTreeMap<u64, u64>> {
+    static RESERVED: Lock<BTreeMap<u64, u64>> = Lock::new(BTreeMap::new());
+    RESERVED.lock()
 }
 
 fn remark(thread: &Thread, call: &Call, kind: EventKind, ptr: u64, bytes: u64) {

@@ -3,7 +3,6 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
@@ -12,6 +11,7 @@ use super::{old, tiles, vmm};
 use crate::aliases;
 use crate::call::Call;
 use crate::limit::Takes;
+use crate::lock::{Guard, Lock};
 use crate::nvml::endings::{self, Held};
 use crate::nvml::implicit::{self, Unborn};
 use crate::nvml::kernels;
@@ -20,9 +20,9 @@ use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// Contexts that `cuCtxCreate` made and their devices, never locked across a driver call.
-fn created() -> MutexGuard<'static, BTreeMap<u64, DeviceOrdinal>> {
-    static CREATED: Mutex<BTreeMap<u64, DeviceOrdinal>> = Mutex::new(BTreeMap::new());
-    CREATED.lock().unwrap_or_else(PoisonError::into_inner)
+fn created() -> Guard<'static, BTreeMap<u64, DeviceOrdinal>> {
+    static CREATED: Lock<BTreeMap<u64, DeviceOrdinal>> = Lock::new(BTreeMap::new());
+    CREATED.lock()
 }
 
 /// Whether a current context is a primary one that was reset: its next use brings it back to life.
@@ -224,8 +224,9 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken
 
 /// The same of a context of the caller's own, which is in `created` no more.
 fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> Taken {
-    let last = !created().values().any(|&d| d == device)
-        && driver::primary_is_active(CuDevice(i32::from(device.0))) == Some(false);
+    let has_other = created().values().any(|&d| d == device);
+    let last =
+        !has_other && driver::primary_is_active(CuDevice(i32::from(device.0))) == Some(false);
     let released = record::releasing_all(thread, call.api(), |place, block| {
         place.level != Level::TENSOR
             && match block.owner() {

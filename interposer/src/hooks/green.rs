@@ -3,7 +3,6 @@
 
 use core::ffi::c_void;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
@@ -11,15 +10,16 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
 use super::context;
 use crate::call::Call;
 use crate::limit::Takes;
+use crate::lock::{Guard, Lock};
 use crate::nvml::implicit::{self, Unborn};
 use crate::record::{self, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// The green contexts and their devices, never locked across a driver call.
-fn created() -> MutexGuard<'static, BTreeMap<u64, CuDevice>> {
-    static CREATED: Mutex<BTreeMap<u64, CuDevice>> = Mutex::new(BTreeMap::new());
-    CREATED.lock().unwrap_or_else(PoisonError::into_inner)
+fn created() -> Guard<'static, BTreeMap<u64, CuDevice>> {
+    static CREATED: Lock<BTreeMap<u64, CuDevice>> = Lock::new(BTreeMap::new());
+    CREATED.lock()
 }
 
 fn remark(thread: &Thread, call: &Call, kind: EventKind, context: u64, device: DeviceOrdinal) {

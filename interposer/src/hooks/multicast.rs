@@ -3,13 +3,13 @@
 //! ends with `cuMemRelease`.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemHandle, CuMulticastObjectProp, CuResult};
 
 use super::vmm;
 use crate::call::Call;
+use crate::lock::{Guard, Lock};
 use crate::record::{self, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -18,9 +18,9 @@ use crate::thread::Thread;
 type Place = (u64, u8, usize);
 
 /// The handles that are bound, never locked across a driver call.
-fn bindings() -> MutexGuard<'static, BTreeMap<Place, u64>> {
-    static BINDINGS: Mutex<BTreeMap<Place, u64>> = Mutex::new(BTreeMap::new());
-    BINDINGS.lock().unwrap_or_else(PoisonError::into_inner)
+fn bindings() -> Guard<'static, BTreeMap<Place, u64>> {
+    static BINDINGS: Lock<BTreeMap<Place, u64>> = Lock::new(BTreeMap::new());
+    BINDINGS.lock()
 }
 
 /// Takes note of what was bound, if it is a handle that is known.

@@ -3,7 +3,6 @@
 
 use core::ffi::c_void;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{
@@ -14,6 +13,7 @@ use gpumem_cuda_abi::{
 use super::memory::{device, pinned};
 use super::{arrays, context, seen};
 use crate::limit::Takes;
+use crate::lock::{Guard, Lock};
 use crate::nvml::implicit;
 use crate::symbols::driver;
 
@@ -179,9 +179,9 @@ vdpau! {
 }
 
 /// How often each context was attached to, beyond its birth, never locked across a driver call.
-fn attached() -> MutexGuard<'static, BTreeMap<u64, u32>> {
-    static ATTACHED: Mutex<BTreeMap<u64, u32>> = Mutex::new(BTreeMap::new());
-    ATTACHED.lock().unwrap_or_else(PoisonError::into_inner)
+fn attached() -> Guard<'static, BTreeMap<u64, u32>> {
+    static ATTACHED: Lock<BTreeMap<u64, u32>> = Lock::new(BTreeMap::new());
+    ATTACHED.lock()
 }
 
 /// Forgets the holds on a context that has ended.

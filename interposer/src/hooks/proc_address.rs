@@ -2,11 +2,11 @@
 //!
 //! The exported functions only note who calls and jump on: the account names the library that asked.
 
-use core::arch::naked_asm;
 use core::ffi::{c_char, c_int, c_void};
 
 use gpumem_cuda_abi::{CuProcAddressStatus, CuResult};
 
+use crate::caller::naked_code;
 use crate::symbols::proc_address::{Request, substitute};
 use crate::thread;
 
@@ -34,7 +34,7 @@ pub unsafe extern "C-unwind" fn cuGetProcAddress(
     version: c_int,
     flags: u64,
 ) -> CuResult {
-    naked_asm!("mov r8, [rsp]", "jmp {go_on}", go_on = sym first_form)
+    naked_code!("mov r8, [rsp]", "jmp {go_on}"; go_on = sym first_form)
 }
 
 /// CUDA 12's form, with a status.
@@ -50,7 +50,7 @@ pub unsafe extern "C-unwind" fn cuGetProcAddress_v2(
     flags: u64,
     status: *mut CuProcAddressStatus,
 ) -> CuResult {
-    naked_asm!("mov r9, [rsp]", "jmp {go_on}", go_on = sym second_form)
+    naked_code!("mov r9, [rsp]", "jmp {go_on}"; go_on = sym second_form)
 }
 
 unsafe extern "C-unwind" fn first_form(

@@ -5,7 +5,6 @@
 //! recorded when it is asked for, and what that ends is recorded before.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuArray3dDescriptor, CuArrayMapInfo, CuResult, CuStream};
@@ -13,6 +12,7 @@ use gpumem_cuda_abi::{CuArray3dDescriptor, CuArrayMapInfo, CuResult, CuStream};
 use super::arrays::{self, MappedLater};
 use super::{array_size, vmm};
 use crate::call::Call;
+use crate::lock::{Guard, Lock};
 use crate::record::{self, Remark};
 use crate::thread::Thread;
 
@@ -86,9 +86,9 @@ struct Tile {
 }
 
 /// What is mapped, by array, never locked across a driver call.
-fn mapped() -> MutexGuard<'static, BTreeMap<u64, Vec<Tile>>> {
-    static MAPPED: Mutex<BTreeMap<u64, Vec<Tile>>> = Mutex::new(BTreeMap::new());
-    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
+fn mapped() -> Guard<'static, BTreeMap<u64, Vec<Tile>>> {
+    static MAPPED: Lock<BTreeMap<u64, Vec<Tile>>> = Lock::new(BTreeMap::new());
+    MAPPED.lock()
 }
 
 /// An array whose memory is mapped later, if it is known.

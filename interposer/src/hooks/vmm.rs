@@ -5,7 +5,7 @@
 use core::ffi::c_void;
 use core::hash::BuildHasherDefault;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use dashmap::DashMap;
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
@@ -18,6 +18,7 @@ use super::seen::{self, Asked, Owner};
 use super::{context, multicast};
 use crate::call::Call;
 use crate::limit::Takes;
+use crate::lock::{Guard, Lock};
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -48,9 +49,9 @@ fn handles() -> &'static Handles {
 }
 
 /// The mappings, never locked across a driver call.
-fn mappings() -> MutexGuard<'static, BTreeMap<u64, Mapping>> {
-    static MAPPINGS: Mutex<BTreeMap<u64, Mapping>> = Mutex::new(BTreeMap::new());
-    MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner)
+fn mappings() -> Guard<'static, BTreeMap<u64, Mapping>> {
+    static MAPPINGS: Lock<BTreeMap<u64, Mapping>> = Lock::new(BTreeMap::new());
+    MAPPINGS.lock()
 }
 
 /// Changes a handle's counts; the handle as it is then, taken out of the table if nothing holds it.

@@ -13,12 +13,12 @@
 //! nobody goes ahead. So two calls at once are told apart by the driver, on a card of the limit's size.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuMemHandle;
 
 use super::spec::DEVICES;
+use crate::lock::{Guard, Lock};
 use crate::symbols::driver;
 use crate::{account, lifecycle, thread};
 
@@ -68,7 +68,7 @@ struct Taken {
 
 /// One device.
 struct Place {
-    taken: Mutex<Taken>,
+    taken: Lock<Taken>,
     /// Calls that need it taken, or wait until it is.
     wanted: AtomicU32,
     /// The most that the calls take that went ahead.
@@ -81,7 +81,7 @@ struct Place {
 
 static PLACES: [Place; DEVICES] = [const {
     Place {
-        taken: Mutex::new(Taken {
+        taken: Lock::new(Taken {
             phase: Phase::None,
             users: 0,
             handles: Vec::new(),
@@ -95,8 +95,8 @@ static PLACES: [Place; DEVICES] = [const {
 
 impl Place {
     /// Never locked across a driver call.
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Guard<'_, Taken> {
+        self.taken.lock()
     }
 }
 

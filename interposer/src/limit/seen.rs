@@ -2,7 +2,7 @@
 
 use core::ffi::{c_char, c_void};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuDevice;
@@ -10,6 +10,7 @@ use gpumem_cuda_abi::CuDevice;
 use super::ballast::steadily;
 use super::spec::DEVICES;
 use super::{any, asked, beyond, is_foreign};
+use crate::lock::Lock;
 use crate::symbols::driver;
 use crate::symbols::libraries;
 use crate::symbols::table::Home;
@@ -117,8 +118,8 @@ fn of_every_device() -> Option<u64> {
 /// CUDA's ordinal of a device of NVML's: `Some(None)` while CUDA is not initialised; `None` for a device that
 /// this process does not see.
 fn ordinal(handle: *mut c_void) -> Option<Option<DeviceOrdinal>> {
-    static KNOWN: Mutex<BTreeMap<usize, u8>> = Mutex::new(BTreeMap::new());
-    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    static KNOWN: Lock<BTreeMap<usize, u8>> = Lock::new(BTreeMap::new());
+    let known = || KNOWN.lock();
     if let Some(device) = known().get(&(handle as usize)) {
         return Some(Some(DeviceOrdinal(*device)));
     }

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use gpumem_capture::DeviceOrdinal;
 use nvml_wrapper::{Device, Nvml};
 
+use super::library;
 use crate::symbols::driver::DeviceFacts;
 
 /// More devices than these are not measured.
@@ -63,8 +64,14 @@ pub(super) fn find(nvml: &'static Nvml, ordinal: DeviceOrdinal, identity: &Ident
 
 fn look(nvml: &'static Nvml, identity: &Identity) -> Option<Device<'static>> {
     let uuid = text(&identity.uuid);
-    let by_uuid = |prefix: &str| nvml.device_by_uuid(format!("{prefix}-{uuid}")).ok();
-    let by_bus = || nvml.device_by_pci_bus_id(identity.bus.as_deref()?).ok();
+    let by_uuid = |prefix: &str| {
+        library::opened()?;
+        nvml.device_by_uuid(format!("{prefix}-{uuid}")).ok()
+    };
+    let by_bus = || {
+        library::opened()?;
+        nvml.device_by_pci_bus_id(identity.bus.as_deref()?).ok()
+    };
     by_uuid("GPU").or_else(|| by_uuid("MIG")).or_else(by_bus)
 }
 

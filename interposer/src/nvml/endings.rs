@@ -1,7 +1,6 @@
 //! What contexts and modules held, as they end: charged by [`super::implicit`], in whole until then.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags};
 
@@ -9,6 +8,7 @@ use super::implicit::{cause, forget_parts, holding};
 use super::remainder::{self, Ended};
 use crate::call::Call;
 use crate::lifecycle::{self, Session};
+use crate::lock::{Guard, Lock};
 use crate::physical::holdings::{self, Holding, Kind};
 use crate::thread::Thread;
 
@@ -22,9 +22,9 @@ pub(super) struct Loaded {
 /// What was charged to modules and libraries, by the holdings' numbers.
 pub(super) type Charged = BTreeMap<u64, Loaded>;
 
-pub(super) fn charged() -> MutexGuard<'static, Charged> {
-    static CHARGED: Mutex<Charged> = Mutex::new(BTreeMap::new());
-    CHARGED.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn charged() -> Guard<'static, Charged> {
+    static CHARGED: Lock<Charged> = Lock::new(BTreeMap::new());
+    CHARGED.lock()
 }
 
 /// The number of the holding of a module or library in a context: its handle or, of a library that holds

@@ -7,7 +7,6 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 use gpumem_cuda_abi::CuDevice;
@@ -19,6 +18,7 @@ use super::{device, library, note_unknown_device, process, remainder};
 use crate::call::{self, Call, Moment};
 use crate::hooks::context;
 use crate::lifecycle::{self, Session};
+use crate::lock::{Guard, Lock};
 use crate::physical::holdings::{self, Holding, Kind};
 use crate::physical::{self, Cause};
 use crate::record;
@@ -27,9 +27,9 @@ use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// Which modules are those of libraries: module to library.
-fn parts() -> MutexGuard<'static, BTreeMap<u64, u64>> {
-    static PARTS: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
-    PARTS.lock().unwrap_or_else(PoisonError::into_inner)
+fn parts() -> Guard<'static, BTreeMap<u64, u64>> {
+    static PARTS: Lock<BTreeMap<u64, u64>> = Lock::new(BTreeMap::new());
+    PARTS.lock()
 }
 
 /// A module is that of a library in some context.
@@ -540,12 +540,10 @@ impl Bill<'_> {
     /// Takes from what the context holds.
     fn relieve(&self, bytes: u64) {
         let from = holding(Kind::Context, self.context);
-        let mut all = true;
-        holdings::resize(&self.cause, self.device, from, self.flags, |before| {
-            all = bytes <= before;
+        let resized = holdings::resize(&self.cause, self.device, from, self.flags, |before| {
             before.saturating_sub(bytes)
         });
-        if !all {
+        if bytes > resized.before {
             // The rest was measured while others were at work, and is another's.
             remainder::look_again(self.device);
         }

@@ -5,8 +5,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::lock::{Guard, Lock};
 use crate::symbols::driver;
 
 const SLOTS: usize = 8192;
@@ -95,9 +95,9 @@ impl Table {
 }
 
 /// Contexts whose stacks were asked to be larger: the driver makes them so at the next launch there.
-fn stacks() -> MutexGuard<'static, BTreeSet<u64>> {
-    static STACKS: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
-    STACKS.lock().unwrap_or_else(PoisonError::into_inner)
+fn stacks() -> Guard<'static, BTreeSet<u64>> {
+    static STACKS: Lock<BTreeSet<u64>> = Lock::new(BTreeSet::new());
+    STACKS.lock()
 }
 
 /// How many contexts those are, with the calls in progress that ask for larger stacks: their effect may

@@ -1,6 +1,6 @@
 //! libnvidia-ml.so.1, opened when it is first needed and then kept.
 
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::ffi::OsStr;
 use std::sync::OnceLock;
 
@@ -18,9 +18,24 @@ static OPENER: AtomicU32 = AtomicU32::new(0);
 /// Why it could not be opened.
 static PROBLEM: OnceLock<String> = OnceLock::new();
 
-/// The library, if it is open and this is the process that opened it.
+/// Whether nobody may ask any more.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Ends all questions: the process ends, and the library may be taken down at any moment. It stays mapped.
+pub(super) fn close() {
+    CLOSED.store(true, Ordering::SeqCst);
+}
+
+/// Whether [`close`] was called. To be asked before each call of NVML, for the one before may have taken long.
+pub(super) fn is_closed() -> bool {
+    CLOSED.load(Ordering::SeqCst)
+}
+
+/// The library, if it is open and not closed, and this is the process that opened it.
 pub(super) fn opened() -> Option<&'static Nvml> {
-    if STATE.load(Ordering::Acquire) != OPEN || OPENER.load(Ordering::Relaxed) != std::process::id()
+    if STATE.load(Ordering::Acquire) != OPEN
+        || OPENER.load(Ordering::Relaxed) != std::process::id()
+        || is_closed()
     {
         return None;
     }
@@ -30,8 +45,8 @@ pub(super) fn opened() -> Option<&'static Nvml> {
 
 /// The library, opened now if nobody has tried. Nobody waits for another thread that tries.
 pub(super) fn open() -> Option<&'static Nvml> {
-    let mine = STATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
-    if mine.is_ok() {
+    let take = || STATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
+    if !is_closed() && take().is_ok() {
         OPENER.store(std::process::id(), Ordering::Relaxed);
         let state = match Nvml::builder()
             .lib_path(OsStr::new("libnvidia-ml.so.1"))

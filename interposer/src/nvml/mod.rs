@@ -27,22 +27,22 @@ mod sample;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, Level, Writer};
 use gpumem_cuda_abi::CuDevice;
 
-pub(crate) use sample::{ask, begin_last};
+pub(crate) use sample::{ask, begin_last, end};
 
 use self::device::Identity;
 use crate::account;
 use crate::lifecycle::Session;
+use crate::lock::{Guard, Lock};
 use crate::symbols::driver::{self, DeviceFacts};
 
 /// By what each device that this process has used can be found.
-fn identities() -> MutexGuard<'static, BTreeMap<u8, Identity>> {
-    static IDENTITIES: Mutex<BTreeMap<u8, Identity>> = Mutex::new(BTreeMap::new());
-    IDENTITIES.lock().unwrap_or_else(PoisonError::into_inner)
+fn identities() -> Guard<'static, BTreeMap<u8, Identity>> {
+    static IDENTITIES: Lock<BTreeMap<u8, Identity>> = Lock::new(BTreeMap::new());
+    IDENTITIES.lock()
 }
 
 /// Takes note of a device that this process uses, and sees to it that it is sampled.

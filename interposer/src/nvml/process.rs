@@ -1,14 +1,17 @@
 //! This process among those that NVML lists.
 
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use gpumem_capture::DeviceOrdinal;
 use nvml_wrapper::Device;
 use nvml_wrapper::enums::device::UsedGpuMemory;
-use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
+
+use super::library;
+use crate::lock::{Guard, Lock};
 
 /// A process that NVML lists, and what it uses if NVML tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +25,23 @@ static ME: AtomicU32 = AtomicU32::new(0);
 
 /// Every process on a device; `None` if NVML does not tell.
 pub(super) fn list(device: &Device<'_>) -> Option<Vec<Listed>> {
+    let lib = device.nvml().lib();
+    // SAFETY: the handle is used while the library is open, which is never closed.
+    let handle = unsafe { device.handle() };
     let compute = first_that_is_there(
-        || device.running_compute_processes(),
-        || device.running_compute_processes_v2(),
+        || ask(lib.nvmlDeviceGetComputeRunningProcesses_v3.as_ref(), handle),
+        || ask(lib.nvmlDeviceGetComputeRunningProcesses_v2.as_ref(), handle),
     )?;
     // A process that draws is listed there with the same figure, so it must not count twice.
     let graphics = first_that_is_there(
-        || device.running_graphics_processes(),
-        || device.running_graphics_processes_v2(),
+        || {
+            let function = lib.nvmlDeviceGetGraphicsRunningProcesses_v3.as_ref();
+            ask(function, handle)
+        },
+        || {
+            let function = lib.nvmlDeviceGetGraphicsRunningProcesses_v2.as_ref();
+            ask(function, handle)
+        },
     );
     let mut all: Vec<Listed> = Vec::with_capacity(compute.len());
     for process in compute.iter().chain(graphics.iter().flatten()) {
@@ -38,16 +50,65 @@ pub(super) fn list(device: &Device<'_>) -> Option<Vec<Listed>> {
     Some(all)
 }
 
+/// A function of NVML's that fills a list of processes, in all of its forms.
+type Function<D, I> = unsafe extern "C" fn(D, *mut u32, *mut I) -> u32;
+
+/// What came of such a function.
+enum Answer {
+    List(Vec<ProcessInfo>),
+    /// The library does not have it.
+    Missing,
+    Failed,
+}
+
+/// Processes that a list has room for at first.
+const ROOM: u32 = 64;
+/// The most that there is ever made room for.
+const MOST_ROOM: u32 = 1 << 16;
+
+/// Asks with room for a list that grows: one call where nvml-wrapper needs two, each only while the library may be
+/// asked.
+fn ask<D: Copy, I: Copy, E>(function: Result<&Function<D, I>, &E>, device: D) -> Answer
+where
+    ProcessInfo: From<I>,
+{
+    const NO_ROOM: u32 = 7;
+    const NOT_FOUND: u32 = 13;
+    let Ok(function) = function else {
+        return Answer::Missing;
+    };
+    let mut room = ROOM;
+    while room <= MOST_ROOM && library::opened().is_some() {
+        let mut count = room;
+        let mut list: Vec<MaybeUninit<I>> = vec![MaybeUninit::zeroed(); room as usize];
+        // SAFETY: the handle is NVML's own, and the list has room for `count` of what the function fills in.
+        match unsafe { function(device, &raw mut count, list.as_mut_ptr().cast::<I>()) } {
+            0 => {
+                let filled = list.into_iter().take(count.min(room) as usize);
+                // SAFETY: NVML has filled that many of them in, whose fields are plain integers.
+                let filled = filled.map(|one| ProcessInfo::from(unsafe { one.assume_init() }));
+                return Answer::List(filled.collect());
+            }
+            NO_ROOM => room = count.max(room).saturating_mul(2),
+            NOT_FOUND => return Answer::Missing,
+            _ => return Answer::Failed,
+        }
+    }
+    Answer::Failed
+}
+
 /// The answer of the newest form of a function that the library has.
 fn first_that_is_there(
-    new: impl Fn() -> Result<Vec<ProcessInfo>, NvmlError>,
-    old: impl Fn() -> Result<Vec<ProcessInfo>, NvmlError>,
+    new: impl FnOnce() -> Answer,
+    old: impl FnOnce() -> Answer,
 ) -> Option<Vec<ProcessInfo>> {
-    match new() {
-        Err(NvmlError::FailedToLoadSymbol(_) | NvmlError::FunctionNotFound) => old().ok(),
-        // The list grew between the two calls that it takes.
-        Err(NvmlError::InsufficientSize(_)) => new().ok(),
-        answer => answer.ok(),
+    let answer = match new() {
+        Answer::Missing => old(),
+        answer => answer,
+    };
+    match answer {
+        Answer::List(list) => Some(list),
+        Answer::Missing | Answer::Failed => None,
     }
 }
 
@@ -99,9 +160,9 @@ pub(super) fn me() -> Option<u32> {
 }
 
 /// Each device's list from before this process's first context there.
-fn before() -> MutexGuard<'static, BTreeMap<u8, Vec<Listed>>> {
-    static BEFORE: Mutex<BTreeMap<u8, Vec<Listed>>> = Mutex::new(BTreeMap::new());
-    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+fn before() -> Guard<'static, BTreeMap<u8, Vec<Listed>>> {
+    static BEFORE: Lock<BTreeMap<u8, Vec<Listed>>> = Lock::new(BTreeMap::new());
+    BEFORE.lock()
 }
 
 /// Keeps the list from before this process's first context on a device.

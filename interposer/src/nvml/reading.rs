@@ -1,9 +1,10 @@
 //! One answer of NVML about a device, beside the second ledger's figure of the same moment.
 
-use gpumem_capture::{DeviceOrdinal, Level, Writer};
+use gpumem_capture::{DeviceOrdinal, Level, Writer, assert_may_wait};
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
 
+use super::library;
 use super::process::{self, Figures, Listed};
 use crate::limit::{self, ballast};
 
@@ -36,6 +37,8 @@ impl Reading {
 
 /// What the card says, in the newest form that the library has.
 fn card(device: &Device<'_>) -> Option<Card> {
+    library::opened()?;
+    assert_may_wait();
     match device.memory_info() {
         Ok(info) => Some(Card {
             used: info.used.saturating_add(info.reserved),
@@ -49,6 +52,7 @@ fn card(device: &Device<'_>) -> Option<Card> {
 
 /// What drivers before 510 say, which do not tell apart what they keep.
 fn first_form(device: &Device<'_>) -> Option<Card> {
+    library::opened()?;
     let function = device.nvml().lib().nvmlDeviceGetMemoryInfo.as_ref().ok()?;
     // SAFETY: the structure is of plain integers.
     let mut info = unsafe { core::mem::zeroed() };
@@ -71,6 +75,9 @@ fn read(
     let ask = || Some((card(device)?, process::list(device)));
     let (answer, taken) = truly(ordinal, ask);
     let (mut card, list) = answer?;
+    if list.is_none() && library::is_closed() {
+        return None; // it was not asked to the end
+    }
     card.used = card.used.saturating_sub(taken);
     let mut figures = match list.as_deref() {
         Some(list) => process::figures(list, identify(list)),

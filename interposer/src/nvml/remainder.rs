@@ -12,7 +12,6 @@
 //! what is owed.
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags};
 
@@ -20,7 +19,8 @@ use super::reading::{self, Reading, Settled};
 use super::{ask, device, library};
 use crate::call::{self, Moment, OwnWork};
 use crate::lifecycle;
-use crate::physical::holdings::{self, Holding};
+use crate::lock::{Guard, Lock};
+use crate::physical::holdings::{self, Holding, Resized};
 use crate::physical::{self, Cause, Debtor};
 
 /// The devices of which something is owed, a bit each.
@@ -53,9 +53,9 @@ struct Unsure {
 }
 
 /// The newest last.
-fn unsure() -> MutexGuard<'static, Vec<Unsure>> {
-    static UNSURE: Mutex<Vec<Unsure>> = Mutex::new(Vec::new());
-    UNSURE.lock().unwrap_or_else(PoisonError::into_inner)
+fn unsure() -> Guard<'static, Vec<Unsure>> {
+    static UNSURE: Lock<Vec<Unsure>> = Lock::new(Vec::new());
+    UNSURE.lock()
 }
 
 fn bit(device: DeviceOrdinal) -> u64 {
@@ -207,20 +207,31 @@ fn charge(device: DeviceOrdinal, read: &Settled<Reading>) {
     } else {
         EventFlags::ESTIMATED
     };
-    // Held meanwhile: what ends is taken out before its end is recorded.
-    let all = unsure();
-    for one in all.iter().rev().filter(|one| one.device == device) {
+    let of_device: Vec<Unsure> = {
+        let all = unsure();
+        let newest_first = all.iter().rev().filter(|one| one.device == device);
+        newest_first.copied().collect()
+    };
+    for one in of_device {
         if missing == 0 {
             return;
         }
         let Some(cause) = one.debtor.cause() else {
             return;
         };
-        holdings::resize(&cause, device, one.holding, flags, |before| {
-            let now = before.saturating_add_signed(missing);
-            missing -= now.cast_signed() - before.cast_signed();
-            now
+        let holding = one.holding;
+        let resized = cause.in_order(|attempt| {
+            // Held meanwhile: what ends is taken out before its end is recorded.
+            let all = unsure();
+            if all.iter().all(|other| other.holding != holding) {
+                return Ok(None); // with what is left this is looked at again
+            }
+            let to = |before: u64| before.saturating_add_signed(missing);
+            holdings::resize_without_waiting(attempt, &cause, device, holding, flags, to).map(Some)
         });
+        if let Some(Resized { before, now }) = resized {
+            missing -= now.cast_signed() - before.cast_signed();
+        }
     }
 }
 

@@ -2,8 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread::Thread;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer};
@@ -14,10 +13,15 @@ use super::{
     used_devices,
 };
 use crate::lifecycle::{self, Session};
-use crate::{account, call, thread};
+use crate::lock::Lock;
+use crate::thread::wait::Alarm;
+use crate::thread::{self, Started};
+use crate::{account, call, fault};
 
-/// The thread, once it runs.
-static SAMPLER: OnceLock<Thread> = OnceLock::new();
+/// The thread, once it was started.
+static SAMPLER: OnceLock<Started> = OnceLock::new();
+/// What it sleeps on.
+static ALARM: Alarm = Alarm::new();
 /// Readings that were asked for, and the newest of them that is answered.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
@@ -31,7 +35,7 @@ const LOOKS: u32 = 4;
 /// How long a reading waits for calls in progress, looking now and then; after that it is an estimate.
 const LONGEST_CALL: Duration = Duration::from_millis(50);
 const BETWEEN_TRIES: Duration = Duration::from_micros(200);
-/// How long the end of the process waits for its last reading.
+/// How long the end of the process waits for its last reading, and for the thread to end.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Starts the thread, once.
@@ -41,10 +45,10 @@ pub(super) fn start(session: &'static Session) {
         return;
     }
     let every = session.sample_every;
-    let started = thread::start("gpumem-nvml", move || run(session, every));
+    let started = thread::start(c"gpumem-nvml", move || run(session, every));
     match started {
-        Ok(thread) => {
-            let _ = SAMPLER.set(thread);
+        Ok(started) => {
+            let _ = SAMPLER.set(started);
         }
         Err(error) => account::note(
             session.writer,
@@ -53,12 +57,12 @@ pub(super) fn start(session: &'static Session) {
     }
 }
 
-/// Asks for a reading soon: a counter and a wake-up.
+/// Asks for a reading soon: a counter and a wake-up. Nothing once the process ends.
 pub(crate) fn ask() {
     // A reading that was asked for and has not begun serves this one too.
-    if let Some(sampler) = SAMPLER.get() {
+    if SAMPLER.get().is_some() && !library::is_closed() {
         ASKED.fetch_add(1, Ordering::AcqRel);
-        sampler.unpark();
+        ALARM.wake();
     }
 }
 
@@ -66,20 +70,21 @@ fn run(session: &'static Session, every: Option<Duration>) {
     if library::open().is_none() {
         note_missing(session.writer);
     }
-    loop {
+    while !library::is_closed() {
+        fault::check();
         let asked = ASKED.load(Ordering::Acquire);
         round(session);
         ANSWERED.store(asked, Ordering::Release);
-        if library::problem().is_some() {
+        if library::problem().is_some() || !session.writer.is_own_process() {
             return;
         }
         pause();
         let slept = Instant::now();
-        while ASKED.load(Ordering::Acquire) == asked {
+        while ASKED.load(Ordering::Acquire) == asked && !library::is_closed() {
             match every {
-                None => std::thread::park(),
+                None => ALARM.sleep(None),
                 Some(every) => match every.checked_sub(slept.elapsed()) {
-                    Some(left) if !left.is_zero() => std::thread::park_timeout(left),
+                    Some(left) if !left.is_zero() => ALARM.sleep(Some(left)),
                     _ => break,
                 },
             }
@@ -100,11 +105,11 @@ fn pause() {
 
 /// Reads every device that this process has used.
 fn round(session: &'static Session) {
-    let Some(nvml) = library::opened() else {
-        return;
-    };
     for (ordinal, identity) in used_devices() {
-        if !device::find(nvml, ordinal, &identity) {
+        let Some(nvml) = library::opened() else {
+            return;
+        };
+        if !device::find(nvml, ordinal, &identity) && !library::is_closed() {
             note_unknown_device(session.writer, ordinal);
         }
         let Some(device) = device::known(ordinal) else {
@@ -127,6 +132,7 @@ fn undisturbed<R>(read: impl Fn() -> Option<Settled<R>>) -> Option<Settled<R>> {
     let quiet = || call::quiet().filter(|_| !implicit::in_progress());
     let began = Instant::now();
     loop {
+        library::opened()?;
         let before = quiet();
         let patient = began.elapsed() < LONGEST_CALL;
         if before.is_some() || !patient {
@@ -154,7 +160,7 @@ struct Recorded {
 
 /// Records a reading if a figure has changed, or the process ends.
 fn record(writer: &'static Writer, device: DeviceOrdinal, read: &Settled<Reading>) {
-    static RECORDED: Mutex<BTreeMap<u8, Recorded>> = Mutex::new(BTreeMap::new());
+    static RECORDED: Lock<BTreeMap<u8, Recorded>> = Lock::new(BTreeMap::new());
     let now = Recorded {
         mine: read.reading.figures.mine,
         others: read.reading.figures.others,
@@ -166,7 +172,7 @@ fn record(writer: &'static Writer, device: DeviceOrdinal, read: &Settled<Reading
         return; // the driver has taken itself down before us: nothing is to be seen any more
     }
     let before = {
-        let mut recorded = RECORDED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recorded = RECORDED.lock();
         recorded.insert(device.0, now)
     };
     if before == Some(now) && !ending {
@@ -214,26 +220,40 @@ pub(crate) struct Last {
 
 /// Asks for the last reading: it is made while what else there is to do at the end is done.
 pub(crate) fn begin_last() -> Option<Last> {
-    let sampler = SAMPLER.get()?;
+    SAMPLER.get()?;
     if lifecycle::is_aside() || library::opened().is_none() {
         return None;
     }
     ENDING.store(true, Ordering::Release);
     let wanted = ASKED.fetch_add(1, Ordering::AcqRel) + 1;
-    sampler.unpark();
+    ALARM.wake();
     Some(Last { wanted })
 }
 
 impl Last {
     /// Waits for it, but never long, and not at all while other threads call the driver: it would be an
     /// estimate, and what such a thread comes back to may be gone by then (docs/measured/zoo.md).
-    pub(crate) fn wait(self) {
-        let began = Instant::now();
+    fn wait(self, began: Instant) {
         while ANSWERED.load(Ordering::Acquire) < self.wanted
             && began.elapsed() < PATIENCE
             && call::quiet().is_some()
         {
             std::thread::sleep(Duration::from_micros(100));
         }
+    }
+}
+
+/// Waits for the last reading, if one was asked for, and stops the thread: from here on nothing of ours calls NVML,
+/// whatever hooks still ask for. A thread that is inside of a call that does not return in time makes no other one
+/// once it does.
+pub(crate) fn end(last: Option<Last>) {
+    let began = Instant::now();
+    if let Some(last) = last {
+        last.wait(began);
+    }
+    library::close();
+    ALARM.wake();
+    if let Some(sampler) = SAMPLER.get() {
+        sampler.join_within(PATIENCE.saturating_sub(began.elapsed()));
     }
 }

@@ -1,11 +1,11 @@
 //! Holdings: what grows and shrinks under one name, such as a pool or a context.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind};
+use gpumem_capture::{Attempt, DeviceOrdinal, EventFlags, EventKind, Refused};
 
 use super::{Cause, Change};
+use crate::lock::{Guard, Lock};
 
 /// What a holding is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,36 +42,57 @@ impl Kind {
 /// The holdings that are not empty: device and bytes.
 type Sizes = BTreeMap<Holding, (DeviceOrdinal, u64)>;
 
-fn sizes() -> MutexGuard<'static, Sizes> {
-    static SIZES: Mutex<Sizes> = Mutex::new(BTreeMap::new());
-    SIZES.lock().unwrap_or_else(PoisonError::into_inner)
+fn sizes() -> Guard<'static, Sizes> {
+    static SIZES: Lock<Sizes> = Lock::new(BTreeMap::new());
+    SIZES.lock()
 }
 
-/// Sets a holding's size to what `to` makes of the one that it has. `extra` flags qualify the change.
+/// A holding's size before and after a change.
+#[derive(Clone, Copy)]
+pub(crate) struct Resized {
+    pub(crate) before: u64,
+    pub(crate) now: u64,
+}
+
+/// Sets a holding's size to what `to` makes of the one that it has; `to` may be asked several times. `extra` flags
+/// qualify the change.
 pub(crate) fn resize(
     cause: &Cause<'_>,
     device: DeviceOrdinal,
     holding: Holding,
     extra: EventFlags,
-    to: impl FnOnce(u64) -> u64,
-) {
+    to: impl Fn(u64) -> u64,
+) -> Resized {
+    cause.in_order(|attempt| resize_without_waiting(attempt, cause, device, holding, extra, &to))
+}
+
+/// The same without waiting, for a caller that holds a lock of its own: see [`Cause::in_order`].
+pub(crate) fn resize_without_waiting(
+    attempt: Attempt,
+    cause: &Cause<'_>,
+    device: DeviceOrdinal,
+    holding: Holding,
+    extra: EventFlags,
+    to: impl Fn(u64) -> u64,
+) -> Result<Resized, Refused> {
     let mut sizes = sizes();
     let before = sizes.get(&holding).map_or(0, |(_, bytes)| *bytes);
     let now = to(before);
-    if now == before {
-        return;
+    if now != before {
+        let change = Change {
+            bytes: now,
+            aux: before,
+            flags: holding.kind.flags().with(extra),
+        };
+        let (kind, ptr) = (EventKind::RESIZE, holding.ptr);
+        cause.record_without_waiting(attempt, kind, device, ptr, change)?;
+        if now == 0 {
+            sizes.remove(&holding);
+        } else {
+            sizes.insert(holding, (device, now));
+        }
     }
-    if now == 0 {
-        sizes.remove(&holding);
-    } else {
-        sizes.insert(holding, (device, now));
-    }
-    let change = Change {
-        bytes: now,
-        aux: before,
-        flags: holding.kind.flags().with(extra),
-    };
-    cause.record(EventKind::RESIZE, device, holding.ptr, change);
+    Ok(Resized { before, now })
 }
 
 /// A holding that is not empty: its device and size.

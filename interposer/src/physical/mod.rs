@@ -9,8 +9,8 @@
 //! | [`holdings`] | contexts, modules: whatever grows and shrinks | whoever measures them |
 //!
 //! Every change is an event at the physical level, recorded in the order in which the figures changed:
-//! a part's lock is held while its event is recorded, and never across a call of the driver. Where
-//! managed memory resides nobody but the driver knows, so it is not here.
+//! a part's lock is held while its event is recorded, but never while it waits for room, nor across a call
+//! of the driver. Where managed memory resides nobody but the driver knows, so it is not here.
 
 pub(crate) mod graphs;
 pub(crate) mod holdings;
@@ -20,7 +20,7 @@ pub(crate) mod pools;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_capture::{
-    ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, ThreadId,
+    ApiId, Attempt, DeviceOrdinal, Event, EventFlags, EventKind, Level, Refused, StackId, ThreadId,
 };
 
 use self::holdings::Holding;
@@ -79,11 +79,10 @@ impl Cause<'_> {
         }
     }
 
-    /// Records a change at the physical level.
-    fn record(&self, kind: EventKind, device: DeviceOrdinal, ptr: u64, change: Change) {
-        let writer = self.session.writer;
-        let _ = writer.event(&Event {
-            time: writer.now(),
+    /// The event of a change at the physical level.
+    fn event(&self, kind: EventKind, device: DeviceOrdinal, ptr: u64, change: Change) -> Event {
+        Event {
+            time: self.session.writer.now(),
             thread: self.thread,
             kind,
             level: Level::PHYSICAL,
@@ -95,7 +94,33 @@ impl Cause<'_> {
             api: self.api,
             py_stack: self.stacks.0,
             native_stack: self.stacks.1,
-        });
+        }
+    }
+
+    /// Records a change whose order among others does not matter.
+    fn record(&self, kind: EventKind, device: DeviceOrdinal, ptr: u64, change: Change) {
+        let event = self.event(kind, device, ptr, change);
+        let _ = self.session.writer.event(&event);
+    }
+
+    /// Records a change under the lock of what changes: see [`Self::in_order`].
+    fn record_without_waiting(
+        &self,
+        attempt: Attempt,
+        kind: EventKind,
+        device: DeviceOrdinal,
+        ptr: u64,
+        change: Change,
+    ) -> Result<(), Refused> {
+        let event = self.event(kind, device, ptr, change);
+        let writer = self.session.writer;
+        writer.event_without_waiting(attempt, &event).map(|_| ())
+    }
+
+    /// Makes a change and records it under one lock, which `attempt` takes: see
+    /// [`gpumem_capture::Writer::in_order`].
+    pub(crate) fn in_order<R>(&self, attempt: impl FnMut(Attempt) -> Result<R, Refused>) -> R {
+        self.session.writer.in_order(attempt)
     }
 }
 

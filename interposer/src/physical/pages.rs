@@ -1,14 +1,15 @@
 //! Pages under plain device memory.
 //!
 //! The driver gives memory in pages of 2 MiB and lets small blocks share them. A page is held from the
-//! first block that touches it to the last one that does, which the addresses tell.
+//! first block that touches it to the last one that does, which the addresses tell. The end of a page's last block
+//! and the beginning of its next one are recorded in the order in which they are counted here.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind};
 
 use super::{Cause, Change};
+use crate::lock::{Guard, Lock};
 
 /// Bytes of a page, of every card since Pascal.
 const PAGE: u64 = 2 << 20;
@@ -16,9 +17,9 @@ const PAGE: u64 = 2 << 20;
 /// Blocks on each page that more than one block may touch, by the page's address.
 type Shared = BTreeMap<u64, u32>;
 
-fn shared() -> MutexGuard<'static, Shared> {
-    static SHARED: Mutex<Shared> = Mutex::new(BTreeMap::new());
-    SHARED.lock().unwrap_or_else(PoisonError::into_inner)
+fn shared() -> Guard<'static, Shared> {
+    static SHARED: Lock<Shared> = Lock::new(BTreeMap::new());
+    SHARED.lock()
 }
 
 /// `bytes` in whole pages.
@@ -62,16 +63,20 @@ fn change(bytes: u64) -> Change {
 pub(super) fn gained(cause: &Cause<'_>, device: DeviceOrdinal, ptr: u64, bytes: u64) {
     let touched = Touched::by(ptr, bytes);
     let (start, end) = touched.own;
-    let mut shared = shared();
     if end > start {
         cause.record(EventKind::ALLOC, device, start, change(end - start));
     }
     for page in touched.partial.into_iter().filter(|page| *page != 0) {
-        let blocks = shared.entry(page).or_insert(0);
-        *blocks += 1;
-        if *blocks == 1 {
-            cause.record(EventKind::ALLOC, device, page, change(PAGE));
-        }
+        cause.in_order(|attempt| {
+            let mut shared = shared();
+            let blocks = shared.get(&page).copied().unwrap_or(0);
+            if blocks == 0 {
+                let (kind, change) = (EventKind::ALLOC, change(PAGE));
+                cause.record_without_waiting(attempt, kind, device, page, change)?;
+            }
+            shared.insert(page, blocks + 1);
+            Ok(())
+        });
     }
 }
 
@@ -79,19 +84,25 @@ pub(super) fn gained(cause: &Cause<'_>, device: DeviceOrdinal, ptr: u64, bytes: 
 pub(super) fn lost(cause: &Cause<'_>, device: DeviceOrdinal, ptr: u64, bytes: u64) {
     let touched = Touched::by(ptr, bytes);
     let (start, end) = touched.own;
-    let mut shared = shared();
     if end > start {
         cause.record(EventKind::FREE, device, start, change(end - start));
     }
     for page in touched.partial.into_iter().filter(|page| *page != 0) {
-        let Some(blocks) = shared.get_mut(&page) else {
-            continue;
-        };
-        *blocks -= 1;
-        if *blocks == 0 {
-            shared.remove(&page);
-            cause.record(EventKind::FREE, device, page, change(PAGE));
-        }
+        cause.in_order(|attempt| {
+            let mut shared = shared();
+            match shared.get(&page).copied() {
+                None => {}
+                Some(1) => {
+                    let (kind, change) = (EventKind::FREE, change(PAGE));
+                    cause.record_without_waiting(attempt, kind, device, page, change)?;
+                    shared.remove(&page);
+                }
+                Some(blocks) => {
+                    shared.insert(page, blocks - 1);
+                }
+            }
+            Ok(())
+        });
     }
 }
 

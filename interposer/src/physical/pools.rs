@@ -2,7 +2,6 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuMemoryPool;
@@ -10,6 +9,7 @@ use gpumem_cuda_abi::CuMemoryPool;
 use super::Figure;
 use super::holdings::{self, Holding, Kind};
 use crate::live;
+use crate::lock::{Guard, Lock};
 use crate::symbols::driver;
 
 /// A pool that memory has come from.
@@ -54,9 +54,9 @@ impl Drop for Allocating {
     }
 }
 
-fn known() -> MutexGuard<'static, Known> {
-    static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
+fn known() -> Guard<'static, Known> {
+    static KNOWN: Lock<Known> = Lock::new(BTreeMap::new());
+    KNOWN.lock()
 }
 
 /// Whether any pool is known.

@@ -19,15 +19,14 @@ mod lines;
 mod pieces;
 mod text;
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::Arc;
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use gpumem_capture::{ApiId, DefKind, DeviceOrdinal, Level, ProcessKey, Seq, StackId};
 
 use crate::lifecycle::Session;
 use crate::thread::{self, Thread};
-use crate::{account, message};
+use crate::{account, message, storage};
 
 use self::figures::Figures;
 
@@ -59,9 +58,10 @@ struct Recorded {
 
 /// How many failures are told in full; a program may well live on failures that it catches.
 const TOLD: u32 = 3;
-/// How often, and how long at a time, the failing thread looks whether all is said: 2 s in all.
-const LOOKS: u32 = 2_000;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// How long the failing thread waits until all is said.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long the file is waited for to have the names of what was recorded just now.
+const FOR_NAMES: Duration = Duration::from_millis(200);
 /// Devices of which it is kept whether the driver refused.
 const DEVICES: usize = 64;
 
@@ -129,19 +129,8 @@ pub(crate) fn tell(
         free: crate::symbols::driver::free_bytes()
             .filter(|_| crate::symbols::driver::current_device() == failed.device),
     };
-    let done = Arc::new(AtomicBool::new(false));
-    let over = Arc::clone(&done);
-    let started = thread::start("gpumem-oom", move || {
-        say(session, &recorded);
-        over.store(true, Ordering::Release);
-    });
-    if started.is_ok() {
-        for _ in 0..LOOKS {
-            if done.load(Ordering::Acquire) {
-                return;
-            }
-            std::thread::sleep(BETWEEN_LOOKS);
-        }
+    if let Ok(started) = thread::start(c"gpumem-oom", move || say(session, &recorded)) {
+        started.join_within(PATIENCE);
     }
 }
 
@@ -156,7 +145,11 @@ fn count() -> u32 {
 fn say(session: &'static Session, recorded: &Recorded) {
     let figures = Figures::of(session, recorded);
     let cause = cause::judge(&figures);
-    let names = lines::read(session.writer.path(), figures.stacks(recorded));
+    let path = storage::path(session.writer);
+    let names = path.and_then(|path| {
+        session.writer.await_written(FOR_NAMES);
+        lines::read(path, figures.stacks(recorded))
+    });
     let text = text::render(session, recorded, &figures, &cause, names.as_ref());
     message::line(text.trim_end());
     let key = format!("{}{}", ProcessKey::POSTMORTEM, recorded.seq.0);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::Path;
 
 use gpumem_capture::{Level, StackId};
 use gpumem_replay::numbers::{bytes, count, share};
@@ -68,7 +69,7 @@ pub(super) fn render(
     }
     out.push_str(&who_holds(figures, lines));
     out.push_str(&given_back(figures, cause));
-    let path = session.writer.path();
+    let path = session.writer.path().unwrap_or(Path::new("report.bin"));
     let here = std::env::current_dir().ok();
     let shown = here
         .and_then(|here| path.strip_prefix(here).ok())

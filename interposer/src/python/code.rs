@@ -104,15 +104,18 @@ pub struct CodeText<'a> {
 }
 
 /// Reads a code object; the names go through `scratch`, which is emptied first. What is not as it
-/// should be comes out empty.
+/// should be comes out empty. None if the interpreter ends meanwhile: CPython 3.14 frees interned names then, also those
+/// of code objects that live on.
 ///
 /// # Safety
-/// `code` is a live code object, laid out as `layout` says, and lives as long as the result.
+/// `code` is a live code object, laid out as `layout` says, and lives as long as the result; its names do as long as
+/// `is_finalizing`, which asks the interpreter, says no.
 pub(super) unsafe fn read<'a>(
     layout: &Layout,
     code: usize,
     scratch: &'a mut Vec<u8>,
-) -> CodeText<'a> {
+    is_finalizing: impl Fn() -> bool,
+) -> Option<CodeText<'a>> {
     let at = &layout.code;
     scratch.clear();
     // SAFETY: promised by the caller.
@@ -123,39 +126,46 @@ pub(super) unsafe fn read<'a>(
         )
     };
     // SAFETY: promised by the caller; strings never change.
-    unsafe {
-        if !text::append(&layout.object, load(code, at.file), scratch) {
-            scratch.clear();
-        }
+    let append = |object: usize, scratch: &mut Vec<u8>| unsafe {
+        text::append(&layout.object, object, scratch, &is_finalizing)
+    };
+    // SAFETY: promised by the caller.
+    if !append(unsafe { load(code, at.file) }, scratch) {
+        scratch.clear();
     }
     let split = scratch.len();
-    // SAFETY: as above.
-    unsafe {
-        let qualified = at
-            .qualified_name
-            .is_some_and(|at| text::append(&layout.object, load(code, at), scratch));
-        if !qualified {
+    let qualified = at
+        .qualified_name
+        // SAFETY: as above.
+        .is_some_and(|at| append(unsafe { load(code, at) }, scratch));
+    if !qualified {
+        scratch.truncate(split);
+        // SAFETY: as above.
+        if !append(unsafe { load(code, at.name) }, scratch) {
             scratch.truncate(split);
-            if !text::append(&layout.object, load(code, at.name), scratch) {
-                scratch.truncate(split);
-            }
         }
     }
+    if is_finalizing() {
+        return None;
+    }
     let (file, name) = scratch.split_at_checked(split).unwrap_or_default();
-    CodeText {
+    Some(CodeText {
         file,
         name,
         first_line: u32::try_from(first_line).unwrap_or(0),
         line_table,
-    }
+    })
 }
 
 /// # Safety
 /// `object` is 0 or a live object, laid out as `layout` says, that lives as long as the result.
 unsafe fn line_table<'a>(layout: &Layout, object: usize) -> &'a [u8] {
     let at = &layout.object;
+    if !plausible(object) {
+        return &[];
+    }
     // SAFETY: promised by the caller.
-    if !plausible(object) || !unsafe { text::has_type_flag(at, object, type_object::IS_BYTES) } {
+    if !unsafe { text::has_flag(load(object, at.kind), type_object::IS_BYTES) } {
         return &[];
     }
     // SAFETY: it is a bytes object, which has `len` bytes there and never changes.

@@ -13,6 +13,7 @@ use gpumem_capture::{CodeId, PyFrame};
 use super::code;
 use super::layout::{Entry, Instruction, Layout, SHIM_OWNER};
 use super::memory::{load, plausible};
+use super::thread::Thread;
 use super::walk::{self, Frame};
 use crate::stacks::hash;
 
@@ -144,17 +145,14 @@ impl Memory {
     pub(super) unsafe fn look(
         &mut self,
         places: &Places,
-        thread: usize,
+        thread: Thread,
         most: usize,
         owner: usize,
     ) -> Looked {
-        // SAFETY: promised by the caller.
-        let (newest, interpreter) = unsafe {
-            (
-                walk::newest(&places.layout, thread),
-                walk::interpreter(&places.layout, thread),
-            )
-        };
+        let Thread {
+            newest,
+            interpreter,
+        } = thread;
         if newest == 0 {
             return Looked::Empty;
         }

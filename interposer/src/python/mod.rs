@@ -5,6 +5,8 @@
 //!   "is the interpreter finalizing" and "which thread state is mine".
 //! - A thread's own frames cannot change while it is inside native code: no lock is needed to walk
 //!   them.
+//! - The interpreter may end during a walk: what it frees of a thread is read between two questions whether it is
+//!   finalizing, and discarded after a yes (docs/python-stacks.md, "When the interpreter ends").
 //! - Never a guess: an interpreter whose layout is not known for certain gets no Python stacks, and the
 //!   account says so once.
 //!
@@ -18,6 +20,7 @@ mod memory;
 mod offsets;
 mod runtime;
 mod text;
+mod thread;
 mod version;
 mod walk;
 

@@ -10,6 +10,7 @@ use super::known::{Looked, Memory, Places};
 use super::layout::{Check, Layout, type_object};
 use super::memory::load;
 use super::offsets::{self, DEBUG_OFFSETS_WORDS, Unusable};
+use super::thread::{self, Thread};
 use super::version::Version;
 use super::walk::{self, Frame, Walked};
 
@@ -56,8 +57,8 @@ impl Runtime {
     #[inline]
     pub fn walk(&self, out: &mut [Frame]) -> Option<Walked> {
         self.with_thread(|thread| {
-            // SAFETY: it is the calling thread's own state, which lives as long as the interpreter, and
-            // that is not finalizing. The layout is that of its version, and was checked.
+            // SAFETY: `with_thread` has just read the calling thread's own state. The layout is that of the
+            // interpreter's version, and was checked.
             unsafe { walk::walk(&self.layout, self.code_type, thread, out) }
         })
     }
@@ -75,30 +76,35 @@ impl Runtime {
         })
     }
 
-    /// Gives `look` the calling thread's state. None if the thread has none, or if the interpreter is
+    /// Gives `look` what the calling thread's state says. None if the thread has no state, or if the interpreter is
     /// being torn down.
     #[inline(always)]
-    fn with_thread<R>(&self, look: impl FnOnce(usize) -> R) -> Option<R> {
-        // SAFETY: both read a word of the interpreter's static state, need no GIL and may be called
-        // at any time: before the interpreter is initialised, and after it is gone.
-        let thread = unsafe {
-            if (self.is_finalizing)() != 0 {
-                return None;
-            }
-            (self.thread_state)()
-        };
-        (!thread.is_null()).then(|| look(thread as usize))
+    fn with_thread<R>(&self, look: impl FnOnce(Thread) -> R) -> Option<R> {
+        // SAFETY: it reads a word of the interpreter's static state and a thread-specific value, needs no GIL and may
+        // be called at any time: before the interpreter is initialised, and after it is gone.
+        let state = unsafe { (self.thread_state)() };
+        if state.is_null() || self.is_finalizing() {
+            return None;
+        }
+        // SAFETY: the calling thread's own state, which only this thread frees as long as the interpreter is not
+        // finalizing.
+        let thread =
+            unsafe { thread::read(&self.layout, state as usize, || self.is_finalizing()) }?;
+        Some(look(thread))
+    }
+
+    /// Whether the interpreter is being torn down, or has been.
+    #[inline(always)]
+    fn is_finalizing(&self) -> bool {
+        // SAFETY: it reads a word of the interpreter's static state, needs no GIL and may be called at any time.
+        unsafe { (self.is_finalizing)() != 0 }
     }
 
     /// Address of the calling thread's newest frame; 0 if the thread runs no Python. While that frame
     /// waits for a call of native code to return, no other frame has this address.
     #[inline]
     pub(crate) fn newest(&self) -> usize {
-        self.with_thread(|thread| {
-            // SAFETY: the calling thread's own state, as in `walk`.
-            unsafe { walk::newest(&self.layout, thread) }
-        })
-        .unwrap_or(0)
+        self.with_thread(|thread| thread.newest).unwrap_or(0)
     }
 
     /// How many of the calling thread's frames are newer than `base`, which [`Runtime::newest`] gave
@@ -106,19 +112,24 @@ impl Runtime {
     #[inline]
     pub(crate) fn newer_than(&self, base: usize) -> usize {
         self.with_thread(|thread| {
-            // SAFETY: the calling thread's own state, as in `walk`.
+            // SAFETY: as in `walk`.
             unsafe { walk::newer_than(&self.layout, self.code_type, thread, base) }
         })
         .unwrap_or(0)
     }
 
-    /// Reads the code object of a frame that [`Runtime::walk`] has just given.
+    /// Reads the code object of a frame that [`Runtime::walk`] has just given. None if the interpreter is being torn
+    /// down.
     ///
     /// # Safety
     /// The frame is still on the calling thread's stack: no Python code has run since the walk.
-    pub unsafe fn code<'a>(&self, frame: &Frame, scratch: &'a mut Vec<u8>) -> CodeText<'a> {
+    pub unsafe fn code<'a>(&self, frame: &Frame, scratch: &'a mut Vec<u8>) -> Option<CodeText<'a>> {
         // SAFETY: a code object lives as long as a frame that runs it; the walk checked its type.
-        unsafe { code::read(&self.layout, frame.code as usize, scratch) }
+        unsafe {
+            code::read(&self.layout, frame.code as usize, scratch, || {
+                self.is_finalizing()
+            })
+        }
     }
 }
 

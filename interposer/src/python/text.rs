@@ -6,26 +6,36 @@ use super::memory::{load, plausible};
 /// Characters of a name that are kept.
 const LONGEST: usize = 4096;
 
-/// Whether the object's type has `flag` set.
+/// Whether a type has `flag` set.
 ///
 /// # Safety
-/// `object` is a live Python object, laid out as `layout` says.
-pub(super) unsafe fn has_type_flag(layout: &ObjectLayout, object: usize, flag: u64) -> bool {
-    // SAFETY: promised by the caller; every object's type is a live type object.
-    unsafe {
-        let kind: usize = load(object, layout.kind);
-        plausible(kind) && load::<u64>(kind, type_object::FLAGS) & flag != 0
-    }
+/// `kind` is what a live Python object has as its type.
+pub(super) unsafe fn has_flag(kind: usize, flag: u64) -> bool {
+    // SAFETY: every object's type is a live type object.
+    plausible(kind) && unsafe { load::<u64>(kind, type_object::FLAGS) } & flag != 0
 }
 
 /// Appends the string `object` to `out` as UTF-8, cut to [`LONGEST`] characters; lone surrogates (from
-/// file names that are not UTF-8) become U+FFFD. False if it is no string or there is no memory.
+/// file names that are not UTF-8) become U+FFFD. False if it is no string, if there is no memory, or if the interpreter
+/// is being torn down.
 ///
 /// # Safety
-/// `object` is 0 or a live Python object, laid out as `layout` says, that nobody changes.
-pub(super) unsafe fn append(layout: &ObjectLayout, object: usize, out: &mut Vec<u8>) -> bool {
+/// `object` is 0 or a Python object, laid out as `layout` says, that nobody changes and that is live as long as
+/// `is_finalizing` says no.
+pub(super) unsafe fn append(
+    layout: &ObjectLayout,
+    object: usize,
+    out: &mut Vec<u8>,
+    is_finalizing: &impl Fn() -> bool,
+) -> bool {
+    if !plausible(object) {
+        return false;
+    }
     // SAFETY: promised by the caller.
-    if !plausible(object) || !unsafe { has_type_flag(layout, object, type_object::IS_TEXT) } {
+    let kind: usize = unsafe { load(object, layout.kind) };
+    // What was read from a string that is gone is not followed.
+    // SAFETY: the object was live when its type was read.
+    if is_finalizing() || !unsafe { has_flag(kind, type_object::IS_TEXT) } {
         return false;
     }
     // SAFETY: it is a string, so it has these fields.
@@ -40,7 +50,10 @@ pub(super) unsafe fn append(layout: &ObjectLayout, object: usize, out: &mut Vec<
         (true, true) => object + layout.ascii_data,
         (true, false) => object + layout.compact_data,
         // SAFETY: strings that are not compact have a pointer there.
-        (false, _) => unsafe { load(object, layout.compact_data) },
+        (false, _) => match unsafe { load(object, layout.compact_data) } {
+            _ if is_finalizing() => return false,
+            pointer => pointer,
+        },
     };
     let length = length.min(LONGEST);
     if data == 0 || out.try_reserve(length * 4).is_err() {

@@ -3,8 +3,9 @@
 use gpumem_capture::{CodeId, PyFrame};
 
 use super::code;
-use super::layout::{Entry, FrameLayout, GENERATOR_OWNER, Instruction, Layout, Newest, SHIM_OWNER};
+use super::layout::{Entry, FrameLayout, GENERATOR_OWNER, Instruction, Layout, SHIM_OWNER};
 use super::memory::{load, plausible};
+use super::thread::Thread;
 
 /// One frame, as the walk finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,23 +41,21 @@ struct Seen {
     owner: u8,
 }
 
-/// Writes the Python frames of the thread whose state is `thread` to `out`, the newest first.
+/// Writes the Python frames of the calling thread to `out`, the newest first.
 ///
 /// # Safety
-/// `thread` is the live state of the calling thread in an interpreter laid out as `layout` says, and
-/// `code_type` is the address of its `PyCode_Type`.
+/// `thread` was read from the state of the calling thread since it last ran Python code, in an interpreter laid out as
+/// `layout` says, and `code_type` is the address of its `PyCode_Type`.
 pub(super) unsafe fn walk(
     layout: &Layout,
     code_type: usize,
-    thread: usize,
+    thread: Thread,
     out: &mut [Frame],
 ) -> Walked {
-    // SAFETY: the thread's state and its frames are live and, as the thread is here and not in the
-    // interpreter, unchanging; `read` is given such frames only, and the address of a live code
-    // object or nothing readable at all is what `follow` checks for.
+    let (newest, number) = (thread.newest, thread.interpreter);
+    // SAFETY: the frames wait for the native code that this thread runs. So they do not change, and are not freed, even
+    // if the interpreter ends meanwhile (docs/python-stacks.md). `read` is given such frames only.
     unsafe {
-        let newest = newest(layout, thread);
-        let number = interpreter(layout, thread);
         let at = layout.frame;
         // One loop for each way, so that none decides anything anew at each frame.
         match at.entry {
@@ -147,36 +146,6 @@ pub(super) unsafe fn is_incomplete(
     })
 }
 
-/// Address of the newest frame; 0 if there is none.
-///
-/// # Safety
-/// `thread` is as [`walk`] wants it.
-#[inline]
-pub(super) unsafe fn newest(layout: &Layout, thread: usize) -> usize {
-    // SAFETY: promised by the caller.
-    unsafe {
-        match layout.newest {
-            Newest::Direct { frame } => load(thread, frame),
-            Newest::CFrame { cframe, frame } => match load(thread, cframe) {
-                0 => 0,
-                cframe => load(cframe, frame),
-            },
-        }
-    }
-}
-
-/// The number of the interpreter that the thread is in; 0 where it is of no use.
-///
-/// # Safety
-/// `thread` is as [`walk`] wants it.
-#[inline]
-pub(super) unsafe fn interpreter(layout: &Layout, thread: usize) -> u64 {
-    layout.interpreter.map_or(0, |at| {
-        // SAFETY: promised by the caller; a thread's interpreter outlives the thread's state.
-        unsafe { load(load(thread, at.interpreter), at.number) }
-    })
-}
-
 /// How many frames are newer than the one at `base`; all if none is there.
 ///
 /// # Safety
@@ -184,12 +153,12 @@ pub(super) unsafe fn interpreter(layout: &Layout, thread: usize) -> u64 {
 pub(super) unsafe fn newer_than(
     layout: &Layout,
     code_type: usize,
-    thread: usize,
+    thread: Thread,
     base: usize,
 ) -> usize {
     // SAFETY: promised by the caller; the frames are read as `walk` reads them.
     unsafe {
-        let mut frame = newest(layout, thread);
+        let mut frame = thread.newest;
         let mut count = 0;
         while frame != 0 && frame != base && plausible(frame) {
             if let Some(seen) = read(layout.frame, layout.frame.entry, frame) {

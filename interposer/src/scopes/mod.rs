@@ -10,10 +10,12 @@ mod table;
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventKind, Level, RowAtCut, ThreadId, Writer};
+use gpumem_capture::{
+    ApiId, Attempt, DeviceOrdinal, Event, EventKind, Level, Refused, RowAtCut, ThreadId, Writer,
+};
 
+use crate::lock::{Guard, Lock};
 use crate::record::{self, Remark};
 use crate::thread::Thread;
 use crate::{lifecycle, message, names};
@@ -23,13 +25,13 @@ use table::{Name, Table, Waiting};
 /// The scopes of one process.
 struct Scopes {
     process: u32,
-    inside: Mutex<Inside>,
+    inside: Lock<Inside>,
 }
 
 #[derive(Default)]
 struct Inside {
     table: Table,
-    /// The capture, once the scopes that waited for it are recorded in it.
+    /// The capture, once there is one.
     writer: Option<&'static Writer>,
 }
 
@@ -39,7 +41,7 @@ static SCOPES: AtomicPtr<Scopes> = AtomicPtr::new(null_mut());
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// This process's scopes. Those of a parent, whose lock somebody may have held at the fork, are left alone.
-fn inside() -> MutexGuard<'static, Inside> {
+fn inside() -> Guard<'static, Inside> {
     let process = std::process::id();
     let mut found = SCOPES.load(Ordering::Acquire);
     loop {
@@ -47,11 +49,11 @@ fn inside() -> MutexGuard<'static, Inside> {
         if let Some(scopes) = unsafe { found.as_ref() }
             && scopes.process == process
         {
-            return scopes.inside.lock().unwrap_or_else(PoisonError::into_inner);
+            return scopes.inside.lock();
         }
         let new = Box::into_raw(Box::new(Scopes {
             process,
-            inside: Mutex::default(),
+            inside: Lock::default(),
         }));
         found = match SCOPES.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => new,
@@ -77,30 +79,57 @@ fn event(writer: &Writer, thread: ThreadId, kind: EventKind, number: u64, name: 
 }
 
 impl Inside {
-    fn begin(&mut self, writer: &Writer, thread: ThreadId, number: u64, name: u32) {
+    fn begin(
+        &mut self,
+        attempt: Attempt,
+        writer: &Writer,
+        thread: ThreadId,
+        number: u64,
+        name: u32,
+    ) -> Result<(), Refused> {
         let event = event(writer, thread, EventKind::SCOPE_BEGIN, number, name);
-        if let Ok(cut) = writer.cut(&event, true) {
+        if let Ok(cut) = writer.cut_without_waiting(attempt, &event, true)? {
             self.table.begin(number, name, &cut.rows);
         }
+        Ok(())
     }
 
     /// Whether there is such a scope.
-    fn end(&mut self, thread: ThreadId, number: u64) -> bool {
+    fn end(&mut self, attempt: Attempt, thread: ThreadId, number: u64) -> Result<bool, Refused> {
         let name = match self.table.name(number) {
-            None => return false,
+            None => return Ok(false),
             Some(Name::Known(name)) => *name,
             Some(Name::Text(_)) => 0,
         };
         match self.writer {
             Some(writer) if self.table.is_open(number) => {
                 let event = event(writer, thread, EventKind::SCOPE_END, number, name);
-                if let Ok(cut) = writer.cut(&event, false) {
+                if let Ok(cut) = writer.cut_without_waiting(attempt, &event, false)? {
                     self.table.end(number, &cut.rows);
                 }
             }
             _ => self.table.end_waiting(number),
         }
-        true
+        Ok(true)
+    }
+}
+
+/// Makes a change under the lock and records it there without waiting: cuts are in the order in which the table has
+/// them.
+fn in_order<R>(mut change: impl FnMut(&mut Inside, Attempt) -> Result<R, Refused>) -> R {
+    let mut attempt = Attempt::FIRST;
+    loop {
+        let mut inside = inside();
+        let writer = inside.writer;
+        match (change(&mut inside, attempt), writer) {
+            (Ok(result), _) => return result,
+            (Err(refused), Some(writer)) => {
+                drop(inside);
+                attempt = writer.wait_for_room(refused);
+            }
+            // There is a capture by now.
+            (Err(_), None) => {}
+        }
     }
 }
 
@@ -130,17 +159,17 @@ pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
         return 0;
     }
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    match inside.writer {
-        Some(writer) => {
-            let name = number_of(writer, name);
-            inside.begin(writer, thread.id(), number, name);
-        }
-        None => inside.table.wait(Waiting {
+    let Some(writer) = inside.writer else {
+        inside.table.wait(Waiting {
             number,
             name: Name::Text(names::cut(name).into()),
             thread: thread.id().0,
-        }),
-    }
+        });
+        return number;
+    };
+    drop(inside);
+    let name = number_of(writer, name);
+    in_order(|inside, attempt| inside.begin(attempt, writer, thread.id(), number, name));
     number
 }
 
@@ -162,29 +191,36 @@ pub(crate) fn reset(thread: &Thread, number: u64) -> bool {
     let Some(name) = inside.table.name(number).cloned() else {
         return false;
     };
-    match inside.writer {
-        Some(writer) => {
-            let name = name.number(writer);
-            inside.begin(writer, thread.id(), number, name);
-        }
-        None => inside.table.wait(Waiting {
+    let Some(writer) = inside.writer else {
+        inside.table.wait(Waiting {
             number,
             name,
             thread: thread.id().0,
-        }),
-    }
-    true
+        });
+        return true;
+    };
+    drop(inside);
+    let name = name.number(writer);
+    in_order(|inside, attempt| {
+        // Another thread may have given it back meanwhile.
+        let is_there = inside.table.name(number).is_some();
+        if is_there {
+            inside.begin(attempt, writer, thread.id(), number, name)?;
+        }
+        Ok(is_there)
+    })
 }
 
 /// A scope ends; nothing changes if it has ended. False: there is no such scope.
 pub(crate) fn end(thread: &Thread, number: u64) -> bool {
-    inside().end(thread.id(), number)
+    in_order(|inside, attempt| inside.end(attempt, thread.id(), number))
 }
 
 /// Ends a scope and gives its place back. False: there is no such scope.
 pub(crate) fn forget(thread: &Thread, number: u64) -> bool {
-    let mut inside = inside();
-    inside.end(thread.id(), number) && inside.table.forget(number)
+    in_order(|inside, attempt| {
+        Ok(inside.end(attempt, thread.id(), number)? && inside.table.forget(number))
+    })
 }
 
 /// What a scope says of a device and level. None: there is no such scope.
@@ -202,12 +238,26 @@ pub(crate) fn read(number: u64, device: DeviceOrdinal, level: Level) -> Option<G
 
 /// A capture is open, in which nothing has happened yet: scopes that waited for it begin there.
 pub(crate) fn opened(writer: &'static Writer) {
-    let mut inside = inside();
-    for waiting in inside.table.waiting() {
-        let name = waiting.name.number(writer);
-        inside.begin(writer, ThreadId(waiting.thread), waiting.number, name);
+    let waiting = {
+        let mut inside = inside();
+        // From here on the others record their scopes themselves. Nothing is counted yet: whatever the order, all
+        // begin with zeros.
+        inside.writer = Some(writer);
+        inside.table.waiting()
+    };
+    for Waiting {
+        number,
+        name,
+        thread,
+    } in waiting
+    {
+        let name = name.number(writer);
+        in_order(|inside, attempt| match inside.table.is_waiting(number) {
+            true => inside.begin(attempt, writer, ThreadId(thread), number, name),
+            // It has ended, or begun anew.
+            false => Ok(()),
+        });
     }
-    inside.writer = Some(writer);
 }
 
 /// The program marks a moment. False: nothing is recorded.

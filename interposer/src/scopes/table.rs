@@ -119,6 +119,12 @@ impl Table {
         self.scopes.get(&number).map(|scope| &scope.name)
     }
 
+    /// Whether it waits for a capture.
+    pub(super) fn is_waiting(&self, number: u64) -> bool {
+        let scope = self.scopes.get(&number);
+        scope.is_some_and(|scope| matches!(scope.state, State::Pending { .. }))
+    }
+
     pub(super) fn is_open(&self, number: u64) -> bool {
         let scope = self.scopes.get(&number);
         scope.is_some_and(|scope| matches!(scope.state, State::Open { .. }))
@@ -236,6 +242,7 @@ mod tests {
                 row,
                 values: self.values,
                 since_cut: self.since_cut,
+                changes: 1,
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use gpumem_capture::{CodeId, DefKind, Lost};
+use gpumem_capture::{Attempt, CodeId, DefKind, Lost, Refused};
 
 use super::hash;
 use super::sink::{DefinitionSink, length};
@@ -34,31 +34,37 @@ impl Codes {
         frame: &Frame,
         names: &mut Vec<u8>,
     ) -> Option<CodeId> {
-        let define = || {
-            // SAFETY: promised by the caller.
-            let text = unsafe { runtime.code(frame, names) };
-            let id = self.next.fetch_add(1, Ordering::Relaxed);
-            match record(sink, id, &text, text.line_table) {
+        let hash = hash::code(frame);
+        if let Some(id) = self.ids.get(hash) {
+            return Some(CodeId(id));
+        }
+        // SAFETY: promised by the caller.
+        let text = unsafe { runtime.code(frame, names) }?;
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut line_table = text.line_table;
+        let mut define = |attempt| {
+            let mut recorded = record(sink, attempt, id, &text, line_table)?;
+            if recorded == Err(Lost::TooLarge) && !line_table.is_empty() {
                 // The names and the first line are worth having alone.
-                Err(Lost::TooLarge) => record(sink, id, &text, &[]),
-                recorded => recorded,
+                line_table = &[];
+                recorded = record(sink, attempt, id, &text, line_table)?;
             }
-            .ok()
-            .map(|()| id)
+            Ok(recorded.ok().map(|()| id))
         };
-        self.ids
-            .get_or_define(hash::code(frame), define)
+        sink.in_order(|attempt| self.ids.get_or_define(hash, || define(attempt)))
             .map(CodeId)
     }
 }
 
 fn record<S: DefinitionSink + ?Sized>(
     sink: &S,
+    attempt: Attempt,
     id: u32,
     text: &CodeText<'_>,
     line_table: &[u8],
-) -> Result<(), Lost> {
-    sink.definition(
+) -> Result<Result<(), Lost>, Refused> {
+    sink.definition_without_waiting(
+        attempt,
         DefKind::CODE,
         &[
             &id.to_le_bytes(),

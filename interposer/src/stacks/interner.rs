@@ -1,7 +1,7 @@
 //! Takes stacks and gives them ids.
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use gpumem_capture::{DefKind, Lost, StackId};
 use gpumem_unwind::modules::Span;
@@ -14,6 +14,7 @@ use super::modules::Modules;
 use super::sink::{DefinitionSink, length};
 use super::table::IdTable;
 use super::{Backward, Stacks};
+use crate::lock::Lock;
 use crate::python::{self, Finding, Frame, Hashed, Looked, Runtime};
 
 /// Flag of a stack whose older frames were cut off.
@@ -34,7 +35,7 @@ pub struct Interner {
     announced: AtomicBool,
     /// The interpreter, once the capture says which it is; null before, and if there is none to be read.
     runtime: AtomicPtr<Runtime>,
-    announcing: Mutex<()>,
+    announcing: Lock<()>,
 }
 
 impl Default for Interner {
@@ -54,7 +55,7 @@ impl Interner {
             modules: Modules::new(),
             announced: AtomicBool::new(false),
             runtime: AtomicPtr::new(core::ptr::null_mut()),
-            announcing: Mutex::new(()),
+            announcing: Lock::new(()),
         }
     }
 
@@ -101,23 +102,20 @@ impl Interner {
     ) -> StackId {
         let hash = hash::backward(made);
         let id = self.python.get(hash).or_else(|| {
-            self.python.get_or_define(hash, || {
-                let mut room = [0; NODE_NAME];
-                let length_of_name = name(&mut room);
-                let name = room.get(..length_of_name).unwrap_or_default();
-                let id = self.next.fetch_add(1, Ordering::Relaxed);
-                let parts: [&[u8]; 7] = [
-                    &id.to_le_bytes(),
-                    &u32::from(made.lost).to_le_bytes(),
-                    &made.forward.0.to_le_bytes(),
-                    &made.own.0.to_le_bytes(),
-                    &made.newer.to_le_bytes(),
-                    &length(name),
-                    name,
-                ];
-                sink.definition(DefKind::BACKWARD, &parts).ok()?;
-                Some(id)
-            })
+            let mut room = [0; NODE_NAME];
+            let length_of_name = name(&mut room);
+            let name = room.get(..length_of_name).unwrap_or_default();
+            let id = self.next.fetch_add(1, Ordering::Relaxed);
+            let parts: [&[u8]; 7] = [
+                &id.to_le_bytes(),
+                &u32::from(made.lost).to_le_bytes(),
+                &made.forward.0.to_le_bytes(),
+                &made.own.0.to_le_bytes(),
+                &made.newer.to_le_bytes(),
+                &length(name),
+                name,
+            ];
+            define(&self.python, sink, hash, id, DefKind::BACKWARD, &parts)
         });
         id.map_or(StackId::NONE, StackId)
     }
@@ -198,37 +196,34 @@ impl Interner {
         }
         let hash = hash::python(frames, walked.truncated);
         self.python.get(hash).or_else(|| {
-            self.python.get_or_define(hash, || {
-                let Buffers { payload, names, .. } = buffers;
-                // SAFETY: the frames are those of the walk above, on this thread.
-                unsafe {
-                    self.define_python(sink, runtime, frames, walked.truncated, payload, names)
-                }
-            })
+            let Buffers { payload, names, .. } = buffers;
+            let id = self.begin(payload, walked.truncated, frames.len(), size_of::<u64>())?;
+            // SAFETY: the frames are those of the walk above, on this thread.
+            unsafe { self.define_codes(sink, runtime, frames, payload, names)? };
+            define(&self.python, sink, hash, id, DefKind::PY_STACK, &[payload])
         })
     }
 
+    /// Defines the code objects of frames, and adds the frames to a stack's payload.
+    ///
     /// # Safety
     /// As [`Runtime::code`], for each of the frames.
     #[cold]
-    unsafe fn define_python<S: DefinitionSink + ?Sized>(
+    unsafe fn define_codes<S: DefinitionSink + ?Sized>(
         &self,
         sink: &S,
         runtime: &Runtime,
         frames: &[Frame],
-        truncated: bool,
         payload: &mut Vec<u8>,
         names: &mut Vec<u8>,
-    ) -> Option<u32> {
-        let id = self.begin(payload, truncated, frames.len(), size_of::<u64>())?;
+    ) -> Option<()> {
         for frame in frames {
             // SAFETY: promised by the caller.
             let code = unsafe { self.codes.id(sink, runtime, frame, names)? };
             payload.extend_from_slice(&code.0.to_le_bytes());
             payload.extend_from_slice(&frame.word.to_le_bytes());
         }
-        sink.definition(DefKind::PY_STACK, &[payload]).ok()?;
-        Some(id)
+        Some(())
     }
 
     fn native<S: DefinitionSink + ?Sized>(
@@ -274,14 +269,15 @@ impl Interner {
         let addresses = native.get(..len)?;
         self.modules.define(sink, addresses).ok()?;
         let hash = hash::native(&taken, self.modules.epoch());
-        self.native.get_or_define(hash, || {
-            let id = self.begin(payload, taken.truncated, len, size_of::<u64>())?;
-            for address in addresses {
-                payload.extend_from_slice(&address.to_le_bytes());
-            }
-            sink.definition(DefKind::NATIVE_STACK, &[payload]).ok()?;
-            Some(id)
-        })
+        if let Some(id) = self.native.get(hash) {
+            return Some(id);
+        }
+        let id = self.begin(payload, taken.truncated, len, size_of::<u64>())?;
+        for address in addresses {
+            payload.extend_from_slice(&address.to_le_bytes());
+        }
+        let kind = DefKind::NATIVE_STACK;
+        define(&self.native, sink, hash, id, kind, &[payload])
     }
 
     /// Begins a stack's payload with room for its frames, and gives it a number.
@@ -309,37 +305,56 @@ impl Interner {
         sink: &S,
         finding: &'static Finding,
     ) -> Result<(), Lost> {
-        if self.announced.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let _alone = self
-            .announcing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if self.announced.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        match finding {
-            Finding::Readable(runtime) => {
-                let (start, end) = runtime.evaluation();
-                sink.definition(
-                    DefKind::PYTHON,
-                    &[
-                        &runtime.version().0.to_le_bytes(),
-                        &start.to_le_bytes(),
-                        &end.to_le_bytes(),
-                    ],
-                )?;
-                let runtime = core::ptr::from_ref::<Runtime>(runtime).cast_mut();
-                self.runtime.store(runtime, Ordering::Release);
+        sink.in_order(|attempt| {
+            if self.announced.load(Ordering::Acquire) {
+                return Ok(Ok(()));
             }
-            Finding::Declined(why) => {
-                sink.definition(DefKind::NOTE, &[&length(why.as_bytes()), why.as_bytes()])?;
+            let _alone = self.announcing.lock();
+            if self.announced.load(Ordering::Acquire) {
+                return Ok(Ok(()));
             }
-        }
-        self.announced.store(true, Ordering::Release);
-        Ok(())
+            let define =
+                |kind, parts: &[&[u8]]| sink.definition_without_waiting(attempt, kind, parts);
+            let recorded = match finding {
+                Finding::Readable(runtime) => {
+                    let (start, end) = runtime.evaluation();
+                    let version = runtime.version().0.to_le_bytes();
+                    let (start, end) = (start.to_le_bytes(), end.to_le_bytes());
+                    define(DefKind::PYTHON, &[&version, &start, &end])?
+                }
+                Finding::Declined(why) => {
+                    define(DefKind::NOTE, &[&length(why.as_bytes()), why.as_bytes()])?
+                }
+            };
+            if recorded.is_ok() {
+                if let Finding::Readable(runtime) = finding {
+                    let runtime = core::ptr::from_ref::<Runtime>(runtime).cast_mut();
+                    self.runtime.store(runtime, Ordering::Release);
+                }
+                self.announced.store(true, Ordering::Release);
+            }
+            Ok(recorded)
+        })
     }
+}
+
+/// The id of `hash` in a table: that of another thread's definition, or else `id` once it is defined. None if that
+/// failed.
+#[cold]
+fn define<S: DefinitionSink + ?Sized>(
+    table: &IdTable,
+    sink: &S,
+    hash: u64,
+    id: u32,
+    kind: DefKind,
+    parts: &[&[u8]],
+) -> Option<u32> {
+    sink.in_order(|attempt| {
+        table.get_or_define(hash, || {
+            let recorded = sink.definition_without_waiting(attempt, kind, parts)?;
+            Ok(recorded.ok().map(|()| id))
+        })
+    })
 }
 
 /// Where this library lies; None if it is part of the program, as in tests.

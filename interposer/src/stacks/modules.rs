@@ -1,16 +1,16 @@
 //! Modules that native stacks point into: defined before the first such stack, ended once unloaded.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gpumem_capture::{DefKind, Lost};
+use gpumem_capture::{Attempt, DefKind, Lost, Refused};
 use gpumem_unwind::modules::{self, Module, Span, describe};
 
 use super::sink::{DefinitionSink, length};
+use crate::lock::Lock;
 
 /// Modules that have been defined and, as far as is known, are still loaded.
 pub(super) struct Modules {
-    known: Mutex<Known>,
+    known: Lock<Known>,
     /// The generation of modules that `known` takes into account.
     generation: AtomicU64,
     /// How many defined modules have been unloaded.
@@ -26,7 +26,7 @@ struct Known {
 impl Modules {
     pub(super) const fn new() -> Self {
         Self {
-            known: Mutex::new(Known {
+            known: Lock::new(Known {
                 list: Vec::new(),
                 next: 1,
             }),
@@ -47,7 +47,7 @@ impl Modules {
     #[inline]
     pub(super) fn look<S: DefinitionSink + ?Sized>(&self, sink: &S) {
         if modules::generation() != self.generation.load(Ordering::Relaxed) {
-            self.end_unloaded(sink, &mut self.lock());
+            self.end_unloaded(sink);
         }
     }
 
@@ -62,10 +62,7 @@ impl Modules {
         addresses: &[u64],
     ) -> Result<(), Lost> {
         modules::look();
-        let mut known = self.lock();
-        if modules::generation() != self.generation.load(Ordering::Relaxed) {
-            self.end_unloaded(sink, &mut known);
-        }
+        self.look(sink);
         let mut last: Option<Span> = None;
         for &address in addresses {
             // The call is before the address that it returns to.
@@ -73,34 +70,58 @@ impl Modules {
             if last.is_some_and(|span| span.contains(call)) {
                 continue;
             }
-            if let Some(span) = known.find(call) {
-                last = Some(span);
-            } else if let Some(module) = describe(call) {
-                last = Some(module.span);
-                known.add(sink, module)?;
-            }
+            let known = self.known.lock().find(call);
+            last = match known {
+                Some(span) => Some(span),
+                None => self.add(sink, call)?,
+            };
         }
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Defines the module that holds `call`, unless another thread has by now; where it lies.
+    #[cold]
+    fn add<S: DefinitionSink + ?Sized>(&self, sink: &S, call: u64) -> Result<Option<Span>, Lost> {
+        // The loader is asked with no lock held.
+        let Some(module) = describe(call) else {
+            return Ok(None);
+        };
+        sink.in_order(|attempt| {
+            let mut known = self.known.lock();
+            if let Some(span) = known.find(call) {
+                return Ok(Ok(Some(span)));
+            }
+            let added = known.add(sink, attempt, &module)?;
+            Ok(added.map(|()| Some(module.span)))
+        })
     }
 
+    /// Every thread that finds modules unloaded ends them all before it goes on, whoever else does.
     #[cold]
-    fn end_unloaded<S: DefinitionSink + ?Sized>(&self, sink: &S, known: &mut Known) {
+    fn end_unloaded<S: DefinitionSink + ?Sized>(&self, sink: &S) {
         let seen = modules::generation();
-        let (mut ended, mut failed) = (0, false);
-        known.list.retain(|(id, module)| {
-            if describe(module.span.start).as_ref() == Some(module) {
-                return true;
+        let all = self.known.lock().list.clone();
+        let mut failed = false;
+        for (id, module) in all {
+            if describe(module.span.start).as_ref() == Some(&module) {
+                continue;
             }
-            let recorded = sink.definition(DefKind::MODULE_END, &[&id.to_le_bytes()]);
-            failed |= recorded.is_err();
-            ended += u64::from(recorded.is_ok());
-            recorded.is_err()
-        });
-        self.epoch.fetch_add(ended, Ordering::AcqRel);
+            let ended = sink.in_order(|attempt| {
+                let mut known = self.known.lock();
+                let Some(place) = known.list.iter().position(|(known, _)| *known == id) else {
+                    return Ok(Ok(()));
+                };
+                let parts: [&[u8]; 1] = [&id.to_le_bytes()];
+                let kind = DefKind::MODULE_END;
+                let ended = sink.definition_without_waiting(attempt, kind, &parts)?;
+                if ended.is_ok() {
+                    known.list.remove(place);
+                    self.epoch.fetch_add(1, Ordering::AcqRel);
+                }
+                Ok(ended)
+            });
+            failed |= ended.is_err();
+        }
         if !failed {
             self.generation.store(seen, Ordering::Relaxed);
         }
@@ -116,10 +137,16 @@ impl Known {
         module.span.contains(address).then_some(module.span)
     }
 
-    fn add<S: DefinitionSink + ?Sized>(&mut self, sink: &S, module: Module) -> Result<(), Lost> {
+    fn add<S: DefinitionSink + ?Sized>(
+        &mut self,
+        sink: &S,
+        attempt: Attempt,
+        module: &Module,
+    ) -> Result<Result<(), Lost>, Refused> {
         let path = module.path.to_string_lossy();
         let Span { start, end, bias } = module.span;
-        sink.definition(
+        let added = sink.definition_without_waiting(
+            attempt,
             DefKind::MODULE,
             &[
                 &self.next.to_le_bytes(),
@@ -132,11 +159,14 @@ impl Known {
                 module.build_id.as_bytes(),
             ],
         )?;
+        if added.is_err() {
+            return Ok(added);
+        }
         let place = self
             .list
             .partition_point(|(_, known)| known.span.start <= start);
-        self.list.insert(place, (self.next, module));
+        self.list.insert(place, (self.next, module.clone()));
         self.next += 1;
-        Ok(())
+        Ok(added)
     }
 }

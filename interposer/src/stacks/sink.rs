@@ -1,6 +1,6 @@
 //! Where definitions go.
 
-use gpumem_capture::{DefKind, Lost, Writer};
+use gpumem_capture::{Attempt, DefKind, Lost, Refused, Writer};
 
 /// Takes definitions: the capture's writer, or a collector in tests.
 pub trait DefinitionSink {
@@ -12,6 +12,35 @@ pub trait DefinitionSink {
     /// # Errors
     /// As [`Writer::definition`]'s.
     fn definition(&self, kind: DefKind, parts: &[&[u8]]) -> Result<(), Lost>;
+
+    /// The same without waiting, for a caller that holds a lock: see [`DefinitionSink::in_order`].
+    ///
+    /// # Errors
+    /// As [`Writer::definition_without_waiting`]'s.
+    fn definition_without_waiting(
+        &self,
+        _attempt: Attempt,
+        kind: DefKind,
+        parts: &[&[u8]],
+    ) -> Result<Result<(), Lost>, Refused> {
+        Ok(self.definition(kind, parts))
+    }
+
+    /// Waits for the room that was missing; the next attempt.
+    fn wait_for_room(&self, _refused: Refused) -> Attempt {
+        Attempt::FIRST
+    }
+
+    /// Calls `attempt` until it is not refused, and waits for room in between. See [`Writer::in_order`].
+    fn in_order<R>(&self, mut attempt: impl FnMut(Attempt) -> Result<R, Refused>) -> R {
+        let mut next = Attempt::FIRST;
+        loop {
+            match attempt(next) {
+                Ok(result) => return result,
+                Err(refused) => next = self.wait_for_room(refused),
+            }
+        }
+    }
 }
 
 impl DefinitionSink for Writer {
@@ -22,6 +51,20 @@ impl DefinitionSink for Writer {
 
     fn definition(&self, kind: DefKind, parts: &[&[u8]]) -> Result<(), Lost> {
         Writer::definition(self, kind, parts).map(|_| ())
+    }
+
+    fn definition_without_waiting(
+        &self,
+        attempt: Attempt,
+        kind: DefKind,
+        parts: &[&[u8]],
+    ) -> Result<Result<(), Lost>, Refused> {
+        let recorded = Writer::definition_without_waiting(self, attempt, kind, parts)?;
+        Ok(recorded.map(|_| ()))
+    }
+
+    fn wait_for_room(&self, refused: Refused) -> Attempt {
+        Writer::wait_for_room(self, refused)
     }
 }
 

@@ -1,9 +1,11 @@
 //! From a hash to an id: read without a lock, grown by moving to a larger segment.
 
 use core::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpumem_capture::Refused;
 
 use super::segment::Segment;
+use crate::lock::Lock;
 
 /// Places of the first segment.
 const FIRST_PLACES: usize = 1 << 12;
@@ -16,23 +18,18 @@ pub(super) struct IdTable {
     current: AtomicPtr<Segment>,
     /// How many hashes the current segment holds, and will hold once those that are being defined
     /// are in; held while the table changes, and for nothing else.
-    used: Mutex<usize>,
-    /// Held while a hash of the stripe is being defined, which may take 0.1 s if the ring is full:
-    /// whoever meets the same hash waits for that one definition.
-    defining: [Mutex<()>; STRIPES],
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while holding one, and if it did, what is held would still be whole.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    used: Lock<usize>,
+    /// Held while a hash of the stripe is being defined, but not while the definition waits for room:
+    /// whoever meets the same hash defines it then, if there is room by that time.
+    defining: [Lock<()>; STRIPES],
 }
 
 impl IdTable {
     pub(super) const fn new() -> Self {
         Self {
             current: AtomicPtr::new(core::ptr::null_mut()),
-            used: Mutex::new(0),
-            defining: [const { Mutex::new(()) }; STRIPES],
+            used: Lock::new(0),
+            defining: [const { Lock::new(()) }; STRIPES],
         }
     }
 
@@ -47,34 +44,39 @@ impl IdTable {
         self.segment()?.get(hash)
     }
 
-    /// The id of `hash`, which is not 0. If it has none, `define` gives it one (not 0), unless that
+    /// The id of `hash`, which is not 0. If it has none, `define` gives it one (not 0) without waiting, unless that
     /// fails or there is no memory; then the next call tries again.
+    ///
+    /// # Errors
+    /// `define`'s refusal.
     pub(super) fn get_or_define(
         &self,
         hash: u64,
-        define: impl FnOnce() -> Option<u32>,
-    ) -> Option<u32> {
+        define: impl FnOnce() -> Result<Option<u32>, Refused>,
+    ) -> Result<Option<u32>, Refused> {
         if let Some(id) = self.get(hash) {
-            return Some(id);
+            return Ok(Some(id));
         }
         let stripe = (hash >> 32) as usize % STRIPES;
-        let _defining = self.defining.get(stripe).map(lock)?;
+        let _defining = self.defining.get(stripe).map(Lock::lock);
         {
-            let mut used = lock(&self.used);
+            let mut used = self.used.lock();
             // Under the lock nothing is missed.
             if let Some(id) = self.get(hash) {
-                return Some(id);
+                return Ok(Some(id));
             }
-            self.make_room(*used)?;
+            if self.make_room(*used).is_none() {
+                return Ok(None);
+            }
             *used += 1;
         }
-        let id = define();
-        let mut used = lock(&self.used);
-        match (id, self.segment()) {
-            (Some(id), Some(segment)) => segment.insert(hash, id),
+        let defined = define();
+        let mut used = self.used.lock();
+        match (&defined, self.segment()) {
+            (Ok(Some(id)), Some(segment)) => segment.insert(hash, *id),
             _ => *used -= 1,
         }
-        id
+        defined
     }
 
     /// Sees to it that another hash can be inserted. The caller holds `used`.
@@ -100,6 +102,12 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU32;
 
+    /// Defines where there is always room.
+    fn define(table: &IdTable, hash: u64, define: impl FnOnce() -> Option<u32>) -> Option<u32> {
+        let defined = table.get_or_define(hash, || Ok(define()));
+        defined.expect("nothing is refused")
+    }
+
     fn spread(i: u64) -> u64 {
         i.wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1)
     }
@@ -110,12 +118,12 @@ mod tests {
         for i in 1..=1_000_000u32 {
             let hash = spread(i.into());
             assert_eq!(table.get(hash), None);
-            assert_eq!(table.get_or_define(hash, || Some(i)), Some(i));
+            assert_eq!(define(&table, hash, || Some(i)), Some(i));
         }
         for i in 1..=1_000_000u32 {
             let hash = spread(i.into());
             assert_eq!(table.get(hash), Some(i));
-            assert_eq!(table.get_or_define(hash, || unreachable!()), Some(i));
+            assert_eq!(define(&table, hash, || unreachable!()), Some(i));
         }
         assert_eq!(table.get(spread(1_000_001)), None);
         let places = table.segment().unwrap().places();
@@ -128,8 +136,8 @@ mod tests {
         let table = IdTable::new();
         for i in 1..5000u32 {
             let [low, high] = alike(i);
-            table.get_or_define(low, || Some(i));
-            table.get_or_define(high, || Some(i + 5000));
+            define(&table, low, || Some(i));
+            define(&table, high, || Some(i + 5000));
         }
         for i in 1..5000u32 {
             let [low, high] = alike(i);
@@ -142,10 +150,10 @@ mod tests {
     fn what_could_not_be_defined_is_tried_again() {
         let table = IdTable::new();
         for _ in 0..20_000 {
-            assert_eq!(table.get_or_define(7, || None), None);
+            assert_eq!(define(&table, 7, || None), None);
         }
         assert_eq!(table.segment().unwrap().places(), FIRST_PLACES);
-        assert_eq!(table.get_or_define(7, || Some(3)), Some(3));
+        assert_eq!(define(&table, 7, || Some(3)), Some(3));
         assert_eq!(table.get(7), Some(3));
     }
 
@@ -160,7 +168,7 @@ mod tests {
             for step in 0..u64::from(HASHES) {
                 // Every thread meets all hashes, in its own order.
                 let i = (step * (2 * thread + 1) + thread * 1000) % u64::from(HASHES);
-                let id = table.get_or_define(spread(i + 1), || {
+                let id = define(&table, spread(i + 1), || {
                     definitions.fetch_add(1, Ordering::Relaxed);
                     // Some fail, as they do when the ring is full.
                     Some(next.fetch_add(1, Ordering::Relaxed)).filter(|id| id % 50 != 0)

@@ -5,7 +5,6 @@
 //! jump leaves the caller's return address where the C library looks for it, so that the caller's
 //! RPATH, RUNPATH, `$ORIGIN` and namespace stay in force. docs/architecture.md says why the flag goes.
 
-use core::arch::naked_asm;
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
@@ -13,6 +12,7 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use gpumem_capture::Writer;
 
 use crate::account;
+use crate::caller::naked_code;
 use crate::symbols::elf;
 
 /// Address of the C library's `dlopen`; 0 until the first use.
@@ -25,12 +25,14 @@ static REAL: AtomicUsize = AtomicUsize::new(0);
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlopen(file: *const c_char, flags: c_int) -> *mut c_void {
-    naked_asm!(
+    naked_code!(
         "push rdi",
+        ".cfi_adjust_cfa_offset 8",
         "call {decide}", // the push has aligned the stack
         "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
         "mov esi, edx",
-        "jmp rax",
+        "jmp rax";
         decide = sym decide,
     )
 }

@@ -2,10 +2,10 @@
 //! real function by a tail jump, so that the C library still sees the caller's return address and
 //! `RTLD_NEXT` means what the caller meant.
 
-use core::arch::naked_asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::caller::naked_code;
 use crate::nvtx;
 use crate::symbols::table::{self, Home, Hook};
 use crate::symbols::{elf, libraries, order, proc_address};
@@ -60,20 +60,26 @@ pub(crate) fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    naked_asm!(
+    naked_code!(
         "mov rdx, [rsp]", // the caller
         "push rdi",
+        ".cfi_adjust_cfa_offset 8",
         "push rsi",
+        ".cfi_adjust_cfa_offset 8",
         "sub rsp, 8",
+        ".cfi_adjust_cfa_offset 8",
         "call {decide}",
         "add rsp, 8",
+        ".cfi_adjust_cfa_offset -8",
         "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
         "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
         "test rdx, rdx",
         "jnz 2f",
         "jmp rax",
         "2:",
-        "ret",
+        "ret";
         decide = sym decide_dlsym,
     )
 }
@@ -89,21 +95,27 @@ pub unsafe extern "C" fn dlvsym(
     name: *const c_char,
     version: *const c_char,
 ) -> *mut c_void {
-    naked_asm!(
+    naked_code!(
         "mov rcx, [rsp]", // the caller
         "push rdi",
+        ".cfi_adjust_cfa_offset 8",
         "push rsi",
+        ".cfi_adjust_cfa_offset 8",
         "push rdx",
+        ".cfi_adjust_cfa_offset 8",
         "call {decide}",
         "mov rcx, rdx",
         "pop rdx",
+        ".cfi_adjust_cfa_offset -8",
         "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
         "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
         "test rcx, rcx",
         "jnz 2f",
         "jmp rax",
         "2:",
-        "ret",
+        "ret";
         decide = sym decide_dlvsym,
     )
 }

@@ -52,6 +52,7 @@ impl Question {
 macro_rules! ask {
     ($name:literal, fn($($type:ty),*), $($argument:expr),*) => {{
         static QUESTION: Question = Question::new($name);
+        gpumem_capture::assert_may_wait();
         QUESTION.address().and_then(|address| {
             type Function = unsafe extern "C" fn($($type),*) -> CuResult;
             // SAFETY: the driver exports this function with this type in every version we know.

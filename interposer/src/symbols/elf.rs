@@ -96,6 +96,45 @@ pub(crate) unsafe fn start_of(info: &libc::dl_phdr_info) -> usize {
     (info.dlpi_addr as usize).wrapping_add(offset)
 }
 
+/// What a search behind the library that holds an address is for, and what it found.
+struct After<'a> {
+    name: &'a [u8],
+    address: usize,
+    passed: bool,
+    found: usize,
+}
+
+/// The function `name` in the first library that defines it and is loaded after the one that holds `address`: what
+/// `RTLD_NEXT` means there, with no look-up of the loader's, which would take away the caller's `dlerror`.
+pub(crate) fn after(address: usize, name: &CStr) -> usize {
+    let mut after = After {
+        name: name.to_bytes(),
+        address,
+        passed: false,
+        found: 0,
+    };
+    // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `after` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit_after), (&raw mut after).cast()) };
+    after.found
+}
+
+unsafe extern "C" fn visit_after(
+    info: *mut libc::dl_phdr_info,
+    _: usize,
+    data: *mut c_void,
+) -> c_int {
+    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer that it was given.
+    let (info, after) = unsafe { (&*info, &mut *data.cast::<After<'_>>()) };
+    if !after.passed {
+        // SAFETY: the structure describes a library that stays loaded while it is visited.
+        after.passed = unsafe { holds(info, after.address) };
+        return 0;
+    }
+    // SAFETY: as above.
+    after.found = unsafe { look_up(info, after.name) }.unwrap_or(0);
+    c_int::from(after.found != 0)
+}
+
 /// What a look-up in the library that holds an address is for, and what it found.
 struct Own<'a> {
     address: usize,
@@ -287,5 +326,15 @@ mod tests {
         assert_eq!(in_libc(c"no_such_function_anywhere"), 0);
         assert_eq!(anywhere(c"getpid", 0), found);
         assert_eq!(anywhere(c"getpid", found), 0);
+    }
+
+    #[test]
+    fn finds_what_comes_after_a_library() {
+        // In a test, our code is the program's, and it exports this function.
+        let ours = crate::sigaction as *const () as usize;
+        let next = after(ours, c"sigaction");
+        assert!(next != 0 && next != ours && next == in_libc(c"sigaction"));
+        assert_eq!(after(next, c"sigaction"), 0);
+        assert_eq!(after(8, c"sigaction"), 0);
     }
 }

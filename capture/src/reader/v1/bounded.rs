@@ -30,13 +30,13 @@ impl Snapshot {
     fn take(
         input: &Input,
         areas: Areas,
-        ring_slots: u32,
+        start: u64,
         nonce: u64,
         progress: &Progress,
     ) -> Result<Self, ReadError> {
         let mut states = [None, None];
         for (which, state) in states.iter_mut().enumerate() {
-            let offset = areas.state_offset(ring_slots, which);
+            let offset = areas.state_offset(start, which);
             let mut header = [0; STATE_HEADER_BYTES];
             input.read(offset, &mut header)?;
             let limit = areas.state_limit() as u64;
@@ -47,7 +47,7 @@ impl Snapshot {
                 *state = whole.then_some((header, body));
             }
         }
-        let start = areas.log_offset(ring_slots);
+        let start = areas.log_offset(start);
         progress.set(start);
         let log = read(input, start, areas.log)?;
         let mut snapshot = Self {
@@ -171,16 +171,16 @@ pub(super) fn read_all(
         capture.header.nonce,
         capture.header.ring_slots,
     );
-    let log_offset = areas.log_offset(slots);
+    let start = capture.header.pages_offset();
+    let log_offset = areas.log_offset(start);
     let error = |source| input.error(log_offset, source);
     let mut decoder = Decoder::new().map_err(error)?;
     let mut ring = RingImage::new(slots, capture.header.checks());
     let mut attempts = 0;
     loop {
         let indexes = capture.dynamic()?;
-        ring.load(input)?;
-        let after = capture.dynamic()?;
-        let snapshot = Snapshot::take(input, areas, slots, nonce, progress)?;
+        capture.load_ring(&mut ring, &indexes)?;
+        let snapshot = Snapshot::take(input, areas, start, nonce, progress)?;
         let choice = snapshot.choose();
         let now = capture.dynamic()?;
         let moved = (now.tail, now.pages_end) != (indexes.tail, indexes.pages_end);
@@ -193,22 +193,20 @@ pub(super) fn read_all(
             continue;
         }
         cursor.integrity.bounded = Some(Bounded {
-            bytes: areas.end(slots),
+            // While the process runs there is room for the ring, here or as the journal.
+            bytes: areas.end(layout::ring_end(slots)),
             from: Seq(choice.from),
         });
         if choice.reach == 0 && left_the_ring > 0 {
-            cursor.bad(layout::pages_offset(slots), || {
+            cursor.bad(start, || {
                 "neither state is whole, and the log does not go back to the start".to_owned()
             });
         }
         snapshot.give(choice, log_offset, &mut decoder, cursor);
-        // What the ring held then has come into the log meanwhile, and more.
-        let is_past = moved && indexes.head.is_some_and(|head| cursor.expected > head);
-        if !is_past {
-            ring.read(cursor, &indexes, after.head);
-        }
-        if capture.baked.is_none() {
-            let end = areas.end(slots);
+        // Of what the ring held then, the rest.
+        ring.read(cursor, &indexes);
+        if capture.baked.is_none() && !capture.has_journal_behind(&now) {
+            let end = areas.end(start);
             super::baked::report_cut_off(input, nonce, end, cursor)?;
         }
         return Ok(now);

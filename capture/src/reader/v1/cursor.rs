@@ -2,7 +2,7 @@
 
 use super::super::integrity::{self, Damage};
 use super::super::{Integrity, Record};
-use crate::{CounterValues, DefKind, Event, Seq, layout};
+use crate::{DefKind, Event, Seq};
 
 pub(super) struct Cursor<'a> {
     sink: &'a mut dyn FnMut(Record<'_>),
@@ -11,8 +11,6 @@ pub(super) struct Cursor<'a> {
     pub(super) expected: u64,
     /// The damage entry that still looks for the next good record.
     open: Option<usize>,
-    /// How many events changed each row of counters.
-    pub(super) changes: Vec<u64>,
 }
 
 impl<'a> Cursor<'a> {
@@ -22,7 +20,6 @@ impl<'a> Cursor<'a> {
             integrity: Integrity::default(),
             expected: 0,
             open: None,
-            changes: vec![0; layout::COUNTER_ROWS as usize],
         }
     }
 
@@ -81,11 +78,6 @@ impl<'a> Cursor<'a> {
     pub(super) fn event(&mut self, seq: u64, event: &Event) {
         self.integrity.events += 1;
         self.expected = seq + 1;
-        let row = layout::row_number(event.device, event.level);
-        let changes = row.and_then(|row| self.changes.get_mut(row as usize));
-        if let Some(changes) = changes.filter(|_| CounterValues::counts(event)) {
-            *changes += 1;
-        }
         (self.sink)(Record::Event(Seq(seq), event));
     }
 

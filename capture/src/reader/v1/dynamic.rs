@@ -13,18 +13,29 @@ use crate::{CounterValues, DeviceOrdinal, Level, Nanos, index};
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
     pub(super) time: u64,
-    /// Every record before this one was committed. As good as all of them if nothing was said.
+    /// Every record before this one was committed.
     pub(super) committed: u64,
+}
+
+/// A copy of the ring in the capture's file.
+#[derive(Clone, Copy)]
+pub(super) struct Journal {
+    /// When it was written.
+    pub(super) time: u64,
+    /// Where it starts; 0: there is none.
+    pub(super) offset: u64,
+    /// Whether it has all that the ring had at the end.
+    pub(super) is_complete: bool,
 }
 
 /// The dynamic header's facts. `Err(())`: damaged.
 pub(super) struct Dynamic {
-    /// None: damaged. So with the next two.
-    pub(super) head: Option<u64>,
+    /// Every record before this is committed. None: damaged. So with the next two.
+    pub(super) known: Option<u64>,
     pub(super) tail: Option<u64>,
     pub(super) pages_end: Option<u64>,
-    /// Slots of definitions that threads were about to write; 0 if that cannot be told.
-    pub(super) defining: u64,
+    /// Of a capture whose ring is elsewhere: what its file says of the journal.
+    pub(super) journal: Result<Option<Journal>, ()>,
     /// The clean exit, if there was one.
     pub(super) ended: Result<Option<Ended>, ()>,
     /// errno and time of the first failure, if the drain cannot write now.
@@ -63,13 +74,18 @@ impl Dynamic {
             })
             .collect();
         Ok(Self {
-            head: index::open(word(dynamic::HEAD), nonce),
+            known: index::open(word(dynamic::KNOWN), nonce),
             tail: index::open(word(dynamic::TAIL), nonce),
             pages_end: index::open(word(dynamic::PAGES_END), nonce),
-            defining: index::open(word(dynamic::DEFINING), nonce).unwrap_or(0),
+            journal: checked(dynamic::JOURNAL).map(|facts| {
+                facts.map(|[time, offset, complete]| Journal {
+                    time,
+                    offset,
+                    is_complete: complete == 1,
+                })
+            }),
             ended: checked(dynamic::END).map(|facts| {
                 let [state, time, committed] = facts?;
-                let committed = if committed == 0 { u64::MAX } else { committed };
                 (state == 1).then_some(Ended { time, committed })
             }),
             drain_error: checked(dynamic::DRAIN_ERROR).map(|facts| {
@@ -104,7 +120,11 @@ impl Dynamic {
             Err(()) => integrity.damaged(dynamic::DRAIN_ERROR, "the drain's error is damaged"),
         }
         for (index, offset, what) in [
-            (self.head, dynamic::HEAD, "the ring's head is damaged"),
+            (
+                self.known,
+                dynamic::KNOWN,
+                "up to where records are committed is damaged",
+            ),
             (self.tail, dynamic::TAIL, "the ring's tail is damaged"),
             (
                 self.pages_end,
@@ -116,7 +136,19 @@ impl Dynamic {
                 integrity.damaged(offset, what);
             }
         }
+        if self.journal.is_err() {
+            integrity.damaged(dynamic::JOURNAL, "where the journal is is damaged");
+        }
         self.report_losses(integrity);
+    }
+
+    /// Up to where nothing can be in flight any more.
+    pub(super) fn committed(&self) -> u64 {
+        let ended = match self.ended {
+            Ok(Some(ended)) => ended.committed,
+            _ => 0,
+        };
+        self.known.unwrap_or(0).max(ended)
     }
 
     /// A loss is stored first in the table, then in the older of the two copies of the totals. A
@@ -155,58 +187,84 @@ impl Dynamic {
     }
 }
 
-/// How often a row that does not fit is looked at again.
-const LOOKS_AT_A_ROW: usize = 100;
-/// The same of all rows together: each look lets others run, which takes long on a busy machine, and of a
-/// damaged file no row may fit. Where the process seems to be gone it may still run on another host.
-const LOOKS_IF_RUNNING: usize = 4 * LOOKS_AT_A_ROW;
+/// How often the counters are looked at again where they do not fit: somebody may be writing them.
+const LOOKS_IF_RUNNING: usize = 400;
 const LOOKS_IF_GONE: usize = 20;
 
-/// What a counter row looks like.
-pub(super) enum RowState {
-    Good(CounterValues),
-    /// A thread holds it, and it is neither as before nor as after the change. Its version.
-    InUpdate(u32),
-    Damaged,
+/// A row of counters; `Err(())`: damaged.
+type Row = (DeviceOrdinal, Level, Result<CounterValues, ()>);
+
+/// The counters as of one place in the order of records.
+pub(super) struct Counted {
+    /// They are of what came before this; None: they were never written, or the process died while it wrote them.
+    pub(super) of: Option<u64>,
+    /// All rows that were ever used.
+    pub(super) rows: Vec<Row>,
+    /// Whether the place itself is damaged.
+    pub(super) is_damaged: bool,
 }
 
-/// All rows that were ever used.
-pub(super) fn rows(
-    input: &Input,
-    checks: &Checks,
-    is_running: impl Fn() -> bool,
-) -> io::Result<Vec<(DeviceOrdinal, Level, RowState)>> {
-    let mut bytes = vec![0; (layout::COUNTER_ROWS * layout::ROW_BYTES) as usize];
-    input.fill(layout::COUNTERS_OFFSET, &mut bytes)?;
-    let (mut rows, mut looks) = (Vec::new(), None);
-    for (number, row) in (0..).zip(bytes.chunks_exact_mut(layout::ROW_BYTES as usize)) {
-        let (device, level) = layout::row_owner(number);
-        let offset = layout::row_offset(number);
-        let mut state = row_state(row, checks, offset);
-        // A running process may be changing it: then look again.
-        for _ in 0..LOOKS_AT_A_ROW {
-            if matches!(state, None | Some(RowState::Good(_))) {
-                break;
-            }
-            let looks = looks.get_or_insert_with(|| match is_running() {
+impl Counted {
+    /// Reads them. A running process may be writing them: then again.
+    pub(super) fn read(
+        input: &Input,
+        checks: &Checks,
+        is_running: impl Fn() -> bool,
+    ) -> io::Result<Self> {
+        let mut looks = None;
+        loop {
+            let before = counted(input, checks)?;
+            let rows = rows(input, checks)?;
+            let after = counted(input, checks)?;
+            let fits = before == after
+                && matches!(after, Ok(Some(_)))
+                && rows.iter().all(|(_, _, row)| row.is_ok());
+            let left = looks.get_or_insert_with(|| match is_running() {
+                _ if fits => 0,
                 true => LOOKS_IF_RUNNING,
                 false => LOOKS_IF_GONE,
             });
-            if *looks == 0 {
-                break;
+            if fits || *left == 0 {
+                return Ok(Self {
+                    of: after.ok().flatten().filter(|_| before == after),
+                    rows,
+                    is_damaged: after.is_err(),
+                });
             }
-            *looks -= 1;
+            *left -= 1;
             std::thread::yield_now();
-            input.fill(offset, row)?;
-            state = row_state(row, checks, offset);
         }
-        rows.extend(state.map(|state| (device, level, state)));
     }
-    Ok(rows)
+}
+
+/// The place that the counters are of.
+fn counted(input: &Input, checks: &Checks) -> io::Result<Result<Option<u64>, ()>> {
+    let mut bytes = [0; 32];
+    input.fill(dynamic::COUNTED, &mut bytes)?;
+    let words = [0, 8, 16, 24].map(|offset| word_at(&bytes, offset));
+    let [seq, time, zero, check] = words;
+    Ok(match check {
+        0 if words == [0; 4] => Ok(None),
+        _ if check == checks.words(dynamic::COUNTED, &[seq, time, zero]) => Ok(Some(seq)),
+        _ => Err(()),
+    })
+}
+
+fn rows(input: &Input, checks: &Checks) -> io::Result<Vec<Row>> {
+    let mut bytes = vec![0; (layout::COUNTER_ROWS * layout::ROW_BYTES) as usize];
+    input.fill(layout::COUNTERS_OFFSET, &mut bytes)?;
+    let rows = (0..).zip(bytes.chunks_exact(layout::ROW_BYTES as usize));
+    Ok(rows
+        .filter_map(|(number, row)| {
+            let (device, level) = layout::row_owner(number);
+            let values = row_values(row, checks, layout::row_offset(number))?;
+            Some((device, level, values))
+        })
+        .collect())
 }
 
 /// One row; None if it was never used.
-fn row_state(bytes: &[u8], checks: &Checks, offset: u64) -> Option<RowState> {
+fn row_values(bytes: &[u8], checks: &Checks, offset: u64) -> Option<Result<CounterValues, ()>> {
     let values = CounterValues {
         live: word_at(bytes, 0),
         peak: word_at(bytes, 8),
@@ -215,23 +273,15 @@ fn row_state(bytes: &[u8], checks: &Checks, offset: u64) -> Option<RowState> {
         allocated_bytes: word_at(bytes, 32),
     };
     let (version, check) = (word_at(bytes, 40) as u32, word_at(bytes, 48));
-    // A writer that died holding the row may not have begun to change it, or may have been done.
-    let [a, b, c, d, e] = values.words();
-    let fits = |version: u32| {
-        let words = [a, b, c, d, e, u64::from(version)];
-        check == checks.words(offset, &words)
-    };
-    let is_held = version & 1 == 1;
     if version == 0 && check == 0 && values.is_zero() {
-        None
-    } else if fits(version) || is_held && (fits(version - 1) || fits(version.wrapping_add(1))) {
-        Some(RowState::Good(values))
-    } else if is_held && (check != 0 || version == 1) {
-        // Only a row's first change finds no check.
-        Some(RowState::InUpdate(version))
-    } else {
-        Some(RowState::Damaged)
+        return None;
     }
+    let [a, b, c, d, e] = values.words();
+    let words = [a, b, c, d, e, u64::from(version)];
+    Some(match check == checks.words(offset, &words) {
+        true => Ok(values),
+        false => Err(()),
+    })
 }
 
 fn word_at(bytes: &[u8], offset: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! Versions 1 and 2 of the format: 2 is bounded.
+//! Version 1 of the format.
 
 mod ahead;
 mod baked;
@@ -10,13 +10,17 @@ mod ring;
 
 use std::io;
 
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
 use super::input::Input;
-use super::{Header, How, Integrity, Progress, ReadError, Record};
+use super::queue::Queue;
+use super::{Counters, Header, How, Integrity, Progress, ReadError, Record, RingState, ring_file};
 use crate::baked::Part;
 use crate::header::StaticHeader;
-use crate::{CounterValues, DeviceOrdinal, Level, Nanos, layout};
+use crate::{Nanos, Seq, layout};
 use cursor::Cursor;
-use dynamic::{Dynamic, RowState};
+use dynamic::{Counted, Dynamic};
 use pages::Pages;
 use ring::RingImage;
 
@@ -31,6 +35,10 @@ pub(super) struct Capture {
     bad_copy: Option<bool>,
     /// Where names are baked in behind the capture.
     baked: Option<Part>,
+    /// The ring's file, if the capture does not hold its ring and the file is there.
+    ring: Option<Input>,
+    /// Why a file in its place was not taken.
+    refused: Option<String>,
 }
 
 impl Capture {
@@ -44,12 +52,35 @@ impl Capture {
         if let Some(part) = baked {
             input.end_at(part.start);
         }
+        let (mut ring, mut refused) = (None, None);
+        // Names are baked into captures of processes that have ended.
+        if baked.is_none() && !header.has_ring() && !is_closed(&input, &header)? {
+            match ring_file::find(&header, input.metadata()?.uid()) {
+                Ok(None) => {}
+                Ok(Some(found)) => {
+                    let path = header.ring_path().unwrap_or(Path::new(""));
+                    let file = |file| Input::of(path, file);
+                    let again = file(found.file.try_clone()?);
+                    let (slots, bytes) = (header.ring_slots, found.queue_bytes);
+                    input.with_queue(Queue::new(again, header.checks(), slots, bytes));
+                    ring = Some(file(found.file));
+                }
+                Err(why) => refused = Some(why),
+            }
+        }
         Ok(Self {
             input,
             header,
             bad_copy,
             baked,
+            ring,
+            refused,
         })
+    }
+
+    /// Where the head is that tells the most.
+    fn head(&self) -> &Input {
+        self.ring.as_ref().unwrap_or(&self.input)
     }
 
     /// The capture's own length, of a file with `length` bytes.
@@ -63,13 +94,13 @@ impl Capture {
     }
 
     pub(super) fn header(&self) -> io::Result<Header> {
-        let dynamic = Dynamic::read(&self.input, &self.header.checks())?;
+        let dynamic = Dynamic::read(self.head(), &self.header.checks())?;
         Ok(self.header_of(&dynamic))
     }
 
     fn header_of(&self, dynamic: &Dynamic) -> Header {
         Header {
-            version: self.header.version(),
+            version: layout::VERSION,
             nonce: self.header.nonce,
             pid: self.header.pid,
             parent_pid: self.header.parent_pid,
@@ -83,15 +114,23 @@ impl Capture {
         }
     }
 
-    pub(super) fn counters(&self) -> Vec<(DeviceOrdinal, Level, CounterValues)> {
+    pub(super) fn counters(&self) -> Counters {
         // What cannot be read now is reported by `read`.
-        let rows = self.rows().unwrap_or_default();
-        rows.into_iter()
-            .filter_map(|(device, level, state)| match state {
-                RowState::Good(values) => Some((device, level, values)),
-                RowState::InUpdate(_) | RowState::Damaged => None,
-            })
-            .collect()
+        let Ok(counted) = self.counted() else {
+            return Counters::default();
+        };
+        let rows = counted.rows.into_iter();
+        Counters {
+            of: counted.of.map(Seq),
+            rows: rows
+                .filter_map(|(device, level, row)| Some((device, level, row.ok()?)))
+                .collect(),
+        }
+    }
+
+    fn counted(&self) -> io::Result<Counted> {
+        let is_running = || self.header().is_ok_and(|header| header.is_running());
+        Counted::read(self.head(), &self.header.checks(), is_running)
     }
 
     pub(super) fn read(
@@ -116,43 +155,64 @@ impl Capture {
             Some(areas) => bounded::read_all(self, areas, progress, &mut cursor)?,
         };
         progress.set(progress.total());
-        let rows = self
-            .rows()
-            .map_err(|source| self.input.error(layout::COUNTERS_OFFSET, source))?;
-        let changes = core::mem::take(&mut cursor.changes);
         let mut integrity = cursor.finish();
         dynamic.report(&mut integrity);
-        // How many changes a held row had may be compared where all of them are known.
-        let may_compare = integrity.damage.is_empty()
-            && self.header.areas.is_none()
-            && !self.header_of(&dynamic).is_running();
-        let unseen = integrity.in_flight.saturating_add(integrity.events_lost);
-        for (device, level, state) in rows {
-            let number = layout::row_number(device, level).unwrap_or_default();
-            let is_possible = |version: u32| {
-                let seen = changes.get(number as usize).copied().unwrap_or_default();
-                let beyond = u64::from(version / 2).wrapping_sub(seen) & (u64::from(u32::MAX) / 2);
-                !may_compare || beyond <= unseen
-            };
-            match state {
-                RowState::Good(_) => {}
-                RowState::InUpdate(version) if is_possible(version) => {
-                    integrity.counters_in_update.push((device, level));
-                }
-                RowState::InUpdate(_) | RowState::Damaged => {
-                    let (device, offset) = (device.0, layout::row_offset(number));
-                    let what =
-                        format!("the counters of device {device}, level {level} are damaged");
-                    integrity.damaged(offset, what);
-                }
+        integrity.ring = self.ring_state(&dynamic);
+        let counted = self
+            .counted()
+            .map_err(|source| self.input.error(layout::COUNTERS_OFFSET, source))?;
+        if counted.is_damaged {
+            let what = "the place that the counters are of is damaged";
+            integrity.damaged(layout::dynamic::COUNTED, what);
+        }
+        for (device, level, row) in counted.rows {
+            if row.is_err() {
+                let number = layout::row_number(device, level).unwrap_or_default();
+                let (device, offset) = (device.0, layout::row_offset(number));
+                let what = format!("the counters of device {device}, level {level} are damaged");
+                integrity.damaged(offset, what);
             }
         }
         Ok(integrity)
     }
 
-    fn rows(&self) -> io::Result<Vec<(DeviceOrdinal, Level, RowState)>> {
-        let is_running = || self.header().is_ok_and(|header| header.is_running());
-        dynamic::rows(&self.input, &self.header.checks(), is_running)
+    fn ring_state(&self, dynamic: &Dynamic) -> RingState {
+        if self.header.has_ring() {
+            return RingState::NotNeeded;
+        }
+        if self.ring.is_some() {
+            return RingState::Read;
+        }
+        let journal = dynamic.journal.unwrap_or(None);
+        match journal {
+            Some(journal) if journal.is_complete => RingState::NotNeeded,
+            _ => {
+                let since = Nanos(journal.map_or(0, |journal| journal.time));
+                match &self.refused {
+                    Some(why) => RingState::Refused(why.clone(), since),
+                    None => RingState::Gone(since),
+                }
+            }
+        }
+    }
+
+    /// Takes an image of the ring, or of what the file has of it.
+    fn load_ring(&self, ring: &mut RingImage, dynamic: &Dynamic) -> Result<(), ReadError> {
+        if self.header.has_ring() || self.ring.is_some() {
+            return ring.load(self.head(), layout::RING_OFFSET);
+        }
+        let journal = dynamic.journal.unwrap_or(None);
+        match journal.filter(|journal| journal.offset != 0) {
+            Some(journal) => {
+                let limit = (!journal.is_complete).then(|| dynamic.known.unwrap_or(0));
+                ring.load_journal(&self.input, journal.offset, limit)
+            }
+            // There is none: only what is in pages was known.
+            None => {
+                ring.load_nothing(dynamic.known.unwrap_or(0));
+                Ok(())
+            }
+        }
     }
 
     /// Gives the records of a capture whose pages go on to the file's end.
@@ -162,30 +222,31 @@ impl Capture {
         progress: &Progress,
         cursor: &mut Cursor<'_>,
     ) -> Result<Dynamic, ReadError> {
-        let slots = self.header.ring_slots;
-        let start = layout::pages_offset(slots);
+        let start = self.header.pages_offset();
         let mut pages = Pages::new(&self.input, self.header.nonce, start, how)?;
-        let mut ring = RingImage::new(slots, self.header.checks());
+        let mut ring = RingImage::new(self.header.ring_slots, self.header.checks());
         let mut recorded_at_start = None;
         let mut attempts = 0;
         // While the process runs, the drain moves records from the ring into pages. The ring's image
         // is good if no page was published between the last page read and the image.
         Ok(loop {
             let before = self.dynamic()?;
-            let enough = *recorded_at_start.get_or_insert(before.head.unwrap_or(0));
+            let enough = *recorded_at_start.get_or_insert(before.known.unwrap_or(0));
             pages.read(cursor, progress, before.pages_end.unwrap_or(0), false)?;
             let indexes = self.dynamic()?;
-            ring.load(&self.input)?;
+            self.load_ring(&mut ring, &indexes)?;
             let after = self.dynamic()?;
             // What lies past the published end counts if it is whole.
-            if after.pages_end == before.pages_end
-                && !pages.read(cursor, progress, after.pages_end.unwrap_or(0), true)?
+            let is_same = after.pages_end == before.pages_end;
+            if is_same
+                && (self.has_journal_behind(&after)
+                    || !pages.read(cursor, progress, after.pages_end.unwrap_or(0), true)?)
             {
                 pages.finish(cursor, &after);
-                if self.baked.is_none() {
+                if self.baked.is_none() && !self.has_journal_behind(&after) {
                     pages.report_cut_off_names(cursor)?;
                 }
-                ring.read(cursor, &indexes, after.head);
+                ring.read(cursor, &indexes);
                 break after;
             }
             attempts += 1;
@@ -197,8 +258,23 @@ impl Capture {
         })
     }
 
-    fn dynamic(&self) -> Result<Dynamic, ReadError> {
-        Dynamic::read(&self.input, &self.header.checks())
-            .map_err(|source| self.input.error(layout::DYNAMIC_OFFSET, source))
+    /// Whether what lies behind the pages is the journal.
+    fn has_journal_behind(&self, dynamic: &Dynamic) -> bool {
+        !self.header.has_ring()
+            && dynamic.pages_end.is_some()
+            && !matches!(dynamic.journal, Ok(Some(journal)) if journal.offset == 0)
     }
+
+    fn dynamic(&self) -> Result<Dynamic, ReadError> {
+        let error = |source| self.input.error(layout::DYNAMIC_OFFSET, source);
+        let dynamic = Dynamic::read(self.head(), &self.header.checks()).map_err(error)?;
+        self.input.refresh().map_err(error)?;
+        Ok(dynamic)
+    }
+}
+
+/// Whether nothing of the ring is anywhere but in the capture any more.
+fn is_closed(input: &Input, header: &StaticHeader) -> io::Result<bool> {
+    let dynamic = Dynamic::read(input, &header.checks())?;
+    Ok(matches!(dynamic.journal, Ok(Some(journal)) if journal.is_complete))
 }

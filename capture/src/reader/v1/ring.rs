@@ -8,12 +8,6 @@ use crate::checksum::{self, Checks};
 use crate::slot::{self, SLOT_BYTES};
 use crate::{DefKind, EventKind, layout};
 
-/// A reserved slot that nobody has touched is a thread caught between two instructions. So many side
-/// by side are no threads, but a block of the file that was lost; before what a clean exit has found
-/// committed, even one is. Slots of definitions, of which one has many, are told apart: the head says how
-/// many there may be.
-const UNTOUCHED_LIMIT: u64 = 3;
-
 pub(super) struct RingImage {
     /// Whole slots, as many as the file has.
     bytes: Vec<u8>,
@@ -21,6 +15,10 @@ pub(super) struct RingImage {
     have: usize,
     capacity: u64,
     checks: Checks,
+    /// Where it lies.
+    at: u64,
+    /// Of a journal that is behind its ring: what is known of it.
+    limit: Option<u64>,
 }
 
 /// What a slot looks like to the one who expects a certain record in it.
@@ -32,12 +30,6 @@ enum Slot {
     Damaged(&'static str),
 }
 
-/// The ring's indexes as far as they can be believed.
-struct Indexes {
-    head: Option<u64>,
-    tail: Option<u64>,
-}
-
 impl RingImage {
     pub(super) fn new(slots: u32, checks: Checks) -> Self {
         Self {
@@ -45,19 +37,44 @@ impl RingImage {
             have: 0,
             capacity: u64::from(slots),
             checks,
+            at: layout::RING_OFFSET,
+            limit: None,
         }
     }
 
-    /// Takes the image. Memory is set aside for what the file has, not for what its header states.
-    pub(super) fn load(&mut self, input: &Input) -> Result<(), ReadError> {
+    /// Takes the image from `at` on. Memory is set aside for what the file has, not for what its header states.
+    pub(super) fn load(&mut self, input: &Input, at: u64) -> Result<(), ReadError> {
         let length = input
             .own_length()
-            .map_err(|source| input.error(layout::RING_OFFSET, source))?;
-        let there = length.saturating_sub(layout::RING_OFFSET);
+            .map_err(|source| input.error(at, source))?;
+        let there = length.saturating_sub(at);
         let whole_slots = there.div_ceil(SLOT_BYTES as u64).min(self.capacity);
         self.bytes.resize(whole_slots as usize * SLOT_BYTES, 0);
-        self.have = input.read(layout::RING_OFFSET, &mut self.bytes)?;
+        self.have = input.read(at, &mut self.bytes)?;
+        self.at = at;
         Ok(())
+    }
+
+    /// The image of a journal: of what is not before `limit` nothing is known, unless that is None.
+    pub(super) fn load_journal(
+        &mut self,
+        input: &Input,
+        at: u64,
+        limit: Option<u64>,
+    ) -> Result<(), ReadError> {
+        self.load(input, at)?;
+        // What was never written is not there.
+        self.bytes.resize(self.size(), 0);
+        self.have = self.size();
+        self.limit = limit;
+        Ok(())
+    }
+
+    /// No image: pages have all that is known, up to `limit`.
+    pub(super) fn load_nothing(&mut self, limit: u64) {
+        self.bytes = vec![0; self.size()];
+        self.have = self.size();
+        self.limit = Some(limit);
     }
 
     /// Bytes of the whole ring.
@@ -70,7 +87,7 @@ impl RingImage {
     }
 
     fn offset(&self, seq: u64) -> u64 {
-        layout::RING_OFFSET + (self.index(seq) * SLOT_BYTES) as u64
+        self.at + (self.index(seq) * SLOT_BYTES) as u64
     }
 
     fn words(&self, seq: u64) -> [u64; 8] {
@@ -127,33 +144,14 @@ impl RingImage {
             .count()
     }
 
-    /// Checks the indexes against each other and against where the pages ended.
-    fn indexes(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) -> Indexes {
-        let Dynamic { head, tail, .. } = *dynamic;
-        let expected = cursor.expected;
-        // Pages hold only what had been reserved; what is reserved and has not left fits the ring.
-        let is_possible = head.is_none_or(|head| {
-            head >= expected && tail.is_none_or(|tail| tail <= head && head - tail <= self.capacity)
-        });
-        if is_possible {
-            return Indexes { head, tail };
-        }
-        cursor.integrity.damaged(
-            layout::dynamic::HEAD,
-            format!("the ring's indexes contradict the pages, which end before {expected}"),
-        );
-        Indexes {
-            head: None,
-            tail: None,
-        }
-    }
-
     /// The sequence number where the ring's window starts. Normally where the pages end; elsewhere if
     /// pages are missing, and then the slots themselves tell, and the tail where they do not.
     fn base(&self, expected: u64, dynamic: &Dynamic) -> u64 {
         let at_pages_end = self.matches(expected);
-        let from_head = dynamic.head.map(|head| head.saturating_sub(self.capacity));
-        [from_head, dynamic.tail]
+        let from_known = dynamic
+            .known
+            .map(|known| known.saturating_sub(self.capacity));
+        [from_known, dynamic.tail]
             .into_iter()
             .flatten()
             .filter(|&base| base > expected)
@@ -163,38 +161,33 @@ impl RingImage {
             .map_or(expected, |(_, base)| base)
     }
 
-    /// Gives what is committed, and enters the rest into the account. `dynamic` was read before the
-    /// image was taken: what was reserved since then is not unfinished but later. `head_after` was
-    /// read after it.
-    pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic, head_after: Option<u64>) {
+    /// Gives what is committed, and enters the rest into the account. `dynamic` was read before the image was taken.
+    pub(super) fn read(&self, cursor: &mut Cursor<'_>, dynamic: &Dynamic) {
         if self.have < self.size() {
-            let end = layout::RING_OFFSET + self.have as u64;
+            let end = self.at + self.have as u64;
             cursor.bad(end, || "the file ends within the ring".to_owned());
         }
-        let indexes = self.indexes(cursor, dynamic);
         let base = self.base(cursor.expected, dynamic);
         // Nothing can lie further than one lap past the tail. Slots before the pages' end may still
         // hold records that are in pages: the process may have died before it had emptied them.
-        let start = indexes.tail.map_or(base, |tail| tail.min(base));
-        let end = start.saturating_add(self.capacity).max(base);
+        let tail = dynamic.tail.filter(|tail| *tail <= base + self.capacity);
+        let start = tail.map_or(base, |tail| tail.min(base));
+        let lap = start.saturating_add(self.capacity).max(base);
+        let end = self.limit.map_or(lap, |limit| limit.min(lap));
+        let committed = dynamic.committed();
         let mut seq = base;
-        let (mut untouched, mut defining) = (0, dynamic.defining);
-        let committed = match dynamic.ended {
-            Ok(Some(ended)) => ended.committed,
-            _ => 0,
-        };
+        // Slots that nobody has touched are in flight if a record follows.
+        let mut is_after_untouched = false;
         let mut payload = Vec::new();
         while seq < end {
             let offset = self.offset(seq);
-            match self.slot(seq, end) {
+            match self.slot(seq, lap) {
                 Slot::Record(count, words) => {
-                    cursor.good(seq, offset);
-                    if indexes.head.and(head_after).is_some_and(|head| seq >= head) {
-                        cursor.integrity.damaged(
-                            layout::dynamic::HEAD,
-                            "a record lies past the ring's head: the head is damaged",
-                        );
+                    if std::mem::take(&mut is_after_untouched) {
+                        cursor.integrity.in_flight += 1;
+                        cursor.pass(seq);
                     }
+                    cursor.good(seq, offset);
                     let kind = slot::kind_of(&words);
                     if EventKind(kind).is_event() {
                         cursor.event(seq, &slot::event_from_words(&words));
@@ -203,64 +196,42 @@ impl RingImage {
                         cursor.definition(seq, DefKind(kind), &payload, offset);
                     }
                     seq += count;
-                    untouched = 0;
                 }
-                Slot::Uncommitted(words) if indexes.head.is_some_and(|head| seq < head) => {
-                    let mut count = self.unfinished(&words);
-                    if indexes.tail.is_some_and(|tail| seq < tail) {
-                        cursor.bad(offset, || {
-                            "records had left the ring, but no page has them".into()
-                        });
-                    } else {
-                        cursor.integrity.in_flight += 1;
-                        let blank = self.blank(seq, indexes.head.unwrap_or(end).min(end), defining);
-                        untouched = match words == [0; 8] {
-                            // A definition that nobody had begun to write, and its slots.
-                            true if blank >= UNTOUCHED_LIMIT && seq >= committed => {
-                                count = blank;
-                                defining -= blank;
-                                0
-                            }
-                            true => untouched + 1,
-                            false => 0,
-                        };
-                        let limit = if seq < committed { 1 } else { UNTOUCHED_LIMIT };
-                        if untouched == limit {
-                            let what = "a run of records is blank: too long to be unfinished ones";
-                            cursor.integrity.damaged(offset, what);
-                        }
-                        cursor.pass(seq + count);
-                    }
-                    seq += count;
-                }
-                // Reserved only after we had looked: a running process's later records start here.
-                Slot::Uncommitted(_) if indexes.head.and(head_after).is_some_and(|h| seq < h) => {
-                    break;
-                }
-                // Past the head, or nobody knows where that is.
-                Slot::Uncommitted(words) => {
-                    if words != [0; 8] {
-                        cursor.bad(offset, || "a slot that should be empty is not".to_owned());
-                    }
+                Slot::Uncommitted(_) if seq < committed => {
+                    is_after_untouched = false;
+                    cursor.bad(offset, || "a record that was committed is gone".to_owned());
                     seq += 1;
+                }
+                Slot::Uncommitted(words) if words == [0; 8] => {
+                    is_after_untouched = true;
+                    seq += 1;
+                }
+                // Nothing is begun after a clean exit that is not finished by the end.
+                Slot::Uncommitted(_) if matches!(dynamic.ended, Ok(Some(_))) => {
+                    is_after_untouched = false;
+                    cursor.bad(offset, || "a slot that should be empty is not".to_owned());
+                    seq += 1;
+                }
+                Slot::Uncommitted(words) => {
+                    let count = self.unfinished(&words);
+                    cursor.integrity.in_flight += 1 + u64::from(is_after_untouched);
+                    is_after_untouched = false;
+                    seq += count;
+                    cursor.pass(seq);
                 }
                 Slot::Damaged(what) => {
+                    is_after_untouched = false;
                     cursor.bad(offset, || what.to_owned());
                     seq += 1;
-                    untouched = 0;
                 }
             }
         }
-        cursor.end(indexes.head);
-    }
-
-    /// How many slots from `seq` on, and before `end`, nobody has touched; no more than `most`.
-    fn blank(&self, seq: u64, end: u64, most: u64) -> u64 {
-        let is_there = |seq: u64| (self.index(seq) + 1) * SLOT_BYTES <= self.bytes.len();
-        let slots = (seq..end).take(most as usize);
-        slots
-            .take_while(|seq| is_there(*seq) && self.words(*seq) == [0; 8])
-            .count() as u64
+        if seq < committed && self.limit.is_none_or(|limit| seq < limit) {
+            cursor.bad(self.at, || {
+                "records that were committed are gone".to_owned()
+            });
+        }
+        cursor.end(None);
     }
 
     /// How many slots an unfinished record has: a definition states it in its first slot before it

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::layout::Layout;
-use super::super::offsets;
+use super::super::{offsets, thread};
 use super::*;
 
 /// Frames that a stack of these tests may have.
@@ -142,7 +142,9 @@ impl Interpreter {
     /// Both ways to tell the stack, which must agree; whether the memory could.
     fn look(&mut self, memory: &mut Memory) -> bool {
         self.newest[0] = self.stack.last().map_or(0, |&newest| self.address(newest));
-        let thread = self.thread.as_ptr() as usize;
+        let state = self.thread.as_ptr() as usize;
+        // SAFETY: the words are laid out as the layout says.
+        let thread = unsafe { thread::read(&self.layout, state, || false) }.unwrap();
         let mut frames = [Frame::default(); MOST];
         let places = Places::of(&self.layout, self.kind as usize).unwrap();
         // SAFETY: the frames lie as the layout has them, and nothing changes meanwhile.

@@ -1,0 +1,105 @@
+//! Finds the ring of a capture that does not hold it, and makes sure that it is that.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use crate::header::{RingAt, StaticHeader};
+use crate::layout;
+use crate::procfs;
+use crate::ring_file::{HEADER_OFFSET, MAGIC, PATH_BYTES, VERSION, preamble_crc};
+
+/// A ring's file that was looked at.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    pub(crate) file: File,
+    pub(crate) queue_bytes: u64,
+    /// The capture's path, as the process knew it.
+    pub(crate) capture: Vec<u8>,
+    pub(crate) header: StaticHeader,
+}
+
+/// The ring of the capture with this header, whose file belongs to the user `owner`. `Ok(None)`: there is no such
+/// file; `Err`: why the file that is there is not taken.
+pub(crate) fn find(header: &StaticHeader, owner: u32) -> Result<Option<Ring>, String> {
+    let RingAt::File(path) = &header.ring_at else {
+        return Ok(None);
+    };
+    let Some(ring) = open(path.path(), owner)? else {
+        return Ok(None);
+    };
+    if ring.header != *header {
+        return Err("it belongs to another capture".into());
+    }
+    Ok(Some(ring))
+}
+
+/// The ring at `path`, if it is one of this owner, or of the user who asks, and of this boot.
+pub(crate) fn open(path: &Path, owner: u32) -> Result<Option<Ring>, String> {
+    // Neither through a link nor waiting for the other end of a pipe.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return Err("it is a symbolic link".into());
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let found = file.metadata().map_err(|error| error.to_string())?;
+    if !found.is_file() {
+        return Err("it is not an ordinary file".into());
+    }
+    if ![owner, procfs::effective_user()].contains(&found.uid()) {
+        return Err(format!(
+            "it belongs to user {}, not to {owner}",
+            found.uid()
+        ));
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err("others than its owner may open it".into());
+    }
+    if found.nlink() != 1 {
+        return Err("it has more than one name".into());
+    }
+    let damaged = || "it is damaged".to_owned();
+    let mut bytes = [0; HEADER_OFFSET + layout::STATIC_BYTES];
+    if file.read_exact_at(&mut bytes, 0).is_err() {
+        return Err("it is cut off".into());
+    }
+    let word = |at: usize| {
+        let mut le = [0; 4];
+        le.copy_from_slice(&bytes[at..at + 4]);
+        u32::from_le_bytes(le)
+    };
+    let mut preamble = [0; HEADER_OFFSET];
+    preamble.copy_from_slice(&bytes[..HEADER_OFFSET]);
+    let length = word(12) as usize;
+    if bytes[..8] != MAGIC {
+        return Err("it is no ring".into());
+    }
+    if word(8) != VERSION || length > PATH_BYTES || word(24) != preamble_crc(&preamble, length) {
+        return Err(damaged());
+    }
+    let mut header = [0; layout::STATIC_BYTES];
+    header.copy_from_slice(&bytes[HEADER_OFFSET..]);
+    let header = StaticHeader::decode(&header).map_err(|_| damaged())?;
+    if header.boot_id == [0; 16] || header.boot_id != procfs::boot_id() {
+        return Err("it was made before this machine was started".into());
+    }
+    let queue_bytes = u64::from(word(16)) | u64::from(word(20)) << 32;
+    let whole = layout::ring_end(header.ring_slots).checked_add(queue_bytes);
+    if whole != Some(found.len()) {
+        return Err("it is cut off".into());
+    }
+    Ok(Some(Ring {
+        file,
+        queue_bytes,
+        capture: bytes[64..64 + length].to_vec(),
+        header,
+    }))
+}

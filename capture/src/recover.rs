@@ -1,0 +1,238 @@
+//! Takes what a process left in its ring over into its capture, after the process has ended.
+//!
+//! Whatever this is interrupted by, the ring is removed only once its capture has all of it; to do it again does no
+//! harm.
+
+use std::ffi::OsStr;
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::header::StaticHeader;
+use crate::layout::{self, STATIC_BYTES, dynamic};
+use crate::reader::ring_file::{self, Ring};
+use crate::reader::{Input, Queue};
+use crate::ring_file::NAME_PREFIX;
+use crate::slot::SLOT_BYTES;
+use crate::{index, procfs};
+
+/// A ring's file that does not say whose it is stays for so long: its process may be about to say it.
+const YOUNG: Duration = Duration::from_secs(3600);
+
+/// Why a ring could not be taken over.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: cannot {action}: {source}", path.display())]
+#[non_exhaustive]
+pub struct MergeError {
+    /// The file.
+    pub path: PathBuf,
+    /// What failed.
+    pub action: &'static str,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// What became of a capture's ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Merged {
+    /// There is none that could be taken over: the capture holds it or was closed, or it is gone, or belongs to another
+    /// file of which this one is a copy.
+    Nothing,
+    /// Its process is still there, or somebody else is at it.
+    InUse,
+    /// The capture now has what the ring had, and the ring was removed.
+    Done,
+}
+
+/// Takes the ring of the capture at `path` over into it, if its process has ended.
+///
+/// # Errors
+/// [`MergeError`]: the capture cannot be written to, for example. The ring then stays, and reading the capture finds
+/// it.
+pub fn merge(path: &Path) -> Result<Merged, MergeError> {
+    let error = |action| {
+        move |source| MergeError {
+            path: path.to_owned(),
+            action,
+            source,
+        }
+    };
+    let capture = File::open(path).map_err(error("open"))?;
+    let found = capture.metadata().map_err(error("examine"))?;
+    let Some(header) = header_of(&capture).filter(|_| found.is_file()) else {
+        return Ok(Merged::Nothing);
+    };
+    match ring_file::find(&header, found.uid()) {
+        Ok(Some(ring)) if is_of_another_file(&ring, &found) => Ok(Merged::Nothing),
+        Ok(Some(ring)) => into(path, &header, ring),
+        // Reading the capture says why.
+        Ok(None) | Err(_) => Ok(Merged::Nothing),
+    }
+}
+
+/// Removes the rings in `folder` that this user's ended processes have left, after their captures were given what is
+/// in them. `except` stays. Returns how many were taken over.
+pub fn sweep(folder: &Path, except: Option<&Path>) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    let rings = entries.flatten().filter(|entry| {
+        let name = entry.file_name();
+        name.as_bytes().starts_with(NAME_PREFIX.as_bytes()) && Some(&*entry.path()) != except
+    });
+    rings.filter(|entry| sweep_one(&entry.path())).count()
+}
+
+fn sweep_one(path: &Path) -> bool {
+    let own = procfs::effective_user();
+    let Ok(found) = std::fs::symlink_metadata(path) else {
+        return false;
+    };
+    if found.uid() != own || !found.is_file() {
+        return false;
+    }
+    let ring = match ring_file::open(path, own) {
+        Ok(Some(ring)) => ring,
+        Ok(None) => return false,
+        Err(_) => {
+            let age = found.modified().ok().and_then(|time| time.elapsed().ok());
+            if age.is_some_and(|age| age > YOUNG) {
+                let _ = std::fs::remove_file(path);
+            }
+            return false;
+        }
+    };
+    if procfs::is_running(ring.header.pid, ring.header.process_start_ticks) {
+        return false;
+    }
+    let capture = PathBuf::from(OsStr::from_bytes(&ring.capture));
+    let is_its = File::open(&capture)
+        .ok()
+        .and_then(|file| header_of(&file))
+        .is_some_and(|header| header == ring.header);
+    match is_its {
+        true => matches!(merge(&capture), Ok(Merged::Done)),
+        false => {
+            // The capture is gone, or was never made.
+            let _ = std::fs::remove_file(path);
+            false
+        }
+    }
+}
+
+/// Whether the ring's capture is where its process made it, and is not this file, which has the same header: the ring
+/// is not taken away from it. A capture that was moved has none in that place.
+fn is_of_another_file(ring: &Ring, this: &Metadata) -> bool {
+    let path = Path::new(OsStr::from_bytes(&ring.capture));
+    let made = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK)
+        .open(path);
+    made.is_ok_and(|made| {
+        let is_other = |found: Metadata| (found.dev(), found.ino()) != (this.dev(), this.ino());
+        made.metadata().is_ok_and(is_other) && header_of(&made).as_ref() == Some(&ring.header)
+    })
+}
+
+fn header_of(capture: &File) -> Option<StaticHeader> {
+    layout::STATIC_COPIES.iter().find_map(|offset| {
+        let mut bytes = [0; STATIC_BYTES];
+        capture.read_exact_at(&mut bytes, *offset).ok()?;
+        StaticHeader::decode(&bytes).ok()
+    })
+}
+
+fn into(path: &Path, header: &StaticHeader, ring: Ring) -> Result<Merged, MergeError> {
+    let error = |action| {
+        move |source| MergeError {
+            path: path.to_owned(),
+            action,
+            source,
+        }
+    };
+    let Some(at) = header.ring_path() else {
+        return Ok(Merged::Nothing);
+    };
+    if procfs::is_running(header.pid, header.process_start_ticks) {
+        return Ok(Merged::InUse);
+    }
+    // SAFETY: the descriptor is open; the call touches no memory of ours.
+    if unsafe { libc::flock(ring.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        return Ok(Merged::InUse);
+    }
+    let linked = ring.file.metadata().map_err(error("examine the ring of"))?;
+    if linked.nlink() == 0 {
+        return Ok(Merged::Nothing);
+    }
+    let capture = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(error("write to"))?;
+    write(&capture, header, &ring, at).map_err(error("take the ring over into"))?;
+    std::fs::remove_file(at).map_err(error("remove the ring of"))?;
+    Ok(Merged::Done)
+}
+
+fn write(capture: &File, header: &StaticHeader, ring: &Ring, at: &Path) -> io::Result<()> {
+    let (checks, slots) = (header.checks(), header.ring_slots);
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the ring is damaged");
+    let input = Input::of(at, ring.file.try_clone()?);
+    let queue = Queue::new(input, checks, slots, ring.queue_bytes);
+    queue.refresh()?;
+    for (place, op) in queue.ops().iter() {
+        let bytes = queue.bytes_of(*place, op)?.ok_or_else(damaged)?;
+        capture.write_all_at(&bytes, op.offset)?;
+    }
+    let mut head = vec![0; (layout::RING_OFFSET - layout::DYNAMIC_OFFSET) as usize];
+    ring.file.read_exact_at(&mut head, layout::DYNAMIC_OFFSET)?;
+    let mut put = |place: u64, words: &[u64]| {
+        let places = (place - layout::DYNAMIC_OFFSET..).step_by(8);
+        for (place, word) in places.zip(words) {
+            head[place as usize..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+    };
+    put(dynamic::QUEUE, &[0; 4]);
+    let pages_end = pages_end(ring, header).ok_or_else(damaged)?;
+    let start = header.pages_offset();
+    let journal = match header.areas {
+        Some(areas) => areas.end(start),
+        None => pages_end.next_multiple_of(4096),
+    };
+    let mut time = [0; 8];
+    capture.read_exact_at(&mut time, dynamic::JOURNAL)?;
+    let facts = [u64::from_le_bytes(time), journal, 1];
+    let [time, offset, complete] = facts;
+    let check = checks.words(dynamic::JOURNAL, &facts);
+    put(dynamic::JOURNAL, &[time, offset, complete, check]);
+    // The older journal goes: all that it has is in the ring or in pages.
+    capture.set_len(journal)?;
+    capture.set_len(journal + u64::from(slots) * SLOT_BYTES as u64)?;
+    let mut block = [0; 4096];
+    let ring_bytes = u64::from(slots) * SLOT_BYTES as u64;
+    for offset in (0..ring_bytes).step_by(block.len()) {
+        let block = &mut block[..4096.min((ring_bytes - offset) as usize)];
+        ring.file
+            .read_exact_at(block, layout::RING_OFFSET + offset)?;
+        if block.iter().any(|byte| *byte != 0) {
+            capture.write_all_at(block, journal + offset)?;
+        }
+    }
+    capture.write_all_at(&head, layout::DYNAMIC_OFFSET)?;
+    capture.sync_data()
+}
+
+/// Where the pages end once the queue is written.
+fn pages_end(ring: &Ring, header: &StaticHeader) -> Option<u64> {
+    let mut word = [0; 8];
+    ring.file
+        .read_exact_at(&mut word, dynamic::PAGES_END)
+        .ok()?;
+    index::open(u64::from_le_bytes(word), header.nonce)
+}

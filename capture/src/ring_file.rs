@@ -1,0 +1,130 @@
+//! The file in memory that a running process's ring lies in, beside its capture.
+//!
+//! | offset | size | what |
+//! |---|---|---|
+//! | 0 | 8 | magic: 89 `GPURNG` 0a |
+//! | 8 | 4 | version: 1 |
+//! | 12 | 4 | bytes of the capture's path; 0: the capture has none yet |
+//! | 16 | 8 | bytes of the queue |
+//! | 24 | 4 | CRC32 of bytes 0–24 and of the path |
+//! | 64 | 1984 | the capture's path |
+//! | 2048 | 512 | the capture's static header |
+//! | 4096 | 20480 | dynamic header and counters, as a capture has them |
+//! | 24576 | 64 × slots | ring |
+//! | 24576 + 64 × slots | Q | queue: what is still to be written to the capture |
+//!
+//! The queue holds operations, one behind the other: 64 bytes of header and the bytes that belong into the capture,
+//! padded to 64. One that does not fit before the queue's end stands at its start. The dynamic header says which is
+//! the first that is not written.
+//!
+//! | offset | size | field |
+//! |---|---|---|
+//! | 0 | 8 | magic: `GPUMQOP1` |
+//! | 8 | 8 | number, from 0 |
+//! | 16 | 8 | offset in the capture |
+//! | 24 | 4 | bytes |
+//! | 28 | 4 | CRC32 of the bytes |
+//! | 32 | 8 | where the capture's pages end once it is written |
+//! | 40 | 8 | records before this seq are then in the capture's pages |
+//! | 48 | 8 | zero |
+//! | 56 | 8 | check of the seven words before |
+
+use crate::checksum::Checks;
+
+/// Files of this name in a folder in memory are rings.
+pub(crate) const NAME_PREFIX: &str = "gpumem-ring-";
+pub(crate) const MAGIC: [u8; 8] = *b"\x89GPURNG\n";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const PATH_OFFSET: usize = 64;
+pub(crate) const PATH_BYTES: usize = 1984;
+/// Where the capture's static header stands once more.
+pub(crate) const HEADER_OFFSET: usize = 2048;
+
+/// Bytes of an operation's header, and what operations are padded to.
+pub(crate) const OP_BYTES: usize = 64;
+const OP_MAGIC: u64 = u64::from_le_bytes(*b"GPUMQOP1");
+
+/// Something that is to be written to the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Op {
+    pub(crate) number: u64,
+    /// Where in the capture.
+    pub(crate) offset: u64,
+    pub(crate) bytes: u32,
+    pub(crate) crc: u32,
+    /// Where the capture's pages end once it is written.
+    pub(crate) pages_end: u64,
+    /// Records before this are then in pages.
+    pub(crate) next: u64,
+}
+
+impl Op {
+    /// Bytes that it takes in the queue.
+    pub(crate) fn length(&self) -> usize {
+        OP_BYTES + (self.bytes as usize).next_multiple_of(OP_BYTES)
+    }
+
+    /// Its header at `place` of the queue.
+    pub(crate) fn words(&self, place: u64, checks: &Checks) -> [u64; 8] {
+        let mut words = [
+            OP_MAGIC,
+            self.number,
+            self.offset,
+            u64::from(self.bytes) | u64::from(self.crc) << 32,
+            self.pages_end,
+            self.next,
+            0,
+            0,
+        ];
+        let [first @ .., _] = words;
+        words[7] = checks.words(place, &first);
+        words
+    }
+
+    /// The operation whose header stands at `place` of the queue.
+    pub(crate) fn from_words(words: &[u64; 8], place: u64, checks: &Checks) -> Option<Self> {
+        let [_, number, offset, bytes, pages_end, next, ..] = *words;
+        let op = Self {
+            number,
+            offset,
+            bytes: bytes as u32,
+            crc: (bytes >> 32) as u32,
+            pages_end,
+            next,
+        };
+        (op.words(place, checks) == *words).then_some(op)
+    }
+}
+
+/// The first bytes of a ring's file.
+pub(crate) fn preamble(path: &[u8], queue_bytes: u64) -> [u8; HEADER_OFFSET] {
+    let mut out = [0; HEADER_OFFSET];
+    let path = path.get(..PATH_BYTES.min(path.len())).unwrap_or_default();
+    let mut put = |at: usize, bytes: &[u8]| {
+        if let Some(to) = out.get_mut(at..at + bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+    };
+    put(0, &MAGIC);
+    put(8, &VERSION.to_le_bytes());
+    put(12, &(path.len() as u32).to_le_bytes());
+    put(16, &queue_bytes.to_le_bytes());
+    put(PATH_OFFSET, path);
+    let crc = preamble_crc(&out, path.len());
+    if let Some(to) = out.get_mut(24..28) {
+        to.copy_from_slice(&crc.to_le_bytes());
+    }
+    out
+}
+
+/// The check of a preamble with a path of so many bytes.
+pub(crate) fn preamble_crc(bytes: &[u8; HEADER_OFFSET], path: usize) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&bytes[..24]);
+    hasher.update(
+        bytes
+            .get(PATH_OFFSET..PATH_OFFSET + path)
+            .unwrap_or_default(),
+    );
+    hasher.finalize()
+}

@@ -1,0 +1,247 @@
+//! The memory that the ring lies in: what other processes can read, and what outlives a process that is killed.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::file::{CaptureFile, file_size_limit};
+use super::head::Head;
+use super::sys::{self, NoFileSizeSignal};
+use crate::header::{RingAt, RingPath};
+use crate::layout;
+use crate::ring::Slot;
+use crate::ring_file::NAME_PREFIX;
+
+/// Where the ring is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RingPlace {
+    /// In the capture itself, before its pages. SIGKILL loses nothing, and the capture needs no other file; but a
+    /// call then waits for the capture's disk where that does not take what is written.
+    #[default]
+    InCapture,
+    /// In a file in the first of these folders that lies in memory (tmpfs); a memfd where none does.
+    Folders(Vec<PathBuf>),
+    /// In memory that has no name. What was not yet written to the capture is lost with the process.
+    Memfd,
+    /// In this process's own memory: for records that another process made.
+    Private,
+}
+
+/// `statfs`'s numbers of file systems that lie in memory.
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// Mapped memory, for ever.
+pub(super) struct Memory {
+    pub(super) base: *mut u8,
+    /// Bytes of the head and the ring.
+    pub(super) ring_bytes: usize,
+    /// Bytes of the queue behind them; 0: there is none.
+    pub(super) queue_bytes: usize,
+    pub(super) at: RingAt,
+    /// Whether another process can map it.
+    pub(super) is_shared: bool,
+    /// Why a place that comes first was not taken.
+    pub(super) fell_back: Option<String>,
+}
+
+// SAFETY: the memory is reached through atomics, and by the queue under its lock.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Memory for a ring of so many slots and a queue of so many bytes behind it.
+    pub(super) fn create(place: &RingPlace, slots: u32, queue: usize) -> io::Result<Self> {
+        let ring_bytes = usize::try_from(layout::ring_end(slots))
+            .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        let _guard = NoFileSizeSignal::new();
+        // A file in memory is subject to the same limit as one on a disk.
+        let most = usize::try_from(file_size_limit()).unwrap_or(usize::MAX);
+        let queue_bytes = queue.min(most.saturating_sub(ring_bytes)) & !4095;
+        let mut memory = Self {
+            base: core::ptr::null_mut(),
+            ring_bytes,
+            queue_bytes,
+            at: RingAt::Nowhere,
+            is_shared: true,
+            fell_back: None,
+        };
+        if let RingPlace::Folders(folders) = place {
+            for folder in folders {
+                match memory.in_folder(folder) {
+                    Ok(()) => return Ok(memory),
+                    Err(error) => {
+                        let why = format!("{}: {error}", folder.display());
+                        memory.fell_back.get_or_insert(why);
+                    }
+                }
+            }
+        }
+        if matches!(place, RingPlace::Folders(_) | RingPlace::Memfd) {
+            match memory.in_memfd() {
+                Ok(()) => return Ok(memory),
+                Err(error) => {
+                    let why = format!("memfd: {error}");
+                    memory.fell_back.get_or_insert(why);
+                }
+            }
+        }
+        memory.queue_bytes = queue & !4095;
+        memory.is_shared = false;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        memory.map(-1, flags)?;
+        Ok(memory)
+    }
+
+    /// The head and the ring of a capture that holds them, which has no queue.
+    pub(super) fn in_capture(file: &CaptureFile, slots: u32) -> io::Result<Self> {
+        let mut memory = Self {
+            base: core::ptr::null_mut(),
+            ring_bytes: usize::try_from(layout::ring_end(slots))
+                .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?,
+            queue_bytes: 0,
+            at: RingAt::Capture,
+            is_shared: true,
+            fell_back: None,
+        };
+        // Mapped at once, for reading: the drain sees to it that it can be written to.
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        file.with_created(|file| memory.map(file.as_raw_fd(), flags))?;
+        Ok(memory)
+    }
+
+    /// The head and the slots.
+    pub(super) fn parts(&self, slots: u32) -> (&'static Head, &'static [Slot]) {
+        // SAFETY: `ring_bytes` bytes are mapped, readable and writable, and never unmapped. `Head` covers the first
+        // RING_OFFSET of them, the slots the rest, both aligned (a page; RING_OFFSET is a multiple of 64). Both
+        // consist of atomics, for which any bits are valid, whoever else stores them; a range that is taken away is
+        // replaced by private memory ([`super::Ended::MemoryGone`]).
+        unsafe {
+            let ring = self.base.add(layout::RING_OFFSET as usize).cast::<Slot>();
+            (
+                &*self.base.cast::<Head>(),
+                core::slice::from_raw_parts(ring, slots as usize),
+            )
+        }
+    }
+
+    /// In a new file that nobody else can name beforehand, open or read.
+    fn in_folder(&mut self, folder: &Path) -> io::Result<()> {
+        let name = format!("{NAME_PREFIX}{:016x}{:016x}", sys::random(), sys::random());
+        let path = folder.join(name);
+        let at = RingPath::new(&path).ok_or(io::Error::from_raw_os_error(libc::ENAMETOOLONG))?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
+            .mode(0o600)
+            .open(&path)?;
+        let made = is_in_memory(&file).and_then(|()| self.reserve_and_map(&file));
+        if let Err(error) = made {
+            let _ = std::fs::remove_file(&path);
+            return Err(error);
+        }
+        self.at = RingAt::File(at);
+        Ok(())
+    }
+
+    /// In a file without a name, which nobody can make shorter.
+    fn in_memfd(&mut self) -> io::Result<()> {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // By its number: glibc has no function for it before 2.27, and the wheel runs on 2.17.
+        // SAFETY: the name is NUL-terminated; the call touches no memory of ours.
+        let fd = unsafe { libc::syscall(libc::SYS_memfd_create, c"gpumem-ring".as_ptr(), flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was opened just now, for us alone.
+        let file = unsafe { File::from_raw_fd(fd as i32) };
+        self.reserve_and_map(&file)?;
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: the descriptor is open; a seal that is refused is done without.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
+        // Whoever started the program may hold it open, and finds it by this descriptor.
+        let _ = file.into_raw_fd();
+        self.at = RingAt::Memfd;
+        Ok(())
+    }
+
+    fn reserve_and_map(&mut self, file: &File) -> io::Result<()> {
+        file.set_len((self.ring_bytes + self.queue_bytes) as u64)?;
+        // The ring's memory is there from now on: no store to it can find none. The queue's is asked for as it grows.
+        // SAFETY: the descriptor is open; the call touches no memory of ours.
+        match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, self.ring_bytes as libc::off_t) }
+        {
+            0 => {}
+            errno => return Err(io::Error::from_raw_os_error(errno)),
+        }
+        self.map(file.as_raw_fd(), libc::MAP_SHARED)
+    }
+
+    fn map(&mut self, fd: i32, flags: i32) -> io::Result<()> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let bytes = self.ring_bytes + self.queue_bytes;
+        // SAFETY: a new mapping that overlaps nothing.
+        let base = unsafe { libc::mmap(core::ptr::null_mut(), bytes, protection, flags, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        self.base = base.cast();
+        Ok(())
+    }
+
+    /// The queue's memory.
+    pub(super) fn queue(&self) -> *mut u8 {
+        // SAFETY: the queue lies behind the ring, within the mapping.
+        unsafe { self.base.add(self.ring_bytes) }
+    }
+
+    /// Makes sure that there is memory behind `bytes` of the queue from `from` on. A store to a page of a file that
+    /// has none left would raise SIGBUS; the kernel, asked to store there, answers instead.
+    pub(super) fn commit(&self, from: usize, bytes: usize) -> io::Result<()> {
+        for page in (from & !4095..from + bytes).step_by(4096) {
+            let place = self.queue().wrapping_add(page);
+            // SAFETY: the page belongs to the queue, which its caller alone touches; the kernel stores 16 bytes or
+            // answers EFAULT.
+            let done =
+                unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, place) };
+            if done != 0 {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the memory of the queue from `from` on back to the system.
+    pub(super) fn discard(&self, from: usize) {
+        let advice = match self.is_shared {
+            true => libc::MADV_REMOVE,
+            false => libc::MADV_DONTNEED,
+        };
+        if from < self.queue_bytes {
+            // SAFETY: the range belongs to the queue, which is empty, and begins at a page.
+            unsafe {
+                let place = self.queue().add(from).cast();
+                libc::madvise(place, self.queue_bytes - from, advice);
+            }
+        }
+    }
+}
+
+/// Whether the file lies in memory that no disk owns.
+fn is_in_memory(file: &File) -> io::Result<()> {
+    // SAFETY: an all-zero structure is valid memory for the call to fill.
+    let mut found: libc::statfs = unsafe { core::mem::zeroed() };
+    // SAFETY: the descriptor is open, the structure valid for writing.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    match IN_MEMORY.contains(&found.f_type) {
+        true => Ok(()),
+        false => Err(io::Error::other("it does not lie in memory")),
+    }
+}

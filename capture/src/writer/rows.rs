@@ -1,0 +1,157 @@
+//! The counters of each device and level, in this process's own memory. The capture gets copies of them as of one
+//! place in the order of records: [`super::cut`].
+
+use core::time::Duration;
+
+use crate::layout;
+use crate::lock::{Guard, Lock};
+use crate::sync::{AtomicU64, Ordering};
+use crate::{CounterValues, Event, EventKind};
+
+/// How long a thread waits for a row whose holder does not go on. A row is held for some twenty nanoseconds; a
+/// holder that is not back after so long was stopped or killed.
+pub(super) const LONGEST_HOLD: Duration = Duration::from_secs(1);
+
+/// All rows.
+pub(super) struct Rows(Box<[Row]>);
+
+impl Rows {
+    pub(super) fn new() -> Self {
+        Self((0..layout::COUNTER_ROWS).map(|_| Row::default()).collect())
+    }
+
+    #[inline]
+    pub(super) fn get(&self, number: u64) -> Option<&Row> {
+        self.0.get(number as usize)
+    }
+}
+
+/// The counters of one (device, level), in a cache line of their own.
+#[derive(Default)]
+#[repr(C, align(64))]
+pub(super) struct Row {
+    values: [AtomicU64; 5],
+    /// The most that was live at once since the newest cut ([`super::cut`]).
+    since_cut: AtomicU64,
+    lock: Lock,
+}
+
+impl Row {
+    /// Live bytes: of its figures the one that makes sense alone.
+    #[inline]
+    pub(super) fn live(&self) -> u64 {
+        let [live, ..] = &self.values;
+        live.load(Ordering::Acquire)
+    }
+
+    /// Locks the row. None: its holder has not gone on for [`LONGEST_HOLD`].
+    #[inline]
+    pub(super) fn lock(&self) -> Option<LockedRow<'_>> {
+        let guard = self.lock.lock(LONGEST_HOLD)?;
+        Some(LockedRow { row: self, guard })
+    }
+}
+
+/// What the most frequent events change.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    Allocated(u64),
+    Freed(u64),
+}
+
+impl Change {
+    /// None for an event that changes something else, or nothing.
+    #[inline]
+    pub(super) fn of(event: &Event) -> Option<Self> {
+        if event.kind == EventKind::ALLOC {
+            Some(Self::Allocated(event.bytes))
+        } else if event.kind == EventKind::FREE && CounterValues::counts(event) {
+            Some(Self::Freed(event.bytes))
+        } else {
+            None
+        }
+    }
+}
+
+/// A row that this thread has to itself.
+pub(super) struct LockedRow<'a> {
+    row: &'a Row,
+    guard: Guard<'a>,
+}
+
+impl LockedRow<'_> {
+    #[inline]
+    pub(super) fn values(&self) -> CounterValues {
+        let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
+        CounterValues {
+            live: live.load(Ordering::Relaxed),
+            peak: peak.load(Ordering::Relaxed),
+            allocations: allocations.load(Ordering::Relaxed),
+            frees: frees.load(Ordering::Relaxed),
+            allocated_bytes: allocated_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// How often the row was changed, modulo 2^31.
+    #[inline]
+    pub(super) fn changes(&self) -> u32 {
+        self.guard.changes()
+    }
+
+    /// The most that was live at once since the newest cut.
+    #[inline]
+    pub(super) fn since_cut(&self) -> u64 {
+        self.row.since_cut.load(Ordering::Relaxed)
+    }
+
+    /// Cuts here: what is live now is the most that was, so far.
+    pub(super) fn cut(&self) {
+        let [live, ..] = &self.row.values;
+        let live = live.load(Ordering::Relaxed);
+        self.row.since_cut.store(live, Ordering::Relaxed);
+    }
+
+    /// Makes a change, and says what is live after it.
+    #[inline(always)]
+    pub(super) fn change(&mut self, change: Change) -> u64 {
+        let [live, peak, allocations, frees, allocated_bytes] = &self.row.values;
+        // Nobody else stores here as long as the row is locked.
+        let set = |word: &AtomicU64, to: u64| word.store(to, Ordering::Relaxed);
+        let before = live.load(Ordering::Relaxed);
+        let now = match change {
+            Change::Allocated(bytes) => {
+                let now = before.wrapping_add(bytes);
+                let all = allocated_bytes.load(Ordering::Relaxed);
+                set(allocated_bytes, all.wrapping_add(bytes));
+                let count = allocations.load(Ordering::Relaxed);
+                set(allocations, count.wrapping_add(1));
+                if now > peak.load(Ordering::Relaxed) {
+                    set(peak, now);
+                }
+                if now > self.since_cut() {
+                    set(&self.row.since_cut, now);
+                }
+                now
+            }
+            Change::Freed(bytes) => {
+                let count = frees.load(Ordering::Relaxed);
+                set(frees, count.wrapping_add(1));
+                before.saturating_sub(bytes)
+            }
+        };
+        set(live, now);
+        self.guard.changed();
+        now
+    }
+
+    /// Takes those figures.
+    pub(super) fn take(&mut self, new: &CounterValues) {
+        for (to, from) in self.row.values.iter().zip(new.words()) {
+            to.store(from, Ordering::Relaxed);
+        }
+        if new.live > self.since_cut() {
+            self.row.since_cut.store(new.live, Ordering::Relaxed);
+        }
+        self.guard.changed();
+    }
+}

@@ -1,0 +1,415 @@
+//! Writes the capture's file: what the queue holds, and at most 50 ms later than it came a copy of what the ring
+//! holds and of its head. It may wait for a disk as long as it likes: nobody waits for it.
+//!
+//! ```text
+//! file │ head │ pages … │  (room for the next pages)  │ journal │
+//! ```
+//! The **journal** is an image of the ring, behind the pages at a distance. It is read only where process and ring are
+//! gone together. Where the next page would reach it, it is first written once more, farther behind. A capture that
+//! was closed has none.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::drain::Trouble;
+use super::options::CreateError;
+use super::sys;
+use super::{Ended, Phase, Writer};
+use crate::layout::{self, dynamic};
+use crate::slot::SLOT_BYTES;
+use crate::{index, ring_file};
+
+/// How long it sleeps when nobody wakes it: the drain does, at most 50 ms after there is something to write. After a
+/// failed write, how long until the next try.
+const SLEEP: Duration = Duration::from_secs(1);
+/// Room for pages before the journal.
+const ROOM: u64 = 1 << 20;
+/// Bytes of the head that change.
+const HEAD: std::ops::Range<u64> = layout::DYNAMIC_OFFSET..layout::RING_OFFSET;
+
+/// What the thread that writes the file shows the others.
+#[derive(Default)]
+pub(super) struct Stored {
+    /// Changes when there is something to write.
+    work: AtomicU32,
+    /// Odd while a write is in progress.
+    writes: AtomicU64,
+    /// The phase for which all is written: 0 none, else one more than the [`Phase`]'s number.
+    done: AtomicU32,
+    is_deleted: AtomicBool,
+    /// All records before this are in the file.
+    known: AtomicU64,
+}
+
+impl Stored {
+    pub(super) fn wake(&self) {
+        self.work.fetch_add(1, Ordering::Release);
+        sys::futex_wake(&self.work);
+    }
+
+    /// The number of the write in progress, if one is.
+    pub(super) fn write_in_progress(&self) -> Option<u64> {
+        let writes = self.writes.load(Ordering::Relaxed);
+        (writes % 2 == 1).then_some(writes)
+    }
+
+    pub(super) fn is_done(&self, phase: Phase) -> bool {
+        self.done.load(Ordering::Acquire) > phase as u32
+    }
+
+    fn writing<R>(&self, write: impl FnOnce() -> R) -> R {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        let result = write();
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        result
+    }
+}
+
+/// Where the file stands.
+pub(super) struct State {
+    pages_end: u64,
+    /// Records before this are in pages.
+    next: u64,
+    /// Where the journal starts.
+    journal: u64,
+    /// Records before this are in pages or in the journal.
+    known: u64,
+    /// The head as it was written last.
+    head: Vec<u8>,
+    failures: u64,
+    first_failure: u64,
+    failing: bool,
+}
+
+impl Writer {
+    /// Creates the capture's file, unless there is one: `path` must not exist.
+    ///
+    /// # Errors
+    /// [`CreateError`] carries the path, what failed and the system's error; the file is then removed again.
+    pub fn create_file(&self, path: &std::path::Path) -> Result<(), CreateError> {
+        let start = self.header.pages_offset();
+        let length = self.header.areas.map_or(start, |areas| areas.end(start));
+        let file = super::CaptureFile::create(path, length)?;
+        let bytes = self.header.encode();
+        for offset in layout::STATIC_COPIES {
+            file.write_at(&bytes, offset).map_err(|source| {
+                let path = file.path().to_owned();
+                let _ = std::fs::remove_file(&path);
+                CreateError {
+                    path,
+                    action: "write to",
+                    source,
+                }
+            })?;
+        }
+        self.head.introduce(&self.header, file.path(), &self.memory);
+        let _ = self.file.set(file);
+        Ok(())
+    }
+
+    /// Writes the capture's file until [`Writer::stop_drain`] or [`Writer::close`] is called and all is written, or
+    /// cannot be. Call it from a thread of your own; [`Writer::run_drain`] is to run in another one. Without a file,
+    /// for a capture that holds its ring, and in a forked child, it returns at once.
+    pub fn run_store(&self, tell: &dyn Fn(Trouble<'_>)) {
+        let Ok(file) = self.file() else { return };
+        if self.is_direct {
+            return;
+        }
+        let mut storing = self
+            .storing
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let state = storing.get_or_insert_with(|| {
+            let start = self.header.pages_offset();
+            State {
+                pages_end: self.first_page(),
+                next: 0,
+                journal: match self.header.areas {
+                    Some(areas) => areas.end(start),
+                    None => start + ROOM,
+                },
+                known: 0,
+                head: Vec::new(),
+                failures: 0,
+                first_failure: 0,
+                failing: false,
+            }
+        });
+        while self.owner.is_this_process() {
+            let mark = self.stored.work.load(Ordering::Acquire);
+            let phase = self.phase();
+            let is_flushed = self.is_flushed(phase);
+            let is_over = is_flushed && phase != Phase::Run;
+            let written = self.stored.writing(|| self.write_all(state, file));
+            if is_over || written.is_err() {
+                let is_deleted = file.is_deleted();
+                self.stored.is_deleted.store(is_deleted, Ordering::Relaxed);
+            }
+            self.stored.known.store(state.known, Ordering::Release);
+            match &written {
+                Err(error) => {
+                    state.failing = true;
+                    state.failures += 1;
+                    if state.failures == 1 {
+                        state.first_failure = self.now().0;
+                        tell(Trouble::Write(error));
+                    }
+                    self.note_error(Some(error), state.failures, state.first_failure);
+                }
+                Ok(()) if state.failing => {
+                    state.failing = false;
+                    self.note_error(None, state.failures, state.first_failure);
+                    continue;
+                }
+                Ok(()) => {}
+            }
+            if self.ended() == Some(Ended::MemoryGone) {
+                self.stored.done.store(u32::MAX, Ordering::Release);
+                sys::futex_wake(&self.stored.done);
+                return;
+            }
+            if is_over && phase == Phase::Close && written.is_ok() && self.queue.is_empty() {
+                // What cannot be cut off or removed stays, and does no harm.
+                let _ = self.stored.writing(|| self.tidy(state, file));
+            }
+            if is_over {
+                self.stored.done.store(phase as u32 + 1, Ordering::Release);
+                sys::futex_wake(&self.stored.done);
+                if phase != Phase::Pause {
+                    return;
+                }
+            }
+            let has_failed = written.is_err() && !is_over;
+            self.wait(mark, (phase, is_flushed), has_failed);
+        }
+    }
+
+    /// Sleeps until there is something to write that came after `mark`, or another phase, or the drain has done its part
+    /// of this one; after a failure until it is time for the next try.
+    fn wait(&self, mut mark: u32, (phase, is_flushed): (Phase, bool), has_failed: bool) {
+        let mut waited = Duration::ZERO;
+        while waited < SLEEP && self.phase() == phase && self.is_flushed(phase) == is_flushed {
+            waited += sys::futex_sleep(&self.stored.work, mark, SLEEP - waited);
+            let now = self.stored.work.load(Ordering::Acquire);
+            if now != mark && !has_failed {
+                return;
+            }
+            mark = now;
+        }
+    }
+
+    /// Writes what there is to write, in an order in which the file is whole at every moment.
+    fn write_all(&self, state: &mut State, file: &super::CaptureFile) -> io::Result<()> {
+        let checks = self.ring.checks();
+        let mut journal = Vec::new();
+        loop {
+            while let Some((op, bytes)) = self.queue.front(&self.memory) {
+                let end = op.offset + u64::from(op.bytes);
+                if self.header.areas.is_none() && end > state.journal {
+                    self.move_journal(state, file, end)?;
+                }
+                let lost = match &bytes {
+                    Some(bytes) => file.write_at(bytes, op.offset).map(|()| false)?,
+                    // With the memory all is lost; else the reader finds that this is missing.
+                    None if self.was_read_from_memory() => true,
+                    None => return Ok(()),
+                };
+                (state.pages_end, state.next) = (op.pages_end, op.next);
+                // The next write is another one.
+                self.stored.writes.fetch_add(2, Ordering::Relaxed);
+                let done = &self.head.queue.0;
+                self.queue.pop(&self.memory, done, checks);
+                if lost {
+                    let why = "what was to be written was damaged in memory";
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+                }
+            }
+            let from = state.known.max(self.ring.tail());
+            let known = self.known.load(Ordering::Acquire);
+            if self.ended() == Some(Ended::MemoryGone) {
+                return Ok(());
+            }
+            if known <= from {
+                state.known = state.known.max(state.next);
+                break;
+            }
+            journal.clear();
+            self.ring.copy_slots(from..known, &mut journal);
+            // What has left the ring meanwhile is in the queue, and was not there any more to be copied.
+            if !self.was_read_from_memory() {
+                return Ok(());
+            }
+            if self.ring.tail() <= from {
+                self.write_journal(state, file, from, &journal)?;
+                state.known = known;
+                break;
+            }
+        }
+        self.write_head(state, file)
+    }
+
+    /// Writes slots from `from` on into the journal, which is as long as the ring and goes round as it does.
+    fn write_journal(
+        &self,
+        state: &State,
+        file: &super::CaptureFile,
+        from: u64,
+        slots: &[u8],
+    ) -> io::Result<()> {
+        let capacity = self.ring.capacity();
+        let first = from & (capacity - 1);
+        let until_end = ((capacity - first) as usize * SLOT_BYTES).min(slots.len());
+        let (before, after) = slots.split_at(until_end);
+        file.write_at(before, state.journal + first * SLOT_BYTES as u64)?;
+        match after {
+            [] => Ok(()),
+            _ => file.write_at(after, state.journal),
+        }
+    }
+
+    /// Writes the journal once more, behind what is going to be written up to `end`.
+    fn move_journal(
+        &self,
+        state: &mut State,
+        file: &super::CaptureFile,
+        end: u64,
+    ) -> io::Result<()> {
+        let mut image = vec![0; self.ring.capacity() as usize * SLOT_BYTES];
+        file.read_at(&mut image, state.journal)?;
+        let behind = (end + ROOM).next_multiple_of(4096);
+        file.write_at(&image, behind)?;
+        state.journal = behind;
+        self.write_head(state, file)
+    }
+
+    /// Writes the head, if it has changed.
+    fn write_head(&self, state: &mut State, file: &super::CaptureFile) -> io::Result<()> {
+        let mut head = {
+            let _alone = self
+                .publishing
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            self.head.image()
+        };
+        if !self.was_read_from_memory() {
+            return Ok(());
+        }
+        let (checks, nonce) = (self.ring.checks(), self.nonce());
+        let mut put = |place: u64, words: &[u64]| {
+            for (place, word) in (place - HEAD.start..).step_by(8).zip(words) {
+                if let Some(to) = head.get_mut(place as usize..place as usize + 8) {
+                    to.copy_from_slice(&word.to_le_bytes());
+                }
+            }
+        };
+        put(dynamic::KNOWN, &[index::seal(state.known, nonce)]);
+        put(dynamic::TAIL, &[index::seal(state.next, nonce)]);
+        put(dynamic::PAGES_END, &[index::seal(state.pages_end, nonce)]);
+        put(dynamic::QUEUE, &[0; 4]);
+        // The time is no reason to write.
+        let changed = state.head != head;
+        if changed {
+            let facts = [self.stamp(), state.journal, 0];
+            let [time, journal, zero] = facts;
+            let check = checks.words(dynamic::JOURNAL, &facts);
+            let mut image = head.clone();
+            let at = (dynamic::JOURNAL - HEAD.start) as usize;
+            for (to, word) in image[at..at + 32]
+                .chunks_exact_mut(8)
+                .zip([time, journal, zero, check])
+            {
+                to.copy_from_slice(&word.to_le_bytes());
+            }
+            file.write_at(&image, HEAD.start)?;
+            state.head = head;
+        }
+        Ok(())
+    }
+
+    /// Leaves nothing of the ring: the capture is closed.
+    fn tidy(&self, state: &mut State, file: &super::CaptureFile) -> io::Result<()> {
+        if state.known != state.next {
+            return Ok(());
+        }
+        // Nothing is in the journal that is not in pages.
+        let start = self.header.pages_offset();
+        let end = self
+            .header
+            .areas
+            .map_or(state.pages_end, |areas| areas.end(start));
+        let facts = [self.stamp(), 0, 1];
+        let mut bytes = Vec::with_capacity(32);
+        let check = self.ring.checks().words(dynamic::JOURNAL, &facts);
+        for word in facts.iter().chain([&check]) {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        file.write_at(&bytes, dynamic::JOURNAL)?;
+        file.cut_to(end)?;
+        self.header.ring_path().map_or(Ok(()), std::fs::remove_file)
+    }
+
+    /// Where the first page goes.
+    pub(super) fn first_page(&self) -> u64 {
+        let start = self.header.pages_offset();
+        self.header
+            .areas
+            .map_or(start, |areas| areas.log_offset(start))
+    }
+
+    /// Whether the capture was deleted under the program, as far as is known.
+    pub fn is_deleted(&self) -> bool {
+        match self.is_direct {
+            true => self.file().is_ok_and(super::CaptureFile::is_deleted),
+            false => self.stored.is_deleted.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until the file has all records that were reserved when this is called, no longer than `limit`. Of a ring
+    /// in the capture there is nothing to wait for.
+    pub fn await_written(&self, limit: Duration) -> bool {
+        let wanted = self.ring.head();
+        let mut waited = Duration::ZERO;
+        while !self.is_direct && self.stored.known.load(Ordering::Acquire) < wanted {
+            if waited >= limit {
+                return false;
+            }
+            self.space.wake_drain();
+            self.stored.wake();
+            sys::sleep(Duration::from_millis(2));
+            waited += Duration::from_millis(2);
+        }
+        true
+    }
+
+    /// Waits until all is written as of a phase; false: it was not within `limit`.
+    pub(super) fn await_stored(&self, phase: Phase, limit: Duration) -> bool {
+        let mut waited = Duration::ZERO;
+        while self.is_direct && !self.is_flushed(phase) {
+            if waited >= limit {
+                return false;
+            }
+            sys::sleep(Duration::from_millis(1));
+            waited += Duration::from_millis(1);
+        }
+        while !self.is_direct && !self.stored.is_done(phase) {
+            if waited >= limit {
+                return false;
+            }
+            let done = self.stored.done.load(Ordering::Acquire);
+            if done > phase as u32 {
+                break;
+            }
+            let slice = Duration::from_millis(10).min(limit - waited);
+            waited += sys::futex_sleep(&self.stored.done, done, slice);
+        }
+        true
+    }
+}
+
+/// The preamble of a ring's file: kept with the rest of that layout.
+pub(super) fn preamble(path: &std::path::Path, queue: usize) -> [u8; ring_file::HEADER_OFFSET] {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    ring_file::preamble(path.as_os_str().as_bytes(), queue as u64)
+}

@@ -1,0 +1,403 @@
+//! A ring that does not lie in its capture: read with it, taken over after a kill, known to be gone.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use gpumem_capture::*;
+
+use crate::support::*;
+
+const VARIABLE: &str = "GPUMEM_CAPTURE_ELSEWHERE";
+const SLOTS: u32 = 1024;
+
+/// A ring in a folder in memory that is the test's own: others sweep theirs.
+fn options(rings: &Path) -> Options {
+    let folder = RingPlace::Folders(vec![rings.to_owned()]);
+    Options::default().ring_slots(SLOTS).ring(folder)
+}
+
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap()
+}
+
+fn event(writer: &Writer, n: u64) -> Event {
+    Event {
+        time: writer.now(),
+        ptr: n,
+        bytes: n + 1,
+        kind: EventKind::ALLOC,
+        ..Event::default()
+    }
+}
+
+/// Reads and checks that the events are those that were written, in order; returns how many.
+fn count(path: &Path) -> (u64, Integrity) {
+    let (records, integrity) = read(path);
+    for (n, event) in events(&records).enumerate() {
+        assert_eq!(event.ptr, n as u64);
+    }
+    (integrity.events, integrity)
+}
+
+/// Waits until the capture's file is where it is to be.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Not a test: records so many events, and a definition after each 50, then waits to be killed. What it is to do is
+/// `folder,rings,events,drained`: with a drain or without one.
+#[test]
+#[ignore = "killed by others"]
+fn victim() {
+    let wanted = std::env::var(VARIABLE).unwrap();
+    let [folder, rings, count, drained]: [&str; 4] = wanted
+        .split(',')
+        .collect::<Vec<_>>()
+        .try_into()
+        .expect("four words");
+    let path = Path::new(folder).join("report.bin");
+    let writer = Writer::create(&path, &options(Path::new(rings))).unwrap();
+    if drained == "drained" {
+        std::thread::spawn(|| writer.drain());
+    }
+    for n in 0..count.parse().unwrap() {
+        writer.event(&event(writer, n)).unwrap();
+        if n % 50 == 0 {
+            let _ = writer.definition(DefKind(200), &[&[7; 300]]);
+        }
+    }
+    std::fs::write(Path::new(folder).join("ready"), b"").unwrap();
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// A capture whose process was killed after so many events, and where its ring is.
+fn killed(folder: &Path, rings: &Path, count: u64, drained: bool) -> (PathBuf, PathBuf) {
+    let drained = if drained { "drained" } else { "not" };
+    let wanted = format!("{},{},{count},{drained}", folder.display(), rings.display());
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "elsewhere::victim", "--ignored"])
+        .env(VARIABLE, wanted)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the victim records", || folder.join("ready").exists());
+    let path = folder.join("report.bin");
+    if drained == "drained" {
+        // The file is at most some 50 ms behind.
+        until("the file has all of it", || {
+            let bytes = std::fs::read(&path).unwrap();
+            let copy = folder.join("copy.bin");
+            std::fs::write(&copy, without_ring(bytes)).unwrap();
+            read(&copy).1.events == count
+        });
+    }
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let rings = std::fs::read_dir(rings).unwrap().flatten();
+    let ring = rings
+        .map(|entry| entry.path())
+        .find(|ring| std::fs::read(ring).is_ok_and(|bytes| names(&bytes, &path)));
+    (path, ring.expect("the ring outlives its process"))
+}
+
+/// Whether a ring says that its capture is there.
+fn names(ring: &[u8], path: &Path) -> bool {
+    ring[64..].starts_with(path.as_os_str().as_encoded_bytes())
+}
+
+/// A copy of a capture that names a ring which is not there.
+fn without_ring(mut bytes: Vec<u8>) -> Vec<u8> {
+    for copy in [0, 2048] {
+        bytes[copy + 160] ^= 1;
+        let crc = crc32fast::hash(&bytes[copy..copy + 508]);
+        bytes[copy + 508..copy + 512].copy_from_slice(&crc.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn a_ring_in_a_file_of_its_own_is_read_with_its_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let rings = in_memory();
+    let writer = Writer::create(&path, &options(rings.path())).unwrap();
+    for n in 0..500 {
+        writer.event(&event(writer, n)).unwrap();
+    }
+    let (events, integrity) = count(&path);
+    assert_eq!((events, integrity.ring), (500, RingState::Read));
+    with_drain(writer, || {
+        for n in 500..5000 {
+            writer.event(&event(writer, n)).unwrap();
+        }
+    });
+    for n in 5000..5500 {
+        writer.event(&event(writer, n)).unwrap();
+    }
+    let (events, integrity) = count(&path);
+    assert!(integrity.is_whole(), "{integrity:?}");
+    assert_eq!((events, integrity.ring), (5500, RingState::Read));
+    let mode = std::fs::metadata(writer.ring_path().unwrap())
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_capture_that_was_closed_has_nothing_of_its_ring() {
+    for bounded in [None, Some(12 << 20)] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.bin");
+        let rings = in_memory();
+        let options = options(rings.path()).bounded(bounded);
+        let writer = Writer::create(&path, &options).unwrap();
+        let ring = writer.ring_path().unwrap().to_owned();
+        let drain = || {
+            std::thread::spawn(move || match bounded {
+                None => writer.drain(),
+                Some(_) => writer.drain_bounded(&mut Nothing),
+            })
+        };
+        let thread = drain();
+        for n in 0..5000 {
+            writer.event(&event(writer, n)).unwrap();
+        }
+        writer.finish();
+        assert!(writer.close(Duration::from_secs(20)));
+        thread.join().unwrap();
+        assert!(!ring.exists());
+        let (_, integrity) = read_any(&path);
+        assert!(
+            integrity.is_whole() && integrity.clean_exit,
+            "{integrity:?}"
+        );
+        assert_eq!(
+            (integrity.events, integrity.ring),
+            (5000, RingState::NotNeeded)
+        );
+        let length = std::fs::metadata(&path).unwrap().len();
+        match bounded {
+            None => assert!(length < 64 << 10, "{length}"),
+            Some(most) => assert!(length <= most),
+        }
+        let counters = Reader::open(&path).unwrap().counters();
+        assert_eq!((counters.of, counters.rows.len()), (Some(Seq(5000)), 1));
+        assert_eq!(counters.rows[0].2.allocations, 5000);
+    }
+}
+
+struct Nothing;
+
+impl Keeper for Nothing {
+    fn take(&mut self, _: Record<'_>) {}
+
+    fn state(&mut self, _: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"nothing");
+    }
+}
+
+fn read_any(path: &Path) -> (u64, Integrity) {
+    let mut records = 0;
+    let integrity = Reader::open(path)
+        .unwrap()
+        .read(&mut |_| records += 1)
+        .unwrap();
+    (records, integrity)
+}
+
+#[test]
+fn what_a_killed_process_left_in_its_ring_is_taken_over() {
+    for (events, drained) in [(1, false), (700, false), (700, true), (20_000, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let rings = in_memory();
+        let (path, ring) = killed(folder.path(), rings.path(), events, drained);
+        let before = count(&path);
+        assert_eq!((before.0, &before.1.ring), (events, &RingState::Read));
+        assert_eq!(merge(&path).unwrap(), Merged::Done);
+        assert!(!ring.exists());
+        let after = count(&path);
+        assert!(
+            after.1.is_whole() && after.1.in_flight == 0,
+            "{:?}",
+            after.1
+        );
+        assert_eq!((after.0, after.1.ring), (events, RingState::NotNeeded));
+        assert_eq!(merge(&path).unwrap(), Merged::Nothing);
+    }
+}
+
+#[test]
+fn a_copy_is_read_with_the_ring_and_does_not_take_it_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let rings = in_memory();
+    let (path, ring) = killed(folder.path(), rings.path(), 700, false);
+    let copy = folder.path().join("copy.bin");
+    std::fs::copy(&path, &copy).unwrap();
+    assert_eq!(merge(&copy).unwrap(), Merged::Nothing);
+    let (events, integrity) = count(&copy);
+    assert_eq!((events, integrity.ring), (700, RingState::Read));
+    assert!(ring.exists());
+    // Once the capture is somewhere else, nothing tells it from a copy.
+    let moved = folder.path().join("moved.bin");
+    std::fs::rename(&path, &moved).unwrap();
+    assert_eq!(merge(&moved).unwrap(), Merged::Done);
+    assert_eq!(count(&moved).0, 700);
+}
+
+#[test]
+fn a_ring_that_is_gone_is_said_and_its_copy_in_the_file_is_read() {
+    for events in [300, 20_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let rings = in_memory();
+        let (path, ring) = killed(folder.path(), rings.path(), events, true);
+        std::fs::remove_file(ring).unwrap();
+        let (found, integrity) = count(&path);
+        assert_eq!(found, events);
+        assert!(integrity.is_whole(), "{integrity:?}");
+        assert!(matches!(integrity.ring, RingState::Gone(since) if since > Nanos(0)));
+    }
+    // Without a drain nothing came to the file at all.
+    let folder = tempfile::tempdir().unwrap();
+    let rings = in_memory();
+    let (path, ring) = killed(folder.path(), rings.path(), 300, false);
+    std::fs::remove_file(ring).unwrap();
+    let (found, integrity) = count(&path);
+    assert_eq!((found, integrity.ring), (0, RingState::Gone(Nanos(0))));
+}
+
+#[test]
+fn what_is_not_the_captures_ring_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let rings = in_memory();
+    let (path, ring) = killed(folder.path(), rings.path(), 300, true);
+    let (_, foreign) = killed(other.path(), rings.path(), 200, true);
+    let good = std::fs::read(&ring).unwrap();
+    let put = |bytes: &[u8]| {
+        let _ = std::fs::remove_file(&ring);
+        std::fs::write(&ring, bytes).unwrap();
+        std::fs::set_permissions(&ring, std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    let aside = rings.path().join("aside");
+    let refused = |plant: &dyn Fn(), why: &str| {
+        put(&good);
+        plant();
+        let (events, integrity) = count(&path);
+        assert_eq!(events, 300, "{why}");
+        match &integrity.ring {
+            RingState::Refused(found, since) => {
+                assert!(found.contains(why) && since.0 > 0, "{found}: {why}");
+            }
+            other => panic!("{why}: {other:?}"),
+        }
+        assert_eq!(merge(&path).unwrap(), Merged::Nothing, "{why}");
+        let _ = std::fs::remove_file(&ring).or_else(|_| std::fs::remove_dir(&ring));
+        let _ = std::fs::remove_file(&aside);
+    };
+    refused(
+        &|| {
+            std::fs::rename(&ring, &aside).unwrap();
+            symlink(&aside, &ring).unwrap();
+        },
+        "symbolic link",
+    );
+    refused(
+        &|| std::fs::hard_link(&ring, &aside).unwrap(),
+        "more than one name",
+    );
+    let world = std::fs::Permissions::from_mode(0o644);
+    refused(
+        &|| std::fs::set_permissions(&ring, world.clone()).unwrap(),
+        "others than its owner",
+    );
+    refused(
+        &|| put(&std::fs::read(&foreign).unwrap()),
+        "another capture",
+    );
+    refused(&|| put(&good[..good.len() - 4096]), "cut off");
+    refused(&|| put(&good[..100]), "cut off");
+    refused(&|| put(b""), "cut off");
+    let with = |at: usize| {
+        let mut bytes = good.clone();
+        bytes[at] ^= 1;
+        bytes
+    };
+    refused(&|| put(&with(0)), "no ring");
+    refused(&|| put(&with(20)), "damaged");
+    refused(&|| put(&with(2048 + 70)), "damaged");
+    let mut old = good.clone();
+    // Another boot, and a check that fits.
+    old[2048 + 64] ^= 1;
+    let crc = crc32fast::hash(&old[2048..2048 + 508]);
+    old[2048 + 508..2048 + 512].copy_from_slice(&crc.to_le_bytes());
+    refused(&|| put(&old), "before this machine was started");
+    refused(
+        &|| {
+            std::fs::remove_file(&ring).unwrap();
+            let status = Command::new("mkfifo")
+                .args(["-m", "600"])
+                .arg(&ring)
+                .status();
+            assert!(status.unwrap().success());
+        },
+        "not an ordinary file",
+    );
+    refused(
+        &|| {
+            std::fs::remove_file(&ring).unwrap();
+            std::fs::create_dir(&ring).unwrap();
+            std::fs::set_permissions(&ring, std::fs::Permissions::from_mode(0o700)).unwrap();
+        },
+        "not an ordinary file",
+    );
+}
+
+#[test]
+fn a_sweep_takes_over_what_ended_processes_left_and_removes_what_has_no_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = tempfile::tempdir().unwrap();
+    let rings = in_memory();
+    let (path, ring) = killed(folder.path(), rings.path(), 300, false);
+    let (gone, orphan) = killed(other.path(), rings.path(), 200, false);
+    std::fs::remove_file(gone).unwrap();
+    let third = tempfile::tempdir().unwrap();
+    let running = third.path().join("report.bin");
+    let running = Writer::create(&running, &options(rings.path())).unwrap();
+    assert_eq!(sweep(rings.path(), None), 1);
+    assert!(!ring.exists() && !orphan.exists());
+    assert!(running.ring_path().unwrap().exists());
+    assert_eq!(count(&path).0, 300);
+}
+
+#[test]
+fn a_place_that_does_not_lie_in_memory_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let folders = RingPlace::Folders(vec![folder.path().to_owned(), "/nonexistent".into()]);
+    let options = Options::default().ring_slots(SLOTS).ring(folders);
+    let writer = Writer::create(&path, &options).unwrap();
+    assert_eq!(writer.ring_path(), None);
+    assert!(
+        writer
+            .ring_fell_back()
+            .unwrap()
+            .contains("does not lie in memory")
+    );
+    with_drain(writer, || {
+        for n in 0..3000 {
+            writer.event(&event(writer, n)).unwrap();
+        }
+    });
+    let (events, integrity) = count(&path);
+    assert_eq!(events, 3000);
+    assert!(matches!(integrity.ring, RingState::Gone(_)));
+}

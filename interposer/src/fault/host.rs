@@ -1,0 +1,114 @@
+//! What the host's calls mean for SIGBUS once our handler is installed: they read and change the disposition behind it.
+//! Each is None as long as it is not: then the C library's own function is meant.
+//!
+//! The forms other than `sigaction` are as glibc defines them by it.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use super::action::Action;
+use super::install::{self, Installed};
+use super::sys;
+
+/// `SIG_HOLD` of `sigset`.
+const SIG_HOLD: usize = 2;
+/// `SA_INTERRUPT`: without effect, but the host finds it again where the kernel keeps it.
+const SA_INTERRUPT: c_int = 0x2000_0000;
+
+/// Whether `siginterrupt` has said that SIGBUS interrupts system calls: `signal` then leaves `SA_RESTART` out.
+static INTERRUPTS: AtomicBool = AtomicBool::new(false);
+
+pub(super) fn set_errno(errno: c_int) {
+    // SAFETY: errno's address is valid for the thread's life.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+fn exchange(new: Option<Action>) -> Option<Action> {
+    match install::installed() {
+        Installed::Not => None,
+        Installed::Here => Some(install::exchange(new)),
+        Installed::ByParent => Some(install::exchange_in_child(new)),
+    }
+}
+
+/// `sigaction`.
+///
+/// # Safety
+/// As `sigaction(2)`'s.
+pub(super) unsafe fn sigaction(
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> Option<c_int> {
+    if install::installed() == Installed::Not {
+        return None;
+    }
+    // SAFETY: null, or valid for reading: the caller's promise.
+    let new = unsafe { new.as_ref() }.map(Action::from_libc);
+    let before = exchange(new)?;
+    if !old.is_null() {
+        // SAFETY: valid for writing: the caller's promise.
+        unsafe { old.write(before.to_libc()) };
+    }
+    Some(0)
+}
+
+fn with_handler(handler: usize, flags: c_int, mask: sys::Signals) -> Option<usize> {
+    if install::installed() != Installed::Not && handler == libc::SIG_ERR {
+        set_errno(libc::EINVAL);
+        return Some(libc::SIG_ERR);
+    }
+    let new = Action {
+        handler,
+        flags,
+        mask,
+        restorer: 0,
+    };
+    exchange(Some(new)).map(|before| before.handler)
+}
+
+/// `signal`, which keeps the handler and restarts system calls.
+pub(super) fn signal(handler: usize) -> Option<usize> {
+    let flags = match INTERRUPTS.load(Ordering::Relaxed) {
+        true => 0,
+        false => libc::SA_RESTART,
+    };
+    with_handler(handler, flags, sys::only(libc::SIGBUS))
+}
+
+/// `signal` of System V, which takes the handler for once.
+pub(super) fn sysv_signal(handler: usize) -> Option<usize> {
+    let flags = libc::SA_RESETHAND | libc::SA_NODEFER | SA_INTERRUPT;
+    with_handler(handler, flags, 0)
+}
+
+/// `sigset`, which also blocks or unblocks the signal.
+pub(super) fn sigset(disposition: usize) -> Option<usize> {
+    let signal = sys::only(libc::SIGBUS);
+    let (how, before) = match disposition {
+        SIG_HOLD => (libc::SIG_BLOCK, exchange(None)?.handler),
+        _ => (libc::SIG_UNBLOCK, with_handler(disposition, 0, 0)?),
+    };
+    if before == libc::SIG_ERR {
+        return Some(before);
+    }
+    match sys::mask(how, signal) & signal {
+        0 => Some(before),
+        _ => Some(SIG_HOLD),
+    }
+}
+
+/// `sigignore`.
+pub(super) fn sigignore() -> Option<c_int> {
+    with_handler(libc::SIG_IGN, 0, 0).map(|_| 0)
+}
+
+/// `siginterrupt`. What it says is noted at any time.
+pub(super) fn siginterrupt(interrupts: bool) -> Option<c_int> {
+    INTERRUPTS.store(interrupts, Ordering::Relaxed);
+    let mut action = exchange(None)?;
+    match interrupts {
+        true => action.flags &= !libc::SA_RESTART,
+        false => action.flags |= libc::SA_RESTART,
+    }
+    exchange(Some(action)).map(|_| 0)
+}

@@ -1,0 +1,85 @@
+//! Our own threads. They block all signals but SIGBUS, without which a fault would end the process. So they may be
+//! chosen for a SIGBUS that somebody has sent to the process, which is the host's threads' business.
+
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use super::install::{self, Installed};
+use super::sys;
+
+/// How long one of them waits for a thread of the host's to take a signal.
+const PATIENCE_MS: u32 = 100;
+
+/// Their numbers; 0 for none.
+static OWN: [AtomicI32; 16] = [const { AtomicI32::new(0) }; 16];
+
+/// As long as it lives, the thread that it was made on takes SIGBUS.
+pub(crate) struct Own(Option<&'static AtomicI32>);
+
+/// For a thread of our own, which has blocked all signals. Nothing happens before there is something to guard.
+pub(crate) fn own() -> Own {
+    if install::installed() != Installed::Here {
+        return Own(None);
+    }
+    let thread = sys::thread();
+    let take = |place: &&AtomicI32| {
+        place
+            .compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    };
+    let place = OWN.iter().find(take);
+    if place.is_some() {
+        accept();
+    }
+    Own(place)
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        if let Some(place) = self.0 {
+            sys::mask(libc::SIG_BLOCK, sys::only(libc::SIGBUS));
+            place.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Has the calling thread take SIGBUS.
+fn accept() {
+    sys::mask(libc::SIG_UNBLOCK, sys::only(libc::SIGBUS));
+}
+
+/// The same again, if it is one of ours that has handed a signal on which has found somebody by now.
+pub(super) fn accept_again() {
+    if is_own() && !sys::is_pending(libc::SIGBUS) {
+        accept();
+    }
+}
+
+/// Whether the calling thread is ours.
+pub(super) fn is_own() -> bool {
+    let thread = sys::thread();
+    OWN.iter()
+        .any(|place| place.load(Ordering::Relaxed) == thread)
+        && install::installed() == Installed::Here
+}
+
+/// Hands a SIGBUS that was sent on to the host's threads. Where all of them block it, it stays pending, for whom they
+/// block it for. This thread waits for that in its handler, where it touches nothing of what is guarded, but not for
+/// long: then it blocks the signal, too, until [`accept_again`].
+///
+/// # Safety
+/// The context is the kernel's, of the signal that is being handled on this thread.
+pub(super) unsafe fn hand_on(context: *mut libc::ucontext_t) {
+    sys::mask(libc::SIG_BLOCK, sys::only(libc::SIGBUS));
+    sys::raise_for_any();
+    for _ in 0..PATIENCE_MS {
+        if !sys::is_pending(libc::SIGBUS) {
+            return;
+        }
+        sys::sleep_a_millisecond();
+    }
+    // SAFETY: the caller's promise. The kernel's set is the beginning of the C library's.
+    unsafe {
+        let mask = (&raw mut (*context).uc_sigmask).cast::<sys::Signals>();
+        mask.write(mask.read() | sys::only(libc::SIGBUS));
+    }
+}

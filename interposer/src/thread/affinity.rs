@@ -1,0 +1,160 @@
+//! The processors that the process may use, as they were when the library was loaded.
+//!
+//! A thread starts on those of the thread that creates it. A program pins its own threads (OMP_PROC_BIND, a
+//! data loader, sched_setaffinity), often one to a processor: a thread of the recorder's that inherited that would
+//! compete with it.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicI64, Ordering};
+use std::io;
+use std::sync::OnceLock;
+
+/// Words of the mask that is read while the library is loaded: 8192 processors, more than Linux has on x86-64.
+const WORDS: usize = 128;
+
+/// A mask that is written once, before any code of the process runs.
+#[repr(C, align(64))]
+struct Early(UnsafeCell<[u64; WORDS]>);
+
+// SAFETY: written by the loader's one thread while it loads the library, and read afterwards.
+unsafe impl Sync for Early {}
+
+static EARLY: Early = Early(UnsafeCell::new([0; WORDS]));
+/// How many bytes of it the kernel has filled; an error number below 0; 0: it was not asked.
+static EARLY_BYTES: AtomicI64 = AtomicI64::new(0);
+
+// An indirect function, whose resolver the loader calls when it relocates the library: before any constructor. That of
+// libgomp, which the program may link, pins the thread under OMP_PROC_BIND, and runs before those of a preloaded
+// library. Nothing but this library's own data may be used there, so the resolver is a system call alone; the function
+// itself is never called.
+core::arch::global_asm!(
+    ".pushsection .text.gpumem_read_affinity,\"ax\",@progbits",
+    ".globl gpumem_read_affinity",
+    ".hidden gpumem_read_affinity",
+    ".type gpumem_read_affinity, @gnu_indirect_function",
+    "gpumem_read_affinity:",
+    ".cfi_startproc",
+    "mov eax, {getaffinity}",
+    "xor edi, edi",
+    "mov esi, {bytes}",
+    "lea rdx, [rip + {mask}]",
+    "syscall",
+    "mov [rip + {filled}], rax",
+    "lea rax, [rip + {function}]",
+    "ret",
+    ".cfi_endproc",
+    ".size gpumem_read_affinity, . - gpumem_read_affinity",
+    ".popsection",
+    getaffinity = const libc::SYS_sched_getaffinity,
+    bytes = const size_of::<Early>(),
+    mask = sym EARLY,
+    filled = sym EARLY_BYTES,
+    function = sym nothing,
+);
+
+unsafe extern "C" {
+    fn gpumem_read_affinity();
+}
+
+extern "C" fn nothing() {}
+
+/// Makes the loader resolve it.
+#[used]
+static RESOLVED: unsafe extern "C" fn() = gpumem_read_affinity;
+
+/// Larger than any kernel's mask.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The mask where that room was not enough: a bit for each processor.
+static AT_START: OnceLock<Vec<u64>> = OnceLock::new();
+
+/// The processors of when the library was loaded, as the kernel has them: a bit for each. `None` where it did not
+/// tell.
+pub(super) fn at_load() -> Option<&'static [u64]> {
+    let filled = EARLY_BYTES.load(Ordering::Relaxed);
+    let words = usize::try_from(filled).map_or(0, |bytes| bytes.div_ceil(size_of::<u64>()));
+    if words == 0 {
+        return AT_START.get().map(Vec::as_slice);
+    }
+    // SAFETY: nobody writes to it any more.
+    unsafe { &*EARLY.0.get() }.get(..words)
+}
+
+/// The calling thread's mask, in as many words as it takes. `ask` fills a buffer and says how many bytes it
+/// has filled; it refuses one that is too small with EINVAL.
+fn read(ask: impl Fn(&mut [u64]) -> io::Result<usize>) -> Option<Vec<u64>> {
+    let mut bytes = 128;
+    while bytes <= MOST_BYTES {
+        let mut mask = vec![0u64; bytes / size_of::<u64>()];
+        match ask(&mut mask) {
+            Ok(filled) => {
+                mask.truncate(filled.div_ceil(size_of::<u64>()));
+                return Some(mask);
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => bytes *= 2,
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// Asks the kernel for the calling thread's mask: past the C library, whose set has a fixed size.
+fn ask_kernel(mask: &mut [u64]) -> io::Result<usize> {
+    // SAFETY: the buffer is valid for so many bytes; 0 is the calling thread.
+    let filled = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getaffinity,
+            0,
+            size_of_val(mask),
+            mask.as_mut_ptr(),
+        )
+    };
+    usize::try_from(filled).map_err(|_| io::Error::last_os_error())
+}
+
+/// Asks with more room where the resolver had too little.
+extern "C" fn at_start() {
+    if EARLY_BYTES.load(Ordering::Relaxed) <= 0
+        && let Some(mask) = read(ask_kernel)
+    {
+        let _ = AT_START.set(mask);
+    }
+}
+
+/// Run by the loader once the libraries that this one needs are ready, on the thread that loads it.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = at_start;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_of_more_than_1024_processors_is_read_in_whole() {
+        let of_4096 = |mask: &mut [u64]| {
+            let bytes = 4096 / 8;
+            if size_of_val(mask) < bytes {
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
+            }
+            mask[..bytes / 8].fill(u64::MAX);
+            Ok(bytes)
+        };
+        assert_eq!(read(of_4096), Some(vec![u64::MAX; 64]));
+    }
+
+    #[test]
+    fn a_kernel_that_refuses_leaves_no_mask() {
+        let refuse = |_: &mut [u64]| Err(io::Error::from_raw_os_error(libc::ENOSYS));
+        assert_eq!(read(refuse), None);
+        let never = |_: &mut [u64]| Err(io::Error::from_raw_os_error(libc::EINVAL));
+        assert_eq!(read(never), None);
+    }
+
+    #[test]
+    fn the_mask_at_load_is_the_kernels() {
+        let filled = EARLY_BYTES.load(Ordering::Relaxed);
+        assert!(filled > 0 && filled % 8 == 0, "{filled}");
+        assert_eq!(at_load(), read(ask_kernel).as_deref());
+    }
+}

@@ -1,0 +1,239 @@
+//! Threads of the recorder's own.
+//!
+//! A thread inherits its creator's scheduling policy, processors and signal mask, and the creator is a thread of the
+//! program: under SCHED_FIFO and pinned to one processor, the recorder's threads would compete with it there. So they
+//! are created with the ordinary policy and with the processors that the process had at first. Both are set before the
+//! thread runs: it might get no turn to set them itself.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{affinity, never_recorded, wait};
+use crate::fault;
+
+/// Bytes of a thread's stack.
+const STACK: usize = 1 << 20;
+
+/// Signals that a thread's own instructions cause: one that comes while it is blocked kills the process, whatever
+/// handler there is. SIGBUS is another matter: [`fault::own`].
+const SYNCHRONOUS: [c_int; 4] = [libc::SIGSEGV, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+
+/// A thread of the recorder's that was started.
+pub(crate) struct Started {
+    /// 0 as long as its function runs.
+    ended: Arc<AtomicU32>,
+}
+
+impl Started {
+    /// Waits until the thread's function has returned, but no longer than `limit`. Whether it has.
+    pub(crate) fn join_within(&self, limit: Duration) -> bool {
+        let mut waited = Duration::ZERO;
+        while self.ended.load(Ordering::Acquire) == 0 {
+            let Some(left) = limit.checked_sub(waited).filter(|left| !left.is_zero()) else {
+                return false;
+            };
+            waited += wait::sleep(&self.ended, 0, Some(left));
+        }
+        true
+    }
+}
+
+/// Says that the thread's function has returned or panicked.
+struct Ends(Arc<AtomicU32>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.store(1, Ordering::Release);
+        wait::wake(&self.0);
+    }
+}
+
+/// What a new thread is to do.
+struct Task {
+    name: &'static CStr,
+    run: Box<dyn FnOnce() + Send>,
+    ends: Ends,
+}
+
+/// Starts a thread of the recorder's. It takes none of the program's signals, and what it calls of CUDA is not
+/// recorded. `name` has 15 characters at most.
+pub(crate) fn start(
+    name: &'static CStr,
+    run: impl FnOnce() + Send + 'static,
+) -> io::Result<Started> {
+    let ended = Arc::new(AtomicU32::new(0));
+    let task = Box::into_raw(Box::new(Task {
+        name,
+        run: Box::new(run),
+        ends: Ends(Arc::clone(&ended)),
+    }));
+    let _masked = Masked::new();
+    let mut result = libc::EAGAIN;
+    // A cpuset that has shrunk since refuses the processors, and a filter of system calls either.
+    for (policy, processors) in [(true, true), (true, false), (false, true), (false, false)] {
+        // SAFETY: `task` is leaked above and owned by the thread if one is created.
+        result = unsafe { create(task, policy, processors) };
+        if matches!(result, 0 | libc::EAGAIN) {
+            break;
+        }
+    }
+    if result != 0 {
+        // SAFETY: leaked above; no thread was created that owns it.
+        drop(unsafe { Box::from_raw(task) });
+        return Err(io::Error::from_raw_os_error(result));
+    }
+    Ok(Started { ended })
+}
+
+/// Creates a thread that runs `task`, with the ordinary policy if `policy` and the process's processors if
+/// `processors`, else with its creator's. 0 or an error number.
+///
+/// # Safety
+/// `task` is a leaked box that the new thread may take over.
+unsafe fn create(task: *mut Task, policy: bool, processors: bool) -> c_int {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let attributes = attributes.as_mut_ptr();
+    // SAFETY: a zeroed structure is a valid value of it: of the ordinary policy, 0 is the only priority.
+    let parameters: libc::sched_param = unsafe { core::mem::zeroed() };
+    let mut thread = MaybeUninit::uninit();
+    // SAFETY: `attributes` is initialised first and destroyed last, and used by this thread alone; the mask is valid
+    // for its length; the rest is the caller's promise.
+    unsafe {
+        let failed = libc::pthread_attr_init(attributes);
+        if failed != 0 {
+            return failed;
+        }
+        libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED);
+        libc::pthread_attr_setstacksize(attributes, STACK);
+        if policy {
+            libc::pthread_attr_setinheritsched(attributes, libc::PTHREAD_EXPLICIT_SCHED);
+            libc::pthread_attr_setschedpolicy(attributes, libc::SCHED_OTHER);
+            libc::pthread_attr_setschedparam(attributes, &raw const parameters);
+        }
+        if let (true, Some(mask)) = (processors, affinity::at_load()) {
+            libc::pthread_attr_setaffinity_np(
+                attributes,
+                size_of_val(mask),
+                mask.as_ptr().cast::<libc::cpu_set_t>(),
+            );
+        }
+        let result = libc::pthread_create(thread.as_mut_ptr(), attributes, main, task.cast());
+        libc::pthread_attr_destroy(attributes);
+        result
+    }
+}
+
+/// The first function of each thread.
+extern "C" fn main(task: *mut c_void) -> *mut c_void {
+    // SAFETY: [`start`] leaked it for this thread.
+    let task = unsafe { Box::from_raw(task.cast::<Task>()) };
+    let Task { name, run, ends } = *task;
+    // SAFETY: the name is NUL-terminated, and the kernel copies it.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    let own = fault::own();
+    let whole = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| never_recorded(run)));
+    if whole.is_err() {
+        crate::account::panicked();
+    }
+    drop(own);
+    drop(ends);
+    core::ptr::null_mut()
+}
+
+/// All signals are blocked in this thread while this lives, but those that its own instructions cause. A thread that
+/// is created meanwhile inherits that.
+struct Masked {
+    before: libc::sigset_t,
+}
+
+impl Masked {
+    fn new() -> Self {
+        // SAFETY: an all-zero signal set is valid memory for the calls below to fill; only the calling thread's mask
+        // changes.
+        unsafe {
+            let mut mask: libc::sigset_t = core::mem::zeroed();
+            let mut before: libc::sigset_t = core::mem::zeroed();
+            libc::sigfillset(&raw mut mask);
+            for signal in SYNCHRONOUS {
+                libc::sigdelset(&raw mut mask, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, &raw mut before);
+            Self { before }
+        }
+    }
+}
+
+impl Drop for Masked {
+    fn drop(&mut self) {
+        // SAFETY: `before` is this thread's mask of a moment ago.
+        unsafe {
+            libc::pthread_sigmask(
+                libc::SIG_SETMASK,
+                &raw const self.before,
+                core::ptr::null_mut(),
+            )
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_thread_is_joined_once_its_function_has_returned() {
+        let (end, until) = mpsc::channel::<()>();
+        let started = start(c"gpumem-test", move || {
+            let _ = until.recv();
+        })
+        .expect("a thread");
+        assert!(!started.join_within(Duration::from_millis(20)));
+        end.send(()).expect("the thread waits");
+        assert!(started.join_within(Duration::from_secs(20)));
+    }
+
+    #[test]
+    fn a_thread_that_panics_has_ended() {
+        let started = start(c"gpumem-test", || std::panic::resume_unwind(Box::new(())));
+        assert!(
+            started
+                .expect("a thread")
+                .join_within(Duration::from_secs(20))
+        );
+    }
+
+    #[test]
+    fn a_thread_of_a_pinned_one_is_not_pinned() {
+        let processors = || {
+            std::thread::available_parallelism()
+                .expect("the kernel tells")
+                .get()
+        };
+        let all = processors();
+        std::thread::spawn(move || {
+            // SAFETY: a zeroed set is valid; only the calling thread's processors change.
+            unsafe {
+                let mut first: libc::cpu_set_t = core::mem::zeroed();
+                let mut mine: libc::cpu_set_t = core::mem::zeroed();
+                let size = size_of::<libc::cpu_set_t>();
+                libc::sched_getaffinity(0, size, &raw mut mine);
+                let one = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &mine));
+                libc::CPU_SET(one.expect("a processor"), &mut first);
+                assert_eq!(libc::sched_setaffinity(0, size, &raw const first), 0);
+            }
+            let (tell, told) = mpsc::channel();
+            start(c"gpumem-test", move || {
+                let _ = tell.send(processors());
+            })
+            .expect("a thread");
+            assert_eq!(told.recv().expect("the thread tells"), all);
+        })
+        .join()
+        .expect("the pinned thread");
+    }
+}

@@ -1,0 +1,162 @@
+"""The recorder's own threads: they take neither a processor, a scheduling policy nor a signal from the program, and
+none of them calls NVML once the process ends."""
+
+import os
+import subprocess
+import sys
+
+import harness
+import pytest
+
+SCHED_OTHER = 0
+# Those that a thread's own instructions cause: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV.
+SYNCHRONOUS = {4, 5, 7, 8, 11}
+# SIGKILL, SIGSTOP, and the two that the C library keeps for itself.
+NEVER_BLOCKED = {9, 19, 32, 33}
+THREADS = {"gpumem-drain", "gpumem-file", "gpumem-nvml"}
+
+
+@pytest.fixture
+def threads(build_c, simulate):
+    """threads("fifo") runs tests/workloads/guest_threads.c: its processors when it began, and policy, processors and
+    blocked signals of each of the recorder's threads."""
+
+    def run(how, *flags, env=None):
+        client = build_c("guest_threads.c", *flags, "-ldl")
+        done = simulate([client, how], preload=True, env={"GPUMEM_QUIET": "1", **(env or {})})
+        assert done.stderr == "", harness.described(done)
+        first, *lines = done.stdout.splitlines()
+        if lines == ["not permitted"]:
+            pytest.skip("this user may not set SCHED_FIFO")
+        found = {}
+        for line in lines:
+            name, policy, processors, blocked = line.split()
+            found[name] = int(policy), processors, int(blocked, 16)
+        assert set(found) == THREADS
+        return first.split()[1], found
+
+    return run
+
+
+def processors_here():
+    """This process's processors, as the kernel writes them."""
+    with open("/proc/self/status") as status:
+        return next(line.split()[1] for line in status if line.startswith("Cpus_allowed_list"))
+
+
+needs_two = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor: none to be pinned to")
+
+
+@needs_two
+@pytest.mark.parametrize("how", ("fifo", "pinned"))
+def test_a_pinned_real_time_thread_keeps_its_processor_to_itself(how, threads):
+    """The thread that opens the capture is pinned, and real-time: the recorder's have all processors and the ordinary
+    policy."""
+    first, found = threads(how)
+    assert first == processors_here()
+    for policy, processors, _ in found.values():
+        assert (policy, processors) == (SCHED_OTHER, first)
+
+
+@needs_two
+def test_openmp_binds_none_of_the_recorders_threads(threads):
+    """OMP_PROC_BIND pins the program's threads, the first one before any constructor of the recorder's runs."""
+    first, found = threads("openmp", "-fopenmp", env={"OMP_PROC_BIND": "close"})
+    assert first != processors_here()
+    for _, processors, _ in found.values():
+        assert processors == processors_here()
+
+
+def test_threads_block_all_signals_but_their_own_faults(threads):
+    _, found = threads("pinned")
+    expected = set(range(1, 65)) - SYNCHRONOUS - NEVER_BLOCKED
+    for _, _, blocked in found.values():
+        assert {signal for signal in range(1, 65) if blocked >> (signal - 1) & 1} == expected
+
+
+@pytest.fixture
+def late(build_c, simulate):
+    """late(...) runs a program whose NVML is tests/workloads/late_nvml.c: the lines of its destructor, which runs
+    after the recorder's exit handler."""
+
+    def run(**env):
+        client = build_c("implicit.c", "-ldl")
+        nvml = build_c("late_nvml.c", "-shared", "-fPIC", "-pthread", "-ldl", "-Wl,-soname,libnvidia-ml.so.1")
+        harness.simulate(["true"])  # makes the simulator's libraries, which are loaded by path
+        env.update(
+            GPUMEM_QUIET="1",
+            LD_PRELOAD=f"{harness.LIBRARY}:{nvml}",
+            GPUMEM_TEST_NVML=str(harness.ROOT / "target" / "simulator" / "libnvidia-ml.so.1"),
+        )
+        done = simulate([client, "context", "block"], env=env)
+        assert done.stderr == "", harness.described(done)
+        return [line for line in done.stdout.splitlines() if line.startswith(("late", "hung"))]
+
+    return run
+
+
+def test_nvml_is_not_called_while_other_libraries_are_taken_down(late):
+    """Allocations and modules of late destructors ask for readings, and none is made."""
+    assert late() == ["late 0"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    (
+        "nvmlDeviceGetMemoryInfo_v2",
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+        "nvmlDeviceGetGraphicsRunningProcesses_v3",
+    ),
+)
+def test_a_call_that_hangs_is_the_last_one(function, late):
+    """The process does not wait for NVML for ever; the thread that comes back from it later asks nothing more."""
+    assert late(GPUMEM_TEST_HANG=function) == ["hung 1", "late 0"]
+
+
+@pytest.fixture(scope="module")
+def checking():
+    """libgpumem.so with debug assertions: what may wait for room in the ring, or asks the driver, panics under a lock
+    of the recorder's."""
+    subprocess.run(["cargo", "build", "--quiet", "-p", "gpumem"], cwd=harness.ROOT, check=True)
+    return harness.ROOT / "target" / "debug" / "libgpumem.so"
+
+
+SCOPES = """
+import ctypes
+gpumem, cuda = ctypes.CDLL(None), ctypes.CDLL("libcuda.so.1")
+begin, context, block = gpumem.gpumem_scope_begin, ctypes.c_void_p(), ctypes.c_uint64()
+begin.restype = ctypes.c_uint64
+early = begin(b"before the capture")
+assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(1000)) == 0
+for number in early, begin(b"after it"):
+    for name in "reset", "end", "forget":
+        call = getattr(gpumem, "gpumem_scope_" + name)
+        call.argtypes = [ctypes.c_uint64]
+        call(number)
+gpumem.gpumem_mark(b"a mark")
+gpumem.gpumem_step()
+"""
+
+CLIENTS = {
+    "every kind": ("hook_kinds.c",),
+    "families": ("hook_families.c",),
+    "contexts and modules": ("implicit.c", "context", "block", "own", "module", "function", "launch", "stack", "launch", "unload"),
+    "threads": ("hook_threads.c", "join"),
+    "scopes": None,
+}
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_no_lock_is_held_by_what_may_wait(name, checking, build_c, simulate, tmp_path):
+    """A thread of the program that wants a lock of the recorder's never waits behind one that waits for the ring's
+    drain or for the driver."""
+    if CLIENTS[name] is None:
+        command = [sys.executable, "-c", SCOPES]
+    else:
+        source, *arguments = CLIENTS[name]
+        command = [build_c(source, "-ldl", "-pthread"), *arguments]
+    env = {"LD_PRELOAD": str(checking), "GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": str(tmp_path / "report-%p.bin")}
+    done = simulate(command, env=env)
+    assert done.stderr == "", harness.described(done)
+    assert list(tmp_path.glob("report-*.bin"))
