@@ -84,8 +84,8 @@ def cannot_write(why):
 
 # The one line where no folder lies in memory.
 NO_MEMORY = (
-    "gpumem: /dev/shm: No such file or directory (os error 2); the ring is in memory that a kill takes along: up to "
-    "50 ms of events."
+    "gpumem: no ring in /dev/shm: No such file or directory (os error 2). It is in memory without a name: a kill loses "
+    "up to 50 ms of events."
 )
 
 

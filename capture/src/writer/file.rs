@@ -121,7 +121,11 @@ impl CaptureFile {
     /// Programs that become daemons close every descriptor and open others under the same numbers. A thread with a
     /// table of descriptors of its own is not concerned; in any other, the descriptor is compared with the file that
     /// was created before each use.
-    fn with<R>(&self, end: u64, body: impl FnOnce(&File) -> io::Result<R>) -> io::Result<R> {
+    pub(super) fn with<R>(
+        &self,
+        end: u64,
+        body: impl FnOnce(&File) -> io::Result<R>,
+    ) -> io::Result<R> {
         let _guard = NoFileSizeSignal::new();
         if end > file_size_limit() {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
@@ -153,14 +157,6 @@ impl CaptureFile {
             Some(file) => body(file),
             None => Err(io::Error::from_raw_os_error(libc::EBADF)),
         }
-    }
-
-    /// Runs `body` on the descriptor that the file was created with.
-    pub(super) fn with_created<R>(
-        &self,
-        body: impl FnOnce(&File) -> io::Result<R>,
-    ) -> io::Result<R> {
-        self.with(0, body)
     }
 }
 

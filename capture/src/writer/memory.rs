@@ -109,7 +109,7 @@ impl Memory {
         };
         // Mapped at once, for reading: the drain sees to it that it can be written to.
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        file.with_created(|file| memory.map(file.as_raw_fd(), flags))?;
+        file.with(0, |file| memory.map(file.as_raw_fd(), flags))?;
         Ok(memory)
     }
 

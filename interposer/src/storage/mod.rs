@@ -196,9 +196,9 @@ fn created(job: &Job, writer: &'static Writer, path: &Path) {
     if let Some(why) = writer.ring_fell_back() {
         let instead = match writer.ring_path() {
             Some(ring) => ring.parent().unwrap_or(ring).display().to_string(),
-            None => "memory that a kill takes along: up to 50 ms of events".into(),
+            None => "memory without a name: a kill loses up to 50 ms of events".into(),
         };
-        lines::leave(format!("{why}; the ring is in {instead}."));
+        lines::leave(format!("no ring in {why}. It is in {instead}."));
     }
     let Some(ring) = writer.ring_path() else {
         return;
