@@ -10,6 +10,8 @@
                      on device number (its own) modulo D; [nanoseconds of the processor's, and passed, of a pair]
     allocating L T D N  as threads, but each makes and drops a tensor; L is the library of bench_threads.cpp
     churn FIRST N    N times: report a block and its release, each under a Python and a native stack of its own
+    driver N         N times: cuMemAlloc and cuMemFree, and a physical block that is created, mapped, unmapped and
+                     released; nanoseconds of each pair and of each block, medians
     memory           this process's resident KiB by kind; `highest` is the most since the last such command
 
     bench_alloc.py off|python|all PROBE CAPTURE
@@ -226,15 +228,50 @@ class Bench:
         for number in range(first, first + count):
             self.churning(number)
 
+    def driver(self, count):
+        cuda = ctypes.CDLL("libcuda.so.1")
+        at, handle, size = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_size_t(2 << 20)
+        # A pinned allocation on device 0: CUmemAllocationProp.
+        wanted = (ctypes.c_uint32 * 8)(1, 0, 1, 0)
+        reserved = ctypes.c_uint64()
+
+        def call(name, *arguments):
+            result = getattr(cuda, name)(*arguments)
+            if result != 0:
+                raise RuntimeError(f"{name}: {result}")
+
+        def pair():
+            call("cuMemAlloc_v2", ctypes.byref(at), size)
+            call("cuMemFree_v2", at)
+
+        def block():
+            call("cuMemCreate", ctypes.byref(handle), size, wanted, ctypes.c_uint64(0))
+            call("cuMemMap", reserved, size, ctypes.c_size_t(0), handle, ctypes.c_uint64(0))
+            call("cuMemUnmap", reserved, size)
+            call("cuMemRelease", handle)
+
+        def timed(work):
+            times = []
+            for _ in range(count):
+                began = time.perf_counter_ns()
+                work()
+                times.append(time.perf_counter_ns() - began)
+            return statistics.median(times)
+
+        call("cuMemAddressReserve", ctypes.byref(reserved), size, ctypes.c_size_t(0), ctypes.c_uint64(0), ctypes.c_uint64(0))
+        taken = {"pair": timed(pair), "block": timed(block)}
+        call("cuMemAddressFree", reserved, size)
+        return taken
+
     def memory(self):
         gc.collect()
         with open("/proc/self/status") as status:
             lines = [line.split() for line in status]
         with open("/proc/self/clear_refs", "w") as reset:
             reset.write("5")  # the highest figure begins anew
-        kinds = {"RssAnon:": "private", "RssFile:": "files", "VmHWM:": "highest"}
+        kinds = {"RssAnon:": "private", "RssFile:": "files", "RssShmem:": "ring", "VmHWM:": "highest"}
         found = {kinds[words[0]]: int(words[1]) for words in lines if words[0] in kinds}
-        return {**found, "own_files": resident("libgpumem.so", os.environ.get("GPUMEM_OUTPUT", "/none"))}
+        return {**found, "own_files": resident("libgpumem.so")}
 
 
 def resident(*ends):

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import winds_up  # noqa: F401
+
 MIB = 1 << 20
 
 

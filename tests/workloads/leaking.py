@@ -7,6 +7,8 @@ from collections import deque
 import torch
 from torch import nn
 
+import winds_up  # noqa: F401
+
 KEPT, RING, CACHE = [], deque(maxlen=4), {}
 
 

@@ -7,6 +7,8 @@ import threading
 import simulator
 import torch
 
+import winds_up  # noqa: F401
+
 LEAST = 40
 
 

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import against
 import analysis
 import cost
 import heap
@@ -32,6 +33,15 @@ def machine() -> str:
     return f"{model}, {cores} cores, {platform.system()} {platform.machine()}, {libc}, CPython {platform.python_version()}"
 
 
+def compare(options: argparse.Namespace) -> None:
+    """Prints what this version costs beside another one."""
+    starts, rounds = (2, 3) if options.quick else (6, options.rounds)
+    with tempfile.TemporaryDirectory(prefix="gpumem-bench-") as folder:
+        rows = against.measure(options.python, options.against.resolve(), starts, rounds, Path(folder))
+    progress("")
+    print("\n".join(rows))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures gpumem; see scripts/bench.")
     parser.add_argument("--python", required=True, help=argparse.SUPPRESS)
@@ -39,7 +49,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--output", type=Path, help="default: docs/measured/bench.md")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, to target/bench.md")
+    parser.add_argument("--against", type=Path, help="compare with this libgpumem.so of another version, and nothing else")
     options = parser.parse_args()
+    if options.against:
+        compare(options)
+        return
     kept = Path("target/bench.md") if options.quick else Path("docs/measured/bench.md")
     output = options.output or ROOT / kept
     rounds, loops, training, repeats, stacks = options.rounds, 20_000, 2200, 3, 1_000_000

@@ -25,11 +25,12 @@ def measure(python: str, stacks: int, folder: Path) -> list[str]:
             samples.append({kind: (taken[1][kind] - taken[0][kind]) / 1024 for kind in taken[0]})
     disk = mixed.capture.stat().st_size / 2**20
     others = [sample["files"] - sample["own_files"] for sample in samples]
-    both = [sample["private"] + sample["own_files"] for sample in samples]
+    both = [sample["private"] + sample["own_files"] + sample["ring"] for sample in samples]
     highest = max(sample["highest"] - other for sample, other in zip(samples, others))
     columns = {
         "private memory: tables, buffers": [sample["private"] for sample in samples],
-        "its code, and the capture's counters and ring": [sample["own_files"] for sample in samples],
+        "its code": [sample["own_files"] for sample in samples],
+        "ring and counters, in shared memory": [sample["ring"] for sample in samples],
         f"**together** (budget: {BUDGET})": both,
         "besides, pages of the program's libraries: their unwind tables": others,
     }

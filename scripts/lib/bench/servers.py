@@ -53,9 +53,11 @@ class Configuration(Server):
     """PyTorch in one way of running it: `stacks` is GPUMEM_STACKS (None: without the library),
     `recorder` what PyTorch's own recorder does, `place` what tells its files from a twin's."""
 
-    def __init__(self, label: str, stacks: Optional[str] = None, recorder: str = "off", place: str = ""):
+    def __init__(
+        self, label: str, stacks: Optional[str] = None, recorder: str = "off", place: str = "", library: Path = LIBRARY
+    ):
         super().__init__(label)
-        self.stacks, self.recorder, self.place = stacks, recorder, place
+        self.stacks, self.recorder, self.place, self.library = stacks, recorder, place, library
         self.capture: Optional[Path] = None
 
     def run(self, python: str, folder: Path) -> None:
@@ -64,7 +66,7 @@ class Configuration(Server):
         if self.stacks is not None:
             self.capture = folder / f"{name}.bin"
             environment = {
-                "LD_PRELOAD": str(LIBRARY), "GPUMEM_STACKS": self.stacks, "GPUMEM_QUIET": "1",
+                "LD_PRELOAD": str(self.library), "GPUMEM_STACKS": self.stacks, "GPUMEM_QUIET": "1",
                 "GPUMEM_OUTPUT": str(self.capture),
             }
         self.start(
