@@ -60,6 +60,48 @@ def test_the_status_is_the_programs(gpumem, tmp_path, end, status):
     assert "GPU 0 at its peak" in done.stderr
 
 
+@pytest.mark.parametrize("ring", ("memfd", "removed"))
+def test_a_kill_loses_nothing_wherever_the_ring_is(gpumem, tmp_path, ring):
+    """The launcher holds it open: memory without a name, and a file that is removed."""
+    env = {"GPUMEM_RING": "memfd"} if ring == "memfd" else {}
+    done = gpumem("run", LAUNCHED, ring, "1000", env=env)
+    assert done.returncode == 137, harness.described(done)
+    report = tmp_path / "report.bin"
+    assert harness.analyze_json("check", report)["whole"], "also without the launcher"
+    assert driver_peak(report) == 1003 << 20
+    assert "GPU 0 at its peak" in done.stderr and "ENDS EARLY" not in done.stderr
+    # The same without the launcher: what was not yet written is lost, and that is said.
+    alone = harness.simulate([gpumem.python, LAUNCHED, ring, "1000"], preload=True, env=env, cwd=tmp_path, check=False)
+    assert alone.returncode == -signal.SIGKILL
+    done = harness.analyze("check", tmp_path / "report-2.bin", check=False)
+    assert done.returncode == 3 and "ENDS EARLY" in done.stdout, harness.described(done)
+
+
+def test_a_ring_is_taken_over_once(gpumem, tmp_path):
+    """Whoever reads the capture first takes it over; what the launcher holds then changes nothing."""
+    code = (
+        "import subprocess, sys, shutil\n"
+        "assert subprocess.run(sys.argv[3:]).returncode == -9\n"
+        "subprocess.run([sys.argv[1], *'symbolize report.bin -o report.bin'.split()], check=True)\n"
+        "shutil.copyfile('report.bin', sys.argv[2])\n"
+    )
+    copy, report, ring = tmp_path / "copy", tmp_path / "report.bin", tmp_path / "ring"
+    done = gpumem("run", "-c", code, harness.ANALYZER, copy, gpumem.python, LAUNCHED, "kill", "SIGKILL")
+    assert done.returncode == 0 and "GPU 0 at its peak" in done.stderr, harness.described(done)
+    assert report.read_bytes() == copy.read_bytes()
+    ring.write_bytes(b"no ring")
+    ring.chmod(0o600)
+    for words, status, said in (
+        ((report,), 0, "nothing to take over"),
+        (("--ring", ring, report), 1, "it is cut off"),
+        (("--ring", tmp_path / "none", report), 1, "No such file"),
+        ((tmp_path / "none",), 1, "No such file"),
+    ):
+        done = harness.analyze("recover", *words, check=False)
+        assert done.returncode == status and said in done.stdout + done.stderr, harness.described(done)
+    assert report.read_bytes() == copy.read_bytes()
+
+
 def test_without_a_report_the_program_takes_its_place(gpumem, tmp_path):
     """Nothing stands between: a signal that ends the program ends what was started."""
     done = gpumem("run", "--no-report", LAUNCHED, "kill", "SIGTERM")

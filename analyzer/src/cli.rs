@@ -7,8 +7,8 @@ use clap_complete::Shell;
 
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
-    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_scopes, cmd_sizes,
-    cmd_summary, cmd_symbolize, cmd_temporary, cmd_timeline, cmd_tree,
+    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_recover, cmd_scopes,
+    cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_timeline, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -169,6 +169,10 @@ pub enum Command {
         The copy says all that the capture said, its damage included. Nothing is fetched from a network."
     )]
     Symbolize(cmd_symbolize::Args),
+    /// What a killed process left in memory, taken over into its capture, as every command does by itself
+    #[command(after_help = "Examples:\n  gpumem-analyze recover report.bin\n  \
+        gpumem-analyze recover --ring /dev/fd/5 report.bin    # a ring that was held open")]
+    Recover(cmd_recover::Args),
     /// A capture made from what another tool has recorded, for all views
     #[command(
         after_help = "Examples:\n  python -c 'torch.cuda.memory._dump_snapshot(\"dump.pickle\")'    # in the program\n  \

@@ -60,6 +60,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Scopes(args)) => commands::cmd_scopes::run(args, output),
         Some(Command::Export(args)) => commands::cmd_export::run(args, output),
         Some(Command::Symbolize(args)) => commands::cmd_symbolize::run(args, output),
+        Some(Command::Recover(args)) => commands::cmd_recover::run(args, output),
         Some(Command::Import(args)) => commands::cmd_import::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
         Some(Command::Completions { shell }) => commands::cmd_shell::completions(*shell, output),

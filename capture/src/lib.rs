@@ -53,7 +53,7 @@ pub use reader::{
     Bounded, Counters, Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError,
     Reader, Record, RingState,
 };
-pub use recover::{MergeError, Merged, merge, sweep};
+pub use recover::{MergeError, Merged, merge, merge_held, sweep};
 #[cfg(not(loom))]
 pub use writer::{
     Attempt, Counting, CreateError, Cut, Ended, Keeper, LockHeld, Lost, Options, Origin, Refused,

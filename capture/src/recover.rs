@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::header::StaticHeader;
 use crate::layout::{self, STATIC_BYTES, dynamic};
 use crate::reader::ring_file::{self, Ring};
-use crate::reader::{Input, Queue};
+use crate::reader::{Input, Queue, is_closed};
 use crate::ring_file::NAME_PREFIX;
 use crate::slot::SLOT_BYTES;
 use crate::{index, procfs};
@@ -73,6 +73,31 @@ pub fn merge(path: &Path) -> Result<Merged, MergeError> {
         // Reading the capture says why.
         Ok(None) | Err(_) => Ok(Merged::Nothing),
     }
+}
+
+/// Takes `ring`, which somebody has held open, over into the capture at `path`, if its process has ended.
+///
+/// # Errors
+/// [`MergeError`]: as [`merge`]; and if it is not this capture's ring.
+pub fn merge_held(path: &Path, ring: File) -> Result<Merged, MergeError> {
+    let error = |action| {
+        move |source| MergeError {
+            path: path.to_owned(),
+            action,
+            source,
+        }
+    };
+    let capture = File::open(path).map_err(error("open"))?;
+    let found = capture.metadata().map_err(error("examine"))?;
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let header = header_of(&capture)
+        .filter(|_| found.is_file())
+        .ok_or_else(|| invalid("it is no capture".into()))
+        .map_err(error("read"))?;
+    let ring = ring_file::held(ring, &header, found.uid())
+        .map_err(invalid)
+        .map_err(error("take the ring over into"))?;
+    into(path, &header, ring)
 }
 
 /// Removes the rings in `folder` that this user's ended processes have left, after their captures were given what is
@@ -155,9 +180,6 @@ fn into(path: &Path, header: &StaticHeader, ring: Ring) -> Result<Merged, MergeE
             source,
         }
     };
-    let Some(at) = header.ring_path() else {
-        return Ok(Merged::Nothing);
-    };
     if procfs::is_running(header.pid, header.process_start_ticks) {
         return Ok(Merged::InUse);
     }
@@ -165,25 +187,42 @@ fn into(path: &Path, header: &StaticHeader, ring: Ring) -> Result<Merged, MergeE
     if unsafe { libc::flock(ring.file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
         return Ok(Merged::InUse);
     }
-    let linked = ring.file.metadata().map_err(error("examine the ring of"))?;
-    if linked.nlink() == 0 {
-        return Ok(Merged::Nothing);
-    }
     let capture = OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(libc::O_CLOEXEC | libc::O_NONBLOCK)
         .open(path)
         .map_err(error("write to"))?;
-    write(&capture, header, &ring, at).map_err(error("take the ring over into"))?;
-    std::fs::remove_file(at).map_err(error("remove the ring of"))?;
-    Ok(Merged::Done)
+    let there = Input::of(path, capture.try_clone().map_err(error("examine"))?);
+    // Others may have taken it over, and have removed it, since it was opened.
+    let is_whole = is_closed(&there, header).map_err(error("examine"))?;
+    if !is_whole {
+        write(&capture, header, &ring).map_err(error("take the ring over into"))?;
+    }
+    if let Some(at) = header.ring_path()
+        && is_named(&ring.file, at)
+    {
+        std::fs::remove_file(at).map_err(error("remove the ring of"))?;
+    }
+    Ok(match is_whole {
+        true => Merged::Nothing,
+        false => Merged::Done,
+    })
 }
 
-fn write(capture: &File, header: &StaticHeader, ring: &Ring, at: &Path) -> io::Result<()> {
+/// Whether that is the file's name.
+fn is_named(file: &File, at: &Path) -> bool {
+    let identity = |found: Metadata| (found.dev(), found.ino());
+    let there = std::fs::symlink_metadata(at).map(identity);
+    let this = file.metadata().map(identity);
+    matches!((there, this), (Ok(there), Ok(this)) if there == this)
+}
+
+fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
     let (checks, slots) = (header.checks(), header.ring_slots);
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the ring is damaged");
-    let input = Input::of(at, ring.file.try_clone()?);
+    let name = header.ring_path().unwrap_or(Path::new("the ring"));
+    let input = Input::of(name, ring.file.try_clone()?);
     let queue = Queue::new(input, checks, slots, ring.queue_bytes);
     queue.refresh()?;
     for (place, op) in queue.ops().iter() {

@@ -56,6 +56,8 @@ pub(crate) struct Options {
     pub(crate) bounded: Option<u64>,
     /// Where the capture's path is added to.
     pub(crate) list: Option<OsString>,
+    /// The socket that the ring is passed to.
+    pub(crate) holder: Option<OsString>,
 }
 
 impl Default for Options {
@@ -72,6 +74,7 @@ impl Default for Options {
             sample_every: Some(Duration::from_millis(100)),
             bounded: None,
             list: None,
+            holder: None,
         }
     }
 }
@@ -254,6 +257,20 @@ pub(crate) static TABLE: &[Row] = &[
             !value.is_empty()
         },
     ),
+    (
+        Described {
+            name: "GPUMEM_HOLDER",
+            values: "the path of a Unix datagram socket",
+            default: "none",
+            meaning: "a socket to which each capture's ring is passed when the capture begins: its descriptor \
+                      (SCM_RIGHTS) and the capture's path. `gpumem run` holds it open, so that a kill loses nothing of \
+                      it, wherever it lies",
+        },
+        |options, value| {
+            options.holder = Some(value.clone());
+            !value.is_empty()
+        },
+    ),
 ];
 
 /// The smallest bounded capture that is worth its name.
@@ -335,8 +352,10 @@ mod tests {
             ("GPUMEM_SAMPLE_MS", "0"),
             ("GPUMEM_BOUNDED", "64MiB"),
             ("GPUMEM_LIST", "list"),
+            ("GPUMEM_HOLDER", "socket"),
         ]);
         assert_eq!(options.list, Some("list".into()));
+        assert_eq!(options.holder, Some("socket".into()));
         assert_eq!(options.bounded, Some(64 << 20));
         assert_eq!(options.output, Some("x.bin".into()));
         assert_eq!(options.stacks, Stacks::Python);
@@ -355,6 +374,7 @@ mod tests {
             ("GPUMEM_BACKWARD", "no"),
             ("GPUMEM_SAMPLE_MS", "-1"),
             ("GPUMEM_LIST", ""),
+            ("GPUMEM_HOLDER", ""),
         ]);
         assert_eq!(odd, Options::default());
     }

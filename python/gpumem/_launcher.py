@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Dict, List, Mapping, NoReturn, Optional, Sequence
 
-from . import _files, _report
+from . import _files, _report, _rings
 
 # As `env`, `nohup` and shells have it: ours alone, so that a program's own status is seldom mistaken.
 FAILED, CANNOT_EXECUTE, NOT_FOUND = 125, 126, 127
@@ -137,13 +137,15 @@ def run_and_report(command: Sequence[str], env: Mapping[str, str]) -> int:
     """Runs the program, then tells on stderr what each of its processes recorded."""
     handle, listed = tempfile.mkstemp(prefix="gpumem-captures.")
     os.close(handle)
+    analyzer = _analyzer()
     try:
-        status = run(command, {**env, "GPUMEM_LIST": listed})
+        with _rings.Rings(analyzer) as rings:
+            status = run(command, {**env, "GPUMEM_LIST": listed, "GPUMEM_HOLDER": rings.address})
         captures = _captures(listed)
     finally:
         os.unlink(listed)
     try:
-        _report.tell(captures, _analyzer())
+        _report.tell(captures, analyzer)
     except KeyboardInterrupt:
         pass  # Enough seen. The program's status stays what it was.
     return status

@@ -1,6 +1,7 @@
 """launched.py [--mib N] END [ARGUMENT]: takes N MiB of CUDA (0: makes no CUDA call) and ends as told:
 `exit STATUS`; `kill SIGNAL` to itself; `signals`, which says `ready`, then the name of each signal that it
-gets until SIGUSR2, and then how many there were of each."""
+gets until SIGUSR2, and then how many there were of each; `memfd COUNT` and `removed COUNT`: takes COUNT MiB more,
+one by one, removes its ring if it has a name, and kills itself at once."""
 
 import argparse
 import ctypes
@@ -10,15 +11,15 @@ import sys
 from collections import Counter
 
 
-def take(mib):
-    """A block of device memory, kept for good."""
+def take(mib, count=1):
+    """Blocks of device memory, kept for good."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
     for name, *arguments in (
         ("cuInit", 0),
         ("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0),
         ("cuCtxSetCurrent", context),
-        ("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(mib << 20)),
+        *[("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(mib << 20))] * count,
     ):
         got = getattr(cuda, name)(*arguments)
         if got != 0:
@@ -44,13 +45,21 @@ def receive():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--mib", type=int, default=3)
-    parser.add_argument("end", choices=("exit", "kill", "signals"))
+    parser.add_argument("end", choices=("exit", "kill", "signals", "memfd", "removed"))
     parser.add_argument("argument", nargs="?", default="0")
     options = parser.parse_args()
     if options.mib:
         take(options.mib)
     if options.end == "signals":
         receive()
+    elif options.end in ("memfd", "removed"):
+        take(1, int(options.argument))
+        with open("/proc/self/maps") as maps:
+            rings = {line.split()[-1] for line in maps if "/gpumem-ring-" in line}
+        for ring in rings:
+            os.unlink(ring)
+        assert len(rings) == (options.end == "removed")
+        os.kill(os.getpid(), signal.SIGKILL)
     elif options.end == "kill":
         os.kill(os.getpid(), getattr(signal, options.argument))
     else:

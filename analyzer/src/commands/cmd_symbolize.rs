@@ -10,8 +10,8 @@ use anyhow::{Context as _, bail};
 use gpumem_analyzer::render::{bytes, count, partial};
 use gpumem_analyzer::replay::{Moment, many};
 use gpumem_analyzer::symbols::{Nameless, Spots};
-use gpumem_capture::Reader;
 use gpumem_capture::baked::{BakeError, bake};
+use gpumem_capture::{Reader, RingState};
 
 use super::progress::Bar;
 use super::{Exit, Output, explained, in_its_place, read, symbols};
@@ -44,6 +44,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             "{}: its process, {}, is still running and writes to it: symbolize it when it has ended",
             args.file.display(),
             session.header.pid
+        );
+    }
+    if session.integrity.ring == RingState::Read {
+        bail!(
+            "{}: what its process left in memory could not be taken over into it: copy the capture to where you may \
+             write and try again",
+            args.file.display()
         );
     }
     let names = &session.replay.names;

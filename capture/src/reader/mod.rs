@@ -27,6 +27,7 @@ use crate::header::{StaticHeader, Unreadable};
 use crate::layout::{self, MAGIC, STATIC_BYTES};
 pub(crate) use input::Input;
 pub(crate) use queue::Queue;
+pub(crate) use v1::is_closed;
 
 /// A capture opened for reading.
 #[derive(Debug)]

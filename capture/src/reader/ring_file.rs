@@ -3,12 +3,15 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::header::{RingAt, StaticHeader};
 use crate::layout;
 use crate::procfs;
 use crate::ring_file::{HEADER_OFFSET, MAGIC, PATH_BYTES, VERSION, preamble_crc};
+
+/// How /proc calls memory without a name that is a ring.
+const MEMFD: &str = "/memfd:gpumem-ring (deleted)";
 
 /// A ring's file that was looked at.
 #[derive(Debug)]
@@ -23,16 +26,45 @@ pub(crate) struct Ring {
 /// The ring of the capture with this header, whose file belongs to the user `owner`. `Ok(None)`: there is no such
 /// file; `Err`: why the file that is there is not taken.
 pub(crate) fn find(header: &StaticHeader, owner: u32) -> Result<Option<Ring>, String> {
-    let RingAt::File(path) = &header.ring_at else {
-        return Ok(None);
-    };
-    let Some(ring) = open(path.path(), owner)? else {
-        return Ok(None);
-    };
-    if ring.header != *header {
-        return Err("it belongs to another capture".into());
+    match &header.ring_at {
+        RingAt::File(path) => match open(path.path(), owner)? {
+            Some(ring) => ring.of(header).map(Some),
+            None => Ok(None),
+        },
+        RingAt::Memfd => Ok(of_process(header, owner)),
+        RingAt::Capture | RingAt::Nowhere => Ok(None),
     }
-    Ok(Some(ring))
+}
+
+/// The ring that a running process keeps in memory without a name: one of its descriptors. The table is that of the
+/// thread that made it.
+fn of_process(header: &StaticHeader, owner: u32) -> Option<Ring> {
+    if !procfs::is_running(header.pid, header.process_start_ticks) {
+        return None;
+    }
+    let entries = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries(PathBuf::from(format!("/proc/{}/task", header.pid)))
+        .flat_map(|task| entries(task.path().join("fd")))
+        .map(|fd| fd.path())
+        .filter(|fd| std::fs::read_link(fd).is_ok_and(|to| to == Path::new(MEMFD)))
+        .filter_map(|fd| File::open(fd).ok())
+        .filter_map(|file| examine(file, owner, 0).ok())
+        .find(|ring| ring.header == *header)
+}
+
+/// The ring that `file` is, which somebody has held open, whether or not it still has a name.
+pub(crate) fn held(file: File, header: &StaticHeader, owner: u32) -> Result<Ring, String> {
+    examine(file, owner, 0)?.of(header)
+}
+
+impl Ring {
+    /// The ring, if it is that of the capture with this header.
+    fn of(self, header: &StaticHeader) -> Result<Self, String> {
+        match self.header == *header {
+            true => Ok(self),
+            false => Err("it belongs to another capture".into()),
+        }
+    }
 }
 
 /// The ring at `path`, if it is one of this owner, or of the user who asks, and of this boot.
@@ -50,6 +82,11 @@ pub(crate) fn open(path: &Path, owner: u32) -> Result<Option<Ring>, String> {
         }
         Err(error) => return Err(error.to_string()),
     };
+    examine(file, owner, 1).map(Some)
+}
+
+/// The ring that the file is, which has `names` names at least.
+fn examine(file: File, owner: u32, names: u64) -> Result<Ring, String> {
     let found = file.metadata().map_err(|error| error.to_string())?;
     if !found.is_file() {
         return Err("it is not an ordinary file".into());
@@ -63,7 +100,7 @@ pub(crate) fn open(path: &Path, owner: u32) -> Result<Option<Ring>, String> {
     if found.mode() & 0o077 != 0 {
         return Err("others than its owner may open it".into());
     }
-    if found.nlink() != 1 {
+    if !(names..=1).contains(&found.nlink()) {
         return Err("it has more than one name".into());
     }
     let damaged = || "it is damaged".to_owned();
@@ -96,10 +133,10 @@ pub(crate) fn open(path: &Path, owner: u32) -> Result<Option<Ring>, String> {
     if whole != Some(found.len()) {
         return Err("it is cut off".into());
     }
-    Ok(Some(Ring {
+    Ok(Ring {
         file,
         queue_bytes,
         capture: bytes[64..64 + length].to_vec(),
         header,
-    }))
+    })
 }

@@ -1,9 +1,9 @@
 //! The memory that the ring lies in: what other processes can read, and what outlives a process that is killed.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, RawFd};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::file::{CaptureFile, file_size_limit};
@@ -41,6 +41,8 @@ pub(super) struct Memory {
     /// Bytes of the queue behind them; 0: there is none.
     pub(super) queue_bytes: usize,
     pub(super) at: RingAt,
+    /// The descriptor of memory without a name, in the table of the thread that made it.
+    memfd: Option<RawFd>,
     /// Whether another process can map it.
     pub(super) is_shared: bool,
     /// Why a place that comes first was not taken.
@@ -66,6 +68,7 @@ impl Memory {
             ring_bytes,
             queue_bytes,
             at: RingAt::Nowhere,
+            memfd: None,
             is_shared: true,
             fell_back: None,
         };
@@ -104,6 +107,7 @@ impl Memory {
                 .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?,
             queue_bytes: 0,
             at: RingAt::Capture,
+            memfd: None,
             is_shared: true,
             fell_back: None,
         };
@@ -160,14 +164,38 @@ impl Memory {
         }
         // SAFETY: the descriptor was opened just now, for us alone.
         let file = unsafe { File::from_raw_fd(fd as i32) };
+        // Others could open it through /proc else.
+        file.set_permissions(Permissions::from_mode(0o600))?;
         self.reserve_and_map(&file)?;
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: the descriptor is open; a seal that is refused is done without.
         unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) };
-        // Whoever started the program may hold it open, and finds it by this descriptor.
-        let _ = file.into_raw_fd();
+        // Who reads a running capture finds it by this descriptor.
+        self.memfd = Some(file.into_raw_fd());
         self.at = RingAt::Memfd;
         Ok(())
+    }
+
+    /// The memory as a file, for another process to hold open. None if it is not one of its own. To be called by the
+    /// thread that made it.
+    pub(super) fn handle(&self) -> Option<io::Result<File>> {
+        match (&self.at, self.memfd) {
+            (RingAt::File(at), _) => Some(
+                OpenOptions::new()
+                    .read(true)
+                    .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
+                    .open(at.path()),
+            ),
+            (_, Some(fd)) => {
+                // SAFETY: the call touches no memory of ours; what it returns is a new descriptor, or -1.
+                match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) } {
+                    -1 => Some(Err(io::Error::last_os_error())),
+                    // SAFETY: made just now, for us alone.
+                    new => Some(Ok(unsafe { File::from_raw_fd(new) })),
+                }
+            }
+            _ => None,
+        }
     }
 
     fn reserve_and_map(&mut self, file: &File) -> io::Result<()> {

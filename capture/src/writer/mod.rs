@@ -28,6 +28,7 @@ mod space;
 mod store;
 pub(crate) mod sys;
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -259,6 +260,15 @@ impl Writer {
     /// Where the ring is, if it is in a file of its own.
     pub fn ring_path(&self) -> Option<&Path> {
         self.header.ring_path()
+    }
+
+    /// The ring's memory as a file, for another process to hold open: what is in it then outlives this one wherever it
+    /// lies. None if the ring has no file of its own. To be called by the thread that began the capture.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub fn ring_handle(&self) -> Option<io::Result<File>> {
+        self.memory.handle()
     }
 
     /// Why the ring is not in the place that was wanted first, if so.

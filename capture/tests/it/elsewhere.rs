@@ -10,19 +10,19 @@ use gpumem_capture::*;
 use crate::support::*;
 
 const VARIABLE: &str = "GPUMEM_CAPTURE_ELSEWHERE";
-const SLOTS: u32 = 1024;
+pub const SLOTS: u32 = 1024;
 
 /// A ring in a folder in memory that is the test's own: others sweep theirs.
-fn options(rings: &Path) -> Options {
+pub fn options(rings: &Path) -> Options {
     let folder = RingPlace::Folders(vec![rings.to_owned()]);
     Options::default().ring_slots(SLOTS).ring(folder)
 }
 
-fn in_memory() -> tempfile::TempDir {
+pub fn in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap()
 }
 
-fn event(writer: &Writer, n: u64) -> Event {
+pub fn event(writer: &Writer, n: u64) -> Event {
     Event {
         time: writer.now(),
         ptr: n,
@@ -33,7 +33,7 @@ fn event(writer: &Writer, n: u64) -> Event {
 }
 
 /// Reads and checks that the events are those that were written, in order; returns how many.
-fn count(path: &Path) -> (u64, Integrity) {
+pub fn count(path: &Path) -> (u64, Integrity) {
     let (records, integrity) = read(path);
     for (n, event) in events(&records).enumerate() {
         assert_eq!(event.ptr, n as u64);
@@ -79,7 +79,7 @@ fn victim() {
 }
 
 /// A capture whose process was killed after so many events, and where its ring is.
-fn killed(folder: &Path, rings: &Path, count: u64, drained: bool) -> (PathBuf, PathBuf) {
+pub fn killed(folder: &Path, rings: &Path, count: u64, drained: bool) -> (PathBuf, PathBuf) {
     let drained = if drained { "drained" } else { "not" };
     let wanted = format!("{},{},{count},{drained}", folder.display(), rings.display());
     let mut victim = Command::new(std::env::current_exe().unwrap())
@@ -114,7 +114,7 @@ fn names(ring: &[u8], path: &Path) -> bool {
 }
 
 /// A copy of a capture that names a ring which is not there.
-fn without_ring(mut bytes: Vec<u8>) -> Vec<u8> {
+pub fn without_ring(mut bytes: Vec<u8>) -> Vec<u8> {
     for copy in [0, 2048] {
         bytes[copy + 160] ^= 1;
         let crc = crc32fast::hash(&bytes[copy..copy + 508]);
@@ -195,7 +195,7 @@ fn a_capture_that_was_closed_has_nothing_of_its_ring() {
     }
 }
 
-struct Nothing;
+pub struct Nothing;
 
 impl Keeper for Nothing {
     fn take(&mut self, _: Record<'_>) {}
@@ -205,7 +205,7 @@ impl Keeper for Nothing {
     }
 }
 
-fn read_any(path: &Path) -> (u64, Integrity) {
+pub fn read_any(path: &Path) -> (u64, Integrity) {
     let mut records = 0;
     let integrity = Reader::open(path)
         .unwrap()

@@ -6,6 +6,7 @@ mod damage;
 mod elsewhere;
 mod files;
 mod fuzz;
+mod held;
 mod kill;
 mod live;
 mod loss;

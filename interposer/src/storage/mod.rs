@@ -8,6 +8,7 @@
 //! to write to: the drain prints for it.
 
 mod descriptors;
+mod holder;
 pub(crate) mod lines;
 
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -43,6 +44,8 @@ struct Job {
     wanted: PathBuf,
     /// Where its path is added to.
     list: Option<OsString>,
+    /// Who is to hold the ring open.
+    holder: Option<OsString>,
     capture: CaptureOptions,
     is_bounded: bool,
 }
@@ -96,6 +99,7 @@ pub(crate) fn open(wanted: PathBuf, options: &Options) -> Option<&'static Writer
     let job = Job {
         wanted,
         list: options.list.clone(),
+        holder: options.holder.clone(),
         is_bounded: options.bounded.is_some(),
         capture,
     };
@@ -161,11 +165,14 @@ fn run(job: &Job) {
             return step(FAILED);
         }
     }
+    let Some(path) = writer.path() else {
+        return step(CREATED);
+    };
+    // Before the first call returns: a kill may follow.
+    announce(job, writer, path);
     step(CREATED);
-    if let Some(path) = writer.path() {
-        created(job, writer, path);
-        writer.run_store(&|trouble| told(path, &trouble));
-    }
+    created(writer);
+    writer.run_store(&|trouble| told(path, &trouble));
 }
 
 /// Has a fault in the ring's memory end recording, and not the program.
@@ -182,8 +189,12 @@ fn guard(writer: &'static Writer) {
     }
 }
 
-/// What is to be done once there is a file.
-fn created(job: &Job, writer: &'static Writer, path: &Path) {
+/// Tells whoever started the program of the capture, and passes the ring on to be held open, if that is wanted.
+fn announce(job: &Job, writer: &'static Writer, path: &Path) {
+    if let (Some(holder), Some(Ok(ring))) = (&job.holder, writer.ring_handle()) {
+        // It may have ended: that costs something only after a kill, and the account then says so.
+        let _ = holder::pass(holder, &ring, path);
+    }
     if let Some(list) = &job.list
         && let Err(error) = output::add_to_list(list.as_ref(), path)
     {
@@ -193,6 +204,10 @@ fn created(job: &Job, writer: &'static Writer, path: &Path) {
             path.display()
         ));
     }
+}
+
+/// What is to be done once there is a file.
+fn created(writer: &'static Writer) {
     if let Some(why) = writer.ring_fell_back() {
         let instead = match writer.ring_path() {
             Some(ring) => ring.parent().unwrap_or(ring).display().to_string(),

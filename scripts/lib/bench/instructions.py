@@ -6,8 +6,8 @@ that the processor has forgotten cost nothing here.
     cargo build --release && cargo build --release --package gpumem --example bench_probe
     ~/.cache/gpumem/env/torch215/bin/python scripts/lib/bench/instructions.py [--library LIBRARY] [--by-function]
 
-Counted are the threads of the training, over ten steps of scripts/bench's transformer; the thread that empties the ring
-runs beside them and has a column of its own. Wants valgrind, and some four minutes."""
+Counted are the threads of the training, over ten steps of scripts/bench's transformer; the threads that empty the ring
+and write the file run beside them and have a column of their own. Wants valgrind, and some four minutes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ EVENTS = ("Ir", "I1mr", "D1mr", "D1mw")
 NAMES = ("instructions", "code", "reads", "writes")
 # The caches of a current server's core; a step's working set fits the last one.
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=49152,12,64", "--LL=2097152,16,64"]
-DRAIN = "gpumem_capture::writer::drain"
+# What the recorder's own threads run: one empties the ring, one writes the file.
+BESIDE = ("gpumem_capture::writer::drain", "gpumem_capture::writer::store")
 # Of the library; the simulator's own are PyTorch's here.
 OURS = ("gpumem::", "gpumem_capture::", "gpumem_unwind::")
 
@@ -78,7 +79,7 @@ def measure(stacks: str | None, library: Path, folder: Path) -> tuple[Counter, C
     training, drain, of_training = Counter(), Counter(), {}
     for path in folder.glob("out.1-*"):
         of_thread = functions(path)
-        is_drain = any(name.startswith(DRAIN) for name in of_thread)
+        is_drain = any(name.startswith(BESIDE) for name in of_thread)
         for name, cost in of_thread.items():
             (drain if is_drain else training).update(cost)
             if not is_drain:
@@ -95,7 +96,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         base: Counter = Counter()
-        print("| a step | instructions | misses: code | reads | writes | beside it, the drain |")
+        print("| a step | instructions | misses: code | reads | writes | beside it, drain and file |")
         print("|---|---:|---:|---:|---:|---:|")
         for stacks in (None, "off", "python", "mixed"):
             cost, drain, by_function = measure(stacks, options.library.resolve(), Path(folder) / str(stacks))

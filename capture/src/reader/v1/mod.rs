@@ -274,7 +274,7 @@ impl Capture {
 }
 
 /// Whether nothing of the ring is anywhere but in the capture any more.
-fn is_closed(input: &Input, header: &StaticHeader) -> io::Result<bool> {
+pub(crate) fn is_closed(input: &Input, header: &StaticHeader) -> io::Result<bool> {
     let dynamic = Dynamic::read(input, &header.checks())?;
     Ok(matches!(dynamic.journal, Ok(Some(journal)) if journal.is_complete))
 }

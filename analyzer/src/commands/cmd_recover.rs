@@ -1,0 +1,42 @@
+//! `gpumem-analyze recover`.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use gpumem_capture::{Merged, Reader, merge, merge_held};
+
+use super::{Exit, Output, explained};
+
+/// `recover`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Its ring, if that has no name any more: /dev/fd/N of a descriptor that was held open
+    #[arg(long, value_name = "FILE")]
+    pub ring: Option<PathBuf>,
+    /// The capture
+    pub file: PathBuf,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let reader = Reader::open(&args.file).map_err(|error| explained(&args.file, &error.into()))?;
+    let merged = match &args.ring {
+        None => merge(&args.file)?,
+        Some(ring) => {
+            let held = File::open(ring);
+            merge_held(
+                &args.file,
+                held.with_context(|| ring.display().to_string())?,
+            )?
+        }
+    };
+    let said = match merged {
+        Merged::Done => "took over what its process left in memory",
+        Merged::InUse if reader.header().is_running() => "its process is still running",
+        Merged::InUse => "another program is taking its ring over",
+        _ => "nothing to take over",
+    };
+    output.text(&format!("{}: {said}\n", args.file.display()))?;
+    Ok(Exit::Complete)
+}

@@ -1,0 +1,140 @@
+//! Rings without a name: read while their process runs, and taken over by who has held them open.
+
+use std::fs::{File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use gpumem_capture::*;
+
+use crate::elsewhere::{Nothing, SLOTS, count, event, in_memory, killed, options, read_any};
+use crate::support::*;
+
+#[test]
+fn memory_without_a_name_is_read_while_its_process_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let wanted = Options::default().ring_slots(SLOTS).ring(RingPlace::Memfd);
+    let writer = Writer::create(&path, &wanted).unwrap();
+    for n in 0..500 {
+        writer.event(&event(writer, n)).unwrap();
+    }
+    let (events, integrity) = count(&path);
+    assert_eq!((events, integrity.ring), (500, RingState::Read));
+    with_drain(writer, || {
+        for n in 500..5000 {
+            writer.event(&event(writer, n)).unwrap();
+        }
+    });
+    for n in 5000..5500 {
+        writer.event(&event(writer, n)).unwrap();
+    }
+    let (events, integrity) = count(&path);
+    assert!(integrity.is_whole(), "{integrity:?}");
+    assert_eq!((events, integrity.ring), (5500, RingState::Read));
+    let ring = writer.ring_handle().unwrap().unwrap();
+    let mode = ring.metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(merge_held(&path, ring).unwrap(), Merged::InUse);
+}
+
+#[test]
+fn a_ring_that_was_held_open_is_taken_over_though_its_name_is_gone() {
+    for (events, drained) in [(700, false), (20_000, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let rings = in_memory();
+        let (path, ring) = killed(folder.path(), rings.path(), events, drained);
+        let held = || File::open(&ring).unwrap();
+        let (first, second) = (held(), held());
+        std::fs::remove_file(&ring).unwrap();
+        assert!(matches!(count(&path).1.ring, RingState::Gone(_)));
+        assert_eq!(merge_held(&path, first).unwrap(), Merged::Done);
+        let (found, integrity) = count(&path);
+        assert!(integrity.is_whole(), "{integrity:?}");
+        assert_eq!((found, integrity.ring), (events, RingState::NotNeeded));
+        let bytes = std::fs::read(&path).unwrap();
+        assert_eq!(merge_held(&path, second).unwrap(), Merged::Nothing);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_ring_that_still_has_its_name_loses_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let rings = in_memory();
+    let (path, ring) = killed(folder.path(), rings.path(), 700, false);
+    assert_eq!(
+        merge_held(&path, File::open(&ring).unwrap()).unwrap(),
+        Merged::Done
+    );
+    assert!(!ring.exists());
+}
+
+#[test]
+fn what_is_held_is_examined_as_any_ring_is() {
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let rings = in_memory();
+    let (path, ring) = killed(folder.path(), rings.path(), 300, false);
+    let (_, foreign) = killed(other.path(), rings.path(), 200, false);
+    let before = std::fs::read(&path).unwrap();
+    let refused = |ring: &Path, why: &str| {
+        let error = merge_held(&path, File::open(ring).unwrap()).unwrap_err();
+        assert!(error.to_string().contains("take the ring over"), "{error}");
+        assert!(error.source.to_string().contains(why), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    };
+    refused(&foreign, "another capture");
+    refused(folder.path(), "not an ordinary file");
+    let mode = |mode| std::fs::set_permissions(&ring, Permissions::from_mode(mode)).unwrap();
+    mode(0o640);
+    refused(&ring, "others than its owner");
+    mode(0o600);
+    assert_eq!(
+        merge_held(&path, File::open(&ring).unwrap()).unwrap(),
+        Merged::Done
+    );
+}
+
+/// What a bounded capture has when its ring is gone: all up to what the drain had written, and the moment from which
+/// nothing is known.
+#[test]
+fn a_bounded_capture_whose_ring_is_gone_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let rings = in_memory();
+    let wanted = options(rings.path()).bounded(Some(12 << 20));
+    let writer = Writer::create(&path, &wanted).unwrap();
+    let thread = std::thread::spawn(|| writer.drain_bounded(&mut Nothing));
+    for n in 0..5000 {
+        writer.event(&event(writer, n)).unwrap();
+    }
+    let copy = folder.path().join("copy.bin");
+    let known = |copy: &Path| {
+        std::fs::copy(&path, copy).unwrap();
+        std::fs::write(
+            copy,
+            crate::elsewhere::without_ring(std::fs::read(copy).unwrap()),
+        )
+        .unwrap();
+        read_any(copy).1
+    };
+    // Whatever moment the copy is of, what it has is a beginning, and it does not claim more.
+    for _ in 0..200 {
+        let integrity = known(&copy);
+        assert!(
+            matches!(integrity.ring, RingState::Gone(_)),
+            "{integrity:?}"
+        );
+        assert!(integrity.damage.is_empty(), "{integrity:?}");
+        if integrity.events == 5000 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let integrity = known(&copy);
+    assert_eq!(integrity.events, 5000, "{integrity:?}");
+    assert!(!integrity.clean_exit);
+    writer.finish();
+    assert!(writer.close(Duration::from_secs(20)));
+    thread.join().unwrap();
+}

@@ -1,0 +1,95 @@
+"""Holds the rings of recorded processes open, so that what is in them outlives a kill wherever they lie."""
+
+import array
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+from typing import List, NamedTuple, Optional
+
+from ._report import say
+
+# The longest path, and more.
+_MESSAGE = 8192
+# So many are held before those whose processes have ended are looked for.
+_MANY = 64
+
+
+class _Ring(NamedTuple):
+    descriptor: int
+    capture: Path
+
+
+class Rings:
+    """Takes what recorded processes pass to `address`. A context manager; at its end, what processes that have ended
+    left in their rings is in their captures."""
+
+    def __init__(self, analyzer: Optional[Path]) -> None:
+        # Nobody else can reach what is in it.
+        self._folder = tempfile.mkdtemp(prefix="gpumem-rings.")
+        self.address = os.path.join(self._folder, "socket")
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._analyzer = analyzer
+        self._held: List[_Ring] = []
+        self._most = _MANY
+        self._thread = threading.Thread(target=self._run, name="gpumem-rings", daemon=True)
+
+    def __enter__(self) -> "Rings":
+        self._socket.bind(self.address)
+        # Signals are for the thread that waits for them.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._thread.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as last:
+            last.sendto(b"", self.address)
+        self._thread.join()
+        self._recover()
+        for ring in self._held:
+            os.close(ring.descriptor)
+        self._socket.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self) -> None:
+        """Takes rings until an empty message comes."""
+        room = socket.CMSG_SPACE(array.array("i").itemsize)
+        while True:
+            path, beside, _flags, _address = self._socket.recvmsg(_MESSAGE, room)
+            if not path:
+                return
+            for level, kind, data in beside:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    descriptors = array.array("i", data[: array.array("i").itemsize])
+                    self._held += [_Ring(descriptor, Path(os.fsdecode(path))) for descriptor in descriptors]
+            if len(self._held) > self._most:
+                self._recover()
+                self._most = max(_MANY, 2 * len(self._held))
+
+    def _recover(self) -> None:
+        """Has the rings of ended processes taken over, and lets go of them."""
+        kept = []
+        for ring in self._held:
+            if self._analyzer and ring.capture.is_file() and not self._is_done(ring):
+                kept.append(ring)
+            else:
+                os.close(ring.descriptor)
+        self._held = kept
+
+    def _is_done(self, ring: _Ring) -> bool:
+        """Whether its process has ended; what was in the ring is then in its capture, or it was said why not."""
+        done = subprocess.run(
+            [str(self._analyzer), "recover", "--ring", f"/dev/fd/{ring.descriptor}", str(ring.capture)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+            errors="replace", pass_fds=[ring.descriptor],
+        )  # fmt: skip
+        if done.returncode != 0:
+            say(done.stderr.strip().split(": ", 1)[-1])
+        return "still running" not in done.stdout
