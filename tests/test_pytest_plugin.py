@@ -232,6 +232,7 @@ def test_level():
         "@pytest.mark.limit_gpu_leaks: level 'cache' is none of tensor, driver, physical, host",
     ):
         assert said in done.stdout, harness.described(done)
+    assert "During handling" not in done.stdout and "Traceback" not in done.stdout, harness.described(done)
 
 
 def test_a_forked_child_is_not_taken_for_recorded(run_tests):

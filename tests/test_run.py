@@ -182,6 +182,29 @@ def test_nothing_recorded(gpumem, tmp_path):
     assert done.stderr == "gpumem: report.bin was deleted while the program ran: there is no capture of it\n"
 
 
+def test_nothing_recorded_without_a_driver(gpumem, tmp_path):
+    done = harness.run([gpumem.python, "-m", "gpumem", "run", "-c", "pass"], env=CHECKOUT, cwd=tmp_path)
+    assert done.stderr == (
+        "gpumem: nothing was recorded: there is no CUDA driver on this machine (libcuda.so.1 was not found)\n"
+    )
+
+
+def test_a_limit_that_leaves_no_room_for_a_context(gpumem, python_env, tmp_path):
+    """The failure is recorded, with what a context takes: what the simulator's books say of one."""
+    code = "import torch; torch.zeros(10, device='cuda')"
+    done = gpumem("run", "--limit", "300MiB", "-c", code)
+    assert done.returncode == 1 and "CUDA error: out of memory" in done.stderr, harness.described(done)
+    said = [line for line in done.stderr.splitlines() if "a context, which takes 512 MiB" in line]
+    assert "(536,870,912 bytes), asked for through cuDevicePrimaryCtxRetain" in said[0], done.stderr
+    assert said[-1].startswith("OUT OF MEMORY   a context, which takes 512 MiB, asked for at <string>:1"), done.stderr
+    assert "the limit of GPUMEM_LIMIT=300MiB leaves no room for a context alone: 0 B of 300 MiB in use" in done.stderr
+    failures = harness.analyze_json("oom", tmp_path / "report.bin")["failures"]
+    assert {failure["requested_bytes"] for failure in failures} == {512 << 20} and failures[0]["by_limit"]
+    # With room for it nothing of the kind is said, and the context that was made to be measured is gone.
+    done = gpumem("run", "--limit", "600MiB", "-c", code)
+    assert done.returncode == 0 and "OUT OF MEMORY" not in done.stderr, harness.described(done)
+
+
 def test_several_processes_have_a_line_each(gpumem, tmp_path):
     """By rank, whatever the order in which they began; a GPU that is not 0 has its number."""
     (tmp_path / "ranks.py").write_text(
@@ -297,6 +320,11 @@ WRONG = (
     (["run"], 125, "gpumem: run: which program? (gpumem run --help)"),
     (["run", "--limit", "24G", "x.py"], 125,
      "gpumem: run: argument --limit: '24G' is not a size: write bytes, or a number with KiB, MiB or GiB "
+     "(gpumem run --help)"),
+    (["run", "--limit", "5", "x.py"], 125,
+     "gpumem: run: argument --limit: '5' is 5 bytes: write a unit, as in 5GiB (gpumem run --help)"),
+    (["run", "--bounded", "0=64", "x.py"], 125,
+     "gpumem: run: argument --bounded: '0=64' is not a size: write bytes, or a number with KiB, MiB or GiB "
      "(gpumem run --help)"),
     (["run", "--limit", "a=1GiB", "x.py"], 125, None),
     (["run", "--nonsense", "x.py"], 125, "gpumem: run: unrecognized arguments: --nonsense (gpumem run --help)"),

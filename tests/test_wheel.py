@@ -40,7 +40,8 @@ def installed(wheel, python_env, tmp_path_factory):
     def make(name):
         python = python_env(name)
         if name not in made:
-            folder = tmp_path_factory.mktemp(name) / "venv"
+            # Installers write the path of the environment's Python into commands.
+            folder = tmp_path_factory.mktemp(name) / "a venv"
             harness.run([python, "-m", "venv", "--without-pip", folder])
             # The pip that the tests' environment has installs for any interpreter.
             harness.run(

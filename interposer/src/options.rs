@@ -236,7 +236,7 @@ pub(crate) static TABLE: &[Row] = &[
             name: "GPUMEM_LIMIT",
             values: "bytes, with KiB, MiB, GiB, TiB (2^10 steps) or KB, MB, GB, TB (10^3 steps) if wanted: of \
                      every device (8GiB), of devices by CUDA's ordinals (0=8GiB,1=16GiB), or both \
-                     (24GiB,1=16GiB)",
+                     (24GiB,1=16GiB); at least 1MiB",
             default: "none: cards are as large as they are",
             meaning: "makes a card look smaller: allocations that such a card would not have fail as the \
                       driver's, and what the program is told of the card agrees (docs/limit.md)",

@@ -39,6 +39,14 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        from ._files import version
+
+        return version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def load_ipython_extension(shell: object) -> None:
     """What `%load_ext gpumem` calls."""
     from .ipython import load

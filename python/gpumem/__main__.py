@@ -40,21 +40,13 @@ def main(words: Optional[List[str]] = None) -> int:
 
             return _kernel.main(rest)
         if command in ("version", "--version", "-V"):
-            print(f"gpumem {_version()}")
+            print(f"gpumem {_files.version()}")
             return 0
     except (_files.Missing, _launcher.CannotRun) as error:
         say(f"{command}: {error}")
         return _launcher.FAILED
     say(f"no such command: {command} (gpumem --help)")
     return _launcher.FAILED
-
-
-def _version() -> str:
-    """The installed package's; of a checkout what its gpumem-analyze says."""
-    import subprocess
-
-    done = subprocess.run([str(_files.analyzer()), "--version"], stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout.split()[-1]
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import ctypes
 import os
 from typing import Optional
 
-__all__ = ["Allocation", "CudaError", "count", "current_device", "free_and_total", "initialise", "pci", "ready",
+__all__ = ["Allocation", "CudaError", "count", "current_device", "free_and_total", "initialise", "is_installed", "pci", "ready",
            "retain_context", "uuid"]
 
 _OUT_OF_MEMORY = 2
@@ -34,6 +34,15 @@ def _loaded() -> Optional[ctypes.CDLL]:
         except OSError:
             return None
     return _library
+
+
+def is_installed() -> bool:
+    """Whether a program started from here would find the driver."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def _count(library: ctypes.CDLL) -> Optional[int]:

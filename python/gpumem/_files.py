@@ -3,6 +3,7 @@ environment says."""
 
 import hashlib
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Iterator, Optional
@@ -74,6 +75,20 @@ def _installed(name: str) -> Optional[Path]:
         if file.name == name and file.parent.name in ("bin", "scripts"):
             return Path(str(file.locate())).resolve()
     return None
+
+
+def version() -> str:
+    """The installed package's version; of a checkout what its Cargo.toml says; `unknown` of a bare copy."""
+    manifest = _HERE.parent.parent / "Cargo.toml"
+    if not (_HERE / LIBRARY).is_file() and manifest.is_file():
+        found = re.search(r'^version = "(.*)"$', manifest.read_text(encoding="utf-8"), re.M)
+        return found[1] if found else "unknown"
+    from importlib import metadata
+
+    try:
+        return metadata.version("libgpumem")
+    except metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def preloadable(path: Path) -> str:

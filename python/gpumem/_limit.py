@@ -10,7 +10,7 @@ def limit(size: Union[int, str, None], device: Optional[int] = None) -> bool:
     """Makes the card of `device` (None: of every device) look as if it had `size` in all, from now on:
     allocations that such a card would not have fail as the driver's, and cuMemGetInfo and NVML agree. What
     is live beyond it stays. `None` or 0 lifts the limit. Whether it is in force: not without libgpumem.so."""
-    size = 0 if size is None else _sizes.parse(size)
+    size = 0 if size is None else _sizes.parse_of_card(size)
     if size >= 2**64:
         raise ValueError(f"not a size of a card: {size} bytes")
     if device is not None and (isinstance(device, bool) or not isinstance(device, int) or not 0 <= device < 64):

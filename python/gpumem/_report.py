@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
-from . import _sizes
+from . import _driver, _sizes
 
 
 class Capture(NamedTuple):
@@ -39,10 +39,7 @@ def tell(captures: Sequence[Path], analyzer: Optional[Path]) -> None:
     if gone and not captures:
         return
     if not captures:
-        say(
-            "nothing was recorded: no process made a CUDA call with the library in it (programs that are "
-            "static, setuid or in a container of their own are started without)"
-        )
+        say(f"nothing was recorded: {_why_nothing()}")
     elif analyzer is None:
         say("gpumem-analyze was not found; the captures: " + "  ".join(map(_short, captures)))
     elif len(captures) == 1:
@@ -51,6 +48,15 @@ def tell(captures: Sequence[Path], analyzer: Optional[Path]) -> None:
         subprocess.run([str(analyzer), _short(captures[0])], stdout=sys.stderr, check=False)
     else:
         _tell_several([_read(path, analyzer) for path in captures], analyzer)
+
+
+def _why_nothing() -> str:
+    if not _driver.is_installed():
+        return "there is no CUDA driver on this machine (libcuda.so.1 was not found)"
+    return (
+        "no process made a CUDA call with the library in it (programs that are static, setuid or in a container of "
+        "their own are started without)"
+    )
 
 
 def _read(path: Path, analyzer: Path) -> Capture:

@@ -24,6 +24,15 @@ def parse(text: object) -> int:
     return size
 
 
+def parse_of_card(text: object) -> int:
+    """The same of a size that a card or a file can have: `5` is no 5 GiB. ValueError says what is wrong."""
+    size = parse(text)
+    if 0 < size < 1 << 20:
+        raise ValueError(f"{text!r} is {size} bytes: write a unit, as in {size}GiB" if isinstance(text, int) or
+                         str(text).strip().isdecimal() else f"{text!r} is less than a MiB")
+    return size
+
+
 def text(size: int) -> str:
     """The size with three digits, as gpumem-analyze writes it: `1.59 GiB`, `346 MiB`, `12 B`."""
     sign, size = ("-", -size) if size < 0 else ("", size)

@@ -107,10 +107,15 @@ def _understood(name: str, *arguments: Any, **named: Any) -> _Limit:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    limits: List[_Limit] = []
+    misused = ""
     try:
         limits = _limits(item)
-    except _Misused as misused:
-        pytest.fail(str(misused), pytrace=False)
+    except _Misused as error:
+        misused = str(error)
+    if misused:
+        # Not from within the handler: pytest would tell of both.
+        pytest.fail(misused, pytrace=False)
     if not limits or _recorded():
         return
     what = f"{limits[0].mark} needs libgpumem.so in this process: {_RUN}"

@@ -38,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
 def _size(text: str) -> str:
     """A size as the library takes it: whole bytes."""
     try:
-        return str(_sizes.parse(text))
+        return str(_sizes.parse_of_card(text))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::render::{
-    Source, Style, by_limit, bytes, count, ledger_text, lines_table, moment, partial, when,
+    Source, Style, by_limit, count, ledger_text, lines_table, moment, partial, wanted, when,
 };
 use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay, is_by_limit, limit_of, place, when_of};
 use gpumem_analyzer::session::Session;
@@ -194,7 +194,7 @@ fn head(
     let said = output.terminal.paint(Style::Bad, "OUT OF MEMORY");
     let mut text = format!(
         "{said}   {} asked for at {}, {}{}, on {} ({} level){}\n",
-        bytes(event.bytes),
+        wanted(failure),
         owner(&replay.names, failure.circumstance.stacks, event.level).label(&replay.names),
         moment(failure.seq.0, event.time),
         when(&when_of(replay, failure.circumstance)),

@@ -141,6 +141,15 @@ pub fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
     }
 }
 
+/// What a failed allocation was to give.
+pub fn wanted(failure: &OutOfMemory) -> String {
+    match (failure.event.level, failure.event.bytes) {
+        (Level::PHYSICAL, 0) => "a context".to_owned(),
+        (Level::PHYSICAL, takes) => format!("a context, which takes {},", bytes(takes)),
+        (_, asked) => bytes(asked),
+    }
+}
+
 /// Allocations that failed.
 fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
     if replay.failure_count == 0 {
@@ -157,7 +166,7 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
         let head = terminal.paint(Style::Bad, "OUT OF MEMORY");
         out.push_str(&format!(
             "{head}   {} asked for at {}{function}, {}{}, on {} ({} level){}\n",
-            bytes(event.bytes),
+            wanted(failure),
             owner.label(&replay.names),
             moment(failure.seq.0, event.time),
             when(&when_of(replay, failure.circumstance)),

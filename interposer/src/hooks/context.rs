@@ -10,11 +10,12 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 use super::{old, tiles, vmm};
 use crate::aliases;
 use crate::call::Call;
-use crate::limit::Takes;
+use crate::limit::{self, Takes};
 use crate::lock::{Guard, Lock};
 use crate::nvml::endings::{self, Held};
 use crate::nvml::implicit::{self, Unborn};
 use crate::nvml::kernels;
+use crate::postmortem::Failed;
 use crate::record::{self, Released, Remark};
 use crate::symbols::driver;
 use crate::thread::Thread;
@@ -280,6 +281,23 @@ fn undo(thread: &Thread, call: &Call, taken: Taken) {
     }
 }
 
+/// After a call that was to make a context: if it failed for want of memory, that is recorded.
+fn refused(thread: &Thread, call: &Call, result: CuResult, device: CuDevice) {
+    if result != CuResult::OUT_OF_MEMORY {
+        return;
+    }
+    let device = driver::ordinal(device);
+    let failed = Failed {
+        api: call.api(),
+        level: Level::PHYSICAL,
+        device,
+        bytes: limit::context_takes(device).unwrap_or(0),
+        framework: None,
+        caller: call.caller(),
+    };
+    record::out_of_memory(thread, failed, 0);
+}
+
 hook! {
     /// Brings the primary context to life at the first call.
     Driver Required
@@ -300,6 +318,7 @@ hook! {
             born(thread, &call, context, device);
             implicit::born(thread, &call, device, context, before);
         }
+        refused(thread, &call, result, device);
     }
 }
 
@@ -372,7 +391,9 @@ pub(super) unsafe fn made(
         is_new(context.0 as u64, device);
         born(thread, call, context.0 as u64, device);
         implicit::born(thread, call, device, context.0 as u64, before);
+        return;
     }
+    refused(thread, call, result, device);
 }
 
 macro_rules! creating {

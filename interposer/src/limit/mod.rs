@@ -366,6 +366,25 @@ fn enter(ordinal: DeviceOrdinal, bytes: u64) -> Option<OnDevice> {
     Some(OnDevice::Small { _ballast })
 }
 
+/// What a context of a device takes that the limit has refused: one is made beyond the limit, measured and given back,
+/// once for each device. `None` without a limit, and where nobody says.
+pub(crate) fn context_takes(ordinal: DeviceOrdinal) -> Option<u64> {
+    static TAKES: [AtomicU64; DEVICES] = [const { AtomicU64::new(0) }; DEVICES];
+    let takes = TAKES.get(usize::from(ordinal.0))?;
+    let device = CuDevice(i32::from(ordinal.0));
+    let known = takes.load(Ordering::Relaxed);
+    if known != 0 || beyond(ordinal) == 0 || driver::primary_is_active(device) != Some(false) {
+        return (known != 0).then_some(known);
+    }
+    let before = nvml::free(ordinal)?;
+    driver::retain_primary(device)?;
+    let after = nvml::free(ordinal);
+    driver::release_primary(device);
+    let taken = before.checked_sub(after?).filter(|taken| *taken != 0)?;
+    takes.store(taken, Ordering::Relaxed);
+    Some(taken)
+}
+
 /// Whether it was for the limit that an allocation failed: the card itself would have had as much.
 pub(crate) fn refused(failed: &Failed, me: u32) -> bool {
     let Some(last) = REFUSED.get(usize::from(failed.device.0)) else {

@@ -25,7 +25,7 @@ impl Spec {
         for part in text.split(',') {
             match part.split_once('=') {
                 None => {
-                    if spec.every.replace(size(part)?).is_some() {
+                    if spec.every.replace(of_card(part)?).is_some() {
                         return None;
                     }
                 }
@@ -35,12 +35,17 @@ impl Spec {
                     if usize::from(device) >= DEVICES || twice {
                         return None;
                     }
-                    spec.named.push((device, size(bytes)?));
+                    spec.named.push((device, of_card(bytes)?));
                 }
             }
         }
         Some(spec)
     }
+}
+
+/// A size that a card can have: `5` is no 5 GiB.
+fn of_card(text: &str) -> Option<u64> {
+    size(text).filter(|bytes| *bytes >= 1 << 20)
 }
 
 /// A size of at least a byte: `8GiB`, `1.5 GiB`, `24GB` (10^9), `1073741824`.
@@ -141,6 +146,9 @@ mod tests {
             "=8GiB",
             "a=8GiB",
             "8GiB,",
+            "5",
+            "0=5",
+            "1023KiB",
         ] {
             assert_eq!(Spec::parse(odd), None, "{odd}");
         }

@@ -43,10 +43,14 @@ pub(super) fn judge(figures: &Figures) -> Cause {
     if figures.level == Level::HOST {
         return Cause::Host;
     }
-    let need = needed(figures.asked);
     let cached = figures.cached();
     let Some(free) = figures.free() else {
         return Cause::Unknown;
+    };
+    // What a context takes is known only where one was made: more than there was.
+    let need = match (figures.level, figures.asked) {
+        (Level::PHYSICAL, 0) => free.saturating_add(1),
+        (_, asked) => needed(asked),
     };
     if !figures.is_the_drivers {
         return Cause::OwnLimit;
@@ -133,6 +137,16 @@ mod tests {
         let mut own = figures(GIB, 2 * GIB, 0, Some((GIB, GIB)));
         own.is_the_drivers = false;
         assert_eq!(judge(&own), Cause::OwnLimit);
+    }
+
+    #[test]
+    fn a_context_that_takes_nobody_knows_what_had_no_room() {
+        let context = |mine, others| Figures {
+            level: Level::PHYSICAL,
+            ..figures(0, mine, others, None)
+        };
+        assert_eq!(judge(&context(0, 0)), Cause::CardFull);
+        assert_eq!(judge(&context(GIB, 14 * GIB)), Cause::Others);
     }
 
     #[test]

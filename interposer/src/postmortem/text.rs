@@ -44,16 +44,24 @@ pub(super) fn render(
         _ if card.is_empty() => format!("on GPU {}", device.0),
         _ => format!("on GPU {} ({card})", device.0),
     };
+    let what = match (figures.level, figures.asked) {
+        (Level::PHYSICAL, 0) => "a context".to_owned(),
+        (Level::PHYSICAL, takes) => {
+            format!(
+                "a context, which takes {} ({} bytes),",
+                bytes(takes),
+                count(takes)
+            )
+        }
+        (_, asked) => format!("{} ({} bytes)", bytes(asked), count(asked)),
+    };
+    let through = match function.as_str() {
+        "pytorch" => "PyTorch's cache",
+        function => function,
+    };
     let _ = writeln!(
         out,
-        "out of memory {place}: {} ({} bytes) asked for through {}",
-        bytes(figures.asked),
-        count(figures.asked),
-        if function == "pytorch" {
-            "PyTorch's cache"
-        } else {
-            &function
-        }
+        "out of memory {place}: {what} asked for through {through}"
     );
     if let Some(whose) = whose {
         let _ = writeln!(out, "  by       {}", cut(&whose));
@@ -119,6 +127,10 @@ fn cause_text(figures: &Figures, cause: &Cause) -> String {
     let card = card_text(figures);
     match cause {
         Cause::CardFull => match &figures.limit {
+            Some(limit) if figures.level == Level::PHYSICAL => format!(
+                "the limit of {} leaves no room for a context alone: {card}",
+                limit.name
+            ),
             Some(limit) => format!("the limit of {} is reached: {card}", limit.name),
             None => format!("the card is full: {card}"),
         },

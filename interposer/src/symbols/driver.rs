@@ -143,6 +143,22 @@ pub(crate) fn primary_is_active(device: CuDevice) -> Option<bool> {
     .map(|()| active != 0)
 }
 
+/// Holds the primary context of a device, which comes to life if nobody else does.
+pub(crate) fn retain_primary(device: CuDevice) -> Option<()> {
+    let mut context = CuContext::NULL;
+    ask!(
+        c"cuDevicePrimaryCtxRetain",
+        fn(*mut CuContext, CuDevice),
+        &mut context,
+        device
+    )
+}
+
+/// Lets go of it.
+pub(crate) fn release_primary(device: CuDevice) {
+    let _ = ask!(c"cuDevicePrimaryCtxRelease_v2", fn(CuDevice), device);
+}
+
 /// The graph that a stream is being captured into; null if another call has just spoilt the capture,
 /// for what was captured before is not live all the same.
 pub(crate) fn captured_graph(stream: CuStream) -> Option<CuGraph> {
