@@ -24,9 +24,13 @@ static void status(const char *id, const char *name, char *value, size_t size) {
         fclose(file);
 }
 
-/* How many threads of the recorder's there are; prints them if `print`. */
+static unsigned letter(char c) { return 1U << (c - 'a'); }
+
+/* Whether the recorder's drain, file and nvml threads are there, each once, and no other one of its (some live only for a
+ * moment). Prints them if `print`. */
 static int ours(int print) {
     char name[256], processors[256], blocked[256];
+    unsigned initials = 0;
     int found = 0;
     DIR *tasks = opendir("/proc/self/task");
     for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
@@ -34,6 +38,7 @@ static int ours(int print) {
         if (strncmp(name, "gpumem-", 7) != 0)
             continue;
         found++;
+        initials |= letter(name[7]);
         if (!print)
             continue;
         status(task->d_name, "Cpus_allowed_list", processors, sizeof processors);
@@ -41,7 +46,7 @@ static int ours(int print) {
         printf("%s %d %s %s\n", name, sched_getscheduler(atoi(task->d_name)), processors, blocked);
     }
     closedir(tasks);
-    return found;
+    return found == 3 && initials == (letter('d') | letter('f') | letter('n'));
 }
 
 static void pin(void) {
@@ -84,7 +89,7 @@ int main(int count, char **arguments) {
         allocate();
     }
     /* They name themselves once they run. */
-    for (time_t began = time(NULL); ours(0) < 3;)
+    for (time_t began = time(NULL); !ours(0);)
         if (time(NULL) - began > 20)
             DIE("the recorder's threads do not run");
     ours(1);

@@ -119,8 +119,9 @@ impl CaptureFile {
     /// Runs `body` on the file, which `end` bytes are to fit in.
     ///
     /// Programs that become daemons close every descriptor and open others under the same numbers. A thread with a
-    /// table of descriptors of its own is not concerned; in any other, the descriptor is compared with the file that
-    /// was created before each use.
+    /// table of descriptors of its own is not concerned. For the others the descriptor is compared with the file that
+    /// was created before each use, which leaves a moment between the two: those of a ring in the capture, and of
+    /// systems that give no thread such a table.
     pub(super) fn with<R>(
         &self,
         end: u64,
