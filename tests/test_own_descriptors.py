@@ -2,8 +2,8 @@
 descriptors of its own, so a program that closes all descriptors and opens files under their numbers never meets its.
 
 What breaks these tests: a thread that keeps the program's table (its descriptor is closed, or its bytes go into the
-program's file), a table with a copy of the program's descriptors, and a kernel thread that the C library does not
-know (it keeps the credentials that the program gives up)."""
+program's file), a table with a copy of the program's descriptors, and a thread that keeps the credentials that the
+program gives up."""
 
 import os
 import shutil
@@ -48,8 +48,7 @@ def test_a_program_that_takes_all_numbers_once_where_no_table_is_to_be_had(clien
 
 @pytest.mark.parametrize("which", FILTERS)
 def test_the_thread_has_nothing_open_but_the_capture(which, client, simulate, tmp_path):
-    """Of the program's it has not even standard input: a pipe would not end before the program. There is one such
-    thread, also where it was replaced."""
+    """Of the program's it has not even standard input: a pipe would not end before the program."""
     # Without a ring that has a name, no thread looks for others' rings and shares the table for it.
     done = simulate([client, which, "list"], preload=True, env={**zoo.QUIET, "GPUMEM_RING": "memfd"})
     ring = "/memfd:gpumem-ring (deleted)"
@@ -71,7 +70,7 @@ def test_credentials_that_change_while_the_recorder_starts(which, client, simula
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="there is no Valgrind")
 @pytest.mark.parametrize("which", FILTERS)
 def test_valgrind(which, client, simulate, tmp_path):
-    """It ends a program at a clone that it does not know."""
+    """It ends a program at a call of the kernel's that it does not know."""
     done = simulate(["valgrind", "--tool=none", "-q", client, which, "list"], preload=True, env=zoo.QUIET)
     assert str(tmp_path / "report.bin") in done.stdout.splitlines()
     assert done.stderr == ""

@@ -83,8 +83,8 @@ def image_of(own, ring, static, dynamic):
         return Image(own if ring is None else ring, 24576, static.slots)
     if dynamic.journal and dynamic.journal[1]:
         limit = None if dynamic.is_complete else dynamic.known or 0
-        return Image(own, dynamic.journal[1], static.slots, limit, is_journal=True)
-    return Image(b"", 24576, static.slots, dynamic.known or 0, is_journal=True)
+        return Image(own, dynamic.journal[1], static.slots, limit)
+    return Image(b"", 24576, static.slots, dynamic.known or 0)
 
 
 def pages(data, static, dynamic, order, past):

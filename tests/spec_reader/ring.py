@@ -6,11 +6,11 @@ from . import checks
 class Image:
     """The ring's slots, from `at` on in `data`. Of a journal that is behind its ring, `limit` is what is known."""
 
-    def __init__(self, data, at, slots, limit=None, is_journal=False):
+    def __init__(self, data, at, slots, limit=None):
         self.at, self.slots, self.limit = at, slots, limit
         self.bytes = data[at : at + 64 * slots]
-        # What was never written of a journal is not there.
-        if is_journal:
+        # What was never written of such a journal is not there.
+        if limit is not None:
             self.bytes = self.bytes.ljust(64 * slots, b"\0")
 
     def place(self, seq):

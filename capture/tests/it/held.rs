@@ -138,3 +138,20 @@ fn a_bounded_capture_whose_ring_is_gone_says_so() {
     assert!(writer.close(Duration::from_secs(20)));
     thread.join().unwrap();
 }
+
+#[test]
+fn a_merged_capture_that_was_cut_off_is_not_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let rings = in_memory();
+    let (path, _) = killed(folder.path(), rings.path(), 700, false);
+    assert_eq!(merge(&path).unwrap(), Merged::Done);
+    let length = std::fs::metadata(&path).unwrap().len();
+    for cut in [1, 64, 4096, 20_000, u64::from(SLOTS) * 64] {
+        let copy = folder.path().join("copy.bin");
+        std::fs::copy(&path, &copy).unwrap();
+        let file = File::options().write(true).open(&copy).unwrap();
+        file.set_len(length - cut).unwrap();
+        let (_, integrity) = read_any(&copy);
+        assert!(!integrity.damage.is_empty(), "{cut} bytes: {integrity:?}");
+    }
+}

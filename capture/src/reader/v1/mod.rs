@@ -202,14 +202,14 @@ impl Capture {
             return ring.load(self.head(), layout::RING_OFFSET);
         }
         let journal = dynamic.journal.unwrap_or(None);
+        let known = dynamic.known.unwrap_or(0);
         match journal.filter(|journal| journal.offset != 0) {
-            Some(journal) => {
-                let limit = (!journal.is_complete).then(|| dynamic.known.unwrap_or(0));
-                ring.load_journal(&self.input, journal.offset, limit)
-            }
+            // It is as long as the ring: what is not there was cut off.
+            Some(journal) if journal.is_complete => ring.load(&self.input, journal.offset),
+            Some(journal) => ring.load_journal(&self.input, journal.offset, known),
             // There is none: only what is in pages was known.
             None => {
-                ring.load_nothing(dynamic.known.unwrap_or(0));
+                ring.load_nothing(known);
                 Ok(())
             }
         }

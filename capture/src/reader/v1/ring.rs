@@ -55,18 +55,18 @@ impl RingImage {
         Ok(())
     }
 
-    /// The image of a journal: of what is not before `limit` nothing is known, unless that is None.
+    /// The image of a journal that is behind its ring: of what is not before `limit` nothing is known.
     pub(super) fn load_journal(
         &mut self,
         input: &Input,
         at: u64,
-        limit: Option<u64>,
+        limit: u64,
     ) -> Result<(), ReadError> {
         self.load(input, at)?;
         // What was never written is not there.
         self.bytes.resize(self.size(), 0);
         self.have = self.size();
-        self.limit = limit;
+        self.limit = Some(limit);
         Ok(())
     }
 
