@@ -160,7 +160,11 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
         parts.push(format!("{times}{}", names.join(", ")));
     }
     parts.push(format!("{:.1} s", process.duration_ns as f64 / 1e9));
-    parts.push(many(summary.events, "event", "events"));
+    let events = many(summary.events, "event", "events");
+    parts.push(match summary.events {
+        0 => events,
+        _ => format!("{events}, numbered to {}", count(summary.last_event)),
+    });
     if summary.steps > 0 {
         parts.push(many(summary.steps, "step", "steps"));
     }

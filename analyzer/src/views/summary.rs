@@ -17,6 +17,8 @@ pub struct Summary {
     pub exact: bool,
     /// Events read.
     pub events: u64,
+    /// The number of the last record. Records of names and stacks have numbers too, so it is more than `events`.
+    pub last_event: u64,
     /// Events that the recorder lost.
     pub lost_events: u64,
     /// What is missing, one line each; empty where the figures are exact.
@@ -187,6 +189,7 @@ impl Summary {
             schema: 1,
             exact: session.account.is_exact(),
             events: session.integrity.events,
+            last_event: replay.last_seq.0,
             lost_events: session.integrity.events_lost,
             missing: session.account.missing.clone(),
             notes: session.account.notes.clone(),
