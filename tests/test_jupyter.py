@@ -120,6 +120,29 @@ def test_a_cell_is_run_as_ever(run_cells):
     assert nothing == "no memory\ngpumem: the cell used no GPU memory\n"
 
 
+@pytest.mark.parametrize("recorded", (True, False))
+def test_an_error_is_shown_once(recorded, run_cells):
+    """Whatever its kind; and an error that the program has caught hides no later one."""
+    done = run_cells(
+        "%%gpumem\nraise ValueError('mine')\n",
+        "%gpumem int('mine')\n",
+        "%%gpumem\nx = (\n",
+        "%%gpumem\nraise ExceptionGroup('mine', [KeyError('part')])\n",
+        "try:\n    get_ipython().run_cell_magic('gpumem', '', 'raise KeyError(1)')\nexcept KeyError:\n    print('caught')\n",
+        "raise KeyError('later')\n",
+        "raise KeyError('last')\n",
+        recorded=recorded,
+    )  # fmt: skip
+    _, error, line, syntax, group, caught, later, last = texts(done)
+    assert error.count("Traceback") == error.count("ValueError: mine") == 1, error
+    assert line.count("Traceback") == 1 and "ipython.py" not in line, line
+    assert syntax.count("SyntaxError") == 1 and "ipython.py" not in syntax and "the cell" not in syntax, syntax
+    # Groups are printed by the traceback module, to standard error.
+    assert done.stderr.count("Exception Group Traceback") == 1 and "Traceback" not in group, done.stderr
+    assert caught.count("Traceback") == 1 and caught.rstrip().endswith("caught"), caught
+    assert later.count("KeyError: 'later'") == last.count("KeyError: 'last'") == 1, done.stdout
+
+
 def test_without_the_library_it_says_so_once(run_cells):
     done = run_cells("%%gpumem\nprint(1)\n", "%gpumem print(2)\n", "%gpumem\n", recorded=False)
     _, first, second, third = texts(done)
@@ -143,6 +166,7 @@ def test_a_kernel(run_cells, tmp_path):
     assert "+3.00 MiB   +3.00 MiB      1     1  kept = make(3)" in told["texts"][1], harness.described(done)
     assert "-1.00 MiB   +2.00 MiB      1     1  kept = make(2)" in told["texts"][2]
     assert told["error"] == ["KeyError", "'stop'"] and told["texts"][3] == ""
+    assert told["errors"] == [0, 0, 1, 0], "an error is shown once"
     # The kernel's own capture is there to be read.
     summary = harness.analyze_json("summary", tmp_path / "report.bin")
     assert harness.device_of(summary)["tensor"]["peak_bytes"] == 5 << 20

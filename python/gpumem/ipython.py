@@ -8,6 +8,7 @@ The figures are the hooks' own, so the kernel has to be started with them: `gpum
 Jupyter, `gpumem run jupyter lab` starts all kernels so."""
 
 import itertools
+import sys
 from typing import Any, List
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class
@@ -15,6 +16,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from . import _cells, _sizes
 
 _NUMBERS = itertools.count(1)
+_SHOWN = "_gpumem_shown"
 _HOW = (
     "gpumem: this kernel runs without libgpumem.so, so nothing is measured. Start it with the library: "
     "`gpumem kernel` adds a kernel to Jupyter, `gpumem run jupyter lab` (or `gpumem run ipython`) starts it so."
@@ -33,7 +35,7 @@ class GpuMem(Magics):
         if cell is None and not line.strip():
             self._live()
         elif not self._measures():
-            _passed_on(self.shell.run_cell(line if cell is None else cell))
+            self._pass_on(self.shell.run_cell(line if cell is None else cell))
         elif cell is None:
             self._statement(line)
         else:
@@ -54,8 +56,6 @@ class GpuMem(Magics):
     def _cell(self, cell: str) -> None:
         import gpumem
 
-        # A cell that is no Python fails here, and is told of once.
-        self.shell.compile.ast_parse(self.shell.transform_cell(cell))
         name = f"__gpumem_meter_{next(_NUMBERS)}__"
         meter = _cells.Meter()
         # Functions that the cell defines reach the meter as long as they live.
@@ -70,13 +70,15 @@ class GpuMem(Magics):
             transformers.remove(instrument)
             meter.close()
             whole.end()
-        if whole.source != "hooks":
+        if result.error_before_exec is not None:
+            pass  # It is not Python: nothing ran.
+        elif whole.source != "hooks":
             print("gpumem: nothing is recorded in this kernel: it was forked from a process that is")
         else:
             print(_cells.table(cell, meter.lines) or "gpumem: the cell used no GPU memory")
             for text in _said(_cells.figures(whole)):
                 print(f"the cell: {text}")
-        _passed_on(result)
+        self._pass_on(result)
 
     def _statement(self, line: str) -> None:
         import gpumem
@@ -86,9 +88,10 @@ class GpuMem(Magics):
             result = self.shell.run_cell(line)
         finally:
             scope.end()
-        for text in _said(_cells.figures(scope)) or ["no GPU memory was used"]:
-            print(f"gpumem: {text}")
-        _passed_on(result)
+        if result.error_before_exec is None:
+            for text in _said(_cells.figures(scope)) or ["no GPU memory was used"]:
+                print(f"gpumem: {text}")
+        self._pass_on(result)
 
     def _live(self) -> None:
         import gpumem
@@ -106,14 +109,30 @@ class GpuMem(Magics):
                 )
         print("\n".join(rows) or "gpumem: no GPU memory has been used yet")
 
+    def _pass_on(self, result: Any) -> None:
+        """Raises what the cell raised, so that a notebook stops there as it would without the magic."""
+        error = result.error_before_exec or result.error_in_exec
+        if error is not None:
+            _hide_once(self.shell, error)
+            raise error
 
-def _passed_on(result: Any) -> None:
-    """Raises what the cell raised, so that a notebook stops there as it would without the magic. It has been shown
-    already."""
-    error = result.error_before_exec or result.error_in_exec
-    if error is not None:
-        error._render_traceback_ = lambda: []
-        raise error
+
+def _hide_once(shell: Any, error: BaseException) -> None:
+    """Has the shell not show an error that the inner cell has shown already. Any other error it shows as before."""
+    # The error is marked and not kept: its frames hold tensors.
+    setattr(error, _SHOWN, True)
+    before = vars(shell).get("showtraceback")
+
+    def showtraceback(exc_tuple: Any = None, *arguments: Any, **options: Any) -> None:
+        if vars(shell).get("showtraceback") is showtraceback:
+            if before is None:
+                del shell.showtraceback
+            else:
+                shell.showtraceback = before
+        if not getattr((exc_tuple or sys.exc_info())[1], _SHOWN, False):
+            (before or type(shell).showtraceback.__get__(shell))(exc_tuple, *arguments, **options)
+
+    shell.showtraceback = showtraceback
 
 
 def _said(found: "dict[tuple[int, str], _cells.Figures]") -> List[str]:

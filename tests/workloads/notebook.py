@@ -1,5 +1,5 @@
 """notebook.py KERNEL FILE…: runs each file as a cell of a notebook, in a real Jupyter kernel of that name. Prints as
-JSON for each cell the text that it printed and the error that ended the notebook."""
+JSON for each cell the text that it printed and how many errors it showed, and the error that ended the notebook."""
 
 import json
 import sys
@@ -18,4 +18,5 @@ try:
 except CellExecutionError as failed:
     error = [failed.ename, failed.evalue]
 texts = ["".join(part.get("text", "") for part in cell.outputs) for cell in notebook.cells]
-print(json.dumps({"texts": texts, "error": error}))
+errors = [sum(part.output_type == "error" for part in cell.outputs) for cell in notebook.cells]
+print(json.dumps({"texts": texts, "errors": errors, "error": error}))
