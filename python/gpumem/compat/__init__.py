@@ -18,6 +18,8 @@ __all__ = ["NAMES", "install"]
 NAMES = (
     "fastai", "fastai.utils", "fastai.utils.mem", "fastai.utils.ipython", "fastai.callbacks", "fastai.callbacks.mem",
     "ipyexperiments", "ipyexperiments.utils", "ipyexperiments.utils.mem", "ipyexperiments.cell_logger",
+    "ipyexperiments.ipyexperiments", "ipyexperiments.version", "ipyexperiments.utils.ipython",
+    "ipyexperiments.utils.pynvml_gate",
     "gpu_mem_track", "modelsize_estimate", "gpu_profile", "pytorch_memlab", "GPUtil",
 )
 

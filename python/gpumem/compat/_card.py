@@ -35,7 +35,7 @@ def free_bytes(device: Optional[int] = None) -> int:
 
 
 def allocate_mbs(n: int, fatal: bool = False) -> Optional[Any]:
-    """Holds `n` MB on the current device: a tensor where PyTorch is in use, else plain memory of the driver.
+    """Holds `n` MB on the current device: a tensor of floats where PyTorch is in use, else plain memory of the driver.
     None if there is not so much, or the error itself if `fatal`."""
     try:
         torch = sys.modules.get("torch")
@@ -44,8 +44,9 @@ def allocate_mbs(n: int, fatal: bool = False) -> Optional[Any]:
         if 0 < n < _POOL_MBS:
             # For so little PyTorch's pool would take 20 MB of the card: this tensor's memory is the driver's.
             torch.empty(0, device="cuda")
-            return torch.as_tensor(_driver.Allocation(n * 2**20, _devices.current()), device="cuda")
-        return torch.empty(n * 2**20, dtype=torch.uint8, device="cuda")
+            held = torch.as_tensor(_driver.Allocation(n * 2**20, _devices.current()), device="cuda")
+            return held.view(torch.float32)
+        return torch.empty(n * 2**18, dtype=torch.float32, device="cuda")
     except RuntimeError:  # PyTorch's out-of-memory error, and ours, are of this kind
         if fatal:
             raise

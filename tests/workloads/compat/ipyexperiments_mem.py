@@ -44,7 +44,7 @@ def check_memory_taken_up():
         before = card()["physical"]["current"]
         x = mem.gpu_mem_allocate_mbs(n)
         assert abs((card()["physical"]["current"] - before) / MB - n) <= 2, n
-        equal((x.numel(), x.is_cuda), (n * MB, True))
+        equal((x.numel(), x.dtype, x.is_cuda), (n * MB // 4, torch.float32, True))
         del x
         torch.cuda.empty_cache()
         equal(card()["physical"]["current"], before)
@@ -82,7 +82,7 @@ def check_cells():
     torch.cuda.empty_cache()
     logger = CellLogger()
     out = said(lambda: (logger.pre_run_cell(), keep.append(mem.gpu_mem_allocate_mbs(256)), logger.post_run_cell()))
-    cpu, gpu, seconds = logger.data
+    cpu, gpu, _ = logger.data
     total = card()["physical"]["current"]
     equal(gpu, CellLoggerMemory(256 * MB, 0, total))
     lines = out.splitlines()
@@ -132,7 +132,7 @@ def check_an_experiment():
     assert start.startswith(
         "\n*** Experiment started with the Pytorch backend\n"
         f"Device: ID {device}, gpumem simulated GPU ({total // MB} RAM)\n\n"
-        "\n*** Current state:\nRAM:    Used    Free   Total        Util\n"
+        "\n*** Current state:\nRAM:    Used    Free   Total       Util\n"
     ), start
     assert f"GPU: {used // MB:7,} {(total - used) // MB:7,} {total // MB:7,} MB {100 * used / total:6.2f}% \n" in start
     __main__.kept = mem.gpu_mem_allocate_mbs(32)
@@ -140,17 +140,23 @@ def check_an_experiment():
     experiment.keep_var_names("kept")
     equal(experiment.data.gpu[:2], (96 * MB, 0))
     end = said(experiment.finish)
-    assert "\n*** Newly defined local variables:\nKept:    kept\nDeleted: gone\n" in end, end
+    assert "\n*** Newly defined local variables:\nDeleted: gone\nKept:    kept\n" in end, end
     assert f"GPU: {96:8,} {64:8,} MB ( 66.67%)\n" in end, end
     equal(experiment.data.gpu, (96 * MB, 64 * MB, total - card()["physical"]["current"]))
     assert hasattr(__main__, "kept") and not hasattr(__main__, "gone")
     del __main__.kept
-    equal((said(experiment.finish), experiment.cl.running), ("", False))
+    equal((said(experiment.finish), experiment.cl), ("", None))
 
 
 def check_an_experiment_that_is_off():
-    out = said(lambda: equal(ipyexperiments.IPyExperimentsCPU(exp_enable=False).finish().cpu, (0, 0, 0)))
-    equal(out, "")
+    def off():
+        experiment = ipyexperiments.IPyExperimentsCPU(exp_enable=False, cl_compact=True)
+        equal((experiment.cl.running, experiment.data.cpu), (True, (0, 0, 0)))
+        equal((experiment.finish(), experiment.cl), (None, None))
+
+    lines = said(off).splitlines()
+    equal(lines[:3], ["", "*** Experiment started with the CPU-only backend", ""])
+    assert len(lines) == 4 and lines[3].startswith("CPU: "), lines
 
 
 def check_an_experiment_of_the_cpu():

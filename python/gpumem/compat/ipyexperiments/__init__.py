@@ -1,14 +1,21 @@
-"""`ipyexperiments`: parts of a notebook as experiments whose variables and memory are taken back at their end."""
+"""`ipyexperiments`: parts of a notebook as experiments whose variables and memory are reclaimed at their end.
 
-from .cell_logger import CellLogger, CellLoggerData, CellLoggerMemory
-from .experiments import (
-    IPyExperimentData,
-    IPyExperimentMemory,
+The names that `from ipyexperiments import *` gives are the original's; `CellLogger` and the data types can be
+imported from here as well."""
+
+from . import cell_logger, ipyexperiments, version
+from .cell_logger import CellLogger, CellLoggerData, CellLoggerMemory, CellLoggerTime  # noqa: F401
+from .ipyexperiments import (
+    IPyExperimentData,  # noqa: F401
+    IPyExperimentMemory,  # noqa: F401
+    IPyExperiments,
     IPyExperimentsCPU,
+    IPyExperimentsGPU,
     IPyExperimentsPytorch,
 )
+from .version import __version__  # noqa: F401
 
 __all__ = [
-    "CellLogger", "CellLoggerData", "CellLoggerMemory", "IPyExperimentData", "IPyExperimentMemory",
-    "IPyExperimentsCPU", "IPyExperimentsPytorch",
+    "IPyExperiments", "IPyExperimentsCPU", "IPyExperimentsGPU", "IPyExperimentsPytorch",
+    "cell_logger", "ipyexperiments", "version",
 ]

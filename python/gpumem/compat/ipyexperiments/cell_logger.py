@@ -1,151 +1,206 @@
 """`ipyexperiments.cell_logger`: what each cell consumed and peaked, on the CPU and on the card.
 
-With libgpumem.so preloaded the card's figures are the hooks'. The CPU's peaks are the kernel's where the process
-was never as big before, else sampled."""
+With libgpumem.so preloaded the card's figures are the hooks' and exact. The CPU's peaks are the kernel's where the
+process was never as big before, else sampled."""
 
 import gc
 import random
 import sys
 import time
-from datetime import timedelta
-from typing import Any, NamedTuple, Optional, Tuple
+import weakref
+from typing import Any, List, NamedTuple, Optional, Tuple
 
-from ... import _devices, _pools, _meter
+from ... import _devices, _meter, _ram
 from .. import _host
-from .._trace import b2mb
+from . import _notebook, _report
+from ._device import DeviceMemory
+from ._report import b2mb, int2width, secs2time
+from .utils.mem import get_nvml_gpu_id
 
-__all__ = ["CellLogger", "CellLoggerData", "CellLoggerMemory"]
+__all__ = [
+    "CellLogger", "CellLoggerData", "CellLoggerMemory", "CellLoggerTime", "b2mb", "cpu_ram_used", "get_nvml_gpu_id",
+    "int2width", "secs2time", "set_seed",
+]
 
 
 class CellLoggerMemory(NamedTuple):
-    """Bytes of one cell: what it kept, how far it went above that, and what is used after it."""
+    """Bytes of one cell: what it kept, its peak above that, and what is used after it."""
 
     used_delta: int
     peaked_delta: int
     used_total: int
 
 
+class CellLoggerTime(NamedTuple):
+    """Seconds that one cell took."""
+
+    time_delta: float
+
+
 class CellLoggerData(NamedTuple):
-    """One cell: RAM, the card (None without one), and seconds."""
+    """One cell: RAM, the card (zeros without one), and time."""
 
     cpu: CellLoggerMemory
-    gpu: Optional[CellLoggerMemory]
-    time: float
+    gpu: CellLoggerMemory
+    time: CellLoggerTime
 
 
-def _memory(figures: _meter.Figures, total: Optional[int] = None) -> CellLoggerMemory:
-    used = figures.live - figures.start
-    peaked = max(figures.peak - figures.start - max(used, 0), 0)
-    return CellLoggerMemory(used, peaked, figures.live if total is None else total)
+_NONE = CellLoggerMemory(0, 0, 0)
 
 
-class CellLogger:
-    """Reports after each cell of IPython, from `start` to `stop`. Elsewhere `pre_run_cell` and `post_run_cell`
-    can be called around any piece of work.
+def cpu_ram_used() -> int:
+    """Resident bytes of this process."""
+    return _ram.used()
 
-    `compact`: one line; `gc_collect`: garbage is collected and caches are emptied before figures are taken;
-    `set_seed`: random numbers start from this seed in each cell, unless it is 0."""
+
+def set_seed(seed: int = 0) -> None:
+    """Seeds the random numbers of Python, and of NumPy and PyTorch if the program has them; PyTorch's cuDNN is made
+    deterministic. 0 does nothing."""
+    if seed == 0:
+        return
+    random.seed(seed)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        numpy.random.seed(seed)
+    if torch is not None:
+        torch.manual_seed(seed)
+        torch.cuda.manual_seed_all(seed)
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+
+
+class _Cell:
+    """A cell's figures at its start, and its peaks."""
+
+    def __init__(self, device: Optional[int]) -> None:
+        self._device = device
+        self._gpu = _meter.Mark(device, name="CellLogger") if device is not None else None
+        self._host = _host.HostMark()
+        self._began = time.monotonic()
+        self._seconds: Optional[float] = None
+
+    def end(self) -> None:
+        """Fixes the peaks and the time. A second call changes nothing."""
+        if self._seconds is None:
+            self._seconds = time.monotonic() - self._began
+            self._host.end()
+            if self._gpu is not None:
+                self._gpu.end()
+
+    def data(self) -> CellLoggerData:
+        """What the cell has kept until now, and its peaks."""
+        cpu = _ram.used()
+        gpu = _NONE
+        if self._gpu is not None:
+            used = _meter.used(self._device)
+            gpu = _memory(self._gpu.read(_meter.PHYSICAL), used, _meter.card_memory(self._device).used)
+        return CellLoggerData(_memory(self._host.read(), cpu, cpu), gpu, CellLoggerTime(self._seconds or 0.0))
+
+
+def _memory(ended: _meter.Figures, live: int, total: int) -> CellLoggerMemory:
+    used = live - ended.start
+    return CellLoggerMemory(used, max(ended.peak - ended.start - max(used, 0), 0), total)
+
+
+class CellLogger(DeviceMemory):
+    """Reports after each cell of IPython, from `start` to `stop`; the cell that starts it is the first. Elsewhere
+    `pre_run_cell` and `post_run_cell` can be called around any piece of work.
+
+    `compact`: one line; `gc_collect`: garbage is collected before figures are taken (turn it off to see what
+    only garbage collection frees); `set_seed`: random numbers start from this seed in each cell, unless it is 0."""
 
     def __init__(self, exp: Optional[Any] = None, compact: bool = False, gc_collect: bool = True,
                  set_seed: int = 0) -> None:
-        self.exp = exp
         self.compact = compact
         self.gc_collect = gc_collect
         self.set_seed = set_seed
         self.running = False
-        self.backend = getattr(exp, "backend", None) or ("gpu" if _devices.visible() else "cpu")
-        self.data: Optional[CellLoggerData] = None
-        self._marks: Optional[Tuple[_host.HostMark, Optional[_meter.Mark]]] = None
-        self._began = 0.0
+        self.data = CellLoggerData(_NONE, _NONE, CellLoggerTime(0))
+        # Weak: the experiment ends with its last reference, and holds this logger.
+        self._experiment = weakref.ref(exp) if exp is not None else None
+        if exp is None:
+            self.backend = "gpu" if _devices.visible() else "cpu"
+            self._has_gpu = self.backend != "cpu"
+        else:
+            self.backend, self._has_gpu = exp.backend, exp.has_gpu
+            self.gpu_current_device_id = exp.gpu_current_device_id
+        # Cells that are running, outermost first: `%%capture` runs a cell within a cell.
+        self._open: List[_Cell] = []
+        self._last: Optional[_Cell] = None
 
-    def _events(self) -> Optional[Any]:
-        get = getattr(sys.modules.get("IPython"), "get_ipython", None)
-        shell = get() if get is not None else None
-        return getattr(shell, "events", None)
+    @property
+    def time_delta(self) -> float:
+        """Seconds that the last cell took."""
+        return self.data.time.time_delta
 
-    def start(self) -> None:
-        """Reports from the next cell on."""
-        if self.running:
-            return
-        self.running = True
-        events = self._events()
-        if events is not None:
-            events.register("pre_run_cell", self.pre_run_cell)
-            events.register("post_run_cell", self.post_run_cell)
+    def start(self) -> "CellLogger":
+        """Reports from this cell on."""
+        if not self.running:
+            if self.gc_collect:
+                gc.collect()
+            _notebook.register("pre_run_cell", self.pre_run_cell)
+            _notebook.register("post_run_cell", self.post_run_cell)
+            self._drop_cells()
+            self.running = True
+            self.pre_run_cell()
+        return self
 
     def stop(self) -> None:
-        """Reports no more. A second call does nothing."""
+        """Reports this cell, and no more. A second call does nothing."""
         if not self.running:
             return
+        _notebook.unregister("pre_run_cell", self.pre_run_cell)
+        _notebook.unregister("post_run_cell", self.post_run_cell)
+        self.post_run_cell()
         self.running = False
-        events = self._events()
-        if events is not None:
-            events.unregister("pre_run_cell", self.pre_run_cell)
-            events.unregister("post_run_cell", self.post_run_cell)
-        self._end_marks()
+        self._drop_cells()
 
-    def pre_run_cell(self, *_: Any) -> None:
-        """What is to be done before a cell."""
-        self._end_marks()
-        self._clean()
+    def pre_run_cell(self, info: Optional[Any] = None) -> None:
+        """What has to be done before a cell."""
+        if not self.running:
+            self._drop_cells()
         if self.set_seed:
-            self._seed(self.set_seed)
-        gpu = _meter.Mark(name="CellLogger") if self.backend != "cpu" else None
-        self._marks = (_host.HostMark(), gpu)
-        self._began = time.monotonic()
+            set_seed(self.set_seed)
+        if self._has_gpu:
+            self.gpu_clear_cache()
+        self._open.append(_Cell(self._device()))
 
-    def post_run_cell(self, *_: Any) -> None:
-        """What is to be done after a cell; nothing if it was not seen to begin."""
-        if self._marks is None:
+    def post_run_cell(self, result: Optional[Any] = None) -> None:
+        """What has to be done after a cell. If the cell started before the logger did, the report is of the last
+        cell that it saw start; nothing happens where there is none."""
+        cell = self._open.pop() if self._open else self._last
+        if cell is None:
             return
-        passed = time.monotonic() - self._began
-        host, gpu = self._marks
-        peaks = (host.read().peak, gpu.read(_meter.PHYSICAL).peak if gpu is not None else 0)
-        self._clean()
-        cpu = _memory(host.read()._replace(peak=peaks[0]))
-        card = None
-        if gpu is not None:
-            figures = gpu.read(_meter.PHYSICAL)._replace(peak=peaks[1])
-            card = _memory(figures, _meter.card_memory(gpu.device).used)
-        self.data = CellLoggerData(cpu, card, passed)
-        self._end_marks()
+        cell.end()
+        self._last = cell
+        if self.gc_collect:
+            gc.collect()
+        if self._has_gpu:
+            self.gpu_clear_cache()
+        self.data = cell.data()
         self.report()
 
     def report(self) -> None:
         """Prints the last cell's figures."""
-        if self.data is None:
-            return
-        cpu, gpu, seconds = self.data
-        passed = str(timedelta(seconds=round(seconds, 3)))
-        passed = passed[:-3] if "." in passed else passed + ".000"
-        rows = [("CPU", cpu)] + ([("GPU", gpu)] if gpu is not None else [])
-        if self.compact:
-            parts = [f"{name}: {'/'.join(str(b2mb(value)) for value in row)} MB" for name, row in rows]
-            print(" | ".join([*parts, f"Time {passed}", "(Consumed/Peaked/Used Total)"]))
-            return
-        print(f"･ RAM:  △Consumed    △Peaked    Used Total | Exec time {passed}")
-        for name, row in rows:
-            used, peaked, total = map(b2mb, row)
-            print(f"･ {name}: {used:10,} {peaked:10,} {total:10,} MB |")
+        rows: List[Tuple[str, CellLoggerMemory]] = [("CPU", self.data.cpu)]
+        if self._has_gpu:
+            rows.append(("GPU", self.data.gpu))
+        print((_report.compact_cell if self.compact else _report.cell)(rows, self.time_delta))
 
-    def _clean(self) -> None:
-        if self.gc_collect:
-            gc.collect()
-            _pools.empty_caches()
+    def gpu_clear_cache(self) -> None:
+        """Returns what the experiment's backend holds unused to the card."""
+        experiment = self._experiment() if self._experiment is not None else None
+        if experiment is None:
+            super().gpu_clear_cache()
+        else:
+            experiment.gpu_clear_cache()
 
-    def _end_marks(self) -> None:
-        host, gpu = self._marks or (None, None)
-        if host is not None:
-            host.end()
-        if gpu is not None:
-            gpu.end()
-        self._marks = None
+    def _device(self) -> Optional[int]:
+        if not self._has_gpu:
+            return None
+        return _devices.current() if self.gpu_current_device_id is None else self.gpu_current_device_id
 
-    @staticmethod
-    def _seed(seed: int) -> None:
-        random.seed(seed)
-        numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
-        if numpy is not None:
-            numpy.random.seed(seed)
-        if torch is not None:
-            torch.manual_seed(seed)
+    def _drop_cells(self) -> None:
+        for cell in self._open:
+            cell.end()
+        self._open, self._last = [], None

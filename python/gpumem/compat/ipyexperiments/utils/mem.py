@@ -8,17 +8,20 @@ from typing import Any, Optional
 from .... import _devices, _pools, _meter
 from ..._card import allocate_mbs, leave_free_mbs, preload
 from ..._trace import b2mb
+from ...fastai.utils.mem import GPUMemory, gpu_mem_get
 
 __all__ = [
-    "b2mb", "get_nvml_gpu_id", "gpu_mem_allocate_mbs", "gpu_mem_get_free_mbs", "gpu_mem_get_free_no_cache_mbs",
+    "GPUMemory", "b2mb", "get_nvml_gpu_id", "gpu_mem_allocate_mbs", "gpu_mem_get_free_mbs", "gpu_mem_get_free_no_cache_mbs",
     "gpu_mem_get_mbs", "gpu_mem_get_total_mbs", "gpu_mem_get_used_mbs", "gpu_mem_get_used_no_cache_mbs",
-    "gpu_mem_leave_free_mbs", "preload_pytorch",
+    "gpu_mem_leave_free_mbs", "preload_pytorch", "use_gpu",
 ]
 
+use_gpu = bool(_devices.visible())
 
-def preload_pytorch(device_id: int = 0) -> Optional[Any]:
+
+def preload_pytorch(device_id: int = 0) -> None:
     """Pays what first touching CUDA costs, so that it is not in what is compared later."""
-    return preload(device_id)
+    preload(device_id)
 
 
 def get_nvml_gpu_id(torch_gpu_id: int) -> int:
@@ -29,10 +32,8 @@ def get_nvml_gpu_id(torch_gpu_id: int) -> int:
     return index
 
 
-def gpu_mem_get_mbs(torch_gpu_id: Optional[int] = None) -> Any:
-    """`GPUMemory(total, free, used)` of a card."""
-    from ...fastai.utils.mem import gpu_mem_get
-
+def gpu_mem_get_mbs(torch_gpu_id: Optional[int] = None) -> GPUMemory:
+    """`GPUMemory(total, free, used)` of a card; zeros if there is no such card."""
     return gpu_mem_get(torch_gpu_id)
 
 

@@ -1,0 +1,69 @@
+"""`ipyexperiments.utils.ipython`: exceptions that hold no memory.
+
+IPython keeps the last exception with its traceback, and with it the local variables of every frame, so that their
+memory is held until the next exception. The frames are cleared here before IPython gets them; `%debug` then
+has no variables to show."""
+
+import functools
+import os
+import traceback
+from types import TracebackType
+from typing import Any, Callable, Optional, Type
+
+from .. import _notebook
+
+__all__ = ["IS_IN_IPYTHON", "ipython_tb_clear_frames", "ipython_tb_clear_frames_ctx", "is_in_ipython"]
+
+
+def is_in_ipython() -> bool:
+    """Whether the program runs in IPython: a console, a notebook, or the start of a kernel."""
+    return _notebook.shell() is not None or "JPY_PARENT_PID" in os.environ
+
+
+IS_IN_IPYTHON = is_in_ipython()
+
+
+def _clear(error: Optional[BaseException]) -> None:
+    """Clears the frames of an exception and of those that led to it."""
+    seen = set()
+    waiting = [error]
+    while waiting:
+        error = waiting.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        waiting += [error.__cause__, error.__context__, *getattr(error, "exceptions", ())]
+
+
+def ipython_tb_clear_frames(func: Callable) -> Callable:
+    """Under IPython, an exception that leaves the function holds none of its variables."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except BaseException as error:
+            if IS_IN_IPYTHON or is_in_ipython():
+                # This frame is still running, so its own references have to be dropped by hand.
+                del args, kwargs
+                _clear(error)
+            raise
+
+    return wrapper
+
+
+class ipython_tb_clear_frames_ctx:
+    """`with ipython_tb_clear_frames_ctx():`: an exception that leaves the block holds no variables."""
+
+    def __enter__(self) -> "ipython_tb_clear_frames_ctx":
+        return self
+
+    def __exit__(
+        self,
+        exc_type: Optional[Type[BaseException]],
+        exc_val: Optional[BaseException],
+        exc_tb: Optional[TracebackType],
+    ) -> None:
+        traceback.clear_frames(exc_tb)
+        _clear(exc_val)
