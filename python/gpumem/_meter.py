@@ -10,10 +10,11 @@ once. A mark never mixes the two: `Mark.source` says which it is.
 | PHYSICAL | what the card gave this process | NVML's `used` of the whole card, other processes included |
 """
 
+import functools
 import os
 import sys
 import warnings
-from typing import Dict, NamedTuple, Optional, Union
+from typing import Callable, Dict, NamedTuple, Optional, Union
 
 from . import _devices, _library, _nvml, _pools, _sampler
 
@@ -125,8 +126,11 @@ class _Exact:
 class _Sampled:
     def __init__(self, device: int) -> None:
         self._device = device
-        found, self._nvml = _devices.find(device), _nvml.library()
-        self._handle = found.handle if found is not None else None
+        found, nvml = _devices.find(device), _nvml.library()
+        # Without `self`: the sampler keeps what it reads by alive, and this has to be closed when it is dropped.
+        self._card_used: Callable[[], int] = lambda: 0
+        if found is not None and nvml is not None:
+            self._card_used = functools.partial(nvml.used, found.handle)
         self.source = "sampled" if found is not None else "none"
         if found is not None:
             _say_once()
@@ -134,15 +138,10 @@ class _Sampled:
         self._open()
 
     def _open(self) -> None:
-        self._card = _sampler.Gauge(self._card_used) if self._handle is not None else None
+        self._card = _sampler.Gauge(self._card_used) if self.source != "none" else None
         self._start = self._card_used()
         self._tensors = _pools.tensor_bytes(self._device)
         self._peak_before = _pools.tensor_peak(self._device)
-
-    def _card_used(self) -> int:
-        if self._nvml is None or self._handle is None:
-            return 0
-        return self._nvml.used(self._handle)
 
     def read(self, level: int) -> Figures:
         if self._frozen is not None:

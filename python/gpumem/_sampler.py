@@ -11,7 +11,8 @@ from typing import Callable, List, Optional
 __all__ = ["Gauge"]
 
 _PERIOD_SECONDS = 0.001
-_lock = threading.Lock()
+# Re-entrant: garbage collection may close a gauge while this thread opens one.
+_lock = threading.RLock()
 _open: List["Gauge"] = []
 _thread: Optional[threading.Thread] = None
 
@@ -51,7 +52,7 @@ class Gauge:
 def _forget_parents() -> None:
     """A forked child has the parent's gauges, and no thread."""
     global _lock, _thread
-    _lock, _thread = threading.Lock(), None
+    _lock, _thread = threading.RLock(), None
     _open.clear()
 
 
