@@ -5,6 +5,7 @@ simulator. What breaks them: a peak that is sampled where it could be known, a f
 that a script reading the old tool's output would trip over."""
 
 import json
+import re
 
 import harness
 import pytest
@@ -19,6 +20,15 @@ def checked(done):
     """The checks that passed; all of them did."""
     lines = [line.split() for line in done.stdout.splitlines()]
     return [line[1] for line in lines if len(line) == 2 and line[0] == "passed"]
+
+
+def checks_of(*modules):
+    """The checks that modules have, in order."""
+    return [
+        f"{module}.{name}"
+        for module in modules
+        for name in re.findall(r"^def (check_\w+)", (CHECKS / f"{module}.py").read_text(), re.MULTILINE)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -40,14 +50,14 @@ def test_pytorch(environment, devices, preload, slow, python_env, simulate):
         env={**PACKAGE, **harness.SIMULATED_CARD[environment], **(SLOW if slow else {})},
     )
     passed = checked(done)
-    assert len(passed) == 43 and {name.split(".")[0] for name in passed} == set(PYTORCH)
+    assert passed == checks_of(*PYTORCH)
     assert "Warning" not in done.stderr
 
 
 @pytest.mark.parametrize("preload", (True, False))
 def test_in_ipython(preload, python_env, simulate):
     done = simulate([python_env("jupyter"), CHECKS / "run.py", "in_ipython"], preload=preload, env=PACKAGE)
-    assert len(checked(done)) == 8
+    assert checked(done) == checks_of("in_ipython")
 
 
 @pytest.mark.parametrize("preload", (True, False))
@@ -85,7 +95,7 @@ def test_the_card_that_is_named_by_its_uuid(environment, python_env, simulate):
         [python_env(environment), CHECKS / "run.py", "fastai_mem"], devices=2, memory="0=16GiB,1=8GiB", preload=True,
         env={**PACKAGE, **harness.SIMULATED_CARD[environment], "CUDA_VISIBLE_DEVICES": card(1)},
     )
-    assert len(checked(done)) == 17
+    assert checked(done) == checks_of("fastai_mem")
 
 
 @pytest.mark.parametrize(

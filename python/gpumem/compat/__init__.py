@@ -3,7 +3,7 @@
     from gpumem.compat.fastai.utils.mem import GPUMemTrace     # was: from fastai.utils.mem import GPUMemTrace
     import gpumem.compat; gpumem.compat.install()               # or leave the program as it is
 
-Nothing here imports a framework by itself, and everything imports without a GPU and without a driver. Where
+Nothing here imports a framework by itself (but for a star import of fastai's modules, which always did), and everything imports without a GPU and without a driver. Where
 libgpumem.so is not preloaded, peaks are sampled or PyTorch's own, and a warning says so once."""
 
 import importlib
@@ -16,12 +16,20 @@ __all__ = ["NAMES", "install"]
 
 # Old names, each below this package; parents first.
 NAMES = (
-    "fastai", "fastai.utils", "fastai.utils.mem", "fastai.utils.ipython", "fastai.callbacks", "fastai.callbacks.mem",
+    "fastai", "fastai.utils", "fastai.utils.mem", "fastai.utils.ipython", "fastai.utils.pynvml_gate",
+    "fastai.callbacks", "fastai.callbacks.mem", "fastai.callbacks.cpu_mem",
     "ipyexperiments", "ipyexperiments.utils", "ipyexperiments.utils.mem", "ipyexperiments.cell_logger",
     "ipyexperiments.ipyexperiments", "ipyexperiments.version", "ipyexperiments.utils.ipython",
     "ipyexperiments.utils.pynvml_gate",
-    "gpu_mem_track", "modelsize_estimate", "gpu_profile", "pytorch_memlab", "GPUtil",
+    "gpu_mem_track", "modelsize_estimate", "gpu_profile", "track_mem_use",
+    "pytorch_memlab", "pytorch_memlab.courtesy", "pytorch_memlab.extension", "pytorch_memlab.line_profiler",
+    "pytorch_memlab.line_profiler.extension", "pytorch_memlab.line_profiler.line_profiler",
+    "pytorch_memlab.line_profiler.line_records", "pytorch_memlab.line_profiler.profile",
+    "pytorch_memlab.mem_reporter", "pytorch_memlab.utils",
+    "GPUtil", "GPUtil.GPUtil",
 )
+# Packages that are left the tool's own even if it is forced: only the modules in them are taken over.
+_NAMESPACES = ("fastai", "fastai.utils", "fastai.callbacks", "ipyexperiments", "ipyexperiments.utils")
 
 
 def install(names: Sequence[str] = NAMES, force: bool = False, older_fastai: bool = False) -> List[str]:
@@ -39,23 +47,24 @@ def install(names: Sequence[str] = NAMES, force: bool = False, older_fastai: boo
         top = name.partition(".")[0]
         if name not in wanted or (top in theirs and not force):
             continue
-        if top in theirs and _is_package(name):
-            if _importable(name):
-                continue
+        if top in theirs and name in _NAMESPACES and _importable(name):
+            continue
         source = f"{__name__}.{name}"
         if older_fastai and name == "fastai.utils.mem":
             source += "_older"
         module = importlib.import_module(source)
         sys.modules[name] = module
         parent, _, leaf = name.rpartition(".")
-        if parent and parent in sys.modules:
+        if parent in sys.modules and not _is_function(sys.modules[parent], leaf):
             setattr(sys.modules[parent], leaf, module)
         done.append(name)
     return done
 
 
-def _is_package(name: str) -> bool:
-    return any(other.startswith(name + ".") for other in NAMES)
+def _is_function(parent: ModuleType, name: str) -> bool:
+    """Whether one of our packages has something else under a module's name (`profile`)."""
+    there = getattr(parent, name, None) if parent.__name__.startswith(__name__) else None
+    return there is not None and not isinstance(there, ModuleType)
 
 
 def _is_theirs(top: str) -> bool:

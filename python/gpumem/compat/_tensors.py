@@ -2,9 +2,10 @@
 
 import bisect
 import gc
-from typing import Any, Dict, List, NamedTuple
+import warnings
+from typing import Any, Callable, Dict, List, NamedTuple
 
-__all__ = ["Seen", "six", "storage", "tensors", "unseen", "visible"]
+__all__ = ["Seen", "dtype_bytes", "six", "storage", "tensors", "unseen", "visible"]
 
 
 class Seen(NamedTuple):
@@ -14,8 +15,12 @@ class Seen(NamedTuple):
     bytes: int
 
 
-def tensors(device: int) -> List[Any]:
-    """Every tensor on a card that garbage collection can reach."""
+def _ignore(_error: Exception) -> None:
+    pass
+
+
+def tensors(device: int, trouble: Callable[[Exception], None] = _ignore) -> List[Any]:
+    """Every tensor on a card that garbage collection can reach. `trouble` gets the error of what cannot be asked."""
     import torch
 
     found = []
@@ -26,16 +31,16 @@ def tensors(device: int) -> List[Any]:
         try:
             if thing.is_cuda and thing.device.index == device:
                 found.append(thing)
-        except Exception:  # a subclass of Tensor that is not one (fake, lazy, half made)
-            continue
+        except Exception as error:  # a subclass of Tensor that is not one (fake, lazy, half made)
+            trouble(error)
     return found
 
 
-def visible(device: int) -> List[Seen]:
+def visible(device: int, trouble: Callable[[Exception], None] = _ignore) -> List[Seen]:
     """Memories behind the tensors that Python can see: views count with what they look at, and hold all of
     it even when it is gone from sight."""
     by_memory: Dict[int, Seen] = {}
-    for tensor in tensors(device):
+    for tensor in tensors(device, trouble):
         try:
             address, size = storage(tensor)
         except Exception:  # no memory of its own (sparse, nested, meta)
@@ -99,3 +104,18 @@ def six(value: float) -> str:
             decimals -= 1
             text = f"{value:.{decimals}f}"
     return text
+
+
+def dtype_bytes() -> Dict[Any, float]:
+    """Bytes of one number of each of PyTorch's types that a tensor can have here."""
+    import torch
+
+    found: Dict[Any, float] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that support of a type is experimental
+        for dtype in {value for value in vars(torch).values() if isinstance(value, torch.dtype)}:
+            try:
+                found[dtype] = float(torch.empty(0, dtype=dtype).element_size())
+            except Exception:  # a type that no plain tensor has
+                continue
+    return found

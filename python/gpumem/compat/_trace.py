@@ -21,9 +21,10 @@ class Trace:
 
     is_silent: bool
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "GPUMemTrace") -> None:
+        self._name = name
         self._mark: Optional[_meter.Mark] = None
-        self._running = False
+        self.is_running = False
         self.data_is_set = True
         self.used_start = self.used_peak = 0
         self.delta_used = self.delta_peaked = 0
@@ -33,10 +34,10 @@ class Trace:
         """Everything is counted from now on."""
         _pools.empty_caches()
         if self._mark is None:
-            self._mark = _meter.Mark(name="GPUMemTrace")
+            self._mark = _meter.Mark(name=self._name)
         else:
             self._mark.reset()
-        self._running, self.data_is_set = True, False
+        self.is_running, self.data_is_set = True, False
 
     def start(self) -> None:
         """Begins to measure, from zero."""
@@ -45,15 +46,15 @@ class Trace:
 
     def stop(self) -> None:
         """Freezes the data. A second call changes nothing."""
-        if self._running:
+        if self.is_running:
             self.data_set()
-            self._running = False
+            self.is_running = False
             if self._mark is not None:
                 self._mark.end()
 
     def data_set(self) -> None:
         """Takes the figures of this moment; of the stop, once stopped."""
-        if not self._running or self._mark is None:
+        if not self.is_running or self._mark is None:
             return
         peak = self._mark.read(_meter.PHYSICAL).peak
         _pools.empty_caches()

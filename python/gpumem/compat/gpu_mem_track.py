@@ -8,16 +8,33 @@ Python object shows (autograd holds it, or C++) stands in a row of its own."""
 import datetime
 import inspect
 from types import FrameType
-from typing import Any, Dict, List, Optional, TextIO, Tuple
+from typing import Any, Dict, Iterator, List, Optional, TextIO, Tuple
 
 from .. import _pools, _meter
-from ._tensors import Seen, six, tensors, unseen, visible
+from ._tensors import Seen, dtype_bytes, six, tensors, unseen, visible
 
-__all__ = ["MemTracker"]
+__all__ = ["MemTracker", "get_mem_space"]
 
 _MB = 2**20
+_DECIMAL_MB = 1e6
 _HIDDEN = ("hidden",)
 _Rows = Dict[Tuple[Any, ...], Tuple[int, int]]
+
+
+def __getattr__(name: str) -> Any:
+    """`dtype_memory_size_dict`: bytes of one number of each of PyTorch's types. It is made when it is asked for, since
+    it needs PyTorch."""
+    if name != "dtype_memory_size_dict":
+        raise AttributeError(f"module 'gpu_mem_track' has no attribute {name!r}")
+    return globals().get(f"_{name}") or globals().setdefault(f"_{name}", dtype_bytes())
+
+
+def get_mem_space(x: Any) -> float:
+    """Bytes of one number of a type. KeyError if it is none."""
+    sizes: Dict[Any, float] = __getattr__("dtype_memory_size_dict")
+    if x not in sizes:
+        print(f"dtype {x} is not supported!")
+    return sizes[x]
 
 
 class MemTracker:
@@ -25,13 +42,18 @@ class MemTracker:
     paragraph a `track()` into `path` + the time + `-gpu_mem_track.txt`.
 
     `frame` (older form): lines are named after it; `detail`: the tensors that came and went, not only
-    sums; `verbose`: paragraphs are printed as well; `device`: CUDA's ordinal."""
+    sums; `verbose`: tensors that could not be looked at are told of; `device`: CUDA's ordinal."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and isinstance(args[0], FrameType):
             kwargs["frame"], args = args[0], args[1:]
         self.frame: Optional[FrameType] = kwargs.pop("frame", None)
         self.older = self.frame is not None
+        if self.frame is not None:
+            self.func_name = self.frame.f_code.co_name
+            self.module_name = self.frame.f_globals.get("__name__", "?")
+            self.filename = self.frame.f_globals.get("__file__", self.frame.f_code.co_filename)
+            self.curr_line = self.frame.f_lineno
         self._set_up(*args, **kwargs)
 
     def _set_up(self, detail: bool = True, path: str = "", verbose: bool = False, device: int = 0) -> None:
@@ -43,13 +65,17 @@ class MemTracker:
         now = datetime.datetime.now()
         self.gpu_profile_fn = path + f"{now:%d-%b-%y-%H:%M:%S}-gpu_mem_track.txt"
 
-    def get_tensors(self) -> List[Any]:
+    def get_tensors(self) -> Iterator[Any]:
         """Every tensor on the device that Python can see."""
-        return tensors(self.device)
+        yield from tensors(self.device, self._trouble)
+
+    def _trouble(self, error: Exception) -> None:
+        if self.verbose:
+            print(f"A trivial exception occured: {error}")
 
     def get_tensor_usage(self) -> float:
         """MB of the tensors that Python can see, each memory once."""
-        return sum(seen.bytes for seen in visible(self.device)) / _MB
+        return sum(seen.bytes for seen in visible(self.device, self._trouble)) / _MB
 
     def get_allocate_usage(self) -> float:
         """MB that the framework's pool has handed out, whoever holds it."""
@@ -60,16 +86,15 @@ class MemTracker:
         _pools.empty_caches(collect=True)
 
     def print_all_gpu_tensor(self, file: Optional[TextIO] = None) -> None:
-        """Prints size, MB and type of every tensor that Python can see."""
-        for seen in visible(self.device):
-            tensor = seen.tensor
-            print(tuple(tensor.size()), seen.bytes / _MB, type(tensor), tensor.dtype, file=file)
+        """Prints size, type and MB of every tensor that Python can see, each memory once."""
+        for seen in visible(self.device, self._trouble):
+            print(seen.tensor.size(), seen.tensor.dtype, seen.bytes / _MB, file=file)
 
     def track(self) -> None:
         """Writes what is used now, and what came and went since the last call."""
         caller = inspect.currentframe()
         caller = caller.f_back if caller is not None else None
-        seen = visible(self.device)
+        seen = visible(self.device, self._trouble)
         text = ""
         if self.begin:
             text = f"GPU Memory Track | {datetime.datetime.now():%d-%b-%y-%H:%M:%S} | {self._usage(seen)}\n\n"
@@ -78,24 +103,23 @@ class MemTracker:
             rows = self._rows(seen)
             text += self._changes(rows)
             self.last_rows = rows
-        text += f"\nAt {self._where(caller):<50}{self._usage(seen)}\n\n"
+        # Only the newer form has a space behind the 50 columns.
+        text += f"\nAt {self._where(caller):<50}{'' if self.older else ' '}{self._usage(seen)}\n\n"
         with open(self.gpu_profile_fn, "a", encoding="utf-8") as file:
             file.write(text)
-        if self.verbose:
-            print(text, end="")
 
     def _where(self, caller: Optional[FrameType]) -> str:
         if self.older and self.frame is not None:
             frame = self.frame if caller is None or caller.f_code is not self.frame.f_code else caller
-            module = frame.f_globals.get("__name__", "?")
-            return f"{module} {frame.f_code.co_name}: line {frame.f_lineno}"
+            self.curr_line = frame.f_lineno
+            return f"{self.module_name} {self.func_name}: line {self.curr_line}"
         if caller is None:
             return "?"
         return f"{caller.f_code.co_filename} line {caller.f_lineno}: {caller.f_code.co_name}"
 
     def _usage(self, seen: List[Seen]) -> str:
         if self.older:
-            return f"Total Used Memory:{_meter.card_memory(self.device).used / _MB:<7.1f}Mb"
+            return f"Total Used Memory:{_meter.card_memory(self.device).used / _DECIMAL_MB:<7.1f}Mb"
         held = sum(one.bytes for one in seen) / _MB
         allocated = self.get_allocate_usage()
         return f"Total Tensor Used Memory:{held:<7.1f}Mb Total Allocated Memory:{allocated:<7.1f}Mb"
@@ -130,13 +154,15 @@ class MemTracker:
         return "".join(lines)
 
     def _line(self, sign: str, size: int, number: int, key: Tuple[Any, ...]) -> str:
-        unit = 1e6 if self.older else _MB
+        unit = _DECIMAL_MB if self.older else _MB
         memory = six(size / unit)
         if key == _HIDDEN:
             return f"{sign} | held where Python sees no tensor  | Memory: {memory} M | autograd or C++\n"
         shape, kind, dtype, _ = key
         line = f"{sign} | {number} * Size:{str(shape):<20} | Memory: {memory} M | {kind:<20}"
-        return line + ("\n" if self.older else f" | {dtype}\n")
+        if self.older:  # where a row of what went ends with a space
+            return line + (" \n" if sign == "-" else "\n")
+        return f"{line} | {dtype}\n"
 
 
 def _largest_first(row: Tuple[int, int, Tuple[Any, ...]]) -> Tuple[int, str]:

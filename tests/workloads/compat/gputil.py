@@ -29,7 +29,7 @@ def check_cards():
     equal(said(GPUtil.showUtilization), "\n".join(["| ID | GPU | MEM |", "-" * 18, *rows, ""]))
     everything = said(GPUtil.showUtilization, all=True).splitlines()
     for name in ("ID", "Name", "UUID", "GPU temp.", "Memory util.", "Memory free", "Display active"):
-        assert f" {name} |" in everything[0], everything[0]
+        assert f"| {name} " in everything[0], everything[0]
     assert "gpumem simulated GPU" in everything[2]
     hold.free()
 
@@ -44,7 +44,7 @@ def check_what_is_free():
     equal(GPUtil.getAvailability(GPUtil.getGPUs(), memoryFree=10**9), [0] * (1 + several))
     equal(GPUtil.getFirstAvailable(), [0])
     out = said(GPUtil.getFirstAvailable, verbose=True)
-    equal(out, "Attempting (1/1) to locate available GPU.\nGPU 0 located!\n")
+    equal(out, "Attempting (1/1) to locate available GPU.\nGPU [0] located!\n")
     try:
         GPUtil.getFirstAvailable(maxMemory=0, attempts=2, interval=0)
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""What works inside IPython: cells, `%mlrun`, exceptions that hold no memory, reduce_mem_usage; no framework."""
+"""What works inside IPython: cells, exceptions that hold no memory, reduce_mem_usage; no framework."""
 
 import os
 import sys
@@ -117,21 +117,6 @@ def check_an_experiment_by_del():
     assert "Deleted: x\n" in out and f"GPU: {64:8,} {64:8,} MB (100.00%)\n" in out, out
     assert "x" not in shell.user_ns and "allocate" in shell.user_ns
     equal(said(shell.run_cell, "y = 1"), "")
-
-
-def check_mlrun():
-    said(shell.run_cell, "%load_ext gpumem.compat.pytorch_memlab")
-    shell.run_cell("def work(n):\n    x = allocate(n)\n    return [n]\n")
-    out = said(shell.run_cell, "p = %mlrun -f work -r kept = work(8)[0]")
-    assert "## work" in out and "    x = allocate(n)" in out, out
-    equal(shell.user_ns["kept"], 8)
-    figures = shell.user_ns["p"].display().tables[0].figures
-    before, during = (figures[line]["active_bytes.all.peak"] for line in (1, 2))
-    equal(during - before, 8 * MB if PRELOADED else 0)
-    equal(list(shell.user_ns["p"].display().tables[0].columns), ["active_bytes.all.peak", "reserved_bytes.all.peak"])
-    equal(said(shell.run_cell, "%%mlrun -f work -q\nwork(1)\nkept = 5"), "")
-    equal(shell.user_ns["kept"], 5)
-    said(shell.run_cell, "%unload_ext gpumem.compat.pytorch_memlab")
 
 
 def check_smaller_types():

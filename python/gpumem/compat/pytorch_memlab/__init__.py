@@ -5,11 +5,11 @@ count in it. From Python 3.12 on lines are seen through `sys.monitoring`, so deb
 `sys.settrace`; before, an earlier trace function is called along."""
 
 from .courtesy import Courtesy
-from .extension import load_ipython_extension, unload_ipython_extension
-from .line_profiler import LineProfiler, profile, profile_every, set_target_gpu
+from .line_profiler import LineProfiler, clear_global_line_profiler, profile, profile_every, set_target_gpu
+from .line_profiler.extension import load_ipython_extension, unload_ipython_extension
 from .mem_reporter import MemReporter
 
 __all__ = [
-    "Courtesy", "LineProfiler", "MemReporter", "load_ipython_extension", "profile", "profile_every", "set_target_gpu",
-    "unload_ipython_extension",
+    "Courtesy", "LineProfiler", "MemReporter", "clear_global_line_profiler", "load_ipython_extension", "profile",
+    "profile_every", "set_target_gpu", "unload_ipython_extension",
 ]

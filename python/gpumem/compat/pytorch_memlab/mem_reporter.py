@@ -1,96 +1,155 @@
 """`MemReporter`: the tensors of a model, and all others, with their sizes."""
 
 import gc
-from typing import Any, Dict, List, Optional, Tuple
+from collections import defaultdict
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ... import _meter
 from .._tensors import storage
-from ._table import readable
+from ._names import Names
+from .utils import readable_size
 
 __all__ = ["MemReporter"]
 
 _WIDTH = 79
+# PyTorch's pool hands out no less.
+_BLOCK = 512
+
+
+class Row(NamedTuple):
+    """One tensor: its name, and after that in brackets whose memory it shares; its size, how many numbers, and the
+    bytes, which are 0 for what is shared."""
+
+    name: str
+    size: Tuple[int, ...]
+    numbers: int
+    bytes: int
 
 
 class MemReporter:
-    """Lists the tensors that Python can see by device; those of `model` by their names."""
+    """Lists the tensors that Python can see by device; those of `model` by their names, and others by type and
+    number, which a tensor keeps from one report to the next.
 
-    def __init__(self, model: Optional[Any] = None) -> None:
-        self.device_tensor_stat: Dict[Any, List[Tuple[str, Tuple[int, ...], int, int]]] = {}
-        self._model = model
+    `pre_collect`: garbage is collected before each report."""
 
-    def _names(self) -> Dict[int, str]:
-        names = {}
-        if self._model is not None:
-            for name, parameter in self._model.named_parameters():
-                names[id(parameter)] = name
-            for name, buffer in self._model.named_buffers():
-                names[id(buffer)] = name
-        return names
-
-    def collect_tensor(self) -> List[Any]:
-        """Every tensor, those of the model first and the others in the order in which they were made."""
+    def __init__(self, model: Optional[Any] = None, pre_collect: bool = False) -> None:
         import torch
 
+        assert model is None or isinstance(model, torch.nn.Module)
+        self.pre_collect = pre_collect
+        self.device_mapping: Dict[Any, List[Any]] = defaultdict(list)
+        self.device_tensor_stat: Dict[Any, List[Row]] = {}
+        self._names = Names()
+        # Not the tensors themselves: a report keeps nothing alive.
+        for name, tensor in _named(model):
+            self._names.give(tensor, name)
+
+    def add_optimizer(self, optimizer: Any) -> None:
+        """Names the tensors of an optimizer's state: `Adam.weight.exp_avg`."""
+        import torch
+
+        for parameter, state in optimizer.state.items():
+            owner = f"{type(optimizer).__name__}.{self._names.of(parameter)}"
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor):
+                    self._names.give(value, f"{owner}.{key}")
+
+    def collect_tensor(self) -> None:
+        """Finds every tensor, for `get_stats`: those with names first, and the others in the order of the garbage
+        collector."""
+        import torch
+
+        if self.pre_collect:
+            gc.collect()
         found = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
-        names = self._names()
-        order = {key: place for place, key in enumerate(names)}
-        return sorted(found, key=lambda tensor: order.get(id(tensor), len(order)))
+        for tensor in sorted(found, key=self._names.place):
+            self.device_mapping[tensor.device].append(tensor)
 
     def get_stats(self) -> None:
-        """Looks at all tensors: name, size, numbers, and bytes. What shares memory with one before counts 0."""
-        names = self._names()
+        """Looks at the tensors that `collect_tensor` found, and lets them go."""
+        if not self.device_mapping:
+            self.collect_tensor()
         self.device_tensor_stat = {}
         seen: Dict[Tuple[Any, int], str] = {}
-        unnamed = 0
-        tensors = self.collect_tensor()
-        gradients = [tensor.grad for tensor in tensors if id(tensor) in names]
-        told = {id(gradient) for gradient in gradients}
-        for tensor in tensors:
-            name = names.get(id(tensor))
-            if name is None:
-                if id(tensor) in told:
-                    continue
-                name, unnamed = f"Tensor{unnamed}", unnamed + 1
-            self._add(tensor, name, seen)
-            if id(tensor) in names and tensor.grad is not None:
-                self._add(tensor.grad, f"{name}.grad", seen)
-
-    def _add(self, tensor: Any, name: str, seen: Dict[Tuple[Any, int], str]) -> None:
-        try:
-            address, size = storage(tensor)
-        except Exception:  # no memory of its own (sparse, meta)
-            return
-        first = seen.setdefault((tensor.device, address), name) if size else name
-        if first != name:
-            name, size = f"{name}(->{first})", 0
-        elif tensor.is_cuda:
-            size = -(-size // 512) * 512
-        row = (name, tuple(tensor.size()), tensor.numel() if first == name else 0, size)
-        self.device_tensor_stat.setdefault(tensor.device, []).append(row)
+        listed = {id(gradient) for tensors in self.device_mapping.values()
+                  for gradient in map(_gradient, tensors) if gradient is not None}
+        for device, tensors in self.device_mapping.items():
+            rows = self.device_tensor_stat[device] = []
+            for tensor in tensors:
+                gradient = _gradient(tensor)
+                if id(tensor) not in listed and _numbers(tensor):
+                    rows += _rows(tensor, self._names.of(tensor), seen)
+                if gradient is not None:
+                    self._names.give(gradient, f"{self._names.of(tensor)}.grad")
+                    rows += _rows(gradient, self._names.of(gradient), seen)
+        self.device_mapping.clear()
+        self._names.prune()
 
     def print_stats(self, verbose: bool = False, target_device: Optional[Any] = None) -> None:
-        """Prints what `get_stats` found. `verbose`: also what shares another's memory."""
+        """Prints what `get_stats` found. `verbose`: also whose memory a tensor shares."""
         print(f"{'Element type':<40}{'Size':>20}{'Used MEM':>10}")
         for device, rows in self.device_tensor_stat.items():
-            if target_device is not None and str(device) != str(target_device):
-                continue
-            print("-" * _WIDTH)
-            print(f"Storage on {device}")
-            for name, size, _, used in rows:
-                if used or verbose or "->" in name:
-                    print(f"{name:<40}{str(size):>20}{readable(used):>10}")
-            print("-" * _WIDTH)
-            numbers, used = sum(row[2] for row in rows), sum(row[3] for row in rows)
-            print(f"Total Tensors: {numbers} \tUsed Memory: {readable(used)}")
-            if device.type == "cuda":
-                allocated = _meter.used(device.index, _meter.TENSOR)
-                print(f"The allocated memory on {device}: {readable(allocated)}")
-                if allocated > used:
-                    print(f"Held where Python sees no tensor, or rounded up: {readable(allocated - used)}")
-            print("-" * _WIDTH)
+            if target_device is None or str(device) == str(target_device):
+                _print(device, rows, verbose)
 
     def report(self, verbose: bool = False, device: Optional[Any] = None) -> None:
-        """Looks, and prints."""
+        """Looks, and prints: all devices, or the one that is given."""
+        self.collect_tensor()
         self.get_stats()
         self.print_stats(verbose, device)
+
+
+def _named(model: Optional[Any]) -> List[Tuple[str, Any]]:
+    """A model's parameters and buffers. Those that modules share have the first of their names."""
+    return [] if model is None else [*model.named_parameters(), *model.named_buffers()]
+
+
+def _gradient(tensor: Any) -> Optional[Any]:
+    """A leaf's gradient. (To ask others for theirs is answered with a warning.)"""
+    try:
+        return tensor.grad if tensor.is_leaf else None
+    except Exception:  # a subclass of Tensor that is not one (fake, lazy, half made)
+        return None
+
+
+def _numbers(tensor: Any) -> int:
+    try:
+        return int(tensor.numel())
+    except Exception:  # as above
+        return 0
+
+
+def _rows(tensor: Any, name: str, seen: Dict[Tuple[Any, int], str]) -> List[Row]:
+    """A tensor's row; of a sparse one that of its indices and that of its values."""
+    import torch
+
+    if tensor.layout is torch.sparse_coo:
+        return [
+            *_rows(tensor._indices(), f"{name}.indices", seen), *_rows(tensor._values(), f"{name}.values", seen)
+        ]
+    try:
+        address, held = storage(tensor)
+    except Exception:  # no memory of its own (other sparse layouts, functional wrappers)
+        return []
+    first = seen.setdefault((tensor.device, address), name) if held and address else name
+    size, numbers = tuple(tensor.size()) or (1,), tensor.numel()
+    if first != name:
+        return [Row(f"{name}(->{first})", size, numbers, 0)]
+    return [Row(name, size, numbers, -(-held // _BLOCK) * _BLOCK)]
+
+
+def _print(device: Any, rows: List[Row], verbose: bool) -> None:
+    print("-" * _WIDTH)
+    print(f"Storage on {device}")
+    for row in rows:
+        name = row.name if verbose else row.name.partition("(")[0]
+        print(f"{name:<40}{str(row.size):>20}{readable_size(row.bytes):>10}")
+    print("-" * _WIDTH)
+    used = sum(row.bytes for row in rows)
+    print(f"Total Tensors: {sum(row.numbers for row in rows)} \tUsed Memory: {readable_size(used)}")
+    if device.type == "cuda":
+        allocated = _meter.used(device.index, _meter.TENSOR)
+        print(f"The allocated memory on {device}: {readable_size(allocated)}")
+        if allocated != used:
+            print("Memory differs due to the matrix alignment or invisible gradient buffer tensors")
+    print("-" * _WIDTH)

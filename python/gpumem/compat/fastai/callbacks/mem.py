@@ -2,53 +2,49 @@
 
 from typing import Any, Dict, List, Optional
 
-from .... import _meter
-from ... import _host
-from ..._trace import b2mb
+from ..._card import preload
+from ..._trace import Trace, b2mb
+from ..utils import mem as _mem
+from ._learner import LearnerCallback
+from ._python_memory import PythonMemory
 
-__all__ = ["PeakMemMetric"]
 
+class PeakMemMetric(LearnerCallback):
+    """Adds the columns `cpu used`, `peak`, `gpu used`, `peak` in MB: of Python's own memory what the epoch used, and
+    the most of it; of the card what the epoch used once the caches are empty, and its peak beyond that.
 
-class PeakMemMetric:
-    """Adds the columns `cpu used`, `peak`, `gpu used`, `peak`: what each epoch used and peaked, in MB.
+    What first touching CUDA costs is paid when this is made, so that it is in no epoch."""
 
-    For any training loop: with fastai's learner (which has a `recorder`) as its callback; else call
-    `on_epoch_begin` and `on_epoch_end`, whose result is the row."""
-
-    _order = -20
     names = ["cpu used", "peak", "gpu used", "peak"]
 
     def __init__(self, learn: Optional[Any] = None) -> None:
-        self.learn = learn
-        self._gpu: Optional[_meter.Mark] = None
-        self._cpu: Optional[_host.HostMark] = None
-
-    def on_train_begin(self, **_: Any) -> None:
-        recorder = getattr(self.learn, "recorder", None)
-        if recorder is not None:
-            recorder.add_metric_names(list(self.names))
+        super().__init__(learn)
+        self._gpu: Optional[Trace] = None
+        self._cpu = PythonMemory()
+        preload()
 
     def on_epoch_begin(self, **_: Any) -> None:
-        self._cpu = _host.HostMark()
-        self._gpu = _meter.Mark(name="PeakMemMetric")
+        self._cpu.start()
+        if self._gpu is None:
+            self._gpu = Trace(name="PeakMemMetric")
+        else:
+            self._gpu.start()
 
     def on_epoch_end(self, last_metrics: Optional[List[Any]] = None, **_: Any) -> Dict[str, List[Any]]:
-        row = [0, 0, 0, 0]
-        if self._cpu is not None and self._gpu is not None:
-            figures = [self._cpu.read(), self._gpu.read(_meter.PHYSICAL)]
-            row = []
-            for start, live, peak in figures:
-                used = live - start
-                row += [b2mb(used), b2mb(max(peak - start - max(used, 0), 0))]
-            self._cpu.end()
-            self._gpu.end()
-        return {"last_metrics": [*(last_metrics or []), *row]}
-
-    def __getattr__(self, name: str) -> Any:
-        """fastai calls back on everything; the rest is not of interest."""
-        if name.startswith("on_"):
-            return lambda **_: None
-        raise AttributeError(name)
+        figures = [0, 0, 0, 0]
+        if self._gpu is not None:
+            self._gpu.stop()
+            figures = [*map(b2mb, self._cpu.read()), *self._gpu.data()]
+            self._cpu.stop()
+        return self.row(last_metrics, figures)
 
     def on_train_end(self, **_: Any) -> None:
-        self._cpu = self._gpu = None
+        self._cpu.stop()
+        self._gpu = None
+
+
+def __getattr__(name: str) -> Any:
+    """A star import brings what that of `fastai.utils.mem` brings."""
+    if name == "__all__":
+        return ["PeakMemMetric", *_mem.__all__]  # type: ignore[attr-defined]
+    return getattr(_mem, name)

@@ -1,22 +1,30 @@
 """`fastai.utils.ipython`: exceptions that hold no memory.
 
 IPython keeps the last exception's traceback, and with it every local variable of every frame, so that memory is
-held until the next exception. Frames are cleared here before IPython gets them. Outside IPython nothing is
-changed. `FASTAI_TB_CLEAR_FRAMES`: "0" never clears, "1" always; else only for the errors after which the memory
-is wanted (out of memory, an assertion on the device)."""
+held until the next exception. Frames are cleared here before IPython gets them; by the decorator only in IPython.
+`FASTAI_TB_CLEAR_FRAMES`: with "0" the decorator never clears, with "1" always; else only for the errors after which
+the memory is wanted (out of memory, an assertion on the device)."""
 
 import functools
+import gc
 import os
 import sys
 import traceback
+import warnings
 from types import TracebackType
 from typing import Any, Callable, Optional, Tuple, Type
 
 __all__ = [
-    "get_ref_free_exc_info", "gpu_mem_restore", "gpu_mem_restore_ctx", "is_in_colab", "is_in_ipython", "is_in_notebook",
+    "IS_IN_COLAB", "IS_IN_IPYTHON", "functools", "gc", "get_ref_free_exc_info", "gpu_mem_restore",
+    "gpu_mem_restore_ctx", "is_in_colab", "is_in_ipython", "is_in_notebook", "os", "traceback",
 ]
 
-_CLEARED = ("CUDA out of memory", "device-side assert triggered")
+_ASSERTION = "device-side assert triggered"
+_CLEARED = ("CUDA out of memory", _ASSERTION)
+_UNRECOVERABLE = (
+    "When 'device-side assert triggered' error happens, it's not possible to recover and you must restart the kernel "
+    "to continue. Use os.environ['CUDA_LAUNCH_BLOCKING']=\"1\" before restarting to debug"
+)
 
 
 def _shell() -> Optional[Any]:
@@ -39,6 +47,11 @@ def is_in_notebook() -> bool:
 def is_in_colab() -> bool:
     """Whether the program runs on Google Colab."""
     return is_in_ipython() and "google.colab" in sys.modules
+
+
+# As it was at the import. A program may set the first, and gpu_mem_restore then takes it for IPython.
+IS_IN_IPYTHON = is_in_ipython()
+IS_IN_COLAB = is_in_colab()
 
 
 def _clear(error: Optional[BaseException]) -> None:
@@ -79,18 +92,21 @@ def gpu_mem_restore(func: Callable) -> Callable:
         try:
             return func(*args, **kwargs)
         except Exception as error:
-            if not is_in_ipython() or not _wanted(error):
+            if not (IS_IN_IPYTHON or is_in_ipython()) or not _wanted(error):
                 raise
             # This frame is still running, so its own references have to go by hand.
             del args, kwargs
             get_ref_free_exc_info()
+            gc.collect()
+            if _ASSERTION in str(error):
+                warnings.warn(_UNRECOVERABLE, stacklevel=2)
             raise
 
     return restored
 
 
 class gpu_mem_restore_ctx:
-    """`with gpu_mem_restore_ctx():`: under IPython, any exception that leaves the block holds no variables."""
+    """`with gpu_mem_restore_ctx():`: any exception that leaves the block holds no variables, in IPython or not."""
 
     def __enter__(self) -> "gpu_mem_restore_ctx":
         return self
@@ -101,6 +117,7 @@ class gpu_mem_restore_ctx:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        if error is not None and is_in_ipython() and os.environ.get("FASTAI_TB_CLEAR_FRAMES") != "0":
+        if error is not None:
             traceback.clear_frames(trace)
             _clear(error)
+            gc.collect()

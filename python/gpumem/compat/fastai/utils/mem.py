@@ -10,14 +10,22 @@ from typing import Any, Callable, List, Optional, Tuple
 from .... import _devices, _pools, _meter, _nvml
 from ..._card import preload as _preload
 from ..._trace import Trace, b2mb
+from . import _star
 from .ipython import get_ref_free_exc_info, gpu_mem_restore, gpu_mem_restore_ctx
+from .pynvml_gate import load_pynvml_env
 
-__all__ = [
+_OWN = [
     "GPUMemTrace", "GPUMemory", "b2mb", "get_ref_free_exc_info", "gpu_mem_get", "gpu_mem_get_all",
     "gpu_mem_get_free", "gpu_mem_get_free_no_cache", "gpu_mem_get_used", "gpu_mem_get_used_fast",
     "gpu_mem_get_used_no_cache", "gpu_mem_restore", "gpu_mem_restore_ctx", "gpu_mem_trace", "gpu_with_max_free_mem",
-    "preload_pytorch", "reduce_mem_usage", "use_gpu",
+    "load_pynvml_env", "preload_pytorch", "reduce_mem_usage", "use_gpu",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What a star import brings beside the names here: torch, np, gc, re and so on, where they are installed."""
+    return _OWN + _star.names() if name == "__all__" else _star.attribute(name)
+
 
 GPUMemory = namedtuple("GPUMemory", ["total", "free", "used"])
 GPUMemory.__doc__ = "Memory of a card in MB."

@@ -1,15 +1,19 @@
 """`fastai.utils.mem` as it was before reports had a context: nothing is printed at the end of `with`, and
-`report(note)` says `△used: NMB, △peaked: NMB`. Everything else is `mem`'s."""
+`report(note)` says `△used: NMB, △peaked: NMB: note`. Everything else is `mem`'s."""
 
-from typing import Optional
+from typing import Any
 
 from . import mem as _mem
-from .mem import *  # noqa: F401,F403
-
-__all__ = [name for name in _mem.__all__ if name != "gpu_mem_trace"]
 
 
-class GPUMemTrace(_mem.GPUMemTrace):  # type: ignore[no-redef]
+def __getattr__(name: str) -> Any:
+    """Everything that is `mem`'s."""
+    if name == "__all__":
+        return [other for other in _mem.__all__ if other != "gpu_mem_trace"]  # type: ignore[attr-defined]
+    return getattr(_mem, name)
+
+
+class GPUMemTrace(_mem.GPUMemTrace):
     """Used and peaked MB of the current card since the start, printed and as numbers."""
 
     def __init__(self, silent: bool = False) -> None:
@@ -19,11 +23,12 @@ class GPUMemTrace(_mem.GPUMemTrace):  # type: ignore[no-redef]
         used, peaked = self.data()
         return f"△used: {used}MB, △peaked: {peaked}MB"
 
-    def report(self, note: Optional[str] = None) -> None:  # type: ignore[override]
-        """Prints used and peaked, and a note in brackets."""
-        super().report(note)
+    def report(self, note: str = "") -> None:  # type: ignore[override]
+        """Prints used and peaked, and a note."""
+        if not self.is_silent:
+            print(f"{self}: {note}" if note else f"{self}")
 
-    def report_n_reset(self, note: Optional[str] = None) -> None:  # type: ignore[override]
+    def report_n_reset(self, note: str = "") -> None:  # type: ignore[override]
         """A report; then counts from zero."""
         self.report(note)
         self.reset()

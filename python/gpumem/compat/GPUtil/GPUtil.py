@@ -1,4 +1,4 @@
-"""`GPUtil`: the machine's cards, and which of them are free. By NVML; no nvidia-smi is started.
+"""Which cards there are, how busy they are, and which are free.
 
 Cards have NVML's numbers (nvidia-smi's), all of them, whatever CUDA_VISIBLE_DEVICES says: that is what scripts set
 it from. Memory is in MB of 2**20 bytes. `memoryUsed` is as nvidia-smi shows it, without what the driver
@@ -9,28 +9,17 @@ import random
 import time
 from typing import Any, Dict, List, Optional, Sequence
 
-from .. import _nvml
+from ... import _nvml
+from . import _table
 
-__all__ = ["GPU", "getAvailability", "getAvailable", "getFirstAvailable", "getGPUs", "showUtilization"]
+__all__ = [
+    "GPU", "__version__", "getAvailability", "getAvailable", "getFirstAvailable", "getGPUs", "safeFloatCast",
+    "showUtilization",
+]
+
+__version__ = "1.4.0"
 
 _MB = 2**20
-_ATTRIBUTES: List[List[Dict[str, Any]]] = [
-    [{"attr": "id", "name": "ID"}, {"attr": "name", "name": "Name"}, {"attr": "serial", "name": "Serial"},
-     {"attr": "uuid", "name": "UUID"}],
-    [{"attr": "temperature", "name": "GPU temp.", "suffix": "C", "transform": lambda x: x, "precision": 0},
-     {"attr": "load", "name": "GPU util.", "suffix": "%", "transform": lambda x: x * 100, "precision": 0},
-     {"attr": "memoryUtil", "name": "Memory util.", "suffix": "%", "transform": lambda x: x * 100,
-      "precision": 0}],
-    [{"attr": "memoryTotal", "name": "Memory total", "suffix": "MB", "precision": 0},
-     {"attr": "memoryUsed", "name": "Memory used", "suffix": "MB", "precision": 0},
-     {"attr": "memoryFree", "name": "Memory free", "suffix": "MB", "precision": 0}],
-    [{"attr": "display_mode", "name": "Display mode"}, {"attr": "display_active", "name": "Display active"}],
-]
-_SHORT: List[List[Dict[str, Any]]] = [
-    [{"attr": "id", "name": "ID"},
-     {"attr": "load", "name": "GPU", "suffix": "%", "transform": lambda x: x * 100, "precision": 0},
-     {"attr": "memoryUtil", "name": "MEM", "suffix": "%", "transform": lambda x: x * 100, "precision": 0}]
-]
 
 
 class GPU:
@@ -136,7 +125,7 @@ def getFirstAvailable(order: str = "first", maxLoad: float = 0.5, maxMemory: flo
         available = getAvailable(order, 1, maxLoad, maxMemory, 0, includeNan, excludeID, excludeUUID)
         if available:
             if verbose:
-                print(f"GPU {available[0]} located!")
+                print(f"GPU {available} located!")
             return available
     raise RuntimeError(
         f"Could not find an available GPU after {attempts} attempts with {interval} seconds interval."
@@ -145,36 +134,20 @@ def getFirstAvailable(order: str = "first", maxLoad: float = 0.5, maxMemory: flo
 
 def showUtilization(all: bool = False, attrList: Optional[Sequence[Sequence[Dict[str, Any]]]] = None,
                     useOldCode: bool = False) -> None:
-    """Prints a table of the cards: id, load and memory; with `all` everything; or the columns of `attrList`."""
+    """Prints a table of the cards: id, load and memory; with `all` everything; or the columns of `attrList`.
+    `useOldCode`: the table as GPUtil 1.2 printed it."""
     gpus = getGPUs()
     if useOldCode:
-        print(" ID | GPU | MEM")
-        print("--------------")
-        for gpu in gpus:
-            print(f" {gpu.id:2d} | {_percent(gpu.load)} | {_percent(gpu.memoryUtil)}")
-        return
-    groups = attrList if attrList is not None else _ATTRIBUTES if all else _SHORT
-    head, rows = "|", ["|"] * len(gpus)
-    for place, group in enumerate(groups):
-        if place:
-            head, rows = head + "|", [row + "|" for row in rows]
-        for column in group:
-            cells = [_cell(gpu, column) for gpu in gpus]
-            width = max(map(len, [column["name"], *cells]))
-            head += f" {column['name']:>{width}} |"
-            rows = [f"{row} {cell:>{width}} |" for row, cell in zip(rows, cells)]
-    print("\n".join([head, "-" * len(head), *rows]))
+        lines = _table.older(gpus, all)
+    else:
+        short = _table.SHORT if attrList is None else attrList
+        lines = _table.table(gpus, _table.EVERYTHING if all else short)
+    print("\n".join(lines))
 
 
-def _percent(part: float) -> str:
-    return "nan%" if math.isnan(part) else f"{part * 100:3.0f}%"
-
-
-def _cell(gpu: GPU, column: Dict[str, Any]) -> str:
-    value = getattr(gpu, column["attr"])
-    if isinstance(value, float):
-        if math.isnan(value):
-            return "nan"
-        value = column.get("transform", lambda x: x)(value)
-        value = f"{value:.{column['precision']}f}" if "precision" in column else str(value)
-    return f"{value}{column.get('suffix', '')}"
+def safeFloatCast(strNumber: str) -> float:
+    """The number that a text says, or nan."""
+    try:
+        return float(strNumber)
+    except ValueError:
+        return math.nan

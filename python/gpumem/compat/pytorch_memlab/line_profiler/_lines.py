@@ -21,6 +21,10 @@ class Watcher:
     def add(self, code: CodeType) -> None:
         self._codes[code] = None
 
+    def forget(self) -> None:
+        """Watches none of them any more."""
+        self._codes.clear()
+
     def start(self) -> None:
         raise NotImplementedError
 
@@ -37,6 +41,12 @@ class _Monitor(Watcher):
         super().add(code)
         if self.running:
             self._arm(code, True)
+
+    def forget(self) -> None:
+        if self.running:
+            for code in self._codes:
+                self._arm(code, False)
+        super().forget()
 
     def _arm(self, code: CodeType, on: bool) -> None:
         monitoring = sys.monitoring  # type: ignore[attr-defined]

@@ -3,16 +3,25 @@
 import html
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
-__all__ = ["RecordsDisplay", "Table", "readable"]
+from ..utils import readable_size
+
+__all__ = ["RecordsDisplay", "Table", "check_columns"]
+
+_PARTS = 3
 
 
-def readable(size: float) -> str:
-    """Bytes with two decimals and the unit (2**10 steps): `0.00B`, `40.00K`, `2.00M`."""
-    for unit in ("B", "K", "M", "G", "T"):
-        if abs(size) < 1024 or unit == "T":
-            return f"{size:.2f}{unit}"
-        size /= 1024
-    raise AssertionError("unreachable")
+def check_columns(columns: Sequence[str], rows: Sequence[Dict[str, float]]) -> None:
+    """ValueError for a name that is none of the figures."""
+    known = {name for row in rows for name in row}
+    for column in columns:
+        if column in known:
+            continue
+        if column.count(".") != _PARTS - 1:
+            raise ValueError("Each column name should have three dot-separated parts")
+        raise ValueError(
+            "The column names should be fields of torch.cuda.memory_stat(). Options are: "
+            + ", ".join(sorted(name for name in known if name.count(".") == _PARTS - 1))
+        )
 
 
 class Table(NamedTuple):
@@ -25,27 +34,28 @@ class Table(NamedTuple):
     figures: Dict[int, Dict[str, float]]
 
     def cell(self, line: int, column: str) -> str:
-        value = self.figures.get(line, {}).get(column)
-        if value is None:
+        if line not in self.figures:
             return ""
-        return readable(value) if "byte" in column else f"{value:g}"
+        # What PyTorch did not have yet, as it had not started CUDA, was nothing.
+        value = self.figures[line].get(column, 0)
+        return readable_size(value) if "byte" in column else str(value)
 
 
 class RecordsDisplay:
-    """Tables that print as text, and show as HTML in a notebook."""
+    """Tables that print as text, and show as HTML in a notebook; or the words that there are none."""
 
     def __init__(self, tables: List[Table]) -> None:
         self.tables = tables
 
     def __repr__(self) -> str:
-        return "\n\n".join(_text(table) for table in self.tables)
+        return "\n\n".join(map(_text, self.tables)) or "No data collected\n"
 
     def _repr_html_(self) -> str:
-        return "".join(_html(table) for table in self.tables)
+        return "".join(map(_html, self.tables)) or "<p>No data collected</p>"
 
 
 def _text(table: Table) -> str:
-    heads = [column.split(".") for column in table.columns]
+    heads = _heads([column.split(".") for column in table.columns])
     depth = max(map(len, heads), default=1)
     columns = []
     for column, head in zip(table.columns, heads):
@@ -57,6 +67,17 @@ def _text(table: Table) -> str:
     columns.append(["code"] + [""] * (depth - 1) + [line.rstrip() for line in table.lines])
     rows = (" ".join(row[:-1]) + (f"  {row[-1]}" if row[-1] else "") for row in zip(*columns))
     return "\n".join([f"## {table.name}", "", *(row.rstrip() for row in rows)]) + "\n"
+
+
+def _heads(names: List[List[str]]) -> List[List[str]]:
+    """The parts of each column's name; those that it begins with like the column before it are blank."""
+    heads = []
+    for before, parts in zip([[""], *names], names):
+        same = 0
+        while same < len(parts) - 1 and parts[:same + 1] == before[:same + 1]:
+            same += 1
+        heads.append([""] * same + parts[same:])
+    return heads
 
 
 def _html(table: Table) -> str:

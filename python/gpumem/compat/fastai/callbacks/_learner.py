@@ -1,0 +1,45 @@
+"""What callbacks for fastai's learner have in common. They work without fastai: for any training loop that calls
+`on_epoch_begin` and `on_epoch_end`."""
+
+import weakref
+from typing import Any, Callable, Dict, List, Optional
+
+__all__ = ["LearnerCallback"]
+
+
+class LearnerCallback:
+    """A callback that adds columns to the table which the learner's `recorder` prints."""
+
+    _order = -20  # before the recorder
+    names: List[str] = []
+
+    def __init__(self, learn: Optional[Any] = None) -> None:
+        self._learn: Callable[[], Any] = _reference(learn)
+
+    @property
+    def learn(self) -> Optional[Any]:
+        """The learner. It is not kept alive from here: it holds the model and its callbacks."""
+        return self._learn()
+
+    def on_train_begin(self, **_: Any) -> None:
+        recorder = getattr(self.learn, "recorder", None)
+        if recorder is not None:
+            recorder.add_metric_names(list(self.names))
+
+    @staticmethod
+    def row(last_metrics: Optional[List[Any]], figures: List[Any]) -> Dict[str, List[Any]]:
+        """What `on_epoch_end` returns: the epoch's metrics with these figures behind them."""
+        return {"last_metrics": [*(last_metrics or []), *figures]}
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """The learner calls back on everything; the rest is not of interest."""
+        if name.startswith("on_"):
+            return lambda **_: None
+        raise AttributeError(name)
+
+
+def _reference(learn: Optional[Any]) -> Callable[[], Any]:
+    try:
+        return weakref.ref(learn)
+    except TypeError:  # None, or an object that takes no weak references
+        return lambda: learn

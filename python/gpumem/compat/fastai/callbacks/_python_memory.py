@@ -1,0 +1,33 @@
+"""What Python's own allocator has handed out since a mark, as `tracemalloc` counts it."""
+
+import tracemalloc
+from typing import Tuple
+
+__all__ = ["PythonMemory"]
+
+
+class PythonMemory:
+    """Counts from `start` to `stop`. Where the program traces already, its tracing is left as it is."""
+
+    def __init__(self) -> None:
+        self._ours = False
+        self._start = self._peak_before = 0
+
+    def start(self) -> None:
+        self.stop()
+        if not tracemalloc.is_tracing():
+            tracemalloc.start()
+            self._ours = True
+        self._start, self._peak_before = (0, 0) if self._ours else tracemalloc.get_traced_memory()
+
+    def read(self) -> Tuple[int, int]:
+        """Bytes used, and the most of them at one time."""
+        live, peak = tracemalloc.get_traced_memory()
+        used = live - self._start
+        known = peak - self._start if peak > self._peak_before else 0
+        return used, max(used, known, 0)
+
+    def stop(self) -> None:
+        if self._ours:
+            tracemalloc.stop()
+            self._ours = False

@@ -1,0 +1,13 @@
+"""`fastai.utils.pynvml_gate`: pynvml, initialised. gpumem itself does not need it."""
+
+from types import ModuleType
+
+__all__ = ["load_pynvml_env"]
+
+
+def load_pynvml_env() -> ModuleType:
+    """pynvml once `nvmlInit` has run; ImportError where it is not installed."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml
