@@ -42,7 +42,7 @@ class MemTracker:
     paragraph a `track()` into `path` + the time + `-gpu_mem_track.txt`.
 
     `frame` (older form): lines are named after it; `detail`: the tensors that came and went, not only
-    sums; `verbose`: tensors that could not be looked at are told of; `device`: CUDA's ordinal."""
+    sums; `verbose`: prints the error of each object that cannot be inspected; `device`: CUDA's ordinal."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and isinstance(args[0], FrameType):

@@ -140,7 +140,7 @@ def check_short_and_long_places():
 
 
 def check_what_cannot_be_looked_at():
-    """`verbose` tells of it; paragraphs are never printed."""
+    """`verbose` prints the error; paragraphs are never printed."""
     class Fake(torch.Tensor):
         @property
         def is_cuda(self):

@@ -66,7 +66,7 @@ class MemReporter:
             self.device_mapping[tensor.device].append(tensor)
 
     def get_stats(self) -> None:
-        """Looks at the tensors that `collect_tensor` found, and lets them go."""
+        """Measures the tensors that `collect_tensor` found, and drops the references to them."""
         if not self.device_mapping:
             self.collect_tensor()
         self.device_tensor_stat = {}
@@ -105,7 +105,7 @@ def _named(model: Optional[Any]) -> List[Tuple[str, Any]]:
 
 
 def _gradient(tensor: Any) -> Optional[Any]:
-    """A leaf's gradient. (To ask others for theirs is answered with a warning.)"""
+    """A leaf's gradient; PyTorch warns where other tensors are asked for theirs."""
     try:
         return tensor.grad if tensor.is_leaf else None
     except Exception:  # a subclass of Tensor that is not one (fake, lazy, half made)

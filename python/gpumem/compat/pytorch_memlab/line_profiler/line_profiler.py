@@ -61,7 +61,7 @@ class LineProfiler:
         return bool(_devices.visible())
 
     def enable(self) -> None:
-        """Empties the caches, and begins to watch; without a card it only says so."""
+        """Empties the caches and starts to profile. Without a card it prints that and does nothing."""
         if not self.has_device():
             print(_NO_DEVICE)
             return

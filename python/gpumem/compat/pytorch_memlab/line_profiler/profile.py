@@ -24,7 +24,7 @@ def set_target_gpu(gpu_id: Gpus) -> None:
 
 @functools.lru_cache(maxsize=None)
 def _without_a_card() -> None:
-    """Says, once, that there is none: each decorated function would."""
+    """Prints once that there is no card, not for each decorated function."""
     global_line_profiler.enable()
 
 
