@@ -10,7 +10,7 @@ import gpumem.compat
 
 gpumem.compat.install()
 
-from pytorch_memlab import MemReporter  # noqa: E402
+from pytorch_memlab import Courtesy, MemReporter  # noqa: E402
 
 torch.ones(1).cuda()
 HEAD = "Element type                                            Size  Used MEM"
@@ -203,6 +203,23 @@ def check_garbage_is_collected_first_if_asked_for():
     finally:
         gc.enable()
         gc.collect()
+
+
+def check_tensors_that_cannot_be_inspected():
+    class Odd(torch.Tensor):
+        """Every question is an error, as with some tensors of compilers."""
+
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            raise RuntimeError("not a tensor at all")
+
+    plain = torch.ones(6, device="cuda")
+    odd = plain.as_subclass(Odd)
+    equal(reported(MemReporter())[0], [row("Tensor0", (6,), "512.00B")])
+    with Courtesy():
+        equal(plain.device.type, "cpu")
+    equal(plain.device.type, "cuda")
+    del odd, plain
 
 
 def check_one_device():

@@ -23,11 +23,13 @@ class Courtesy:
 
         found: Dict[int, Any] = {}
         for thing in gc.get_objects():
-            if issubclass(type(thing), torch.Tensor) and thing.is_cuda:
-                gradient = thing.grad if thing.is_leaf else None
-                for tensor in (thing, gradient):
-                    if tensor is not None and tensor.is_cuda:
-                        found[id(tensor)] = tensor
+            if not issubclass(type(thing), torch.Tensor):
+                continue
+            try:
+                both = (thing, thing.grad if thing.is_leaf else None)
+                found.update((id(tensor), tensor) for tensor in both if tensor is not None and tensor.is_cuda)
+            except Exception:  # a subclass of Tensor that is not one (fake, lazy, half made)
+                continue
         self._away += [(tensor, tensor.device) for tensor in found.values()]
         _move([(tensor, "cpu") for tensor in found.values()])
         found.clear()

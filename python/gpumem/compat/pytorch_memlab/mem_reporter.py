@@ -63,7 +63,10 @@ class MemReporter:
             gc.collect()
         found = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
         for tensor in sorted(found, key=self._names.place):
-            self.device_mapping[tensor.device].append(tensor)
+            try:
+                self.device_mapping[tensor.device].append(tensor)
+            except Exception:  # a subclass of Tensor that is not one (fake, lazy, half made)
+                continue
 
     def get_stats(self) -> None:
         """Measures the tensors that `collect_tensor` found, and drops the references to them."""
@@ -108,7 +111,7 @@ def _gradient(tensor: Any) -> Optional[Any]:
     """A leaf's gradient; PyTorch warns where other tensors are asked for theirs."""
     try:
         return tensor.grad if tensor.is_leaf else None
-    except Exception:  # a subclass of Tensor that is not one (fake, lazy, half made)
+    except Exception:  # as above
         return None
 
 
@@ -123,11 +126,11 @@ def _rows(tensor: Any, name: str, seen: Dict[Tuple[Any, int], str]) -> List[Row]
     """A tensor's row; of a sparse one that of its indices and that of its values."""
     import torch
 
-    if tensor.layout is torch.sparse_coo:
-        return [
-            *_rows(tensor._indices(), f"{name}.indices", seen), *_rows(tensor._values(), f"{name}.values", seen)
-        ]
     try:
+        if tensor.layout is torch.sparse_coo:
+            return [
+                *_rows(tensor._indices(), f"{name}.indices", seen), *_rows(tensor._values(), f"{name}.values", seen)
+            ]
         address, held = storage(tensor)
     except Exception:  # no memory of its own (other sparse layouts, functional wrappers)
         return []
