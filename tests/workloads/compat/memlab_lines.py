@@ -1,5 +1,6 @@
 """pytorch_memlab's LineProfiler: what came and went in a line, which card it is of, and what it refuses."""
 
+import sys
 import warnings
 
 import torch
@@ -207,6 +208,17 @@ def check_how_a_card_is_named():
     with profiler:
         inner()
     equal(rows(profiler, inner, ALLOCATED)[1], [3 * MB])
+
+
+def check_functions_that_are_added_after_tracing_was_stopped():
+    """Before Python 3.12 another tool can take the trace function away."""
+    earlier = sys.gettrace()
+    with LineProfiler(work) as profiler:
+        sys.settrace(None)
+        profiler.add_function(inner)
+        inner()
+    sys.settrace(earlier)
+    equal(rows(profiler, inner, ALLOCATED), [[0], [3 * MB]])
 
 
 def check_calls_that_fail_are_not_counted():

@@ -100,6 +100,12 @@ class _Tracer(Watcher):
 
     _earlier: Optional[Callable] = None
 
+    def add(self, code: CodeType) -> None:
+        super().add(code)
+        if self.running and sys.gettrace() is None:  # somebody has taken the trace function away since
+            self._earlier = None
+            sys.settrace(self._trace)
+
     def start(self) -> None:
         if not self.running:
             self.running = True
