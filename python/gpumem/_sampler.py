@@ -3,6 +3,7 @@
 While a figure rises to new heights the thread looks without a pause, because memory is often freed right after the
 last of it is taken. It runs only while somebody's gauge is open, and is the last resort of `_meter`, which says so."""
 
+import atexit
 import os
 import threading
 import time
@@ -11,9 +12,11 @@ from typing import Callable, List, Optional
 __all__ = ["Gauge"]
 
 _PERIOD_SECONDS = 0.001
-# Re-entrant: garbage collection may close a gauge while this thread opens one.
-_lock = threading.RLock()
+# For the thread's start and end. To close a gauge takes no lock: garbage collection does so anywhere, also while the
+# interpreter ends and its other threads stand still for ever.
+_lock = threading.Lock()
 _open: List["Gauge"] = []
+_ends = threading.Event()
 _thread: Optional[threading.Thread] = None
 
 # How long after a rise the thread goes on without a pause: pages come in steps of up to 2 MiB.
@@ -29,7 +32,7 @@ class Gauge:
         self.peak = read()
         with _lock:
             _open.append(self)
-            if _thread is None:
+            if _thread is None and not _ends.is_set():
                 _thread = threading.Thread(target=_watch, name="gpumem-sampler", daemon=True)
                 _thread.start()
 
@@ -44,19 +47,29 @@ class Gauge:
         self.peak = self._read()
 
     def close(self) -> None:
-        with _lock:
-            if self in _open:
-                _open.remove(self)
+        try:
+            _open.remove(self)
+        except ValueError:
+            pass
 
 
 def _forget_parents() -> None:
     """A forked child has the parent's gauges, and no thread."""
     global _lock, _thread
-    _lock, _thread = threading.RLock(), None
+    _lock, _thread = threading.Lock(), None
     _open.clear()
 
 
 os.register_at_fork(after_in_child=_forget_parents)
+
+
+@atexit.register
+def _end() -> None:
+    """The interpreter's end would stop the thread wherever it is."""
+    _ends.set()
+    thread = _thread
+    if thread is not None:
+        thread.join(1)
 
 
 def _watch() -> None:
@@ -64,7 +77,7 @@ def _watch() -> None:
     rising_until = 0.0
     while True:
         with _lock:
-            if not _open:
+            if not _open or _ends.is_set():
                 _thread = None
                 return
             gauges = list(_open)
