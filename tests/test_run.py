@@ -77,6 +77,14 @@ def test_a_kill_loses_nothing_wherever_the_ring_is(gpumem, tmp_path, ring):
     assert done.returncode == 3 and "ENDS EARLY" in done.stdout, harness.described(done)
 
 
+def test_a_socket_whose_path_is_too_long(gpumem, tmp_path):
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    done = gpumem("run", LAUNCHED, "kill", "SIGKILL", env={"TMPDIR": str(folder)})
+    assert done.returncode == 137 and "GPU 0 at its peak" in done.stderr, harness.described(done)
+    assert [left.name for left in folder.iterdir() if not left.name.startswith("gpumem-cards.")] == []
+
+
 def test_a_ring_is_taken_over_once(gpumem, tmp_path):
     """Whoever reads the capture first takes it over; what the launcher holds then changes nothing."""
     code = (

@@ -140,7 +140,7 @@ def run_and_report(command: Sequence[str], env: Mapping[str, str]) -> int:
     analyzer = _analyzer()
     try:
         with _rings.Rings(analyzer) as rings:
-            status = run(command, {**env, "GPUMEM_LIST": listed, "GPUMEM_HOLDER": rings.address})
+            status = run(command, {**env, **rings.environment, "GPUMEM_LIST": listed})
         captures = _captures(listed)
     finally:
         os.unlink(listed)

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 from pathlib import Path
-from typing import List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional
 
 from ._report import say
 
@@ -25,13 +25,14 @@ class _Ring(NamedTuple):
 
 
 class Rings:
-    """Takes what recorded processes pass to `address`. A context manager; at its end, what processes that have ended
-    left in their rings is in their captures."""
+    """Takes what recorded processes with this `environment` pass on. A context manager; at its end, what processes
+    that have ended left in their rings is in their captures."""
 
     def __init__(self, analyzer: Optional[Path]) -> None:
         # Nobody else can reach what is in it.
         self._folder = tempfile.mkdtemp(prefix="gpumem-rings.")
-        self.address = os.path.join(self._folder, "socket")
+        self._address = os.path.join(self._folder, "socket")
+        self.environment: Dict[str, str] = {}
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._analyzer = analyzer
         self._held: List[_Ring] = []
@@ -39,7 +40,12 @@ class Rings:
         self._thread = threading.Thread(target=self._run, name="gpumem-rings", daemon=True)
 
     def __enter__(self) -> "Rings":
-        self._socket.bind(self.address)
+        try:
+            self._socket.bind(self._address)
+        except OSError:
+            # The folder's path is too long for one, say. A ring that has a name is found all the same.
+            return self
+        self.environment["GPUMEM_HOLDER"] = self._address
         # Signals are for the thread that waits for them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
@@ -49,9 +55,10 @@ class Rings:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as last:
-            last.sendto(b"", self.address)
-        self._thread.join()
+        if self.environment:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as last:
+                last.sendto(b"", self._address)
+            self._thread.join()
         self._recover()
         for ring in self._held:
             os.close(ring.descriptor)
