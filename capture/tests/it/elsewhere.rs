@@ -1,6 +1,6 @@
 //! A ring that does not lie in its capture: read with it, taken over after a kill, known to be gone.
 
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -319,6 +319,10 @@ fn what_is_not_the_captures_ring_is_refused() {
         &|| std::fs::set_permissions(&ring, world.clone()).unwrap(),
         "others than its owner",
     );
+    if std::fs::metadata("/proc/self").is_ok_and(|this| this.uid() == 0) {
+        let stranger = || std::os::unix::fs::chown(&ring, Some(65_534), None).unwrap();
+        refused(&stranger, "belongs to user 65534");
+    }
     refused(
         &|| put(&std::fs::read(&foreign).unwrap()),
         "another capture",
