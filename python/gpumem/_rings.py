@@ -69,7 +69,7 @@ class Rings:
         """Takes rings until an empty message comes."""
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         while True:
-            path, beside, _flags, _address = self._socket.recvmsg(_MESSAGE, room)
+            path, beside, _flags, _address = self._socket.recvmsg(_MESSAGE, room, socket.MSG_CMSG_CLOEXEC)
             if not path:
                 return
             for level, kind, data in beside:
