@@ -6,8 +6,6 @@ import sys
 import torch
 from torch import nn
 
-import winds_up  # noqa: F401
-
 
 class Net(nn.Module):
     def __init__(self, width=1024, depth=6):

@@ -8,8 +8,6 @@ import sys
 
 import torch
 
-import winds_up  # noqa: F401
-
 MIB = 1 << 20
 
 
