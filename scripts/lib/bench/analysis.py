@@ -52,7 +52,7 @@ def measure(python: str, steps: int, repeats: int, folder: Path) -> list[str]:
     rows += [
         "",
         f"The capture: a training of {steps} steps, {events:,} events ({summary['lost_events']} lost), "
-        f"{size / 2**20:.1f} MiB on disk, of which the head (counters and ring) is {head / 2**20:.1f} MiB: "
+        f"{size / 2**20:.1f} MiB on disk, of which the head is {head / 2**20:.1f} MiB: "
         f"**{(size - head) / events:.2f} bytes an event** in pages.",
     ]
     return rows
