@@ -49,19 +49,22 @@ pub enum Merged {
     Done,
 }
 
+/// What becomes of the system's error where `action` failed.
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> MergeError {
+    move |source| MergeError {
+        path: path.to_owned(),
+        action,
+        source,
+    }
+}
+
 /// Takes the ring of the capture at `path` over into it, if its process has ended.
 ///
 /// # Errors
 /// [`MergeError`]: the capture cannot be written to, for example. The ring then stays, and reading the capture finds
 /// it.
 pub fn merge(path: &Path) -> Result<Merged, MergeError> {
-    let error = |action| {
-        move |source| MergeError {
-            path: path.to_owned(),
-            action,
-            source,
-        }
-    };
+    let error = |action| failed(path, action);
     let capture = File::open(path).map_err(error("open"))?;
     let found = capture.metadata().map_err(error("examine"))?;
     let Some(header) = header_of(&capture).filter(|_| found.is_file()) else {
@@ -80,13 +83,7 @@ pub fn merge(path: &Path) -> Result<Merged, MergeError> {
 /// # Errors
 /// [`MergeError`]: as [`merge`]; and if it is not this capture's ring.
 pub fn merge_held(path: &Path, ring: File) -> Result<Merged, MergeError> {
-    let error = |action| {
-        move |source| MergeError {
-            path: path.to_owned(),
-            action,
-            source,
-        }
-    };
+    let error = |action| failed(path, action);
     let capture = File::open(path).map_err(error("open"))?;
     let found = capture.metadata().map_err(error("examine"))?;
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
@@ -173,13 +170,7 @@ fn header_of(capture: &File) -> Option<StaticHeader> {
 }
 
 fn into(path: &Path, header: &StaticHeader, ring: Ring) -> Result<Merged, MergeError> {
-    let error = |action| {
-        move |source| MergeError {
-            path: path.to_owned(),
-            action,
-            source,
-        }
-    };
+    let error = |action| failed(path, action);
     if procfs::is_running(header.pid, header.process_start_ticks) {
         return Ok(Merged::InUse);
     }

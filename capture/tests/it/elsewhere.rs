@@ -123,16 +123,12 @@ pub fn without_ring(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-#[test]
-fn a_ring_in_a_file_of_its_own_is_read_with_its_capture() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.bin");
-    let rings = in_memory();
-    let writer = Writer::create(&path, &options(rings.path())).unwrap();
+/// Records before there is a drain, with one, and after it: all is read, the ring's part too.
+pub fn is_read_while_it_runs(writer: &'static Writer, path: &Path) {
     for n in 0..500 {
         writer.event(&event(writer, n)).unwrap();
     }
-    let (events, integrity) = count(&path);
+    let (events, integrity) = count(path);
     assert_eq!((events, integrity.ring), (500, RingState::Read));
     with_drain(writer, || {
         for n in 500..5000 {
@@ -142,9 +138,18 @@ fn a_ring_in_a_file_of_its_own_is_read_with_its_capture() {
     for n in 5000..5500 {
         writer.event(&event(writer, n)).unwrap();
     }
-    let (events, integrity) = count(&path);
+    let (events, integrity) = count(path);
     assert!(integrity.is_whole(), "{integrity:?}");
     assert_eq!((events, integrity.ring), (5500, RingState::Read));
+}
+
+#[test]
+fn a_ring_in_a_file_of_its_own_is_read_with_its_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.bin");
+    let rings = in_memory();
+    let writer = Writer::create(&path, &options(rings.path())).unwrap();
+    is_read_while_it_runs(writer, &path);
     let mode = std::fs::metadata(writer.ring_path().unwrap())
         .unwrap()
         .permissions()

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use gpumem_capture::*;
 
-use crate::elsewhere::{Nothing, SLOTS, count, event, in_memory, killed, options, read_any};
-use crate::support::*;
+use crate::elsewhere::{
+    Nothing, SLOTS, count, event, in_memory, is_read_while_it_runs, killed, options, read_any,
+};
 
 #[test]
 fn memory_without_a_name_is_read_while_its_process_runs() {
@@ -16,22 +17,7 @@ fn memory_without_a_name_is_read_while_its_process_runs() {
     let path = folder.path().join("report.bin");
     let wanted = Options::default().ring_slots(SLOTS).ring(RingPlace::Memfd);
     let writer = Writer::create(&path, &wanted).unwrap();
-    for n in 0..500 {
-        writer.event(&event(writer, n)).unwrap();
-    }
-    let (events, integrity) = count(&path);
-    assert_eq!((events, integrity.ring), (500, RingState::Read));
-    with_drain(writer, || {
-        for n in 500..5000 {
-            writer.event(&event(writer, n)).unwrap();
-        }
-    });
-    for n in 5000..5500 {
-        writer.event(&event(writer, n)).unwrap();
-    }
-    let (events, integrity) = count(&path);
-    assert!(integrity.is_whole(), "{integrity:?}");
-    assert_eq!((events, integrity.ring), (5500, RingState::Read));
+    is_read_while_it_runs(writer, &path);
     let ring = writer.ring_handle().unwrap().unwrap();
     let mode = ring.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);

@@ -14,6 +14,8 @@ import warnings
 from types import TracebackType
 from typing import Any, Callable, Optional, Tuple, Type
 
+from ... import _frames
+
 __all__ = [
     "IS_IN_COLAB", "IS_IN_IPYTHON", "functools", "gc", "get_ref_free_exc_info", "gpu_mem_restore",
     "gpu_mem_restore_ctx", "is_in_colab", "is_in_ipython", "is_in_notebook", "os", "traceback",
@@ -54,26 +56,13 @@ IS_IN_IPYTHON = is_in_ipython()
 IS_IN_COLAB = is_in_colab()
 
 
-def _clear(error: Optional[BaseException]) -> None:
-    """Clears the frames of an exception and of those that led to it."""
-    seen = set()
-    waiting = [error]
-    while waiting:
-        error = waiting.pop()
-        if error is None or id(error) in seen:
-            continue
-        seen.add(id(error))
-        traceback.clear_frames(error.__traceback__)
-        waiting += [error.__cause__, error.__context__, *getattr(error, "exceptions", ())]
-
-
 def get_ref_free_exc_info() -> Tuple[
     Optional[Type[BaseException]], Optional[BaseException], Optional[TracebackType]
 ]:
     """`sys.exc_info()` of which no frame holds its locals any more."""
     kind, error, trace = sys.exc_info()
     traceback.clear_frames(trace)
-    _clear(error)
+    _frames.clear(error)
     return kind, error, trace
 
 
@@ -119,5 +108,5 @@ class gpu_mem_restore_ctx:
     ) -> None:
         if error is not None:
             traceback.clear_frames(trace)
-            _clear(error)
+            _frames.clear(error)
             gc.collect()

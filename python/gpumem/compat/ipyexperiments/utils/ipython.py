@@ -10,6 +10,7 @@ import traceback
 from types import TracebackType
 from typing import Any, Callable, Optional, Type
 
+from ... import _frames
 from .. import _notebook
 
 __all__ = ["IS_IN_IPYTHON", "ipython_tb_clear_frames", "ipython_tb_clear_frames_ctx", "is_in_ipython"]
@@ -23,19 +24,6 @@ def is_in_ipython() -> bool:
 IS_IN_IPYTHON = is_in_ipython()
 
 
-def _clear(error: Optional[BaseException]) -> None:
-    """Clears the frames of an exception and of those that led to it."""
-    seen = set()
-    waiting = [error]
-    while waiting:
-        error = waiting.pop()
-        if error is None or id(error) in seen:
-            continue
-        seen.add(id(error))
-        traceback.clear_frames(error.__traceback__)
-        waiting += [error.__cause__, error.__context__, *getattr(error, "exceptions", ())]
-
-
 def ipython_tb_clear_frames(func: Callable) -> Callable:
     """Under IPython, an exception that leaves the function holds none of its variables."""
 
@@ -47,7 +35,7 @@ def ipython_tb_clear_frames(func: Callable) -> Callable:
             if IS_IN_IPYTHON or is_in_ipython():
                 # This frame is still running, so its own references have to be dropped by hand.
                 del args, kwargs
-                _clear(error)
+                _frames.clear(error)
             raise
 
     return wrapper
@@ -66,4 +54,4 @@ class ipython_tb_clear_frames_ctx:
         exc_tb: Optional[TracebackType],
     ) -> None:
         traceback.clear_frames(exc_tb)
-        _clear(exc_val)
+        _frames.clear(exc_val)
