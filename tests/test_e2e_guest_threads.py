@@ -13,7 +13,11 @@ SCHED_OTHER = 0
 SYNCHRONOUS = {4, 5, 7, 8, 11}
 # SIGKILL, SIGSTOP, and the two that the C library keeps for itself.
 NEVER_BLOCKED = {9, 19, 32, 33}
-THREADS = {"gpumem-drain", "gpumem-file", "gpumem-nvml"}
+# By GPUMEM_RING.
+THREADS = {
+    "auto": {"gpumem-drain", "gpumem-file", "gpumem-nvml"},
+    "file": {"gpumem-file", "gpumem-lines", "gpumem-nvml"},
+}
 
 
 @pytest.fixture
@@ -21,9 +25,9 @@ def threads(build_c, simulate):
     """threads("fifo") runs tests/workloads/guest_threads.c: its processors when it began, and policy, processors and
     blocked signals of each of the recorder's threads."""
 
-    def run(how, *flags, env=None):
+    def run(how, *flags, ring="auto", env=None):
         client = build_c("guest_threads.c", *flags, "-ldl")
-        done = simulate([client, how], preload=True, env={"GPUMEM_QUIET": "1", **(env or {})})
+        done = simulate([client, how], preload=True, env={"GPUMEM_QUIET": "1", "GPUMEM_RING": ring, **(env or {})})
         assert done.stderr == "", harness.described(done)
         first, *lines = done.stdout.splitlines()
         if lines == ["not permitted"]:
@@ -32,7 +36,7 @@ def threads(build_c, simulate):
         for line in lines:
             name, policy, processors, blocked = line.split()
             found[name] = int(policy), processors, int(blocked, 16)
-        assert set(found) == THREADS
+        assert set(found) == THREADS[ring]
         return first.split()[1], found
 
     return run
@@ -67,8 +71,9 @@ def test_openmp_binds_none_of_the_recorders_threads(threads):
         assert processors == processors_here()
 
 
-def test_threads_block_all_signals_but_their_own_faults(threads):
-    _, found = threads("pinned")
+@pytest.mark.parametrize("ring", THREADS)
+def test_threads_block_all_signals_but_their_own_faults(ring, threads):
+    _, found = threads("pinned", ring=ring)
     expected = set(range(1, 65)) - SYNCHRONOUS - NEVER_BLOCKED
     for _, _, blocked in found.values():
         assert {signal for signal in range(1, 65) if blocked >> (signal - 1) & 1} == expected

@@ -16,6 +16,7 @@ import zoo
 FILTERS = ("open", "docker")
 # A ring with room for all that the program does, however little the recorder's thread that empties it gets to run.
 LARGE_RING = {"GPUMEM_RING_SLOTS": "524288"}
+RINGS = ("auto", "file")
 ROUNDS = int(os.environ.get("GPUMEM_DESCRIPTORS_ROUNDS", "1"))
 
 
@@ -30,29 +31,31 @@ def assert_own_is_exact(path):
     assert content and content == b"".join(b"%015d\n" % line for line in range(len(content) // 16))
 
 
+@pytest.mark.parametrize("ring", RINGS)
 @pytest.mark.parametrize("which", FILTERS)
-def test_a_program_that_takes_all_numbers_over_and_over(which, client, tmp_path):
+def test_a_program_that_takes_all_numbers_over_and_over(which, ring, client, tmp_path):
     for number in range(ROUNDS):
         folder = tmp_path / str(number)
-        zoo.live_together(folder, [client, which, "churn"], 21, recorder_env=LARGE_RING)
+        zoo.live_together(folder, [client, which, "churn"], 21, recorder_env={**LARGE_RING, "GPUMEM_RING": ring})
         assert_own_is_exact(folder / "own")
         zoo.assert_whole(folder / "report.bin")
 
 
-def test_a_program_that_takes_all_numbers_once_where_no_table_is_to_be_had(client, tmp_path):
+@pytest.mark.parametrize("ring", RINGS)
+def test_a_program_that_takes_all_numbers_once_where_no_table_is_to_be_had(ring, client, tmp_path):
     folder = tmp_path / "program"
-    zoo.live_together(folder, [client, "closed", "once"], 21, recorder_env=LARGE_RING)
+    zoo.live_together(folder, [client, "closed", "once"], 21, recorder_env={**LARGE_RING, "GPUMEM_RING": ring})
     assert_own_is_exact(folder / "own")
     zoo.assert_whole(folder / "report.bin")
 
 
+# Without a ring that has a name, no thread looks for others' rings and shares the table for it.
+@pytest.mark.parametrize("ring, holds", (("memfd", {"/memfd:gpumem-ring (deleted)"}), ("file", set())))
 @pytest.mark.parametrize("which", FILTERS)
-def test_the_thread_has_nothing_open_but_the_capture(which, client, simulate, tmp_path):
+def test_the_thread_has_nothing_open_but_the_capture(which, ring, holds, client, simulate, tmp_path):
     """Of the program's it has not even standard input: a pipe would not end before the program."""
-    # Without a ring that has a name, no thread looks for others' rings and shares the table for it.
-    done = simulate([client, which, "list"], preload=True, env={**zoo.QUIET, "GPUMEM_RING": "memfd"})
-    ring = "/memfd:gpumem-ring (deleted)"
-    assert set(done.stdout.splitlines()) == {ring, str(tmp_path / "report.bin")}, harness.described(done)
+    done = simulate([client, which, "list"], preload=True, env={**zoo.QUIET, "GPUMEM_RING": ring})
+    assert set(done.stdout.splitlines()) == {*holds, str(tmp_path / "report.bin")}, harness.described(done)
     assert done.stderr == ""
 
 

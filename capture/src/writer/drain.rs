@@ -175,6 +175,8 @@ impl Writer {
                             continue;
                         }
                     }
+                    // Where the memory is gone, that is what is said.
+                    Err(_) if !self.is_direct && !self.has_its_memory() => {}
                     Err(error) => {
                         self.note_failure(state, &error);
                         if state.failures == 1 {
@@ -201,6 +203,9 @@ impl Writer {
                 return;
             }
             if stopping {
+                if self.is_direct {
+                    self.look_whether_deleted();
+                }
                 if self.is_direct && phase == Phase::Close && !state.failing {
                     self.punch_ring();
                 }
@@ -212,6 +217,12 @@ impl Writer {
             }
             state.write.slept += self.space.sleep(mark);
         }
+    }
+
+    /// Whether the ring's memory is still there. A look at it finds out.
+    fn has_its_memory(&self) -> bool {
+        self.ring.touch();
+        self.was_read_from_memory()
     }
 
     /// Looks how far records are committed, and publishes that and the counters.

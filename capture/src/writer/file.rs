@@ -14,8 +14,8 @@ use super::sys::NoFileSizeSignal;
 pub(super) struct CaptureFile {
     path: PathBuf,
     identity: (u64, u64),
-    /// None once the host has closed it under us and it could not be opened again. Only the drain
-    /// waits for it.
+    /// None once the host has closed it under us and it could not be opened again. Only the thread that writes waits
+    /// for it.
     file: Mutex<Option<File>>,
 }
 
@@ -119,9 +119,8 @@ impl CaptureFile {
     /// Runs `body` on the file, which `end` bytes are to fit in.
     ///
     /// Programs that become daemons close every descriptor and open others under the same numbers. A thread with a
-    /// table of descriptors of its own is not concerned. For the others the descriptor is compared with the file that
-    /// was created before each use, which leaves a moment between the two: those of a ring in the capture, and of
-    /// systems that give no thread such a table.
+    /// table of descriptors of its own is not concerned. Where the system gives no thread such a table, the descriptor
+    /// is compared with the file that was created before each use, which leaves a moment between the two.
     pub(super) fn with<R>(
         &self,
         end: u64,

@@ -143,8 +143,7 @@ impl Writer {
             let is_over = is_flushed && phase != Phase::Run;
             let written = self.stored.writing(|| self.write_all(state, file));
             if is_over || written.is_err() {
-                let is_deleted = file.is_deleted();
-                self.stored.is_deleted.store(is_deleted, Ordering::Relaxed);
+                self.look_whether_deleted();
             }
             self.stored.known.store(state.known, Ordering::Release);
             match &written {
@@ -357,12 +356,15 @@ impl Writer {
             .map_or(start, |areas| areas.log_offset(start))
     }
 
-    /// Whether the capture was deleted under the program, as far as is known.
+    /// Whether the capture was deleted under the program, as far as the thread that writes it has seen.
     pub fn is_deleted(&self) -> bool {
-        match self.is_direct {
-            true => self.file().is_ok_and(super::CaptureFile::is_deleted),
-            false => self.stored.is_deleted.load(Ordering::Relaxed),
-        }
+        self.stored.is_deleted.load(Ordering::Relaxed)
+    }
+
+    /// Only the thread that writes the file can tell: the descriptor is of its table.
+    pub(super) fn look_whether_deleted(&self) {
+        let is_deleted = self.file().is_ok_and(super::CaptureFile::is_deleted);
+        self.stored.is_deleted.store(is_deleted, Ordering::Relaxed);
     }
 
     /// Waits until the file has all records that were reserved when this is called, no longer than `limit`. Of a ring

@@ -179,12 +179,17 @@ fn limited_later() {
 
 #[test]
 fn a_capture_that_was_deleted_is_known() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.bin");
-    let writer = Writer::create(&path, &Options::default().ring_slots(64)).unwrap();
-    assert!(!writer.is_deleted());
-    std::fs::remove_file(&path).unwrap();
-    assert!(writer.is_deleted());
+    for ring in [RingPlace::InCapture, RingPlace::Memfd] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.bin");
+        let options = Options::default().ring_slots(64).ring(ring);
+        let writer = Writer::create(&path, &options).unwrap();
+        with_drain(writer, || {});
+        assert!(!writer.is_deleted());
+        std::fs::remove_file(&path).unwrap();
+        with_drain(writer, || {});
+        assert!(writer.is_deleted(), "{options:?}");
+    }
 }
 
 #[test]

@@ -3,9 +3,11 @@
 //! ```text
 //!  hooks ──► ring ──► gpumem-drain ──► queue ──► gpumem-file ──► report.bin
 //!            └──── memory that no disk owns ────┘
+//!
+//!  hooks ──► ring in report.bin ──► gpumem-file ──► its pages      GPUMEM_RING=file; gpumem-lines prints
 //! ```
-//! Only gpumem-file touches the capture's file system. It has a table of descriptors of its own, so stderr is not its
-//! to write to: the drain prints for it.
+//! Only gpumem-file uses the capture's descriptor. It has a table of descriptors of its own, so stderr is not its to
+//! write to: another thread prints for it.
 
 mod descriptors;
 mod holder;
@@ -36,6 +38,8 @@ const FOR_END: Duration = Duration::from_secs(1);
 const AT_LAST: Duration = Duration::from_millis(500);
 /// How long a call may wait for room in the ring: for the drain's turn on a processor.
 const FOR_ROOM: Duration = Duration::from_millis(50);
+/// How often the thread that only prints looks whether there is a line to print.
+const LINES_EVERY: Duration = Duration::from_millis(50);
 
 /// What the thread that writes the file is to do.
 #[derive(Clone)]
@@ -50,17 +54,23 @@ struct Job {
     is_bounded: bool,
 }
 
-/// What the thread has come to: 0 nothing, 1 there is a writer, 2 there is a file, 3 there is none of either.
+/// What the thread has come to: 0 nothing, or one of the following.
 static STEP: AtomicU32 = AtomicU32::new(0);
 static WRITER: AtomicPtr<Writer> = AtomicPtr::new(core::ptr::null_mut());
 /// Whether the file had all of the capture at the program's end.
 static ANSWERS: AtomicBool = AtomicBool::new(true);
 static FILE_THREAD: OnceLock<Started> = OnceLock::new();
-static DRAIN_THREAD: OnceLock<Started> = OnceLock::new();
+/// The thread that empties the ring, or only prints.
+static OTHER_THREAD: OnceLock<Started> = OnceLock::new();
 
+/// There is a writer.
 const WRITING: u32 = 1;
+/// There is a file.
 const CREATED: u32 = 2;
+/// There is none of either.
 const FAILED: u32 = 3;
+/// There was, and the thread has done all that it had to do.
+const OVER: u32 = 4;
 
 fn step(to: u32) {
     STEP.store(to, Ordering::Release);
@@ -103,7 +113,7 @@ pub(crate) fn open(wanted: PathBuf, options: &Options) -> Option<&'static Writer
         is_bounded: options.bounded.is_some(),
         capture,
     };
-    let is_bounded = job.is_bounded;
+    let (is_bounded, ring_is_in_file) = (job.is_bounded, options.ring == Ring::File);
     match thread::start(c"gpumem-file", move || run(&job)) {
         Ok(started) => {
             let _ = FILE_THREAD.set(started);
@@ -125,7 +135,21 @@ pub(crate) fn open(wanted: PathBuf, options: &Options) -> Option<&'static Writer
         message::line("cannot write a capture: its thread gets no turn. Recording is off.");
         return None;
     };
-    start_drain(writer, is_bounded);
+    let started = match ring_is_in_file {
+        false => thread::start(c"gpumem-drain", move || {
+            drain(writer, is_bounded, &|| tick(writer));
+        }),
+        true => thread::start(c"gpumem-lines", move || print_until_over(writer)),
+    };
+    match started {
+        Ok(started) => {
+            let _ = OTHER_THREAD.set(started);
+        }
+        Err(error) => crate::account::note(
+            writer,
+            &format!("a thread that writes the capture did not start: {error}"),
+        ),
+    }
     if await_step(CREATED, FOR_FILE) == FAILED {
         lines::print();
         return None;
@@ -172,7 +196,11 @@ fn run(job: &Job) {
     announce(job, writer, path);
     step(CREATED);
     created(writer);
-    writer.run_store(&|trouble| told(path, &trouble));
+    match job.capture.ring {
+        RingPlace::InCapture => drain(writer, job.is_bounded, &|| {}),
+        _ => writer.run_store(&|trouble| told(path, &trouble)),
+    }
+    step(OVER);
 }
 
 /// Has a fault in the ring's memory end recording, and not the program.
@@ -282,30 +310,31 @@ fn told(path: &Path, trouble: &Trouble<'_>) {
     });
 }
 
-/// Starts the thread that empties the ring. Of a bounded capture it also keeps what the records come to.
-fn start_drain(writer: &'static Writer, is_bounded: bool) {
-    let drain = move || {
-        let tell = |trouble: Trouble<'_>| {
-            let path = writer.path().unwrap_or(Path::new("the capture"));
-            told(path, &trouble);
-        };
-        match is_bounded {
-            false => writer.run_drain(None, &tell, &|| tick(writer)),
-            true => writer.run_drain(Some(&mut Kept::default()), &tell, &|| tick(writer)),
-        }
+/// Empties the ring until the capture is closed. Of a bounded capture it also keeps what the records come to.
+fn drain(writer: &'static Writer, is_bounded: bool, tick: &dyn Fn()) {
+    let tell = |trouble: Trouble<'_>| {
+        let path = writer.path().unwrap_or(Path::new("the capture"));
+        told(path, &trouble);
     };
-    match thread::start(c"gpumem-drain", drain) {
-        Ok(started) => {
-            let _ = DRAIN_THREAD.set(started);
-        }
-        Err(error) => crate::account::note(
-            writer,
-            &format!("the thread that empties the ring did not start: {error}"),
-        ),
+    match is_bounded {
+        false => writer.run_drain(None, &tell, tick),
+        true => writer.run_drain(Some(&mut Kept::default()), &tell, tick),
     }
 }
 
-/// What the drain does each time that it wakes, and at least every 50 ms.
+/// The life of the thread that only prints.
+fn print_until_over(writer: &'static Writer) {
+    loop {
+        let now = STEP.load(Ordering::Acquire);
+        tick(writer);
+        if now == OVER {
+            return;
+        }
+        wait::sleep(&STEP, now, Some(LINES_EVERY));
+    }
+}
+
+/// What a thread with the program's stderr does at least every 50 ms.
 fn tick(writer: &'static Writer) {
     lines::print();
     fault::check();
@@ -349,7 +378,7 @@ pub(crate) fn close(writer: &'static Writer) {
         false => Duration::ZERO,
     };
     writer.close(limit);
-    for thread in [&DRAIN_THREAD, &FILE_THREAD]
+    for thread in [&OTHER_THREAD, &FILE_THREAD]
         .into_iter()
         .flat_map(OnceLock::get)
     {
