@@ -150,24 +150,16 @@ def test_multicast_binds_what_is_counted_elsewhere(surface):
 
 
 def test_forms_of_before_cuda_3_2(surface):
+    """What has 32 bits is counted and not recorded; what fails is not even counted."""
     capture = surface("old")
-    sizes = {"plain": 1000, "rows": 512 * 7, "pinned": 300, "flat": 480, "solid": 960}
-    freed = lambda api, what: [  # noqa: E731
-        (api, FREE, sizes[what]), (api, CANCEL, sizes[what]), (api, FREE, sizes[what])
-    ]
     assert told(capture) == [
-        ("cuMemAlloc", ALLOC, sizes["plain"]),
-        ("cuMemAllocPitch", ALLOC, sizes["rows"]),
-        ("cuMemAllocHost", ALLOC, sizes["pinned"]),
-        ("cuArrayCreate", ALLOC, sizes["flat"]),
-        ("cuArray3DCreate", ALLOC, sizes["solid"]),
-        *freed("cuMemFree", "plain"),
-        *freed("cuMemFree", "rows"),
-        *freed("cuMemFreeHost", "pinned"),
-        *freed("cuArrayDestroy", "flat"),
-        *freed("cuArrayDestroy", "solid"),
+        ("cuMemAllocHost", ALLOC, 300),
+        ("cuMemFreeHost", FREE, 300), ("cuMemFreeHost", CANCEL, 300), ("cuMemFreeHost", FREE, 300),
     ]
-    assert exact(capture)
+    unrecorded = {"cuMemAlloc": 1, "cuMemAllocPitch": 1, "cuArrayCreate": 1, "cuArray3DCreate": 1, "cuMemFree": 2}
+    assert {note for note in capture.notes if note.startswith("inexact")} == {
+        f"inexact: {calls} calls of {name} are not recorded" for name, calls in unrecorded.items()
+    }
 
 
 def test_green_contexts_are_parts_of_the_primary_one(surface):

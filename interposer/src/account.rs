@@ -5,7 +5,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
 use gpumem_capture::{DefKind, Writer};
 
@@ -31,6 +31,22 @@ static ARMED: [Armed; 1024] = [const {
 static ARMED_COUNT: AtomicUsize = AtomicUsize::new(0);
 /// How many of [`ARMED`] are written to the capture.
 static ARMED_WRITTEN: AtomicUsize = AtomicUsize::new(0);
+
+/// How often functions succeeded that are hooked and not recorded: hook, calls, calls that are written to the capture.
+static UNRECORDED: [(AtomicU16, AtomicU64, AtomicU64); 16] =
+    [const { (AtomicU16::new(0), AtomicU64::new(0), AtomicU64::new(0)) }; 16];
+
+/// A function that is hooked and not recorded succeeded.
+pub(crate) fn unrecorded(id: u16) {
+    let is_of = |(hook, ..): &&(AtomicU16, AtomicU64, AtomicU64)| {
+        let took = hook.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
+        took.is_ok() || took == Err(id)
+    };
+    if let Some((_, calls, _)) = UNRECORDED.iter().find(is_of) {
+        calls.fetch_add(1, Ordering::Relaxed);
+        UNWRITTEN.store(true, Ordering::Release);
+    }
+}
 
 macro_rules! tallies {
     ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {
@@ -258,6 +274,18 @@ pub(crate) fn write(writer: &'static Writer) {
         let count = tally.count.load(Ordering::Relaxed);
         if tally.written.swap(count, Ordering::AcqRel) != count {
             note(writer, &format!("inexact: {count} {}", tally.text));
+        }
+    }
+    for (hook, calls, written) in &UNRECORDED {
+        let calls = calls.load(Ordering::Relaxed);
+        if written.swap(calls, Ordering::AcqRel) != calls
+            && let Some(hook) = table::by_id(hook.load(Ordering::Acquire))
+        {
+            let name = hook.name.to_string_lossy();
+            note(
+                writer,
+                &format!("inexact: {calls} calls of {name} are not recorded"),
+            );
         }
     }
 }

@@ -96,10 +96,11 @@ pub use hooks::launch::{
     cuLaunchGridAsync, cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx,
     cuLaunchKernelEx_ptsz,
 };
+pub use hooks::legacy_contexts::{cuCtxAttach, cuCtxDetach, cuVDPAUCtxCreate, cuVDPAUCtxCreate_v2};
 pub use hooks::limits::cuCtxSetLimit;
 pub use hooks::memory::{
-    cuMemAlloc_v2, cuMemAllocHost_v2, cuMemAllocManaged, cuMemAllocPitch_v2, cuMemFree_v2,
-    cuMemFreeHost, cuMemHostAlloc,
+    cuMemAlloc_v2, cuMemAllocHost, cuMemAllocHost_v2, cuMemAllocManaged, cuMemAllocPitch_v2,
+    cuMemFree_v2, cuMemFreeHost, cuMemHostAlloc,
 };
 pub use hooks::modules::{
     cuFuncLoad, cuKernelGetFunction, cuLibraryGetGlobal, cuLibraryGetKernel, cuLibraryGetManaged,
@@ -110,10 +111,6 @@ pub use hooks::modules::{
 pub use hooks::multicast::{
     cuMulticastBindAddr, cuMulticastBindAddr_v2, cuMulticastBindMem, cuMulticastBindMem_v2,
     cuMulticastCreate, cuMulticastUnbind,
-};
-pub use hooks::old::{
-    cuArray3DCreate, cuArrayCreate, cuCtxAttach, cuCtxDetach, cuMemAlloc, cuMemAllocHost,
-    cuMemAllocPitch, cuMemFree, cuVDPAUCtxCreate, cuVDPAUCtxCreate_v2,
 };
 pub use hooks::pools::{cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolSetAttribute, cuMemPoolTrimTo};
 pub use hooks::proc_address::{cuGetProcAddress, cuGetProcAddress_v2};
@@ -161,11 +158,14 @@ pub use hooks::sync::{
     cuStreamSynchronize_ptsz,
 };
 pub use hooks::tiles::{cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz};
+pub use hooks::unrecorded::{
+    cuArray3DCreate, cuArrayCreate, cuMemAlloc, cuMemAllocPitch, cuMemFree,
+};
 pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
     cuMemRetainAllocationHandle, cuMemUnmap,
 };
 pub use nvtx::InitializeInjectionNvtx2;
 pub use symbols::dlclose::dlclose;
-pub use symbols::dlopen::dlopen;
+pub use symbols::dlopen::{dlmopen, dlopen};
 pub use symbols::dlsym::{dlsym, dlvsym};

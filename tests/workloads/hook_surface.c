@@ -137,7 +137,6 @@ static void old(void) {
     F(cuMemFreeHost, void *);
     F(cuArrayCreate, pointer_t *, const struct flat_v1 *);
     F(cuArray3DCreate, pointer_t *, const struct solid_v1 *);
-    F(cuArrayDestroy, pointer_t);
     unsigned plain, rows, pitch;
     void *pinned;
     pointer_t flat, solid;
@@ -151,8 +150,6 @@ static void old(void) {
     BOTH(cuMemFree(plain));
     BOTH(cuMemFree(rows));
     BOTH(cuMemFreeHost(pinned));
-    BOTH(cuArrayDestroy(flat));
-    BOTH(cuArrayDestroy(solid));
 }
 
 static void green(void) {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
-use super::{old, tiles, vmm};
+use super::{attached, tiles, vmm};
 use crate::aliases;
 use crate::call::Call;
 use crate::limit::{self, Takes};
@@ -149,7 +149,7 @@ pub(crate) fn in_use(thread: &Thread, call: &Call) {
 /// Records the end of a context; 0 is the primary one.
 fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     let others = created().clone();
-    old::forget(context);
+    attached::forget(context);
     for place in &BORN {
         let known = place.context.load(Ordering::Acquire);
         // The primary context's handle is not told at its end: it is the one that nobody created.
@@ -158,7 +158,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
         if known == context || (context == 0 && primary) {
             place.context.store(0, Ordering::Release);
             kernels::stacks_grew(known);
-            old::forget(known);
+            attached::forget(known);
         }
         if known != 0
             && context == 0

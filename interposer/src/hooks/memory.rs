@@ -110,6 +110,21 @@ hook! {
 }
 
 hook! {
+    /// The form of before CUDA 3.2.
+    Driver Optional
+    fn cuMemAllocHost(pointer: *mut *mut c_void, bytes: u32) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        // SAFETY: the call succeeded, so the driver has just written there.
+        seen::asked_for(&call, thread, result.0, pinned(bytes.into()), || unsafe {
+            *pointer as u64
+        });
+    }
+}
+
+hook! {
     /// Pinned host memory with flags.
     Driver Required
     fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: u32) -> CuResult;

@@ -105,17 +105,18 @@ pub(crate) mod address;
 pub(crate) mod aliases;
 mod array_size;
 pub(crate) mod arrays;
+mod attached;
 pub(crate) mod autograd;
 pub(crate) mod context;
 pub(crate) mod graphs;
 pub(crate) mod green;
 pub(crate) mod host_register;
 pub(crate) mod launch;
+pub(crate) mod legacy_contexts;
 pub(crate) mod limits;
 pub(crate) mod memory;
 pub(crate) mod modules;
 pub(crate) mod multicast;
-pub(crate) mod old;
 pub(crate) mod pools;
 pub(crate) mod proc_address;
 pub(crate) mod pytorch;
@@ -128,6 +129,7 @@ pub(crate) mod sharing;
 pub(crate) mod stream_ordered;
 pub(crate) mod sync;
 pub(crate) mod tiles;
+pub(crate) mod unrecorded;
 pub(crate) mod vmm;
 
 use crate::symbols::table::Hook;
@@ -145,7 +147,7 @@ macro_rules! manifest {
 manifest! {
     proc_address: cuGetProcAddress, cuGetProcAddress_v2;
     memory: cuMemAlloc_v2, cuMemAllocPitch_v2, cuMemAllocManaged, cuMemFree_v2, cuMemAllocHost_v2,
-        cuMemHostAlloc, cuMemFreeHost;
+        cuMemAllocHost, cuMemHostAlloc, cuMemFreeHost;
     stream_ordered: cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync,
         cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync, cuMemFreeAsync_ptsz;
     pools: cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolTrimTo, cuMemPoolSetAttribute;
@@ -173,8 +175,8 @@ manifest! {
     sharing: cuMemExportToShareableHandle, cuMemPoolExportToShareableHandle, cuIpcGetMemHandle;
     multicast: cuMulticastCreate, cuMulticastBindMem, cuMulticastBindMem_v2, cuMulticastBindAddr,
         cuMulticastBindAddr_v2, cuMulticastUnbind;
-    old: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemAllocHost, cuArrayCreate, cuArray3DCreate,
-        cuVDPAUCtxCreate_v2, cuVDPAUCtxCreate, cuCtxAttach, cuCtxDetach;
+    legacy_contexts: cuVDPAUCtxCreate_v2, cuVDPAUCtxCreate, cuCtxAttach, cuCtxDetach;
+    unrecorded: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuArrayCreate, cuArray3DCreate;
     modules: cuModuleLoad, cuModuleLoadData, cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,
         cuLibraryLoadData, cuLibraryLoadFromFile, cuLibraryUnload, cuLibraryGetKernel,
         cuLibraryGetModule, cuModuleGetFunction, cuKernelGetFunction, cuFuncLoad,

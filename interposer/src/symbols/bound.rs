@@ -13,7 +13,7 @@ use gpumem_capture::Writer;
 
 use crate::account;
 use crate::symbols::table::{self, Home, Hook, Way};
-use crate::symbols::{elf, namespaces, proc_address};
+use crate::symbols::{elf, proc_address};
 
 /// A library that calls a hooked function of the driver's directly.
 struct Passed {
@@ -35,8 +35,6 @@ struct Bound {
 struct Found {
     bound: Vec<Bound>,
     passed: Vec<Passed>,
-    /// The program's own [`elf::Tables::debug`]; it comes first in the walk.
-    debug: Option<usize>,
 }
 
 /// Notes what is bound to our exports, and says what goes past them.
@@ -55,16 +53,6 @@ pub(crate) fn look(writer: &'static Writer) {
             &format!("inexact: {library} is bound to the driver's {function} past the recorder"),
         );
     }
-    // SAFETY: the table is that of the program itself, which the loader keeps up to its end.
-    if unsafe { namespaces::is_only_one(found.debug.unwrap_or(0)) } {
-        return;
-    }
-    for path in namespaces::hidden_drivers() {
-        account::note(
-            writer,
-            &format!("inexact: {path} is loaded in another namespace (dlmopen), out of sight"),
-        );
-    }
 }
 
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
@@ -77,7 +65,6 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
             elf::holds(info, look as *const () as usize),
         )
     };
-    found.debug.get_or_insert(tables.debug);
     if ours || tables.symbols == 0 || tables.strings == 0 {
         return 0;
     }

@@ -2,7 +2,7 @@
 //! once its module is unloaded, to the unwinder's rules as to the stacks that are known.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::AtomicUsize;
 
 use gpumem_unwind::modules;
 
@@ -17,11 +17,7 @@ static REAL: AtomicUsize = AtomicUsize::new(0);
 /// As `dlclose(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
-    let mut address = REAL.load(Ordering::Relaxed);
-    if address == 0 {
-        address = elf::in_libc(c"dlclose");
-        REAL.store(address, Ordering::Relaxed);
-    }
+    let address = elf::in_libc_once(&REAL, c"dlclose");
     if address == 0 {
         return -1; // a C library without it has loaded nothing
     }

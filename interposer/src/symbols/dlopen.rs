@@ -1,4 +1,5 @@
-//! Our `dlopen`: takes `RTLD_DEEPBIND` out of the flags and goes on to the real function by a tail jump.
+//! Our `dlopen`: takes `RTLD_DEEPBIND` out of the flags and goes on to the real function by a tail jump. Our `dlmopen`
+//! only notes what it loads.
 //!
 //! A library loaded with that flag searches its own dependencies before the global scope: its `dlsym`
 //! would be the C library's, its `cuMemAlloc_v2` the driver's, and no call of it would be seen. The
@@ -6,7 +7,7 @@
 //! RPATH, RUNPATH, `$ORIGIN` and namespace stay in force. docs/architecture.md says why the flag goes.
 
 use core::cell::UnsafeCell;
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use gpumem_capture::Writer;
@@ -15,8 +16,9 @@ use crate::account;
 use crate::caller::naked_code;
 use crate::symbols::elf;
 
-/// Address of the C library's `dlopen`; 0 until the first use.
+/// Addresses of the C library's functions; 0 until the first use.
 static REAL: AtomicUsize = AtomicUsize::new(0);
+static REAL_DLMOPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// `dlopen`, for every program under LD_PRELOAD.
 ///
@@ -45,11 +47,7 @@ struct Decision {
 }
 
 unsafe extern "C" fn decide(file: *const c_char, flags: c_int) -> Decision {
-    let mut address = REAL.load(Ordering::Relaxed);
-    if address == 0 {
-        address = elf::in_libc(c"dlopen");
-        REAL.store(address, Ordering::Relaxed);
-    }
+    let mut address = elf::in_libc_once(&REAL, c"dlopen");
     if address == 0 {
         address = nothing as *const () as usize;
     }
@@ -57,7 +55,7 @@ unsafe extern "C" fn decide(file: *const c_char, flags: c_int) -> Decision {
     if flags & libc::RTLD_DEEPBIND != 0 && !file.is_null() {
         kept &= !libc::RTLD_DEEPBIND;
         // SAFETY: checked for null; the caller promises a NUL at the end.
-        note(unsafe { CStr::from_ptr(file) }.to_bytes());
+        note(unsafe { CStr::from_ptr(file) }.to_bytes(), What::DeepBind);
     }
     Decision {
         address,
@@ -65,9 +63,59 @@ unsafe extern "C" fn decide(file: *const c_char, flags: c_int) -> Decision {
     }
 }
 
-/// What there is to say of a C library without `dlopen`: nothing can be loaded.
-unsafe extern "C" fn nothing(_: *const c_char, _: c_int) -> *mut c_void {
+/// What there is to say of a C library without the function: nothing can be loaded.
+extern "C" fn nothing() -> *mut c_void {
     core::ptr::null_mut()
+}
+
+/// `dlmopen`, for every program under LD_PRELOAD. A library in a namespace of its own brings a C library and a driver of
+/// its own along, and nothing preloaded takes part in it: all that can be done is to say so.
+///
+/// # Safety
+/// As `dlmopen(3)`.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlmopen(
+    namespace: c_long,
+    file: *const c_char,
+    flags: c_int,
+) -> *mut c_void {
+    naked_code!(
+        "push rdi",
+        ".cfi_adjust_cfa_offset 8",
+        "push rsi",
+        ".cfi_adjust_cfa_offset 8",
+        "push rdx",
+        ".cfi_adjust_cfa_offset 8",
+        "call {noted}", // the pushes have aligned the stack
+        "pop rdx",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rsi",
+        ".cfi_adjust_cfa_offset -8",
+        "pop rdi",
+        ".cfi_adjust_cfa_offset -8",
+        "jmp rax";
+        noted = sym noted,
+    )
+}
+
+/// Where to go on.
+unsafe extern "C" fn noted(namespace: c_long, file: *const c_char) -> usize {
+    if namespace != libc::LM_ID_BASE && !file.is_null() {
+        // SAFETY: checked for null; the caller promises a NUL at the end.
+        note(unsafe { CStr::from_ptr(file) }.to_bytes(), What::Namespace);
+    }
+    match elf::in_libc_once(&REAL_DLMOPEN, c"dlmopen") {
+        0 => nothing as *const () as usize,
+        address => address,
+    }
+}
+
+/// What is noted of a library.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    DeepBind,
+    Namespace,
 }
 
 /// A library's name is kept up to this length: its end, which tells more than its beginning.
@@ -78,10 +126,10 @@ const BEING_WRITTEN: u8 = 1;
 const KEPT: u8 = 2;
 const TOLD: u8 = 3;
 
-/// The name of a library whose flag was taken.
+/// The name of a library of which something is noted.
 struct Name {
     state: AtomicU8,
-    text: UnsafeCell<([u8; LONGEST], u8)>,
+    text: UnsafeCell<([u8; LONGEST], u8, What)>,
 }
 
 // SAFETY: the text is written by the thread that took the place from FREE to BEING_WRITTEN, and read
@@ -91,29 +139,29 @@ unsafe impl Sync for Name {}
 static NAMES: [Name; 64] = [const {
     Name {
         state: AtomicU8::new(FREE),
-        text: UnsafeCell::new(([0; LONGEST], 0)),
+        text: UnsafeCell::new(([0; LONGEST], 0, What::DeepBind)),
     }
 }; 64];
 
 impl Name {
     /// The text, once it is complete.
-    fn text(&self) -> Option<&[u8]> {
+    fn text(&self) -> Option<(&[u8], What)> {
         if self.state.load(Ordering::Acquire) < KEPT {
             return None;
         }
         // SAFETY: complete, so nobody writes it any more.
-        let (text, length) = unsafe { &*self.text.get() };
-        text.get(..usize::from(*length))
+        let (text, length, what) = unsafe { &*self.text.get() };
+        Some((text.get(..usize::from(*length))?, *what))
     }
 }
 
 /// Keeps a library's name for the account, once.
-fn note(path: &[u8]) {
+fn note(path: &[u8], what: What) {
     let name = path
         .get(path.len().saturating_sub(LONGEST)..)
         .unwrap_or(path);
     for place in &NAMES {
-        if place.text() == Some(name) {
+        if place.text() == Some((name, what)) {
             return;
         }
         let took =
@@ -124,7 +172,8 @@ fn note(path: &[u8]) {
             continue;
         }
         // SAFETY: the place is this thread's until it is marked as kept.
-        let (text, length) = unsafe { &mut *place.text.get() };
+        let (text, length, noted) = unsafe { &mut *place.text.get() };
+        *noted = what;
         if let Some(room) = text.get_mut(..name.len()) {
             room.copy_from_slice(name);
             *length = name.len() as u8;
@@ -141,12 +190,15 @@ pub(crate) fn write(writer: &'static Writer) {
         let told = place
             .state
             .compare_exchange(KEPT, TOLD, Ordering::AcqRel, Ordering::Relaxed);
-        if let (Ok(_), Some(text)) = (told, place.text()) {
+        if let (Ok(_), Some((text, what))) = (told, place.text()) {
             let name = String::from_utf8_lossy(text);
-            account::note(
-                writer,
-                &format!("RTLD_DEEPBIND was taken from dlopen of {name}"),
-            );
+            let line = match what {
+                What::DeepBind => format!("RTLD_DEEPBIND was taken from dlopen of {name}"),
+                What::Namespace => format!(
+                    "inexact: {name} was loaded into another namespace (dlmopen), whose calls are not recorded"
+                ),
+            };
+            account::note(writer, &line);
         }
     }
 }
@@ -171,21 +223,27 @@ mod tests {
         assert_eq!(program.flags, (asked | libc::RTLD_DEEPBIND) as usize);
         assert!(deep.address == elf::in_libc(c"dlopen") && plain.address == deep.address);
         let kept: Vec<_> = NAMES.iter().filter_map(Name::text).collect();
-        assert!(kept.contains(&&b"/lib/libone.so"[..]) && !kept.contains(&&b"/lib/libtwo.so"[..]));
+        let is_kept = |name: &[u8]| kept.iter().any(|(text, _)| *text == name);
+        assert!(is_kept(b"/lib/libone.so") && !is_kept(b"/lib/libtwo.so"));
     }
 
     #[test]
     fn a_name_is_kept_once_and_by_its_end() {
         let long = [b"/x".repeat(100), b"/libfar.so".to_vec()].concat();
-        note(&long);
-        note(&long);
+        for what in [What::DeepBind, What::DeepBind, What::Namespace] {
+            note(&long, what);
+        }
         let kept: Vec<_> = NAMES
             .iter()
             .filter_map(Name::text)
-            .filter(|text| text.ends_with(b"/libfar.so"))
+            .filter(|(text, _)| text.ends_with(b"/libfar.so"))
             .collect();
-        assert_eq!(kept.len(), 1);
-        assert_eq!(kept[0].len(), LONGEST);
+        let same = |(text, what): &(&[u8], What)| (text.len(), *what as u8);
+        let expected = [
+            (LONGEST, What::DeepBind as u8),
+            (LONGEST, What::Namespace as u8),
+        ];
+        assert_eq!(kept.iter().map(same).collect::<Vec<_>>(), expected);
     }
 
     #[test]

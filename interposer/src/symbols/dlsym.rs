@@ -3,7 +3,7 @@
 //! `RTLD_NEXT` means what the caller meant.
 
 use core::ffi::{CStr, c_char, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::AtomicUsize;
 
 use crate::caller::naked_code;
 use crate::nvtx;
@@ -28,21 +28,9 @@ struct Decision {
     answered: usize,
 }
 
-/// The C library's function, found once.
-fn real(slot: &AtomicUsize, name: &CStr) -> usize {
-    match slot.load(Ordering::Relaxed) {
-        0 => {
-            let found = elf::in_libc(name);
-            slot.store(found, Ordering::Relaxed);
-            found
-        }
-        known => known,
-    }
-}
-
 /// The real `dlsym`, called from here: `RTLD_NEXT` means "after libgpumem.so".
 pub(crate) fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
-    match real(&REAL_DLSYM, c"dlsym") {
+    match elf::in_libc_once(&REAL_DLSYM, c"dlsym") {
         0 => core::ptr::null_mut(),
         address => {
             // SAFETY: the address is that of the C library's dlsym, whose type this is.
@@ -127,7 +115,7 @@ unsafe extern "C" fn nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
 }
 
 fn forward(slot: &AtomicUsize, name: &CStr) -> Decision {
-    let address = match real(slot, name) {
+    let address = match elf::in_libc_once(slot, name) {
         0 => nothing as *const () as usize,
         address => address,
     };
@@ -153,7 +141,7 @@ unsafe extern "C" fn decide_dlvsym(
     version: *const c_char,
     caller: usize,
 ) -> Decision {
-    let look_up = |wanted: &CStr| match real(&REAL_DLVSYM, c"dlvsym") {
+    let look_up = |wanted: &CStr| match elf::in_libc_once(&REAL_DLVSYM, c"dlvsym") {
         0 => core::ptr::null_mut(),
         address => {
             // SAFETY: the address is that of the C library's dlvsym, whose type this is.

@@ -6,6 +6,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a search over the loaded libraries is for, and what it found.
 struct Search<'a> {
@@ -21,6 +22,18 @@ struct Search<'a> {
 pub(crate) fn in_libc(name: &CStr) -> usize {
     let wanted = |base: &[u8]| base.starts_with(b"libc.so.") || base.starts_with(b"libdl.so.");
     search(name, wanted, 0)
+}
+
+/// The same, looked for only once: `known` is 0 until then.
+pub(crate) fn in_libc_once(known: &AtomicUsize, name: &CStr) -> usize {
+    match known.load(Ordering::Relaxed) {
+        0 => {
+            let found = in_libc(name);
+            known.store(found, Ordering::Relaxed);
+            found
+        }
+        found => found,
+    }
 }
 
 /// The function `name` in the first loaded library that defines it, wherever the loader keeps that
@@ -186,8 +199,6 @@ pub(crate) struct Tables {
     pub(crate) relative: usize,
     /// Relocations of calls, and their length in bytes.
     pub(crate) calls: (usize, usize),
-    /// Of the program itself: the loader's list for debuggers, an `r_debug`.
-    pub(crate) debug: usize,
 }
 
 /// Looks `name` up in one library: 0 if it is not defined there, None if there is no table to tell by.
@@ -231,7 +242,6 @@ unsafe fn dynamic_tables(base: usize, dynamic: usize) -> Tables {
     const SYMTAB: u64 = 6;
     const RELA: u64 = 7;
     const RELASZ: u64 = 8;
-    const DEBUG: u64 = 21;
     const JMPREL: u64 = 23;
     const RELACOUNT: u64 = 0x6fff_fff9;
     const GNU_HASH: u64 = 0x6fff_fef5;
@@ -253,7 +263,6 @@ unsafe fn dynamic_tables(base: usize, dynamic: usize) -> Tables {
             JMPREL => tables.calls.0 = address,
             PLTRELSZ => tables.calls.1 = value,
             RELACOUNT => tables.relative = value,
-            DEBUG => tables.debug = value,
             _ => {}
         }
         // SAFETY: the null tag has not been met, so another entry follows.

@@ -8,7 +8,6 @@ pub(crate) mod dlsym;
 pub(crate) mod driver;
 pub(crate) mod elf;
 pub(crate) mod libraries;
-mod namespaces;
 mod order;
 pub(crate) mod proc_address;
 mod requests;

@@ -1,0 +1,77 @@
+//! Contexts that share memory with VDPAU, and contexts of before CUDA 4 that are held by counting.
+
+use core::ffi::c_void;
+
+use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
+
+use super::{attached, context};
+use crate::limit::Takes;
+use crate::nvml::implicit;
+use crate::symbols::driver;
+
+macro_rules! vdpau {
+    ($($name:ident;)*) => {$(
+        hook! {
+            /// A context that shares memory with VDPAU.
+            Driver Optional
+            fn $name(
+                context: *mut CuContext,
+                flags: u32,
+                device: CuDevice,
+                vdpau_device: u32,
+                vdpau: *mut c_void,
+            ) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            takes Takes::context(device);
+            with call, thread, result, held;
+            before { implicit::before_birth(driver::ordinal(device)) }
+            after {
+                // SAFETY: the caller's own argument, written if the call succeeded.
+                unsafe { context::made(thread, &call, result, context, device, held.flatten()) };
+            }
+        }
+    )*};
+}
+
+vdpau! {
+    cuVDPAUCtxCreate_v2;
+    cuVDPAUCtxCreate;
+}
+
+hook! {
+    /// One hold more on the current context.
+    Driver Optional
+    fn cuCtxAttach(context: *mut CuContext, flags: u32) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
+    after {
+        if result.is_success() {
+            // SAFETY: the call succeeded, so the driver has just written there.
+            attached::more(unsafe { (*context).0 as u64 });
+            // It may have brought a primary context back to life.
+            context::in_use(thread, &call);
+        }
+    }
+}
+
+hook! {
+    /// One hold less; with the last the context ends.
+    Driver Optional
+    fn cuCtxDetach(context: CuContext) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {
+        let is_last = !attached::is_held(context.0 as u64);
+        is_last.then(|| context::about_to_end(thread, &call, context))
+    }
+    after {
+        match held {
+            Some(Some(ending)) => {
+                context::settle_end(thread, &call, result.is_success(), ending);
+            }
+            Some(None) if result.is_success() => attached::less(context.0 as u64),
+            _ => {}
+        }
+    }
+}

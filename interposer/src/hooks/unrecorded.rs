@@ -1,0 +1,36 @@
+//! Functions whose calls are counted and whose memory is not recorded. If one of them succeeds, the account says how
+//! many calls of it did, and is not exact any more.
+
+use gpumem_cuda_abi::{CuArray, CuArray3dDescriptorV1, CuArrayDescriptorV1, CuResult};
+
+macro_rules! unrecorded {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
+        hook! {
+            $(#[$doc])*
+            Driver Optional
+            fn $name($($arg: $type),*) -> CuResult;
+            missing CuResult::NOT_INITIALIZED;
+            with call, thread, result, held;
+            before {}
+            after {
+                if result.is_success() {
+                    crate::account::unrecorded(HOOK.id);
+                }
+            }
+        }
+    )*};
+}
+
+// Forms of before CUDA 3.2, with pointers and sizes of 32 bits. Drivers of 64 bits export and refuse them.
+unrecorded! {
+    /// Device memory.
+    fn cuMemAlloc(pointer: *mut u32, bytes: u32);
+    /// Rows of device memory.
+    fn cuMemAllocPitch(pointer: *mut u32, pitch: *mut u32, width: u32, height: u32, element: u32);
+    /// Releases device memory.
+    fn cuMemFree(pointer: u32);
+    /// An array of one or two dimensions.
+    fn cuArrayCreate(array: *mut CuArray, descriptor: *const CuArrayDescriptorV1);
+    /// An array of up to three dimensions.
+    fn cuArray3DCreate(array: *mut CuArray, descriptor: *const CuArray3dDescriptorV1);
+}
