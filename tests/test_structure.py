@@ -55,7 +55,7 @@ def dependencies(package):
 
 TOP_LEVEL_FOLDERS = {
     ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "replay", "scripts",
-    "simulator", "tests", "unwind",
+    "simulator", "sys", "tests", "unwind",
 }
 TOP_LEVEL_FILES = {
     ".gitattributes", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml",
@@ -114,6 +114,10 @@ def test_the_replay_knows_records_alone():
 def test_the_capture_knows_neither():
     linked = dependencies("gpumem-capture")
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "clap", "inferno", "gpumem"}
+
+
+def test_what_is_below_all_knows_libc_alone():
+    assert dependencies("gpumem-sys") == {"libc"}
 
 
 def test_each_named_crate_has_a_use():

@@ -26,15 +26,15 @@ const SLEEP: Duration = Duration::from_micros(50);
 /// least. Keeps errno: it may run inside a hook.
 #[cfg(not(loom))]
 pub(crate) fn let_others_run(round: u32) -> Duration {
-    use crate::writer::sys;
+    use gpumem_sys::wait;
 
     match round.checked_sub(YIELDS) {
         None => {
-            sys::yield_now();
+            wait::yield_now();
             Duration::ZERO
         }
         Some(sleeps) => {
-            sys::sleep(SLEEP);
+            wait::nap(SLEEP);
             SLEEP.saturating_mul(sleeps.saturating_add(1))
         }
     }
@@ -51,15 +51,8 @@ pub(crate) fn let_others_run(_: u32) -> Duration {
 /// nothing and cannot fault.
 #[inline(always)]
 pub(crate) fn expect_store<T>(place: &T) {
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    // SAFETY: the instruction neither reads nor writes anything that a program could see.
-    unsafe {
-        core::arch::asm!(
-            "prefetchw [{place}]",
-            place = in(reg) core::ptr::from_ref(place),
-            options(readonly, nostack, preserves_flags),
-        );
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+    #[cfg(not(loom))]
+    gpumem_sys::prefetch::for_store(core::ptr::from_ref(place));
+    #[cfg(loom)]
     let _ = place;
 }

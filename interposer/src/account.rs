@@ -3,13 +3,14 @@
 //! Facts arrive at any time, also before a capture is open; they wait here and are written once one
 //! is.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_void};
 use core::mem::MaybeUninit;
+use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
 use gpumem_capture::{DefKind, Writer};
+use gpumem_sys::loaded;
 
-use crate::symbols::elf;
 use crate::symbols::table::{self, Need, Way};
 
 /// A hook armed: hook and way (0 while unused), an address in the library that asked for it and that
@@ -161,61 +162,28 @@ fn library_at(address: usize) -> libc::Dl_info {
     }
 }
 
-/// A look for the library that holds an address.
-struct Search {
-    address: usize,
-    found: Found,
-}
-
-enum Found {
-    Nothing,
-    /// The program itself, for which the loader has no name here.
-    Program,
-    /// The name of its file.
-    Library(Vec<u8>),
-}
-
 /// The file name of the library that holds an address; empty if there is none. It is copied under the loader's lock,
 /// since another thread may unload the library meanwhile.
 fn library_of(address: u64) -> Vec<u8> {
-    let mut search = Search {
-        address: address as usize,
-        found: Found::Nothing,
-    };
-    // SAFETY: the callback has the type asked for, and `search` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    let path = match search.found {
-        Found::Nothing => return Vec::new(),
-        Found::Library(name) => return name,
-        Found::Program => library_at(search.address).dli_fname,
-    };
+    let found = loaded::find(|library| match library.holds(address as usize) {
+        true => ControlFlow::Break(library.file_name().to_vec()),
+        false => ControlFlow::Continue(()),
+    });
+    match found {
+        None => Vec::new(),
+        // The loader has no name for the program here.
+        Some(name) if name.is_empty() => program_name(address as usize),
+        Some(name) => name,
+    }
+}
+
+fn program_name(address: usize) -> Vec<u8> {
+    let path = library_at(address).dli_fname;
     if path.is_null() {
         return Vec::new();
     }
     // SAFETY: the name of the program, which is never unloaded, is NUL-terminated and stays.
-    base_name(unsafe { CStr::from_ptr(path) })
-}
-
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer that `library_of` gave it.
-    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search>()) };
-    // SAFETY: the structure describes a library that stays loaded while it is visited.
-    if !unsafe { elf::holds(info, search.address) } {
-        return 0;
-    }
-    search.found = match info.dlpi_name {
-        name if name.is_null() => Found::Program,
-        // SAFETY: the loader's names are NUL-terminated and outlive the iteration.
-        name => match unsafe { CStr::from_ptr(name) } {
-            name if name.is_empty() => Found::Program,
-            name => Found::Library(base_name(name)),
-        },
-    };
-    1
-}
-
-fn base_name(path: &CStr) -> Vec<u8> {
-    let path = path.to_bytes();
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
     path.rsplit(|&b| b == b'/').next().unwrap_or(path).to_vec()
 }
 

@@ -130,7 +130,7 @@ impl Counted {
                 return;
             }
             self.end();
-            hold::wait();
+            hold::await_end();
         }
     }
 

@@ -8,40 +8,16 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use gpumem_sys::wait;
+
 use crate::call::{self, Counted};
 use crate::thread::Thread;
 
 /// The hold that is in force; 0 for none.
 static HELD: AtomicU64 = AtomicU64::new(0);
 
-/// How often somebody looks whether the wait is over, and the sleep in between: some 7 ms with the kernel's
-/// own slack. Counted and not timed, so that no clock can make it last.
+/// How often somebody looks whether the wait is over: some 7 ms.
 const LOOKS: u32 = 100;
-const BETWEEN_NS: libc::c_long = 20_000;
-
-/// Sleeps, and leaves errno as it is.
-fn nap() {
-    // SAFETY: errno's address is valid for the thread's life.
-    let errno = unsafe { *libc::__errno_location() };
-    let time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: BETWEEN_NS,
-    };
-    // SAFETY: `time` outlives the call, and what is left of a sleep cut short is not asked for.
-    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
-}
-
-/// Looks again and again whether `done`; whether it was in time.
-fn in_time(mut done: impl FnMut() -> bool) -> bool {
-    (0..LOOKS).any(|look| {
-        if look != 0 {
-            nap();
-        }
-        done()
-    })
-}
 
 /// Whether a call is to have the driver to itself.
 #[inline]
@@ -51,9 +27,9 @@ pub(crate) fn is_on() -> bool {
 
 /// Waits until the hold in force has ended. One that does not end in time is broken.
 #[cold]
-pub(crate) fn wait() {
+pub(crate) fn await_end() {
     let held = HELD.load(Ordering::SeqCst);
-    if held != 0 && !in_time(|| HELD.load(Ordering::SeqCst) != held) {
+    if held != 0 && !wait::until(LOOKS, || HELD.load(Ordering::SeqCst) != held) {
         let _ = HELD.compare_exchange(held, 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 }
@@ -76,11 +52,11 @@ impl Hold {
         {
             // The other one waits for this call.
             counted.end();
-            wait();
+            await_end();
             counted.begin();
         }
         let own = u64::from(counted != Counted::Nowhere);
-        if !in_time(|| call::no_more_than(own)) {
+        if !wait::until(LOOKS, || call::no_more_than(own)) {
             let _ = HELD.compare_exchange(held, 0, Ordering::SeqCst, Ordering::SeqCst);
             held = 0;
         }

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use gpumem_sys::signal::Blocked;
+
 /// Device and inode of stderr when the capture was opened; 0 if it was closed.
 static STDERR: AtomicU64 = AtomicU64::new(0);
 
@@ -35,7 +37,8 @@ pub(crate) fn line(text: &str) {
     }
     let whole = format!("gpumem: {text}\n");
     let mut rest = whole.as_bytes();
-    let _guard = NoPipeSignal::new();
+    // Nobody may read any more, and that must not end the program.
+    let _guard = Blocked::new(libc::SIGPIPE);
     while !rest.is_empty() && takes_more() {
         // A pipe that takes more takes that much at once.
         let part = rest.get(..rest.len().min(libc::PIPE_BUF)).unwrap_or(rest);
@@ -60,58 +63,4 @@ fn takes_more() -> bool {
     // SAFETY: one structure, valid for reading and writing.
     let ready = unsafe { libc::poll(&raw mut asked, 1, PATIENCE_MS) };
     ready > 0 && asked.revents & libc::POLLOUT != 0
-}
-
-/// Keeps the SIGPIPE of a write that nobody reads from ending the program: blocked in this thread while
-/// this lives. The kernel sends it to the writing thread alone.
-struct NoPipeSignal {
-    before: Option<libc::sigset_t>,
-    was_pending: bool,
-}
-
-impl NoPipeSignal {
-    fn new() -> Self {
-        let set = Self::set();
-        // SAFETY: an all-zero signal set is valid memory for the calls below to fill.
-        let (mut before, mut pending): (libc::sigset_t, libc::sigset_t) =
-            unsafe { (core::mem::zeroed(), core::mem::zeroed()) };
-        // SAFETY: all sets are valid; only the calling thread's mask changes.
-        unsafe {
-            libc::sigpending(&raw mut pending);
-            let blocked = libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
-            Self {
-                before: (blocked == 0).then_some(before),
-                was_pending: libc::sigismember(&raw const pending, libc::SIGPIPE) == 1,
-            }
-        }
-    }
-
-    fn set() -> libc::sigset_t {
-        // SAFETY: sigemptyset initialises the set; SIGPIPE is a valid signal number.
-        unsafe {
-            let mut set = core::mem::zeroed();
-            libc::sigemptyset(&raw mut set);
-            libc::sigaddset(&raw mut set, libc::SIGPIPE);
-            set
-        }
-    }
-}
-
-impl Drop for NoPipeSignal {
-    fn drop(&mut self) {
-        let Some(before) = self.before else { return };
-        let set = Self::set();
-        let none = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: all pointers are to valid locals.
-        unsafe {
-            if !self.was_pending {
-                // Take what our own write raised before the mask opens again.
-                libc::sigtimedwait(&raw const set, core::ptr::null_mut(), &raw const none);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, core::ptr::null_mut());
-        }
-    }
 }

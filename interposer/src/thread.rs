@@ -4,7 +4,6 @@
 
 mod affinity;
 mod start;
-pub(crate) mod wait;
 
 use core::cell::Cell;
 use core::mem::offset_of;

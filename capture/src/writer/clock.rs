@@ -17,8 +17,6 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use super::sys;
-
 /// How long a line is believed, at most.
 const LONGEST_NS: u64 = 50_000_000;
 /// How long after the first answer a line can be laid: a reading is right to some 50 ns.
@@ -126,7 +124,7 @@ impl Clock {
     }
 
     fn by_the_clock(&self) -> u64 {
-        sys::clock(libc::CLOCK_MONOTONIC).saturating_sub(self.opened)
+        gpumem_sys::clock::read(libc::CLOCK_MONOTONIC).saturating_sub(self.opened)
     }
 
     /// Lays a line from now on. The caller alone changes it.
@@ -251,7 +249,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     fn opened() -> u64 {
-        sys::clock(libc::CLOCK_MONOTONIC)
+        gpumem_sys::clock::read(libc::CLOCK_MONOTONIC)
     }
 
     /// The clock as this machine would have it, with a line if it has such a counter at all.

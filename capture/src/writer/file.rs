@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::options::CreateError;
-use super::sys::NoFileSizeSignal;
+use super::sys;
 
 /// The file, and how to know it again.
 pub(super) struct CaptureFile {
@@ -126,7 +126,7 @@ impl CaptureFile {
         end: u64,
         body: impl FnOnce(&File) -> io::Result<R>,
     ) -> io::Result<R> {
-        let _guard = NoFileSizeSignal::new();
+        let _guard = sys::no_file_size_signal();
         if end > file_size_limit() {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
@@ -173,7 +173,7 @@ fn above_standard_streams(file: File) -> io::Result<File> {
 
 /// Reserves the first `length` bytes.
 fn reserve(file: &File, length: u64) -> io::Result<()> {
-    let _guard = NoFileSizeSignal::new();
+    let _guard = sys::no_file_size_signal();
     if length > file_size_limit() {
         return Err(io::Error::from_raw_os_error(libc::EFBIG));
     }

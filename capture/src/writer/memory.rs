@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::file::{CaptureFile, file_size_limit};
 use super::head::Head;
-use super::sys::{self, NoFileSizeSignal};
+use super::sys;
 use crate::header::{RingAt, RingPath};
 use crate::layout;
 use crate::ring::Slot;
@@ -59,7 +59,7 @@ impl Memory {
     pub(super) fn create(place: &RingPlace, slots: u32, queue: usize) -> io::Result<Self> {
         let ring_bytes = usize::try_from(layout::ring_end(slots))
             .map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        let _guard = NoFileSizeSignal::new();
+        let _guard = sys::no_file_size_signal();
         // A file in memory is subject to the same limit as one on a disk.
         let most = usize::try_from(file_size_limit()).unwrap_or(usize::MAX);
         let queue_bytes = queue.min(most.saturating_sub(ring_bytes)) & !4095;

@@ -524,9 +524,9 @@ fn static_header(
         .unwrap_or(0);
     StaticHeader {
         nonce: sys::random(),
-        started_wall: sys::clock(libc::CLOCK_REALTIME),
-        started_monotonic: sys::clock(libc::CLOCK_MONOTONIC),
-        started_boottime: sys::clock(libc::CLOCK_BOOTTIME),
+        started_wall: gpumem_sys::clock::read(libc::CLOCK_REALTIME),
+        started_monotonic: gpumem_sys::clock::read(libc::CLOCK_MONOTONIC),
+        started_boottime: gpumem_sys::clock::read(libc::CLOCK_BOOTTIME),
         pid: std::process::id(),
         parent_pid: std::os::unix::process::parent_id(),
         process_start_ticks: start_ticks,

@@ -5,7 +5,8 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::sys;
+use gpumem_sys::wait;
+
 use crate::ring::Ring;
 
 /// How much longer a producer waits for a drain that could write to the file and does not: all that it can want for
@@ -102,7 +103,7 @@ impl Space {
             nudge();
             let slice = SLICE.min(stall.saturating_sub(waited));
             self.waiting.fetch_add(1, Ordering::SeqCst);
-            let slept = sys::futex_sleep(&self.made, made, slice);
+            let slept = wait::sleep(&self.made, made, slice);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             waited += slept;
             in_all += slept;
@@ -114,7 +115,7 @@ impl Space {
         self.hopeless.store(false, Ordering::Relaxed);
         self.made.fetch_add(1, Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) != 0 {
-            sys::futex_wake(&self.made);
+            wait::wake(&self.made);
         }
     }
 
@@ -133,14 +134,14 @@ impl Space {
     pub(super) fn give_up(&self) {
         self.hopeless.store(true, Ordering::Relaxed);
         self.made.fetch_add(1, Ordering::SeqCst);
-        sys::futex_wake(&self.made);
+        wait::wake(&self.made);
     }
 
     /// There is work for the drain.
     #[cold]
     pub(super) fn wake_drain(&self) {
         self.work.fetch_add(1, Ordering::Release);
-        sys::futex_wake(&self.work);
+        wait::wake(&self.work);
     }
 
     /// A mark to hand to [`Space::sleep`]: take it before looking for work.
@@ -150,6 +151,6 @@ impl Space {
 
     /// Sleeps until there is work that came after `mark`, or a while; returns how long that was.
     pub(super) fn sleep(&self, mark: u32) -> Duration {
-        sys::futex_sleep(&self.work, mark, DRAIN_SLEEP)
+        wait::sleep(&self.work, mark, DRAIN_SLEEP)
     }
 }

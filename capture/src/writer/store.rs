@@ -12,9 +12,10 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use gpumem_sys::wait;
+
 use super::drain::Trouble;
 use super::options::CreateError;
-use super::sys;
 use super::{Ended, Phase, Writer};
 use crate::layout::{self, dynamic};
 use crate::slot::SLOT_BYTES;
@@ -45,7 +46,7 @@ pub(super) struct Stored {
 impl Stored {
     pub(super) fn wake(&self) {
         self.work.fetch_add(1, Ordering::Release);
-        sys::futex_wake(&self.work);
+        wait::wake(&self.work);
     }
 
     /// The number of the write in progress, if one is.
@@ -165,7 +166,7 @@ impl Writer {
             }
             if self.ended() == Some(Ended::MemoryGone) {
                 self.stored.done.store(u32::MAX, Ordering::Release);
-                sys::futex_wake(&self.stored.done);
+                wait::wake(&self.stored.done);
                 return;
             }
             if is_over && phase == Phase::Close && written.is_ok() && self.queue.is_empty() {
@@ -174,7 +175,7 @@ impl Writer {
             }
             if is_over {
                 self.stored.done.store(phase as u32 + 1, Ordering::Release);
-                sys::futex_wake(&self.stored.done);
+                wait::wake(&self.stored.done);
                 if phase != Phase::Pause {
                     return;
                 }
@@ -189,7 +190,7 @@ impl Writer {
     fn wait(&self, mut mark: u32, (phase, is_flushed): (Phase, bool), has_failed: bool) {
         let mut waited = Duration::ZERO;
         while waited < SLEEP && self.phase() == phase && self.is_flushed(phase) == is_flushed {
-            waited += sys::futex_sleep(&self.stored.work, mark, SLEEP - waited);
+            waited += wait::sleep(&self.stored.work, mark, SLEEP - waited);
             let now = self.stored.work.load(Ordering::Acquire);
             if now != mark && !has_failed {
                 return;
@@ -378,7 +379,7 @@ impl Writer {
             }
             self.space.wake_drain();
             self.stored.wake();
-            sys::sleep(Duration::from_millis(2));
+            wait::nap(Duration::from_millis(2));
             waited += Duration::from_millis(2);
         }
         true
@@ -391,7 +392,7 @@ impl Writer {
             if waited >= limit {
                 return false;
             }
-            sys::sleep(Duration::from_millis(1));
+            wait::nap(Duration::from_millis(1));
             waited += Duration::from_millis(1);
         }
         while !self.is_direct && !self.stored.is_done(phase) {
@@ -403,7 +404,7 @@ impl Writer {
                 break;
             }
             let slice = Duration::from_millis(10).min(limit - waited);
-            waited += sys::futex_sleep(&self.stored.done, done, slice);
+            waited += wait::sleep(&self.stored.done, done, slice);
         }
         true
     }

@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuMemHandle;
+use gpumem_sys::wait;
 
 use super::spec::DEVICES;
 use crate::lock::{Guard, Lock};
@@ -30,26 +31,6 @@ pub(crate) const PAGE: u64 = 2 << 20;
 const LOOKS: u32 = 100;
 /// The same for another thread that takes or gives back: some 0.7 s.
 const LONG_LOOKS: u32 = 10_000;
-const BETWEEN_NS: libc::c_long = 20_000;
-
-fn nap() {
-    let time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: BETWEEN_NS,
-    };
-    // SAFETY: `time` outlives the call, and what is left of a sleep cut short is not asked for.
-    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
-}
-
-/// Looks so often whether `done`.
-fn in_time(looks: u32, mut done: impl FnMut() -> bool) -> bool {
-    (0..looks).any(|look| {
-        if look != 0 {
-            nap();
-        }
-        done()
-    })
-}
 
 /// See the diagram.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -133,9 +114,9 @@ impl Ballast {
     pub(super) fn take(device: DeviceOrdinal, beyond: u64, free: Option<u64>) -> Option<Self> {
         let place = PLACES.get(usize::from(device.0))?;
         place.wanted.fetch_add(1, Ordering::SeqCst);
-        let _ = in_time(LOOKS, || place.ahead.load(Ordering::SeqCst) == 0);
+        let _ = wait::until(LOOKS, || place.ahead.load(Ordering::SeqCst) == 0);
         let mut makes = false;
-        let joined = in_time(LONG_LOOKS, || {
+        let joined = wait::until(LONG_LOOKS, || {
             let mut taken = place.lock();
             match taken.phase {
                 Phase::Changing => return false,
@@ -229,23 +210,19 @@ pub(crate) fn steadily<R>(device: DeviceOrdinal, mut read: impl FnMut() -> R) ->
     let Some(place) = PLACES.get(usize::from(device.0)) else {
         return (read(), 0);
     };
-    let mut last = None;
-    for look in 0..LOOKS {
-        if look != 0 {
-            nap();
-        }
+    let mut found = None;
+    let mut looks = 0;
+    wait::until(LOOKS, || {
+        looks += 1;
         let before = place.changes.load(Ordering::SeqCst);
         let bytes = place.bytes.load(Ordering::SeqCst);
-        if before % 2 == 1 && look + 1 != LOOKS {
-            continue;
+        if before % 2 == 1 && looks != LOOKS {
+            return false;
         }
-        let found = read();
-        if place.changes.load(Ordering::SeqCst) == before {
-            return (found, bytes);
-        }
-        last = Some((found, bytes));
-    }
-    last.unwrap_or_else(|| (read(), 0))
+        found = Some((read(), bytes));
+        place.changes.load(Ordering::SeqCst) == before
+    });
+    found.unwrap_or_else(|| (read(), 0))
 }
 
 #[cfg(test)]

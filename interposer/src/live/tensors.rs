@@ -24,6 +24,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 use gpumem_capture::{Counting, DeviceOrdinal, Event, EventFlags, Level, Seq, StackId, Writer};
+use gpumem_sys::prefetch;
 use rustc_hash::FxHasher;
 
 use super::Block;
@@ -147,16 +148,8 @@ impl Tensors {
         let place = ptr.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT;
         let lines = self.lines.get(usize::from(device.0));
         let line = lines.and_then(|lines| lines.get(place as usize));
-        #[cfg(target_arch = "x86_64")]
         if let Some(line) = line {
-            // SAFETY: the instruction neither reads nor writes anything that a program could see.
-            unsafe {
-                core::arch::asm!(
-                    "prefetchw [{line}]",
-                    line = in(reg) line.get(),
-                    options(readonly, nostack, preserves_flags),
-                );
-            }
+            prefetch::for_store(line.get());
         }
         Tensor {
             all: self,

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer};
+use gpumem_sys::wait::Alarm;
 
 use super::reading::{self, Card, Reading, Settled};
 use super::{
@@ -14,7 +15,6 @@ use super::{
 };
 use crate::lifecycle::{self, Session};
 use crate::lock::Lock;
-use crate::thread::wait::Alarm;
 use crate::thread::{self, Started};
 use crate::{account, call, fault};
 
@@ -82,9 +82,9 @@ fn run(session: &'static Session, every: Option<Duration>) {
         let slept = Instant::now();
         while ASKED.load(Ordering::Acquire) == asked && !library::is_closed() {
             match every {
-                None => ALARM.sleep(None),
+                None => ALARM.sleep(Duration::MAX),
                 Some(every) => match every.checked_sub(slept.elapsed()) {
-                    Some(left) if !left.is_zero() => ALARM.sleep(Some(left)),
+                    Some(left) if !left.is_zero() => ALARM.sleep(left),
                     _ => break,
                 },
             }

@@ -21,9 +21,10 @@ use std::time::Duration;
 
 use gpumem_capture::{CreateError, Ended, Options as CaptureOptions, RingPlace, Trouble, Writer};
 use gpumem_replay::Kept;
+use gpumem_sys::wait;
 
 use crate::options::{Options, Ring};
-use crate::thread::{self, Started, wait};
+use crate::thread::{self, Started};
 use crate::{fault, message, output};
 
 /// Names that are tried before giving up.
@@ -84,7 +85,7 @@ fn await_step(least: u32, limit: Duration) -> u32 {
         let now = STEP.load(Ordering::Acquire);
         match limit.checked_sub(waited) {
             Some(left) if now < least && !left.is_zero() => {
-                waited += wait::sleep(&STEP, now, Some(left));
+                waited += wait::sleep(&STEP, now, left);
             }
             _ => return now,
         }
@@ -330,7 +331,7 @@ fn print_until_over(writer: &'static Writer) {
         if now == OVER {
             return;
         }
-        wait::sleep(&STEP, now, Some(LINES_EVERY));
+        wait::sleep(&STEP, now, LINES_EVERY);
     }
 }
 

@@ -6,10 +6,12 @@
 //! moment counts (docs/measured/zoo.md). So no name is read further than it must be, and nothing is asked of
 //! the loader twice.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char};
 use core::mem::size_of;
+use core::ops::ControlFlow;
 
 use gpumem_capture::Writer;
+use gpumem_sys::loaded::{self, Library};
 
 use crate::account;
 use crate::symbols::table::{self, Home, Hook, Way};
@@ -41,8 +43,10 @@ struct Found {
 pub(crate) fn look(writer: &'static Writer) {
     proc_address::resolve_exports();
     let mut found = Found::default();
-    // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `found` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
+    loaded::find(|library| {
+        look_in(library, &mut found);
+        ControlFlow::<()>::Continue(())
+    });
     for bound in found.bound {
         account::armed_in(bound.hook.id, Way::Symbol, bound.slot, bound.library);
     }
@@ -55,21 +59,12 @@ pub(crate) fn look(writer: &'static Writer) {
     }
 }
 
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer given to it above.
-    let (info, found) = unsafe { (&*info, &mut *data.cast::<Found>()) };
-    // SAFETY: the structure describes a library that stays loaded while it is visited.
-    let (tables, ours) = unsafe {
-        (
-            elf::tables_of(info),
-            elf::holds(info, look as *const () as usize),
-        )
-    };
-    if ours || tables.symbols == 0 || tables.strings == 0 {
-        return 0;
+fn look_in(library: Library<'_>, found: &mut Found) {
+    let tables = elf::tables_of(library);
+    let is_ours = library.holds(look as *const () as usize);
+    if is_ours || tables.symbols == 0 || tables.strings == 0 {
+        return;
     }
-    // SAFETY: the structure describes a loaded library.
-    let library = unsafe { elf::start_of(info) };
     let relocations = tables.relocations;
     for ((start, bytes), first) in [(tables.calls, 0), (relocations, tables.relative)] {
         if start == 0 {
@@ -78,29 +73,20 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c
         for index in first..bytes / size_of::<libc::Elf64_Rela>() {
             // SAFETY: the table holds that many entries.
             let entry = unsafe { &*(start as *const libc::Elf64_Rela).add(index) };
-            // SAFETY: the tables are those of the library that `info` describes.
-            if let Some((hook, slot)) = unsafe { hooked(info, &tables, entry) } {
-                judge(
-                    info,
-                    Bound {
-                        hook,
-                        slot,
-                        library,
-                    },
-                    found,
-                );
+            // SAFETY: the tables are those of this library.
+            if let Some((hook, slot)) = unsafe { hooked(library.bias(), &tables, entry) } {
+                judge(library, hook, slot, found);
             }
         }
     }
-    0
 }
 
 /// The hook whose name a relocation asks for, and the place that holds the address it got.
 ///
 /// # Safety
-/// `tables` and `entry` are those of the loaded library that `info` describes.
+/// `tables` and `entry` are those of a loaded library, `bias` is what is added to its addresses.
 unsafe fn hooked(
-    info: &libc::dl_phdr_info,
+    bias: usize,
     tables: &elf::Tables,
     entry: &libc::Elf64_Rela,
 ) -> Option<(&'static Hook, usize)> {
@@ -121,7 +107,7 @@ unsafe fn hooked(
         }
         CStr::from_ptr(text).to_bytes()
     };
-    let slot = (info.dlpi_addr as usize).wrapping_add(entry.r_offset as usize);
+    let slot = bias.wrapping_add(entry.r_offset as usize);
     Some((table::by_name(name)?, slot))
 }
 
@@ -137,25 +123,26 @@ unsafe fn begins(text: *const c_char, beginning: &[u8]) -> bool {
 }
 
 /// Notes where a place leads to.
-fn judge(info: &libc::dl_phdr_info, bound: Bound, found: &mut Found) {
-    let Bound { hook, slot, .. } = bound;
+fn judge(library: Library<'_>, hook: &'static Hook, slot: usize, found: &mut Found) {
     // SAFETY: a relocation's place is mapped and holds an address.
     let target = unsafe { (slot as *const usize).read_unaligned() };
     if target == hook.address() {
-        found.bound.push(bound);
+        let library = library.start();
+        found.bound.push(Bound {
+            hook,
+            slot,
+            library,
+        });
         return;
     }
     // What goes past a hook of the runtime is seen at the driver; a library may call its own functions.
     let past = target != 0 && hook.home != Home::Runtime && target == hook.exported();
-    // SAFETY: the structure describes a loaded library.
-    if !past || unsafe { elf::holds(info, target) } {
+    if !past || library.holds(target) {
         return;
     }
-    // SAFETY: the loader's names are NUL-terminated and outlive the iteration.
-    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy();
-    let library = match path.rsplit('/').next() {
-        Some("") | None => "the program itself".to_owned(),
-        Some(name) => name.to_owned(),
+    let library = match library.file_name() {
+        [] => "the program itself".to_owned(),
+        name => String::from_utf8_lossy(name).into_owned(),
     };
     if !found.passed.iter().any(|known| known.library == library) {
         let function = hook.name;

@@ -4,19 +4,12 @@
 //! reference would be bound to our own. Allocates nothing and needs no initialisation, since the
 //! standard library itself calls `dlsym` early.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char};
 use core::mem::size_of;
+use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a search over the loaded libraries is for, and what it found.
-struct Search<'a> {
-    name: &'a [u8],
-    /// Whether a library of that file name is searched.
-    wanted: fn(&[u8]) -> bool,
-    /// An address that does not count: our own.
-    own: usize,
-    found: usize,
-}
+use gpumem_sys::loaded::{self, Library};
 
 /// The address of the function `name` in the C library (or libdl, before glibc 2.34).
 pub(crate) fn in_libc(name: &CStr) -> usize {
@@ -43,146 +36,44 @@ pub(crate) fn anywhere(name: &CStr, own: usize) -> usize {
 }
 
 fn search(name: &CStr, wanted: fn(&[u8]) -> bool, own: usize) -> usize {
-    let name = name.to_bytes();
-    let found = 0;
-    let mut search = Search {
-        name,
-        wanted,
-        own,
-        found,
-    };
-    // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `search` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    search.found
-}
-
-/// Bytes of a file name after its last slash.
-fn base_name(path: &[u8]) -> &[u8] {
-    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
-}
-
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer that `in_libc` gave it.
-    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search<'_>>()) };
-    if info.dlpi_name.is_null() {
-        return 0;
-    }
-    // SAFETY: the loader's names are NUL-terminated and outlive the iteration.
-    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
-    let base = base_name(path);
-    if !(search.wanted)(base) {
-        return 0;
-    }
-    // SAFETY: the structure describes a library that stays loaded while it is visited.
-    let found = unsafe { look_up(info, search.name) }.unwrap_or(0);
-    if found == 0 || found == search.own {
-        return 0;
-    }
-    search.found = found;
-    1
-}
-
-/// Whether a library's segments hold `address`.
-///
-/// # Safety
-/// `info` describes a loaded library.
-pub(crate) unsafe fn holds(info: &libc::dl_phdr_info, address: usize) -> bool {
-    let base = info.dlpi_addr as usize;
-    (0..usize::from(info.dlpi_phnum)).any(|index| {
-        // SAFETY: the loader gives dlpi_phnum headers at dlpi_phdr.
-        let header = unsafe { &*info.dlpi_phdr.add(index) };
-        let start = base.wrapping_add(header.p_vaddr as usize);
-        header.p_type == libc::PT_LOAD && address.wrapping_sub(start) < header.p_memsz as usize
-    })
-}
-
-/// Where the first segment of a library is mapped: what the loader calls its base.
-///
-/// # Safety
-/// `info` describes a loaded library.
-pub(crate) unsafe fn start_of(info: &libc::dl_phdr_info) -> usize {
-    let first = (0..usize::from(info.dlpi_phnum))
-        // SAFETY: the loader gives dlpi_phnum headers at dlpi_phdr.
-        .map(|index| unsafe { &*info.dlpi_phdr.add(index) })
-        .find(|header| header.p_type == libc::PT_LOAD);
-    let offset = first.map_or(0, |header| header.p_vaddr as usize & !4095);
-    (info.dlpi_addr as usize).wrapping_add(offset)
-}
-
-/// What a search behind the library that holds an address is for, and what it found.
-struct After<'a> {
-    name: &'a [u8],
-    address: usize,
-    passed: bool,
-    found: usize,
+    let found = loaded::find(|library| {
+        let found = match wanted(library.file_name()) {
+            true => look_up(library, name).unwrap_or(0),
+            false => 0,
+        };
+        match found == 0 || found == own {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(found),
+        }
+    });
+    found.unwrap_or(0)
 }
 
 /// The function `name` in the first library that defines it and is loaded after the one that holds `address`: what
 /// `RTLD_NEXT` means there, with no look-up of the loader's, which would take away the caller's `dlerror`.
 pub(crate) fn after(address: usize, name: &CStr) -> usize {
-    let mut after = After {
-        name: name.to_bytes(),
-        address,
-        passed: false,
-        found: 0,
-    };
-    // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `after` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit_after), (&raw mut after).cast()) };
-    after.found
-}
-
-unsafe extern "C" fn visit_after(
-    info: *mut libc::dl_phdr_info,
-    _: usize,
-    data: *mut c_void,
-) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer that it was given.
-    let (info, after) = unsafe { (&*info, &mut *data.cast::<After<'_>>()) };
-    if !after.passed {
-        // SAFETY: the structure describes a library that stays loaded while it is visited.
-        after.passed = unsafe { holds(info, after.address) };
-        return 0;
-    }
-    // SAFETY: as above.
-    after.found = unsafe { look_up(info, after.name) }.unwrap_or(0);
-    c_int::from(after.found != 0)
-}
-
-/// What a look-up in the library that holds an address is for, and what it found.
-struct Own<'a> {
-    address: usize,
-    name: &'a [u8],
-    defined: Option<bool>,
+    let mut is_after = false;
+    let found = loaded::find(|library| {
+        if !is_after {
+            is_after = library.holds(address);
+            return ControlFlow::Continue(());
+        }
+        match look_up(library, name) {
+            None | Some(0) => ControlFlow::Continue(()),
+            Some(found) => ControlFlow::Break(found),
+        }
+    });
+    found.unwrap_or(0)
 }
 
 /// Whether the library that holds `address` itself defines the function `name`; None if there is no
 /// such library, or its symbols cannot be read.
 pub(crate) fn defined_around(address: usize, name: &CStr) -> Option<bool> {
-    let mut own = Own {
-        address,
-        name: name.to_bytes(),
-        defined: None,
-    };
-    // SAFETY: the callback has the type that dl_iterate_phdr asks for, and `own` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit_own), (&raw mut own).cast()) };
-    own.defined
-}
-
-unsafe extern "C" fn visit_own(
-    info: *mut libc::dl_phdr_info,
-    _: usize,
-    data: *mut c_void,
-) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer that it was given.
-    let (info, own) = unsafe { (&*info, &mut *data.cast::<Own<'_>>()) };
-    // SAFETY: the structure describes a library that stays loaded while it is visited.
-    unsafe {
-        if !holds(info, own.address) {
-            return 0;
-        }
-        own.defined = look_up(info, own.name).map(|found| found != 0);
-    }
-    1
+    let found = loaded::find(|library| match library.holds(address) {
+        true => ControlFlow::Break(look_up(library, name)),
+        false => ControlFlow::Continue(()),
+    });
+    found.flatten().map(|found| found != 0)
 }
 
 /// Tables of a loaded library: addresses, 0 for those that it has not.
@@ -202,35 +93,26 @@ pub(crate) struct Tables {
 }
 
 /// Looks `name` up in one library: 0 if it is not defined there, None if there is no table to tell by.
-///
-/// # Safety
-/// `info` describes a loaded library.
-pub(crate) unsafe fn look_up(info: &libc::dl_phdr_info, name: &[u8]) -> Option<usize> {
-    // SAFETY: the caller's promise.
-    let tables = unsafe { tables_of(info) };
+fn look_up(library: Library<'_>, name: &CStr) -> Option<usize> {
+    let tables = tables_of(library);
     if tables.symbols == 0 || tables.strings == 0 || tables.gnu_hash == 0 {
         return None;
     }
     // SAFETY: the three tables belong to one loaded library.
-    Some(unsafe { gnu_hash_find(&tables, info.dlpi_addr as usize, name) })
+    Some(unsafe { gnu_hash_find(&tables, library.bias(), name.to_bytes()) })
 }
 
 /// The tables of one library.
-///
-/// # Safety
-/// `info` describes a loaded library.
-pub(crate) unsafe fn tables_of(info: &libc::dl_phdr_info) -> Tables {
-    let base = info.dlpi_addr as usize;
-    let mut tables = Tables::default();
-    for index in 0..usize::from(info.dlpi_phnum) {
-        // SAFETY: the loader gives dlpi_phnum headers at dlpi_phdr.
-        let header = unsafe { &*info.dlpi_phdr.add(index) };
-        if header.p_type == libc::PT_DYNAMIC {
-            // SAFETY: the dynamic segment of a loaded library is mapped and ends with a null tag.
-            tables = unsafe { dynamic_tables(base, base.wrapping_add(header.p_vaddr as usize)) };
-        }
+pub(crate) fn tables_of(library: Library<'_>) -> Tables {
+    let mut headers = library.headers().iter();
+    match headers.find(|header| header.p_type == libc::PT_DYNAMIC) {
+        // SAFETY: the dynamic segment of a loaded library is mapped and ends with a null tag.
+        Some(header) => unsafe {
+            let place = library.bias().wrapping_add(header.p_vaddr as usize);
+            dynamic_tables(library.bias(), place)
+        },
+        None => Tables::default(),
     }
-    tables
 }
 
 /// # Safety
@@ -329,7 +211,7 @@ mod tests {
         let found = in_libc(c"getpid");
         assert_ne!(found, 0);
         // SAFETY: getpid takes nothing and returns an int.
-        let getpid: extern "C" fn() -> c_int = unsafe { core::mem::transmute(found) };
+        let getpid: extern "C" fn() -> i32 = unsafe { core::mem::transmute(found) };
         assert_eq!(getpid() as u32, std::process::id());
         assert_ne!(in_libc(c"dlvsym"), 0);
         assert_eq!(in_libc(c"no_such_function_anywhere"), 0);

@@ -1,39 +1,20 @@
 //! In which order the loader searches: which library comes before which, and what a library defines
 //! itself. Needed to answer look-ups as if we were not there.
 
-use core::ffi::{c_int, c_void};
+use core::ops::ControlFlow;
 
-use crate::symbols::elf;
-
-/// What a walk over the loaded libraries looks for.
-struct Walk {
-    address: usize,
-    place: usize,
-    found: Option<usize>,
-}
-
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid structure and the pointer given to it below.
-    let (info, walk) = unsafe { (&*info, &mut *data.cast::<Walk>()) };
-    // SAFETY: the structure describes a library that stays loaded while it is visited.
-    if unsafe { elf::holds(info, walk.address) } {
-        walk.found = Some(walk.place);
-        return 1;
-    }
-    walk.place += 1;
-    0
-}
+use gpumem_sys::loaded;
 
 /// The place, in the order of loading, of the library that holds `address`; 0 is the program itself.
 pub(crate) fn place_of(address: usize) -> Option<usize> {
-    let mut walk = Walk {
-        address,
-        place: 0,
-        found: None,
-    };
-    // SAFETY: the callback has the type asked for, and `walk` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut walk).cast()) };
-    walk.found
+    let mut place = 0;
+    loaded::find(|library| match library.holds(address) {
+        true => ControlFlow::Break(place),
+        false => {
+            place += 1;
+            ControlFlow::Continue(())
+        }
+    })
 }
 
 /// Whether `address` lies in the program itself and in none of its libraries.
@@ -53,6 +34,7 @@ pub(crate) fn before_us(address: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbols::elf;
 
     #[test]
     fn the_program_comes_first() {

@@ -12,7 +12,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{affinity, never_recorded, wait};
+use gpumem_sys::wait;
+
+use super::{affinity, never_recorded};
 use crate::fault;
 
 /// Bytes of a thread's stack.
@@ -36,7 +38,7 @@ impl Started {
             let Some(left) = limit.checked_sub(waited).filter(|left| !left.is_zero()) else {
                 return false;
             };
-            waited += wait::sleep(&self.ended, 0, Some(left));
+            waited += wait::sleep(&self.ended, 0, left);
         }
         true
     }

@@ -1,6 +1,8 @@
 //! Modules by `dl_iterate_phdr`: on every C library, under the loader's lock.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ops::ControlFlow;
+
+use gpumem_sys::loaded;
 
 use crate::BuildId;
 use crate::modules::Span;
@@ -26,57 +28,31 @@ impl Found {
     }
 }
 
-struct Search {
-    address: u64,
-    found: Option<Found>,
-}
-
 /// The module that holds `address`.
 pub(super) fn find(address: u64) -> Option<Found> {
-    let mut search = Search {
-        address,
-        found: None,
-    };
-    // SAFETY: the callback takes what is passed here, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    search.found
-}
-
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader passes a valid structure, and `data` is what `find` gave it.
-    let (info, search) = unsafe { (&*info, &mut *data.cast::<Search>()) };
-    if info.dlpi_phdr.is_null() {
-        return 0;
-    }
-    // SAFETY: the loader keeps the program headers as long as the module is loaded, and it cannot be
-    // unloaded while the loader's lock is held.
-    let headers =
-        unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let bias = info.dlpi_addr;
-    if !loads(headers).any(|load| in_memory(bias, load).contains(&search.address)) {
-        return 0;
-    }
-    let start = loads(headers).map(|load| in_memory(bias, load).start).min();
-    let end = loads(headers).map(|load| in_memory(bias, load).end).max();
-    let (Some(start), Some(end)) = (start, end) else {
-        return 0;
-    };
-    let mut found = Found {
-        span: Span { start, end, bias },
-        build_id: build_id(bias, headers),
-        name: [0; LONGEST],
-        name_len: 0,
-    };
-    if !info.dlpi_name.is_null() {
-        // SAFETY: the loader's names are NUL-terminated.
-        let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes();
+    loaded::find(|library| {
+        let (bias, headers) = (library.bias() as u64, library.headers());
+        if !loads(headers).any(|load| in_memory(bias, load).contains(&address)) {
+            return ControlFlow::Continue(());
+        }
+        let start = loads(headers).map(|load| in_memory(bias, load).start).min();
+        let end = loads(headers).map(|load| in_memory(bias, load).end).max();
+        let (Some(start), Some(end)) = (start, end) else {
+            return ControlFlow::Continue(());
+        };
+        let mut found = Found {
+            span: Span { start, end, bias },
+            build_id: build_id(bias, headers),
+            name: [0; LONGEST],
+            name_len: 0,
+        };
+        let name = library.path().to_bytes();
         if let Some(room) = found.name.get_mut(..name.len()) {
             room.copy_from_slice(name);
             found.name_len = name.len();
         }
-    }
-    search.found = Some(found);
-    1
+        ControlFlow::Break(found)
+    })
 }
 
 fn loads(headers: &[libc::Elf64_Phdr]) -> impl Iterator<Item = &libc::Elf64_Phdr> {
@@ -119,14 +95,5 @@ fn build_id(bias: u64, headers: &[libc::Elf64_Phdr]) -> BuildId {
 
 /// How many modules have been unloaded so far.
 pub(super) fn unloads() -> u64 {
-    let mut unloads = 0u64;
-    // SAFETY: as in `find`.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut unloads).cast()) };
-    unloads
-}
-
-unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: as in `visit`; every glibc since 2.4 passes the counters.
-    unsafe { *data.cast::<u64>() = (*info).dlpi_subs };
-    1
+    loaded::find(|library| ControlFlow::Break(library.unloads())).unwrap_or(0)
 }

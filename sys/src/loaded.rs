@@ -1,0 +1,129 @@
+//! The libraries that the loader has loaded, in its order: the program first.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ops::ControlFlow;
+
+/// A loaded library, or the program itself. It stays loaded while it is looked at.
+#[derive(Clone, Copy)]
+pub struct Library<'a> {
+    info: &'a libc::dl_phdr_info,
+}
+
+/// Calls `look` with each library until it breaks; returns with what. The loader holds a lock meanwhile, under which it
+/// must not be asked anything. `look` must not panic.
+pub fn find<T>(mut look: impl FnMut(Library<'_>) -> ControlFlow<T>) -> Option<T> {
+    let mut found = None;
+    let mut each = |library: Library<'_>| match look(library) {
+        ControlFlow::Continue(()) => 0,
+        ControlFlow::Break(value) => {
+            found = Some(value);
+            1
+        }
+    };
+    let mut each: &mut dyn FnMut(Library<'_>) -> c_int = &mut each;
+    // SAFETY: the callback has the type that is asked for, and gets the pointer to `each`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut each).cast()) };
+    found
+}
+
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, look: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid structure, and the pointer that `find` gave it.
+    let (info, look) = unsafe {
+        (
+            &*info,
+            &mut *look.cast::<&mut dyn FnMut(Library<'_>) -> c_int>(),
+        )
+    };
+    look(Library { info })
+}
+
+impl<'a> Library<'a> {
+    /// What is added to the addresses in its file.
+    pub fn bias(&self) -> usize {
+        self.info.dlpi_addr as usize
+    }
+
+    /// Its path as the loader has it; empty for the program.
+    pub fn path(&self) -> &'a CStr {
+        match self.info.dlpi_name.is_null() {
+            true => c"",
+            // SAFETY: the loader's names are NUL-terminated and stay as long as the library.
+            false => unsafe { CStr::from_ptr(self.info.dlpi_name) },
+        }
+    }
+
+    /// The file name at the end of its path.
+    pub fn file_name(&self) -> &'a [u8] {
+        let path = self.path().to_bytes();
+        path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+    }
+
+    /// Its program headers.
+    pub fn headers(&self) -> &'a [libc::Elf64_Phdr] {
+        match self.info.dlpi_phdr.is_null() {
+            true => &[],
+            // SAFETY: the loader gives dlpi_phnum headers there and keeps them as long as the library is loaded.
+            false => unsafe {
+                core::slice::from_raw_parts(self.info.dlpi_phdr, self.info.dlpi_phnum.into())
+            },
+        }
+    }
+
+    /// Whether its segments hold an address.
+    pub fn holds(&self, address: usize) -> bool {
+        self.headers().iter().any(|header| {
+            let start = self.bias().wrapping_add(header.p_vaddr as usize);
+            header.p_type == libc::PT_LOAD && address.wrapping_sub(start) < header.p_memsz as usize
+        })
+    }
+
+    /// Where its first segment is mapped: what the loader calls its base.
+    pub fn start(&self) -> usize {
+        let mut loads = self
+            .headers()
+            .iter()
+            .filter(|header| header.p_type == libc::PT_LOAD);
+        let offset = loads
+            .next()
+            .map_or(0, |header| header.p_vaddr as usize & !4095);
+        self.bias().wrapping_add(offset)
+    }
+
+    /// How many libraries have been unloaded so far in this process.
+    pub fn unloads(&self) -> u64 {
+        // Every glibc since 2.4 passes the counters.
+        self.info.dlpi_subs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_comes_first_and_holds_this_test() {
+        let here = the_program_comes_first_and_holds_this_test as *const () as usize;
+        let mut place = 0;
+        let found = find(|library| match library.holds(here) {
+            true => ControlFlow::Break((place, library.path().is_empty(), library.start() <= here)),
+            false => {
+                place += 1;
+                ControlFlow::Continue(())
+            }
+        });
+        assert_eq!(found, Some((0, true, true)));
+        let libc = libc::getpid as *const () as usize;
+        let name = find(|library| match library.holds(libc) {
+            true => ControlFlow::Break(library.file_name().to_vec()),
+            false => ControlFlow::Continue(()),
+        });
+        assert!(name.is_some_and(|name| name.starts_with(b"libc.so")));
+        assert!(
+            find(|library| match library.holds(8) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })
+            .is_none()
+        );
+    }
+}

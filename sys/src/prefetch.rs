@@ -1,0 +1,18 @@
+//! Hints to the processor's caches.
+
+/// Has the processor fetch the cache line at `place` for a store that is to come soon. A hint: it changes nothing and
+/// cannot fault, whatever `place` is.
+#[inline(always)]
+pub fn for_store<T: ?Sized>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction neither reads nor writes anything that a program could see.
+    unsafe {
+        core::arch::asm!(
+            "prefetchw [{place}]",
+            place = in(reg) place.cast::<u8>(),
+            options(readonly, nostack, preserves_flags),
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}

@@ -1,0 +1,171 @@
+//! Sleeping on a word, and waking who sleeps there.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use core::time::Duration;
+
+use crate::{KeepErrno, clock};
+
+/// The least that a sleep that ended early counts as, so that no number of them lasts for ever.
+const AT_LEAST: Duration = Duration::from_micros(10);
+/// How long a sleep lasts where the kernel refuses to wait for a word.
+const UNWOKEN: Duration = Duration::from_millis(10);
+/// Between two looks of [`until`].
+const BETWEEN: Duration = Duration::from_micros(20);
+
+/// Sleeps until `word` is woken, is no longer `value`, or `limit` has passed ([`Duration::MAX`]: no limit); returns for
+/// how long. Only where it ended early is a clock asked, and then believed up to the limit.
+pub fn sleep(word: &AtomicU32, value: u32, limit: Duration) -> Duration {
+    let errno = KeepErrno::new();
+    let time = timespec(limit);
+    let began = clock::read(libc::CLOCK_MONOTONIC);
+    // SAFETY: `word` and `time` outlive the call; FUTEX_WAIT only reads them.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            &raw const time,
+        )
+    };
+    if result == 0 || matches!(errno.now(), libc::EAGAIN | libc::EINTR) {
+        let since = clock::read(libc::CLOCK_MONOTONIC).saturating_sub(began);
+        return Duration::from_nanos(since).max(AT_LEAST).min(limit);
+    }
+    if errno.now() != libc::ETIMEDOUT {
+        // A filter of system calls refuses this one: nobody can wake us.
+        let short = limit.min(UNWOKEN);
+        nap(short);
+        return short;
+    }
+    limit
+}
+
+/// Wakes all that sleep on `word`.
+pub fn wake(word: &AtomicU32) {
+    let _keep = KeepErrno::new();
+    // SAFETY: `word` is valid; FUTEX_WAKE does not touch it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+        )
+    };
+}
+
+/// Sleeps that long, or less if a signal comes.
+pub fn nap(time: Duration) {
+    let _keep = KeepErrno::new();
+    let time = timespec(time);
+    // SAFETY: `time` outlives the call, which only reads it.
+    unsafe { libc::nanosleep(&raw const time, core::ptr::null_mut()) };
+}
+
+/// Gives the processor away.
+pub fn yield_now() {
+    let _keep = KeepErrno::new();
+    // SAFETY: sched_yield has no preconditions.
+    unsafe { libc::sched_yield() };
+}
+
+/// Looks so often whether `done`, with a nap of 20 µs in between (70 with the kernel's slack); whether it was in time.
+/// Looks are counted and not timed, so that no clock can make them last.
+pub fn until(looks: u32, mut done: impl FnMut() -> bool) -> bool {
+    (0..looks).any(|look| {
+        if look != 0 {
+            nap(BETWEEN);
+        }
+        done()
+    })
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
+const IDLE: u32 = 0;
+const WOKEN: u32 = 1;
+const ASLEEP: u32 = 2;
+
+/// What one thread sleeps on until others have work for it. Waking it costs a system call only if it sleeps.
+pub struct Alarm(AtomicU32);
+
+impl Alarm {
+    /// One that nobody has woken.
+    #[expect(clippy::new_without_default, reason = "it lies in statics")]
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(IDLE))
+    }
+
+    /// Sleeps until the next [`Alarm::wake`], or `limit` has passed; not at all if there was one since the last sleep. It
+    /// may end early.
+    pub fn sleep(&self, limit: Duration) {
+        let slept = self
+            .0
+            .compare_exchange(IDLE, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
+        if slept.is_ok() {
+            sleep(&self.0, ASLEEP, limit);
+        }
+        self.0.swap(IDLE, Ordering::AcqRel);
+    }
+
+    /// Wakes the thread, or has its next sleep end at once.
+    pub fn wake(&self) {
+        if self.0.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
+            wake(&self.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wake_before_the_sleep_is_not_lost() {
+        let alarm = Alarm::new();
+        alarm.wake();
+        alarm.sleep(Duration::MAX);
+    }
+
+    #[test]
+    fn a_sleeper_is_woken() {
+        let alarm = Alarm::new();
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| alarm.sleep(Duration::MAX));
+            alarm.wake();
+            sleeper.join().expect("it returns");
+        });
+    }
+
+    #[test]
+    fn a_sleep_that_nobody_ends_lasts_as_long_as_asked_and_leaves_errno() {
+        // SAFETY: errno's address is valid for the thread's life.
+        unsafe { *libc::__errno_location() = 7 };
+        let (word, limit) = (AtomicU32::new(1), Duration::from_millis(2));
+        let began = std::time::Instant::now();
+        assert_eq!(sleep(&word, 1, limit), limit);
+        assert!(began.elapsed() >= limit);
+        assert_eq!(
+            sleep(&word, 2, limit).min(limit),
+            sleep(&word, 2, Duration::ZERO).max(AT_LEAST)
+        );
+        // SAFETY: as above.
+        assert_eq!(unsafe { *libc::__errno_location() }, 7);
+    }
+
+    #[test]
+    fn it_is_looked_so_often() {
+        let mut looks = 0;
+        assert!(!until(3, || {
+            looks += 1;
+            false
+        }));
+        assert!(looks == 3 && until(1, || true));
+    }
+}
