@@ -3,15 +3,34 @@
 //! Facts arrive at any time, also before a capture is open; they wait here and are written once one
 //! is.
 
-use core::ffi::{CStr, c_void};
-use core::mem::MaybeUninit;
-use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 
 use gpumem_capture::{DefKind, Writer};
 use gpumem_sys::loaded;
 
-use crate::symbols::table::{self, Need, Way};
+/// How a client came to call a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoundBy {
+    /// The loader bound the name to our export.
+    Symbol,
+    /// `dlsym` or `dlvsym` handed it out.
+    Dlsym,
+    /// `cuGetProcAddress` handed it out.
+    ProcAddress,
+}
+
+impl BoundBy {
+    const ALL: [Self; 3] = [Self::Symbol, Self::Dlsym, Self::ProcAddress];
+
+    /// As the capture names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Symbol => "symbol",
+            Self::Dlsym => "dlsym",
+            Self::ProcAddress => "cuGetProcAddress",
+        }
+    }
+}
 
 /// A hook armed: hook and way (0 while unused), an address in the library that asked for it and that
 /// library's own (0: not known).
@@ -104,12 +123,9 @@ pub(crate) fn is_new() -> bool {
     UNWRITTEN.load(Ordering::Relaxed)
 }
 
-/// Writes what has come up, if anything has.
-#[inline]
-pub(crate) fn write_if_new(writer: &'static Writer) {
-    if is_new() {
-        write(writer);
-    }
+/// What comes up from now on is new.
+pub(crate) fn begin_writing() {
+    UNWRITTEN.store(false, Ordering::Release);
 }
 
 /// There is something to write.
@@ -117,20 +133,20 @@ pub(crate) fn something_new() {
     UNWRITTEN.store(true, Ordering::Release);
 }
 
-/// The driver answered a request for hook `_id` with an export that is not hooked.
-pub(crate) fn unhooked(_id: u16) {
+/// The driver answered a request for a hooked function with an export that is not hooked.
+pub(crate) fn unhooked() {
     unknown_form();
 }
 
 /// A hook was armed; noted once for each way and library.
-pub(crate) fn armed(id: u16, way: Way, caller: usize) {
-    armed_in(id, way, caller, library_at(caller).dli_fbase as usize);
+pub(crate) fn armed(id: u16, by: BoundBy, caller: usize) {
+    armed_in(id, by, caller, loaded::symbol_at(caller).dli_fbase as usize);
 }
 
 /// The same, where it is known to where the library is mapped that holds `caller`: asking the loader takes
 /// it as long as the library has symbols.
-pub(crate) fn armed_in(id: u16, way: Way, caller: usize, library: usize) {
-    let what = (u64::from(id) << 8) | (way as u64 + 1);
+pub(crate) fn armed_in(id: u16, by: BoundBy, caller: usize, library: usize) {
+    let what = (u64::from(id) << 8) | (by as u64 + 1);
     let library = library as u64;
     let known = ARMED_COUNT.load(Ordering::Acquire).min(ARMED.len());
     let same = |entry: &Armed| {
@@ -150,151 +166,49 @@ pub(crate) fn armed_in(id: u16, way: Way, caller: usize, library: usize) {
     UNWRITTEN.store(true, Ordering::Release);
 }
 
-/// What the loader knows of the library that holds an address; zeros if nothing.
-fn library_at(address: usize) -> libc::Dl_info {
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr fills the structure or leaves it zeroed, which is a valid value of it.
-    unsafe {
-        if address != 0 {
-            libc::dladdr(address as *const c_void, info.as_mut_ptr());
-        }
-        info.assume_init()
+/// The next hook that was armed and is not written: hook, way, an address in the library that asked for it, and that
+/// library's own.
+pub(crate) fn take_armed() -> Option<(u16, BoundBy, usize, usize)> {
+    let next = ARMED_WRITTEN.load(Ordering::Acquire);
+    if next >= ARMED_COUNT.load(Ordering::Acquire) {
+        return None;
     }
+    let entry = ARMED.get(next)?;
+    let what = entry.what.load(Ordering::Acquire);
+    let order = (Ordering::AcqRel, Ordering::Acquire);
+    let took = ARMED_WRITTEN.compare_exchange(next, next + 1, order.0, order.1);
+    if what == 0 || took.is_err() {
+        return None; // being written, or another thread writes it
+    }
+    let by = BoundBy::ALL
+        .into_iter()
+        .find(|&by| by as u64 + 1 == what & 0xff)?;
+    let (caller, library) = (&entry.caller, &entry.library);
+    let [caller, library] = [caller, library].map(|word| word.load(Ordering::Relaxed) as usize);
+    Some(((what >> 8) as u16, by, caller, library))
 }
 
-/// The file name of the library that holds an address; empty if there is none. It is copied under the loader's lock,
-/// since another thread may unload the library meanwhile.
-fn library_of(address: u64) -> Vec<u8> {
-    let found = loaded::find(|library| match library.holds(address as usize) {
-        true => ControlFlow::Break(library.file_name().to_vec()),
-        false => ControlFlow::Continue(()),
-    });
-    match found {
-        None => Vec::new(),
-        // The loader has no name for the program here.
-        Some(name) if name.is_empty() => program_name(address as usize),
-        Some(name) => name,
-    }
-}
-
-fn program_name(address: usize) -> Vec<u8> {
-    let path = library_at(address).dli_fname;
-    if path.is_null() {
-        return Vec::new();
-    }
-    // SAFETY: the name of the program, which is never unloaded, is NUL-terminated and stays.
-    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-    path.rsplit(|&b| b == b'/').next().unwrap_or(path).to_vec()
-}
-
-/// A `str` field of a definition.
-fn text(bytes: &[u8]) -> [u8; 4] {
-    (bytes.len() as u32).to_le_bytes()
-}
-
-/// Writes what has come up since the last call. Called with the first event after
-/// a hook was armed or something went unseen, and at exit.
-pub(crate) fn write(writer: &'static Writer) {
-    // First, so that what comes up meanwhile is written the next time.
-    UNWRITTEN.store(false, Ordering::Release);
-    let count = ARMED_COUNT.load(Ordering::Acquire).min(ARMED.len());
-    // A library that arms one hook arms many in a row.
-    let (mut newest, mut library) = (0, Vec::new());
-    loop {
-        let next = ARMED_WRITTEN.load(Ordering::Acquire);
-        let Some(entry) = ARMED.get(next).filter(|_| next < count) else {
-            break;
-        };
-        let what = entry.what.load(Ordering::Acquire);
-        if what == 0
-            || ARMED_WRITTEN
-                .compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Acquire)
-                .is_err()
-        {
-            break; // being written, or another thread writes it
-        }
-        let way = [Way::Symbol, Way::Dlsym, Way::ProcAddress]
-            .into_iter()
-            .find(|&way| way as u64 + 1 == what & 0xff);
-        if let (Some(hook), Some(way)) = (table::by_id((what >> 8) as u16), way) {
-            let (name, way) = (hook.name.to_bytes(), way.name().as_bytes());
-            let base = entry.library.load(Ordering::Relaxed);
-            if base == 0 || base != newest {
-                let caller = entry.caller.load(Ordering::Relaxed);
-                newest = base;
-                library = library_of(caller);
-            }
-            let _ = writer.definition(
-                DefKind::HOOK,
-                &[
-                    &text(name),
-                    name,
-                    &text(way),
-                    way,
-                    &text(&library),
-                    &library,
-                ],
-            );
-        }
-    }
-    crate::symbols::dlopen::write(writer);
-    for tally in TALLIES {
+/// Everything that went unseen since it was last written.
+pub(crate) fn take_unseen() -> impl Iterator<Item = String> {
+    TALLIES.iter().filter_map(|tally| {
         let count = tally.count.load(Ordering::Relaxed);
-        if tally.written.swap(count, Ordering::AcqRel) != count {
-            note(writer, &format!("inexact: {count} {}", tally.text));
-        }
-    }
-    for (hook, calls, written) in &UNRECORDED {
-        let calls = calls.load(Ordering::Relaxed);
-        if written.swap(calls, Ordering::AcqRel) != calls
-            && let Some(hook) = table::by_id(hook.load(Ordering::Acquire))
-        {
-            let name = hook.name.to_string_lossy();
-            note(
-                writer,
-                &format!("inexact: {calls} calls of {name} are not recorded"),
-            );
-        }
-    }
+        let is_new = tally.written.swap(count, Ordering::AcqRel) != count;
+        is_new.then(|| format!("{count} {}", tally.text))
+    })
 }
 
-/// Says which hooked functions this driver does not have: nothing can come by them.
-pub(crate) fn note_missing(writer: &'static Writer) {
-    crate::symbols::proc_address::resolve_exports();
-    if !table::ALL
-        .iter()
-        .any(|hook| hook.is_driver() && hook.has_real())
-    {
-        return; // there is no driver at all, or not yet
-    }
-    let driver = table::ALL.iter().filter(|hook| hook.is_driver());
-    let missing = driver.filter(|hook| hook.need == Need::Required && !hook.has_real());
-    let names: Vec<_> = missing.map(|hook| hook.name.to_string_lossy()).collect();
-    if !names.is_empty() {
-        note(writer, &format!("this driver has no {}", names.join(", ")));
-    }
+/// Functions that succeeded and are not recorded, since they were last written: hook, calls.
+pub(crate) fn take_unrecorded() -> impl Iterator<Item = (u16, u64)> {
+    UNRECORDED.iter().filter_map(|(hook, calls, written)| {
+        let calls = calls.load(Ordering::Relaxed);
+        let is_new = written.swap(calls, Ordering::AcqRel) != calls;
+        is_new.then(|| (hook.load(Ordering::Acquire), calls))
+    })
 }
 
 /// Writes a line for the account. One that begins with "inexact: " takes the word "exact" from it; of
 /// lines that differ only in their number the last one counts.
 pub(crate) fn note(writer: &'static Writer, line: &str) {
-    let _ = writer.definition(DefKind::NOTE, &[&text(line.as_bytes()), line.as_bytes()]);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_library_is_named_by_its_file() {
-        let malloc = libc::malloc as *const () as u64;
-        assert!(library_of(malloc).starts_with(b"libc.so"));
-        let program = std::env::current_exe().unwrap();
-        let here = a_library_is_named_by_its_file as *const () as u64;
-        assert_eq!(
-            library_of(here),
-            program.file_name().unwrap().as_encoded_bytes()
-        );
-        assert_eq!(library_of(0), b"");
-    }
+    let length = (line.len() as u32).to_le_bytes();
+    let _ = writer.definition(DefKind::NOTE, &[&length, line.as_bytes()]);
 }

@@ -11,8 +11,8 @@ use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, EventKind, Level};
 use rustc_hash::FxHasher;
 
 use crate::call::Call;
+use crate::driver;
 use crate::record::{self, Remark};
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// What is reached.

@@ -10,9 +10,9 @@ use gpumem_capture::ApiId;
 use gpumem_unwind::Registers;
 
 use crate::hold;
+use crate::hook::Hook;
 use crate::nvml::remainder;
 use crate::physical;
-use crate::symbols::table::Hook;
 use crate::thread::{self, Thread};
 
 /// Calls so far that may move memory and are recorded under their own name, and those of them that have
@@ -202,7 +202,7 @@ impl Call {
             let mut counted = Counted::Nowhere;
             if depth == 0 {
                 counted = Counted::of(hook);
-                thread.api.set(hook.id);
+                thread.api.set(hook.id());
                 thread.caller.set(caller.pc);
                 // Where it is not known nothing lies above it.
                 let sp = if caller.sp == 0 { u64::MAX } else { caller.sp };
@@ -304,7 +304,7 @@ mod tests {
         assert!(!outer.reached_driver());
         {
             let inner = Call::enter(&memory::cuMemAlloc_v2::HOOK, at(16));
-            assert_eq!(inner.api(), ApiId(runtime::cudaMalloc::HOOK.id));
+            assert_eq!(inner.api(), ApiId(runtime::cudaMalloc::HOOK.id()));
             assert_eq!(inner.caller(), 8);
             assert!(!outer.inner_allocated());
             assert!(outer.reached_driver());
@@ -313,7 +313,7 @@ mod tests {
         assert!(outer.inner_allocated());
         drop(outer);
         let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK, at(8));
-        assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id));
+        assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id()));
         assert!(!alone.inner_allocated());
     }
 
@@ -349,10 +349,10 @@ mod tests {
         let mut left = Call::enter(&runtime::cudaFree::HOOK, from(1000));
         assert!(left.claim_release(64));
         let inner = Call::enter(&memory::cuMemFree_v2::HOOK, from(900));
-        assert_eq!(inner.api(), ApiId(runtime::cudaFree::HOOK.id));
+        assert_eq!(inner.api(), ApiId(runtime::cudaFree::HOOK.id()));
         // Neither returns: the next call comes from where the first one came from.
         let mut next = Call::enter(&memory::cuMemFree_v2::HOOK, from(1000));
-        assert_eq!(next.api(), ApiId(memory::cuMemFree_v2::HOOK.id));
+        assert_eq!(next.api(), ApiId(memory::cuMemFree_v2::HOOK.id()));
         assert!(next.claim_release(64));
         // Should their frames be unwound after all, that changes nothing.
         drop(inner);
@@ -370,6 +370,6 @@ mod tests {
         });
         assert!(left.is_err());
         let alone = Call::enter(&memory::cuMemAlloc_v2::HOOK, at(8));
-        assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id));
+        assert_eq!(alone.api(), ApiId(memory::cuMemAlloc_v2::HOOK.id()));
     }
 }

@@ -85,8 +85,8 @@ macro_rules! go_on_or_note {
             crate::caller::note!(),
             "jmp {body}";
             hook = sym $hook,
-            noted = const core::mem::offset_of!(crate::symbols::table::Hook, noted),
-            real = const core::mem::offset_of!(crate::symbols::table::Hook, real),
+            noted = const core::mem::offset_of!(crate::hook::Hook, noted),
+            real = const core::mem::offset_of!(crate::hook::Hook, real),
             body = sym $body,
         )
     };

@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_char, c_int};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::autograd::steps;
-use crate::{lifecycle, limit, options, scopes, storage, thread};
+use crate::{lifecycle, limit, options, process, scopes, storage, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
@@ -187,7 +187,7 @@ pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
             Err(_) => return 2,
         },
     };
-    if lifecycle::is_aside() {
+    if process::is_aside() {
         return 1;
     }
     match thread::quietly(|_| limit::set(device, bytes)) {

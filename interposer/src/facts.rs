@@ -5,9 +5,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use gpumem_capture::{DefKind, ProcessKey, Writer};
 
+use crate::driver;
 use crate::options::{Options, Stacks};
 use crate::output::Rank;
-use crate::symbols::driver;
 
 /// This machine's name.
 pub(crate) fn host() -> String {

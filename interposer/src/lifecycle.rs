@@ -19,11 +19,12 @@ use std::time::Duration;
 use gpumem_capture::{DefKind, DeviceOrdinal, Writer};
 use gpumem_cuda_abi::CuDevice;
 
+use crate::driver;
 use crate::live::{self, Tensors};
 use crate::options::{Options, Stacks};
-use crate::symbols::driver;
-use crate::symbols::table::ALL;
-use crate::{account, facts, limit, message, nvml, output, scopes, storage, thread};
+use crate::{
+    account, definitions, facts, limit, message, nvml, output, process, scopes, storage, thread,
+};
 
 /// See the diagram.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,17 +78,6 @@ fn session_of_process() -> Option<&'static Session> {
     session.writer.is_of_this_process().then_some(session)
 }
 
-/// Whether nothing will be recorded in this process any more: it is a child forked from one that
-/// records, or its capture could not be opened. Nothing of ours may then be touched: another thread
-/// may have held it at the fork.
-pub(crate) fn is_aside() -> bool {
-    // SAFETY: the pointer is null or that of a leaked session, published with Release.
-    match unsafe { SESSION.load(Ordering::Acquire).as_ref() } {
-        Some(session) => !session.writer.is_own_process(),
-        None => STATE.load(Ordering::Relaxed) == State::Off as u8,
-    }
-}
-
 /// The session, opened now if there is none yet.
 pub(crate) fn open_session() -> Option<&'static Session> {
     if SESSION.load(Ordering::Acquire).is_null() && !open_or_wait() {
@@ -108,7 +98,11 @@ fn open_or_wait() -> bool {
     match swap {
         Ok(_) => {
             OPENER.store(std::process::id(), Ordering::Release);
-            open_by(&STATE, open)
+            let is_open = open_by(&STATE, open);
+            if !is_open {
+                process::turn_off();
+            }
+            is_open
         }
         Err(state) if state == State::Opening as u8 => wait(),
         Err(state) => state == State::Recording as u8,
@@ -164,11 +158,7 @@ fn open() -> bool {
     let Some(writer) = storage::open(wanted, &options) else {
         return false;
     };
-    for hook in ALL {
-        let name = hook.label();
-        let length = (name.len() as u32).to_le_bytes();
-        let _ = writer.definition(DefKind::API, &[&hook.id.to_le_bytes(), &length, name]);
-    }
+    definitions::write_hooks(writer);
     facts::write(writer, &options, rank.as_ref());
     limit::tell(writer);
     let session = Box::leak(Box::new(Session {
@@ -182,10 +172,11 @@ fn open() -> bool {
         postmortem: options.postmortem.unwrap_or(!options.quiet),
         known_devices: [const { AtomicBool::new(false) }; 64],
     }));
-    account::note_missing(writer);
-    account::write(writer);
+    definitions::note_missing(writer);
+    definitions::write(writer);
     scopes::opened(writer);
     SESSION.store(session, Ordering::Release);
+    process::records_to(writer);
     true
 }
 
@@ -244,11 +235,11 @@ extern "C" fn at_exit() {
             return;
         };
         let reading = nvml::begin_last();
-        crate::symbols::bound::look(session.writer);
-        crate::tally::write(session.writer);
+        crate::resolve::unhooked::look(session.writer);
+        definitions::write_calls(session.writer);
         // Before other libraries are taken down.
         nvml::end(reading);
-        account::write(session.writer);
+        definitions::write(session.writer);
         session.writer.finish();
         let is_written = storage::pause(session.writer);
         if !session.quiet {

@@ -16,7 +16,7 @@ use crate::physical::holdings::Holding;
 use crate::physical::{self, Cause};
 use crate::postmortem::{self, Failed};
 use crate::thread::Thread;
-use crate::{account, limit, stacks};
+use crate::{account, definitions, limit, stacks};
 
 /// A new block as a hook saw it.
 #[derive(Clone, Copy)]
@@ -67,7 +67,7 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
         return;
     };
     let writer = session.writer;
-    account::write_if_new(writer);
+    definitions::write_if_new(writer);
     session.know_device(new.device);
     let (py_stack, native_stack) = stacks::take(writer, session.stacks);
     stacks::know_caller(writer, new.aux);

@@ -11,7 +11,7 @@ use crate::lifecycle::{self, Session};
 use crate::live::{Block, Tensor};
 use crate::stacks::{self, Stacks};
 use crate::thread::{self, Quiet, Thread};
-use crate::{account, workspace};
+use crate::{account, definitions, workspace};
 
 /// A report of a block.
 #[derive(Clone, Copy)]
@@ -128,7 +128,7 @@ fn block(event: &Event) -> Block {
 #[inline(never)]
 fn write_what_is_new(session: &'static Session, device: DeviceOrdinal) {
     let _ = thread::caught(|| {
-        account::write_if_new(session.writer);
+        definitions::write_if_new(session.writer);
         session.know_device(device);
     });
 }

@@ -7,12 +7,13 @@ mod start;
 
 use core::cell::Cell;
 use core::mem::offset_of;
+use core::sync::atomic::AtomicU64;
 
 use gpumem_capture::ThreadId;
 use gpumem_unwind::Registers;
 
 use crate::local::thread_static;
-use crate::tally;
+use crate::process;
 pub(crate) use start::{Started, start};
 
 thread_static! {
@@ -20,13 +21,18 @@ thread_static! {
     fn place() -> Thread as "gpumem_thread";
 }
 
+/// Hooks whose calls are counted, at the most.
+pub(crate) const HOOKS: usize = 512;
+/// How often each hook was called by one thread at a time.
+pub(crate) type CallCounts = [AtomicU64; HOOKS];
+
 /// State of one thread; what every hook looks at comes first, in one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Thread {
     /// Return address, stack and frame pointer of the newest call of an exported hook: [`crate::caller`].
     pub(crate) noted: Cell<Registers>,
     /// Where its calls are counted; null before the first, and where it has no row of its own.
-    pub(crate) tally: Cell<*const tally::Row>,
+    pub(crate) calls: Cell<*const CallCounts>,
     /// Where the C library keeps this thread's errno; null: not asked yet.
     errno: Cell<*mut libc::c_int>,
     id: Cell<u32>,
@@ -108,7 +114,7 @@ pub(crate) fn with<R>(f: impl FnOnce(&Thread) -> R) -> R {
 
 /// Runs a hook's own code, unless this process has stepped aside.
 pub(crate) fn in_hook<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
-    if crate::lifecycle::is_aside() {
+    if process::is_aside() {
         return None;
     }
     quietly(f)

@@ -96,6 +96,19 @@ impl<'a> Library<'a> {
     }
 }
 
+/// What the loader knows of the library and the symbol that an address lies in; zeros if nothing. The names that it points
+/// to go with the library.
+pub fn symbol_at(address: usize) -> libc::Dl_info {
+    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: dladdr fills the structure or leaves it zeroed, which is a valid value of it.
+    unsafe {
+        if address != 0 {
+            libc::dladdr(address as *const c_void, info.as_mut_ptr());
+        }
+        info.assume_init()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

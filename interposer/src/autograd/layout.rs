@@ -9,7 +9,7 @@ use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use crate::symbols::elf;
+use crate::resolve::elf;
 
 /// Offsets into `torch::autograd::Node`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ use gpumem_capture::{StackId, Writer};
 
 use crate::lifecycle::{self, Session};
 use crate::local::{ThreadEnd, thread_static};
-use crate::symbols::elf;
+use crate::resolve::elf;
 use crate::{account, stacks, thread};
 use layout::{Check, Verdict};
 use node::{NO_SEQUENCE, Node};

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use super::action::Action;
 use super::chain::{Chain, Found};
 use super::sys;
-use crate::symbols::elf;
+use crate::resolve::elf;
 
 /// The host's disposition.
 static CHAIN: Chain = Chain::new();

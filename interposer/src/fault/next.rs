@@ -3,7 +3,7 @@
 use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::symbols::elf;
+use crate::resolve::elf;
 
 /// A function of ours that has a next one.
 pub(super) struct Next {

@@ -10,7 +10,7 @@ use gpumem_cuda_abi::{
 
 use super::array_size;
 use crate::aliases;
-use crate::symbols::driver;
+use crate::driver;
 
 macro_rules! opening {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

@@ -15,8 +15,8 @@ use super::seen::{self, Asked, Owner};
 use super::{array_size, tiles};
 use crate::account;
 use crate::call::Call;
+use crate::driver;
 use crate::limit::Takes;
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// An array whose memory is mapped later.

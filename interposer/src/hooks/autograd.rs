@@ -49,7 +49,7 @@ macro_rules! around {
                 // SAFETY: the caller's own arguments.
                 let $real = || unsafe { function($($arg),*) };
                 #[allow(unused_variables)]
-                let $api = ApiId(HOOK.id);
+                let $api = ApiId(HOOK.id());
                 $body
             }
         }
@@ -143,7 +143,7 @@ macro_rules! seldom {
                 let function = unsafe { core::mem::transmute::<usize, Real>(address) };
                 // SAFETY: the caller's own arguments.
                 let $real = || unsafe { function($($arg),*) };
-                let $api = ApiId(HOOK.id);
+                let $api = ApiId(HOOK.id());
                 $body
             }
         }

@@ -10,6 +10,7 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 use super::{attached, tiles, vmm};
 use crate::aliases;
 use crate::call::Call;
+use crate::driver;
 use crate::limit::{self, Takes};
 use crate::lock::{Guard, Lock};
 use crate::nvml::endings::{self, Held};
@@ -17,7 +18,6 @@ use crate::nvml::implicit::{self, Unborn};
 use crate::nvml::kernels;
 use crate::postmortem::Failed;
 use crate::record::{self, Released, Remark};
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// Contexts that `cuCtxCreate` made and their devices, never locked across a driver call.

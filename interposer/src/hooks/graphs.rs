@@ -13,11 +13,11 @@ use gpumem_cuda_abi::{
 };
 
 use crate::call::Call;
+use crate::driver;
 use crate::graph_nodes::{self, Node, Work};
 use crate::limit::Takes;
 use crate::physical::graphs;
 use crate::record::{self, New, Released, Remark};
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// Takes note of a node that allocates. Nothing becomes live.

@@ -9,11 +9,11 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
 
 use super::context;
 use crate::call::Call;
+use crate::driver;
 use crate::limit::Takes;
 use crate::lock::{Guard, Lock};
 use crate::nvml::implicit::{self, Unborn};
 use crate::record::{self, Remark};
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// The green contexts and their devices, never locked across a driver call.

@@ -6,9 +6,9 @@ use core::ffi::{c_int, c_uint, c_void};
 use gpumem_cuda_abi::{CuFunction, CuResult, CuStream};
 
 use crate::call::Call;
+use crate::driver;
 use crate::nvml::implicit::{self, Before};
 use crate::nvml::kernels;
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// `CUlaunchConfig`, as far as the stream.

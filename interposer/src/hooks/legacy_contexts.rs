@@ -5,9 +5,9 @@ use core::ffi::c_void;
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
 use super::{attached, context};
+use crate::driver;
 use crate::limit::Takes;
 use crate::nvml::implicit;
-use crate::symbols::driver;
 
 macro_rules! vdpau {
     ($($name:ident;)*) => {$(

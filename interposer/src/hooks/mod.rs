@@ -8,17 +8,19 @@ macro_rules! entry {
             #[allow(unused_imports)]
             use super::*;
 
-            pub(crate) static HOOK: crate::symbols::table::Hook = crate::symbols::table::Hook::new(
-                crate::hooks::number(stringify!($name)),
+            // Each hook is found in this section: `crate::hook::all`.
+            #[used]
+            #[unsafe(link_section = "gpumem_hooks")]
+            pub(crate) static HOOK: crate::hook::Hook = crate::hook::Hook::new(
                 match core::ffi::CStr::from_bytes_with_nul(
                     concat!(stringify!($name), "\0").as_bytes(),
                 ) {
                     Ok(name) => name,
                     Err(_) => c"",
                 },
-                crate::symbols::table::Home::$home,
-                crate::symbols::table::Need::$need,
-                crate::symbols::table::Code(super::$name as *const core::ffi::c_void),
+                crate::resolve::libraries::Home::$home,
+                crate::hook::Need::$need,
+                crate::hook::Code(super::$name as *const core::ffi::c_void),
             );
 
             $($inside)*
@@ -131,117 +133,3 @@ pub(crate) mod sync;
 pub(crate) mod tiles;
 pub(crate) mod unrecorded;
 pub(crate) mod vmm;
-
-use crate::symbols::table::Hook;
-
-/// Lists every hook by family. A hook's number is its place in the list, from 1.
-macro_rules! manifest {
-    ($($family:ident: $($name:ident),* $(,)?;)*) => {
-        /// Every hook, in the order of its number.
-        pub(crate) static ALL: &[&Hook] = &[$($(&$family::$name::HOOK),*),*];
-
-        const NAMES: &[&str] = &[$($(stringify!($name)),*),*];
-    };
-}
-
-manifest! {
-    proc_address: cuGetProcAddress, cuGetProcAddress_v2;
-    memory: cuMemAlloc_v2, cuMemAllocPitch_v2, cuMemAllocManaged, cuMemFree_v2, cuMemAllocHost_v2,
-        cuMemAllocHost, cuMemHostAlloc, cuMemFreeHost;
-    stream_ordered: cuMemAllocAsync, cuMemAllocAsync_ptsz, cuMemAllocFromPoolAsync,
-        cuMemAllocFromPoolAsync_ptsz, cuMemFreeAsync, cuMemFreeAsync_ptsz;
-    pools: cuMemPoolCreate, cuMemPoolDestroy, cuMemPoolTrimTo, cuMemPoolSetAttribute;
-    graphs: cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddNode, cuGraphAddNode_v2, cuGraphAddNode_v3,
-        cuGraphAddChildGraphNode, cuGraphDestroyNode, cuGraphDestroy, cuGraphInstantiate,
-        cuGraphInstantiate_v2, cuGraphInstantiateWithFlags, cuGraphInstantiateWithParams,
-        cuGraphInstantiateWithParams_ptsz, cuGraphUpload, cuGraphUpload_ptsz, cuGraphLaunch,
-        cuGraphLaunch_ptsz, cuGraphExecDestroy, cuDeviceGraphMemTrim;
-    sync: cuStreamSynchronize, cuStreamSynchronize_ptsz, cuEventSynchronize, cuCtxSynchronize,
-        cuCtxSynchronize_v2;
-    vmm: cuMemCreate, cuMemRelease, cuMemRetainAllocationHandle, cuMemImportFromShareableHandle,
-        cuMemMap, cuMemUnmap;
-    context: cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2,
-        cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, cuCtxCreate_v2, cuCtxCreate_v3,
-        cuCtxCreate_v4, cuCtxDestroy_v2, cuCtxCreate, cuCtxDestroy, cuGLCtxCreate_v2, cuGLCtxCreate;
-    green: cuGreenCtxCreate, cuCtxFromGreenCtx, cuGreenCtxDestroy;
-    arrays: cuArrayCreate_v2, cuArray3DCreate_v2, cuMipmappedArrayCreate, cuArrayDestroy,
-        cuMipmappedArrayDestroy;
-    tiles: cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz;
-    host_register: cuMemHostRegister_v2, cuMemHostRegister, cuMemHostUnregister;
-    address: cuMemAddressReserve, cuMemAddressFree;
-    aliases: cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuImportExternalMemory,
-        cuExternalMemoryGetMappedBuffer, cuExternalMemoryGetMappedMipmappedArray,
-        cuDestroyExternalMemory, cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer;
-    sharing: cuMemExportToShareableHandle, cuMemPoolExportToShareableHandle, cuIpcGetMemHandle;
-    multicast: cuMulticastCreate, cuMulticastBindMem, cuMulticastBindMem_v2, cuMulticastBindAddr,
-        cuMulticastBindAddr_v2, cuMulticastUnbind;
-    legacy_contexts: cuVDPAUCtxCreate_v2, cuVDPAUCtxCreate, cuCtxAttach, cuCtxDetach;
-    unrecorded: cuMemAlloc, cuMemAllocPitch, cuMemFree, cuArrayCreate, cuArray3DCreate;
-    modules: cuModuleLoad, cuModuleLoadData, cuModuleLoadDataEx, cuModuleLoadFatBinary, cuModuleUnload,
-        cuLibraryLoadData, cuLibraryLoadFromFile, cuLibraryUnload, cuLibraryGetKernel,
-        cuLibraryGetModule, cuModuleGetFunction, cuKernelGetFunction, cuFuncLoad,
-        cuModuleGetGlobal_v2, cuLibraryGetGlobal, cuLibraryGetManaged;
-    limits: cuCtxSetLimit;
-    launch: cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx, cuLaunchKernelEx_ptsz,
-        cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, cuLaunch,
-        cuLaunchGrid, cuLaunchGridAsync;
-    runtime: cudaMalloc, cudaMallocPitch, cudaMalloc3D, cudaMallocManaged, cudaMallocHost,
-        cudaHostAlloc, cudaMallocAsync, cudaMallocAsync_ptsz, cudaMallocFromPoolAsync,
-        cudaMallocFromPoolAsync_ptsz, cudaFree, cudaFreeHost, cudaFreeAsync, cudaFreeAsync_ptsz,
-        cudaDeviceReset;
-    runtime_arrays: cudaMallocArray, cudaMalloc3DArray, cudaMallocMipmappedArray, cudaFreeArray,
-        cudaFreeMipmappedArray, cudaHostRegister, cudaHostUnregister;
-    runtime_names: cudaMemPoolDestroy, cudaMemPoolTrimTo, cudaMemPoolSetAttribute,
-        cudaMemPoolImportFromShareableHandle, cudaMemPoolImportPointer, cudaIpcOpenMemHandle,
-        cudaIpcCloseMemHandle, cudaImportExternalMemory, cudaExternalMemoryGetMappedBuffer,
-        cudaExternalMemoryGetMappedMipmappedArray, cudaDestroyExternalMemory, cudaDeviceSetLimit,
-        cudaThreadSetLimit, cudaThreadExit, cudaDeviceGraphMemTrim, cudaGraphAddMemAllocNode,
-        cudaGraphAddMemFreeNode, cudaGraphAddNode, cudaGraphAddNode_v2, cudaGraphInstantiate,
-        cudaGraphInstantiateWithFlags, cudaGraphInstantiateWithParams,
-        cudaGraphInstantiateWithParams_ptsz, cudaGraphUpload, cudaGraphUpload_ptsz, cudaGraphLaunch,
-        cudaGraphLaunch_ptsz, cudaGraphExecDestroy, cudaGraphDestroy, cudaLibraryLoadData,
-        cudaLibraryLoadFromFile, cudaLibraryUnload, cudaGreenCtxCreate, cudaExecutionCtxDestroy;
-    pytorch: _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE,
-        _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE,
-        _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE,
-        _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE,
-        _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE;
-    autograd: _ZN2at15sequence_number17get_and_incrementEv,
-        _ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_INS0_10ReadyQueueEE,
-        _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_,
-        _ZN2at14RecordFunctionC1ENS_11RecordScopeE,
-        _ZN2at14RecordFunction3endEv,
-        _ZN2at4cuda25allocateCUDABlasWorkspaceEm,
-        _ZN3c1011LogAPIUsageERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE,
-        _ZN3c1011LogAPIUsageERKSs,
-        _ZN2at4cuda24getCurrentCUDABlasHandleEv,
-        _ZN2at4cuda22getCUDABlasLtWorkspaceEv;
-    questions: cuMemGetInfo_v2, cuMemGetInfo, cuDeviceTotalMem_v2, cuDeviceTotalMem,
-        nvmlDeviceGetMemoryInfo, nvmlDeviceGetMemoryInfo_v2;
-}
-
-/// The number of the hook of that name; it does not compile for a name that is not in the list.
-pub(crate) const fn number(name: &str) -> u16 {
-    let mut place = 0;
-    while place < NAMES.len() {
-        if same(NAMES[place].as_bytes(), name.as_bytes()) {
-            return place as u16 + 1;
-        }
-        place += 1;
-    }
-    panic!("a hook that is not in the list");
-}
-
-const fn same(a: &[u8], b: &[u8]) -> bool {
-    if a.len() != b.len() {
-        return false;
-    }
-    let mut i = 0;
-    while i < a.len() {
-        if a[i] != b[i] {
-            return false;
-        }
-        i += 1;
-    }
-    true
-}

@@ -6,12 +6,12 @@ use gpumem_capture::{EventKind, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, CuResult};
 
 use crate::call::Call;
+use crate::driver;
 use crate::limit::Takes;
 use crate::nvml::endings;
 use crate::nvml::implicit::{self, Before};
 use crate::nvml::kernels;
 use crate::record::{self, Remark};
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// A module or library was loaded, from an image in memory or (0) from a file.

@@ -9,9 +9,9 @@ use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemHandle, CuMulticastObjectProp,
 
 use super::vmm;
 use crate::call::Call;
+use crate::driver;
 use crate::lock::{Guard, Lock};
 use crate::record::{self, Remark};
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// Where something is bound: object, device, offset in the object.

@@ -7,7 +7,7 @@ use core::ffi::{c_char, c_int, c_void};
 use gpumem_cuda_abi::{CuProcAddressStatus, CuResult};
 
 use crate::caller::naked_code;
-use crate::symbols::proc_address::{Request, substitute};
+use crate::resolve::proc_address::{Request, substitute};
 use crate::thread;
 
 type First = unsafe extern "C-unwind" fn(*const c_char, *mut *mut c_void, c_int, u64) -> CuResult;

@@ -43,15 +43,15 @@ macro_rules! report {
                 if address == 0 {
                     return;
                 }
-                const ID: u16 = crate::hooks::number(stringify!($name));
-                crate::tally::count(ID);
+                let id = HOOK.id();
+                crate::call_counts::count(id);
                 HOOK.note_use(from.pc as usize);
                 if let Some(device) = Device(device).cuda() {
                     #[allow(unused_mut, unused_assignments)]
                     let mut figures = None;
                     $(figures = Some(($allocated as u64, $reserved as u64));)?
                     tensor::reported(&Report {
-                        api: ApiId(ID),
+                        api: ApiId(id),
                         from,
                         ptr: ptr as u64,
                         size,

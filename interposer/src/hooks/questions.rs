@@ -83,7 +83,7 @@ question! {
     with real, result;
     after {
         if result.is_success() {
-            let seen = seen::current(crate::symbols::driver::memory_info);
+            let seen = seen::current(crate::driver::memory_info);
             if let Some(seen) = seen {
                 let [seen_free, seen_total] =
                     [seen.0, seen.1].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -117,7 +117,7 @@ question! {
     missing CuResult::NOT_INITIALIZED;
     with real, result;
     after {
-        let total = crate::symbols::driver::total_bytes(device);
+        let total = crate::driver::total_bytes(device);
         if let (true, Some(total)) = (result.is_success(), total)
             && let Some(seen) = seen::total(device, total)
         {

@@ -5,12 +5,12 @@ use gpumem_cuda_abi::{CuMemoryPool, CuStream};
 
 use super::{context, graphs};
 use crate::call::Call;
+use crate::driver;
 use crate::graph_nodes::{Node, Work};
 use crate::nvml::{self, implicit};
 use crate::physical::pools;
 use crate::postmortem::Failed;
 use crate::record::{self, New, Released};
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// The result code for want of memory, the same in both APIs.

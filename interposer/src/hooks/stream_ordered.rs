@@ -6,10 +6,10 @@ use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
 use super::graphs;
 use super::seen::{self, Asked, Owner};
 use crate::call::Call;
+use crate::driver;
 use crate::limit::Takes;
 use crate::physical::pools::Allocating;
 use crate::record::{self, Released};
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// A stream as a function sees it: null is the thread's own default stream in the `_ptsz` forms.

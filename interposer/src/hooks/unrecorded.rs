@@ -14,7 +14,7 @@ macro_rules! unrecorded {
             before {}
             after {
                 if result.is_success() {
-                    crate::account::unrecorded(HOOK.id);
+                    crate::account::unrecorded(HOOK.id());
                 }
             }
         }

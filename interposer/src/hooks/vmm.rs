@@ -17,10 +17,10 @@ use rustc_hash::FxHasher;
 use super::seen::{self, Asked, Owner};
 use super::{context, multicast};
 use crate::call::Call;
+use crate::driver;
 use crate::limit::Takes;
 use crate::lock::{Guard, Lock};
 use crate::record::{self, Released, Remark};
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// A physical handle.

@@ -19,8 +19,8 @@ use gpumem_cuda_abi::CuMemHandle;
 use gpumem_sys::wait;
 
 use super::spec::DEVICES;
+use crate::driver;
 use crate::lock::{Guard, Lock};
-use crate::symbols::driver;
 use crate::{account, lifecycle, thread};
 
 /// What the card gives at the least.

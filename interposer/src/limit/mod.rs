@@ -24,9 +24,9 @@ use gpumem_cuda_abi::{CuDevice, CuMemoryPool, CuStream};
 
 use self::ballast::Ballast;
 use self::spec::{DEVICES, Spec};
+use crate::driver;
 use crate::hooks::context;
 use crate::postmortem::Failed;
-use crate::symbols::driver;
 use crate::{lifecycle, message, nvml, thread};
 
 const UNREAD: u8 = 0;

@@ -10,10 +10,9 @@ use gpumem_cuda_abi::CuDevice;
 use super::ballast::steadily;
 use super::spec::DEVICES;
 use super::{any, asked, beyond, is_foreign};
+use crate::driver;
 use crate::lock::Lock;
-use crate::symbols::driver;
-use crate::symbols::libraries;
-use crate::symbols::table::Home;
+use crate::resolve::libraries::{self, Home};
 use crate::thread;
 
 /// A card's figures.

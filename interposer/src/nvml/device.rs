@@ -9,7 +9,7 @@ use gpumem_capture::DeviceOrdinal;
 use nvml_wrapper::{Device, Nvml};
 
 use super::library;
-use crate::symbols::driver::DeviceFacts;
+use crate::driver::DeviceFacts;
 
 /// More devices than these are not measured.
 pub(super) const MOST: usize = 64;

@@ -16,6 +16,7 @@ use super::endings::{Loaded, charged, number_of};
 use super::reading::{self, Reading, Settled};
 use super::{device, library, note_unknown_device, process, remainder};
 use crate::call::{self, Call, Moment};
+use crate::driver;
 use crate::hooks::context;
 use crate::lifecycle::{self, Session};
 use crate::lock::{Guard, Lock};
@@ -23,7 +24,6 @@ use crate::physical::holdings::{self, Holding, Kind};
 use crate::physical::{self, Cause};
 use crate::record;
 use crate::stacks;
-use crate::symbols::driver;
 use crate::thread::Thread;
 
 /// Which modules are those of libraries: module to library.

@@ -6,8 +6,8 @@
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::BTreeSet;
 
+use crate::driver;
 use crate::lock::{Guard, Lock};
-use crate::symbols::driver;
 
 const SLOTS: usize = 8192;
 /// Places that a handle may be at.

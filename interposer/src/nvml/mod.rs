@@ -35,9 +35,9 @@ pub(crate) use sample::{ask, begin_last, end};
 
 use self::device::Identity;
 use crate::account;
+use crate::driver::{self, DeviceFacts};
 use crate::lifecycle::Session;
 use crate::lock::{Guard, Lock};
-use crate::symbols::driver::{self, DeviceFacts};
 
 /// By what each device that this process has used can be found.
 fn identities() -> Guard<'static, BTreeMap<u8, Identity>> {

@@ -13,10 +13,10 @@ use super::{
     device, implicit, library, note_hidden, note_missing, note_unknown_device, remainder,
     used_devices,
 };
-use crate::lifecycle::{self, Session};
+use crate::lifecycle::Session;
 use crate::lock::Lock;
 use crate::thread::{self, Started};
-use crate::{account, call, fault};
+use crate::{account, call, fault, process};
 
 /// The thread, once it was started.
 static SAMPLER: OnceLock<Started> = OnceLock::new();
@@ -221,7 +221,7 @@ pub(crate) struct Last {
 /// Asks for the last reading: it is made while what else there is to do at the end is done.
 pub(crate) fn begin_last() -> Option<Last> {
     SAMPLER.get()?;
-    if lifecycle::is_aside() || library::opened().is_none() {
+    if process::is_aside() || library::opened().is_none() {
         return None;
     }
     ENDING.store(true, Ordering::Release);

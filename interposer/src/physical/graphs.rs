@@ -7,7 +7,7 @@ use gpumem_cuda_abi::CuDevice;
 
 use super::Figure;
 use super::holdings::{self, Holding, Kind};
-use crate::symbols::driver;
+use crate::driver;
 
 /// The devices that have had a memory node, a bit each.
 static DEVICES: AtomicU64 = AtomicU64::new(0);

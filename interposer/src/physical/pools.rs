@@ -8,9 +8,9 @@ use gpumem_cuda_abi::CuMemoryPool;
 
 use super::Figure;
 use super::holdings::{self, Holding, Kind};
+use crate::driver;
 use crate::live;
 use crate::lock::{Guard, Lock};
-use crate::symbols::driver;
 
 /// A pool that memory has come from.
 #[derive(Clone, Copy)]

@@ -79,7 +79,7 @@ fn is_pytorchs_to_tell(failed: &Failed) -> bool {
 
 /// Whether a function is one of those that PyTorch's other allocator calls, which does not tell.
 fn is_stream_ordered(api: ApiId) -> bool {
-    let hook = crate::symbols::table::by_id(api.0);
+    let hook = crate::hook::by_id(api.0);
     hook.is_some_and(|hook| hook.name.to_string_lossy().contains("Async"))
 }
 
@@ -126,8 +126,8 @@ pub(crate) fn tell(
         seq,
         stacks,
         is_the_drivers,
-        free: crate::symbols::driver::free_bytes()
-            .filter(|_| crate::symbols::driver::current_device() == failed.device),
+        free: crate::driver::free_bytes()
+            .filter(|_| crate::driver::current_device() == failed.device),
     };
     if let Ok(started) = thread::start(c"gpumem-oom", move || say(session, &recorded)) {
         started.join_within(PATIENCE);

@@ -11,10 +11,10 @@ use super::Recorded;
 use super::cause::Cause;
 use super::figures::{Figures, Held};
 use super::lines::Lines;
+use crate::driver;
 use crate::facts;
+use crate::hook;
 use crate::lifecycle::Session;
-use crate::symbols::driver;
-use crate::symbols::table;
 
 /// Lines that are named of each table.
 const TENSOR_LINES: usize = 10;
@@ -36,7 +36,7 @@ pub(super) fn render(
     let card = String::from_utf8_lossy(facts.name.bytes()).into_owned();
     let whose =
         lines.map(|lines| lines.label(&lines.owner(recorded.stacks, recorded.failed.level)));
-    let function = table::by_id(recorded.failed.api.0).map_or_else(String::new, |hook| {
+    let function = hook::by_id(recorded.failed.api.0).map_or_else(String::new, |hook| {
         String::from_utf8_lossy(hook.label()).into_owned()
     });
     let place = match recorded.failed.level {

@@ -13,9 +13,10 @@ use core::ops::ControlFlow;
 use gpumem_capture::Writer;
 use gpumem_sys::loaded::{self, Library};
 
-use crate::account;
-use crate::symbols::table::{self, Home, Hook, Way};
-use crate::symbols::{elf, proc_address};
+use super::libraries::Home;
+use super::{elf, proc_address};
+use crate::account::{self, BoundBy};
+use crate::hook::{self, Hook};
 
 /// A library that calls a hooked function of the driver's directly.
 struct Passed {
@@ -48,7 +49,7 @@ pub(crate) fn look(writer: &'static Writer) {
         ControlFlow::<()>::Continue(())
     });
     for bound in found.bound {
-        account::armed_in(bound.hook.id, Way::Symbol, bound.slot, bound.library);
+        account::armed_in(bound.hook.id(), BoundBy::Symbol, bound.slot, bound.library);
     }
     for Passed { library, function } in found.passed {
         let function = function.to_string_lossy();
@@ -108,7 +109,7 @@ unsafe fn hooked(
         CStr::from_ptr(text).to_bytes()
     };
     let slot = bias.wrapping_add(entry.r_offset as usize);
-    Some((table::by_name(name)?, slot))
+    Some((hook::by_name(name)?, slot))
 }
 
 /// Whether a text begins like that.

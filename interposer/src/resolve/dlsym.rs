@@ -5,18 +5,17 @@
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::AtomicUsize;
 
+use super::libraries::{self, Home};
+use super::{elf, order, proc_address, real};
+use crate::account::BoundBy;
 use crate::caller::naked_code;
+use crate::hook::{self, Hook};
 use crate::nvtx;
-use crate::symbols::table::{self, Home, Hook};
-use crate::symbols::{elf, libraries, order, proc_address};
 use crate::thread;
 
-/// Address of the C library's `dlsym`; 0 until the first use.
-static REAL_DLSYM: AtomicUsize = AtomicUsize::new(0);
 /// Address of the C library's `dlvsym`; 0 until the first use.
 static REAL_DLVSYM: AtomicUsize = AtomicUsize::new(0);
 
-type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
 /// What to do with a look-up, returned in rax and rdx.
@@ -26,19 +25,6 @@ struct Decision {
     address: usize,
     /// 1 if `address` is the answer.
     answered: usize,
-}
-
-/// The real `dlsym`, called from here: `RTLD_NEXT` means "after libgpumem.so".
-pub(crate) fn real_dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
-    match elf::in_libc_once(&REAL_DLSYM, c"dlsym") {
-        0 => core::ptr::null_mut(),
-        address => {
-            // SAFETY: the address is that of the C library's dlsym, whose type this is.
-            let function: Dlsym = unsafe { core::mem::transmute(address) };
-            // SAFETY: the handle is the caller's own; the name is NUL-terminated.
-            unsafe { function(handle, name.as_ptr()) }
-        }
-    }
 }
 
 /// `dlsym`, for every program under LD_PRELOAD.
@@ -115,7 +101,7 @@ unsafe extern "C" fn nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
 }
 
 fn forward(slot: &AtomicUsize, name: &CStr) -> Decision {
-    let address = match elf::in_libc_once(slot, name) {
+    let address = match real::function(slot, name) {
         0 => nothing as *const () as usize,
         address => address,
     };
@@ -131,8 +117,8 @@ unsafe extern "C" fn decide_dlsym(
     caller: usize,
 ) -> Decision {
     // SAFETY: the caller passes a NUL-terminated name, or null, which is checked.
-    let answer = unsafe { decide(handle, name, caller, |wanted| real_dlsym(handle, wanted)) };
-    answer.unwrap_or_else(|| forward(&REAL_DLSYM, c"dlsym"))
+    let answer = unsafe { decide(handle, name, caller, |wanted| real::dlsym(handle, wanted)) };
+    answer.unwrap_or_else(|| forward(&real::DLSYM, c"dlsym"))
 }
 
 unsafe extern "C" fn decide_dlvsym(
@@ -141,7 +127,7 @@ unsafe extern "C" fn decide_dlvsym(
     version: *const c_char,
     caller: usize,
 ) -> Decision {
-    let look_up = |wanted: &CStr| match elf::in_libc_once(&REAL_DLVSYM, c"dlvsym") {
+    let look_up = |wanted: &CStr| match real::function(&REAL_DLVSYM, c"dlvsym") {
         0 => core::ptr::null_mut(),
         address => {
             // SAFETY: the address is that of the C library's dlvsym, whose type this is.
@@ -179,7 +165,7 @@ unsafe fn decide(
         let is_nvtx = name.to_bytes() == nvtx::ENTRY && handle != libc::RTLD_NEXT;
         return is_nvtx.then(|| answer(nvtx::chain(look_up(name) as usize)));
     }
-    let hook = table::by_name(name.to_bytes())?;
+    let hook = hook::by_name(name.to_bytes())?;
     if handle == libc::RTLD_NEXT {
         return after_caller(hook, caller);
     }
@@ -198,7 +184,7 @@ unsafe fn decide(
     if !is_handed_out || order::before_us(found) || !takes(hook, found) {
         return None;
     }
-    table::armed(hook, table::Way::Dlsym, caller);
+    hook::armed(hook, BoundBy::Dlsym, caller);
     Some(answer(hook.address()))
 }
 
@@ -221,7 +207,7 @@ fn answer(address: usize) -> Decision {
 fn after_caller(hook: &'static Hook, caller: usize) -> Option<Decision> {
     if order::before_us(caller) {
         // Its search meets our export, unless another library between defines the name.
-        let first = real_dlsym(libc::RTLD_DEFAULT, hook.name) as usize;
+        let first = real::dlsym(libc::RTLD_DEFAULT, hook.name) as usize;
         return (first == hook.address()).then(|| stand_in(hook, caller, false));
     }
     // A library that wraps the function itself must get what comes after it, not us before it.
@@ -232,7 +218,7 @@ fn after_caller(hook: &'static Hook, caller: usize) -> Option<Decision> {
         0 => None,
         found if !takes(hook, found) => None,
         _ => {
-            table::armed(hook, table::Way::Dlsym, caller);
+            hook::armed(hook, BoundBy::Dlsym, caller);
             Some(answer(hook.address()))
         }
     }
@@ -241,7 +227,7 @@ fn after_caller(hook: &'static Hook, caller: usize) -> Option<Decision> {
 /// The function that a search finds after our export: in the global scope or, for callers that have
 /// a scope of their own besides (`in_scope`), wherever its library is loaded. 0 if there is none.
 fn behind(hook: &'static Hook, in_scope: bool) -> usize {
-    let mut found = real_dlsym(libc::RTLD_NEXT, hook.name) as usize;
+    let mut found = real::dlsym(libc::RTLD_NEXT, hook.name) as usize;
     if found == 0 && in_scope {
         found = libraries::find(hook.home, hook.name, hook.address());
         if found != 0 {
@@ -261,7 +247,7 @@ fn stand_in(hook: &'static Hook, caller: usize, in_scope: bool) -> Decision {
         return answer(0); // the search behind us has left the error that says so
     }
     if hook.adopt(found) && hook.is_driver() {
-        table::armed(hook, table::Way::Dlsym, caller);
+        hook::armed(hook, BoundBy::Dlsym, caller);
     }
     answer(hook.address())
 }

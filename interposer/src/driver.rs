@@ -11,9 +11,9 @@ use gpumem_cuda_abi::{
     CuMemoryPool, CuResult, CuStream, CuUuid, DeviceRange,
 };
 
+use crate::hook;
 use crate::limit::{self, ballast};
-use crate::symbols::libraries;
-use crate::symbols::table::{self, Home};
+use crate::resolve::libraries::{self, Home};
 
 /// A driver function that is asked, looked up once.
 struct Question {
@@ -44,7 +44,7 @@ impl Question {
     }
 
     fn own(&self) -> usize {
-        table::by_name(self.name.to_bytes()).map_or(0, |hook| hook.address())
+        hook::by_name(self.name.to_bytes()).map_or(0, |hook| hook.address())
     }
 }
 

@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicUsize;
 
 use gpumem_unwind::modules;
 
-use crate::symbols::elf;
+use super::real;
 
 /// Address of the C library's `dlclose`; 0 until the first use.
 static REAL: AtomicUsize = AtomicUsize::new(0);
@@ -17,7 +17,7 @@ static REAL: AtomicUsize = AtomicUsize::new(0);
 /// As `dlclose(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
-    let address = elf::in_libc_once(&REAL, c"dlclose");
+    let address = real::function(&REAL, c"dlclose");
     if address == 0 {
         return -1; // a C library without it has loaded nothing
     }

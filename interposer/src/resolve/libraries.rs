@@ -5,9 +5,31 @@ use core::ops::ControlFlow;
 
 use gpumem_sys::loaded;
 
-use crate::symbols::dlsym::real_dlsym;
-use crate::symbols::elf;
-use crate::symbols::table::Home;
+use super::{elf, real};
+
+/// Which library the real function lives in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// libcuda: handed out by `dlsym` and `cuGetProcAddress`.
+    Driver,
+    /// libcudart: bound by name only.
+    Runtime,
+    /// libc10 of PyTorch: bound by name only.
+    PyTorch,
+    /// libtorch_cpu, where PyTorch's autograd is: bound by name only.
+    TorchCpu,
+    /// libtorch_cuda: bound by name only.
+    TorchCuda,
+    /// libnvidia-ml: handed out by `dlsym`.
+    Nvml,
+}
+
+impl Home {
+    /// Whether it is one of PyTorch's libraries.
+    pub(crate) const fn is_pytorchs(self) -> bool {
+        matches!(self, Self::PyTorch | Self::TorchCpu | Self::TorchCuda)
+    }
+}
 
 /// Longest path of a library that is taken.
 const LONGEST: usize = 4096;
@@ -53,7 +75,7 @@ pub(crate) fn find(home: Home, name: &CStr, own: usize) -> usize {
     };
     let found = match loaded(stem) {
         handle if handle.is_null() => 0,
-        handle => real_dlsym(handle, name) as usize,
+        handle => real::dlsym(handle, name) as usize,
     };
     if found == 0 || found == own {
         elf::anywhere(name, own)

@@ -2,14 +2,16 @@
 //! is handed out instead.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use gpumem_cuda_abi::CuResult;
+use gpumem_sys::loaded;
 
-use crate::symbols::requests::by_request;
-use crate::symbols::table::{self, ALL, Hook, Way};
-use crate::symbols::{libraries, order, table::Home};
+use super::libraries::{self, Home};
+use super::order;
+use super::versions::by_request;
+use crate::account::{self, BoundBy};
+use crate::hook::{self, Hook};
 
 /// Reads the driver's own exports of all hooked names, once.
 pub(crate) fn resolve_exports() {
@@ -18,7 +20,7 @@ pub(crate) fn resolve_exports() {
         return;
     }
     let mut any = false;
-    for hook in ALL.iter().copied().filter(|hook| hook.is_driver()) {
+    for hook in hook::all().iter().filter(|hook| hook.is_driver()) {
         let found = libraries::find(Home::Driver, hook.name, hook.address());
         if found != 0 && found != hook.address() && !order::before_us(found) {
             hook.set_exported(found);
@@ -30,17 +32,12 @@ pub(crate) fn resolve_exports() {
 
 /// The hook in whose place `found` stands, by address: the driver hands out its own exports.
 fn by_address(found: usize) -> Option<&'static Hook> {
-    ALL.iter().copied().find(|hook| hook.is_exported_at(found))
+    hook::all().iter().find(|hook| hook.is_exported_at(found))
 }
 
 /// Whether `found` is where an exported function begins.
 fn is_an_export(found: usize) -> bool {
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr fills the structure or leaves it zeroed, which is a valid value of it.
-    let info = unsafe {
-        libc::dladdr(found as *const c_void, info.as_mut_ptr());
-        info.assume_init()
-    };
+    let info = loaded::symbol_at(found);
     !info.dli_sname.is_null() && info.dli_saddr as usize == found
 }
 
@@ -73,7 +70,7 @@ pub(crate) unsafe fn substitute(result: CuResult, request: Request) {
     // SAFETY: checked for null; the caller promises that it is writable.
     let found = unsafe { *function } as usize;
     // A driver that calls its own exports by name is answered by our inner hook.
-    if found == 0 || ALL.iter().any(|hook| hook.address() == found) {
+    if found == 0 || hook::all().iter().any(|hook| hook.address() == found) {
         return;
     }
     // SAFETY: checked for null; the caller promises a NUL at the end.
@@ -88,15 +85,15 @@ pub(crate) unsafe fn substitute(result: CuResult, request: Request) {
     let hook = match (by_address(), requested) {
         (Some(hook), _) => hook,
         // Another export than the hooked one: a newer form, whose arguments may differ.
-        (None, Some(hook)) if is_an_export(found) => {
-            crate::account::unhooked(hook.id);
+        (None, Some(_)) if is_an_export(found) => {
+            account::unhooked();
             return;
         }
         (None, Some(hook)) => hook,
         (None, None) => return,
     };
     hook.adopt(found);
-    table::armed(hook, Way::ProcAddress, caller);
+    hook::armed(hook, BoundBy::ProcAddress, caller);
     // SAFETY: as above.
     unsafe { *function = hook.address() as *mut c_void };
 }

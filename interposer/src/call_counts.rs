@@ -8,26 +8,19 @@ use core::ffi::c_void;
 use core::ptr::null;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use gpumem_capture::{DefKind, ProcessKey, Writer};
-
-use crate::hooks::ALL;
 use crate::local::ThreadEnd;
-use crate::thread;
+use crate::thread::{self, CallCounts, HOOKS};
 
-/// Hooks that are counted; a test compares it with the list.
-const HOOKS: usize = 512;
 /// Rows: those of threads that count alone, and one for all others.
 const ROWS: usize = 64;
 const SHARED: usize = ROWS - 1;
 
-pub(crate) type Row = [AtomicU64; HOOKS];
-
-static COUNTS: [Row; ROWS] = [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS];
+static COUNTS: [CallCounts; ROWS] = [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS];
 /// Which rows are a thread's: a bit for each.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// A row that is nobody's; None if each is somebody's.
-fn take_row() -> Option<&'static Row> {
+fn take_row() -> Option<&'static CallCounts> {
     let free = |taken: u64| (taken.trailing_ones() as usize) < SHARED;
     let lowest = |taken: u64| free(taken).then_some(taken | (taken + 1));
     // What its thread before has counted is seen.
@@ -36,7 +29,7 @@ fn take_row() -> Option<&'static Row> {
 }
 
 /// Leaves a row to others.
-fn leave(row: *const Row) {
+fn leave(row: *const CallCounts) {
     if let Some(place) = COUNTS.iter().position(|each| core::ptr::eq(each, row)) {
         TAKEN.fetch_and(!(1 << place), Ordering::Release);
     }
@@ -46,7 +39,7 @@ static AT_END: ThreadEnd = ThreadEnd::new(thread_ends);
 
 /// Leaves the thread's row. Should it be in a hook after this, it takes one again, and this runs once more.
 unsafe extern "C" fn thread_ends(_: *mut c_void) {
-    leave(thread::with(|thread| thread.tally.replace(null())));
+    leave(thread::with(|thread| thread.calls.replace(null())));
 }
 
 /// Counts a call of a thread that has no row of its own yet, or has found none left.
@@ -56,7 +49,7 @@ fn count_without_a_row(id: u16) {
     let own = take_row();
     if let Some(row) = own {
         // Not null where a signal's handler was in a hook meanwhile.
-        leave(thread::with(|thread| thread.tally.replace(row)));
+        leave(thread::with(|thread| thread.calls.replace(row)));
         thread::with_errno_kept(|| AT_END.ask(row));
     }
     let row = own.unwrap_or(&COUNTS[SHARED]);
@@ -69,7 +62,7 @@ fn count_without_a_row(id: u16) {
 #[inline(always)]
 pub(crate) fn count(id: u16) {
     // SAFETY: it is null or one of the rows, which are never taken away.
-    let Some(row) = thread::with(|thread| unsafe { thread.tally.get().as_ref() }) else {
+    let Some(row) = thread::with(|thread| unsafe { thread.calls.get().as_ref() }) else {
         return count_without_a_row(id);
     };
     if let Some(counter) = row.get(usize::from(id)) {
@@ -79,7 +72,7 @@ pub(crate) fn count(id: u16) {
 }
 
 /// Calls of the hook of that number by all threads.
-fn calls(id: u16) -> u64 {
+pub(crate) fn calls(id: u16) -> u64 {
     COUNTS
         .iter()
         .filter_map(|row| row.get(usize::from(id)))
@@ -87,36 +80,9 @@ fn calls(id: u16) -> u64 {
         .sum()
 }
 
-/// Writes each hook's calls as a fact about the process: `calls.cuMemAlloc_v2` = `17`. Done at exit.
-pub(crate) fn write(writer: &'static Writer) {
-    for hook in ALL {
-        let count = calls(hook.id);
-        if count == 0 {
-            continue;
-        }
-        let key = format!("{}{}", ProcessKey::CALLS, hook.name.to_string_lossy());
-        let value = count.to_string();
-        let length = |text: &str| (text.len() as u32).to_le_bytes();
-        let _ = writer.definition(
-            DefKind::PROCESS,
-            &[
-                &length(&key),
-                key.as_bytes(),
-                &length(&value),
-                value.as_bytes(),
-            ],
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn there_is_room_for_every_hook() {
-        assert!(ALL.iter().all(|hook| usize::from(hook.id) < HOOKS));
-    }
 
     #[test]
     fn no_call_is_lost_between_threads() {
@@ -134,7 +100,7 @@ mod tests {
         const ID: u16 = (HOOKS - 3) as u16;
         let counts_alone = || {
             count(ID);
-            !thread::with(|thread| thread.tally.get()).is_null()
+            !thread::with(|thread| thread.calls.get()).is_null()
         };
         // Tests beside this one may have all the rows for a moment.
         let alone = (0..10 * ROWS)
@@ -156,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "a measurement: cargo test --release -p gpumem --lib tally -- --ignored --nocapture"]
+    #[ignore = "a measurement: cargo test --release -p gpumem --lib call_counts -- --ignored --nocapture"]
     fn what_a_call_costs() {
         let rounds = 100_000_000u32;
         let began = spent();

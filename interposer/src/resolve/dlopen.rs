@@ -12,9 +12,9 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use gpumem_capture::Writer;
 
+use super::real;
 use crate::account;
 use crate::caller::naked_code;
-use crate::symbols::elf;
 
 /// Addresses of the C library's functions; 0 until the first use.
 static REAL: AtomicUsize = AtomicUsize::new(0);
@@ -47,7 +47,7 @@ struct Decision {
 }
 
 unsafe extern "C" fn decide(file: *const c_char, flags: c_int) -> Decision {
-    let mut address = elf::in_libc_once(&REAL, c"dlopen");
+    let mut address = real::function(&REAL, c"dlopen");
     if address == 0 {
         address = nothing as *const () as usize;
     }
@@ -105,7 +105,7 @@ unsafe extern "C" fn noted(namespace: c_long, file: *const c_char) -> usize {
         // SAFETY: checked for null; the caller promises a NUL at the end.
         note(unsafe { CStr::from_ptr(file) }.to_bytes(), What::Namespace);
     }
-    match elf::in_libc_once(&REAL_DLMOPEN, c"dlmopen") {
+    match real::function(&REAL_DLMOPEN, c"dlmopen") {
         0 => nothing as *const () as usize,
         address => address,
     }
@@ -206,6 +206,7 @@ pub(crate) fn write(writer: &'static Writer) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resolve::elf;
 
     #[test]
     fn takes_that_flag_alone() {

@@ -34,7 +34,7 @@ pub(crate) fn before_us(address: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::symbols::elf;
+    use crate::resolve::elf;
 
     #[test]
     fn the_program_comes_first() {

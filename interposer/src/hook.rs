@@ -3,7 +3,10 @@
 use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::symbols::{dlsym, libraries, order};
+use crate::account::{self, BoundBy};
+use crate::call_counts;
+use crate::resolve::libraries::{self, Home};
+use crate::resolve::{order, real};
 
 /// Whether a capture without this hook can still be complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,52 +15,6 @@ pub(crate) enum Need {
     Required,
     /// Absent from many CUDA versions, or only a name for what another hook sees.
     Optional,
-}
-
-/// Which library the real function lives in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Home {
-    /// libcuda: handed out by `dlsym` and `cuGetProcAddress`.
-    Driver,
-    /// libcudart: bound by name only.
-    Runtime,
-    /// libc10 of PyTorch: bound by name only.
-    PyTorch,
-    /// libtorch_cpu, where PyTorch's autograd is: bound by name only.
-    TorchCpu,
-    /// libtorch_cuda: bound by name only.
-    TorchCuda,
-    /// libnvidia-ml: handed out by `dlsym`.
-    Nvml,
-}
-
-impl Home {
-    /// Whether it is one of PyTorch's libraries.
-    pub(crate) const fn is_pytorchs(self) -> bool {
-        matches!(self, Self::PyTorch | Self::TorchCpu | Self::TorchCuda)
-    }
-}
-
-/// How a client came to call a hook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// The loader bound the name to our export.
-    Symbol,
-    /// `dlsym` or `dlvsym` handed it out.
-    Dlsym,
-    /// `cuGetProcAddress` handed it out.
-    ProcAddress,
-}
-
-impl Way {
-    /// As the capture names it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Symbol => "symbol",
-            Self::Dlsym => "dlsym",
-            Self::ProcAddress => "cuGetProcAddress",
-        }
-    }
 }
 
 /// A pointer to code, shareable since code does not change.
@@ -70,8 +27,6 @@ unsafe impl Sync for Code {}
 /// One hook, in one cache line: a call looks at most of it.
 #[repr(align(64))]
 pub(crate) struct Hook {
-    /// Its place in [`ALL`] plus one, and its `ApiId` in the capture.
-    pub(crate) id: u16,
     /// The exported name.
     pub(crate) name: &'static CStr,
     /// Where the real function lives.
@@ -93,15 +48,8 @@ pub(crate) struct Hook {
 
 impl Hook {
     /// An entry whose real function is not known yet.
-    pub(crate) const fn new(
-        id: u16,
-        name: &'static CStr,
-        home: Home,
-        need: Need,
-        code: Code,
-    ) -> Self {
+    pub(crate) const fn new(name: &'static CStr, home: Home, need: Need, code: Code) -> Self {
         Self {
-            id,
             name,
             home,
             need,
@@ -111,6 +59,13 @@ impl Hook {
             exported: AtomicUsize::new(0),
             noted: AtomicBool::new(false),
         }
+    }
+
+    /// Its place among all hooks, from 1: its `ApiId` in the capture.
+    #[inline(always)]
+    pub(crate) fn id(&self) -> u16 {
+        let first = &raw const FIRST;
+        ((core::ptr::from_ref(self) as usize - first as usize) / size_of::<Hook>() + 1) as u16
     }
 
     /// Where clients are sent.
@@ -170,7 +125,7 @@ impl Hook {
     /// the name to it.
     #[inline]
     pub(crate) fn called(&'static self, caller: usize) {
-        crate::tally::count(self.id);
+        call_counts::count(self.id());
         self.note_use(caller);
     }
 
@@ -178,7 +133,7 @@ impl Hook {
     #[inline(always)]
     pub(crate) fn note_use(&'static self, caller: usize) {
         if !self.noted.load(Ordering::Relaxed) {
-            armed(self, Way::Symbol, caller);
+            armed(self, BoundBy::Symbol, caller);
         }
     }
 
@@ -208,7 +163,7 @@ impl Hook {
     /// global scope's sight (RTLD_LOCAL).
     #[cold]
     fn find(&self) -> usize {
-        let mut found = dlsym::real_dlsym(libc::RTLD_NEXT, self.name) as usize;
+        let mut found = real::dlsym(libc::RTLD_NEXT, self.name) as usize;
         if found == 0 || found == self.address() {
             found = libraries::find(self.home, self.name, self.address());
         }
@@ -240,27 +195,49 @@ const fn contains(text: &[u8], part: &[u8]) -> bool {
 /// written with the next event.
 #[cold]
 #[inline(never)]
-pub(crate) fn armed(hook: &Hook, way: Way, caller: usize) {
+pub(crate) fn armed(hook: &Hook, way: BoundBy, caller: usize) {
     if hook.is_question() {
         return;
     }
     hook.noted.store(true, Ordering::Relaxed);
-    crate::account::armed(hook.id, way, caller);
+    account::armed(hook.id(), way, caller);
+}
+
+// Like everything that the list in lib.rs does not name, they are not exported.
+core::arch::global_asm!(
+    ".hidden __start_gpumem_hooks",
+    ".hidden __stop_gpumem_hooks"
+);
+
+unsafe extern "C" {
+    /// The section's first hook, and the place behind its last one. The linker defines both.
+    #[link_name = "__start_gpumem_hooks"]
+    static FIRST: u8;
+    #[link_name = "__stop_gpumem_hooks"]
+    static END: u8;
+}
+
+/// Every hook, in the order of its number.
+pub(crate) fn all() -> &'static [Hook] {
+    let (first, end) = (&raw const FIRST, &raw const END);
+    let (first, end) = (first.cast::<Hook>(), end.cast::<Hook>());
+    // SAFETY: nothing but hooks lies in the section: each `entry!` puts one there, of a size that is a multiple of its
+    // alignment, so there is nothing between two.
+    unsafe {
+        let count = end.offset_from(first) as usize;
+        core::slice::from_raw_parts(first, count)
+    }
 }
 
 /// The hook of that exported name.
 pub(crate) fn by_name(name: &[u8]) -> Option<&'static Hook> {
-    ALL.iter()
-        .copied()
-        .find(|hook| hook.name.to_bytes() == name)
+    all().iter().find(|hook| hook.name.to_bytes() == name)
 }
 
 /// The hook with that number.
 pub(crate) fn by_id(id: u16) -> Option<&'static Hook> {
-    ALL.get(usize::from(id).checked_sub(1)?).copied()
+    all().get(usize::from(id).checked_sub(1)?)
 }
-
-pub(crate) use crate::hooks::ALL;
 
 #[cfg(test)]
 mod tests {
@@ -268,10 +245,12 @@ mod tests {
 
     #[test]
     fn numbers_are_places() {
-        for (place, hook) in ALL.iter().enumerate() {
-            assert_eq!(usize::from(hook.id), place + 1, "{:?}", hook.name);
-            assert_eq!(by_id(hook.id).map(|h| h.name), Some(hook.name));
-            assert_eq!(by_name(hook.name.to_bytes()).map(|h| h.id), Some(hook.id));
+        assert!((200..crate::thread::HOOKS).contains(&all().len()));
+        for (place, hook) in all().iter().enumerate() {
+            assert_eq!(usize::from(hook.id()), place + 1, "{:?}", hook.name);
+            assert_eq!(by_id(hook.id()).map(|h| h.name), Some(hook.name));
+            let of_that_name = by_name(hook.name.to_bytes());
+            assert_eq!(of_that_name.map(Hook::id), Some(hook.id()));
         }
         assert!(by_id(0).is_none());
         assert!(by_name(b"cuMemcpy").is_none());
@@ -287,13 +266,7 @@ mod tests {
 
     #[test]
     fn a_second_driver_is_not_adopted() {
-        static HOOK: Hook = Hook::new(
-            1,
-            c"x",
-            Home::Driver,
-            Need::Optional,
-            Code(core::ptr::null()),
-        );
+        static HOOK: Hook = Hook::new(c"x", Home::Driver, Need::Optional, Code(core::ptr::null()));
         assert!(HOOK.adopt(16));
         assert!(HOOK.adopt(16));
         assert!(!HOOK.adopt(32));

@@ -7,7 +7,6 @@
 use core::ffi::{CStr, c_char};
 use core::mem::size_of;
 use core::ops::ControlFlow;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumem_sys::loaded::{self, Library};
 
@@ -15,18 +14,6 @@ use gpumem_sys::loaded::{self, Library};
 pub(crate) fn in_libc(name: &CStr) -> usize {
     let wanted = |base: &[u8]| base.starts_with(b"libc.so.") || base.starts_with(b"libdl.so.");
     search(name, wanted, 0)
-}
-
-/// The same, looked for only once: `known` is 0 until then.
-pub(crate) fn in_libc_once(known: &AtomicUsize, name: &CStr) -> usize {
-    match known.load(Ordering::Relaxed) {
-        0 => {
-            let found = in_libc(name);
-            known.store(found, Ordering::Relaxed);
-            found
-        }
-        found => found,
-    }
 }
 
 /// The function `name` in the first loaded library that defines it, wherever the loader keeps that

@@ -7,7 +7,7 @@
 
 use core::ffi::c_int;
 
-use crate::symbols::table::{self, Hook};
+use crate::hook::{self, Hook};
 
 /// A form of a function: the first CUDA version that means it, and the exported names for the legacy
 /// and for the per-thread default stream.
@@ -151,13 +151,13 @@ pub(super) fn by_request(name: &[u8], version: c_int, flags: u64) -> Option<&'st
     } else {
         form.legacy
     };
-    table::by_name(wanted.as_bytes())
+    hook::by_name(wanted.as_bytes())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::symbols::table::ALL;
+    use crate::hook;
 
     fn requested(name: &[u8], version: c_int, flags: u64) -> Option<&'static str> {
         by_request(name, version, flags).and_then(|hook| hook.name.to_str().ok())
@@ -222,7 +222,7 @@ mod tests {
             };
             let (version, flags) = (number(version, "ver="), number(flags, "flags="));
             let found = requested(name.as_bytes(), version as c_int, flags);
-            let wanted = table::by_name(answer.as_bytes()).and_then(|hook| hook.name.to_str().ok());
+            let wanted = hook::by_name(answer.as_bytes()).and_then(|hook| hook.name.to_str().ok());
             assert_eq!(found, wanted, "{line}");
             hooked += u32::from(wanted.is_some());
         }
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn every_hook_of_the_driver_can_be_asked_for() {
         let forms = || REQUESTS.iter().flat_map(|(_, forms)| forms.iter());
-        for hook in ALL.iter().filter(|hook| hook.is_driver()) {
+        for hook in hook::all().iter().filter(|hook| hook.is_driver()) {
             let name = hook.name.to_str().expect("an ASCII name");
             let known = forms().any(|form| form.legacy == name || form.per_thread == name);
             assert!(known, "{name} is in no row");

@@ -1,0 +1,148 @@
+//! What the capture says of the recorder itself: its hooks, how they are bound, how often they were called, and what went
+//! unseen ([`crate::account`]).
+
+use core::ffi::CStr;
+use core::ops::ControlFlow;
+
+use gpumem_capture::{DefKind, ProcessKey, Writer};
+use gpumem_sys::loaded;
+
+use crate::hook::{self, Hook, Need};
+use crate::resolve::{dlopen, proc_address};
+use crate::{account, call_counts};
+
+/// Defines all hooks: the functions that events name.
+pub(crate) fn write_hooks(writer: &'static Writer) {
+    for hook in hook::all() {
+        let name = hook.label();
+        let _ = writer.definition(
+            DefKind::API,
+            &[&hook.id().to_le_bytes(), &length(name), name],
+        );
+    }
+}
+
+/// Writes what has come up, if anything has.
+#[inline]
+pub(crate) fn write_if_new(writer: &'static Writer) {
+    if account::is_new() {
+        write(writer);
+    }
+}
+
+/// Writes what has come up since the last call. Called with the first event after
+/// a hook was armed or something went unseen, and at exit.
+pub(crate) fn write(writer: &'static Writer) {
+    // First, so that what comes up meanwhile is written the next time.
+    account::begin_writing();
+    // A library that arms one hook arms many in a row.
+    let (mut newest, mut library) = (0, Vec::new());
+    while let Some((id, by, caller, base)) = account::take_armed() {
+        let Some(hook) = hook::by_id(id) else {
+            continue;
+        };
+        if base == 0 || base != newest {
+            newest = base;
+            library = library_of(caller);
+        }
+        let fields = [hook.name.to_bytes(), by.name().as_bytes(), &library];
+        let [name, by, library] = fields.map(|field| (length(field), field));
+        let _ = writer.definition(
+            DefKind::HOOK,
+            &[&name.0, name.1, &by.0, by.1, &library.0, library.1],
+        );
+    }
+    dlopen::write(writer);
+    for line in account::take_unseen() {
+        account::note(writer, &format!("inexact: {line}"));
+    }
+    for (hook, calls) in account::take_unrecorded() {
+        if let Some(hook) = hook::by_id(hook) {
+            let name = hook.name.to_string_lossy();
+            account::note(
+                writer,
+                &format!("inexact: {calls} calls of {name} are not recorded"),
+            );
+        }
+    }
+}
+
+/// Says which hooked functions this driver does not have: nothing can come by them.
+pub(crate) fn note_missing(writer: &'static Writer) {
+    proc_address::resolve_exports();
+    let driver = || hook::all().iter().filter(|hook| hook.is_driver());
+    if !driver().any(Hook::has_real) {
+        return; // there is no driver at all, or not yet
+    }
+    let missing = driver().filter(|hook| hook.need == Need::Required && !hook.has_real());
+    let names: Vec<_> = missing.map(|hook| hook.name.to_string_lossy()).collect();
+    if !names.is_empty() {
+        account::note(writer, &format!("this driver has no {}", names.join(", ")));
+    }
+}
+
+/// Writes each hook's calls as a fact about the process: `calls.cuMemAlloc_v2` = `17`. Done at exit.
+pub(crate) fn write_calls(writer: &'static Writer) {
+    for hook in hook::all() {
+        let calls = call_counts::calls(hook.id());
+        if calls != 0 {
+            let key = [ProcessKey::CALLS.as_bytes(), hook.name.to_bytes()].concat();
+            let value = calls.to_string();
+            let fields = [
+                &length(&key)[..],
+                &key,
+                &length(value.as_bytes()),
+                value.as_bytes(),
+            ];
+            let _ = writer.definition(DefKind::PROCESS, &fields);
+        }
+    }
+}
+
+/// The length of a `str` field of a definition.
+fn length(text: &[u8]) -> [u8; 4] {
+    (text.len() as u32).to_le_bytes()
+}
+
+/// The file name of the library that holds an address; empty if there is none. It is copied under the loader's lock,
+/// since another thread may unload the library meanwhile.
+fn library_of(address: usize) -> Vec<u8> {
+    let found = loaded::find(|library| match library.holds(address) {
+        true => ControlFlow::Break(library.file_name().to_vec()),
+        false => ControlFlow::Continue(()),
+    });
+    match found {
+        None => Vec::new(),
+        // The loader has no name for the program here.
+        Some(name) if name.is_empty() => program_name(address),
+        Some(name) => name,
+    }
+}
+
+fn program_name(address: usize) -> Vec<u8> {
+    let path = loaded::symbol_at(address).dli_fname;
+    if path.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the name of the program, which is never unloaded, is NUL-terminated and stays.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_named_by_its_file() {
+        let malloc = libc::malloc as *const () as usize;
+        assert!(library_of(malloc).starts_with(b"libc.so"));
+        let program = std::env::current_exe().unwrap();
+        let here = a_library_is_named_by_its_file as *const () as usize;
+        assert_eq!(
+            library_of(here),
+            program.file_name().unwrap().as_encoded_bytes()
+        );
+        assert_eq!(library_of(0), b"");
+    }
+}
