@@ -51,9 +51,12 @@ def test_all_code_of_naked_functions_is_listed():
     uses = [str(path) for path, text in sources() for _ in re.findall(r"\bnaked_asm!", text)]
     tests = [path for path in uses if path.endswith("/tests.rs")]
     assert [path for path in uses if path not in tests] == ["interposer/src/caller.rs"]
-    # Assembly outside of functions declares thread-local storage, that symbols are hidden, and what the loader calls while it relocates the library.
+    # Assembly outside of functions declares thread-local storage, which symbols are hidden, and what the loader calls
+    # while it relocates the library.
     outside = [str(path) for path, text in sources() if "global_asm!" in text]
-    assert outside == ["interposer/src/hook.rs", "interposer/src/local.rs", "interposer/src/thread/affinity.rs"]
+    assert outside == [
+        f"interposer/src/{name}.rs" for name in ("hook", "local", "session", "thread/affinity")
+    ]
 
 
 def test_each_function_has_call_frame_information(functions):

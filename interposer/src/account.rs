@@ -8,6 +8,8 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering
 use gpumem_capture::{DefKind, Writer};
 use gpumem_sys::loaded;
 
+use crate::lock::Lock;
+
 /// How a client came to call a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BoundBy {
@@ -204,6 +206,21 @@ pub(crate) fn take_unrecorded() -> impl Iterator<Item = (u16, u64)> {
         let is_new = written.swap(calls, Ordering::AcqRel) != calls;
         is_new.then(|| (hook.load(Ordering::Acquire), calls))
     })
+}
+
+/// Lines for the account that wait for a writer.
+static LINES: Lock<Vec<String>> = Lock::new(Vec::new());
+
+/// Leaves a line for the account with who writes next.
+#[cold]
+pub(crate) fn leave(line: String) {
+    LINES.lock().push(line);
+    something_new();
+}
+
+/// The lines that were left.
+pub(crate) fn take_lines() -> Vec<String> {
+    core::mem::take(&mut *LINES.lock())
 }
 
 /// Writes a line for the account. One that begins with "inexact: " takes the word "exact" from it; of

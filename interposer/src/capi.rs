@@ -5,7 +5,7 @@ use core::ffi::{CStr, c_char, c_int};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::autograd::steps;
-use crate::{lifecycle, limit, options, process, scopes, storage, thread};
+use crate::{limit, options, process, scopes, session, storage, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
@@ -34,7 +34,7 @@ pub extern "C" fn gpumem_api_version() -> c_int {
 /// 1 while events of this process are recorded, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_recording() -> c_int {
-    c_int::from(lifecycle::session().is_some())
+    c_int::from(session::session().is_some())
 }
 
 /// Reads the counters of `device` at `level` (0 tensor, 1 driver, 2 host, 3 physical) into `out`. 0 on success,
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn gpumem_counters(
     if out.is_null() || usize::from(level) >= Level::COUNT {
         return 2;
     }
-    let Some(session) = lifecycle::session() else {
+    let Some(session) = session::session() else {
         return 1;
     };
     let values = session.writer.counters(DeviceOrdinal(device), Level(level));
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn gpumem_counters(
 pub extern "C" fn gpumem_step() -> c_int {
     let recorded = thread::in_hook(|thread| {
         steps::said(thread);
-        lifecycle::session().is_some()
+        session::session().is_some()
     });
     c_int::from(recorded != Some(true))
 }
@@ -190,7 +190,14 @@ pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
     if process::is_aside() {
         return 1;
     }
-    match thread::quietly(|_| limit::set(device, bytes)) {
+    let set = || {
+        let is_set = limit::set(device, bytes);
+        if let Some(session) = session::session() {
+            limit::tell(session.writer);
+        }
+        is_set
+    };
+    match thread::quietly(|_| set()) {
         Some(true) => 0,
         Some(false) => 2,
         None => 1,
@@ -204,7 +211,7 @@ pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
 /// `buffer` is null or valid for writing `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpumem_report_path(buffer: *mut c_char, size: usize) -> usize {
-    let Some(session) = lifecycle::session() else {
+    let Some(session) = session::session() else {
         return 0;
     };
     let Some(path) = thread::quietly(|_| storage::path(session.writer)).flatten() else {

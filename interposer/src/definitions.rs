@@ -53,6 +53,9 @@ pub(crate) fn write(writer: &'static Writer) {
         );
     }
     dlopen::write(writer);
+    for line in account::take_lines() {
+        account::note(writer, &line);
+    }
     for line in account::take_unseen() {
         account::note(writer, &format!("inexact: {line}"));
     }

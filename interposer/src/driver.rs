@@ -12,8 +12,8 @@ use gpumem_cuda_abi::{
 };
 
 use crate::hook;
-use crate::limit::{self, ballast};
 use crate::resolve::libraries::{self, Home};
+use crate::withheld;
 
 /// A driver function that is asked, looked up once.
 struct Question {
@@ -159,12 +159,8 @@ pub(crate) fn release_primary(device: CuDevice) {
     let _ = ask!(c"cuDevicePrimaryCtxRelease_v2", fn(CuDevice), device);
 }
 
-/// The graph that a stream is being captured into; null if another call has just spoilt the capture,
-/// for what was captured before is not live all the same.
-pub(crate) fn captured_graph(stream: CuStream) -> Option<CuGraph> {
-    if !is_capturing(stream) {
-        return None;
-    }
+/// The graph that a stream is being captured into; null if another call has just spoilt the capture.
+pub(crate) fn captured_graph(stream: CuStream) -> CuGraph {
     let (mut status, mut id, mut graph) = (0 as c_int, 0u64, CuGraph::NULL);
     let _ = ask!(
         c"cuStreamGetCaptureInfo_v2",
@@ -176,19 +172,12 @@ pub(crate) fn captured_graph(stream: CuStream) -> Option<CuGraph> {
         core::ptr::null_mut(),
         core::ptr::null_mut()
     );
-    Some(graph)
+    graph
 }
 
-/// Whether a stream is being captured into a graph, or still has a capture to end that was spoilt.
+/// Whether a stream is being captured into a graph, or still has a capture to end that was spoilt. The question brings
+/// an inactive primary context back.
 pub(crate) fn is_capturing(stream: CuStream) -> bool {
-    // The legacy default stream never is; a context that was reset, and that the question would wake,
-    // has no capture on its threads' own.
-    let place = stream.0 as usize;
-    let own = CuStream::PER_THREAD.0 as usize;
-    let sleeps = || crate::hooks::context::sleeps(current_context(), current_device());
-    if place < own || (place == own && sleeps()) {
-        return false;
-    }
     let mut status: c_int = 0;
     let asked = ask!(
         c"cuStreamIsCapturing",
@@ -226,14 +215,12 @@ pub(crate) fn memory_info() -> Option<(u64, u64)> {
     .map(|()| (free as u64, total as u64))
 }
 
-/// Bytes that are free on the current context's device. Asked in a way that disturbs no stream capture.
+/// Bytes that are free on the current context's device, with what a limit withholds. Asked in a way that disturbs no
+/// stream capture.
 pub(crate) fn free_bytes() -> Option<u64> {
     let ask = || relaxed(memory_info).map(|(free, _)| free);
-    if !limit::any() {
-        return ask();
-    }
-    let (free, taken) = ballast::steadily(current_device(), ask);
-    free.map(|free| free + taken)
+    let (free, withheld) = withheld::read(current_device(), ask);
+    free.map(|free| free + withheld)
 }
 
 /// Takes physical memory of a device, with no address.

@@ -9,12 +9,13 @@ use gpumem_capture::{
 };
 
 use crate::aliases::{self, Ended};
-use crate::lifecycle::{self, Session};
+use crate::failed::Failed;
 use crate::live::{self, Block, Place};
 use crate::nvml::{self, remainder};
 use crate::physical::holdings::Holding;
 use crate::physical::{self, Cause};
-use crate::postmortem::{self, Failed};
+use crate::postmortem;
+use crate::session::{self, Session};
 use crate::thread::Thread;
 use crate::{account, definitions, limit, stacks};
 
@@ -63,7 +64,7 @@ fn event(writer: &Writer, thread: &Thread, kind: EventKind, level: Level) -> Eve
 
 /// Records an allocation that succeeded. Opens the capture if it is the first event.
 pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
-    let Some(session) = lifecycle::open_session() else {
+    let Some(session) = session::open() else {
         return;
     };
     let writer = session.writer;
@@ -127,14 +128,14 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
 
 /// Records what pools and graphs hold by now, if that has changed.
 pub(crate) fn settle(thread: &Thread, api: ApiId) {
-    if let (true, Some(session)) = (physical::anything_to_settle(), lifecycle::session()) {
+    if let (true, Some(session)) = (physical::anything_to_settle(), session::session()) {
         physical::settle(&cause(session, thread, api));
     }
 }
 
 /// Leaves it open what a holding has until nobody is at work: see [`remainder`].
 pub(crate) fn owe(thread: &Thread, api: ApiId, device: DeviceOrdinal, holding: Holding) {
-    if let Some(session) = lifecycle::session() {
+    if let Some(session) = session::session() {
         remainder::owe(&cause(session, thread, api), device, holding, 0);
     }
 }
@@ -168,7 +169,7 @@ pub(crate) fn releasing(
     aux: u64,
 ) -> Option<Released> {
     // Before the capture is open nothing is live, so there is nothing to record.
-    let session = lifecycle::session()?;
+    let session = session::session()?;
     release_in(
         session,
         thread,
@@ -227,7 +228,7 @@ fn release_in(
 
 /// The real call succeeded: records the release if that could not be done before.
 pub(crate) fn done(thread: &Thread, api: ApiId, released: Released) {
-    let (Released::Unknown { place, flags, aux }, Some(session)) = (released, lifecycle::session())
+    let (Released::Unknown { place, flags, aux }, Some(session)) = (released, session::session())
     else {
         return;
     };
@@ -243,7 +244,7 @@ pub(crate) fn done(thread: &Thread, api: ApiId, released: Released) {
 
 /// Takes a recorded release back: the real call failed.
 pub(crate) fn cancel(thread: &Thread, api: ApiId, released: Released) {
-    let Some(session) = lifecycle::session() else {
+    let Some(session) = session::session() else {
         return;
     };
     let (place, block, seq) = match released {
@@ -272,7 +273,7 @@ pub(crate) fn releasing_all(
     api: ApiId,
     wanted: impl Fn(&Place, &Block) -> bool,
 ) -> Vec<Released> {
-    let Some(session) = lifecycle::session() else {
+    let Some(session) = session::session() else {
         return Vec::new();
     };
     live::matching(wanted)
@@ -284,7 +285,7 @@ pub(crate) fn releasing_all(
 /// Records that an allocation failed for want of memory, and sees to it that it is told. `aux` is by
 /// kind: see [`EventKind::OUT_OF_MEMORY`].
 pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
-    let Some(session) = lifecycle::open_session() else {
+    let Some(session) = session::open() else {
         return;
     };
     session.know_device(failed.device);
@@ -329,9 +330,9 @@ pub(crate) struct Remark {
 /// Records an event that changes no live figure: contexts, mappings, aliases.
 pub(crate) fn remark(thread: &Thread, api: ApiId, kind: EventKind, level: Level, what: Remark) {
     let session = if what.with_stacks {
-        lifecycle::open_session()
+        session::open()
     } else {
-        lifecycle::session()
+        session::session()
     };
     let Some(session) = session else { return };
     session.know_device(what.device);

@@ -7,8 +7,8 @@
 use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, Writer};
 use gpumem_unwind::Registers;
 
-use crate::lifecycle::{self, Session};
 use crate::live::{Block, Tensor};
+use crate::session::{self, Session};
 use crate::stacks::{self, Stacks};
 use crate::thread::{self, Quiet, Thread};
 use crate::{account, definitions, workspace};
@@ -33,7 +33,7 @@ pub(crate) fn reported(report: &Report) {
     if report.size == 0 || report.ptr == 0 {
         return;
     }
-    match lifecycle::session() {
+    match session::session() {
         Some(session) => {
             // What was last touched by the thread that added the tensor comes while the stacks are taken.
             let tensor = session.tensors.tensor(report.device, report.ptr);
@@ -51,7 +51,7 @@ fn before_the_capture(report: Report) {
     // Before the capture is open nothing is live, so no release is to be recorded.
     if report.size > 0 {
         let _ = thread::in_hook(|thread| {
-            if let Some(session) = lifecycle::open_session() {
+            if let Some(session) = session::open() {
                 let tensor = session.tensors.tensor(report.device, report.ptr);
                 record(session, thread, &report, tensor);
             }

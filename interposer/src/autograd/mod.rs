@@ -36,9 +36,9 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use gpumem_capture::{StackId, Writer};
 
-use crate::lifecycle::{self, Session};
 use crate::local::{ThreadEnd, thread_static};
 use crate::resolve::elf;
+use crate::session::{self, Session};
 use crate::{account, stacks, thread};
 use layout::{Check, Verdict};
 use node::{NO_SEQUENCE, Node};
@@ -80,7 +80,7 @@ fn set_mine(ring: *const Ring) {
 /// The session, if backward is looked at in it.
 #[inline]
 fn session() -> Option<&'static Session> {
-    lifecycle::session().filter(|session| session.backward)
+    session::session().filter(|session| session.backward)
 }
 
 /// The session, if the layout has not been refuted either.

@@ -12,9 +12,9 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use gpumem_capture::{ApiId, EventKind, Level, ThreadId};
 
-use crate::lifecycle;
 use crate::lock::{Guard, Lock};
 use crate::record::{self, Remark};
+use crate::session;
 use crate::thread::Thread;
 
 /// An optimizer: the thread and the Python stack of its steps.
@@ -165,7 +165,7 @@ pub(super) fn zeroing(thread: &Thread, api: ApiId) {
 
 /// The program says that a step has ended.
 pub(crate) fn said(thread: &Thread) {
-    let number = steps().said(lifecycle::session().is_some());
+    let number = steps().said(session::session().is_some());
     tell(thread, ApiId(0), number, true);
 }
 

@@ -1,9 +1,21 @@
 //! A signal's disposition as the kernel keeps it, and how ours stands in for the host's.
 
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::handler;
 use super::sys::Signals;
+
+/// The address of our handler; 0 before it is installed.
+static OURS: AtomicUsize = AtomicUsize::new(0);
+
+/// Says where our handler is. To be called before it is installed.
+pub(super) fn set_ours(handler: usize) {
+    OURS.store(handler, Ordering::Relaxed);
+}
+
+fn ours() -> usize {
+    OURS.load(Ordering::Relaxed)
+}
 
 /// Flags of ours that may differ from the host's. Every kernel knows them, so it gives them back as they were set.
 const STAND_IN: c_int = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_RESETHAND;
@@ -57,7 +69,7 @@ impl Action {
 
     /// Whether it is our handler.
     pub(super) fn is_ours(&self) -> bool {
-        self.handler == handler::address()
+        self.handler != libc::SIG_DFL && self.handler == ours()
     }
 
     /// What the kernel gets in this one's place: our handler, entered with the mask, on the stack and with the
@@ -68,7 +80,7 @@ impl Action {
             flags |= libc::SA_ONSTACK | libc::SA_RESTART;
         }
         Self {
-            handler: handler::address(),
+            handler: ours(),
             flags,
             ..*self
         }
@@ -110,6 +122,7 @@ mod tests {
 
     #[test]
     fn the_kernel_gets_the_hosts_flags_but_never_drops_ours() {
+        set_ours(0x5000);
         let stand_in = host(libc::SA_NODEFER | libc::SA_RESETHAND).stand_in();
         assert!(stand_in.is_ours() && stand_in.mask == 6);
         assert_eq!(stand_in.flags, libc::SA_NODEFER | libc::SA_SIGINFO);

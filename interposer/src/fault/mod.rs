@@ -47,6 +47,7 @@ use install::Installed;
 pub(crate) fn guard(base: *mut u8, len: usize) -> bool {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    action::set_ours(handler::address());
     len != 0 && install::install() && ranges::add(base as usize, len)
 }
 

@@ -1,8 +1,7 @@
 //! Contexts: their births, and their ends, which take what they own with them.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::collections::BTreeMap;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
@@ -10,66 +9,15 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 use super::{attached, tiles, vmm};
 use crate::aliases;
 use crate::call::Call;
+use crate::contexts::{SEEN, created, is_inactive, is_known, is_new};
 use crate::driver;
+use crate::failed::Failed;
 use crate::limit::{self, Takes};
-use crate::lock::{Guard, Lock};
 use crate::nvml::endings::{self, Held};
 use crate::nvml::implicit::{self, Unborn};
 use crate::nvml::kernels;
-use crate::postmortem::Failed;
 use crate::record::{self, Released, Remark};
 use crate::thread::Thread;
-
-/// Contexts that `cuCtxCreate` made and their devices, never locked across a driver call.
-fn created() -> Guard<'static, BTreeMap<u64, DeviceOrdinal>> {
-    static CREATED: Lock<BTreeMap<u64, DeviceOrdinal>> = Lock::new(BTreeMap::new());
-    CREATED.lock()
-}
-
-/// Whether a current context is a primary one that was reset: its next use brings it back to life.
-pub(crate) fn sleeps(context: u64, device: DeviceOrdinal) -> bool {
-    driver::primary_is_active(CuDevice(i32::from(device.0))) == Some(false)
-        && !created().contains_key(&context)
-}
-
-/// A context whose birth is recorded.
-struct Born {
-    /// Its handle; 0 is a free place.
-    context: AtomicU64,
-    device: AtomicU8,
-}
-
-/// The contexts whose birth is recorded. More than these are announced again.
-static BORN: [Born; 64] = [const {
-    Born {
-        context: AtomicU64::new(0),
-        device: AtomicU8::new(0),
-    }
-}; 64];
-
-/// Whether a context's birth is recorded.
-fn is_known(context: u64) -> bool {
-    BORN.iter()
-        .any(|place| place.context.load(Ordering::Acquire) == context)
-}
-
-/// Takes note of a context; whether it was unknown.
-fn is_new(context: u64, device: DeviceOrdinal) -> bool {
-    if is_known(context) {
-        return false;
-    }
-    let take = |place: &Born| {
-        let taken = place
-            .context
-            .compare_exchange(0, context, Ordering::AcqRel, Ordering::Relaxed);
-        if taken.is_ok() {
-            place.device.store(device.0, Ordering::Release);
-        }
-        taken.is_ok()
-    };
-    let _ = BORN.iter().any(take);
-    true
-}
 
 fn born(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     let what = Remark {
@@ -106,7 +54,7 @@ pub(super) fn may_linger() {
     if ANY_ENDED.load(Ordering::Acquire) {
         for (ordinal, place) in (0u8..).zip(&ENDED) {
             let (context, device) = (place.load(Ordering::Acquire), DeviceOrdinal(ordinal));
-            if context != 0 && sleeps(context, device) {
+            if context != 0 && is_inactive(context, device) {
                 implicit::note_left(device);
             }
         }
@@ -128,7 +76,7 @@ pub(crate) fn in_use(thread: &Thread, call: &Call) {
             let context = place.load(Ordering::Acquire);
             let device = DeviceOrdinal(ordinal);
             if context != 0
-                && !sleeps(context, device)
+                && !is_inactive(context, device)
                 && place.swap(0, Ordering::AcqRel) != 0
                 && used(thread, call, context, device)
             {
@@ -141,7 +89,7 @@ pub(crate) fn in_use(thread: &Thread, call: &Call) {
         return;
     }
     let device = driver::current_device();
-    if !sleeps(context, device) && used(thread, call, context, device) {
+    if !is_inactive(context, device) && used(thread, call, context, device) {
         implicit::found(thread, call, device, context);
     }
 }
@@ -150,7 +98,7 @@ pub(crate) fn in_use(thread: &Thread, call: &Call) {
 fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     let others = created().clone();
     attached::forget(context);
-    for place in &BORN {
+    for place in &SEEN {
         let known = place.context.load(Ordering::Acquire);
         // The primary context's handle is not told at its end: it is the one that nobody created.
         let primary =

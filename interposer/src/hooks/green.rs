@@ -9,6 +9,7 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
 
 use super::context;
 use crate::call::Call;
+use crate::contexts;
 use crate::driver;
 use crate::limit::Takes;
 use crate::lock::{Guard, Lock};
@@ -78,7 +79,7 @@ hook! {
             let device = created().get(&(green.0 as u64)).map(|device| driver::ordinal(*device));
             let device = device.unwrap_or(DeviceOrdinal::NONE);
             // Asking for one that was reset does not bring it back to life: its next use does.
-            if !context::sleeps(context, device)
+            if !contexts::is_inactive(context, device)
                 && context::used(thread, &call, context, device)
             {
                 implicit::found(thread, &call, device, context);

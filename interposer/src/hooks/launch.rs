@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use gpumem_cuda_abi::{CuFunction, CuResult, CuStream};
 
 use crate::call::Call;
-use crate::driver;
+use crate::contexts;
 use crate::nvml::implicit::{self, Before};
 use crate::nvml::kernels;
 use crate::thread::Thread;
@@ -40,7 +40,7 @@ fn per_thread(stream: CuStream) -> CuStream {
 fn before(stream: CuStream) -> Measured {
     if !implicit::can_measure() {
         Measured::Not
-    } else if driver::is_capturing(stream) {
+    } else if contexts::is_capturing(stream) {
         Measured::Captured
     } else {
         implicit::before().map_or(Measured::Not, Measured::Before)

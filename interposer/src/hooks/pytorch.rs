@@ -8,7 +8,7 @@ use core::ffi::c_void;
 
 use gpumem_capture::{ApiId, DeviceOrdinal, Level};
 
-use crate::postmortem::Failed;
+use crate::failed::Failed;
 use crate::record;
 use crate::tensor::{self, Report};
 
@@ -131,15 +131,6 @@ failures! {
     _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(u64);
     /// PyTorch 1.13.
     _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(i64);
-}
-
-/// Whether this process's PyTorch tells of allocations that failed.
-pub(crate) fn tells_of_failures() -> bool {
-    let (new, old) = (
-        &_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE::HOOK,
-        &_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE::HOOK,
-    );
-    new.real() != 0 || old.real() != 0
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use gpumem_cuda_abi::{CuMemoryPool, CuStream};
 use super::{context, graphs};
 use crate::call::Call;
 use crate::driver;
+use crate::failed::Failed;
 use crate::graph_nodes::{Node, Work};
 use crate::nvml::{self, implicit};
 use crate::physical::pools;
-use crate::postmortem::Failed;
 use crate::record::{self, New, Released};
 use crate::thread::Thread;
 

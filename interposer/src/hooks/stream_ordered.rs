@@ -6,7 +6,7 @@ use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
 use super::graphs;
 use super::seen::{self, Asked, Owner};
 use crate::call::Call;
-use crate::driver;
+use crate::contexts;
 use crate::limit::Takes;
 use crate::physical::pools::Allocating;
 use crate::record::{self, Released};
@@ -29,7 +29,7 @@ pub(super) fn from_pool(
     stream: CuStream,
 ) -> Asked {
     let stream = stream_of(function, stream);
-    let captured = driver::captured_graph(stream);
+    let captured = contexts::captured_graph(stream);
     let (owner, flags) = match captured {
         Some(graph) => {
             let flags = EventFlags::GRAPH.with(EventFlags::CAPTURE);
@@ -60,7 +60,7 @@ pub(super) fn about_to_release(
     pointer: u64,
     stream: CuStream,
 ) -> Option<Released> {
-    if driver::captured_graph(stream_of(function, stream)).is_some() {
+    if contexts::captured_graph(stream_of(function, stream)).is_some() {
         return None;
     }
     let flags = EventFlags::STREAM_ORDERED;
@@ -70,7 +70,7 @@ pub(super) fn about_to_release(
 /// Takes note of a release that was captured: it is a node of the graph.
 fn captured(function: &str, result: CuResult, pointer: CuDevicePtr, stream: CuStream) {
     if result.is_success()
-        && let Some(graph) = driver::captured_graph(stream_of(function, stream))
+        && let Some(graph) = contexts::captured_graph(stream_of(function, stream))
     {
         graphs::frees(graph.0 as u64, 0, pointer.0);
     }

@@ -21,7 +21,7 @@ use gpumem_sys::wait;
 use super::spec::DEVICES;
 use crate::driver;
 use crate::lock::{Guard, Lock};
-use crate::{account, lifecycle, thread};
+use crate::{account, thread, withheld};
 
 /// What the card gives at the least.
 pub(crate) const PAGE: u64 = 2 << 20;
@@ -54,10 +54,6 @@ struct Place {
     wanted: AtomicU32,
     /// The most that the calls take that went ahead.
     ahead: AtomicU64,
-    /// Odd while it changes what is taken.
-    changes: AtomicU64,
-    /// Bytes that are taken.
-    bytes: AtomicU64,
 }
 
 static PLACES: [Place; DEVICES] = [const {
@@ -69,8 +65,6 @@ static PLACES: [Place; DEVICES] = [const {
         }),
         wanted: AtomicU32::new(0),
         ahead: AtomicU64::new(0),
-        changes: AtomicU64::new(0),
-        bytes: AtomicU64::new(0),
     }
 }; DEVICES];
 
@@ -105,6 +99,7 @@ pub(super) fn leave(device: usize, bytes: u64) {
 
 /// All of a card beyond its limit, for as long as a call needs it taken.
 pub(crate) struct Ballast {
+    device: DeviceOrdinal,
     place: &'static Place,
     joined: bool,
 }
@@ -130,15 +125,16 @@ impl Ballast {
             true
         });
         if makes {
-            place.changes.fetch_add(1, Ordering::SeqCst);
-            let (handles, bytes) = make(device, beyond, free);
-            place.bytes.store(bytes, Ordering::SeqCst);
-            place.changes.fetch_add(1, Ordering::SeqCst);
+            let handles = withheld::change(device, || make(device, beyond, free));
             let mut taken = place.lock();
             taken.handles = handles;
             taken.phase = Phase::Taken;
         }
-        Some(Self { place, joined })
+        Some(Self {
+            device,
+            place,
+            joined,
+        })
     }
 
     fn give_back(&self) {
@@ -152,12 +148,10 @@ impl Ballast {
             taken.phase = Phase::Changing;
             core::mem::take(&mut taken.handles)
         };
-        place.changes.fetch_add(1, Ordering::SeqCst);
-        for handle in handles {
-            driver::release_physical(handle);
-        }
-        place.bytes.store(0, Ordering::SeqCst);
-        place.changes.fetch_add(1, Ordering::SeqCst);
+        withheld::change(self.device, || {
+            handles.into_iter().for_each(driver::release_physical);
+            ((), 0)
+        });
         place.lock().phase = Phase::None;
     }
 }
@@ -196,33 +190,12 @@ fn make(device: DeviceOrdinal, wanted: u64, free: Option<u64>) -> (Vec<CuMemHand
 #[cold]
 fn say_not_held(device: DeviceOrdinal) {
     static SAID: AtomicBool = AtomicBool::new(false);
-    if let (Some(session), false) = (lifecycle::session(), SAID.swap(true, Ordering::Relaxed)) {
-        let line = format!(
+    if !SAID.swap(true, Ordering::Relaxed) {
+        account::leave(format!(
             "the limit of GPU {} did not hold: the driver did not give what is beyond it (cuMemCreate)",
             device.0
-        );
-        account::note(session.writer, &line);
+        ));
     }
-}
-
-/// Reads what a card says of itself, and how much was taken of it meanwhile.
-pub(crate) fn steadily<R>(device: DeviceOrdinal, mut read: impl FnMut() -> R) -> (R, u64) {
-    let Some(place) = PLACES.get(usize::from(device.0)) else {
-        return (read(), 0);
-    };
-    let mut found = None;
-    let mut looks = 0;
-    wait::until(LOOKS, || {
-        looks += 1;
-        let before = place.changes.load(Ordering::SeqCst);
-        let bytes = place.bytes.load(Ordering::SeqCst);
-        if before % 2 == 1 && looks != LOOKS {
-            return false;
-        }
-        found = Some((read(), bytes));
-        place.changes.load(Ordering::SeqCst) == before
-    });
-    found.unwrap_or_else(|| (read(), 0))
 }
 
 #[cfg(test)]
@@ -241,22 +214,5 @@ mod tests {
         PLACES[DEVICE].wanted.fetch_sub(1, Ordering::SeqCst);
         assert_eq!(go_ahead(DEVICE, 10), Some(10));
         leave(DEVICE, 10);
-    }
-
-    #[test]
-    fn a_reading_across_a_change_is_made_again() {
-        let device = DeviceOrdinal(61);
-        let place = &PLACES[61];
-        let mut readings = 0;
-        let (last, taken) = steadily(device, || {
-            readings += 1;
-            if readings == 1 {
-                place.bytes.store(7, Ordering::SeqCst);
-                place.changes.fetch_add(2, Ordering::SeqCst);
-            }
-            readings
-        });
-        assert_eq!((last, taken), (2, 7));
-        place.bytes.store(0, Ordering::SeqCst);
     }
 }

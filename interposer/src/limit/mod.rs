@@ -25,9 +25,9 @@ use gpumem_cuda_abi::{CuDevice, CuMemoryPool, CuStream};
 use self::ballast::Ballast;
 use self::spec::{DEVICES, Spec};
 use crate::driver;
-use crate::hooks::context;
-use crate::postmortem::Failed;
-use crate::{lifecycle, message, nvml, thread};
+use crate::failed::Failed;
+use crate::nvml::reading;
+use crate::{contexts, message, thread};
 
 const UNREAD: u8 = 0;
 const NONE: u8 = 1;
@@ -94,9 +94,6 @@ pub(crate) fn set(device: Option<u8>, bytes: u64) -> bool {
         }
     }
     note_whether_any();
-    if let Some(session) = lifecycle::session() {
-        tell(session.writer);
-    }
     true
 }
 
@@ -208,11 +205,12 @@ pub(crate) fn tell(writer: &'static Writer) {
 /// What is free of a card, by the card's own word and without regard to a limit.
 fn free(device: DeviceOrdinal) -> Option<u64> {
     let current = driver::current_context();
-    let awake =
-        current != 0 && driver::current_device() == device && !context::sleeps(current, device);
+    let awake = current != 0
+        && driver::current_device() == device
+        && !contexts::is_inactive(current, device);
     match awake {
         true => driver::free_bytes(),
-        false => nvml::free(device),
+        false => reading::free(device),
     }
 }
 
@@ -328,7 +326,9 @@ fn near(takes: impl FnOnce() -> Takes) -> Option<Limited> {
         let mut takes = takes();
         let current = driver::current_device();
         // A primary context that was reset comes back to life with the first call that uses it.
-        if current != DeviceOrdinal::NONE && context::sleeps(driver::current_context(), current) {
+        if current != DeviceOrdinal::NONE
+            && contexts::is_inactive(driver::current_context(), current)
+        {
             takes = takes.and(current, CONTEXT);
         }
         let of = |(device, bytes): (u8, u64)| enter(DeviceOrdinal(device), bytes);
@@ -376,9 +376,9 @@ pub(crate) fn context_takes(ordinal: DeviceOrdinal) -> Option<u64> {
     if known != 0 || beyond(ordinal) == 0 || driver::primary_is_active(device) != Some(false) {
         return (known != 0).then_some(known);
     }
-    let before = nvml::free(ordinal)?;
+    let before = reading::free(ordinal)?;
     driver::retain_primary(device)?;
-    let after = nvml::free(ordinal);
+    let after = reading::free(ordinal);
     driver::release_primary(device);
     let taken = before.checked_sub(after?).filter(|taken| *taken != 0)?;
     takes.store(taken, Ordering::Relaxed);

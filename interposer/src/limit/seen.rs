@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuDevice;
 
-use super::ballast::steadily;
 use super::spec::DEVICES;
 use super::{any, asked, beyond, is_foreign};
 use crate::driver;
 use crate::lock::Lock;
 use crate::resolve::libraries::{self, Home};
 use crate::thread;
+use crate::withheld;
 
 /// A card's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +44,8 @@ fn changed<R>(
     if beyond == 0 {
         return None;
     }
-    let (answer, taken) = steadily(device, ask);
-    Some(figures(&answer)?.limited(beyond, taken))
+    let (answer, withheld) = withheld::read(device, ask);
+    Some(figures(&answer)?.limited(beyond, withheld))
 }
 
 /// Runs `f` unless our own code asks, or in a child forked from a process with a limit.

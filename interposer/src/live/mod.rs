@@ -6,15 +6,17 @@
 //! No guard of the map is ever held across a driver call or across the recording of an event; the tensors' table has
 //! no guard but the counters that an event holds.
 
+mod block;
 mod tensors;
 
 use core::hash::BuildHasherDefault;
 use std::sync::OnceLock;
 
 use dashmap::DashMap;
-use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId, Writer};
+use gpumem_capture::{Level, Writer};
 use rustc_hash::FxHasher;
 
+pub(crate) use block::Block;
 pub(crate) use tensors::{Tensor, Tensors};
 
 /// Where a block lives: a pointer of one level is never the same block as that of another.
@@ -23,34 +25,6 @@ pub(crate) struct Place {
     pub(crate) level: Level,
     pub(crate) vmm: bool,
     pub(crate) ptr: u64,
-}
-
-/// A live block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Block {
-    pub(crate) bytes: u64,
-    /// The context that owns it, or the pool that stream-ordered memory came from; 0: its device alone.
-    pub(crate) context: u64,
-    pub(crate) device: DeviceOrdinal,
-    pub(crate) flags: EventFlags,
-    /// The Python stack of its allocation.
-    pub(crate) py_stack: StackId,
-}
-
-impl Block {
-    /// The context that owns it; 0: its device alone.
-    pub(crate) fn owner(&self) -> u64 {
-        match self.pool() {
-            Some(_) => 0,
-            None => self.context,
-        }
-    }
-
-    /// The pool that it came from, if it is stream-ordered.
-    pub(crate) fn pool(&self) -> Option<u64> {
-        let pooled = self.flags.contains(EventFlags::STREAM_ORDERED);
-        pooled.then_some(self.context)
-    }
 }
 
 type Map = DashMap<Place, Block, BuildHasherDefault<FxHasher>>;

@@ -27,7 +27,7 @@ use gpumem_capture::{Counting, DeviceOrdinal, Event, EventFlags, Level, Seq, Sta
 use gpumem_sys::prefetch;
 use rustc_hash::FxHasher;
 
-use super::Block;
+use super::block::Block;
 
 /// Lines of a device, a power of two: 128 KiB. More would lie on more pages than the processor keeps in mind.
 const LINES: usize = 1 << 11;

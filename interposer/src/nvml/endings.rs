@@ -7,9 +7,9 @@ use gpumem_capture::{DeviceOrdinal, EventFlags};
 use super::implicit::{cause, forget_parts, holding};
 use super::remainder::{self, Ended};
 use crate::call::Call;
-use crate::lifecycle::{self, Session};
 use crate::lock::{Guard, Lock};
 use crate::physical::holdings::{self, Holding, Kind};
+use crate::session::{self, Session};
 use crate::thread::Thread;
 
 /// A module or library in one context.
@@ -56,7 +56,7 @@ struct One {
 
 /// A module or library is about to be unloaded.
 pub(crate) fn unloading(thread: &Thread, call: &Call, module: u64) -> Option<Held> {
-    let session = lifecycle::session()?;
+    let session = session::session()?;
     forget_parts(module);
     let of_module = |(number, loaded): (&u64, &Loaded)| {
         (loaded.module == module).then_some(holding(Kind::Module, *number))
@@ -73,7 +73,7 @@ pub(crate) fn ending(
     device: DeviceOrdinal,
     wanted: impl Fn(u64) -> bool,
 ) -> Option<Held> {
-    let session = lifecycle::session()?;
+    let session = session::session()?;
     let modules = charged().clone();
     // First: until then it may be put right.
     let unsure = remainder::ended(|of, holding, context| {
@@ -117,7 +117,7 @@ fn end(session: &Session, thread: &Thread, call: &Call, all: &[Holding], unsure:
 
 /// It did not end after all.
 pub(crate) fn restore(thread: &Thread, call: &Call, held: Held) {
-    let Some(session) = lifecycle::session() else {
+    let Some(session) = session::session() else {
         return;
     };
     let cause = cause(session, thread, call, false);

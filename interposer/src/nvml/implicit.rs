@@ -16,13 +16,14 @@ use super::endings::{Loaded, charged, number_of};
 use super::reading::{self, Reading, Settled};
 use super::{device, library, note_unknown_device, process, remainder};
 use crate::call::{self, Call, Moment};
+use crate::contexts;
 use crate::driver;
 use crate::hooks::context;
-use crate::lifecycle::{self, Session};
 use crate::lock::{Guard, Lock};
 use crate::physical::holdings::{self, Holding, Kind};
 use crate::physical::{self, Cause};
 use crate::record;
+use crate::session::{self, Session};
 use crate::stacks;
 use crate::thread::Thread;
 
@@ -101,7 +102,7 @@ fn cost_of_found(unexplained: u64, left: u64, birth: u64) -> u64 {
 }
 
 fn physical_bytes(device: DeviceOrdinal) -> u64 {
-    lifecycle::session().map_or(0, |session| {
+    session::session().map_or(0, |session| {
         session.writer.counters(device, Level::PHYSICAL).live
     })
 }
@@ -206,7 +207,7 @@ pub(crate) fn born(
     context: u64,
     before: Option<Unborn>,
 ) {
-    let (Some(before), Some(session)) = (before, lifecycle::session()) else {
+    let (Some(before), Some(session)) = (before, session::session()) else {
         return;
     };
     // What pools and graphs gave back to make room.
@@ -249,7 +250,7 @@ pub(crate) fn born(
 /// A context was first seen in use: it was made out of our sight, so all that nothing else explains is
 /// its cost.
 pub(crate) fn found(thread: &Thread, call: &Call, ordinal: DeviceOrdinal, context: u64) {
-    let (Some(nvml), Some(session)) = (library::open(), lifecycle::session()) else {
+    let (Some(nvml), Some(session)) = (library::open(), session::session()) else {
         return;
     };
     let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
@@ -318,7 +319,7 @@ pub(crate) fn can_measure() -> bool {
 /// Bytes that are free on the card. The driver is not asked for a context that sleeps since its reset:
 /// the question would wake it.
 fn free_bytes(context: u64, ordinal: DeviceOrdinal) -> Option<u64> {
-    if !context::sleeps(context, ordinal) {
+    if !contexts::is_inactive(context, ordinal) {
         return driver::free_bytes();
     }
     let card = reading::unborn(ordinal, device::known(ordinal)?)?.card;
@@ -334,7 +335,7 @@ pub(crate) fn before() -> Option<Before> {
     }
     let device = driver::current_device();
     device::known(device)?;
-    let asleep = context::sleeps(context, device);
+    let asleep = contexts::is_inactive(context, device);
     if asleep {
         note_left(device);
     }
@@ -400,7 +401,7 @@ pub(crate) fn settle_launch(
 
 /// A context was charged for what it and a module in it took in one call.
 fn together(thread: &Thread, call: &Call, device: DeviceOrdinal, loaded: Loaded) {
-    let Some(session) = lifecycle::session() else {
+    let Some(session) = session::session() else {
         return;
     };
     let cause = cause(session, thread, call, false);
@@ -423,7 +424,7 @@ fn settle(
     module: Option<u64>,
     plausible: impl FnOnce(i128) -> i128,
 ) {
-    let Some(session) = lifecycle::session() else {
+    let Some(session) = session::session() else {
         return;
     };
     if before.asleep {

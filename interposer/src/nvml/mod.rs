@@ -21,7 +21,7 @@ pub(crate) mod implicit;
 pub(crate) mod kernels;
 mod library;
 mod process;
-mod reading;
+pub(crate) mod reading;
 pub(crate) mod remainder;
 mod sample;
 
@@ -29,15 +29,14 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level, Writer};
-use gpumem_cuda_abi::CuDevice;
 
 pub(crate) use sample::{ask, begin_last, end};
 
 use self::device::Identity;
 use crate::account;
-use crate::driver::{self, DeviceFacts};
-use crate::lifecycle::Session;
+use crate::driver::DeviceFacts;
 use crate::lock::{Guard, Lock};
+use crate::session::Session;
 
 /// By what each device that this process has used can be found.
 fn identities() -> Guard<'static, BTreeMap<u8, Identity>> {
@@ -88,17 +87,6 @@ pub(crate) fn now(writer: &Writer, ordinal: DeviceOrdinal) -> Option<Now> {
         mine: read.figures.mine,
         others: read.figures.others,
     })
-}
-
-/// What is free of a device by NVML's word, asked on this thread. The driver must be initialised.
-pub(crate) fn free(ordinal: DeviceOrdinal) -> Option<u64> {
-    let nvml = library::open()?;
-    if device::known(ordinal).is_none() {
-        let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
-        device::find(nvml, ordinal, &Identity::of(&facts));
-    }
-    let card = reading::card_of(ordinal, device::known(ordinal)?)?;
-    Some(card.total.saturating_sub(card.used))
 }
 
 /// A device's UUID as NVML writes it, less its prefix.

@@ -1,12 +1,13 @@
 //! One answer of NVML about a device, beside the second ledger's figure of the same moment.
 
 use gpumem_capture::{DeviceOrdinal, Level, Writer, assert_may_wait};
+use gpumem_cuda_abi::CuDevice;
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
 
-use super::library;
 use super::process::{self, Figures, Listed};
-use crate::limit::{self, ballast};
+use super::{device, library};
+use crate::{driver, withheld};
 
 /// What the card itself says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +74,12 @@ fn read(
     identify: impl FnOnce(&[Listed]) -> Option<u32>,
 ) -> Option<Reading> {
     let ask = || Some((card(device)?, process::list(device)));
-    let (answer, taken) = truly(ordinal, ask);
+    let (answer, withheld) = withheld::read(ordinal, ask);
     let (mut card, list) = answer?;
     if list.is_none() && library::is_closed() {
         return None; // it was not asked to the end
     }
-    card.used = card.used.saturating_sub(taken);
+    card.used = card.used.saturating_sub(withheld);
     let mut figures = match list.as_deref() {
         Some(list) => process::figures(list, identify(list)),
         None => Figures {
@@ -86,7 +87,7 @@ fn read(
             others: None,
         },
     };
-    figures.mine = figures.mine.map(|mine| mine.saturating_sub(taken));
+    figures.mine = figures.mine.map(|mine| mine.saturating_sub(withheld));
     Some(Reading {
         card,
         list,
@@ -94,20 +95,23 @@ fn read(
     })
 }
 
-/// An answer, and how much was taken of the card meanwhile only so that it looks smaller: see [`limit`].
-fn truly<R>(ordinal: DeviceOrdinal, mut ask: impl FnMut() -> R) -> (R, u64) {
-    match limit::any() {
-        true => ballast::steadily(ordinal, ask),
-        false => (ask(), 0),
-    }
-}
-
 /// What the card says, and no more.
 pub(super) fn card_of(ordinal: DeviceOrdinal, device: &Device<'_>) -> Option<Card> {
-    let (answer, taken) = truly(ordinal, || card(device));
+    let (answer, withheld) = withheld::read(ordinal, || card(device));
     let mut card = answer?;
-    card.used = card.used.saturating_sub(taken);
+    card.used = card.used.saturating_sub(withheld);
     Some(card)
+}
+
+/// What is free of a device by NVML's word, asked on this thread. The driver must be initialised.
+pub(crate) fn free(ordinal: DeviceOrdinal) -> Option<u64> {
+    let nvml = library::open()?;
+    if device::known(ordinal).is_none() {
+        let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
+        device::find(nvml, ordinal, &device::Identity::of(&facts));
+    }
+    let card = card_of(ordinal, device::known(ordinal)?)?;
+    Some(card.total.saturating_sub(card.used))
 }
 
 /// A reading from before this process has a context on the device.

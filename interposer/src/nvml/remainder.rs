@@ -18,10 +18,10 @@ use gpumem_capture::{DeviceOrdinal, EventFlags};
 use super::reading::{self, Reading, Settled};
 use super::{ask, device, library};
 use crate::call::{self, Moment, OwnWork};
-use crate::lifecycle;
 use crate::lock::{Guard, Lock};
 use crate::physical::holdings::{self, Holding, Resized};
 use crate::physical::{self, Cause, Debtor};
+use crate::session;
 
 /// The devices of which something is owed, a bit each.
 static OWED: AtomicU64 = AtomicU64::new(0);
@@ -177,7 +177,7 @@ fn pay(moment: Moment) {
     let devices = (0..64u8).filter(|device| owed & (1 << device) != 0);
     for device in devices.map(DeviceOrdinal) {
         let known = library::opened().and_then(|_| device::known(device));
-        let read = lifecycle::session()
+        let read = session::session()
             .zip(known)
             .and_then(|(session, known)| reading::settled(session.writer, device, known));
         let Some(read) = read else {

@@ -13,8 +13,8 @@ use super::{
     device, implicit, library, note_hidden, note_missing, note_unknown_device, remainder,
     used_devices,
 };
-use crate::lifecycle::Session;
 use crate::lock::Lock;
+use crate::session::Session;
 use crate::thread::{self, Started};
 use crate::{account, call, fault, process};
 

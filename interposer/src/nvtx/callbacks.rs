@@ -5,7 +5,8 @@ use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::borrow::Cow;
 
-use super::{MOST, Module, ranges};
+use super::module::{MOST, Module};
+use super::ranges;
 use crate::thread;
 
 /// What all functions of the tables are called as: none has more than two arguments, each of which, as

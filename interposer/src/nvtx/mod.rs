@@ -10,11 +10,14 @@
 //! has put into the table; each of ours calls the tool's, whose results the program gets.
 
 mod callbacks;
+mod module;
 mod ranges;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use self::module::{MOST, Module};
 
 /// What every copy of NVTX looks up.
 pub(crate) const ENTRY: &[u8] = b"InitializeInjectionNvtx2";
@@ -39,17 +42,6 @@ struct ExportedCallbacks {
 
 /// `NVTX_ETID_CALLBACKS`.
 const CALLBACKS: u32 = 1;
-
-/// Functions of a module that are known: more than any has.
-const MOST: usize = 16;
-
-/// `NvtxCallbackModule`: the two that have ranges.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Module {
-    Core = 1,
-    /// Domains.
-    Core2 = 5,
-}
 
 /// Another tool's entry; 0: there is none.
 static THEIRS: AtomicUsize = AtomicUsize::new(0);

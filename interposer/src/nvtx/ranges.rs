@@ -9,9 +9,9 @@ use dashmap::DashMap;
 use gpumem_capture::{ApiId, EventKind, Level};
 use rustc_hash::FxHasher;
 
-use crate::lifecycle;
 use crate::names;
 use crate::record::{self, Remark};
+use crate::session;
 use crate::thread::Thread;
 
 type Map<K, V> = DashMap<K, V, BuildHasherDefault<FxHasher>>;
@@ -42,7 +42,7 @@ pub(super) fn registered(number: u64) -> Option<Vec<u8>> {
 
 /// Records the beginning of a range; false if it is not recorded.
 fn begin(thread: &Thread, name: &[u8], handle: u64) -> bool {
-    let Some(session) = lifecycle::session() else {
+    let Some(session) = session::session() else {
         return false;
     };
     let Some(id) = names::id_of(session.writer, name) else {

@@ -5,8 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuDevice;
 
-use super::Figure;
-use super::holdings::{self, Holding, Kind};
+use super::holdings::{self, Figure, Holding, Kind};
 use crate::driver;
 
 /// The devices that have had a memory node, a bit each.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{Attempt, DeviceOrdinal, EventFlags, EventKind, Refused};
 
-use super::{Cause, Change};
+use super::cause::{Cause, Change};
 use crate::lock::{Guard, Lock};
 
 /// What a holding is known by.
@@ -112,4 +112,12 @@ pub(crate) fn of_device(device: DeviceOrdinal, wanted: impl Fn(Kind) -> bool) ->
         .filter(|(holding, (of, _))| *of == device && wanted(holding.kind))
         .map(|(holding, _)| *holding)
         .collect()
+}
+
+/// What a pool, or the graphs of a device, hold by the driver's word.
+pub(super) struct Figure {
+    pub(super) holding: Holding,
+    pub(super) device: DeviceOrdinal,
+    /// `None`: it is gone.
+    pub(super) bytes: Option<u64>,
 }

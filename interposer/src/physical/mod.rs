@@ -12,6 +12,7 @@
 //! a part's lock is held while its event is recorded, but never while it waits for room, nor across a call
 //! of the driver. Where managed memory resides nobody but the driver knows, so it is not here.
 
+mod cause;
 pub(crate) mod graphs;
 pub(crate) mod holdings;
 mod pages;
@@ -19,118 +20,12 @@ pub(crate) mod pools;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use gpumem_capture::{
-    ApiId, Attempt, DeviceOrdinal, Event, EventFlags, EventKind, Level, Refused, StackId, ThreadId,
-};
+use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 
-use self::holdings::Holding;
-use crate::lifecycle::{self, Session};
+use self::cause::Change;
+pub(crate) use self::cause::{Cause, Debtor};
 use crate::live::{self, Block, Place};
 use crate::nvml::remainder;
-
-/// On whose behalf the card gives or takes back: the fields that every event of a call has.
-#[derive(Clone, Copy)]
-pub(crate) struct Cause<'a> {
-    pub(crate) session: &'a Session,
-    pub(crate) thread: ThreadId,
-    pub(crate) api: ApiId,
-    pub(crate) stacks: (StackId, StackId),
-}
-
-/// What is kept of a cause whose change is recorded later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Debtor {
-    thread: ThreadId,
-    api: ApiId,
-    stacks: (StackId, StackId),
-}
-
-impl Debtor {
-    /// The cause as it was; `None` without a capture.
-    pub(crate) fn cause(self) -> Option<Cause<'static>> {
-        let Self {
-            thread,
-            api,
-            stacks,
-        } = self;
-        let session = lifecycle::session()?;
-        Some(Cause {
-            session,
-            thread,
-            api,
-            stacks,
-        })
-    }
-}
-
-impl Cause<'_> {
-    /// What is to be kept of it if its change is recorded later.
-    pub(crate) fn debtor(&self) -> Debtor {
-        let Self {
-            thread,
-            api,
-            stacks,
-            ..
-        } = *self;
-        Debtor {
-            thread,
-            api,
-            stacks,
-        }
-    }
-
-    /// The event of a change at the physical level.
-    fn event(&self, kind: EventKind, device: DeviceOrdinal, ptr: u64, change: Change) -> Event {
-        Event {
-            time: self.session.writer.now(),
-            thread: self.thread,
-            kind,
-            level: Level::PHYSICAL,
-            device,
-            ptr,
-            bytes: change.bytes,
-            aux: change.aux,
-            flags: change.flags,
-            api: self.api,
-            py_stack: self.stacks.0,
-            native_stack: self.stacks.1,
-        }
-    }
-
-    /// Records a change whose order among others does not matter.
-    fn record(&self, kind: EventKind, device: DeviceOrdinal, ptr: u64, change: Change) {
-        let event = self.event(kind, device, ptr, change);
-        let _ = self.session.writer.event(&event);
-    }
-
-    /// Records a change under the lock of what changes: see [`Self::in_order`].
-    fn record_without_waiting(
-        &self,
-        attempt: Attempt,
-        kind: EventKind,
-        device: DeviceOrdinal,
-        ptr: u64,
-        change: Change,
-    ) -> Result<(), Refused> {
-        let event = self.event(kind, device, ptr, change);
-        let writer = self.session.writer;
-        writer.event_without_waiting(attempt, &event).map(|_| ())
-    }
-
-    /// Makes a change and records it under one lock, which `attempt` takes: see
-    /// [`gpumem_capture::Writer::in_order`].
-    pub(crate) fn in_order<R>(&self, attempt: impl FnMut(Attempt) -> Result<R, Refused>) -> R {
-        self.session.writer.in_order(attempt)
-    }
-}
-
-/// The figures of a change: see [`EventKind::ALLOC`] and [`EventKind::RESIZE`].
-#[derive(Clone, Copy)]
-struct Change {
-    bytes: u64,
-    aux: u64,
-    flags: EventFlags,
-}
 
 /// How the card stands behind a block.
 enum Behind {
@@ -201,14 +96,6 @@ pub(crate) fn managed(device: DeviceOrdinal) -> u64 {
         .filter_map(live::at)
         .map(|block| pages::whole(block.bytes))
         .sum()
-}
-
-/// What a pool, or the graphs of a device, hold by the driver's word.
-struct Figure {
-    holding: Holding,
-    device: DeviceOrdinal,
-    /// `None`: it is gone.
-    bytes: Option<u64>,
 }
 
 /// Takes note of what the driver may have moved by itself: pools and graphs, where there are any. What

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind};
 
-use super::{Cause, Change};
+use super::cause::{Cause, Change};
 use crate::lock::{Guard, Lock};
 
 /// Bytes of a page, of every card since Pascal.

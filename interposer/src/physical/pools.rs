@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuMemoryPool;
 
-use super::Figure;
-use super::holdings::{self, Holding, Kind};
+use super::holdings::{self, Figure, Holding, Kind};
 use crate::driver;
 use crate::live;
 use crate::lock::{Guard, Lock};

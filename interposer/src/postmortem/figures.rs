@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
 
-use super::Recorded;
 use super::pieces::{self, Pieces};
-use crate::lifecycle::Session;
+use super::recorded::Recorded;
 use crate::limit::{self, InForce};
 use crate::physical::holdings::{self, Kind};
+use crate::session::Session;
 use crate::{live, nvml};
 
 pub(super) use crate::nvml::Now as Card;

@@ -17,44 +17,21 @@ mod cause;
 mod figures;
 mod lines;
 mod pieces;
+mod recorded;
 mod text;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use gpumem_capture::{ApiId, DefKind, DeviceOrdinal, Level, ProcessKey, Seq, StackId};
+use gpumem_capture::{ApiId, DefKind, Level, ProcessKey, Seq, StackId};
 
-use crate::lifecycle::Session;
+use crate::session::Session;
 use crate::thread::{self, Thread};
-use crate::{account, message, storage};
+use crate::{account, hook, message, storage};
 
 use self::figures::Figures;
-
-/// An allocation that failed.
-#[derive(Clone, Copy)]
-pub(crate) struct Failed {
-    pub(crate) api: ApiId,
-    pub(crate) level: Level,
-    pub(crate) device: DeviceOrdinal,
-    /// Bytes that were asked for.
-    pub(crate) bytes: u64,
-    /// Of a tensor: what the framework says is live, and what it holds from the driver.
-    pub(crate) framework: Option<(u64, u64)>,
-    /// The address in the code of whoever called; 0: not known.
-    pub(crate) caller: u64,
-}
-
-/// A failure with what is known of it since it was recorded.
-#[derive(Clone, Copy)]
-struct Recorded {
-    failed: Failed,
-    seq: Seq,
-    stacks: (StackId, StackId),
-    /// Whether the driver was asked and had no memory, or the framework refused by itself.
-    is_the_drivers: bool,
-    /// What is free by the driver's word, where it was asked on the failing thread.
-    free: Option<u64>,
-}
+use self::recorded::Recorded;
+use crate::failed::Failed;
 
 /// How many failures are told in full; a program may well live on failures that it catches.
 const TOLD: u32 = 3;
@@ -68,18 +45,26 @@ const DEVICES: usize = 64;
 /// The thread on which the driver last refused memory of each device; 0 once the framework has told.
 static REFUSED: [AtomicU32; DEVICES] = [const { AtomicU32::new(0) }; DEVICES];
 
+/// By these functions PyTorch tells of failures, if it has one of them.
+const FRAMEWORK_TELLS: [&[u8]; 2] = [
+    b"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
+    b"_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE",
+];
+
 /// Whether the call comes from PyTorch's own allocator, which will tell itself if trying again does not
 /// help.
 fn is_pytorchs_to_tell(failed: &Failed) -> bool {
     failed.level == Level::DRIVER
-        && crate::hooks::pytorch::tells_of_failures()
+        && FRAMEWORK_TELLS
+            .iter()
+            .any(|name| hook::by_name(name).is_some_and(|hook| hook.real() != 0))
         && !is_stream_ordered(failed.api)
         && is_the_allocators(failed.caller)
 }
 
 /// Whether a function is one of those that PyTorch's other allocator calls, which does not tell.
 fn is_stream_ordered(api: ApiId) -> bool {
-    let hook = crate::hook::by_id(api.0);
+    let hook = hook::by_id(api.0);
     hook.is_some_and(|hook| hook.name.to_string_lossy().contains("Async"))
 }
 

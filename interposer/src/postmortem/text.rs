@@ -7,14 +7,14 @@ use std::path::Path;
 use gpumem_capture::{Level, StackId};
 use gpumem_replay::numbers::{bytes, count, share};
 
-use super::Recorded;
 use super::cause::Cause;
 use super::figures::{Figures, Held};
 use super::lines::Lines;
+use super::recorded::Recorded;
 use crate::driver;
 use crate::facts;
 use crate::hook;
-use crate::lifecycle::Session;
+use crate::session::Session;
 
 /// Lines that are named of each table.
 const TENSOR_LINES: usize = 10;

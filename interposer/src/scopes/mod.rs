@@ -18,7 +18,7 @@ use gpumem_capture::{
 use crate::lock::{Guard, Lock};
 use crate::record::{self, Remark};
 use crate::thread::Thread;
-use crate::{lifecycle, message, names};
+use crate::{message, names, session};
 pub use table::GpumemScopeFigures;
 use table::{Name, Table, Waiting};
 
@@ -262,7 +262,7 @@ pub(crate) fn opened(writer: &'static Writer) {
 
 /// The program marks a moment. False: nothing is recorded.
 pub(crate) fn mark(thread: &Thread, name: &[u8]) -> bool {
-    let Some(session) = lifecycle::session() else {
+    let Some(session) = session::session() else {
         return false;
     };
     let what = Remark {

@@ -1,0 +1,98 @@
+//! The end of the process: everything that there is goes to the capture, and a line says where that is.
+
+use core::ffi::{c_int, c_void};
+
+use crate::resolve::unhooked;
+use crate::session::{Session, session, session_of_process};
+use crate::{definitions, facts, message, nvml, storage, thread};
+
+/// The end of the process, as far as it comes by here: says where the capture is. Events may follow.
+extern "C" fn at_exit() {
+    let _ = thread::quietly(|_| {
+        let Some(session) = session() else {
+            if let Some(ended) = session_of_process() {
+                storage::say_ended(ended.writer);
+            }
+            return;
+        };
+        let reading = nvml::begin_last();
+        unhooked::look(session.writer);
+        definitions::write_calls(session.writer);
+        // Before other libraries are taken down.
+        nvml::end(reading);
+        definitions::write(session.writer);
+        session.writer.finish();
+        let is_written = storage::pause(session.writer);
+        if !session.quiet {
+            message::line(&what_was_written(session, is_written));
+        }
+    });
+}
+
+/// The line at the program's end.
+fn what_was_written(session: &'static Session, is_written: bool) -> String {
+    let writer = session.writer;
+    let Some(path) = writer.path() else {
+        return "there is no capture: its file system does not answer.".into();
+    };
+    let here = std::env::current_dir().ok();
+    let shown = here
+        .and_then(|dir| path.strip_prefix(dir).ok())
+        .unwrap_or(path);
+    let lost = writer.events_lost();
+    let without = match lost {
+        0 => String::new(),
+        _ => format!(", without {lost} events that found no room"),
+    };
+    let read = format!("gpumem-analyze {}", facts::quoted(shown.as_os_str()));
+    let shown = shown.display();
+    match (writer.is_deleted(), is_written, writer.ring_path()) {
+        (true, ..) => {
+            format!("{shown} was deleted while the program ran: there is no capture of it.")
+        }
+        (_, true, _) => format!("wrote {shown}{without}. Read it with: {read}"),
+        (_, false, Some(ring)) => format!(
+            "{shown} is not whole{without}: its file system does not take what is written. The rest is in {}; on this \
+             machine {read} finds it.",
+            ring.display()
+        ),
+        (_, false, None) => format!(
+            "{shown} is not whole{without}: its file system does not take what is written. Read it with: {read}"
+        ),
+    }
+}
+
+/// Runs after all other libraries' destructors: what they released is in the capture too, which is then closed.
+extern "C" fn at_last(_: *mut c_void) {
+    let _ = thread::quietly(|_| {
+        let Some(session) = session_of_process() else {
+            return;
+        };
+        session.writer.finish();
+        storage::close(session.writer);
+    });
+}
+
+unsafe extern "C" {
+    fn __cxa_atexit(
+        function: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *mut c_void,
+    ) -> c_int;
+}
+
+/// Run by the loader when it loads the library: what is registered before the program starts runs after the loader has
+/// taken all libraries down.
+extern "C" fn at_load() {
+    // SAFETY: the function lives as long as the process; of no library, so that this one's end does not run it.
+    unsafe { __cxa_atexit(at_last, core::ptr::null_mut(), core::ptr::null_mut()) };
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;
+
+/// Run by the loader when the process exits, after the program's own exit handlers.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;

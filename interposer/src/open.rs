@@ -1,0 +1,167 @@
+//! From "a program that may never use CUDA" to "a capture is open", or to stepping aside.
+//!
+//! ```text
+//!             first event                 opened
+//!  DORMANT ───────────────► OPENING ───────────────► RECORDING ──(fork)──► nothing, in the child
+//!     │                        │
+//!     │                        └── cannot be opened: one line ──► OFF
+//!     └──(fork)──► DORMANT in the child, which opens a capture of its own if it uses CUDA
+//! ```
+//! Nothing leads back. In RECORDING nothing is ever torn down: events are taken until the process is
+//! gone, or until the ring's memory is lost ([`crate::fault`]). A forked child finds RECORDING, but the writer knows by a page that fork wipes that it is not
+//! its process, and records nothing.
+
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::ffi::OsString;
+use std::time::Duration;
+
+use crate::options::Options;
+use crate::session::{self, Session};
+use crate::{
+    account, definitions, facts, limit, live, message, nvml, output, process, scopes, storage,
+    thread,
+};
+
+/// See the diagram.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    Dormant,
+    Opening,
+    Recording,
+    Off,
+}
+
+static STATE: AtomicU8 = AtomicU8::new(State::Dormant as u8);
+/// The process that is opening: a child forked meanwhile must not wait for it.
+static OPENER: AtomicU32 = AtomicU32::new(0);
+
+/// How often, and how long at a time, a thread waits for another one to open the capture: 5 s in all. It is
+/// counted, for a clock may be put forward meanwhile.
+const LOOKS: u32 = 5_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+/// Called by [`crate::session::open`].
+#[used]
+#[unsafe(link_section = "gpumem_open")]
+static OPEN: session::Open = open_or_wait;
+
+/// Opens the capture, or waits until another thread has. Whether there is a session after all.
+#[cold]
+extern "C" fn open_or_wait() -> bool {
+    let swap = STATE.compare_exchange(
+        State::Dormant as u8,
+        State::Opening as u8,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    );
+    match swap {
+        Ok(_) => {
+            OPENER.store(std::process::id(), Ordering::Release);
+            let is_open = open_by(&STATE, open);
+            if !is_open {
+                process::turn_off();
+            }
+            is_open
+        }
+        Err(state) if state == State::Opening as u8 => wait(),
+        Err(state) => state == State::Recording as u8,
+    }
+}
+
+/// Opens the capture by `open`, which says whether it could. A panic there turns recording off: it must not leave
+/// other threads waiting.
+fn open_by(state: &AtomicU8, open: impl FnOnce() -> bool) -> bool {
+    let opened = thread::caught(open);
+    let is_open = opened == Some(true);
+    let to = if is_open {
+        State::Recording
+    } else {
+        State::Off
+    };
+    state.store(to as u8, Ordering::Release);
+    if opened.is_none() {
+        message::line(
+            "cannot write a capture: internal error. Recording is off; the program goes on.",
+        );
+    }
+    is_open
+}
+
+/// Waits while another thread opens.
+fn wait() -> bool {
+    let mut looks = 0;
+    while STATE.load(Ordering::Acquire) == State::Opening as u8 {
+        let opener = OPENER.load(Ordering::Acquire);
+        if (opener != 0 && opener != std::process::id()) || looks == LOOKS {
+            account::opening_timed_out();
+            return false;
+        }
+        looks += 1;
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    STATE.load(Ordering::Acquire) == State::Recording as u8
+}
+
+/// Opens the capture: the first thread's work, once in a process.
+fn open() -> bool {
+    message::remember();
+    let get = |name: &str| -> Option<OsString> { std::env::var_os(name) };
+    let options = Options::read(get);
+    let rank = output::rank(get);
+    let wanted = output::path(
+        options.output.as_deref(),
+        rank.as_ref(),
+        std::process::id(),
+        &facts::host(),
+    );
+    let Some(writer) = storage::open(wanted, &options) else {
+        return false;
+    };
+    definitions::write_hooks(writer);
+    facts::write(writer, &options, rank.as_ref());
+    limit::tell(writer);
+    let session = Box::leak(Box::new(Session {
+        writer,
+        tensors: live::open_tensors(writer),
+        stacks: options.stacks,
+        backward: options.backward && options.stacks.python(),
+        free_stacks: options.free_stacks && options.stacks.python(),
+        sample_every: options.sample_every,
+        quiet: options.quiet,
+        postmortem: options.postmortem.unwrap_or(!options.quiet),
+        known_devices: Default::default(),
+        observe_device: nvml::know,
+    }));
+    definitions::note_missing(writer);
+    definitions::write(writer);
+    scopes::opened(writer);
+    session::publish(session);
+    process::records_to(writer);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What opening by `open` comes to: its result, and the state after it.
+    fn after(open: impl FnOnce(&AtomicU8) -> bool) -> (bool, u8) {
+        let state = AtomicU8::new(State::Opening as u8);
+        let opened = open_by(&state, || open(&state));
+        (opened, state.load(Ordering::Acquire))
+    }
+
+    #[test]
+    fn the_state_says_whether_a_capture_was_opened() {
+        let is_opening = |state: &AtomicU8| state.load(Ordering::Acquire) == State::Opening as u8;
+        assert_eq!(after(is_opening), (true, State::Recording as u8));
+        assert_eq!(after(|_| false), (false, State::Off as u8));
+    }
+
+    #[test]
+    fn a_panic_while_a_capture_opens_turns_recording_off() {
+        let panic = |_: &AtomicU8| std::panic::resume_unwind(Box::new("planted"));
+        assert_eq!(after(panic), (false, State::Off as u8));
+    }
+}

@@ -1,0 +1,129 @@
+//! The open capture, and what stands around it.
+
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::time::Duration;
+
+use gpumem_capture::{DefKind, DeviceOrdinal, Writer};
+use gpumem_cuda_abi::CuDevice;
+
+use crate::driver::{self, DeviceFacts};
+use crate::live::Tensors;
+use crate::stacks::Stacks;
+
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Which devices are defined in the capture.
+pub(crate) struct Known([AtomicBool; 64]);
+
+impl Default for Known {
+    fn default() -> Self {
+        Self([const { AtomicBool::new(false) }; 64])
+    }
+}
+
+/// An open capture and what the hooks need with it.
+pub(crate) struct Session {
+    pub(crate) writer: &'static Writer,
+    /// The tensors that are live.
+    pub(crate) tensors: &'static Tensors,
+    pub(crate) stacks: Stacks,
+    /// Whether PyTorch's backward is charged to forward lines: needs Python stacks.
+    pub(crate) backward: bool,
+    /// Whether releases carry a Python stack too.
+    pub(crate) free_stacks: bool,
+    /// How often NVML is read; `None`: only when something happens.
+    pub(crate) sample_every: Option<Duration>,
+    /// Whether the lines at the end are left out.
+    pub(crate) quiet: bool,
+    /// Whether allocations that fail are told of at once.
+    pub(crate) postmortem: bool,
+    pub(crate) known_devices: Known,
+    /// Called with each device that the process uses for the first time.
+    pub(crate) observe_device: fn(&'static Session, DeviceOrdinal, &DeviceFacts),
+}
+
+/// The session, if one is open and this is its process.
+#[inline]
+pub(crate) fn session() -> Option<&'static Session> {
+    // SAFETY: the pointer is null or that of a leaked session, published with Release.
+    let session = unsafe { SESSION.load(Ordering::Acquire).as_ref() }?;
+    session.writer.is_own_process().then_some(session)
+}
+
+/// The session of this process, also after recording has ended.
+pub(crate) fn session_of_process() -> Option<&'static Session> {
+    // SAFETY: the pointer is null or that of a leaked session, published with Release.
+    let session = unsafe { SESSION.load(Ordering::Acquire).as_ref() }?;
+    session.writer.is_of_this_process().then_some(session)
+}
+
+/// Makes `session` that of the process, for good.
+pub(crate) fn publish(session: &'static Session) {
+    SESSION.store(core::ptr::from_ref(session).cast_mut(), Ordering::Release);
+}
+
+/// Opens the capture, or waits until another thread has; false: there is none.
+pub(crate) type Open = extern "C" fn() -> bool;
+
+// What opens a capture stands above everything that records, and puts itself into this section: [`crate::open`].
+core::arch::global_asm!(".hidden __start_gpumem_open");
+
+unsafe extern "C" {
+    #[link_name = "__start_gpumem_open"]
+    static OPEN: Open;
+}
+
+/// The session, opened now if there is none yet.
+pub(crate) fn open() -> Option<&'static Session> {
+    // SAFETY: the section holds one function of this type, and the loader has relocated it before anything here runs.
+    if SESSION.load(Ordering::Acquire).is_null() && !unsafe { OPEN }() {
+        return None;
+    }
+    session()
+}
+
+impl Session {
+    /// Makes sure that a device is defined before an event names it.
+    #[inline]
+    pub(crate) fn know_device(&'static self, device: DeviceOrdinal) {
+        if let Some(known) = self.known_devices.0.get(usize::from(device.0))
+            && !known.load(Ordering::Acquire)
+        {
+            self.define_device(device, known);
+        }
+    }
+
+    /// Whether nothing is left to be defined of the device.
+    #[inline(always)]
+    pub(crate) fn knows_device(&self, device: DeviceOrdinal) -> bool {
+        self.known_devices
+            .0
+            .get(usize::from(device.0))
+            .is_none_or(|known| known.load(Ordering::Acquire))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn define_device(&'static self, device: DeviceOrdinal, known: &AtomicBool) {
+        // Set last: threads that meet here each write the same definition, and none goes on to an
+        // event before there is one.
+        let asked = driver::device_facts(CuDevice(i32::from(device.0)));
+        let (name, pci) = (asked.name.bytes(), asked.pci.bytes());
+        let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes();
+        let written = self.writer.definition(
+            DefKind::DEVICE,
+            &[
+                &[device.0],
+                &asked.total_bytes.to_le_bytes(),
+                &length(&asked.uuid),
+                &asked.uuid,
+                &length(name),
+                name,
+                &length(pci),
+                pci,
+            ],
+        );
+        known.store(written.is_ok(), Ordering::Release);
+        (self.observe_device)(self, device, &asked);
+    }
+}

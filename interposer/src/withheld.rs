@@ -1,0 +1,77 @@
+//! What a limit withholds of each card at this moment: readings of the card are corrected by it.
+//!
+//! A sequence lock a device: who reads looks again if it changed meanwhile.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use gpumem_capture::DeviceOrdinal;
+use gpumem_sys::wait;
+
+/// How often a reading is tried while it changes: some 7 ms.
+const LOOKS: u32 = 100;
+
+struct Withheld {
+    /// Odd while it changes.
+    changes: AtomicU64,
+    bytes: AtomicU64,
+}
+
+static WITHHELD: [Withheld; 64] = [const {
+    Withheld {
+        changes: AtomicU64::new(0),
+        bytes: AtomicU64::new(0),
+    }
+}; 64];
+
+/// Changes what is withheld of a device by `change`, which says how many bytes it is then. One at a time for each device.
+pub(crate) fn change<R>(device: DeviceOrdinal, change: impl FnOnce() -> (R, u64)) -> R {
+    let Some(place) = WITHHELD.get(usize::from(device.0)) else {
+        return change().0;
+    };
+    place.changes.fetch_add(1, Ordering::SeqCst);
+    let (result, bytes) = change();
+    place.bytes.store(bytes, Ordering::SeqCst);
+    place.changes.fetch_add(1, Ordering::SeqCst);
+    result
+}
+
+/// Reads what a card says of itself, and how many bytes were withheld of it meanwhile.
+pub(crate) fn read<R>(device: DeviceOrdinal, mut read: impl FnMut() -> R) -> (R, u64) {
+    let Some(place) = WITHHELD.get(usize::from(device.0)) else {
+        return (read(), 0);
+    };
+    let mut found = None;
+    let mut looks = 0;
+    wait::until(LOOKS, || {
+        looks += 1;
+        let before = place.changes.load(Ordering::SeqCst);
+        let bytes = place.bytes.load(Ordering::SeqCst);
+        if before % 2 == 1 && looks != LOOKS {
+            return false;
+        }
+        found = Some((read(), bytes));
+        place.changes.load(Ordering::SeqCst) == before
+    });
+    found.unwrap_or_else(|| (read(), 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_during_a_change_is_made_again() {
+        const DEVICE: DeviceOrdinal = DeviceOrdinal(61);
+        let mut reads = 0;
+        let found = read(DEVICE, || {
+            reads += 1;
+            if reads == 1 {
+                change(DEVICE, || ((), 7));
+            }
+            reads
+        });
+        assert_eq!(found, (2, 7));
+        assert_eq!(change(DEVICE, || (3, 0)), 3);
+        assert_eq!(read(DEVICE, || ()), ((), 0));
+    }
+}
