@@ -10,7 +10,7 @@ ENVIRONMENT = harness.ROOT / "docs" / "environment.md"
 
 
 def options_of_the_library():
-    """What gpumem_help_env prints: the table of interposer/src/options.rs."""
+    """What gpumem_help_env prints: the table of interposer/src/options/table.rs."""
     library = ctypes.CDLL(str(harness.LIBRARY))
     library.gpumem_help_env.restype = ctypes.c_size_t
     library.gpumem_help_env.argtypes = [ctypes.c_char_p, ctypes.c_size_t]

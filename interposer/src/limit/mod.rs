@@ -5,6 +5,7 @@
 //! | [`spec`] | what the option may say |
 //! | [`ballast`] | for the moment of a call that comes near the limit, takes all of the card that is beyond it |
 //! | [`seen`] | what the program is told of its card |
+//! | [`takes`] | how much of which card a call may take |
 //!
 //! Whether an allocation fits is the driver's to say: how it shares pages, what its pools and graphs give back
 //! first, what it moves to the host, how it fails. So nothing is refused here. A call that may take more
@@ -14,16 +15,18 @@
 pub(crate) mod ballast;
 pub(crate) mod seen;
 pub(crate) mod spec;
+mod takes;
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::collections::BTreeMap;
 use std::sync::Once;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, Level, ProcessKey, Writer};
-use gpumem_cuda_abi::{CuDevice, CuMemoryPool, CuStream};
+use gpumem_cuda_abi::CuDevice;
 
 use self::ballast::Ballast;
 use self::spec::{DEVICES, Spec};
+use self::takes::CONTEXT;
+pub(crate) use self::takes::Takes;
 use crate::driver;
 use crate::failed::Failed;
 use crate::nvml::reading;
@@ -216,74 +219,8 @@ fn free(device: DeviceOrdinal) -> Option<u64> {
 
 /// What a driver may take besides what it is asked for: it takes more at once for pools, and pads rows.
 const BESIDES: u64 = 64 << 20;
-/// The most that a call takes which does not say: code, stacks, a graph's own.
-const UNKNOWN: u64 = 256 << 20;
-/// The most that a context takes.
-const CONTEXT: u64 = 1 << 30;
 /// More than any card has.
 const ENDLESS: u64 = 1 << 50;
-
-/// The most that a call may take, and of which devices.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Takes(BTreeMap<u8, u64>);
-
-impl Takes {
-    /// So much of the current context's device.
-    pub(crate) fn here(bytes: u64) -> Self {
-        Self::on(driver::current_device(), bytes)
-    }
-
-    /// So much of a device.
-    pub(crate) fn on(device: DeviceOrdinal, bytes: u64) -> Self {
-        Self(BTreeMap::from([(device.0, bytes)]))
-    }
-
-    /// So much besides of a device.
-    fn and(mut self, device: DeviceOrdinal, bytes: u64) -> Self {
-        let of_device = self.0.entry(device.0).or_insert(0);
-        *of_device = of_device.saturating_add(bytes);
-        self
-    }
-
-    /// Rows of so many bytes each, which the driver pads.
-    pub(crate) fn rows(width: u64, height: u64) -> Self {
-        Self::here(width.saturating_add(512).saturating_mul(height))
-    }
-
-    /// So much of a pool's device (null: the current pool of the stream's).
-    pub(crate) fn of_pool(pool: CuMemoryPool, stream: CuStream, bytes: u64) -> Self {
-        let named = (!pool.is_null())
-            .then(|| driver::pool_device(pool))
-            .flatten();
-        let device = named.unwrap_or_else(|| driver::stream_device(stream));
-        Self::on(device, bytes)
-    }
-
-    /// What the call does not say, of the current context's device.
-    pub(crate) fn unknown() -> Self {
-        Self::here(UNKNOWN)
-    }
-
-    /// What the call does not say, beside so much of devices.
-    pub(crate) fn unknown_and(all: BTreeMap<u8, u64>) -> Self {
-        Self(all).and(driver::current_device(), UNKNOWN)
-    }
-
-    /// A context of a device.
-    pub(crate) fn context(device: CuDevice) -> Self {
-        Self::on(driver::ordinal(device), CONTEXT)
-    }
-
-    /// What contexts' limits may take.
-    pub(crate) fn context_limit() -> Self {
-        Self::here(CONTEXT)
-    }
-
-    /// Nothing.
-    pub(crate) fn nothing() -> Self {
-        Self::default()
-    }
-}
 
 /// A call that is about to be made to the driver, until it has returned: on each device that it may take
 /// memory of.

@@ -1,14 +1,12 @@
-//! Every environment option, in one table: what reads them, what documents them.
+//! Every environment option: how it is described, and how a value of it is taken.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
+use super::values::{Options, Ring};
 use crate::limit::spec::Spec;
-use crate::message;
-
-/// Which stacks are taken.
-pub(crate) use crate::stacks::Stacks;
+use crate::stacks::Stacks;
 
 /// One option as the help prints it.
 pub(crate) struct Described {
@@ -18,72 +16,11 @@ pub(crate) struct Described {
     pub(crate) meaning: &'static str,
 }
 
-/// Where the ring is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ring {
-    /// In a file in memory, in /dev/shm or $XDG_RUNTIME_DIR.
-    Memory,
-    /// In memory without a name.
-    Memfd,
-    /// In the capture itself.
-    File,
-    /// In a file in this folder, which lies in memory.
-    Folder(OsString),
-}
-
-/// The options in force.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Options {
-    /// Pattern of the capture's path.
-    pub(crate) output: Option<OsString>,
-    /// Whether the line at exit is left out.
-    pub(crate) quiet: bool,
-    /// Whether allocations that fail are told of at once; `None`: unless it is to be quiet.
-    pub(crate) postmortem: Option<bool>,
-    /// Which stacks are taken.
-    pub(crate) stacks: Stacks,
-    /// Whether PyTorch's backward is charged to forward lines, and phases and steps are told.
-    pub(crate) backward: bool,
-    /// Whether releases carry a Python stack too.
-    pub(crate) free_stacks: bool,
-    /// Where the ring is kept.
-    pub(crate) ring: Ring,
-    /// Slots of the ring.
-    pub(crate) ring_slots: u32,
-    /// How often NVML is read; `None`: only when something happens.
-    pub(crate) sample_every: Option<Duration>,
-    /// Bytes of the file for all time; `None`: it grows.
-    pub(crate) bounded: Option<u64>,
-    /// Where the capture's path is added to.
-    pub(crate) list: Option<OsString>,
-    /// The socket that the ring is passed to.
-    pub(crate) holder: Option<OsString>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            output: None,
-            quiet: false,
-            postmortem: None,
-            stacks: Stacks::Mixed,
-            backward: true,
-            free_stacks: false,
-            ring: Ring::Memory,
-            ring_slots: 65_536,
-            sample_every: Some(Duration::from_millis(100)),
-            bounded: None,
-            list: None,
-            holder: None,
-        }
-    }
-}
-
 /// One row of the table: how it is described and how a value is taken; false if the value is not one.
 type Row = (Described, fn(&mut Options, &OsString) -> bool);
 
 /// All options.
-pub(crate) static TABLE: &[Row] = &[
+pub(super) static TABLE: &[Row] = &[
     (
         Described {
             name: "GPUMEM_OUTPUT",
@@ -277,7 +214,7 @@ pub(crate) static TABLE: &[Row] = &[
 const LEAST_BOUNDED: u64 = 16 << 20;
 
 /// A size: `64MiB`, `1 GiB`, `67108864`.
-fn bytes(text: &str) -> Option<u64> {
+pub(super) fn bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
@@ -289,118 +226,4 @@ fn bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-impl Options {
-    /// Reads the options through `get`. A value that is not one is told on stderr and left aside.
-    pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>) -> Self {
-        let mut options = Self::default();
-        for (described, take) in TABLE {
-            let Some(value) = get(described.name) else {
-                continue;
-            };
-            let before = options.clone();
-            if !take(&mut options, &value) {
-                options = before;
-                message::line(&format!(
-                    "{}={}: not a value of it; using the default, {}. Accepted: {}.",
-                    described.name,
-                    value.to_string_lossy(),
-                    described.default,
-                    described.values
-                ));
-            }
-        }
-        options
-    }
-}
-
-/// The table as text, for `gpumem_help_env` and the docs.
-pub(crate) fn help() -> String {
-    let mut text = String::new();
-    for (row, _) in TABLE {
-        text.push_str(&format!(
-            "{}\n    {}.\n    Values: {}. Default: {}.\n",
-            row.name, row.meaning, row.values, row.default
-        ));
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(pairs: &[(&str, &str)]) -> Options {
-        Options::read(|name| {
-            pairs
-                .iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, value)| OsString::from(value))
-        })
-    }
-
-    #[test]
-    fn values_are_taken() {
-        let options = read(&[
-            ("GPUMEM_OUTPUT", "x.bin"),
-            ("GPUMEM_STACKS", "python"),
-            ("GPUMEM_BACKWARD", "off"),
-            ("GPUMEM_QUIET", "1"),
-            ("GPUMEM_RING", "file"),
-            ("GPUMEM_RING_SLOTS", "4096"),
-            ("GPUMEM_SAMPLE_MS", "0"),
-            ("GPUMEM_BOUNDED", "64MiB"),
-            ("GPUMEM_LIST", "list"),
-            ("GPUMEM_HOLDER", "socket"),
-        ]);
-        assert_eq!(options.list, Some("list".into()));
-        assert_eq!(options.holder, Some("socket".into()));
-        assert_eq!(options.bounded, Some(64 << 20));
-        assert_eq!(options.output, Some("x.bin".into()));
-        assert_eq!(options.stacks, Stacks::Python);
-        assert!(options.quiet && !options.backward);
-        assert_eq!((options.ring, options.ring_slots), (Ring::File, 4096));
-        assert_eq!(options.sample_every, None);
-    }
-
-    #[test]
-    fn what_is_no_value_is_left_aside() {
-        let odd = read(&[
-            ("GPUMEM_STACKS", "all"),
-            ("GPUMEM_RING", "4096"),
-            ("GPUMEM_RING_SLOTS", "12"),
-            ("GPUMEM_QUIET", "yes"),
-            ("GPUMEM_BACKWARD", "no"),
-            ("GPUMEM_SAMPLE_MS", "-1"),
-            ("GPUMEM_LIST", ""),
-            ("GPUMEM_HOLDER", ""),
-        ]);
-        assert_eq!(odd, Options::default());
-    }
-
-    #[test]
-    fn sizes_are_whole_bytes_with_known_units() {
-        for (text, expected) in [
-            ("16777216", Some(16 << 20)),
-            ("1 GiB", Some(1 << 30)),
-            ("20000KiB", Some(20_000 << 10)),
-            ("64MB", None),
-            ("1.5GiB", None),
-            ("", None),
-            ("99999999999GiB", None),
-        ] {
-            assert_eq!(bytes(text), expected, "{text}");
-        }
-        for refused in ["15MiB", "none", "0"] {
-            assert_eq!(read(&[("GPUMEM_BOUNDED", refused)]), Options::default());
-        }
-    }
-
-    #[test]
-    fn the_help_names_each_option() {
-        for (row, _) in TABLE {
-            assert!(help().contains(row.name));
-        }
-    }
 }

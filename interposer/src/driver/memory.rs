@@ -1,0 +1,109 @@
+//! What is asked about memory, and physical memory that is taken with no address.
+
+use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
+
+use gpumem_capture::DeviceOrdinal;
+use gpumem_cuda_abi::{
+    CuDevice, CuDevicePtr, CuMemAllocationProp, CuMemHandle, CuMemLocationType, DeviceRange,
+};
+
+use super::ask::{ask, relaxed};
+use super::context::{current_device, ordinal};
+use crate::withheld;
+
+/// The device that holds `pointer`.
+pub(crate) fn device_of(pointer: u64) -> DeviceOrdinal {
+    const DEVICE_ORDINAL: u32 = 9;
+    let mut device: c_int = -1;
+    let asked = ask!(
+        c"cuPointerGetAttribute",
+        fn(*mut c_void, u32, CuDevicePtr),
+        (&raw mut device).cast(),
+        DEVICE_ORDINAL,
+        CuDevicePtr(pointer)
+    );
+    match asked {
+        Some(()) => ordinal(CuDevice(device)),
+        None => DeviceOrdinal::NONE,
+    }
+}
+
+/// The allocation that holds `pointer`.
+pub(crate) fn range_of(pointer: CuDevicePtr) -> Option<DeviceRange> {
+    let (mut base, mut bytes) = (CuDevicePtr(0), 0usize);
+    let asked = ask!(
+        c"cuMemGetAddressRange_v2",
+        fn(*mut CuDevicePtr, *mut usize, CuDevicePtr),
+        &mut base,
+        &mut bytes,
+        pointer
+    );
+    let bytes = bytes as u64;
+    asked.map(|()| DeviceRange { base, bytes })
+}
+
+/// Bytes that are free on the current context's device, and that it has in all, by the driver's word of this
+/// moment.
+pub(crate) fn memory_info() -> Option<(u64, u64)> {
+    let (mut free, mut total) = (0usize, 0usize);
+    ask!(
+        c"cuMemGetInfo_v2",
+        fn(*mut usize, *mut usize),
+        &mut free,
+        &mut total
+    )
+    .map(|()| (free as u64, total as u64))
+}
+
+/// Bytes that are free on the current context's device, with what a limit withholds. Asked in a way that disturbs no
+/// stream capture.
+pub(crate) fn free_bytes() -> Option<u64> {
+    let ask = || relaxed(memory_info).map(|(free, _)| free);
+    let (free, withheld) = withheld::read(current_device(), ask);
+    free.map(|free| free + withheld)
+}
+
+/// Takes physical memory of a device, with no address.
+pub(crate) fn create_physical(device: DeviceOrdinal, bytes: u64) -> Option<CuMemHandle> {
+    const PINNED: u32 = 1;
+    // SAFETY: of integers and a pointer that may be null, zeros are a valid value.
+    let mut properties = unsafe { MaybeUninit::<CuMemAllocationProp>::zeroed().assume_init() };
+    properties.kind = PINNED;
+    properties.location.kind = CuMemLocationType::DEVICE;
+    properties.location.id = i32::from(device.0);
+    let mut handle = CuMemHandle(0);
+    relaxed(|| {
+        ask!(
+            c"cuMemCreate",
+            fn(*mut CuMemHandle, usize, *const CuMemAllocationProp, u64),
+            &mut handle,
+            bytes as usize,
+            &properties,
+            0
+        )
+    })
+    .map(|()| handle)
+}
+
+/// Gives such memory back.
+pub(crate) fn release_physical(handle: CuMemHandle) {
+    let _ = relaxed(|| ask!(c"cuMemRelease", fn(CuMemHandle), handle));
+}
+
+/// The device that a physical handle's memory lies on; none for memory of the host.
+pub(crate) fn handle_device(handle: CuMemHandle) -> Option<DeviceOrdinal> {
+    let mut properties = MaybeUninit::<CuMemAllocationProp>::zeroed();
+    ask!(
+        c"cuMemGetAllocationPropertiesFromHandle",
+        fn(*mut CuMemAllocationProp, CuMemHandle),
+        properties.as_mut_ptr(),
+        handle
+    )?;
+    // SAFETY: zeros are a valid value of the structure, which the driver has filled in.
+    let location = unsafe { properties.assume_init() }.location;
+    Some(match location.kind {
+        CuMemLocationType::DEVICE => ordinal(CuDevice(location.id)),
+        _ => DeviceOrdinal::NONE,
+    })
+}

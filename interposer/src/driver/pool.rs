@@ -1,0 +1,78 @@
+//! What pools and graphs hold.
+
+use core::ffi::{c_int, c_void};
+
+use gpumem_capture::DeviceOrdinal;
+use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemoryPool};
+
+use super::ask::ask;
+use super::context::ordinal;
+
+/// The pool that the memory at `pointer` came from.
+pub(crate) fn pool_holding(pointer: u64) -> Option<CuMemoryPool> {
+    const MEMPOOL_HANDLE: u32 = 17;
+    let mut pool = CuMemoryPool::NULL;
+    ask!(
+        c"cuPointerGetAttribute",
+        fn(*mut c_void, u32, CuDevicePtr),
+        (&raw mut pool).cast(),
+        MEMPOOL_HANDLE,
+        CuDevicePtr(pointer)
+    )?;
+    (!pool.is_null()).then_some(pool)
+}
+
+/// The pool that a device's stream-ordered memory comes from.
+pub(crate) fn pool_of(device: DeviceOrdinal) -> Option<CuMemoryPool> {
+    let device = CuDevice(i32::from(device.0));
+    let mut pool = CuMemoryPool::NULL;
+    ask!(
+        c"cuDeviceGetMemPool",
+        fn(*mut CuMemoryPool, CuDevice),
+        &mut pool,
+        device
+    )
+    .map(|()| pool)
+}
+
+/// The device that a pool's memory lies on, where the driver tells (since 12.8).
+pub(crate) fn pool_device(pool: CuMemoryPool) -> Option<DeviceOrdinal> {
+    const LOCATION_ID: u32 = 11;
+    let mut device: c_int = -1;
+    ask!(
+        c"cuMemPoolGetAttribute",
+        fn(CuMemoryPool, u32, *mut c_void),
+        pool,
+        LOCATION_ID,
+        (&raw mut device).cast()
+    )
+    .map(|()| ordinal(CuDevice(device)))
+}
+
+/// Bytes that a pool holds from its device; `None` if there is no such pool.
+pub(crate) fn pool_reserved(pool: CuMemoryPool) -> Option<u64> {
+    const RESERVED_MEM_CURRENT: u32 = 5;
+    let mut bytes = 0u64;
+    ask!(
+        c"cuMemPoolGetAttribute",
+        fn(CuMemoryPool, u32, *mut c_void),
+        pool,
+        RESERVED_MEM_CURRENT,
+        (&raw mut bytes).cast()
+    )
+    .map(|()| bytes)
+}
+
+/// Bytes that a device holds for its graphs' memory nodes.
+pub(crate) fn graph_reserved(device: CuDevice) -> Option<u64> {
+    const RESERVED_MEM_CURRENT: u32 = 2;
+    let mut bytes = 0u64;
+    ask!(
+        c"cuDeviceGetGraphMemAttribute",
+        fn(CuDevice, u32, *mut c_void),
+        device,
+        RESERVED_MEM_CURRENT,
+        (&raw mut bytes).cast()
+    )
+    .map(|()| bytes)
+}

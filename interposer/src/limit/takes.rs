@@ -1,0 +1,74 @@
+//! What a call may take of a card.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::DeviceOrdinal;
+use gpumem_cuda_abi::{CuDevice, CuMemoryPool, CuStream};
+
+use crate::driver;
+
+/// The most that a call takes which does not say: code, stacks, a graph's own.
+const UNKNOWN: u64 = 256 << 20;
+/// The most that a context takes.
+pub(super) const CONTEXT: u64 = 1 << 30;
+/// The most that a call may take, and of which devices.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Takes(pub(super) BTreeMap<u8, u64>);
+
+impl Takes {
+    /// So much of the current context's device.
+    pub(crate) fn here(bytes: u64) -> Self {
+        Self::on(driver::current_device(), bytes)
+    }
+
+    /// So much of a device.
+    pub(crate) fn on(device: DeviceOrdinal, bytes: u64) -> Self {
+        Self(BTreeMap::from([(device.0, bytes)]))
+    }
+
+    /// So much besides of a device.
+    pub(super) fn and(mut self, device: DeviceOrdinal, bytes: u64) -> Self {
+        let of_device = self.0.entry(device.0).or_insert(0);
+        *of_device = of_device.saturating_add(bytes);
+        self
+    }
+
+    /// Rows of so many bytes each, which the driver pads.
+    pub(crate) fn rows(width: u64, height: u64) -> Self {
+        Self::here(width.saturating_add(512).saturating_mul(height))
+    }
+
+    /// So much of a pool's device (null: the current pool of the stream's).
+    pub(crate) fn of_pool(pool: CuMemoryPool, stream: CuStream, bytes: u64) -> Self {
+        let named = (!pool.is_null())
+            .then(|| driver::pool_device(pool))
+            .flatten();
+        let device = named.unwrap_or_else(|| driver::stream_device(stream));
+        Self::on(device, bytes)
+    }
+
+    /// What the call does not say, of the current context's device.
+    pub(crate) fn unknown() -> Self {
+        Self::here(UNKNOWN)
+    }
+
+    /// What the call does not say, beside so much of devices.
+    pub(crate) fn unknown_and(all: BTreeMap<u8, u64>) -> Self {
+        Self(all).and(driver::current_device(), UNKNOWN)
+    }
+
+    /// A context of a device.
+    pub(crate) fn context(device: CuDevice) -> Self {
+        Self::on(driver::ordinal(device), CONTEXT)
+    }
+
+    /// What contexts' limits may take.
+    pub(crate) fn context_limit() -> Self {
+        Self::here(CONTEXT)
+    }
+
+    /// Nothing.
+    pub(crate) fn nothing() -> Self {
+        Self::default()
+    }
+}

@@ -1,0 +1,126 @@
+//! Every environment option, in one table: what reads them, what documents them.
+
+mod table;
+mod values;
+
+use std::ffi::OsString;
+
+use self::table::TABLE;
+pub(crate) use self::values::{Options, Ring};
+use crate::message;
+pub(crate) use crate::stacks::Stacks;
+
+impl Options {
+    /// Reads the options through `get`. A value that is not one is told on stderr and left aside.
+    pub(crate) fn read(get: impl Fn(&str) -> Option<OsString>) -> Self {
+        let mut options = Self::default();
+        for (described, take) in TABLE {
+            let Some(value) = get(described.name) else {
+                continue;
+            };
+            let before = options.clone();
+            if !take(&mut options, &value) {
+                options = before;
+                message::line(&format!(
+                    "{}={}: not a value of it; using the default, {}. Accepted: {}.",
+                    described.name,
+                    value.to_string_lossy(),
+                    described.default,
+                    described.values
+                ));
+            }
+        }
+        options
+    }
+}
+
+/// The table as text, for `gpumem_help_env` and the docs.
+pub(crate) fn help() -> String {
+    let mut text = String::new();
+    for (row, _) in TABLE {
+        text.push_str(&format!(
+            "{}\n    {}.\n    Values: {}. Default: {}.\n",
+            row.name, row.meaning, row.values, row.default
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table::bytes;
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Options {
+        Options::read(|name| {
+            pairs
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[test]
+    fn values_are_taken() {
+        let options = read(&[
+            ("GPUMEM_OUTPUT", "x.bin"),
+            ("GPUMEM_STACKS", "python"),
+            ("GPUMEM_BACKWARD", "off"),
+            ("GPUMEM_QUIET", "1"),
+            ("GPUMEM_RING", "file"),
+            ("GPUMEM_RING_SLOTS", "4096"),
+            ("GPUMEM_SAMPLE_MS", "0"),
+            ("GPUMEM_BOUNDED", "64MiB"),
+            ("GPUMEM_LIST", "list"),
+            ("GPUMEM_HOLDER", "socket"),
+        ]);
+        assert_eq!(options.list, Some("list".into()));
+        assert_eq!(options.holder, Some("socket".into()));
+        assert_eq!(options.bounded, Some(64 << 20));
+        assert_eq!(options.output, Some("x.bin".into()));
+        assert_eq!(options.stacks, Stacks::Python);
+        assert!(options.quiet && !options.backward);
+        assert_eq!((options.ring, options.ring_slots), (Ring::File, 4096));
+        assert_eq!(options.sample_every, None);
+    }
+
+    #[test]
+    fn what_is_no_value_is_left_aside() {
+        let odd = read(&[
+            ("GPUMEM_STACKS", "all"),
+            ("GPUMEM_RING", "4096"),
+            ("GPUMEM_RING_SLOTS", "12"),
+            ("GPUMEM_QUIET", "yes"),
+            ("GPUMEM_BACKWARD", "no"),
+            ("GPUMEM_SAMPLE_MS", "-1"),
+            ("GPUMEM_LIST", ""),
+            ("GPUMEM_HOLDER", ""),
+        ]);
+        assert_eq!(odd, Options::default());
+    }
+
+    #[test]
+    fn sizes_are_whole_bytes_with_known_units() {
+        for (text, expected) in [
+            ("16777216", Some(16 << 20)),
+            ("1 GiB", Some(1 << 30)),
+            ("20000KiB", Some(20_000 << 10)),
+            ("64MB", None),
+            ("1.5GiB", None),
+            ("", None),
+            ("99999999999GiB", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+        for refused in ["15MiB", "none", "0"] {
+            assert_eq!(read(&[("GPUMEM_BOUNDED", refused)]), Options::default());
+        }
+    }
+
+    #[test]
+    fn the_help_names_each_option() {
+        for (row, _) in TABLE {
+            assert!(help().contains(row.name));
+        }
+    }
+}

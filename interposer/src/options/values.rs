@@ -1,0 +1,67 @@
+//! The options in force.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use crate::stacks::Stacks;
+
+/// Where the ring is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ring {
+    /// In a file in memory, in /dev/shm or $XDG_RUNTIME_DIR.
+    Memory,
+    /// In memory without a name.
+    Memfd,
+    /// In the capture itself.
+    File,
+    /// In a file in this folder, which lies in memory.
+    Folder(OsString),
+}
+
+/// The options in force.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    /// Pattern of the capture's path.
+    pub(crate) output: Option<OsString>,
+    /// Whether the line at exit is left out.
+    pub(crate) quiet: bool,
+    /// Whether allocations that fail are told of at once; `None`: unless it is to be quiet.
+    pub(crate) postmortem: Option<bool>,
+    /// Which stacks are taken.
+    pub(crate) stacks: Stacks,
+    /// Whether PyTorch's backward is charged to forward lines, and phases and steps are told.
+    pub(crate) backward: bool,
+    /// Whether releases carry a Python stack too.
+    pub(crate) free_stacks: bool,
+    /// Where the ring is kept.
+    pub(crate) ring: Ring,
+    /// Slots of the ring.
+    pub(crate) ring_slots: u32,
+    /// How often NVML is read; `None`: only when something happens.
+    pub(crate) sample_every: Option<Duration>,
+    /// Bytes of the file for all time; `None`: it grows.
+    pub(crate) bounded: Option<u64>,
+    /// Where the capture's path is added to.
+    pub(crate) list: Option<OsString>,
+    /// The socket that the ring is passed to.
+    pub(crate) holder: Option<OsString>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            output: None,
+            quiet: false,
+            postmortem: None,
+            stacks: Stacks::Mixed,
+            backward: true,
+            free_stacks: false,
+            ring: Ring::Memory,
+            ring_slots: 65_536,
+            sample_every: Some(Duration::from_millis(100)),
+            bounded: None,
+            list: None,
+            holder: None,
+        }
+    }
+}
