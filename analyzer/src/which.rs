@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use gpumem_analyzer::render::{at, bytes};
-use gpumem_analyzer::replay::{Moment, Sizes, Wanted};
+use gpumem_analyzer::replay::{Moment, Replay, Sizes, Wanted};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Held, Select};
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
-
-use crate::commands::level_or_default;
 
 /// What is meant by a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -158,6 +156,18 @@ impl Which {
     pub fn said(&self) -> String {
         at(self.at) + &self.part.said()
     }
+}
+
+/// The level asked for, or the one that tells most.
+pub fn level_or_default(asked: Option<Level>, replay: &Replay) -> Level {
+    asked.unwrap_or_else(|| {
+        let has = |level| replay.rows.keys().any(|(_, of)| *of == level);
+        if has(Level::TENSOR) || !has(Level::DRIVER) {
+            Level::TENSOR
+        } else {
+            Level::DRIVER
+        }
+    })
 }
 
 /// `report.bin` or `report.rank0.bin` → `report.rank3.bin`.

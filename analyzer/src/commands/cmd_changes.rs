@@ -6,8 +6,10 @@ use gpumem_analyzer::render::{change_text, partial};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::views::{Change, Changes, Follow, Select};
 
-use super::{Exit, Output, read, read_with, say_bounded, say_missing};
-use crate::cli::Format;
+use super::exit::{Exit, say_bounded, say_missing};
+use super::output::Output;
+use super::read::{read, read_with};
+use crate::args::Format;
 use crate::which::Part;
 
 /// `changes`.

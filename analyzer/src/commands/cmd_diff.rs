@@ -10,8 +10,10 @@ use gpumem_analyzer::views::{Alike, Diff, Lines};
 use gpumem_capture::Level;
 use serde::Serialize;
 
-use super::{Exit, Output, file_name, read, say_missing};
-use crate::cli::Format;
+use super::exit::{Exit, say_missing};
+use super::output::{Output, file_name};
+use super::read::read;
+use crate::args::Format;
 use crate::which::Which;
 
 /// How lines of the two are put beside each other.

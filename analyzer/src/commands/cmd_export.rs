@@ -9,8 +9,8 @@ use std::io::{BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use clap::ValueEnum;
 use clap::error::ErrorKind;
-use clap::{CommandFactory as _, ValueEnum};
 use gpumem_analyzer::export::Steps;
 use gpumem_analyzer::render::at;
 use gpumem_analyzer::replay::{Moment, Wanted};
@@ -18,8 +18,10 @@ use gpumem_analyzer::session::{Observer, Session};
 use gpumem_analyzer::views::Held;
 use gpumem_capture::Level;
 
-use super::{Exit, Output, file_name, in_its_place, read, read_with, say_missing, symbols};
-use crate::cli::{Cli, SymbolArgs};
+use super::exit::{Exit, say_missing};
+use super::output::{Output, beside, file_name, in_its_place};
+use super::read::{read, read_with, symbols};
+use crate::args::SymbolArgs;
 use crate::which::{Part, moment};
 
 /// What can be written.
@@ -115,8 +117,8 @@ pub struct Args {
 }
 
 impl Args {
-    /// Stops where an option is given that the format has no use for.
-    fn check(&self) {
+    /// Refuses an option that the format has no use for.
+    fn check(&self) -> Result<(), clap::Error> {
         let part = &self.part;
         let owners = [
             ("--file", part.in_file.is_some()),
@@ -138,14 +140,13 @@ impl Args {
             _ => false,
         }));
         let mut wrong = wrong.filter(|(_, given)| *given);
-        if let Some((option, _)) = wrong.next() {
-            let format = self.format.to_possible_value();
-            let format = format.map_or_else(String::new, |value| value.get_name().to_owned());
-            let message = format!("{option} has no meaning for export {format}");
-            Cli::command()
-                .error(ErrorKind::ArgumentConflict, message)
-                .exit();
-        }
+        let Some((option, _)) = wrong.next() else {
+            return Ok(());
+        };
+        let format = self.format.to_possible_value();
+        let format = format.map_or_else(String::new, |value| value.get_name().to_owned());
+        let message = format!("{option} has no meaning for export {format}");
+        Err(clap::Error::raw(ErrorKind::ArgumentConflict, message))
     }
 
     fn wanted(&self, moment: Moment) -> Wanted {
@@ -159,7 +160,7 @@ impl Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    args.check();
+    args.check()?;
     let file = &args.part.capture(&args.file);
     let to_stdout = args.output.as_deref() == Some(Path::new("-"));
     if to_stdout && !args.format.is_text() && std::io::stdout().is_terminal() {
@@ -222,17 +223,6 @@ fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
         steps.observe(record);
     })?;
     Ok((session, steps))
-}
-
-/// `report.rank0.bin` → `report.rank0.csv`.
-fn beside(file: &Path, suffix: &str) -> PathBuf {
-    if file.extension().is_some_and(|extension| extension == "bin") {
-        return file.with_extension(suffix);
-    }
-    let mut name = file.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    name.into()
 }
 
 /// What is to be written of a capture that was read once.

@@ -10,11 +10,10 @@ use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Differential, Folded, Follow, FrameBy, Held, Passing, Within};
 use gpumem_capture::Level;
 
-use super::cmd_leaks::survivors;
-use super::cmd_report::beside;
-use super::cmd_temporary::Soon;
-use super::{Exit, Output, read, read_with, say_bounded, say_missing, symbols, write_file};
-use crate::cli::SymbolArgs;
+use super::exit::{Exit, say_bounded, say_missing};
+use super::output::{Output, beside, file_name, write_file};
+use super::read::{read, read_with, survivors, symbols};
+use crate::args::{Soon, SymbolArgs};
 use crate::which::{Which, moment};
 
 /// What the stacks are as wide as.
@@ -104,10 +103,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             if Exit::of(&before.session) == Exit::Partial {
                 exit = Exit::Partial;
             }
-            Some((
-                before.folded,
-                format!("than in {}", super::file_name(other)),
-            ))
+            Some((before.folded, format!("than in {}", file_name(other))))
         }
         (None, Some(from)) => Some((
             self::told(file, args, from)?.folded,
@@ -150,7 +146,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         output.out.write_all(&contents)?;
         return Ok(exit);
     }
-    let path = args.output.clone().unwrap_or_else(|| beside(file));
+    let path = args.output.clone().unwrap_or_else(|| beside(file, "svg"));
     write_file(&path, &contents).with_context(|| format!("cannot write {}", path.display()))?;
     let (path, total) = (path.display(), bytes(folded.bytes()));
     output.text(&format!("{path}: {total} of the {level} level\n"))?;

@@ -9,8 +9,10 @@ use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOver
 use gpumem_capture::{DeviceOrdinal, Seq};
 use serde::Serialize;
 
-use super::{Exit, Output, ledgers, read_with, say_bounded, say_missing};
-use crate::cli::Format;
+use super::exit::{Exit, say_bounded, say_missing};
+use super::output::Output;
+use super::read::{ledgers, read_with};
+use crate::args::Format;
 use crate::which::{moment, size};
 
 /// `fragmentation`.

@@ -10,9 +10,10 @@ use gpumem_analyzer::views::{
     Asked, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineRecorder,
 };
 
-use super::cmd_report::beside;
-use super::{Exit, Output, file_name, ledgers, read_with, say_missing, symbols};
-use crate::cli::SymbolArgs;
+use super::exit::{Exit, say_missing};
+use super::output::{Output, beside, file_name};
+use super::read::{ledgers, read_with, symbols};
+use crate::args::SymbolArgs;
 use crate::which::Capture;
 
 /// No page is larger.
@@ -82,7 +83,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     drop(bar);
     say_missing(&session);
     let to = args.output.clone();
-    let to = to.unwrap_or_else(|| beside(file).with_extension("html"));
+    let to = to.unwrap_or_else(|| beside(file, "html"));
     let said = format!("{}, to be opened in a browser", bytes(html.len() as u64));
     output.deliver(&to, html.as_bytes(), &said)?;
     Ok(Exit::of(&session))

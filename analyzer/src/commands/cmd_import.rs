@@ -7,7 +7,9 @@ use clap::ValueEnum;
 use gpumem_analyzer::import::{ImportError, torch_snapshot};
 use gpumem_analyzer::replay::many;
 
-use super::{Exit, Output, file_name, in_its_place, read};
+use super::exit::Exit;
+use super::output::{Output, file_name, in_its_place};
+use super::read::read;
 use gpumem_analyzer::render::partial;
 use gpumem_analyzer::replay::Moment;
 

@@ -9,8 +9,10 @@ use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Annotated, Lines};
 use gpumem_capture::{DeviceOrdinal, Level};
 
-use super::{Exit, Output, read, say_missing};
-use crate::cli::Format;
+use super::exit::{Exit, say_missing};
+use super::output::Output;
+use super::read::read;
+use crate::args::Format;
 use crate::which::Which;
 
 /// Which part of a training.

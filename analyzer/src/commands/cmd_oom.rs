@@ -12,8 +12,10 @@ use gpumem_analyzer::views::{Asked, By, Held, Ledger, LedgerAt, LineRow, Lines, 
 use gpumem_capture::{Level, ProcessKey};
 use serde::Serialize;
 
-use super::{Exit, Output, ledgers, read, say_missing};
-use crate::cli::Format;
+use super::exit::{Exit, say_missing};
+use super::output::Output;
+use super::read::{ledgers, read};
+use crate::args::Format;
 
 /// A failure as JSON has it.
 #[derive(Serialize)]

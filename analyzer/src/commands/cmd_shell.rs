@@ -3,7 +3,8 @@
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use super::{Exit, Output};
+use super::exit::Exit;
+use super::output::Output;
 use crate::cli::Cli;
 
 /// Prints a shell's completions.

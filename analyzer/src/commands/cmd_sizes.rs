@@ -6,8 +6,10 @@ use gpumem_analyzer::render::{partial, sizes_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::views::{Follow, Histogram};
 
-use super::{Exit, Output, not_kept, read, read_with, say_bounded, say_missing};
-use crate::cli::Format;
+use super::exit::{Exit, say_bounded, say_missing};
+use super::output::Output;
+use super::read::{not_kept, read, read_with};
+use crate::args::Format;
 use crate::which::Which;
 
 /// `sizes`.

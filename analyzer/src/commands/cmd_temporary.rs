@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::render::{Source, partial, temporary_text};
 use gpumem_analyzer::replay::Moment;
-use gpumem_analyzer::views::{Follow, Passing, Within};
-use gpumem_capture::Nanos;
+use gpumem_analyzer::views::{Follow, Passing};
 
-use super::{Exit, Output, read, read_with, say_bounded, say_missing};
-use crate::cli::Format;
-use crate::which::{Part, decimal};
+use super::exit::{Exit, say_bounded, say_missing};
+use super::output::Output;
+use super::read::{read, read_with};
+use crate::args::{Format, Soon};
+use crate::which::Part;
 
 /// `temporary`.
 #[derive(clap::Args, Debug)]
@@ -25,32 +26,6 @@ pub struct Args {
     pub format: Format,
     /// The capture
     pub file: PathBuf,
-}
-
-/// How soon a temporary block is freed.
-#[derive(clap::Args, Clone, Copy, Debug)]
-pub struct Soon {
-    /// A temporary block is freed within this many allocations and frees of its level and GPU: 1 is the next
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub within: u64,
-    /// A temporary block is freed within this many milliseconds
-    #[arg(long, value_name = "MS", value_parser = millis, conflicts_with = "within")]
-    pub within_ms: Option<Nanos>,
-}
-
-impl Soon {
-    /// The same, as views take it.
-    pub fn within(self) -> Within {
-        match self.within_ms {
-            Some(time) => Within::Time(time),
-            None => Within::Events(self.within),
-        }
-    }
-}
-
-fn millis(text: &str) -> Result<Nanos, String> {
-    let nanos = decimal(text, 1_000_000).map(Nanos);
-    nanos.ok_or_else(|| "expected milliseconds: 5, 0.25".into())
 }
 
 /// Runs it. The capture is read twice: the level and all names have to be known first.

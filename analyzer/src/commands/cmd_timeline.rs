@@ -9,8 +9,9 @@ use gpumem_analyzer::replay::Wanted;
 use gpumem_analyzer::views::{Timeline, TimelineRecorder};
 use gpumem_capture::DeviceOrdinal;
 
-use super::cmd_report::beside;
-use super::{Exit, Output, file_name, read_with, say_missing};
+use super::exit::{Exit, say_missing};
+use super::output::{Output, beside, file_name};
+use super::read::read_with;
 use crate::which::{Capture, LevelArg};
 
 /// How the timeline is given.
@@ -86,7 +87,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let to = match (&args.output, args.format) {
         (Some(path), _) => path.clone(),
-        (None, TimelineFormat::Svg) => beside(file).with_extension("timeline.svg"),
+        (None, TimelineFormat::Svg) => beside(file, "timeline.svg"),
         (None, _) => PathBuf::from("-"),
     };
     output.deliver(&to, &contents, &said(&timeline))?;

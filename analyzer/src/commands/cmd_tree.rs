@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use gpumem_analyzer::render::{TreeLimits, partial, tree_text};
 use gpumem_analyzer::views::Node;
 
-use super::{Exit, Output, read, say_missing, symbols};
-use crate::cli::{Format, SymbolArgs};
+use super::exit::{Exit, say_missing};
+use super::output::Output;
+use super::read::{read, symbols};
+use crate::args::{Format, SymbolArgs};
 use crate::which::Which;
 
 /// `tree`.
