@@ -9,10 +9,10 @@ use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, 
 use rustc_hash::FxHashMap;
 
 use super::capture::{CaptureError, Out};
+use super::error::ImportError;
 use super::frames::{Frames, Stacks};
 use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
 use super::spans::Spans;
-use super::torch_snapshot::ImportError;
 use crate::pickle::ListId;
 
 /// The name that PyTorch's own reports have as a function.

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod capture;
+mod error;
 mod frames;
 mod ranges;
 mod snapshot;
@@ -14,5 +15,6 @@ mod spans;
 mod torch_snapshot;
 
 pub use capture::CaptureError;
+pub use error::ImportError;
 pub use snapshot::SnapshotError;
-pub use torch_snapshot::{ImportError, Imported, torch_snapshot};
+pub use torch_snapshot::{Imported, torch_snapshot};
