@@ -1,6 +1,7 @@
 //! Memory over time as a picture and as text.
 
 mod columns;
+mod layout;
 mod panel;
 mod scale;
 mod svg;
