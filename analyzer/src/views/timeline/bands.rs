@@ -4,8 +4,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::axis::Axis;
 use super::holders::{GRAPHS, HOLDERS, Held, Libraries, OTHERS, OWN, POOL, UNKNOWN};
-use super::recorder::ordinal;
-use super::track::{Bucket, LEVELS, Most, Point, each};
+use super::track::{Bucket, LEVELS, Most, Point, each, ordinal};
 use super::{Band, BandKind, DeviceTimeline, LevelPeak, TimelineBucket, TimelinePoint};
 use crate::replay::{DevicePeak, Replay, When, when_of};
 

@@ -8,7 +8,7 @@ use super::axis::Axis;
 use super::bands::Build;
 use super::course::{CourseTrack, Slice};
 use super::holders::Libraries;
-use super::track::Track;
+use super::track::{Track, ordinal};
 use super::{CourseBucket, Timeline, TimelineFailure};
 use crate::replay::{Effect, Replay};
 
@@ -119,11 +119,6 @@ impl TimelineRecorder {
             failure_count: replay.failure_count,
         }
     }
-}
-
-/// As rows carry it.
-pub(super) fn ordinal(device: DeviceOrdinal) -> Option<u8> {
-    (device != DeviceOrdinal::NONE).then_some(device.0)
 }
 
 fn course(axis: &Axis, index: u32, slice: Slice) -> CourseBucket {
