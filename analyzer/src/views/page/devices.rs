@@ -4,8 +4,8 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
 use super::chart::PageChart;
+use super::input::{PageLimits, PageSources, clip};
 use super::stacks::{Build, PageMoment};
-use super::{PageLimits, PageSources, clip};
 use crate::attribution::Owner;
 use crate::replay::Replay;
 use crate::views::{DeviceTimeline, Ledger, MOMENT_LEVELS, Pool, Segment};

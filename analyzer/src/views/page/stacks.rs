@@ -7,7 +7,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::{PageLimits, clip};
+use super::input::{PageLimits, clip};
 use crate::attribution::{Owner, owner};
 use crate::replay::{Figure, Phase, Replay, StackKey, phase_of};
 use crate::stacks::mixed;
