@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 
-use super::held::{Figures, is_in_forward};
-use super::watch::NUMBERED;
+use super::figures::{Figures, NUMBERED, is_in_forward};
 use crate::attribution::Owner;
 use crate::replay::{Figure, KeyId, Replay, Stage};
 use crate::views::growth::{Points, grows, slope};

@@ -5,13 +5,18 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level, StackId};
 
+use super::figures::{Figures, NUMBERED, functions, is_in_forward};
 use super::frees::SHORT;
-use super::watch::NUMBERED;
-use super::{Evidence, Hint, HintKind, HintWatch, LINES, NOTABLE, Place, is_notable};
+use super::hint::{Evidence, Hint, HintKind, NOTABLE, is_notable};
+use super::watch::HintWatch;
 use crate::attribution::Owner;
 use crate::names::Names;
 use crate::replay::{Block, Figure, Phase, Replay, StackKey, many, phase_of};
 use crate::views::held::{Held, Owners};
+use crate::views::ledger::Place;
+
+/// Lines named as evidence.
+const LINES: usize = 5;
 
 /// Functions of torch.nn.functional that have an `inplace` argument and whose gradient in place needs their
 /// result only, not their input (derivatives.yaml of PyTorch 2.15; selu is made of elu).
@@ -19,9 +24,6 @@ const IN_PLACE: [&str; 5] = ["celu", "elu", "leaky_relu", "relu", "selu"];
 
 /// An activation's input is the tensor of its size that was allocated at most so many records before.
 const NEAR: u64 = 4;
-
-/// By stack.
-pub(super) type Figures = Vec<(StackKey, Figure)>;
 
 /// All of a device.
 pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Vec<Hint> {
@@ -203,26 +205,5 @@ fn is_activation(names: &Names, stack: StackId) -> bool {
     let newest = functions(names, stack).next();
     newest.is_some_and(|(file, name)| {
         file.ends_with("torch/nn/functional.py") && IN_PLACE.contains(&name)
-    })
-}
-
-/// Whether a module's forward is among the functions.
-pub(super) fn is_in_forward(names: &Names, stack: StackId) -> bool {
-    functions(names, stack).any(|(_, name)| name == "forward" || name.ends_with(".forward"))
-}
-
-/// The newest line of Python, whatever called it: a code object, and where in it.
-pub(super) fn newest(names: &Names, stack: StackId) -> Option<(u32, i32)> {
-    let (frames, _) = names.py_stacks.get(&stack)?;
-    frames.first().map(|frame| (frame.code.0, frame.offset))
-}
-
-/// File and function of each frame, the newest first; of a node of autograd's none, for it ran in backward.
-fn functions(names: &Names, stack: StackId) -> impl Iterator<Item = (&str, &str)> {
-    let frames = names.py_stacks.get(&stack).map(|(frames, _)| frames);
-    let frames = frames.map_or(&[][..], Vec::as_slice).iter();
-    frames.filter_map(|frame| {
-        let code = names.codes.get(&frame.code)?;
-        Some((code.file.as_str(), code.name.as_str()))
     })
 }

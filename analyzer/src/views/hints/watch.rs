@@ -8,11 +8,8 @@ use rustc_hash::FxHashMap;
 
 use super::frees::Frees;
 use super::growing::Growth;
-use super::{Hint, HintKind, NOTABLE, is_notable};
+use super::hint::{Hint, HintKind, NOTABLE, is_notable};
 use crate::replay::{Effect, Figure, KeyId, Replay, StackKey, many};
-
-/// What PyTorch calls wherever a node of autograd is made.
-pub(super) const NUMBERED: &str = "_ZN2at15sequence_number17get_and_incrementEv";
 
 /// Follows a capture for its hints.
 #[derive(Debug, Default)]
