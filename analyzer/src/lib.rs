@@ -22,4 +22,4 @@ pub mod stacks;
 pub mod symbols;
 pub mod views;
 
-pub use gpumem_replay::{attribution, backward, classes, names, python};
+pub use gpumem_replay::{attribution, backward, classes, names, numbers, python};

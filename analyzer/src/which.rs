@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use gpumem_analyzer::render::{at, bytes};
+use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::replay::{Moment, Replay, Sizes, Wanted};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Held, Select};
+use gpumem_analyzer::views::{Held, Select, at};
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
 
 /// What is meant by a level.

@@ -12,10 +12,9 @@ use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use clap::error::ErrorKind;
 use gpumem_analyzer::export::Steps;
-use gpumem_analyzer::render::at;
 use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::session::{Observer, Session};
-use gpumem_analyzer::views::Held;
+use gpumem_analyzer::views::{Held, at};
 use gpumem_capture::Level;
 
 use super::exit::{Exit, say_missing};

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use gpumem_analyzer::render::{at, bytes, flamegraph_of};
+use gpumem_analyzer::render::{bytes, flamegraph_of};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Differential, Folded, Follow, FrameBy, Held, Passing, Within};
+use gpumem_analyzer::views::{Differential, Folded, Follow, FrameBy, Held, Passing, Within, at};
 use gpumem_capture::Level;
 
 use super::exit::{Exit, say_bounded, say_missing};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{at, over_time_text, partial, pool_map_text};
+use gpumem_analyzer::render::{over_time_text, partial, pool_map_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
-use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOverTime};
+use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOverTime, at};
 use gpumem_capture::{DeviceOrdinal, Seq};
 use serde::Serialize;
 

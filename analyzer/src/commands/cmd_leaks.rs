@@ -1,8 +1,9 @@
 //! `gpumem-analyze leaks`.
 
+use gpumem_analyzer::views::at;
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{Source, at, leaks_text, partial};
+use gpumem_analyzer::render::{Source, leaks_text, partial};
 use gpumem_analyzer::replay::{Moment, place};
 
 use super::exit::{Exit, say_missing};

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpumem_analyzer::render::{Source, annotated_text, at, bytes, lines_table, partial};
+use gpumem_analyzer::render::{Source, annotated_text, bytes, lines_table, partial};
 use gpumem_analyzer::replay::{Moment, Phase, Wanted};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Annotated, Lines};
+use gpumem_analyzer::views::{Annotated, Lines, at};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::exit::{Exit, say_missing};

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use gpumem_analyzer::render::{ReportChanges, at, flamegraph, report_text};
+use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
-use gpumem_analyzer::views::{Asked, Changes, Folded, Greatest, Held, HintWatch, Hints, Select};
+use gpumem_analyzer::views::{
+    Asked, Changes, Folded, Greatest, Held, HintWatch, Hints, Select, at,
+};
 use gpumem_capture::Level;
 
 use super::exit::Exit;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::series::{Point, Series};
 use crate::attribution::owner;
 use crate::names::Names;
-use crate::render::bytes;
+use crate::numbers::bytes;
 use crate::replay::{Replay, place};
 use crate::session::Session;
 

@@ -16,7 +16,7 @@ use super::error::ImportError;
 use super::frames::Frames;
 use super::ranges::Ranges;
 use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
-use crate::render::{bytes, count};
+use crate::numbers::{bytes, count};
 use crate::replay::many;
 
 /// How many devices have counters in a capture.

@@ -5,12 +5,12 @@ use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::{
     Source, Style, Terminal, account_lines, bytes, change_text, hints_text, ledger_text,
-    lines_table, moment, partial, what_ran, when,
+    lines_table, moment, partial, what_ran,
 };
 use crate::attribution::owner;
 use crate::replay::{OutOfMemory, Replay, is_by_limit, limit_of, many, when_of};
 use crate::session::Session;
-use crate::views::{Change, Held, Hints, Ledger, Lines, Summary};
+use crate::views::{Change, Held, Hints, Ledger, Lines, Summary, when};
 
 /// Lines shown for each device.
 const LINES: usize = 15;

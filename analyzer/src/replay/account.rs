@@ -9,7 +9,7 @@ use gpumem_capture::{
 use serde::Serialize;
 
 use super::{Anomalies, LetGo, Replay, StackKey, Work};
-use crate::render::{bytes, count, time};
+use crate::numbers::{bytes, count, time};
 
 /// How the recorded process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -451,7 +451,7 @@ pub fn place(device: DeviceOrdinal) -> String {
 pub fn many(count: u64, one: &str, more: &str) -> String {
     format!(
         "{} {}",
-        crate::render::count(count),
+        crate::numbers::count(count),
         if count == 1 { one } else { more }
     )
 }

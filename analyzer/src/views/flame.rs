@@ -81,7 +81,7 @@ impl Folded {
         let stacks = many(self.stacks.len() as u64, "stack", "stacks");
         format!(
             "{what} {when}: {} in {stacks}",
-            crate::render::bytes(self.bytes())
+            crate::numbers::bytes(self.bytes())
         )
     }
 }

@@ -21,6 +21,7 @@ mod summary;
 mod temporary;
 mod timeline;
 mod tree;
+mod when;
 
 pub use annotated::{Annotated, FileUse, LineUse};
 pub use changes::{Change, Changes, Group};
@@ -57,6 +58,7 @@ pub use timeline::{
     TimelineFailure, TimelinePoint, TimelineRecorder,
 };
 pub use tree::Node;
+pub use when::{at, when};
 
 /// A level as JSON has it.
 fn by_name<S: serde::Serializer>(level: &gpumem_capture::Level, to: S) -> Result<S::Ok, S::Error> {

@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use gpumem_analyzer::export::{self, Samples, pprof, speedscope};
-use gpumem_analyzer::render::{at, bytes};
+use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::replay::{Moment, duration};
-use gpumem_analyzer::views::{Folded, Held};
+use gpumem_analyzer::views::{Folded, Held, at};
 
 use super::{Task, file_name, read, symbols};
 

@@ -12,9 +12,9 @@ pub use text::timeline_text;
 
 use gpumem_capture::Nanos;
 
-use super::{bytes, count, moment, when};
+use super::{bytes, count, moment};
 use crate::replay::many;
-use crate::views::{DeviceTimeline, Timeline, TimelinePoint};
+use crate::views::{DeviceTimeline, Timeline, TimelinePoint, when};
 
 /// A device as headings name it.
 fn title(device: &DeviceTimeline) -> String {

@@ -38,7 +38,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             kind,
             device: device.0,
             bytes,
-            what: what.replace("{}", &crate::render::bytes(bytes)),
+            what: what.replace("{}", &crate::numbers::bytes(bytes)),
             advice: advice.into(),
             lines,
         })
@@ -99,8 +99,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         let what = format!(
             "{{}} at the peak were freed within {SHORT} records of their allocation; from step to step the largest \
              such blocks of the same calls have from {} to {}",
-            crate::render::bytes(least),
-            crate::render::bytes(most)
+            crate::numbers::bytes(least),
+            crate::numbers::bytes(most)
         );
         hint(
             HintKind::Spikes,
@@ -121,7 +121,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     let mut grown = |graphs: bool| {
         let grown = watch.growth.of(replay, device, graphs)?;
         let (first, last) = grown.steps;
-        let each = crate::render::bytes(grown.bytes_per_step.max(0).unsigned_abs());
+        let each = crate::numbers::bytes(grown.bytes_per_step.max(0).unsigned_abs());
         let (kind, of, advice) = match graphs {
             true => (
                 HintKind::KeptGraphs,
@@ -137,8 +137,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         };
         let what = format!(
             "{{}} more stood when step {} had ended than after step {}{of}: {each} more each step",
-            crate::render::count(last),
-            crate::render::count(first)
+            crate::numbers::count(last),
+            crate::numbers::count(first)
         );
         hint(kind, &what, advice, grown.figures)
     };

@@ -102,7 +102,7 @@ impl HintWatch {
         if !is_notable(seen.taken_again, seen.peak, NOTABLE) {
             return None;
         }
-        let bytes = crate::render::bytes;
+        let bytes = crate::numbers::bytes;
         Some(Hint {
             kind: HintKind::CacheEmptied,
             device: device.0,

@@ -10,7 +10,7 @@ use super::names::{name, through};
 use super::parts::{Parts, PieceId, Whole};
 use super::{JumpRow, Kind, Ledger, LedgerRow, Place};
 use crate::attribution::{Owner, owner};
-use crate::render::bytes as text;
+use crate::numbers::bytes as text;
 use crate::replay::{Reading, Replay, When, when_of};
 
 /// What a row stands for.

@@ -119,7 +119,7 @@ pub(super) fn device(
             .peak
             .as_ref()
             .map(|peak| [peak.time_ns, peak.seq, peak.sum()]),
-        when: clip(&crate::render::when(&device.peak_when), limits.name),
+        when: clip(&crate::views::when(&device.peak_when), limits.name),
         chart: PageChart::of(device, limits),
         moments: moments.map(|then| stacks.moment(then, has)).collect(),
         ledger: ledger.map_or(Vec::new(), |ledger| rows(replay, ledger, limits)),

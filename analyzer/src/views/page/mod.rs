@@ -92,7 +92,7 @@ impl Page {
                 device: (event.device != DeviceOrdinal::NONE).then_some(event.device.0),
                 bytes: event.bytes,
                 line: clip(&owner.label(&replay.names)),
-                when: clip(&crate::render::when(&when_of(replay, failure.circumstance))),
+                when: clip(&crate::views::when(&when_of(replay, failure.circumstance))),
             }
         });
         Self {

@@ -1,7 +1,6 @@
 //! What the program was at, in words.
 
-use gpumem_replay::numbers::time;
-
+use crate::numbers::time;
 use crate::replay::{Moment, When};
 
 /// Characters of a range's name that are shown.
