@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use gpumem_analyzer::account::{Comparison, many};
 use gpumem_analyzer::render::{Style, account_lines, bytes, count};
-use gpumem_analyzer::replay::{Comparison, Moment, many};
+use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::session::Session;
 use serde::Serialize;
 

@@ -129,7 +129,7 @@ fn head(side: &str, file: &Path, session: &Session, which: &Which) -> String {
 
 fn say_mismatches(lines: &Lines, level: Level) {
     for (device, sum, figure) in &lines.mismatches {
-        let device = gpumem_analyzer::replay::place(*device);
+        let device = gpumem_analyzer::account::place(*device);
         eprintln!(
             "gpumem-analyze: partial: {device}: the lines sum to {sum} bytes, the {level} level has {figure}"
         );

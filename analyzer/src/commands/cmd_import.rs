@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use gpumem_analyzer::account::many;
 use gpumem_analyzer::import::{ImportError, torch_snapshot};
-use gpumem_analyzer::replay::many;
 
 use super::exit::Exit;
 use super::output::{Output, file_name, in_its_place};

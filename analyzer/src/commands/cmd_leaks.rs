@@ -3,8 +3,9 @@
 use gpumem_analyzer::views::at;
 use std::path::PathBuf;
 
+use gpumem_analyzer::account::place;
 use gpumem_analyzer::render::{Source, leaks_text, partial};
-use gpumem_analyzer::replay::{Moment, place};
+use gpumem_analyzer::replay::Moment;
 
 use super::exit::{Exit, say_missing};
 use super::output::Output;

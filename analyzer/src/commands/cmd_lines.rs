@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use gpumem_analyzer::account::Phase;
 use gpumem_analyzer::render::{Source, annotated_text, bytes, lines_table, partial};
-use gpumem_analyzer::replay::{Moment, Phase, Wanted};
+use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Annotated, Lines, at};
 use gpumem_capture::{DeviceOrdinal, Level};

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use gpumem_analyzer::account::{is_by_limit, limit_of, place, when_of};
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::render::{
     Source, Style, by_limit, count, ledger_text, lines_table, moment, partial, wanted,
 };
-use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay, is_by_limit, limit_of, place, when_of};
+use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Asked, By, Held, Ledger, LedgerAt, LineRow, Lines, Select, when};
 use gpumem_capture::{Level, ProcessKey};

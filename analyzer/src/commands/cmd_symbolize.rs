@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, bail};
+use gpumem_analyzer::account::many;
 use gpumem_analyzer::render::{bytes, count, partial};
-use gpumem_analyzer::replay::{Moment, many};
+use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::symbols::{Nameless, Spots};
 use gpumem_capture::baked::{BakeError, bake};
 use gpumem_capture::{Reader, RingState};

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use gpumem_capture::{DeviceOrdinal, PyFrame};
 use rustc_hash::FxHashMap;
 
+use crate::account::place;
 use crate::classes::class;
 use crate::names::{Names, NativeFrame};
-use crate::replay::{Figure, Replay, StackKey, place};
+use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::{Frame, mixed};
 use crate::symbols::{Source, Symbols};
 use crate::views::Held;

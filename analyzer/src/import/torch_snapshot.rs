@@ -16,8 +16,8 @@ use super::error::ImportError;
 use super::frames::Frames;
 use super::ranges::Ranges;
 use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
+use crate::account::many;
 use crate::numbers::{bytes, count};
-use crate::replay::many;
 
 /// How many devices have counters in a capture.
 const DEVICES: usize = 63;

@@ -7,8 +7,9 @@ use super::{
     Source, Style, Terminal, account_lines, bytes, change_text, hints_text, ledger_text,
     lines_table, moment, partial, what_ran,
 };
+use crate::account::{is_by_limit, limit_of, many, when_of};
 use crate::attribution::owner;
-use crate::replay::{OutOfMemory, Replay, is_by_limit, limit_of, many, when_of};
+use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
 use crate::views::{Change, Held, Hints, Ledger, Lines, Summary, when};
 
@@ -170,7 +171,7 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
             owner.label(&replay.names),
             moment(failure.seq.0, event.time),
             when(&when_of(replay, failure.circumstance)),
-            crate::replay::place(event.device),
+            crate::account::place(event.device),
             event.level,
             by_limit(replay, failure),
         ));

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::lines::{LineRow, Lines};
+use crate::account::Phase;
 use crate::names::Names;
-use crate::replay::{Figure, Phase};
+use crate::replay::Figure;
 
 /// How rows of the two captures are put beside each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,9 +7,10 @@ use std::rc::Rc;
 use gpumem_capture::Level;
 
 use super::held::Held;
+use crate::account::many;
 use crate::classes::class;
 use crate::names::{Names, NativeFrame};
-use crate::replay::{Replay, many};
+use crate::replay::Replay;
 use crate::stacks::{Frame, mixed};
 use crate::symbols::Symbols;
 
@@ -41,7 +42,7 @@ impl Folded {
             for (stacks, figure) in &on.figures {
                 let mut stack = String::new();
                 if held.devices.len() > 1 {
-                    stack.push_str(&crate::replay::place(on.device));
+                    stack.push_str(&crate::account::place(on.device));
                 }
                 let frames = mixed(names, symbols, *stacks);
                 for frame in &frames {

@@ -7,8 +7,9 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
 use super::held::{Held, HeldOn, Owners};
+use crate::account::{Phase, phase_of};
 use crate::attribution::Owner;
-use crate::replay::{Figure, Phase, Replay, phase_of};
+use crate::replay::{Figure, Replay};
 
 /// One line's share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

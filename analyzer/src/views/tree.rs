@@ -75,7 +75,7 @@ impl Node {
             for (stacks, figure) in &on.figures {
                 let mut stack = Vec::new();
                 if held.devices.len() > 1 {
-                    stack.push(crate::replay::place(on.device));
+                    stack.push(crate::account::place(on.device));
                 }
                 stack.extend(frames(replay, symbols, *stacks, native));
                 root.add(&stack, *figure);

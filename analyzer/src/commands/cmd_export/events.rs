@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Write};
 
 use anyhow::bail;
+use gpumem_analyzer::account::many;
 use gpumem_analyzer::export::{self, Csv, Events, Filter, Parquet, Sqlite};
-use gpumem_analyzer::replay::many;
 use gpumem_analyzer::views::Summary;
 use gpumem_capture::{DeviceOrdinal, Level, Record};
 

@@ -2,9 +2,10 @@
 
 use std::io::Write;
 
+use gpumem_analyzer::account::duration;
 use gpumem_analyzer::export::{self, Samples, pprof, speedscope};
 use gpumem_analyzer::render::bytes;
-use gpumem_analyzer::replay::{Moment, duration};
+use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::views::{Folded, Held, at};
 
 use super::{Task, file_name, read, symbols};

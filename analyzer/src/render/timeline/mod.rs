@@ -13,7 +13,7 @@ pub use text::timeline_text;
 use gpumem_capture::Nanos;
 
 use super::{bytes, count, moment};
-use crate::replay::many;
+use crate::account::many;
 use crate::views::{DeviceTimeline, Timeline, TimelinePoint, when};
 
 /// A device as headings name it.

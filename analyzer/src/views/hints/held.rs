@@ -9,9 +9,10 @@ use super::figures::{Figures, NUMBERED, functions, is_in_forward};
 use super::frees::SHORT;
 use super::hint::{Evidence, Hint, HintKind, NOTABLE, is_notable};
 use super::watch::HintWatch;
+use crate::account::{Phase, many, phase_of};
 use crate::attribution::Owner;
 use crate::names::Names;
-use crate::replay::{Block, Figure, Phase, Replay, StackKey, many, phase_of};
+use crate::replay::{Block, Figure, Replay, StackKey};
 use crate::views::held::{Held, Owners};
 use crate::views::ledger::Place;
 

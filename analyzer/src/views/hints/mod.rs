@@ -14,7 +14,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
 use super::ledger::{Kind, Ledger};
-use crate::replay::place;
+use crate::account::place;
 use crate::session::Session;
 use hint::{NOTABLE, is_notable};
 

@@ -9,7 +9,8 @@ use rustc_hash::FxHashMap;
 use super::frees::Frees;
 use super::growing::Growth;
 use super::hint::{Hint, HintKind, NOTABLE, is_notable};
-use crate::replay::{Effect, Figure, KeyId, Replay, StackKey, many};
+use crate::account::many;
+use crate::replay::{Effect, Figure, KeyId, Replay, StackKey};
 
 /// Follows a capture for its hints.
 #[derive(Debug, Default)]

@@ -15,8 +15,9 @@ mod tests;
 use gpumem_capture::{Nanos, Seq};
 use serde::Serialize;
 
+use crate::account::When;
 use crate::attribution::Owner;
-use crate::replay::{Reading, When};
+use crate::replay::Reading;
 
 pub use asked::{Asked, By, LedgerAt};
 pub use place::Place;

@@ -9,9 +9,10 @@ use super::asked::{By, LedgerAt};
 use super::names::{name, through};
 use super::parts::{Parts, PieceId, Whole};
 use super::{JumpRow, Kind, Ledger, LedgerRow, Place};
+use crate::account::{When, when_of};
 use crate::attribution::{Owner, owner};
 use crate::numbers::bytes as text;
-use crate::replay::{Reading, Replay, When, when_of};
+use crate::replay::{Reading, Replay};
 
 /// What a row stands for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -8,8 +8,8 @@ mod stacks;
 use gpumem_capture::DeviceOrdinal;
 use serde::Serialize;
 
+use crate::account::when_of;
 use crate::attribution::owner;
-use crate::replay::when_of;
 use crate::symbols::Symbols;
 use input::clip;
 

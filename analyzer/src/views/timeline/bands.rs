@@ -6,7 +6,8 @@ use super::axis::Axis;
 use super::holders::{GRAPHS, HOLDERS, Held, Libraries, OTHERS, OWN, POOL, UNKNOWN};
 use super::track::{Bucket, LEVELS, Most, Point, each, ordinal};
 use super::{Band, BandKind, DeviceTimeline, LevelPeak, TimelineBucket, TimelinePoint};
-use crate::replay::{DevicePeak, Replay, When, when_of};
+use crate::account::{When, when_of};
+use crate::replay::{DevicePeak, Replay};
 
 const ALL: [Level; LEVELS] = [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL];
 

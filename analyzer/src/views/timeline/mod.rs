@@ -11,7 +11,7 @@ use serde::Serialize;
 
 pub use recorder::TimelineRecorder;
 
-use crate::replay::When;
+use crate::account::When;
 
 /// What a band of the picture stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
