@@ -5,10 +5,11 @@
 //! - The same input gives the same bytes.
 //! - Memory is bounded by the input's size.
 
-mod blocks;
 mod capture;
+mod device;
 mod error;
 mod frames;
+mod memory;
 mod ranges;
 mod snapshot;
 mod spans;

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 use gpumem_capture::baked::bake;
 use gpumem_capture::{ApiId, Definition, Nanos, Origin, ProcessKey, Reader};
 
-use super::blocks::{Before, Device, PYTORCH, With};
 use super::capture::{Out, cut};
+use super::device::{Before, Device};
 use super::error::ImportError;
 use super::frames::Frames;
+use super::memory::{PYTORCH, With};
 use super::ranges::Ranges;
 use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
 use crate::account::many;
