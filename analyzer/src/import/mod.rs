@@ -12,6 +12,7 @@ mod frames;
 mod memory;
 mod ranges;
 mod snapshot;
+mod source;
 mod spans;
 mod torch_snapshot;
 
