@@ -18,6 +18,7 @@ mod page;
 mod scopes;
 mod sizes;
 mod summary;
+mod survivors;
 mod temporary;
 mod timeline;
 mod tree;
@@ -34,7 +35,7 @@ pub use fragmentation::{
 pub use greatest::Greatest;
 pub use held::{Held, HeldOn, Owners, Select};
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
-pub use leaks::{AskedLeaks, Class, LeakRow, Leaks, Survivors};
+pub use leaks::{Class, LeakRow, Leaks};
 pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
     Segment, SegmentLine, Workspaces,
@@ -52,6 +53,7 @@ pub use summary::{
     Calls, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
     ReservedSummary, Summary,
 };
+pub use survivors::{AskedLeaks, Survivors};
 pub use temporary::{Passing, Temporary, TemporaryRow, Within};
 pub use timeline::{
     Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
