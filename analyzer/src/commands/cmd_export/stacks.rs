@@ -8,7 +8,9 @@ use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::views::{Folded, Held, at};
 
-use super::{Task, file_name, read, symbols};
+use super::task::Task;
+use crate::commands::output::file_name;
+use crate::commands::read::{read, symbols};
 
 impl Task<'_> {
     pub(super) fn folded(&self, out: &mut dyn Write) -> anyhow::Result<String> {
