@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use gpumem_analyzer::views::Within;
 use gpumem_capture::Nanos;
 
-use crate::which::decimal;
+use crate::selection::decimal;
 
 /// Text for people or JSON for programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

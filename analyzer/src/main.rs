@@ -4,7 +4,7 @@
 mod args;
 mod cli;
 mod commands;
-mod which;
+mod selection;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;

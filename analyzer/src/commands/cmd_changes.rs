@@ -10,7 +10,7 @@ use super::exit::{Exit, say_bounded, say_missing};
 use super::output::Output;
 use super::read::{read, read_with};
 use crate::args::Format;
-use crate::which::Part;
+use crate::selection::Part;
 
 /// `changes`.
 #[derive(clap::Args, Debug)]

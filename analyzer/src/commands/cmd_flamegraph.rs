@@ -14,7 +14,7 @@ use super::exit::{Exit, say_bounded, say_missing};
 use super::output::{Output, beside, file_name, write_file};
 use super::read::{read, read_with, survivors, symbols};
 use crate::args::{Soon, SymbolArgs};
-use crate::which::{Which, moment};
+use crate::selection::{Selection, moment};
 
 /// What the stacks are as wide as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -45,7 +45,7 @@ pub enum FrameByArg {
 pub struct Args {
     /// Which figures.
     #[command(flatten)]
-    pub which: Which,
+    pub selection: Selection,
     /// What the stacks are as wide as
     #[arg(long, value_enum, default_value_t)]
     pub of: OfArg,
@@ -88,17 +88,17 @@ struct Told {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let file = &args.which.part.capture(&args.file);
+    let file = &args.selection.part.capture(&args.file);
     if args.from.is_some() && !matches!(args.of, OfArg::Live | OfArg::Allocated) {
         bail!("--from compares what is live or allocated: leave --of away, or use --diff");
     }
-    let told = told(file, args, args.which.at)?;
+    let told = told(file, args, args.selection.at)?;
     say_missing(&told.session);
     let mut exit = Exit::of(&told.session);
     let (level, folded) = (told.level, &told.folded);
     let before = match (&args.diff, args.from) {
         (Some(other), _) => {
-            let before = self::told(&args.which.part.capture(other), args, args.which.at)?;
+            let before = self::told(&args.selection.part.capture(other), args, args.selection.at)?;
             say_missing(&before.session);
             if Exit::of(&before.session) == Exit::Partial {
                 exit = Exit::Partial;
@@ -165,8 +165,8 @@ fn nothing(of: OfArg, level: Level) -> String {
 
 /// The stacks of a capture.
 fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
-    let part = &args.which.part;
-    let mut wanted = args.which.wanted();
+    let part = &args.selection.part;
+    let mut wanted = args.selection.wanted();
     wanted.moment = moment;
     let select = &part.select();
     let (session, held, mut said) = match args.of {

@@ -13,7 +13,7 @@ use super::exit::{Exit, say_bounded, say_missing};
 use super::output::Output;
 use super::read::{ledgers, read_with};
 use crate::args::Format;
-use crate::which::{moment, size};
+use crate::selection::{moment, size};
 
 /// `fragmentation`.
 #[derive(clap::Args, Debug)]

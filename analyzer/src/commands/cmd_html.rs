@@ -14,7 +14,7 @@ use super::exit::{Exit, say_missing};
 use super::output::{Output, beside, file_name};
 use super::read::{ledgers, read_with, symbols};
 use crate::args::SymbolArgs;
-use crate::which::Capture;
+use crate::selection::Capture;
 
 /// No page is larger.
 const LARGEST: usize = 5_000_000;

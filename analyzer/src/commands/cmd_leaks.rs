@@ -11,7 +11,7 @@ use super::exit::{Exit, say_missing};
 use super::output::Output;
 use super::read::survivors;
 use crate::args::Format;
-use crate::which::{Part, moment};
+use crate::selection::{Part, moment};
 
 /// `leaks`.
 #[derive(clap::Args, Debug)]

@@ -10,7 +10,7 @@ use super::exit::{Exit, say_missing};
 use super::output::Output;
 use super::read::{ledgers, not_kept, read};
 use crate::args::Format;
-use crate::which::{Capture, moment};
+use crate::selection::{Capture, moment};
 
 /// The moment of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::exit::{Exit, say_missing};
 use super::output::Output;
 use super::read::read;
 use crate::args::Format;
-use crate::which::Which;
+use crate::selection::Selection;
 
 /// Which part of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,7 +56,7 @@ impl PhaseArg {
 pub struct Args {
     /// Which figures.
     #[command(flatten)]
-    pub which: Which,
+    pub selection: Selection,
     /// Only what was allocated in this phase of a training
     #[arg(long, value_enum)]
     pub phase: Option<PhaseArg>,
@@ -77,9 +77,9 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let wanted = Wanted {
         step: args.step,
-        ..args.which.wanted()
+        ..args.selection.wanted()
     };
-    let file = &args.which.part.capture(&args.file);
+    let file = &args.selection.part.capture(&args.file);
     let session = read(file, wanted)?;
     let ended = session.replay.course.steps;
     if let Some(step) = args.step.filter(|step| *step > ended.saturating_add(1)) {
@@ -88,11 +88,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             file.display()
         );
     }
-    let level = args.which.part.level(&session);
+    let level = args.selection.part.level(&session);
     if args.annotate {
         return annotated(args, &session, level, output);
     }
-    let held = args.which.held(&session, level);
+    let held = args.selection.held(&session, level);
     let mut lines = Lines::of(&session.replay, &held);
     for (device, sum, figure) in &lines.mismatches {
         let device = if *device == DeviceOrdinal::NONE {
@@ -123,11 +123,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 (None, Some(step)) => Some(format!("step {step}")),
                 (Some(phase), Some(step)) => Some(format!("{phase} of step {step}")),
             };
-            let when = match args.which.at {
+            let when = match args.selection.at {
                 Moment::Peak if args.step.is_some() => "at its peak".into(),
                 moment => at(moment),
             };
-            let when = when + &args.which.part.said();
+            let when = when + &args.selection.part.said();
             let mut text = partial(&session.account, output.terminal);
             if lines.rows.is_empty() {
                 let none = match of {
@@ -173,8 +173,8 @@ fn annotated(
     level: Level,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Exit> {
-    let select = args.which.part.select();
-    let annotated = Annotated::at(&session.replay, level, args.which.at, &select);
+    let select = args.selection.part.select();
+    let annotated = Annotated::at(&session.replay, level, args.selection.at, &select);
     match args.format {
         Format::Json => {
             say_missing(session);
@@ -184,7 +184,7 @@ fn annotated(
             let names = &session.replay.names;
             let mut source = Source::new(names, session.header.started_wall_ns);
             let mut text = partial(&session.account, output.terminal);
-            let when = args.which.said();
+            let when = args.selection.said();
             let told = annotated_text(&annotated, &when, names, &mut source, output.terminal);
             text.push_str(match told.is_empty() {
                 true => "No line allocated memory of this level.\n",

@@ -13,7 +13,7 @@ use super::exit::Exit;
 use super::output::{Output, beside, file_name, write_file};
 use super::read::{ledgers, pid, read_with, symbols};
 use crate::args::SymbolArgs;
-use crate::which::level_or_default;
+use crate::selection::level_or_default;
 
 /// Changes shown in the report.
 const CHANGES: usize = 10;

@@ -10,7 +10,7 @@ use super::exit::{Exit, say_missing};
 use super::output::Output;
 use super::read::read_with;
 use crate::args::Format;
-use crate::which::{LevelArg, Part};
+use crate::selection::{LevelArg, Part};
 
 /// `scopes`.
 #[derive(clap::Args, Debug)]

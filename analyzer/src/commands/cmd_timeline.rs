@@ -12,7 +12,7 @@ use gpumem_capture::DeviceOrdinal;
 use super::exit::{Exit, say_missing};
 use super::output::{Output, beside, file_name};
 use super::read::read_with;
-use crate::which::{Capture, LevelArg};
+use crate::selection::{Capture, LevelArg};
 
 /// How the timeline is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -12,7 +12,7 @@ use gpumem_capture::Reader;
 use super::exit::explained;
 use super::progress::Bar;
 use crate::args::SymbolArgs;
-use crate::which::Part;
+use crate::selection::Part;
 
 /// Reads a capture with a progress bar.
 pub fn read(path: &Path, wanted: impl Into<Wanted>) -> anyhow::Result<Session> {

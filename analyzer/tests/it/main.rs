@@ -14,6 +14,6 @@ mod leaks;
 mod ledger;
 mod phases;
 mod pool;
+mod selection;
 mod synthetic;
 mod timeline;
-mod which;

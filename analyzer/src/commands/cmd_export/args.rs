@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use gpumem_analyzer::replay::{Moment, Wanted};
 
 use crate::args::SymbolArgs;
-use crate::which::{Part, moment};
+use crate::selection::{Part, moment};
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -76,7 +76,7 @@ impl Capture {
 
 /// Which figures.
 #[derive(Args, Clone, Debug)]
-pub struct Which {
+pub struct Selection {
     /// When: peak (each GPU's own), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
     /// end)
     #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
@@ -137,7 +137,7 @@ impl Part {
     }
 }
 
-impl Which {
+impl Selection {
     /// What the replay has to keep.
     pub fn wanted(&self) -> Wanted {
         Wanted {
