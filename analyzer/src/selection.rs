@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use gpumem_analyzer::render::bytes;
 use gpumem_analyzer::replay::{Moment, Replay, Sizes, Wanted};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Held, Select, at};
+use gpumem_analyzer::views::{ByStack, Select, at};
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
 
 /// What is meant by a level.
@@ -148,8 +148,8 @@ impl Selection {
     }
 
     /// What stacks held of a level.
-    pub fn held(&self, session: &Session, level: Level) -> Held {
-        Held::at(&session.replay, level, self.at, &self.part.select())
+    pub fn held(&self, session: &Session, level: Level) -> ByStack {
+        ByStack::at(&session.replay, level, self.at, &self.part.select())
     }
 
     /// When, and of what, in words: `at the peak, GPU 0`.

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use gpumem_analyzer::render::{bytes, flamegraph_of};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Differential, Folded, Follow, FrameBy, Held, Passing, Within, at};
+use gpumem_analyzer::views::{ByStack, Differential, Folded, Follow, FrameBy, Passing, Within, at};
 use gpumem_capture::Level;
 
 use super::exit::{Exit, say_bounded, say_missing};
@@ -172,12 +172,12 @@ fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
     let (session, held, mut said) = match args.of {
         OfArg::Live => {
             let session = read(file, wanted)?;
-            let held = Held::at(&session.replay, part.level(&session), moment, select);
+            let held = ByStack::at(&session.replay, part.level(&session), moment, select);
             (session, held, at(moment))
         }
         OfArg::Allocated => {
             let session = read(file, wanted)?;
-            let held = Held::allocated(&session.replay, part.level(&session), select);
+            let held = ByStack::allocated(&session.replay, part.level(&session), select);
             let said = match moment {
                 Moment::Peak | Moment::End => "allocated over the whole run".into(),
                 moment => format!("allocated, {}", at(moment)),

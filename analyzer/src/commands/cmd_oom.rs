@@ -9,7 +9,7 @@ use gpumem_analyzer::render::{
 };
 use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Asked, By, Held, Ledger, LedgerAt, LineRow, Lines, Select, when};
+use gpumem_analyzer::views::{Asked, By, ByStack, Ledger, LedgerAt, LineRow, Lines, Select, when};
 use gpumem_capture::{Level, ProcessKey};
 use serde::Serialize;
 
@@ -90,7 +90,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let ledgers = ledgers(&args.file, &session, asked)?;
     let select = Select::default();
     let [tensor, driver, host] = [Level::TENSOR, Level::DRIVER, Level::HOST].map(|level| {
-        let held = Held::at(&session.replay, level, Moment::At(failure.seq), &select);
+        let held = ByStack::at(&session.replay, level, Moment::At(failure.seq), &select);
         let mut lines = Lines::of(&session.replay, &held);
         let device = failure.event.device.0;
         lines.retain_rows(|row| level == Level::HOST || row.device == Some(device));

@@ -5,7 +5,7 @@ use std::path::Path;
 use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::views::{
-    Asked, Changes, Folded, Greatest, Held, HintWatch, Hints, Select, at,
+    Asked, ByStack, Changes, Folded, Greatest, HintWatch, Hints, Select, at,
 };
 use gpumem_capture::Level;
 
@@ -59,7 +59,7 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     ))?;
 
     let (mut symbols, bar) = symbols(file, &session, asked);
-    let held = Held::at(&session.replay, level, Moment::Peak, &Select::default());
+    let held = ByStack::at(&session.replay, level, Moment::Peak, &Select::default());
     let folded = Folded::of(&session.replay, &mut symbols, &held);
     drop(bar);
     let subtitle = session.replay.names.command().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::account::{is_by_limit, limit_of, many, when_of};
 use crate::attribution::owner;
 use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
-use crate::views::{Change, Held, Hints, Ledger, Lines, Summary, when};
+use crate::views::{ByStack, Change, Hints, Ledger, Lines, Summary, when};
 
 /// Lines shown for each device.
 const LINES: usize = 15;
@@ -98,7 +98,7 @@ fn device_lines(
     } else {
         (Level::DRIVER, "driver level")
     };
-    let lines = Lines::of(replay, &Held::at_device_peak(replay, device, level));
+    let lines = Lines::of(replay, &ByStack::at_device_peak(replay, device, level));
     let title = format!("Lines that own the peak ({what})");
     if lines.rows.is_empty() {
         return String::new();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use gpumem_capture::Level;
 
-use super::held::Held;
+use super::by_stack::ByStack;
 use crate::account::many;
 use crate::classes::class;
 use crate::names::{Names, NativeFrame};
@@ -23,12 +23,12 @@ pub struct Folded {
 
 impl Folded {
     /// What stacks held, each Python frame with its line.
-    pub fn of(replay: &Replay, symbols: &mut Symbols, held: &Held) -> Self {
+    pub fn of(replay: &Replay, symbols: &mut Symbols, held: &ByStack) -> Self {
         Self::by(replay, symbols, held, FrameBy::Line)
     }
 
     /// What stacks held.
-    pub fn by(replay: &Replay, symbols: &mut Symbols, held: &Held, by: FrameBy) -> Self {
+    pub fn by(replay: &Replay, symbols: &mut Symbols, held: &ByStack, by: FrameBy) -> Self {
         let names = &replay.names;
         let mut folded = Self::default();
         for on in &held.devices {

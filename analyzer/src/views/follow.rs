@@ -3,7 +3,7 @@
 use gpumem_capture::{DeviceOrdinal, Event, Level, Record, Seq};
 use rustc_hash::FxHashMap;
 
-use super::held::{Owners, Select};
+use super::by_stack::{Owners, Select};
 use crate::replay::{Block, Effect, KeyId, Replay, Sizes, StackKey};
 
 /// Which blocks of a capture are followed. It has been read once: then all names are known.

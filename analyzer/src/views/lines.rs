@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
-use super::held::{Held, HeldOn, Owners};
+use super::by_stack::{ByStack, DeviceStacks, Owners};
 use crate::account::{Phase, phase_of};
 use crate::attribution::Owner;
 use crate::replay::{Figure, Replay};
@@ -57,7 +57,7 @@ pub struct Lines {
 
 impl Lines {
     /// Lines of what stacks held.
-    pub fn of(replay: &Replay, held: &Held) -> Self {
+    pub fn of(replay: &Replay, held: &ByStack) -> Self {
         let mut lines = Self {
             level: held.level,
             rows: Vec::new(),
@@ -71,7 +71,7 @@ impl Lines {
         lines
     }
 
-    fn add(&mut self, replay: &Replay, owners: &mut Owners<'_>, on: &HeldOn) {
+    fn add(&mut self, replay: &Replay, owners: &mut Owners<'_>, on: &DeviceStacks) {
         let mut by_owner: BTreeMap<(Owner, Option<Phase>), Figure> = BTreeMap::new();
         for (stacks, figure) in &on.figures {
             let id = (owners.of(*stacks), phase_of(replay, *stacks));

@@ -1,6 +1,7 @@
 //! What is worked out from a session, before it becomes text, JSON or a picture.
 
 mod annotated;
+mod by_stack;
 mod changes;
 mod diff;
 mod flame;
@@ -8,7 +9,6 @@ mod follow;
 mod fragmentation;
 mod greatest;
 mod growth;
-mod held;
 mod hints;
 mod leaks;
 mod ledger;
@@ -25,6 +25,7 @@ mod tree;
 mod when;
 
 pub use annotated::{Annotated, FileUse, LineUse};
+pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Alike, Diff, DiffRow, Of};
 pub use flame::{Differential, Folded, FrameBy};
@@ -33,7 +34,6 @@ pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
 };
 pub use greatest::Greatest;
-pub use held::{Held, HeldOn, Owners, Select};
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
 pub use leaks::{Class, LeakRow, Leaks};
 pub use ledger::{

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
 use rustc_hash::FxHashMap;
 
+use super::by_stack::{ByStack, DeviceStacks, Owners, Select};
 use super::follow::{Kept, On};
 use super::growth::{Points, grows, slope};
-use super::held::{Held, HeldOn, Owners, Select};
 use super::leaks::{Class, LeakRow, Leaks};
 use super::ledger::Place;
 use crate::attribution::Owner;
@@ -210,7 +210,7 @@ impl Survivors {
     }
 
     /// By stack, what the lines hold that grow.
-    pub fn growing(&self, replay: &Replay) -> Held {
+    pub fn growing(&self, replay: &Replay) -> ByStack {
         let level = self.asked.level;
         let rows = self.leaks(replay).rows.into_iter();
         let growing = rows.filter(|row| row.class == Some(Class::Growing));
@@ -225,13 +225,13 @@ impl Survivors {
                 devices.entry(*device).or_default().push((stacks, figure));
             }
         }
-        let on = |(device, figures)| HeldOn {
+        let on = |(device, figures)| DeviceStacks {
             device,
             figures,
             total: None,
         };
         let devices = devices.into_iter().map(on).collect();
-        Held { level, devices }
+        ByStack { level, devices }
     }
 
     /// Whether so many steps have ended since.

@@ -7,10 +7,10 @@ use gpumem_capture::{DeviceOrdinal, Level, Nanos, Record, Seq};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::by_stack::{DeviceStacks, Owners};
 use super::follow::{Follow, Kept, On, Seen};
-use super::held::{HeldOn, Owners};
 use super::ledger::Place;
-use super::{Held, by_name};
+use super::{ByStack, by_name};
 use crate::attribution::Owner;
 use crate::replay::{Effect, Figure, Replay};
 
@@ -185,7 +185,7 @@ impl<'a> Passing<'a> {
     }
 
     /// By stack, what was allocated for temporary blocks.
-    pub fn held(&self, replay: &Replay) -> Held {
+    pub fn held(&self, replay: &Replay) -> ByStack {
         let mut devices: BTreeMap<DeviceOrdinal, Vec<_>> = BTreeMap::new();
         for ((device, key), tally) in &self.tallies {
             if tally.temporary.blocks > 0 {
@@ -193,12 +193,12 @@ impl<'a> Passing<'a> {
                 figures.push((replay.stacks(*key), tally.temporary));
             }
         }
-        let on = |(device, figures)| HeldOn {
+        let on = |(device, figures)| DeviceStacks {
             device,
             figures,
             total: None,
         };
-        Held {
+        ByStack {
             level: self.follow.level(),
             devices: devices.into_iter().map(on).collect(),
         }

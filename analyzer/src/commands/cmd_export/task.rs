@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gpumem_analyzer::export::Steps;
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::session::{Observer, Session};
-use gpumem_analyzer::views::{Held, at};
+use gpumem_analyzer::views::{ByStack, at};
 use gpumem_capture::Level;
 
 use super::args::Args;
@@ -38,8 +38,8 @@ impl Task<'_> {
     }
 
     /// What stacks held of it.
-    pub fn held(&self, session: &Session, moment: Moment) -> Held {
-        Held::at(
+    pub fn held(&self, session: &Session, moment: Moment) -> ByStack {
+        ByStack::at(
             &session.replay,
             self.level(),
             moment,

@@ -13,7 +13,7 @@ use crate::account::{Phase, many, phase_of};
 use crate::attribution::Owner;
 use crate::names::Names;
 use crate::replay::{Block, Figure, Replay, StackKey};
-use crate::views::held::{Held, Owners};
+use crate::views::by_stack::{ByStack, Owners};
 use crate::views::ledger::Place;
 
 /// Lines named as evidence.
@@ -28,7 +28,7 @@ const NEAR: u64 = 4;
 
 /// All of a device.
 pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Vec<Hint> {
-    let held = Held::at_device_peak(replay, device, Level::TENSOR);
+    let held = ByStack::at_device_peak(replay, device, Level::TENSOR);
     let held: Figures = held.devices.into_iter().flat_map(|on| on.figures).collect();
     let peak: u64 = held.iter().map(|(_, figure)| figure.bytes).sum();
     let names = &replay.names;
