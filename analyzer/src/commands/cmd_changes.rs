@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::render::{change_text, partial};
 use gpumem_analyzer::replay::Moment;
-use gpumem_analyzer::views::{Change, Changes, Follow, Select};
+use gpumem_analyzer::views::{BlockEvents, Change, Changes, Select};
 
 use super::exit::{Exit, say_bounded, say_missing};
 use super::output::Output;
@@ -86,7 +86,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let mut changes = Changes::new(level, first.header.pid, &mut print);
     let sizes = part.size.unwrap_or_default();
     if blocks != Select::default() || !sizes.are_all() {
-        changes = changes.only(Follow::new(&first.replay, level, blocks, sizes));
+        changes = changes.only(BlockEvents::new(&first.replay, level, blocks, sizes));
     }
     read_with(file, Moment::End, &mut |replay, record, effect| {
         changes.observe(replay, record, effect);

@@ -7,7 +7,9 @@ use clap::ValueEnum;
 use gpumem_analyzer::render::{bytes, flamegraph_of};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{ByStack, Differential, Folded, Follow, FrameBy, Passing, Within, at};
+use gpumem_analyzer::views::{
+    BlockEvents, ByStack, Differential, Folded, FrameBy, Passing, Within, at,
+};
 use gpumem_capture::Level;
 
 use super::exit::{Exit, say_bounded, say_missing};
@@ -189,8 +191,8 @@ fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
             say_bounded(&session, "blocks freed");
             let level = part.level(&session);
             let sizes = part.size.unwrap_or_default();
-            let follow = Follow::new(&session.replay, level, part.select(), sizes);
-            let mut passing = Passing::new(args.soon.within(), follow);
+            let block_events = BlockEvents::new(&session.replay, level, part.select(), sizes);
+            let mut passing = Passing::new(args.soon.within(), block_events);
             let again = read_with(file, Moment::End, &mut |replay, record, effect| {
                 passing.observe(replay, record, effect);
             })?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::render::{partial, sizes_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
-use gpumem_analyzer::views::{Follow, Histogram};
+use gpumem_analyzer::views::{BlockEvents, Histogram};
 
 use super::exit::{Exit, say_bounded, say_missing};
 use super::output::Output;
@@ -44,8 +44,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     say_bounded(&first, "allocations");
     let sizes = part.size.unwrap_or_default();
-    let follow = Follow::new(&first.replay, level, part.select(), sizes);
-    let mut histogram = Histogram::new(follow, args.selection.at, args.exact);
+    let block_events = BlockEvents::new(&first.replay, level, part.select(), sizes);
+    let mut histogram = Histogram::new(block_events, args.selection.at, args.exact);
     read_with(file, wanted, &mut |replay, record, effect| {
         histogram.observe(replay, record, effect);
     })?;

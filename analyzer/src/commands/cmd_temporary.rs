@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::render::{Source, partial, temporary_text};
 use gpumem_analyzer::replay::Moment;
-use gpumem_analyzer::views::{Follow, Passing};
+use gpumem_analyzer::views::{BlockEvents, Passing};
 
 use super::exit::{Exit, say_bounded, say_missing};
 use super::output::Output;
@@ -34,8 +34,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let first = read(file, Moment::End)?;
     say_bounded(&first, "blocks freed");
     let (level, sizes) = (args.part.level(&first), args.part.size.unwrap_or_default());
-    let follow = Follow::new(&first.replay, level, args.part.select(), sizes);
-    let mut passing = Passing::new(args.soon.within(), follow);
+    let block_events = BlockEvents::new(&first.replay, level, args.part.select(), sizes);
+    let mut passing = Passing::new(args.soon.within(), block_events);
     let session = read_with(file, Moment::End, &mut |replay, record, effect| {
         passing.observe(replay, record, effect);
     })?;

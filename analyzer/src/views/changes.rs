@@ -12,7 +12,7 @@ use std::sync::Arc;
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Record, ThreadId};
 use serde::Serialize;
 
-use super::follow::Follow;
+use super::block_events::BlockEvents;
 use crate::replay::{Block, Effect, Replay};
 use script::{Script, Stack};
 use section::Section;
@@ -69,7 +69,7 @@ pub struct Changes<'a, F> {
     level: Level,
     sink: F,
     /// Which blocks are wanted, if not all are.
-    only: Option<Follow<'a>>,
+    only: Option<BlockEvents<'a>>,
     /// The number of the script's line.
     at: Option<u32>,
     /// The thread whose lines are followed: the first with a Python stack, or the main thread.
@@ -96,7 +96,7 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
     }
 
     /// Of these blocks alone: totals and peaks are then theirs.
-    pub fn only(mut self, wanted: Follow<'a>) -> Self {
+    pub fn only(mut self, wanted: BlockEvents<'a>) -> Self {
         self.only = Some(wanted);
         self
     }

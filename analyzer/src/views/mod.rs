@@ -1,11 +1,11 @@
 //! What is worked out from a session, before it becomes text, JSON or a picture.
 
 mod annotated;
+mod block_events;
 mod by_stack;
 mod changes;
 mod diff;
 mod flame;
-mod follow;
 mod fragmentation;
 mod greatest;
 mod growth;
@@ -25,11 +25,11 @@ mod tree;
 mod when;
 
 pub use annotated::{Annotated, FileUse, LineUse};
+pub use block_events::BlockEvents;
 pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Alike, Diff, DiffRow, Of};
 pub use flame::{Differential, Folded, FrameBy};
-pub use follow::Follow;
 pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
 };

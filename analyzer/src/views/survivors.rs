@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
 use rustc_hash::FxHashMap;
 
+use super::block_events::{Kept, On};
 use super::by_stack::{ByStack, DeviceStacks, Owners, Select};
-use super::follow::{Kept, On};
 use super::growth::{Points, grows, slope};
 use super::leaks::{Class, LeakRow, Leaks};
 use super::ledger::Place;

@@ -7,8 +7,8 @@ use gpumem_capture::{DeviceOrdinal, Level, Nanos, Record, Seq};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
+use super::block_events::{BlockEvents, Kept, On, Seen};
 use super::by_stack::{DeviceStacks, Owners};
-use super::follow::{Follow, Kept, On, Seen};
 use super::ledger::Place;
 use super::{ByStack, by_name};
 use crate::attribution::Owner;
@@ -102,7 +102,7 @@ struct Birth {
 /// Follows a capture.
 pub struct Passing<'a> {
     within: Within,
-    follow: Follow<'a>,
+    block_events: BlockEvents<'a>,
     births: Kept<Birth>,
     events: FxHashMap<DeviceOrdinal, u64>,
     tallies: FxHashMap<On, Tally>,
@@ -110,11 +110,11 @@ pub struct Passing<'a> {
 
 impl<'a> Passing<'a> {
     /// Counts the blocks that are freed within so much.
-    pub fn new(within: Within, follow: Follow<'a>) -> Self {
+    pub fn new(within: Within, block_events: BlockEvents<'a>) -> Self {
         Self {
             within,
-            births: Kept::of(follow.level()),
-            follow,
+            births: Kept::of(block_events.level()),
+            block_events,
             events: FxHashMap::default(),
             tallies: FxHashMap::default(),
         }
@@ -122,7 +122,7 @@ impl<'a> Passing<'a> {
 
     /// Takes in a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
-        let Some(seen) = self.follow.see(replay, record, effect) else {
+        let Some(seen) = self.block_events.see(replay, record, effect) else {
             return;
         };
         let events = self.events.entry(seen.event.device).or_default();
@@ -167,7 +167,7 @@ impl<'a> Passing<'a> {
         if !within(self.within, birth, now, false) {
             return;
         }
-        let place = (seen.event.device, self.follow.level());
+        let place = (seen.event.device, self.block_events.level());
         let peak = replay.rows.get(&place).map_or(Seq(0), |row| row.peak.0);
         let tally = self
             .tallies
@@ -199,15 +199,15 @@ impl<'a> Passing<'a> {
             total: None,
         };
         ByStack {
-            level: self.follow.level(),
+            level: self.block_events.level(),
             devices: devices.into_iter().map(on).collect(),
         }
     }
 
     /// By line.
     pub fn lines(&self, replay: &Replay) -> Temporary {
-        let level = self.follow.level();
-        let mut owners = Owners::new(self.follow.first(), level);
+        let level = self.block_events.level();
+        let mut owners = Owners::new(self.block_events.first(), level);
         let mut lines: BTreeMap<(DeviceOrdinal, Owner), Tally> = BTreeMap::new();
         for ((device, key), tally) in &self.tallies {
             let owner = owners.of(replay.stacks(*key));
