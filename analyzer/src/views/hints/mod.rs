@@ -3,10 +3,10 @@
 //! A hint is given only where the capture bears it out: lines, blocks, calls that can be looked up in the other
 //! views. Below [`NOTABLE`] of the device's peak nothing is said.
 
+mod at_peak;
 mod figures;
 mod frees;
 mod growing;
-mod held;
 mod hint;
 mod watch;
 
@@ -40,7 +40,7 @@ impl Hints {
         let mut hints = Vec::new();
         for ledger in ledgers {
             let device = DeviceOrdinal(ledger.device);
-            hints.extend(held::hints(&session.replay, device, watch));
+            hints.extend(at_peak::hints(&session.replay, device, watch));
             hints.extend(cached(ledger));
             hints.extend(watch.hint(device));
             hints.extend(others(ledger));
