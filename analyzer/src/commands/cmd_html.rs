@@ -7,7 +7,7 @@ use gpumem_analyzer::render::{Source, Terminal, account_lines, bytes, count, pag
 use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    Asked, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineRecorder,
+    Asked, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineBuilder,
 };
 
 use super::exit::{Exit, say_missing};
@@ -36,16 +36,16 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
-    let mut recorder = TimelineRecorder::default();
+    let mut builder = TimelineBuilder::default();
     let wanted = Wanted {
         peaks: true,
         ..Wanted::default()
     };
     let session = read_with(file, wanted, &mut |replay, record, effect| {
-        recorder.observe(replay, record, effect);
+        builder.observe(replay, record, effect);
     })?;
     let replay = &session.replay;
-    let timeline = recorder.finish(replay, None, None);
+    let timeline = builder.finish(replay, None, None);
     let mut moments = Moments::choose(replay, &timeline);
     if moments.wants_more() {
         read_with(file, Moment::End, &mut |replay, record, _| {

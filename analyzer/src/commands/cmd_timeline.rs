@@ -6,7 +6,7 @@ use anyhow::bail;
 use clap::ValueEnum;
 use gpumem_analyzer::render::{bytes, partial, timeline_svg, timeline_text};
 use gpumem_analyzer::replay::Wanted;
-use gpumem_analyzer::views::{Timeline, TimelineRecorder};
+use gpumem_analyzer::views::{Timeline, TimelineBuilder};
 use gpumem_capture::DeviceOrdinal;
 
 use super::exit::{Exit, say_missing};
@@ -50,16 +50,16 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
-    let mut recorder = TimelineRecorder::default();
+    let mut builder = TimelineBuilder::default();
     let wanted = Wanted {
         peaks: true,
         ..Wanted::default()
     };
     let session = read_with(file, wanted, &mut |replay, record, effect| {
-        recorder.observe(replay, record, effect);
+        builder.observe(replay, record, effect);
     })?;
     let only = args.device.map(DeviceOrdinal);
-    let timeline = recorder.finish(&session.replay, args.level.map(Into::into), only);
+    let timeline = builder.finish(&session.replay, args.level.map(Into::into), only);
     let contents = match args.format {
         TimelineFormat::Json => {
             say_missing(&session);

@@ -57,7 +57,7 @@ pub use survivors::{AskedLeaks, Survivors};
 pub use temporary::{Passing, Temporary, TemporaryRow, Within};
 pub use timeline::{
     Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
-    TimelineFailure, TimelinePoint, TimelineRecorder,
+    TimelineBuilder, TimelineFailure, TimelinePoint,
 };
 pub use tree::Node;
 pub use when::{at, when};

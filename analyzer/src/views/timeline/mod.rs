@@ -2,14 +2,14 @@
 
 mod axis;
 mod bands;
+mod builder;
 mod course;
 mod holders;
-mod recorder;
 mod track;
 
 use serde::Serialize;
 
-pub use recorder::TimelineRecorder;
+pub use builder::TimelineBuilder;
 
 use crate::account::When;
 

@@ -14,14 +14,14 @@ use crate::replay::{Effect, Replay};
 
 /// Follows a capture. Its memory does not grow with the capture's length.
 #[derive(Debug, Default)]
-pub struct TimelineRecorder {
+pub struct TimelineBuilder {
     axis: Option<Axis>,
     tracks: BTreeMap<DeviceOrdinal, Track>,
     libraries: Libraries,
     course: CourseTrack,
 }
 
-impl TimelineRecorder {
+impl TimelineBuilder {
     /// Takes in a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         match record {
