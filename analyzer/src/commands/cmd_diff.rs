@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use gpumem_analyzer::names::short_command;
 use gpumem_analyzer::render::{diff_text, partial};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Alike, Diff, Lines};
+use gpumem_analyzer::views::{Diff, Lines, MatchKey};
 use gpumem_capture::Level;
 use serde::Serialize;
 
@@ -75,12 +75,12 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         lines
     });
     let [lines_before, lines_after] = &lines;
-    let alike = match args.by {
-        ByArg::Line => Alike::Line,
-        ByArg::Function => Alike::Function,
+    let key = match args.by {
+        ByArg::Line => MatchKey::Line,
+        ByArg::Function => MatchKey::Function,
     };
     let names = [&before, &after].map(|session| &session.replay.names);
-    let diff = Diff::of((lines_before, names[0]), (lines_after, names[1]), alike);
+    let diff = Diff::of((lines_before, names[0]), (lines_after, names[1]), key);
     match args.format {
         Format::Json => {
             say_missing(&before);

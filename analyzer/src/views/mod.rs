@@ -28,7 +28,7 @@ pub use annotated::{Annotated, FileUse, LineUse};
 pub use block_events::BlockEvents;
 pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
 pub use changes::{Change, Changes, Group};
-pub use diff::{Alike, Diff, DiffRow, Of};
+pub use diff::{Diff, DiffRow, MatchKey, Of};
 pub use flame::{Differential, Folded, FrameBy};
 pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
