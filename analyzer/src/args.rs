@@ -37,7 +37,7 @@ pub struct SymbolArgs {
 
 /// How soon a temporary block is freed.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct Soon {
+pub struct ShortLivedArgs {
     /// A temporary block is freed within this many allocations and frees of its level and GPU: 1 is the next
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub within: u64,
@@ -46,7 +46,7 @@ pub struct Soon {
     pub within_ms: Option<Nanos>,
 }
 
-impl Soon {
+impl ShortLivedArgs {
     /// The same, as views take it.
     pub fn within(self) -> Within {
         match self.within_ms {

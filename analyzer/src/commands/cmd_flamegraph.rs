@@ -8,14 +8,14 @@ use gpumem_analyzer::render::{bytes, flamegraph_of};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    BlockEvents, ByStack, Differential, Folded, FrameBy, Passing, Within, at,
+    BlockEvents, ByStack, Differential, Folded, FrameBy, ShortLived, Within, at,
 };
 use gpumem_capture::Level;
 
 use super::exit::{Exit, say_bounded, say_missing};
 use super::output::{Output, beside, file_name, write_file};
 use super::read::{read, read_with, survivors, symbols};
-use crate::args::{Soon, SymbolArgs};
+use crate::args::{ShortLivedArgs, SymbolArgs};
 use crate::selection::{Selection, moment};
 
 /// What the stacks are as wide as.
@@ -53,7 +53,7 @@ pub struct Args {
     pub of: OfArg,
     /// How soon what is temporary is freed.
     #[command(flatten)]
-    pub soon: Soon,
+    pub short_lived: ShortLivedArgs,
     /// Compare with the same of this capture, from before: red has grown, blue has shrunk
     #[arg(long, value_name = "BEFORE.bin")]
     pub diff: Option<PathBuf>,
@@ -192,13 +192,13 @@ fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
             let level = part.level(&session);
             let sizes = part.size.unwrap_or_default();
             let block_events = BlockEvents::new(&session.replay, level, part.select(), sizes);
-            let mut passing = Passing::new(args.soon.within(), block_events);
+            let mut short_lived = ShortLived::new(args.short_lived.within(), block_events);
             let again = read_with(file, Moment::End, &mut |replay, record, effect| {
-                passing.observe(replay, record, effect);
+                short_lived.observe(replay, record, effect);
             })?;
-            let held = passing.held(&again.replay);
-            drop(passing);
-            let said = match args.soon.within() {
+            let held = short_lived.held(&again.replay);
+            drop(short_lived);
+            let said = match args.short_lived.within() {
                 Within::Events(1) => "that the next event freed".into(),
                 Within::Events(events) => format!("freed within {events} events"),
                 Within::Time(time) => format!("freed within {} ms", time.0 as f64 / 1e6),

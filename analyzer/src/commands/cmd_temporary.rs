@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::render::{Source, partial, temporary_text};
 use gpumem_analyzer::replay::Moment;
-use gpumem_analyzer::views::{BlockEvents, Passing};
+use gpumem_analyzer::views::{BlockEvents, ShortLived};
 
 use super::exit::{Exit, say_bounded, say_missing};
 use super::output::Output;
 use super::read::{read, read_with};
-use crate::args::{Format, Soon};
+use crate::args::{Format, ShortLivedArgs};
 use crate::selection::Part;
 
 /// `temporary`.
@@ -17,7 +17,7 @@ use crate::selection::Part;
 pub struct Args {
     /// How soon.
     #[command(flatten)]
-    pub soon: Soon,
+    pub short_lived: ShortLivedArgs,
     /// Of what.
     #[command(flatten)]
     pub part: Part,
@@ -35,11 +35,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     say_bounded(&first, "blocks freed");
     let (level, sizes) = (args.part.level(&first), args.part.size.unwrap_or_default());
     let block_events = BlockEvents::new(&first.replay, level, args.part.select(), sizes);
-    let mut passing = Passing::new(args.soon.within(), block_events);
+    let mut short_lived = ShortLived::new(args.short_lived.within(), block_events);
     let session = read_with(file, Moment::End, &mut |replay, record, effect| {
-        passing.observe(replay, record, effect);
+        short_lived.observe(replay, record, effect);
     })?;
-    let found = passing.lines(&session.replay);
+    let found = short_lived.lines(&session.replay);
     match args.format {
         Format::Json => {
             say_missing(&first);
@@ -52,7 +52,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             text.push_str(&temporary_text(
                 &first.replay,
                 &found,
-                args.soon.within(),
+                args.short_lived.within(),
                 &args.part.said(),
                 &mut source,
                 terminal,

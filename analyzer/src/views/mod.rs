@@ -54,7 +54,7 @@ pub use summary::{
     ReservedSummary, Summary,
 };
 pub use survivors::{AskedLeaks, Survivors};
-pub use temporary::{Passing, Temporary, TemporaryRow, Within};
+pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};
 pub use timeline::{
     Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
     TimelineBuilder, TimelineFailure, TimelinePoint,

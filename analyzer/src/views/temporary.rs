@@ -100,7 +100,7 @@ struct Birth {
 }
 
 /// Follows a capture.
-pub struct Passing<'a> {
+pub struct ShortLived<'a> {
     within: Within,
     block_events: BlockEvents<'a>,
     births: Kept<Birth>,
@@ -108,7 +108,7 @@ pub struct Passing<'a> {
     tallies: FxHashMap<On, Tally>,
 }
 
-impl<'a> Passing<'a> {
+impl<'a> ShortLived<'a> {
     /// Counts the blocks that are freed within so much.
     pub fn new(within: Within, block_events: BlockEvents<'a>) -> Self {
         Self {
