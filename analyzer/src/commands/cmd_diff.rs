@@ -7,10 +7,9 @@ use gpumem_analyzer::names::short_command;
 use gpumem_analyzer::render::{diff_text, partial};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Diff, Lines, MatchKey};
-use gpumem_capture::Level;
 use serde::Serialize;
 
-use super::exit::{Exit, say_missing};
+use super::exit::{Exit, say_mismatches, say_missing};
 use super::output::{Output, file_name};
 use super::read::read;
 use crate::args::Format;
@@ -71,7 +70,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let level = from.part.level(&before);
     let lines = [(&before, from), (&after, &to)].map(|(session, selection)| {
         let lines = Lines::of(&session.replay, &selection.held(session, level));
-        say_mismatches(&lines, level);
+        say_mismatches(&lines.mismatches, level);
         lines
     });
     let [lines_before, lines_after] = &lines;
@@ -125,13 +124,4 @@ fn head(side: &str, file: &Path, session: &Session, selection: &Selection) -> St
     let command = session.replay.names.command().map_or("", short_command);
     let (file, said) = (file_name(file), selection.said());
     format!("{side:<8} {file}, {said}   {command}\n")
-}
-
-fn say_mismatches(lines: &Lines, level: Level) {
-    for (device, sum, figure) in &lines.mismatches {
-        let device = gpumem_analyzer::account::place(*device);
-        eprintln!(
-            "gpumem-analyze: partial: {device}: the lines sum to {sum} bytes, the {level} level has {figure}"
-        );
-    }
 }

@@ -3,11 +3,10 @@
 use gpumem_analyzer::views::at;
 use std::path::PathBuf;
 
-use gpumem_analyzer::account::place;
 use gpumem_analyzer::render::{Source, leaks_text, partial};
 use gpumem_analyzer::replay::Moment;
 
-use super::exit::{Exit, say_missing};
+use super::exit::{Exit, say_mismatches, say_missing};
 use super::output::Output;
 use super::read::survivors;
 use crate::args::Format;
@@ -52,13 +51,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let ages = (args.steps, args.warm_up);
     let (session, survivors, moment) = survivors(file, &args.part, args.at, ages)?;
     let leaks = survivors.leaks(&session.replay);
-    for (device, sum, figure) in &leaks.mismatches {
-        eprintln!(
-            "gpumem-analyze: partial: {}: the lines sum to {sum} bytes, the {} level has {figure}",
-            place(*device),
-            leaks.level
-        );
-    }
+    say_mismatches(&leaks.mismatches, leaks.level);
     match args.format {
         Format::Json => {
             say_missing(&session);

@@ -3,8 +3,9 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
+use gpumem_analyzer::account::place;
 use gpumem_analyzer::session::{self, Session};
-use gpumem_capture::OpenError;
+use gpumem_capture::{DeviceOrdinal, Level, OpenError};
 
 /// How a command ended that has a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +71,16 @@ pub fn say_bounded(session: &Session, what: &str) {
         eprintln!(
             "gpumem-analyze: a bounded capture keeps its newest records: {what} before event {} are not told",
             restored.from.0
+        );
+    }
+}
+
+/// Says on stderr on which devices the lines do not sum to the level's own figure: (device, sum, figure).
+pub fn say_mismatches(mismatches: &[(DeviceOrdinal, u64, u64)], level: Level) {
+    for (device, sum, figure) in mismatches {
+        let device = place(*device);
+        eprintln!(
+            "gpumem-analyze: partial: {device}: the lines sum to {sum} bytes, the {level} level has {figure}"
         );
     }
 }

@@ -13,6 +13,7 @@ use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Record, ThreadId};
 use serde::Serialize;
 
 use super::block_events::BlockEvents;
+use super::json::ordinal;
 use crate::replay::{Block, Effect, Replay};
 use script::{Script, Stack};
 use section::Section;
@@ -203,7 +204,7 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
             };
             let at = self.at.and_then(|at| self.script.line(at));
             let mut change = Change {
-                device: (device != DeviceOrdinal::NONE).then_some(device.0),
+                device: ordinal(device),
                 file: at.map(|at| Arc::clone(&at.file)),
                 line: at.map(|at| at.line),
                 function: at.map(|at| Arc::clone(&at.function)),

@@ -3,7 +3,7 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
-use super::by_name;
+use super::json::by_name;
 use super::ledger::Place;
 use crate::attribution::Owner;
 

@@ -7,6 +7,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
 use super::by_stack::{ByStack, DeviceStacks, Owners};
+use super::json::ordinal;
 use crate::account::{Phase, phase_of};
 use crate::attribution::Owner;
 use crate::replay::{Figure, Replay};
@@ -112,7 +113,7 @@ impl Lines {
 fn row(device: DeviceOrdinal, owner: Owner, phase: Option<Phase>, figure: Figure) -> LineRow {
     let line = owner.line().cloned();
     LineRow {
-        device: (device != DeviceOrdinal::NONE).then_some(device.0),
+        device: ordinal(device),
         file: line.as_ref().map(|line| line.file.clone()),
         line: line.as_ref().map(|line| line.line),
         function: line.map(|line| line.function),

@@ -10,6 +10,7 @@ mod fragmentation;
 mod greatest;
 mod growth;
 mod hints;
+mod json;
 mod leaks;
 mod ledger;
 mod lines;
@@ -61,8 +62,3 @@ pub use timeline::{
 };
 pub use tree::Node;
 pub use when::{at, when};
-
-/// A level as JSON has it.
-fn by_name<S: serde::Serializer>(level: &gpumem_capture::Level, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(level.name())
-}

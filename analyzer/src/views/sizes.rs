@@ -6,7 +6,7 @@ use gpumem_capture::{DeviceOrdinal, Level, Record};
 use serde::Serialize;
 
 use super::block_events::{BlockEvents, Kept};
-use super::by_name;
+use super::json::{self, by_name};
 use crate::replay::{Block, Effect, Figure, Moment, Replay};
 
 /// Blocks of one size, or of sizes from one to another.
@@ -204,7 +204,7 @@ impl Device {
             .collect();
         let sum = |of: fn(&SizeRow) -> u64| rows.iter().map(of).sum();
         SizesOn {
-            device: (ordinal != DeviceOrdinal::NONE).then_some(ordinal.0),
+            device: json::ordinal(ordinal),
             level,
             allocations: sum(|row| row.allocations),
             allocated_bytes: sum(|row| row.allocated_bytes),

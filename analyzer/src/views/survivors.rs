@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use super::block_events::{Kept, On};
 use super::by_stack::{ByStack, DeviceStacks, Owners, Select};
 use super::growth::{Points, grows, slope};
+use super::json::ordinal;
 use super::leaks::{Class, LeakRow, Leaks};
 use super::ledger::Place;
 use crate::attribution::Owner;
@@ -302,10 +303,6 @@ impl Survivors {
         }
         mismatches
     }
-}
-
-fn ordinal(device: DeviceOrdinal) -> Option<u8> {
-    (device != DeviceOrdinal::NONE).then_some(device.0)
 }
 
 fn add(life: &mut Life, born: u64, block: Block) {

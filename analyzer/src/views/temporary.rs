@@ -8,9 +8,9 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::block_events::{BlockEvents, Kept, On, Seen};
-use super::by_stack::{DeviceStacks, Owners};
+use super::by_stack::{ByStack, DeviceStacks, Owners};
+use super::json::{by_name, ordinal};
 use super::ledger::Place;
-use super::{ByStack, by_name};
 use crate::attribution::Owner;
 use crate::replay::{Effect, Figure, Replay};
 
@@ -224,7 +224,7 @@ impl<'a> ShortLived<'a> {
             .filter(|(_, line)| line.temporary.blocks > 0);
         let mut rows: Vec<TemporaryRow> = some
             .map(|((device, owner), line)| TemporaryRow {
-                device: (device != DeviceOrdinal::NONE).then_some(device.0),
+                device: ordinal(device),
                 place: Place::of(Some(&owner)),
                 library: owner.library(),
                 blocks: line.temporary.blocks,

@@ -5,12 +5,12 @@ mod devices;
 mod input;
 mod stacks;
 
-use gpumem_capture::DeviceOrdinal;
 use serde::Serialize;
 
 use crate::account::when_of;
 use crate::attribution::owner;
 use crate::symbols::Symbols;
+use crate::views::json::ordinal;
 use input::clip;
 
 pub use chart::{PageBand, PageChart, PageCourse};
@@ -89,7 +89,7 @@ impl Page {
             PageFailure {
                 seq: failure.seq.0,
                 time: event.time.0,
-                device: (event.device != DeviceOrdinal::NONE).then_some(event.device.0),
+                device: ordinal(event.device),
                 bytes: event.bytes,
                 line: clip(&owner.label(&replay.names)),
                 when: clip(&crate::views::when(&when_of(replay, failure.circumstance))),

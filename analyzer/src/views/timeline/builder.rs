@@ -8,9 +8,10 @@ use super::axis::Axis;
 use super::bands::Build;
 use super::course::{CourseTrack, Slice};
 use super::holders::Libraries;
-use super::track::{Track, ordinal};
+use super::track::Track;
 use super::{CourseBucket, Timeline, TimelineFailure};
 use crate::replay::{Effect, Replay};
+use crate::views::json::ordinal;
 
 /// Follows a capture. Its memory does not grow with the capture's length.
 #[derive(Debug, Default)]

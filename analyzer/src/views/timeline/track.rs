@@ -1,6 +1,6 @@
 //! One device over time: its buckets.
 
-use gpumem_capture::{DeviceOrdinal, Nanos, Seq};
+use gpumem_capture::{Nanos, Seq};
 
 use super::holders::{HOLDERS, Held};
 use crate::replay::Levels;
@@ -49,11 +49,6 @@ pub(super) struct Track {
 /// The levels one by one: see [`LEVELS`].
 pub(super) fn each(levels: &Levels) -> [u64; LEVELS] {
     [levels.tensor, levels.driver, levels.host, levels.physical]
-}
-
-/// A device as rows carry it.
-pub(super) fn ordinal(device: DeviceOrdinal) -> Option<u8> {
-    (device != DeviceOrdinal::NONE).then_some(device.0)
 }
 
 impl Track {
