@@ -1,6 +1,6 @@
 //! The ledger on the physical level, with NVML's readings.
 
-mod moments;
+mod readings;
 
 use std::path::Path;
 
@@ -335,38 +335,6 @@ fn a_holding_that_does_not_fit_takes_exact_away() {
         summary["missing"],
         json!(["GPU 0 physical: 1 holding changed from another size than it had"])
     );
-}
-
-#[test]
-fn nvml_may_keep_things_to_itself() {
-    let silent = u64::MAX;
-    // What is told: process, others; and what follows from a card with 150 MiB in use, 10 reserved.
-    for (process, others, unexplained, other_row) in [
-        (105 * M, silent, 5, 35),
-        (silent, 30 * M, 10, 30),
-        (silent, silent, 40, 0),
-    ] {
-        let folder = tempdir().expect("a folder");
-        let mut capture = Synthetic::new(folder.path());
-        capture.asked(0x1000_0000, 100 * M, NONE, PYTHON, StackId::NONE);
-        capture.given(0x1000_0000, 100 * M, NONE);
-        capture.sample(process, others, 100 * M, NONE);
-        capture.card(150 * M, 10 * M);
-        let file = capture.finish();
-        let found = ledger(&[], &file);
-        assert_eq!(found["bytes"], 150 * M);
-        assert_eq!(of_kind(&found, "other_processes"), other_row);
-        assert_eq!(found["unexplained_bytes"], unexplained * M);
-        let told = |bytes: u64| {
-            if bytes == silent {
-                Value::Null
-            } else {
-                json!(bytes)
-            }
-        };
-        assert_eq!(found["nvml_process_bytes"], told(process));
-        assert_eq!(found["other_processes_bytes"], told(others));
-    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod damaged;
 
 use std::path::Path;
 
-use gpumem_capture::{Event, EventFlags, EventKind, Level, Options, Phase, StackId};
+use gpumem_capture::{Event, EventFlags, EventKind, Level, Phase, StackId};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::Command;
 
+use gpumem_capture::Options;
+
 use super::*;
 
 #[test]

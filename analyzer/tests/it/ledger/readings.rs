@@ -1,4 +1,4 @@
-//! Ledgers of other moments than the peak.
+//! Which of NVML's readings belongs to a ledger, and what it lacks.
 
 use super::*;
 
@@ -90,4 +90,36 @@ fn the_moment_is_any_event_and_the_reading_the_first_one_after_it() {
     );
     let (summary, _) = json_of(&["summary", "--format", "json"], &file);
     assert_eq!(summary["devices"][0]["unexplained_bytes"], 7 * M);
+}
+
+#[test]
+fn nvml_may_keep_things_to_itself() {
+    let silent = u64::MAX;
+    // What is told: process, others; and what follows from a card with 150 MiB in use, 10 reserved.
+    for (process, others, unexplained, other_row) in [
+        (105 * M, silent, 5, 35),
+        (silent, 30 * M, 10, 30),
+        (silent, silent, 40, 0),
+    ] {
+        let folder = tempdir().expect("a folder");
+        let mut capture = Synthetic::new(folder.path());
+        capture.asked(0x1000_0000, 100 * M, NONE, PYTHON, StackId::NONE);
+        capture.given(0x1000_0000, 100 * M, NONE);
+        capture.sample(process, others, 100 * M, NONE);
+        capture.card(150 * M, 10 * M);
+        let file = capture.finish();
+        let found = ledger(&[], &file);
+        assert_eq!(found["bytes"], 150 * M);
+        assert_eq!(of_kind(&found, "other_processes"), other_row);
+        assert_eq!(found["unexplained_bytes"], unexplained * M);
+        let told = |bytes: u64| {
+            if bytes == silent {
+                Value::Null
+            } else {
+                json!(bytes)
+            }
+        };
+        assert_eq!(found["nvml_process_bytes"], told(process));
+        assert_eq!(found["other_processes_bytes"], told(others));
+    }
 }
