@@ -68,8 +68,10 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Recover(args)) => commands::cmd_recover::run(args, output),
         Some(Command::Import(args)) => commands::cmd_import::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
-        Some(Command::Completions { shell }) => commands::cmd_shell::completions(*shell, output),
-        Some(Command::Man) => commands::cmd_shell::man(output),
+        Some(Command::Completions { shell }) => {
+            commands::cmd_shell::completions(*shell, Cli::command(), output)
+        }
+        Some(Command::Man) => commands::cmd_shell::man(Cli::command(), output),
     }
 }
 
