@@ -45,6 +45,15 @@ def test_no_circle_but_those_that_are_listed(source):
     assert known - found == set(), "these files are in no circle any more: GPUMEM_BLESS=1 takes them off the list"
 
 
+def test_no_folder_of_the_analyzer_uses_one_that_uses_it():
+    """What draws knows the views and they do not know it; commands do not know the command line."""
+    folders = {}
+    for module, used in module_graph.graph(harness.ROOT / "analyzer" / "src").items():
+        folder, *others = ["::".join(of.split("::")[:2]) for of in (module, *used)]
+        folders.setdefault(folder, set()).update(other for other in others if other != folder)
+    assert module_graph.circles(folders) == []
+
+
 def test_a_planted_circle_is_found(tmp_path):
     """Through `use`, through a path in the code, and through a file that only re-exports."""
     source = tmp_path / "src"

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gpumem_analyzer::render::{
-    Source, Terminal, at, bytes, flamegraph, lines_table, partial, summary_text,
+    Source, Terminal, bytes, flamegraph, lines_table, partial, summary_text,
 };
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::session;
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
-use gpumem_analyzer::views::{Folded, Held, Lines, Select, Summary};
+use gpumem_analyzer::views::{ByStack, Folded, Lines, Select, Summary, at};
 use gpumem_capture::Level;
 
 fn main() -> ExitCode {
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         summary_text(file, &summary, &session.account, terminal)
     );
 
-    let held = Held::at(&session.replay, level, Moment::Peak, &Select::default());
+    let held = ByStack::at(&session.replay, level, Moment::Peak, &Select::default());
     let lines = Lines::of(&session.replay, &held);
     let names = &session.replay.names;
     let mut source = Source::new(names, session.header.started_wall_ns);

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::args::SymbolArgs;
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
     cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_recover, cmd_scopes,
@@ -195,31 +196,4 @@ pub enum Command {
     /// The manual page, on standard output
     #[command(after_help = "Examples:\n  gpumem-analyze man | man -l -")]
     Man,
-}
-
-/// Text for people or JSON for programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Aligned text.
-    #[default]
-    Text,
-    /// JSON with integers.
-    Json,
-}
-
-/// Where names of native functions are looked for. A file counts only if its build id is the one that
-/// was recorded.
-#[derive(Args, Clone, Debug, Default)]
-pub struct SymbolArgs {
-    /// A folder of separate debug files, as /usr/lib/debug is; may be given again. Also
-    /// GPUMEM_DEBUG_DIR
-    #[arg(long, value_name = "DIR")]
-    pub debug_dir: Vec<PathBuf>,
-    /// A folder with libraries and debug files copied from the other machine, under any names; may be
-    /// given again
-    #[arg(long, value_name = "DIR")]
-    pub symbols: Vec<PathBuf>,
-    /// Take recorded paths below this folder, and not from this machine's root
-    #[arg(long, value_name = "DIR")]
-    pub sysroot: Option<PathBuf>,
 }

@@ -3,7 +3,7 @@
 //! # Design constraints
 //! - Memory is bounded by the live blocks and the distinct stacks of a capture, not by its length.
 //! - The same capture gives the same bytes.
-//! - Damaged captures are normal input: what is missing is said ([`replay::Account`]), and no number
+//! - Damaged captures are normal input: what is missing is said ([`account::Account`]), and no number
 //!   is made up.
 //! - This crate knows neither CUDA's ABI nor the unwinder: everything comes from the capture.
 //!
@@ -12,14 +12,15 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod account;
 pub mod export;
 pub mod import;
 pub mod pickle;
 pub mod render;
-pub mod replay;
 pub mod session;
 pub mod stacks;
 pub mod symbols;
 pub mod views;
 
-pub use gpumem_replay::{attribution, backward, classes, names, python};
+pub use gpumem_replay as replay;
+pub use gpumem_replay::{attribution, backward, classes, names, numbers, python};

@@ -1,18 +1,20 @@
 //! `gpumem-analyze`: the command line over the library.
 #![forbid(unsafe_code)]
 
+mod args;
 mod cli;
 mod commands;
-mod which;
+mod selection;
 
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 use gpumem_analyzer::render::Terminal;
 
 use cli::{Cli, Command};
-use commands::{Exit, Output};
+use commands::exit::Exit;
+use commands::output::Output;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -29,10 +31,13 @@ fn main() -> ExitCode {
         Ok(exit) => ExitCode::from(exit.code()),
         // The reader of our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("gpumem-analyze: {error:#}");
-            ExitCode::from(1)
-        }
+        Err(error) => match error.downcast::<clap::Error>() {
+            Ok(error) => error.format(&mut Cli::command()).exit(),
+            Err(error) => {
+                eprintln!("gpumem-analyze: {error:#}");
+                ExitCode::from(1)
+            }
+        },
     }
 }
 
@@ -63,8 +68,10 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Recover(args)) => commands::cmd_recover::run(args, output),
         Some(Command::Import(args)) => commands::cmd_import::run(args, output),
         Some(Command::Check(args)) => commands::cmd_check::run(args, output),
-        Some(Command::Completions { shell }) => commands::cmd_shell::completions(*shell, output),
-        Some(Command::Man) => commands::cmd_shell::man(output),
+        Some(Command::Completions { shell }) => {
+            commands::cmd_shell::completions(*shell, Cli::command(), output)
+        }
+        Some(Command::Man) => commands::cmd_shell::man(Cli::command(), output),
     }
 }
 

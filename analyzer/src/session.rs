@@ -6,7 +6,8 @@ use gpumem_capture::{
     Header, Integrity, MergeError, OpenError, Progress, ReadError, Reader, Record, merge,
 };
 
-use crate::replay::{Account, Effect, Replay, Wanted};
+use crate::account::Account;
+use crate::replay::{Effect, Replay, Wanted};
 
 /// A capture that was read to its end.
 #[derive(Debug)]

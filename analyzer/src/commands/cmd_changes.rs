@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::render::{change_text, partial};
 use gpumem_analyzer::replay::Moment;
-use gpumem_analyzer::views::{Change, Changes, Follow, Select};
+use gpumem_analyzer::views::{BlockEvents, Change, Changes, Select};
 
-use super::{Exit, Output, read, read_with, say_bounded, say_missing};
-use crate::cli::Format;
-use crate::which::Part;
+use super::exit::{Exit, say_bounded, say_missing};
+use super::output::Output;
+use super::read::{read, read_with};
+use crate::args::Format;
+use crate::selection::Part;
 
 /// `changes`.
 #[derive(clap::Args, Debug)]
@@ -84,7 +86,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let mut changes = Changes::new(level, first.header.pid, &mut print);
     let sizes = part.size.unwrap_or_default();
     if blocks != Select::default() || !sizes.are_all() {
-        changes = changes.only(Follow::new(&first.replay, level, blocks, sizes));
+        changes = changes.only(BlockEvents::new(&first.replay, level, blocks, sizes));
     }
     read_with(file, Moment::End, &mut |replay, record, effect| {
         changes.observe(replay, record, effect);

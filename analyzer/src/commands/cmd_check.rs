@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
+use gpumem_analyzer::account::{Comparison, many};
 use gpumem_analyzer::render::{Style, account_lines, bytes, count};
-use gpumem_analyzer::replay::{Comparison, Moment, many};
+use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::session::Session;
 use serde::Serialize;
 
-use super::{Exit, Output, file_name, read};
-use crate::cli::Format;
+use super::exit::Exit;
+use super::output::{Output, file_name};
+use super::read::read;
+use crate::args::Format;
 
 #[derive(Serialize)]
 struct Check<'a> {

@@ -6,13 +6,14 @@ use clap::ValueEnum;
 use gpumem_analyzer::names::short_command;
 use gpumem_analyzer::render::{diff_text, partial};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Alike, Diff, Lines};
-use gpumem_capture::Level;
+use gpumem_analyzer::views::{Diff, Lines, MatchKey};
 use serde::Serialize;
 
-use super::{Exit, Output, file_name, read, say_missing};
-use crate::cli::Format;
-use crate::which::Which;
+use super::exit::{Exit, say_mismatches, say_missing};
+use super::output::{Output, file_name};
+use super::read::read;
+use crate::args::Format;
+use crate::selection::Selection;
 
 /// How lines of the two are put beside each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -29,13 +30,13 @@ pub enum ByArg {
 pub struct Args {
     /// Which figures.
     #[command(flatten)]
-    pub which: Which,
+    pub selection: Selection,
     /// How lines of the two are put beside each other
     #[arg(long, value_enum, default_value_t)]
     pub by: ByArg,
     /// The moment of the second capture, if it is another one than --at says; with the same file twice
     /// that compares two moments of one run
-    #[arg(long, value_name = "MOMENT", value_parser = crate::which::moment)]
+    #[arg(long, value_name = "MOMENT", value_parser = crate::selection::moment)]
     pub to: Option<gpumem_analyzer::replay::Moment>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
@@ -58,8 +59,8 @@ struct Report<'a> {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let from = &args.which;
-    let to = Which {
+    let from = &args.selection;
+    let to = Selection {
         at: args.to.unwrap_or(from.at),
         part: from.part.clone(),
     };
@@ -67,18 +68,18 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let before = read(first, from.wanted())?;
     let after = read(second, to.wanted())?;
     let level = from.part.level(&before);
-    let lines = [(&before, from), (&after, &to)].map(|(session, which)| {
-        let lines = Lines::of(&session.replay, &which.held(session, level));
-        say_mismatches(&lines, level);
+    let lines = [(&before, from), (&after, &to)].map(|(session, selection)| {
+        let lines = Lines::of(&session.replay, &selection.held(session, level));
+        say_mismatches(&lines.mismatches, level);
         lines
     });
     let [lines_before, lines_after] = &lines;
-    let alike = match args.by {
-        ByArg::Line => Alike::Line,
-        ByArg::Function => Alike::Function,
+    let key = match args.by {
+        ByArg::Line => MatchKey::Line,
+        ByArg::Function => MatchKey::Function,
     };
     let names = [&before, &after].map(|session| &session.replay.names);
-    let diff = Diff::of((lines_before, names[0]), (lines_after, names[1]), alike);
+    let diff = Diff::of((lines_before, names[0]), (lines_after, names[1]), key);
     match args.format {
         Format::Json => {
             say_missing(&before);
@@ -92,9 +93,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
         Format::Text => {
             let mut text = String::new();
-            for (file, session, which) in [(first, &before, from), (second, &after, &to)] {
+            for (file, session, selection) in [(first, &before, from), (second, &after, &to)] {
                 let side = if text.is_empty() { "before" } else { "after" };
-                text.push_str(&head(side, file, session, which));
+                text.push_str(&head(side, file, session, selection));
                 text.push_str(&partial(&session.account, output.terminal));
             }
             let mut devices: Vec<_> = diff.rows.iter().map(|row| row.of.device).collect();
@@ -119,17 +120,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 }
 
 /// One side's line: `before   report.bin, at the peak   python train.py`.
-fn head(side: &str, file: &Path, session: &Session, which: &Which) -> String {
+fn head(side: &str, file: &Path, session: &Session, selection: &Selection) -> String {
     let command = session.replay.names.command().map_or("", short_command);
-    let (file, said) = (file_name(file), which.said());
+    let (file, said) = (file_name(file), selection.said());
     format!("{side:<8} {file}, {said}   {command}\n")
-}
-
-fn say_mismatches(lines: &Lines, level: Level) {
-    for (device, sum, figure) in &lines.mismatches {
-        let device = gpumem_analyzer::replay::place(*device);
-        eprintln!(
-            "gpumem-analyze: partial: {device}: the lines sum to {sum} bytes, the {level} level has {figure}"
-        );
-    }
 }

@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
-use gpumem_analyzer::render::{at, bytes, flamegraph_of};
+use gpumem_analyzer::render::{bytes, flamegraph_of};
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Differential, Folded, Follow, FrameBy, Held, Passing, Within};
+use gpumem_analyzer::views::{
+    BlockEvents, ByStack, Differential, Folded, FrameBy, ShortLived, Within, at,
+};
 use gpumem_capture::Level;
 
-use super::cmd_leaks::survivors;
-use super::cmd_report::beside;
-use super::cmd_temporary::Soon;
-use super::{Exit, Output, read, read_with, say_bounded, say_missing, symbols, write_file};
-use crate::cli::SymbolArgs;
-use crate::which::{Which, moment};
+use super::exit::{Exit, say_bounded, say_missing};
+use super::output::{Output, beside, file_name, write_file};
+use super::read::{read, read_with, survivors, symbols};
+use crate::args::{ShortLivedArgs, SymbolArgs};
+use crate::selection::{Selection, moment};
 
 /// What the stacks are as wide as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -46,13 +47,13 @@ pub enum FrameByArg {
 pub struct Args {
     /// Which figures.
     #[command(flatten)]
-    pub which: Which,
+    pub selection: Selection,
     /// What the stacks are as wide as
     #[arg(long, value_enum, default_value_t)]
     pub of: OfArg,
     /// How soon what is temporary is freed.
     #[command(flatten)]
-    pub soon: Soon,
+    pub short_lived: ShortLivedArgs,
     /// Compare with the same of this capture, from before: red has grown, blue has shrunk
     #[arg(long, value_name = "BEFORE.bin")]
     pub diff: Option<PathBuf>,
@@ -89,25 +90,22 @@ struct Told {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let file = &args.which.part.capture(&args.file);
+    let file = &args.selection.part.capture(&args.file);
     if args.from.is_some() && !matches!(args.of, OfArg::Live | OfArg::Allocated) {
         bail!("--from compares what is live or allocated: leave --of away, or use --diff");
     }
-    let told = told(file, args, args.which.at)?;
+    let told = told(file, args, args.selection.at)?;
     say_missing(&told.session);
     let mut exit = Exit::of(&told.session);
     let (level, folded) = (told.level, &told.folded);
     let before = match (&args.diff, args.from) {
         (Some(other), _) => {
-            let before = self::told(&args.which.part.capture(other), args, args.which.at)?;
+            let before = self::told(&args.selection.part.capture(other), args, args.selection.at)?;
             say_missing(&before.session);
             if Exit::of(&before.session) == Exit::Partial {
                 exit = Exit::Partial;
             }
-            Some((
-                before.folded,
-                format!("than in {}", super::file_name(other)),
-            ))
+            Some((before.folded, format!("than in {}", file_name(other))))
         }
         (None, Some(from)) => Some((
             self::told(file, args, from)?.folded,
@@ -150,7 +148,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         output.out.write_all(&contents)?;
         return Ok(exit);
     }
-    let path = args.output.clone().unwrap_or_else(|| beside(file));
+    let path = args.output.clone().unwrap_or_else(|| beside(file, "svg"));
     write_file(&path, &contents).with_context(|| format!("cannot write {}", path.display()))?;
     let (path, total) = (path.display(), bytes(folded.bytes()));
     output.text(&format!("{path}: {total} of the {level} level\n"))?;
@@ -169,19 +167,19 @@ fn nothing(of: OfArg, level: Level) -> String {
 
 /// The stacks of a capture.
 fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
-    let part = &args.which.part;
-    let mut wanted = args.which.wanted();
+    let part = &args.selection.part;
+    let mut wanted = args.selection.wanted();
     wanted.moment = moment;
     let select = &part.select();
     let (session, held, mut said) = match args.of {
         OfArg::Live => {
             let session = read(file, wanted)?;
-            let held = Held::at(&session.replay, part.level(&session), moment, select);
+            let held = ByStack::at(&session.replay, part.level(&session), moment, select);
             (session, held, at(moment))
         }
         OfArg::Allocated => {
             let session = read(file, wanted)?;
-            let held = Held::allocated(&session.replay, part.level(&session), select);
+            let held = ByStack::allocated(&session.replay, part.level(&session), select);
             let said = match moment {
                 Moment::Peak | Moment::End => "allocated over the whole run".into(),
                 moment => format!("allocated, {}", at(moment)),
@@ -193,14 +191,14 @@ fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
             say_bounded(&session, "blocks freed");
             let level = part.level(&session);
             let sizes = part.size.unwrap_or_default();
-            let follow = Follow::new(&session.replay, level, part.select(), sizes);
-            let mut passing = Passing::new(args.soon.within(), follow);
+            let block_events = BlockEvents::new(&session.replay, level, part.select(), sizes);
+            let mut short_lived = ShortLived::new(args.short_lived.within(), block_events);
             let again = read_with(file, Moment::End, &mut |replay, record, effect| {
-                passing.observe(replay, record, effect);
+                short_lived.observe(replay, record, effect);
             })?;
-            let held = passing.held(&again.replay);
-            drop(passing);
-            let said = match args.soon.within() {
+            let held = short_lived.held(&again.replay);
+            drop(short_lived);
+            let said = match args.short_lived.within() {
                 Within::Events(1) => "that the next event freed".into(),
                 Within::Events(events) => format!("freed within {events} events"),
                 Within::Time(time) => format!("freed within {} ms", time.0 as f64 / 1e6),

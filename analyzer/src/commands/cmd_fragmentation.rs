@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{at, over_time_text, partial, pool_map_text};
+use gpumem_analyzer::render::{over_time_text, partial, pool_map_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
-use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOverTime};
+use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOverTime, at};
 use gpumem_capture::{DeviceOrdinal, Seq};
 use serde::Serialize;
 
-use super::{Exit, Output, ledgers, read_with, say_bounded, say_missing};
-use crate::cli::Format;
-use crate::which::{moment, size};
+use super::exit::{Exit, say_bounded, say_missing};
+use super::output::Output;
+use super::read::{ledgers, read_with};
+use crate::args::Format;
+use crate::selection::{moment, size};
 
 /// `fragmentation`.
 #[derive(clap::Args, Debug)]

@@ -6,8 +6,10 @@ use gpumem_analyzer::render::{Source, hints_text, partial};
 use gpumem_analyzer::replay::Wanted;
 use gpumem_analyzer::views::{Asked, HintWatch, Hints};
 
-use super::{Exit, Output, ledgers, read_with, say_missing};
-use crate::cli::Format;
+use super::exit::{Exit, say_missing};
+use super::output::Output;
+use super::read::{ledgers, read_with};
+use crate::args::Format;
 
 /// `hints`.
 #[derive(clap::Args, Debug)]

@@ -7,13 +7,14 @@ use gpumem_analyzer::render::{Source, Terminal, account_lines, bytes, count, pag
 use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    Asked, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineRecorder,
+    Asked, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineBuilder,
 };
 
-use super::cmd_report::beside;
-use super::{Exit, Output, file_name, ledgers, read_with, say_missing, symbols};
-use crate::cli::SymbolArgs;
-use crate::which::Capture;
+use super::exit::{Exit, say_missing};
+use super::output::{Output, beside, file_name};
+use super::read::{ledgers, read_with, symbols};
+use crate::args::SymbolArgs;
+use crate::selection::Capture;
 
 /// No page is larger.
 const LARGEST: usize = 5_000_000;
@@ -35,16 +36,16 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
-    let mut recorder = TimelineRecorder::default();
+    let mut builder = TimelineBuilder::default();
     let wanted = Wanted {
         peaks: true,
         ..Wanted::default()
     };
     let session = read_with(file, wanted, &mut |replay, record, effect| {
-        recorder.observe(replay, record, effect);
+        builder.observe(replay, record, effect);
     })?;
     let replay = &session.replay;
-    let timeline = recorder.finish(replay, None, None);
+    let timeline = builder.finish(replay, None, None);
     let mut moments = Moments::choose(replay, &timeline);
     if moments.wants_more() {
         read_with(file, Moment::End, &mut |replay, record, _| {
@@ -82,7 +83,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     drop(bar);
     say_missing(&session);
     let to = args.output.clone();
-    let to = to.unwrap_or_else(|| beside(file).with_extension("html"));
+    let to = to.unwrap_or_else(|| beside(file, "html"));
     let said = format!("{}, to be opened in a browser", bytes(html.len() as u64));
     output.deliver(&to, html.as_bytes(), &said)?;
     Ok(Exit::of(&session))

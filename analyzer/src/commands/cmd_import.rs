@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
+use gpumem_analyzer::account::many;
 use gpumem_analyzer::import::{ImportError, torch_snapshot};
-use gpumem_analyzer::replay::many;
 
-use super::{Exit, Output, file_name, in_its_place, read};
+use super::exit::Exit;
+use super::output::{Output, file_name, in_its_place};
+use super::read::read;
 use gpumem_analyzer::render::partial;
 use gpumem_analyzer::replay::Moment;
 

@@ -1,15 +1,16 @@
 //! `gpumem-analyze leaks`.
 
-use std::path::{Path, PathBuf};
+use gpumem_analyzer::views::at;
+use std::path::PathBuf;
 
-use gpumem_analyzer::render::{Source, at, leaks_text, partial};
-use gpumem_analyzer::replay::{Moment, Wanted, place};
-use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{AskedLeaks, Survivors};
+use gpumem_analyzer::render::{Source, leaks_text, partial};
+use gpumem_analyzer::replay::Moment;
 
-use super::{Exit, Output, read, read_with, say_missing};
-use crate::cli::Format;
-use crate::which::{Part, moment};
+use super::exit::{Exit, say_mismatches, say_missing};
+use super::output::Output;
+use super::read::survivors;
+use crate::args::Format;
+use crate::selection::{Part, moment};
 
 /// `leaks`.
 #[derive(clap::Args, Debug)]
@@ -44,54 +45,13 @@ fn not_the_peak(text: &str) -> Result<Moment, String> {
     }
 }
 
-/// What is alive at a moment, by default the end of the last step, with how old it is. The capture is read
-/// twice: which step is the last is known at its end.
-pub fn survivors(
-    file: &Path,
-    part: &Part,
-    at: Option<Moment>,
-    (least_steps, warm_up_steps): (u64, u64),
-) -> anyhow::Result<(Session, Survivors, Moment)> {
-    let first = read(file, Moment::End)?;
-    let last = Moment::Step(first.replay.course.steps);
-    let has_steps = first.replay.course.steps > 0;
-    let moment = at.unwrap_or_else(|| {
-        let told = has_steps && first.replay.can_tell(last.into());
-        if told { last } else { Moment::End }
-    });
-    let sizes = part.size.unwrap_or_default();
-    let mut survivors = Survivors::new(AskedLeaks {
-        level: part.level(&first),
-        moment,
-        sizes,
-        select: part.select(),
-        least_steps,
-        warm_up_steps,
-    });
-    let wanted = Wanted {
-        moment,
-        sizes,
-        ..Wanted::default()
-    };
-    let session = read_with(file, wanted, &mut |replay, record, effect| {
-        survivors.observe(replay, record, effect);
-    })?;
-    Ok((session, survivors, moment))
-}
-
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.part.capture(&args.file);
     let ages = (args.steps, args.warm_up);
     let (session, survivors, moment) = survivors(file, &args.part, args.at, ages)?;
     let leaks = survivors.leaks(&session.replay);
-    for (device, sum, figure) in &leaks.mismatches {
-        eprintln!(
-            "gpumem-analyze: partial: {}: the lines sum to {sum} bytes, the {} level has {figure}",
-            place(*device),
-            leaks.level
-        );
-    }
+    say_mismatches(&leaks.mismatches, leaks.level);
     match args.format {
         Format::Json => {
             say_missing(&session);

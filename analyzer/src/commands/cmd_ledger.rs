@@ -6,9 +6,11 @@ use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::views::{Asked, By, LedgerAt};
 use gpumem_capture::{DeviceOrdinal, Level};
 
-use super::{Exit, Output, ledgers, read, say_missing};
-use crate::cli::Format;
-use crate::which::{Capture, moment};
+use super::exit::{Exit, say_missing};
+use super::output::Output;
+use super::read::{ledgers, not_kept, read};
+use crate::args::Format;
+use crate::selection::{Capture, moment};
 
 /// The moment of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +150,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             .filter(|((_, of), _)| *of == level)
             .map(|(_, row)| row.peak.0);
         if peaks.any(|seq| seq < restored.from) {
-            return Err(super::not_kept(file, &session));
+            return Err(not_kept(file, &session));
         }
     }
     let asked = Asked {

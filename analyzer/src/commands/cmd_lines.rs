@@ -3,15 +3,18 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpumem_analyzer::render::{Source, annotated_text, at, bytes, lines_table, partial};
-use gpumem_analyzer::replay::{Moment, Phase, Wanted};
+use gpumem_analyzer::account::Phase;
+use gpumem_analyzer::render::{Source, annotated_text, bytes, lines_table, partial};
+use gpumem_analyzer::replay::{Moment, Wanted};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Annotated, Lines};
+use gpumem_analyzer::views::{Annotated, Lines, at};
 use gpumem_capture::{DeviceOrdinal, Level};
 
-use super::{Exit, Output, read, say_missing};
-use crate::cli::Format;
-use crate::which::Which;
+use super::exit::{Exit, say_missing};
+use super::output::Output;
+use super::read::read;
+use crate::args::Format;
+use crate::selection::Selection;
 
 /// Which part of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,7 +56,7 @@ impl PhaseArg {
 pub struct Args {
     /// Which figures.
     #[command(flatten)]
-    pub which: Which,
+    pub selection: Selection,
     /// Only what was allocated in this phase of a training
     #[arg(long, value_enum)]
     pub phase: Option<PhaseArg>,
@@ -74,9 +77,9 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let wanted = Wanted {
         step: args.step,
-        ..args.which.wanted()
+        ..args.selection.wanted()
     };
-    let file = &args.which.part.capture(&args.file);
+    let file = &args.selection.part.capture(&args.file);
     let session = read(file, wanted)?;
     let ended = session.replay.course.steps;
     if let Some(step) = args.step.filter(|step| *step > ended.saturating_add(1)) {
@@ -85,11 +88,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             file.display()
         );
     }
-    let level = args.which.part.level(&session);
+    let level = args.selection.part.level(&session);
     if args.annotate {
         return annotated(args, &session, level, output);
     }
-    let held = args.which.held(&session, level);
+    let held = args.selection.held(&session, level);
     let mut lines = Lines::of(&session.replay, &held);
     for (device, sum, figure) in &lines.mismatches {
         let device = if *device == DeviceOrdinal::NONE {
@@ -120,11 +123,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 (None, Some(step)) => Some(format!("step {step}")),
                 (Some(phase), Some(step)) => Some(format!("{phase} of step {step}")),
             };
-            let when = match args.which.at {
+            let when = match args.selection.at {
                 Moment::Peak if args.step.is_some() => "at its peak".into(),
                 moment => at(moment),
             };
-            let when = when + &args.which.part.said();
+            let when = when + &args.selection.part.said();
             let mut text = partial(&session.account, output.terminal);
             if lines.rows.is_empty() {
                 let none = match of {
@@ -170,8 +173,8 @@ fn annotated(
     level: Level,
     output: &mut Output<'_>,
 ) -> anyhow::Result<Exit> {
-    let select = args.which.part.select();
-    let annotated = Annotated::at(&session.replay, level, args.which.at, &select);
+    let select = args.selection.part.select();
+    let annotated = Annotated::at(&session.replay, level, args.selection.at, &select);
     match args.format {
         Format::Json => {
             say_missing(session);
@@ -181,7 +184,7 @@ fn annotated(
             let names = &session.replay.names;
             let mut source = Source::new(names, session.header.started_wall_ns);
             let mut text = partial(&session.account, output.terminal);
-            let when = args.which.said();
+            let when = args.selection.said();
             let told = annotated_text(&annotated, &when, names, &mut source, output.terminal);
             text.push_str(match told.is_empty() {
                 true => "No line allocated memory of this level.\n",

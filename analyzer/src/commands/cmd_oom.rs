@@ -2,18 +2,21 @@
 
 use std::path::PathBuf;
 
+use gpumem_analyzer::account::{is_by_limit, limit_of, place, when_of};
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::render::{
-    Source, Style, by_limit, count, ledger_text, lines_table, moment, partial, wanted, when,
+    Source, Style, by_limit, count, ledger_text, lines_table, moment, partial, wanted,
 };
-use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay, is_by_limit, limit_of, place, when_of};
+use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Asked, By, Held, Ledger, LedgerAt, LineRow, Lines, Select};
+use gpumem_analyzer::views::{Asked, By, ByStack, Ledger, LedgerAt, LineRow, Lines, Select, when};
 use gpumem_capture::{Level, ProcessKey};
 use serde::Serialize;
 
-use super::{Exit, Output, ledgers, read, say_missing};
-use crate::cli::Format;
+use super::exit::{Exit, say_missing};
+use super::output::Output;
+use super::read::{ledgers, read};
+use crate::args::Format;
 
 /// A failure as JSON has it.
 #[derive(Serialize)]
@@ -87,7 +90,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let ledgers = ledgers(&args.file, &session, asked)?;
     let select = Select::default();
     let [tensor, driver, host] = [Level::TENSOR, Level::DRIVER, Level::HOST].map(|level| {
-        let held = Held::at(&session.replay, level, Moment::At(failure.seq), &select);
+        let held = ByStack::at(&session.replay, level, Moment::At(failure.seq), &select);
         let mut lines = Lines::of(&session.replay, &held);
         let device = failure.event.device.0;
         lines.retain_rows(|row| level == Level::HOST || row.device == Some(device));

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use gpumem_capture::{Merged, Reader, merge, merge_held};
 
-use super::{Exit, Output, explained};
+use super::exit::{Exit, explained};
+use super::output::Output;
 
 /// `recover`.
 #[derive(clap::Args, Debug)]

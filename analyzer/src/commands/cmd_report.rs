@@ -1,21 +1,26 @@
 //! `gpumem-analyze report.bin`: the report, and the flamegraph of the peak beside the capture.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use gpumem_analyzer::render::{ReportChanges, at, flamegraph, report_text};
+use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
-use gpumem_analyzer::views::{Asked, Changes, Folded, Greatest, Held, HintWatch, Hints, Select};
+use gpumem_analyzer::views::{
+    Asked, ByStack, Changes, Folded, Greatest, HintWatch, Hints, Select, at,
+};
 use gpumem_capture::Level;
 
-use super::{Exit, Output, file_name, ledgers, level_or_default, read_with, symbols, write_file};
-use crate::cli::SymbolArgs;
+use super::exit::Exit;
+use super::output::{Output, beside, file_name, write_file};
+use super::read::{ledgers, pid, read_with, symbols};
+use crate::args::SymbolArgs;
+use crate::selection::level_or_default;
 
 /// Changes shown in the report.
 const CHANGES: usize = 10;
 
 /// Runs it.
 pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let pid = super::pid(file)?;
+    let pid = pid(file)?;
     let (mut tensor, mut driver) = (Greatest::default(), Greatest::default());
     let mut watch = HintWatch::default();
     let mut tensor_changes = Changes::new(Level::TENSOR, pid, |change| tensor.add(change));
@@ -54,13 +59,13 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     ))?;
 
     let (mut symbols, bar) = symbols(file, &session, asked);
-    let held = Held::at(&session.replay, level, Moment::Peak, &Select::default());
+    let held = ByStack::at(&session.replay, level, Moment::Peak, &Select::default());
     let folded = Folded::of(&session.replay, &mut symbols, &held);
     drop(bar);
     let subtitle = session.replay.names.command().unwrap_or_default();
     let title = folded.title(level, &at(Moment::Peak));
     if let Some(svg) = flamegraph(&folded, &title, subtitle) {
-        let path = beside(file);
+        let path = beside(file, "svg");
         match write_file(&path, &svg) {
             Ok(()) => output.text(&format!(
                 "\nFlamegraph of the peak: {}.   More: gpumem-analyze --help\n",
@@ -79,14 +84,4 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
         }
     }
     Ok(Exit::of(&session))
-}
-
-/// Where the picture of a capture goes: `report.rank0.bin` → `report.rank0.svg`.
-pub fn beside(file: &Path) -> PathBuf {
-    if file.extension().is_some_and(|extension| extension == "bin") {
-        return file.with_extension("svg");
-    }
-    let mut name = file.as_os_str().to_owned();
-    name.push(".svg");
-    name.into()
 }

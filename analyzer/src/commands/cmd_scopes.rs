@@ -6,9 +6,11 @@ use gpumem_analyzer::render::{partial, scopes_text};
 use gpumem_analyzer::replay::Wanted;
 use gpumem_analyzer::views::ScopeWatch;
 
-use super::{Exit, Output, read_with, say_missing};
-use crate::cli::Format;
-use crate::which::{LevelArg, Part};
+use super::exit::{Exit, say_missing};
+use super::output::Output;
+use super::read::read_with;
+use crate::args::Format;
+use crate::selection::{LevelArg, Part};
 
 /// `scopes`.
 #[derive(clap::Args, Debug)]

@@ -4,18 +4,20 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::render::{partial, sizes_text};
 use gpumem_analyzer::replay::{Moment, Wanted};
-use gpumem_analyzer::views::{Follow, Histogram};
+use gpumem_analyzer::views::{BlockEvents, Histogram};
 
-use super::{Exit, Output, not_kept, read, read_with, say_bounded, say_missing};
-use crate::cli::Format;
-use crate::which::Which;
+use super::exit::{Exit, say_bounded, say_missing};
+use super::output::Output;
+use super::read::{not_kept, read, read_with};
+use crate::args::Format;
+use crate::selection::Selection;
 
 /// `sizes`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Which figures.
     #[command(flatten)]
-    pub which: Which,
+    pub selection: Selection,
     /// Each size by itself, and not by powers of two
     #[arg(long)]
     pub exact: bool,
@@ -28,12 +30,12 @@ pub struct Args {
 
 /// Runs it. The capture is read twice: the level and all names have to be known first.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let part = &args.which.part;
+    let part = &args.selection.part;
     let file = &part.capture(&args.file);
-    let wanted = Wanted::from(args.which.at);
+    let wanted = Wanted::from(args.selection.at);
     let first = read(file, wanted)?;
     let level = part.level(&first);
-    if let (Moment::Peak, Some(restored)) = (args.which.at, first.replay.restored) {
+    if let (Moment::Peak, Some(restored)) = (args.selection.at, first.replay.restored) {
         let rows = first.replay.rows.iter();
         let mut of_level = rows.filter(|((_, of), _)| *of == level);
         if of_level.any(|(_, row)| row.peak.0 < restored.from) {
@@ -42,8 +44,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     say_bounded(&first, "allocations");
     let sizes = part.size.unwrap_or_default();
-    let follow = Follow::new(&first.replay, level, part.select(), sizes);
-    let mut histogram = Histogram::new(follow, args.which.at, args.exact);
+    let block_events = BlockEvents::new(&first.replay, level, part.select(), sizes);
+    let mut histogram = Histogram::new(block_events, args.selection.at, args.exact);
     read_with(file, wanted, &mut |replay, record, effect| {
         histogram.observe(replay, record, effect);
     })?;
@@ -56,7 +58,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Format::Text => {
             let terminal = output.terminal;
             let mut text = partial(&first.account, terminal);
-            text.push_str(&sizes_text(level, &found, &args.which.said(), terminal));
+            text.push_str(&sizes_text(level, &found, &args.selection.said(), terminal));
             output.text(&text)?;
         }
     }

@@ -6,8 +6,10 @@ use gpumem_analyzer::render::summary_text;
 use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::views::Summary;
 
-use super::{Exit, Output, file_name, read, say_missing};
-use crate::cli::Format;
+use super::exit::{Exit, say_missing};
+use super::output::{Output, file_name};
+use super::read::read;
+use crate::args::Format;
 
 /// `summary`.
 #[derive(clap::Args, Debug)]

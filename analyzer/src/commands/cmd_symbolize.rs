@@ -7,15 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, bail};
+use gpumem_analyzer::account::many;
 use gpumem_analyzer::render::{bytes, count, partial};
-use gpumem_analyzer::replay::{Moment, many};
+use gpumem_analyzer::replay::Moment;
 use gpumem_analyzer::symbols::{Nameless, Spots};
 use gpumem_capture::baked::{BakeError, bake};
 use gpumem_capture::{Reader, RingState};
 
+use super::exit::{Exit, explained};
+use super::output::{Output, in_its_place};
 use super::progress::Bar;
-use super::{Exit, Output, explained, in_its_place, read, symbols};
-use crate::cli::SymbolArgs;
+use super::read::{read, symbols};
+use crate::args::SymbolArgs;
 
 /// Modules without names that are listed; what they have is summed up for the rest.
 const MODULES_LISTED: usize = 12;

@@ -6,12 +6,13 @@ use anyhow::bail;
 use clap::ValueEnum;
 use gpumem_analyzer::render::{bytes, partial, timeline_svg, timeline_text};
 use gpumem_analyzer::replay::Wanted;
-use gpumem_analyzer::views::{Timeline, TimelineRecorder};
+use gpumem_analyzer::views::{Timeline, TimelineBuilder};
 use gpumem_capture::DeviceOrdinal;
 
-use super::cmd_report::beside;
-use super::{Exit, Output, file_name, read_with, say_missing};
-use crate::which::{Capture, LevelArg};
+use super::exit::{Exit, say_missing};
+use super::output::{Output, beside, file_name};
+use super::read::read_with;
+use crate::selection::{Capture, LevelArg};
 
 /// How the timeline is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -49,16 +50,16 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
-    let mut recorder = TimelineRecorder::default();
+    let mut builder = TimelineBuilder::default();
     let wanted = Wanted {
         peaks: true,
         ..Wanted::default()
     };
     let session = read_with(file, wanted, &mut |replay, record, effect| {
-        recorder.observe(replay, record, effect);
+        builder.observe(replay, record, effect);
     })?;
     let only = args.device.map(DeviceOrdinal);
-    let timeline = recorder.finish(&session.replay, args.level.map(Into::into), only);
+    let timeline = builder.finish(&session.replay, args.level.map(Into::into), only);
     let contents = match args.format {
         TimelineFormat::Json => {
             say_missing(&session);
@@ -86,7 +87,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let to = match (&args.output, args.format) {
         (Some(path), _) => path.clone(),
-        (None, TimelineFormat::Svg) => beside(file).with_extension("timeline.svg"),
+        (None, TimelineFormat::Svg) => beside(file, "timeline.svg"),
         (None, _) => PathBuf::from("-"),
     };
     output.deliver(&to, &contents, &said(&timeline))?;

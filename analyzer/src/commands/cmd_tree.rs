@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use gpumem_analyzer::render::{TreeLimits, partial, tree_text};
 use gpumem_analyzer::views::Node;
 
-use super::{Exit, Output, read, say_missing, symbols};
-use crate::cli::{Format, SymbolArgs};
-use crate::which::Which;
+use super::exit::{Exit, say_missing};
+use super::output::Output;
+use super::read::{read, symbols};
+use crate::args::{Format, SymbolArgs};
+use crate::selection::Selection;
 
 /// `tree`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Which figures.
     #[command(flatten)]
-    pub which: Which,
+    pub selection: Selection,
     /// Count calls with less than this many percent together (text only)
     #[arg(long, value_name = "PERCENT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=100))]
     pub least: u64,
@@ -36,11 +38,11 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let file = &args.which.part.capture(&args.file);
-    let session = read(file, args.which.wanted())?;
-    let level = args.which.part.level(&session);
+    let file = &args.selection.part.capture(&args.file);
+    let session = read(file, args.selection.wanted())?;
+    let level = args.selection.part.level(&session);
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
-    let held = args.which.held(&session, level);
+    let held = args.selection.held(&session, level);
     let root = Node::tree(&session.replay, &mut symbols, &held, args.native);
     drop(bar);
     match args.format {

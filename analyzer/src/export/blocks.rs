@@ -6,7 +6,7 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Record, Seq, Threa
 use rustc_hash::FxHashMap;
 
 use crate::replay::{Effect, Replay, Sizes, StackKey};
-use crate::views::Held;
+use crate::views::ByStack;
 
 /// A block that was live, or several of one stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Blocks {
 
     /// The blocks among `held`, of these sizes; their bytes sum to it. What of a stack is in no block that
     /// the capture still has stands in one block of that stack, at time 0.
-    pub fn finish(mut self, held: &Held, sizes: Sizes) -> Vec<LiveBlock> {
+    pub fn finish(mut self, held: &ByStack, sizes: Sizes) -> Vec<LiveBlock> {
         let mut all = Vec::new();
         for on in &held.devices {
             let then = self.then.remove(&on.device);

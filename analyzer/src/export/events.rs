@@ -5,9 +5,10 @@ use std::rc::Rc;
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Seq};
 use rustc_hash::FxHashMap;
 
+use crate::account::phase_of;
 use crate::attribution::{Owner, owner};
 use crate::names::Names;
-use crate::replay::{Effect, Replay, Sizes, StackKey, phase_of};
+use crate::replay::{Effect, Replay, Sizes, StackKey};
 use crate::session::Session;
 use crate::views::Select;
 

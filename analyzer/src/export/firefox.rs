@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::blocks::LiveBlock;
 use super::samples::{Location, Places};
 use super::series::Point;
-use crate::replay::{Replay, StackKey, place};
+use crate::account::place;
+use crate::replay::{Replay, StackKey};
 use crate::symbols::Symbols;
 
 /// How many blocks stand each for itself.

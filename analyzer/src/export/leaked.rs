@@ -4,7 +4,7 @@ use gpumem_capture::{EventKind, Level, Record, Seq};
 use rustc_hash::FxHashMap;
 
 use crate::replay::{Figure, Replay, Sizes, StackKey};
-use crate::views::{Held, Select};
+use crate::views::{ByStack, Select};
 
 /// Notices when steps ended.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +33,7 @@ impl Steps {
         level: Level,
         select: &Select,
         sizes: Sizes,
-    ) -> Option<Held> {
+    ) -> Option<ByStack> {
         if replay.course.steps > 0 {
             let bounded = replay.restored.is_some();
             if bounded && (self.before.is_none() || replay.let_go.blocks > 0) {
@@ -42,7 +42,7 @@ impl Steps {
             let began = self.before.unwrap_or(Seq(0));
             return Some(alive(replay, level, select, sizes, began));
         }
-        Some(Held::of(replay, level, select, |device| {
+        Some(ByStack::of(replay, level, select, |device| {
             use crate::replay::Moment::End;
             let figures = replay.figures(device, level, End);
             (figures, replay.total(device, level, End))
@@ -50,8 +50,8 @@ impl Steps {
     }
 }
 
-fn alive(replay: &Replay, level: Level, select: &Select, sizes: Sizes, before: Seq) -> Held {
-    Held::of(replay, level, select, |device| {
+fn alive(replay: &Replay, level: Level, select: &Select, sizes: Sizes, before: Seq) -> ByStack {
+    ByStack::of(replay, level, select, |device| {
         let row = replay.rows.get(&(device, level));
         let blocks = row.into_iter().flat_map(|row| row.live_blocks());
         let mut figures: FxHashMap<StackKey, Figure> = FxHashMap::default();

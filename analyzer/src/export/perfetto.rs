@@ -13,10 +13,11 @@ use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Nanos, Phase, Recor
 use serde_json::{Value, json};
 
 use super::series::{Point, Series};
+use crate::account::place;
 use crate::attribution::owner;
 use crate::names::Names;
-use crate::render::bytes;
-use crate::replay::{Replay, place};
+use crate::numbers::bytes;
+use crate::replay::Replay;
 use crate::session::Session;
 
 /// A stretch of a counter's time.

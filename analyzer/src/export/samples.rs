@@ -6,12 +6,13 @@ use std::rc::Rc;
 use gpumem_capture::{DeviceOrdinal, PyFrame};
 use rustc_hash::FxHashMap;
 
+use crate::account::place;
 use crate::classes::class;
 use crate::names::{Names, NativeFrame};
-use crate::replay::{Figure, Replay, StackKey, place};
+use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::{Frame, mixed};
 use crate::symbols::{Source, Symbols};
-use crate::views::Held;
+use crate::views::ByStack;
 
 /// A place in code, or what stands for one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -58,7 +59,7 @@ pub struct Samples {
 
 impl Samples {
     /// What stacks held under each heading.
-    pub fn of(replay: &Replay, symbols: &mut Symbols, headings: &[&Held]) -> Self {
+    pub fn of(replay: &Replay, symbols: &mut Symbols, headings: &[&ByStack]) -> Self {
         let names = &replay.names;
         let mut by_stack: BTreeMap<(DeviceOrdinal, StackKey), Vec<Figure>> = BTreeMap::new();
         for (heading, held) in headings.iter().enumerate() {

@@ -5,14 +5,18 @@
 //! - The same input gives the same bytes.
 //! - Memory is bounded by the input's size.
 
-mod blocks;
 mod capture;
+mod device;
+mod error;
 mod frames;
+mod memory;
 mod ranges;
 mod snapshot;
+mod source;
 mod spans;
 mod torch_snapshot;
 
 pub use capture::CaptureError;
+pub use error::ImportError;
 pub use snapshot::SnapshotError;
-pub use torch_snapshot::{ImportError, Imported, torch_snapshot};
+pub use torch_snapshot::{Imported, torch_snapshot};

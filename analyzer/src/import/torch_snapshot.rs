@@ -7,40 +7,21 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use gpumem_capture::baked::{BakeError, bake};
-use gpumem_capture::{ApiId, Definition, Nanos, OpenError, Origin, ProcessKey, Reader};
+use gpumem_capture::baked::bake;
+use gpumem_capture::{ApiId, Definition, Nanos, Origin, ProcessKey, Reader};
 
-use super::blocks::{Before, Device, PYTORCH, With};
-use super::capture::{CaptureError, Out, cut};
+use super::capture::{Out, cut};
+use super::device::{Before, Device};
+use super::error::ImportError;
 use super::frames::Frames;
+use super::memory::{PYTORCH, With};
 use super::ranges::Ranges;
 use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
-use crate::render::{bytes, count};
-use crate::replay::many;
+use crate::account::many;
+use crate::numbers::{bytes, count};
 
 /// How many devices have counters in a capture.
 const DEVICES: usize = 63;
-
-/// Why a snapshot could not be imported.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImportError {
-    /// It cannot be understood.
-    #[error(transparent)]
-    Snapshot(#[from] SnapshotError),
-    /// The capture cannot be written.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// The names of native functions cannot be written into it.
-    #[error(transparent)]
-    Names(#[from] BakeError),
-    /// What was written cannot be read.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The system refused.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
 
 /// What was imported.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Source, Style, Terminal, bytes, count};
+use crate::account::many;
 use crate::names::Names;
-use crate::replay::many;
 use crate::views::{Annotated, FileUse, LineUse};
 
 /// Lines of source shown around each that allocated.

@@ -1,7 +1,7 @@
 //! What two captures differ by, as a table.
 
 use super::{Align, Style, Table, Terminal, bytes, count, signed};
-use crate::replay::{Phase, many};
+use crate::account::{Phase, many};
 use crate::views::{Diff, DiffRow};
 
 /// The table: line, phase if any has one, function, bytes in both, the change, blocks in both. `title`

@@ -3,7 +3,8 @@
 use gpumem_capture::Nanos;
 
 use super::{Align, Style, Table, Terminal, bar, bytes, count, moment};
-use crate::replay::{Replay, many};
+use crate::account::many;
+use crate::replay::Replay;
 use crate::views::{FragmentedAt, FragmentedSegment, ReservedOverTime};
 
 /// Segments shown.

@@ -2,7 +2,8 @@
 
 use super::line_table::LineTable;
 use super::{Source, Style, Terminal, bytes, count, signed};
-use crate::replay::{Replay, many};
+use crate::account::many;
+use crate::replay::Replay;
 use crate::views::{Class, LeakRow, Leaks};
 
 /// The lines by class, and what they come to. `when`: after what was so, `at the end of step 20`.

@@ -2,10 +2,10 @@
 
 use gpumem_capture::Level;
 
-use super::{Align, Source, Style, Table, Terminal, bar, bytes, moment, share, signed, time, when};
+use super::{Align, Source, Style, Table, Terminal, bar, bytes, moment, share, signed, time};
 use crate::attribution::Owner;
 use crate::replay::Replay;
-use crate::views::{Kind, Ledger, LedgerAt, LedgerRow, Pool};
+use crate::views::{Kind, Ledger, LedgerAt, LedgerRow, Pool, when};
 use gpumem_capture::Nanos;
 
 /// Columns of a full bar.

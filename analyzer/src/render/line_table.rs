@@ -1,9 +1,9 @@
 //! Tables with a row for each line: where it is, its function and source, some figures, its device.
 
 use super::{Align, Source, Style, Table, Terminal};
+use crate::account::place;
 use crate::attribution::Owner;
 use crate::names::Names;
-use crate::replay::place;
 use gpumem_capture::DeviceOrdinal;
 
 /// Columns before the figures: line, function, source.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{Align, Style, Table, Terminal, bytes, count, share};
+use crate::account::Phase;
 use crate::names::Names;
-use crate::replay::Phase;
 use crate::views::LineRow;
 
 /// The text of source lines, where the file is still the one that ran.

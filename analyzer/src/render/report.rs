@@ -5,12 +5,13 @@ use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::{
     Source, Style, Terminal, account_lines, bytes, change_text, hints_text, ledger_text,
-    lines_table, moment, partial, what_ran, when,
+    lines_table, moment, partial, what_ran,
 };
+use crate::account::{is_by_limit, limit_of, many, when_of};
 use crate::attribution::owner;
-use crate::replay::{OutOfMemory, Replay, is_by_limit, limit_of, many, when_of};
+use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
-use crate::views::{Change, Held, Hints, Ledger, Lines, Summary};
+use crate::views::{ByStack, Change, Hints, Ledger, Lines, Summary, when};
 
 /// Lines shown for each device.
 const LINES: usize = 15;
@@ -97,7 +98,7 @@ fn device_lines(
     } else {
         (Level::DRIVER, "driver level")
     };
-    let lines = Lines::of(replay, &Held::at_device_peak(replay, device, level));
+    let lines = Lines::of(replay, &ByStack::at_device_peak(replay, device, level));
     let title = format!("Lines that own the peak ({what})");
     if lines.rows.is_empty() {
         return String::new();
@@ -170,7 +171,7 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
             owner.label(&replay.names),
             moment(failure.seq.0, event.time),
             when(&when_of(replay, failure.circumstance)),
-            crate::replay::place(event.device),
+            crate::account::place(event.device),
             event.level,
             by_limit(replay, failure),
         ));

@@ -3,7 +3,7 @@
 use gpumem_capture::{DeviceOrdinal, Level, Nanos};
 
 use super::{Align, Style, Table, Terminal, bytes, count, signed, time};
-use crate::replay::place;
+use crate::account::place;
 use crate::views::{ScopeName, ScopeRow, Scopes};
 
 /// What nameless ones are called.

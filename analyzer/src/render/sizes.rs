@@ -3,7 +3,7 @@
 use gpumem_capture::Level;
 
 use super::{Align, Style, Table, Terminal, bar, bytes, count};
-use crate::replay::place;
+use crate::account::place;
 use crate::views::{SizeRow, SizesOn};
 
 /// Characters of the longest bar.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::Nanos;
 
-use super::{Align, Style, Table, Terminal, bytes, count, signed, time, when};
+use super::{Align, Style, Table, Terminal, bytes, count, signed, time};
+use crate::account::{Account, Comparison, Ending, many, place};
 use crate::names::short_command;
-use crate::replay::{Account, Comparison, Ending, many, place};
-use crate::views::{LevelSummary, Summary};
+use crate::views::{LevelSummary, Summary, when};
 
 /// What is missing, for the head of every partial result; empty where nothing is.
 pub fn partial(account: &Account, terminal: Terminal) -> String {

@@ -2,7 +2,8 @@
 
 use super::line_table::LineTable;
 use super::{Source, Terminal, bytes, count};
-use crate::replay::{Replay, many};
+use crate::account::many;
+use crate::replay::Replay;
 use crate::views::{Temporary, TemporaryRow, Within};
 
 /// The lines, and what they come to. `part`: which part was asked for, after a comma.

@@ -1,7 +1,7 @@
 //! The tree of calls, as text.
 
 use super::{Align, Style, Table, Terminal, bytes, count};
-use crate::replay::many;
+use crate::account::many;
 use crate::views::Node;
 
 /// What of a tree is printed.

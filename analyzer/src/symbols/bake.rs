@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_capture::{Definition, ModuleId};
 
+use super::place::{is_recorder, spot};
+use super::resolver::{BATCH, Symbols};
 use super::search::hexadecimal;
-use super::{BATCH, Symbols, is_recorder, spot};
 use crate::names::Names;
 
 /// The places that any native stack of a capture goes through, without the recorder's own.

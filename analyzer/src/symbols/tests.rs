@@ -1,6 +1,9 @@
 use blazesym::inspect::{self, Inspector};
+use gpumem_capture::{Function, ModuleId};
 
+use super::place::label;
 use super::*;
+use crate::names::{Module, Names, NativeFrame};
 
 /// A process that loaded this very test at 1 MiB, as if it had that build id and those names had been
 /// baked in, and a frame that returns into its `main`.

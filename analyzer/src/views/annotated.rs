@@ -7,7 +7,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::held::{Held, Owners, Select};
+use super::by_stack::{ByStack, Owners, Select};
 use crate::replay::{Moment, Replay, StackKey};
 
 /// One line, over all devices that are selected.
@@ -61,9 +61,9 @@ impl Annotated {
         let mut owners = Owners::new(replay, level);
         let mut files: BTreeMap<String, BTreeMap<(u32, String), LineUse>> = BTreeMap::new();
         let mut annotated = Self::default();
-        let live = Held::at(replay, level, moment, select);
-        let last = Held::at(replay, level, Moment::End, select);
-        let totals = Held::allocated(replay, level, select);
+        let live = ByStack::at(replay, level, moment, select);
+        let last = ByStack::at(replay, level, Moment::End, select);
+        let totals = ByStack::allocated(replay, level, select);
         let left: FxHashMap<(DeviceOrdinal, StackKey), u64> = last
             .devices
             .iter()

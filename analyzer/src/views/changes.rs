@@ -4,26 +4,21 @@
 //! file, of the main thread. What other threads do meanwhile (autograd's among them) belongs to it.
 //! Blocks that come and go within a section are not among its blocks, but its peak tells of them.
 
+mod script;
+mod section;
+
 use std::sync::Arc;
 
-use gpumem_capture::{
-    DeviceOrdinal, Event, EventKind, Level, Nanos, Record, Seq, StackId, ThreadId,
-};
-use rustc_hash::{FxHashMap, FxHashSet};
+use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Record, ThreadId};
 use serde::Serialize;
 
-use super::follow::Follow;
-use crate::attribution::{Line, script_line};
+use super::block_events::BlockEvents;
+use super::json::ordinal;
 use crate::replay::{Block, Effect, Replay};
+use script::{Script, Stack};
+use section::Section;
 
-/// Blocks of one size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Group {
-    /// Size of each.
-    pub bytes: u64,
-    /// How many.
-    pub blocks: u64,
-}
+pub use section::Group;
 
 /// What one line changed on one device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,67 +47,6 @@ pub struct Change {
     pub removed: Vec<Group>,
 }
 
-/// The section that a device is in. A block is one of the section's own if no event before the first one
-/// made it: so blocks need not be kept, only how many there are of each size.
-#[derive(Default)]
-struct Section {
-    first: Option<(Seq, Nanos)>,
-    sizes: Sizes,
-    /// Older blocks that became live again, for their frees were cancelled.
-    back: FxHashSet<u64>,
-    total: u64,
-    peak: u64,
-    /// Bytes of wanted blocks that are live, where not all are wanted.
-    wanted: u64,
-}
-
-/// Blocks by their size. Most sections have blocks of few sizes, which are found by looking at each.
-#[derive(Default)]
-struct Sizes {
-    few: Vec<(u64, Moved)>,
-    others: FxHashMap<u64, Moved>,
-}
-
-/// How many sizes are looked at one by one.
-const FEW: usize = 12;
-
-impl Sizes {
-    fn of(&mut self, bytes: u64) -> &mut Moved {
-        let known = self.few.iter().position(|(of, _)| *of == bytes);
-        let at = match known {
-            None if self.few.len() == FEW => return self.others.entry(bytes).or_default(),
-            None => {
-                self.few.push((bytes, Moved::default()));
-                self.few.len() - 1
-            }
-            Some(at) => at,
-        };
-        &mut self.few[at].1
-    }
-
-    /// Gives each size and takes it out.
-    fn take(&mut self, mut each: impl FnMut(u64, Moved)) {
-        for (bytes, moved) in self.few.drain(..) {
-            each(bytes, moved);
-        }
-        if self.others.is_empty() {
-            return;
-        }
-        for (bytes, moved) in std::mem::take(&mut self.others) {
-            each(bytes, moved);
-        }
-    }
-}
-
-/// Blocks of one size.
-#[derive(Clone, Copy, Default)]
-struct Moved {
-    /// The section's own, and older ones that came back, that are live.
-    added: u64,
-    /// Older ones that are not.
-    removed: u64,
-}
-
 impl Change {
     /// How far memory rose during it above what was live before and after: what came and went.
     pub fn rise(&self) -> u64 {
@@ -136,37 +70,15 @@ pub struct Changes<'a, F> {
     level: Level,
     sink: F,
     /// Which blocks are wanted, if not all are.
-    only: Option<Follow<'a>>,
-    /// The script's line: index into `lines`.
+    only: Option<BlockEvents<'a>>,
+    /// The number of the script's line.
     at: Option<u32>,
     /// The thread whose lines are followed: the first with a Python stack, or the main thread.
     thread: Option<ThreadId>,
     main: ThreadId,
     /// In the order of the devices, which are few.
     sections: Vec<(DeviceOrdinal, Section)>,
-    /// The lines that the script was at.
-    lines: Vec<At>,
-    line_numbers: FxHashMap<Line, u32>,
-    /// What each Python stack of an event means.
-    stacks: FxHashMap<StackId, Stack>,
-    /// The one that came last.
-    last: (StackId, Stack),
-}
-
-/// A line of the script.
-struct At {
-    file: Arc<str>,
-    line: u32,
-    function: Arc<str>,
-}
-
-/// What a Python stack says of the script.
-#[derive(Clone, Copy)]
-enum Stack {
-    /// Its thread ran no Python.
-    None,
-    /// The line that it is at, if it is in the script: index into [`Changes::lines`].
-    At(Option<u32>),
+    script: Script,
 }
 
 impl<'a, F: FnMut(Change)> Changes<'a, F> {
@@ -180,15 +92,12 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
             thread: None,
             main: ThreadId(pid),
             sections: Vec::new(),
-            lines: Vec::new(),
-            line_numbers: FxHashMap::default(),
-            stacks: FxHashMap::default(),
-            last: (StackId::NONE, Stack::None),
+            script: Script::default(),
         }
     }
 
     /// Of these blocks alone: totals and peaks are then theirs.
-    pub fn only(mut self, wanted: Follow<'a>) -> Self {
+    pub fn only(mut self, wanted: BlockEvents<'a>) -> Self {
         self.only = Some(wanted);
         self
     }
@@ -257,7 +166,7 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
     /// Notices that the script is at another line.
     fn follow(&mut self, replay: &Replay, event: &Event) {
         let main = event.thread == self.main;
-        let Stack::At(line) = self.stack(replay, event.py_stack) else {
+        let Stack::At(line) = self.script.stack(replay, event.py_stack) else {
             // An allocation with no Python on the main thread is the program's other part. Frees carry no
             // stack: they belong to the line that is at work.
             if main && event.kind == EventKind::ALLOC && self.at.is_some() {
@@ -278,26 +187,6 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
         }
     }
 
-    fn stack(&mut self, replay: &Replay, stack: StackId) -> Stack {
-        if stack == StackId::NONE {
-            return Stack::None;
-        }
-        if self.last.0 == stack {
-            return self.last.1;
-        }
-        let (lines, numbers) = (&mut self.lines, &mut self.line_numbers);
-        let says = *self.stacks.entry(stack).or_insert_with(|| {
-            let own = replay.names.own_stack(stack);
-            if own == StackId::NONE {
-                return Stack::None;
-            }
-            let line = script_line(&replay.names, own);
-            Stack::At(line.map(|line| number(line, lines, numbers)))
-        });
-        self.last = (stack, says);
-        says
-    }
-
     /// Ends the last section.
     pub fn finish(&mut self) {
         for (device, section) in &mut self.sections {
@@ -313,9 +202,9 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
                     .map(|group| group.bytes.wrapping_mul(group.blocks))
                     .sum::<u64>()
             };
-            let at = self.at.and_then(|at| self.lines.get(at as usize));
+            let at = self.at.and_then(|at| self.script.line(at));
             let mut change = Change {
-                device: (device != DeviceOrdinal::NONE).then_some(device.0),
+                device: ordinal(device),
                 file: at.map(|at| Arc::clone(&at.file)),
                 line: at.map(|at| at.line),
                 function: at.map(|at| Arc::clone(&at.function)),
@@ -335,70 +224,11 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
     }
 }
 
-impl Section {
-    fn change(&mut self, event: &Event, effect: Effect, first: Seq) {
-        match effect {
-            Effect::Live(block) => {
-                let moved = self.sizes.of(block.bytes);
-                let is_older = event.kind == EventKind::CANCEL && block.seq < first;
-                if is_older && Seq(event.aux) >= first && !self.back.contains(&event.ptr) {
-                    // It was freed in this section, which it was not.
-                    moved.removed = moved.removed.saturating_sub(1);
-                    return;
-                }
-                if is_older {
-                    self.back.insert(event.ptr);
-                }
-                moved.added += 1;
-            }
-            Effect::Gone(block) => {
-                let own =
-                    block.seq >= first || (!self.back.is_empty() && self.back.contains(&event.ptr));
-                let moved = self.sizes.of(block.bytes);
-                if own {
-                    moved.added = moved.added.saturating_sub(1);
-                } else {
-                    moved.removed += 1;
-                }
-            }
-            Effect::None => {}
-        }
-    }
-
-    /// What was added and what was removed, the largest sizes first; they are taken out.
-    fn groups(&mut self) -> (Vec<Group>, Vec<Group>) {
-        self.back.clear();
-        let (mut added, mut removed) = (Vec::new(), Vec::new());
-        self.sizes.take(|bytes, moved| {
-            for (blocks, groups) in [(moved.added, &mut added), (moved.removed, &mut removed)] {
-                if blocks > 0 {
-                    groups.push(Group { bytes, blocks });
-                }
-            }
-        });
-        added.sort_unstable_by(|a, b| b.cmp(a));
-        removed.sort_unstable_by(|a, b| b.cmp(a));
-        (added, removed)
-    }
-}
-
-/// The number of a line, a new one if it has none yet.
-fn number(line: Line, lines: &mut Vec<At>, numbers: &mut FxHashMap<Line, u32>) -> u32 {
-    *numbers.entry(line).or_insert_with_key(|line| {
-        lines.push(At {
-            file: line.file.as_str().into(),
-            line: line.line,
-            function: line.function.as_str().into(),
-        });
-        lines.len() as u32 - 1
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use gpumem_capture::{CodeId, Definition, PyFrame};
+    use gpumem_capture::{CodeId, Definition, PyFrame, Seq, StackId};
 
     use super::*;
     use crate::replay::Moment;

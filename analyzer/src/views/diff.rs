@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::lines::{LineRow, Lines};
+use crate::account::Phase;
 use crate::names::Names;
-use crate::replay::{Figure, Phase};
+use crate::replay::Figure;
 
 /// How rows of the two captures are put beside each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Alike {
+pub enum MatchKey {
     /// By file, line and function.
     #[default]
     Line,
@@ -69,11 +70,11 @@ pub struct Diff {
 
 impl Diff {
     /// Puts the lines of two captures beside each other.
-    pub fn of(before: (&Lines, &Names), after: (&Lines, &Names), alike: Alike) -> Self {
+    pub fn of(before: (&Lines, &Names), after: (&Lines, &Names), key: MatchKey) -> Self {
         let mut rows: BTreeMap<Of, [Figure; 2]> = BTreeMap::new();
         for (side, (lines, names)) in [before, after].into_iter().enumerate() {
             for row in &lines.rows {
-                let figures = rows.entry(of(row, names, alike)).or_default();
+                let figures = rows.entry(of(row, names, key)).or_default();
                 if let Some(figure) = figures.get_mut(side) {
                     *figure += Figure {
                         bytes: row.bytes,
@@ -102,10 +103,10 @@ impl Diff {
     }
 }
 
-fn of(row: &LineRow, names: &Names, alike: Alike) -> Of {
+fn of(row: &LineRow, names: &Names, key: MatchKey) -> Of {
     let file = row.file.as_deref().map(|file| names.short_path(file));
-    let (line, owner) = match (alike, &file) {
-        (Alike::Function, Some(file)) => (None, format!("{file}{}", row.owner.note())),
+    let (line, owner) = match (key, &file) {
+        (MatchKey::Function, Some(file)) => (None, format!("{file}{}", row.owner.note())),
         _ => (row.line, row.owner.label(names)),
     };
     Of {

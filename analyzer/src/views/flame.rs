@@ -6,10 +6,11 @@ use std::rc::Rc;
 
 use gpumem_capture::Level;
 
-use super::held::Held;
+use super::by_stack::ByStack;
+use crate::account::many;
 use crate::classes::class;
 use crate::names::{Names, NativeFrame};
-use crate::replay::{Replay, many};
+use crate::replay::Replay;
 use crate::stacks::{Frame, mixed};
 use crate::symbols::Symbols;
 
@@ -22,12 +23,12 @@ pub struct Folded {
 
 impl Folded {
     /// What stacks held, each Python frame with its line.
-    pub fn of(replay: &Replay, symbols: &mut Symbols, held: &Held) -> Self {
+    pub fn of(replay: &Replay, symbols: &mut Symbols, held: &ByStack) -> Self {
         Self::by(replay, symbols, held, FrameBy::Line)
     }
 
     /// What stacks held.
-    pub fn by(replay: &Replay, symbols: &mut Symbols, held: &Held, by: FrameBy) -> Self {
+    pub fn by(replay: &Replay, symbols: &mut Symbols, held: &ByStack, by: FrameBy) -> Self {
         let names = &replay.names;
         let mut folded = Self::default();
         for on in &held.devices {
@@ -41,7 +42,7 @@ impl Folded {
             for (stacks, figure) in &on.figures {
                 let mut stack = String::new();
                 if held.devices.len() > 1 {
-                    stack.push_str(&crate::replay::place(on.device));
+                    stack.push_str(&crate::account::place(on.device));
                 }
                 let frames = mixed(names, symbols, *stacks);
                 for frame in &frames {
@@ -81,7 +82,7 @@ impl Folded {
         let stacks = many(self.stacks.len() as u64, "stack", "stacks");
         format!(
             "{what} {when}: {} in {stacks}",
-            crate::render::bytes(self.bytes())
+            crate::numbers::bytes(self.bytes())
         )
     }
 }

@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 use super::changes::Change;
 
 /// What changes that are alike have in common: file, line, device and bytes.
-type Alike = (Option<Arc<str>>, Option<u32>, Option<u8>, i64);
+type Key = (Option<Arc<str>>, Option<u32>, Option<u8>, i64);
 
-fn alike(change: &Change) -> Alike {
+fn key(change: &Change) -> Key {
     (
         change.file.clone(),
         change.line,
@@ -26,7 +26,7 @@ fn groups_of(change: &Change) -> usize {
 #[derive(Default)]
 pub struct Greatest {
     changes: Vec<(Change, u64)>,
-    index: FxHashMap<Alike, usize>,
+    index: FxHashMap<Key, usize>,
     /// Groups of all of them, about.
     groups: usize,
     /// Changes seen in all.
@@ -43,7 +43,7 @@ impl Greatest {
     /// Takes in a change.
     pub fn add(&mut self, change: Change) {
         self.seen += 1;
-        let key = alike(&change);
+        let key = key(&change);
         let groups = groups_of(&change);
         if let Some(index) = self.index.get(&key) {
             let (kept, times) = &mut self.changes[*index];
@@ -83,7 +83,7 @@ impl Greatest {
             .changes
             .iter()
             .enumerate()
-            .map(|(index, (change, _))| (alike(change), index));
+            .map(|(index, (change, _))| (key(change), index));
         self.index = keys.collect();
     }
 

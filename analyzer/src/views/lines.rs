@@ -6,9 +6,11 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
-use super::held::{Held, HeldOn, Owners};
+use super::by_stack::{ByStack, DeviceStacks, Owners};
+use super::json::ordinal;
+use crate::account::{Phase, phase_of};
 use crate::attribution::Owner;
-use crate::replay::{Figure, Phase, Replay, phase_of};
+use crate::replay::{Figure, Replay};
 
 /// One line's share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,7 +58,7 @@ pub struct Lines {
 
 impl Lines {
     /// Lines of what stacks held.
-    pub fn of(replay: &Replay, held: &Held) -> Self {
+    pub fn of(replay: &Replay, held: &ByStack) -> Self {
         let mut lines = Self {
             level: held.level,
             rows: Vec::new(),
@@ -70,7 +72,7 @@ impl Lines {
         lines
     }
 
-    fn add(&mut self, replay: &Replay, owners: &mut Owners<'_>, on: &HeldOn) {
+    fn add(&mut self, replay: &Replay, owners: &mut Owners<'_>, on: &DeviceStacks) {
         let mut by_owner: BTreeMap<(Owner, Option<Phase>), Figure> = BTreeMap::new();
         for (stacks, figure) in &on.figures {
             let id = (owners.of(*stacks), phase_of(replay, *stacks));
@@ -111,7 +113,7 @@ impl Lines {
 fn row(device: DeviceOrdinal, owner: Owner, phase: Option<Phase>, figure: Figure) -> LineRow {
     let line = owner.line().cloned();
     LineRow {
-        device: (device != DeviceOrdinal::NONE).then_some(device.0),
+        device: ordinal(device),
         file: line.as_ref().map(|line| line.file.clone()),
         line: line.as_ref().map(|line| line.line),
         function: line.map(|line| line.function),

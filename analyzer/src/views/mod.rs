@@ -1,15 +1,16 @@
 //! What is worked out from a session, before it becomes text, JSON or a picture.
 
 mod annotated;
+mod block_events;
+mod by_stack;
 mod changes;
 mod diff;
 mod flame;
-mod follow;
 mod fragmentation;
 mod greatest;
 mod growth;
-mod held;
 mod hints;
+mod json;
 mod leaks;
 mod ledger;
 mod lines;
@@ -18,22 +19,24 @@ mod page;
 mod scopes;
 mod sizes;
 mod summary;
+mod survivors;
 mod temporary;
 mod timeline;
 mod tree;
+mod when;
 
 pub use annotated::{Annotated, FileUse, LineUse};
+pub use block_events::BlockEvents;
+pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
 pub use changes::{Change, Changes, Group};
-pub use diff::{Alike, Diff, DiffRow, Of};
+pub use diff::{Diff, DiffRow, MatchKey, Of};
 pub use flame::{Differential, Folded, FrameBy};
-pub use follow::Follow;
 pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,
 };
 pub use greatest::Greatest;
-pub use held::{Held, HeldOn, Owners, Select};
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
-pub use leaks::{AskedLeaks, Class, LeakRow, Leaks, Survivors};
+pub use leaks::{Class, LeakRow, Leaks};
 pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
     Segment, SegmentLine, Workspaces,
@@ -51,14 +54,11 @@ pub use summary::{
     Calls, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
     ReservedSummary, Summary,
 };
-pub use temporary::{Passing, Temporary, TemporaryRow, Within};
+pub use survivors::{AskedLeaks, Survivors};
+pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};
 pub use timeline::{
     Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
-    TimelineFailure, TimelinePoint, TimelineRecorder,
+    TimelineBuilder, TimelineFailure, TimelinePoint,
 };
 pub use tree::Node;
-
-/// A level as JSON has it.
-fn by_name<S: serde::Serializer>(level: &gpumem_capture::Level, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(level.name())
-}
+pub use when::{at, when};

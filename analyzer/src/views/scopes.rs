@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{CounterValues, DeviceOrdinal, Event, EventKind, Level, Nanos, Record, Seq};
 use serde::Serialize;
 
-use super::by_name;
+use super::json::{by_name, ordinal};
 use crate::replay::maxima::{Maxima, Moment};
 use crate::replay::{Effect, Replay};
 
@@ -240,7 +240,7 @@ impl ScopeWatch {
             let peak = self.maxima.since(row, open.since).max(now.most);
             let ((device, level), values) = (*place, now.values);
             Some(ScopeFigures {
-                device: (device != DeviceOrdinal::NONE).then_some(device.0),
+                device: ordinal(device),
                 level,
                 start_bytes: start.live,
                 live_bytes: values.live,
@@ -300,7 +300,7 @@ impl ScopeWatch {
                 let (most_above, most_above_seq) = sum.most_above.unwrap_or_default();
                 ScopeName {
                     name: name(number),
-                    device: (device != DeviceOrdinal::NONE).then_some(device.0),
+                    device: ordinal(device),
                     level,
                     scopes: sum.scopes,
                     change_bytes: sum.change,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Level, Record};
 use serde::Serialize;
 
-use super::by_name;
-use super::follow::{Follow, Kept};
+use super::block_events::{BlockEvents, Kept};
+use super::json::{self, by_name};
 use crate::replay::{Block, Effect, Figure, Moment, Replay};
 
 /// Blocks of one size, or of sizes from one to another.
@@ -73,7 +73,7 @@ struct Device {
 
 /// Follows a capture.
 pub struct Histogram<'a> {
-    follow: Follow<'a>,
+    block_events: BlockEvents<'a>,
     moment: Moment,
     exact: bool,
     spans: Kept<Span>,
@@ -82,10 +82,10 @@ pub struct Histogram<'a> {
 
 impl<'a> Histogram<'a> {
     /// Of blocks that are live at a moment. `exact`: each size has a row of its own.
-    pub fn new(follow: Follow<'a>, moment: Moment, exact: bool) -> Self {
+    pub fn new(block_events: BlockEvents<'a>, moment: Moment, exact: bool) -> Self {
         Self {
-            spans: Kept::of(follow.level()),
-            follow,
+            spans: Kept::of(block_events.level()),
+            block_events,
             moment,
             exact,
             devices: BTreeMap::new(),
@@ -97,7 +97,7 @@ impl<'a> Histogram<'a> {
         if let Record::State(..) = record {
             return self.restore(replay);
         }
-        let Some(seen) = self.follow.see(replay, record, effect) else {
+        let Some(seen) = self.block_events.see(replay, record, effect) else {
             return;
         };
         let device = seen.event.device;
@@ -105,7 +105,7 @@ impl<'a> Histogram<'a> {
         if seen.is_taken {
             self.change(device, seen.block, seen.is_live, counts);
         }
-        let row = replay.rows.get(&(device, self.follow.level()));
+        let row = replay.rows.get(&(device, self.block_events.level()));
         if row.is_some_and(|row| row.peak.0 == seen.seq) {
             self.devices.entry(device).or_default().peaks += 1;
         }
@@ -145,10 +145,10 @@ impl<'a> Histogram<'a> {
     fn restore(&mut self, replay: &Replay) {
         self.devices.clear();
         self.spans.clear();
-        let level = self.follow.level();
+        let level = self.block_events.level();
         for ((device, _), row) in replay.rows.iter().filter(|((_, of), _)| *of == level) {
             for (_, block) in row.live_blocks() {
-                if self.follow.takes(replay, *device, block) {
+                if self.block_events.takes(replay, *device, block) {
                     self.change(*device, block, true, true);
                 }
             }
@@ -162,7 +162,7 @@ impl<'a> Histogram<'a> {
 
     /// The rows of each device, once all has been read.
     pub fn sizes(self) -> Vec<SizesOn> {
-        let (moment, level) = (self.moment, self.follow.level());
+        let (moment, level) = (self.moment, self.block_events.level());
         let devices = self.devices.into_iter();
         devices
             .map(|(ordinal, device)| device.rows(ordinal, level, moment))
@@ -204,7 +204,7 @@ impl Device {
             .collect();
         let sum = |of: fn(&SizeRow) -> u64| rows.iter().map(of).sum();
         SizesOn {
-            device: (ordinal != DeviceOrdinal::NONE).then_some(ordinal.0),
+            device: json::ordinal(ordinal),
             level,
             allocations: sum(|row| row.allocations),
             allocated_bytes: sum(|row| row.allocated_bytes),

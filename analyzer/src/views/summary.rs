@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
-use crate::replay::{HoldingKind, Reached, Replay, When, duration, limit_of, when_of};
+use crate::account::{Reached, When, duration, limit_of, when_of};
+use crate::replay::{HoldingKind, Replay};
 use crate::session::Session;
 
 /// Everything that `summary` prints.

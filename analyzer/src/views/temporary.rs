@@ -7,10 +7,10 @@ use gpumem_capture::{DeviceOrdinal, Level, Nanos, Record, Seq};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::follow::{Follow, Kept, On, Seen};
-use super::held::{HeldOn, Owners};
+use super::block_events::{BlockEvents, Kept, On, Seen};
+use super::by_stack::{ByStack, DeviceStacks, Owners};
+use super::json::{by_name, ordinal};
 use super::ledger::Place;
-use super::{Held, by_name};
 use crate::attribution::Owner;
 use crate::replay::{Effect, Figure, Replay};
 
@@ -100,21 +100,21 @@ struct Birth {
 }
 
 /// Follows a capture.
-pub struct Passing<'a> {
+pub struct ShortLived<'a> {
     within: Within,
-    follow: Follow<'a>,
+    block_events: BlockEvents<'a>,
     births: Kept<Birth>,
     events: FxHashMap<DeviceOrdinal, u64>,
     tallies: FxHashMap<On, Tally>,
 }
 
-impl<'a> Passing<'a> {
+impl<'a> ShortLived<'a> {
     /// Counts the blocks that are freed within so much.
-    pub fn new(within: Within, follow: Follow<'a>) -> Self {
+    pub fn new(within: Within, block_events: BlockEvents<'a>) -> Self {
         Self {
             within,
-            births: Kept::of(follow.level()),
-            follow,
+            births: Kept::of(block_events.level()),
+            block_events,
             events: FxHashMap::default(),
             tallies: FxHashMap::default(),
         }
@@ -122,7 +122,7 @@ impl<'a> Passing<'a> {
 
     /// Takes in a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
-        let Some(seen) = self.follow.see(replay, record, effect) else {
+        let Some(seen) = self.block_events.see(replay, record, effect) else {
             return;
         };
         let events = self.events.entry(seen.event.device).or_default();
@@ -167,7 +167,7 @@ impl<'a> Passing<'a> {
         if !within(self.within, birth, now, false) {
             return;
         }
-        let place = (seen.event.device, self.follow.level());
+        let place = (seen.event.device, self.block_events.level());
         let peak = replay.rows.get(&place).map_or(Seq(0), |row| row.peak.0);
         let tally = self
             .tallies
@@ -185,7 +185,7 @@ impl<'a> Passing<'a> {
     }
 
     /// By stack, what was allocated for temporary blocks.
-    pub fn held(&self, replay: &Replay) -> Held {
+    pub fn held(&self, replay: &Replay) -> ByStack {
         let mut devices: BTreeMap<DeviceOrdinal, Vec<_>> = BTreeMap::new();
         for ((device, key), tally) in &self.tallies {
             if tally.temporary.blocks > 0 {
@@ -193,21 +193,21 @@ impl<'a> Passing<'a> {
                 figures.push((replay.stacks(*key), tally.temporary));
             }
         }
-        let on = |(device, figures)| HeldOn {
+        let on = |(device, figures)| DeviceStacks {
             device,
             figures,
             total: None,
         };
-        Held {
-            level: self.follow.level(),
+        ByStack {
+            level: self.block_events.level(),
             devices: devices.into_iter().map(on).collect(),
         }
     }
 
     /// By line.
     pub fn lines(&self, replay: &Replay) -> Temporary {
-        let level = self.follow.level();
-        let mut owners = Owners::new(self.follow.first(), level);
+        let level = self.block_events.level();
+        let mut owners = Owners::new(self.block_events.first(), level);
         let mut lines: BTreeMap<(DeviceOrdinal, Owner), Tally> = BTreeMap::new();
         for ((device, key), tally) in &self.tallies {
             let owner = owners.of(replay.stacks(*key));
@@ -224,7 +224,7 @@ impl<'a> Passing<'a> {
             .filter(|(_, line)| line.temporary.blocks > 0);
         let mut rows: Vec<TemporaryRow> = some
             .map(|((device, owner), line)| TemporaryRow {
-                device: (device != DeviceOrdinal::NONE).then_some(device.0),
+                device: ordinal(device),
                 place: Place::of(Some(&owner)),
                 library: owner.library(),
                 blocks: line.temporary.blocks,

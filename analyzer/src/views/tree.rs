@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::by_stack::ByStack;
 use super::flame::labels;
-use super::held::Held;
 use crate::names::NativeFrame;
 use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::{Frame, mixed};
@@ -63,7 +63,7 @@ impl Node {
     /// The tree of what stacks held. Its root stands for all stacks. Where more than one device has the
     /// level, the devices are the root's children. Native frames are left out where there are Python
     /// frames, unless `native`.
-    pub fn tree(replay: &Replay, symbols: &mut Symbols, held: &Held, native: bool) -> Self {
+    pub fn tree(replay: &Replay, symbols: &mut Symbols, held: &ByStack, native: bool) -> Self {
         let mut root = Growing::default();
         for on in &held.devices {
             let stacks = on
@@ -75,7 +75,7 @@ impl Node {
             for (stacks, figure) in &on.figures {
                 let mut stack = Vec::new();
                 if held.devices.len() > 1 {
-                    stack.push(crate::replay::place(on.device));
+                    stack.push(crate::account::place(on.device));
                 }
                 stack.extend(frames(replay, symbols, *stacks, native));
                 root.add(&stack, *figure);

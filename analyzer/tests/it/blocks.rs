@@ -6,9 +6,10 @@ use gpumem_capture::{EventFlags, EventKind, Level, StackId};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::commands::{analyze, json_of, stderr, stdout};
 use crate::golden::{golden, masked};
-use crate::synthetic::{M, Synthetic, training};
+use crate::run::{analyze, json_of, stderr, stdout};
+use crate::synthetic::{M, Synthetic};
+use crate::training::training;
 
 const TRAIN: &str = "/home/me/run/train.py";
 

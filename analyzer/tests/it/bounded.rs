@@ -5,8 +5,8 @@ use std::path::Path;
 use gpumem_capture::*;
 use gpumem_replay::Kept;
 
-use crate::commands::analyze;
-use crate::synthetic::training;
+use crate::run::analyze;
+use crate::training::training;
 
 /// Records all that `from` holds once more, with a good many definitions that mean nothing after these
 /// numbers of records: so many that the log of a bounded capture goes round.

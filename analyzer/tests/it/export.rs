@@ -6,9 +6,10 @@ use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, StackId};
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::commands::{analyze, stderr, stdout};
 use crate::golden::{golden, masked};
-use crate::synthetic::{M, Synthetic, training};
+use crate::run::{analyze, stderr, stdout};
+use crate::synthetic::{M, Synthetic};
+use crate::training::training;
 
 /// What is written to standard output, of a complete capture.
 fn exported(arguments: &[&str], file: &Path) -> String {

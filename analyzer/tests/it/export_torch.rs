@@ -11,8 +11,9 @@ use gpumem_analyzer::symbols::Symbols;
 use gpumem_capture::{Event, EventFlags, EventKind, Level, StackId};
 use tempfile::tempdir;
 
-use crate::commands::json_of;
-use crate::synthetic::{M, Synthetic, training};
+use crate::run::json_of;
+use crate::synthetic::{M, Synthetic};
+use crate::training::training;
 
 /// Exports a capture, and imports that again: what was written, and the new capture.
 fn there_and_back(file: &Path, folder: &Path) -> (TorchSnapshot, PathBuf) {

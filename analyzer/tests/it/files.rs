@@ -8,8 +8,9 @@ use gpumem_capture::{Event, EventFlags, EventKind, Options, StackId};
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::commands::{analyze, json_of, stderr, stdout};
-use crate::synthetic::{M, Synthetic, training};
+use crate::run::{analyze, json_of, stderr, stdout};
+use crate::synthetic::{M, Synthetic};
+use crate::training::training;
 
 /// The one line on stderr of a command that has no result.
 fn refused(arguments: &[&str], file: &Path) -> String {

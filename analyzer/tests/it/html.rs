@@ -6,9 +6,10 @@ use gpumem_capture::{Options, ProcessKey, StackId};
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::commands::{analyze, json_of, stdout};
 use crate::phases::two_steps;
-use crate::synthetic::{M, Synthetic, training};
+use crate::run::{analyze, json_of, stdout};
+use crate::synthetic::{M, Synthetic};
+use crate::training::training;
 
 const BEGIN: &str = "<script type=\"application/json\" id=\"data\">";
 

@@ -1,141 +1,21 @@
 //! `gpumem-analyze import` on snapshots whose every byte is known.
 
-use std::cell::Cell;
+mod refused;
+mod snapshots;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpumem_analyzer::import::torch_snapshot;
 use gpumem_analyzer::pickle::PickleWriter;
-use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::commands::{analyze, json_of, stderr, stdout};
 use crate::golden::golden;
-
-type To<'a> = PickleWriter<&'a mut Vec<u8>>;
-
-/// A frame: file, function, line.
-type At = (&'static str, &'static str, u64);
-
-const TRAIN: At = ("/home/me/run/train.py", "<module>", 20);
-const FORWARD: At = ("/home/me/run/net.py", "forward", 7);
-const CONV: At = (
-    "/env/lib/python3.12/site-packages/torch/nn/conv.py",
-    "forward",
-    560,
-);
-const ALLOCATES: At = ("/env/torch/lib/libc10_cuda.so", "??", 0x100);
-const EMPTY: At = ("/env/torch/lib/libtorch_cpu.so", "at::empty(long)", 0x2000);
-const TAKES: At = (
-    "/env/torch/lib/libtorch_cpu.so",
-    "torch::CapturedTraceback::gather(bool)",
-    0x30,
-);
-const RECORDS: At = ("/env/torch/lib/libtorch_cuda.so", "??", 0x40);
-const EVALUATES: At = (
-    "/usr/lib/libpython3.12.so.1.0",
-    "_PyEval_EvalFrameDefault",
-    0x50,
-);
-const SOURCE: At = ("/pytorch/aten/Empty.cpp", "at::native::empty()", 99);
-
-/// An entry of a trace: action, address, bytes, time, frames.
-type Entry<'a> = (&'a str, u64, u64, u64, &'a [At]);
-
-/// A segment: address, bytes, whether it is expandable, its blocks (bytes set aside, bytes asked for, state,
-/// frames).
-type Segment<'a> = (u64, u64, bool, &'a [(u64, u64, &'a str, &'a [At])]);
-
-fn frames(to: &mut To<'_>, frames: &[At]) {
-    let mut list = to.begin_list().expect("memory");
-    for (file, name, line) in frames {
-        to.item(&mut list).expect("memory");
-        to.begin_dict().expect("memory");
-        to.word("filename").expect("memory");
-        to.text(file).expect("memory");
-        to.word("name").expect("memory");
-        to.text(name).expect("memory");
-        number(to, "line", *line);
-        to.end_dict().expect("memory");
-    }
-    to.end_list(list).expect("memory");
-}
-
-fn number(to: &mut To<'_>, key: &'static str, value: u64) {
-    to.word(key).expect("memory");
-    to.int(value).expect("memory");
-}
-
-fn text(to: &mut To<'_>, key: &'static str, value: &str) {
-    to.word(key).expect("memory");
-    to.text(value).expect("memory");
-}
-
-fn segments(to: &mut To<'_>, segments: &[Segment<'_>]) {
-    let mut list = to.begin_list().expect("memory");
-    for (address, bytes, expandable, blocks) in segments {
-        to.item(&mut list).expect("memory");
-        to.begin_dict().expect("memory");
-        number(to, "device", 0);
-        number(to, "address", *address);
-        number(to, "total_size", *bytes);
-        to.word("is_expandable").expect("memory");
-        to.bool(*expandable).expect("memory");
-        to.word("segment_pool_id").expect("memory");
-        to.pair(0, 0).expect("memory");
-        to.word("blocks").expect("memory");
-        let mut of = to.begin_list().expect("memory");
-        for (size, asked, state, stack) in *blocks {
-            to.item(&mut of).expect("memory");
-            to.begin_dict().expect("memory");
-            number(to, "size", *size);
-            number(to, "requested_size", *asked);
-            text(to, "state", state);
-            to.word("frames").expect("memory");
-            frames(to, stack);
-            to.end_dict().expect("memory");
-        }
-        to.end_list(of).expect("memory");
-        to.end_dict().expect("memory");
-    }
-    to.end_list(list).expect("memory");
-}
-
-/// The pickle of a snapshot with one device.
-fn snapshot(of: &[Segment<'_>], trace: &[Entry<'_>]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut writer = PickleWriter::new(&mut bytes).expect("memory");
-    let to = &mut writer;
-    to.begin_dict().expect("memory");
-    to.word("segments").expect("memory");
-    segments(to, of);
-    to.word("device_traces").expect("memory");
-    let mut devices = to.begin_list().expect("memory");
-    to.item(&mut devices).expect("memory");
-    let mut list = to.begin_list().expect("memory");
-    for (action, address, bytes, time, stack) in trace {
-        to.item(&mut list).expect("memory");
-        to.begin_dict().expect("memory");
-        text(to, "action", action);
-        if *action == "oom" {
-            number(to, "device_free", *address);
-        } else {
-            number(to, "addr", *address);
-        }
-        number(to, "size", *bytes);
-        number(to, "stream", 0);
-        number(to, "time_us", 1_700_000_000_000_000 + time);
-        to.word("frames").expect("memory");
-        frames(to, stack);
-        to.end_dict().expect("memory");
-    }
-    to.end_list(list).expect("memory");
-    to.end_list(devices).expect("memory");
-    to.end_dict().expect("memory");
-    writer.finish().expect("memory");
-    bytes
-}
+use crate::run::{analyze, json_of, stderr, stdout};
+use snapshots::{
+    ALLOCATES, At, CONV, EMPTY, EVALUATES, FORWARD, RECORDS, SOURCE, TAKES, TRAIN, frames, number,
+    snapshot, text,
+};
 
 /// A training's end: a block from before the trace, one that is freed in it and was allocated before, a pool
 /// that grew, and an allocation that failed.
@@ -459,79 +339,4 @@ fn older_snapshots() {
         lines(&["--device", "1"], &file),
         [(7, 0x701, 1), (0, 0x200, 1)]
     );
-}
-
-#[test]
-fn what_is_no_snapshot_is_refused_in_one_line_and_nothing_is_written() {
-    let folder = tempdir().expect("a folder");
-    let runs = b"\x80\x04cos\nsystem\n(X\x02\0\0\0idtR.";
-    for (pickle, says) in [
-        (
-            &runs[..],
-            "dump.pickle: byte 2: opcode GLOBAL calls what the file names",
-        ),
-        (b"\x80\x04K\x01.", "neither a dict nor a list of segments"),
-        (b"\x80\x04}.", "no list of segments"),
-        (b"\x80\x04](}e.", "segment 0 has no list of blocks"),
-        (b"", "the file is empty"),
-    ] {
-        let (file, said, code) = imported(folder.path(), pickle);
-        assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
-        assert!(said.contains(says), "{said}");
-        assert!(!file.exists());
-        assert_eq!(
-            std::fs::read_dir(folder.path()).expect("a folder").count(),
-            1
-        );
-    }
-}
-
-#[test]
-fn a_list_that_is_named_again_and_again_is_refused() {
-    // One trace of a thousand entries, a thousand times.
-    let entry = b"}(\x8c\x06action\x8c\x03oom\x8c\x04sizeK\x01u\x94";
-    let mut bytes = b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces](](".to_vec();
-    bytes.extend_from_slice(entry);
-    bytes.extend(b"h\x00".repeat(999));
-    bytes.extend_from_slice(b"e\x94");
-    bytes.extend(b"h\x01".repeat(999));
-    bytes.extend_from_slice(b"eu.");
-    let folder = tempdir().expect("a folder");
-    let (_, said, code) = imported(folder.path(), &bytes);
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("the same lists again and again"), "{said}");
-}
-
-#[test]
-fn no_snapshot_breaks_the_import() {
-    let seed = training();
-    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..6_u8), 1..6);
-    let taken = Cell::new(0);
-    proptest!(ProptestConfig::with_cases(200), |(changes in changes)| {
-        let mut bytes = seed.clone();
-        for (at, byte, how) in changes {
-            let at = at.index(bytes.len());
-            match how {
-                0 => bytes.insert(at, byte),
-                1 if bytes.len() > 1 => drop(bytes.remove(at)),
-                _ => bytes[at] = byte,
-            }
-        }
-        let folder = tempdir().expect("a folder");
-        let file = folder.path().join("made.bin");
-        if torch_snapshot(&bytes, "made", &file).is_ok() {
-            taken.set(taken.get() + 1);
-            let session = gpumem_analyzer::session::read(
-                &file,
-                gpumem_analyzer::replay::Moment::End,
-                &mut |_, _, _| {},
-                &mut |_| {},
-            )
-            .expect("a capture");
-            let account = session.account;
-            let made_up = |line: &String| line.contains("own figure differed");
-            prop_assert!(account.missing.iter().all(made_up), "{:?}", account.missing);
-        }
-    });
-    assert!(taken.get() > 5, "{taken:?}");
 }

@@ -4,9 +4,9 @@ use gpumem_capture::{Event, EventFlags, EventKind, Level, StackId};
 use serde_json::json;
 use tempfile::tempdir;
 
-use crate::commands::{analyze, stdout};
 use crate::golden::{golden, masked};
 use crate::ledger::{C10, CUBLAS, ledger, of_kind};
+use crate::run::{analyze, stdout};
 use crate::synthetic::{M, Synthetic};
 
 const NONE: EventFlags = EventFlags::NONE;

@@ -6,11 +6,12 @@ use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, StackId};
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::commands::{analyze, json_of, stdout};
 use crate::golden::{golden, masked};
 use crate::ledger::known;
 use crate::phases::two_steps;
-use crate::synthetic::{M, Synthetic, training};
+use crate::run::{analyze, json_of, stdout};
+use crate::synthetic::{M, Synthetic};
+use crate::training::training;
 
 fn timeline(arguments: &[&str], file: &Path) -> Value {
     let arguments = [&["timeline", "--format", "json"], arguments].concat();

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use gpumem_analyzer::account::{duration, many, place};
 use gpumem_analyzer::export::{Blocks, Point, Series, firefox, perfetto};
 use gpumem_analyzer::render::{bytes, count};
-use gpumem_analyzer::replay::{Moment, duration, many, place};
+use gpumem_analyzer::replay::Moment;
 use gpumem_capture::{DeviceOrdinal, Nanos, Record, Seq};
 
-use super::{Task, symbols};
+use super::task::Task;
+use crate::commands::read::symbols;
 
 /// How many stretches of time a counter of the Firefox Profiler has.
 const POINTS: u64 = 4096;

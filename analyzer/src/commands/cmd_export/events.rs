@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{self, Write};
 
 use anyhow::bail;
+use gpumem_analyzer::account::many;
 use gpumem_analyzer::export::{self, Csv, Events, Filter, Parquet, Sqlite};
-use gpumem_analyzer::replay::many;
 use gpumem_analyzer::views::Summary;
 use gpumem_capture::{DeviceOrdinal, Level, Record};
 
-use super::{Task, symbols};
+use super::task::Task;
+use crate::commands::read::symbols;
 
 impl Task<'_> {
     pub(super) fn csv(&self, out: &mut dyn Write) -> anyhow::Result<String> {

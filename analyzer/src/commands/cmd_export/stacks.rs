@@ -2,12 +2,15 @@
 
 use std::io::Write;
 
+use gpumem_analyzer::account::duration;
 use gpumem_analyzer::export::{self, Samples, pprof, speedscope};
-use gpumem_analyzer::render::{at, bytes};
-use gpumem_analyzer::replay::{Moment, duration};
-use gpumem_analyzer::views::{Folded, Held};
+use gpumem_analyzer::render::bytes;
+use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::views::{ByStack, Folded, at};
 
-use super::{Task, file_name, read, symbols};
+use super::task::Task;
+use crate::commands::output::file_name;
+use crate::commands::read::{read, symbols};
 
 impl Task<'_> {
     pub(super) fn folded(&self, out: &mut dyn Write) -> anyhow::Result<String> {
@@ -25,17 +28,17 @@ impl Task<'_> {
     }
 
     /// Peak, what `--at` says, and all allocations.
-    fn moments(&self) -> anyhow::Result<[Held; 3]> {
+    fn moments(&self) -> anyhow::Result<[ByStack; 3]> {
         let select = &self.args.part.select();
         let live = match self.args.at.unwrap_or(Moment::End) {
             of @ (Moment::Peak | Moment::End) => self.held(self.first, of),
             of => self.held(&read(self.file, self.args.wanted(of))?, of),
         };
-        let allocated = Held::allocated(&self.first.replay, self.level(), select);
+        let allocated = ByStack::allocated(&self.first.replay, self.level(), select);
         Ok([self.held(self.first, Moment::Peak), live, allocated])
     }
 
-    fn samples(&self, headings: &[&Held]) -> Samples {
+    fn samples(&self, headings: &[&ByStack]) -> Samples {
         let (mut symbols, _bar) = symbols(self.file, self.first, &self.args.symbols);
         Samples::of(&self.first.replay, &mut symbols, headings)
     }

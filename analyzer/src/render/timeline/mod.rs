@@ -1,6 +1,7 @@
 //! Memory over time as a picture and as text.
 
 mod columns;
+mod layout;
 mod panel;
 mod scale;
 mod svg;
@@ -11,9 +12,9 @@ pub use text::timeline_text;
 
 use gpumem_capture::Nanos;
 
-use super::{bytes, count, moment, when};
-use crate::replay::many;
-use crate::views::{DeviceTimeline, Timeline, TimelinePoint};
+use super::{bytes, count, moment};
+use crate::account::many;
+use crate::views::{DeviceTimeline, Timeline, TimelinePoint, when};
 
 /// A device as headings name it.
 fn title(device: &DeviceTimeline) -> String {

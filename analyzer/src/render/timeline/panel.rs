@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use super::columns::{Span, columns, host};
-use super::scale::{byte_ticks, step_stride, tick_text, time_ticks};
-use super::svg::{CHART, LEFT, LEGEND, RIGHT, colour, cut, escaped, text};
+use super::layout::{
+    CHART, LEFT, LEGEND, RIGHT, area, byte_axis, colour, cut, escaped, height, swatch, text,
+};
+use super::scale::{step_stride, tick_text, time_ticks};
 use super::{failures_line, peak_line, title};
 use crate::render::bytes;
 use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
@@ -346,64 +348,4 @@ impl<'a> Panel<'a> {
         }
         y
     }
-}
-
-fn swatch(y: usize, colour: &str, out: &mut String) {
-    let top = y - 10;
-    let _ = writeln!(
-        out,
-        "<rect x=\"{LEGEND}\" y=\"{top}\" width=\"12\" height=\"12\" fill=\"{colour}\"/>"
-    );
-}
-
-/// Where bytes are in a chart.
-fn height(bytes: u64, most: u64, bottom: usize, height: usize) -> f64 {
-    let share = (bytes as f64 / most as f64).min(1.0);
-    // The greatest stands a little below the chart's upper edge.
-    bottom as f64 - share * (height as f64 - 8.0)
-}
-
-fn byte_axis(most: u64, top: usize, high: usize, out: &mut String) {
-    let (bottom, right) = (top + high, LEFT + CHART);
-    for tick in byte_ticks(most) {
-        let y = height(tick, most, bottom, high);
-        let _ = writeln!(
-            out,
-            "<path class=\"g\" d=\"M{LEFT} {y:.1}H{right}\"/><text x=\"{}\" y=\"{:.1}\" \
-             class=\"e f\">{}</text>",
-            LEFT - 8,
-            y + 4.0,
-            bytes(tick)
-        );
-    }
-}
-
-/// The outline of what lies between two lines of columns, as steps.
-fn area(above: &[u64], below: &[u64], y: impl Fn(u64) -> f64) -> String {
-    let mut path = String::new();
-    let mut from = 0;
-    while from < above.len() {
-        // Where the band is empty nothing is drawn.
-        if above[from] == below[from] {
-            from += 1;
-            continue;
-        }
-        let run = above[from..].iter().zip(&below[from..]);
-        let to = from + run.take_while(|(above, below)| above != below).count();
-        let _ = write!(path, "M{} {:.1}", LEFT + from, y(above[from]));
-        for column in from + 1..to {
-            if above[column] != above[column - 1] {
-                let _ = write!(path, "H{}V{:.1}", LEFT + column, y(above[column]));
-            }
-        }
-        let _ = write!(path, "H{}V{:.1}", LEFT + to, y(below[to - 1]));
-        for column in (from + 1..to).rev() {
-            if below[column - 1] != below[column] {
-                let _ = write!(path, "H{}V{:.1}", LEFT + column, y(below[column - 1]));
-            }
-        }
-        let _ = write!(path, "H{}Z", LEFT + from);
-        from = to;
-    }
-    path
 }

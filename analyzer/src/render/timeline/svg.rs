@@ -1,17 +1,9 @@
 //! The timeline as SVG. The same timeline gives the same bytes.
 
 use super::columns::Span;
+use super::layout::{CHART, WIDTH, cut, escaped, text};
 use super::panel::Panel;
-use crate::views::{BandKind, Timeline};
-
-/// The picture's width.
-pub(super) const WIDTH: usize = 1200;
-/// Where charts begin and how wide they are.
-pub(super) const LEFT: usize = 84;
-pub(super) const CHART: usize = 800;
-/// Where legends begin and end.
-pub(super) const LEGEND: usize = 908;
-pub(super) const RIGHT: usize = 1184;
+use crate::views::Timeline;
 
 const STYLE: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif;fill:#1b1f24}\
@@ -45,68 +37,4 @@ pub fn timeline_svg(timeline: &Timeline, heading: &str, subtitle: &str) -> Optio
         escaped(heading)
     );
     Some(svg.into_bytes())
-}
-
-/// A text of a class at a place.
-pub(super) fn text(x: usize, y: usize, class: &str, text: &str) -> String {
-    let text = escaped(text);
-    format!("<text x=\"{x}\" y=\"{y}\" class=\"{class}\">{text}</text>\n")
-}
-
-/// A text that is no longer than so many characters.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
-}
-
-/// As XML takes it.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// Colours of libraries, told apart by people who see few.
-const LIBRARIES: [&str; 8] = [
-    "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#7f5fb0", "#8c6d31", "#56b4e9", "#c5b000",
-];
-
-/// The colour of a band; `library` counts those before it.
-pub(super) fn colour(kind: BandKind, library: usize) -> &'static str {
-    match kind {
-        BandKind::Tensors => "#2f6db5",
-        BandKind::Cached => "#abc9ea",
-        BandKind::Library => LIBRARIES[library % LIBRARIES.len()],
-        BandKind::OtherLibraries => "#a6761d",
-        BandKind::Unknown => "#b0b0b0",
-        BandKind::Graph => "#44aa99",
-        BandKind::Beyond => "#dcdcdc",
-        BandKind::Level => "#2f6db5",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_cannot_leave_their_text() {
-        assert_eq!(
-            escaped("</text>&\"\u{1b}"),
-            "&lt;/text&gt;&amp;&quot;\u{fffd}"
-        );
-        assert_eq!(cut("abcd", 3), "ab…");
-    }
 }

@@ -7,7 +7,7 @@
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Phase, Seq};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::held::{Figures, is_in_forward, newest};
+use super::figures::{Figures, is_in_forward, newest};
 use crate::replay::{Block, Figure, KeyId, Replay, Stage};
 
 /// A block is short-lived that is freed at most so many records after it was allocated.

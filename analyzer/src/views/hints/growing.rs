@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 
-use super::held::{Figures, is_in_forward};
-use super::watch::NUMBERED;
+use super::figures::{Figures, NUMBERED, is_in_forward};
 use crate::attribution::Owner;
 use crate::replay::{Figure, KeyId, Replay, Stage};
+use crate::views::by_stack::Owners;
 use crate::views::growth::{Points, grows, slope};
-use crate::views::held::Owners;
 
 /// The first step counts as the warm-up.
 const WARM_UP: u64 = 1;

@@ -3,91 +3,28 @@
 //! A hint is given only where the capture bears it out: lines, blocks, calls that can be looked up in the other
 //! views. Below [`NOTABLE`] of the device's peak nothing is said.
 
+mod at_peak;
+mod figures;
 mod frees;
 mod growing;
-mod held;
+mod hint;
 mod watch;
 
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
-use super::ledger::{Kind, Ledger, Place};
-use crate::attribution::Owner;
-use crate::replay::place;
+use super::ledger::{Kind, Ledger};
+use crate::account::place;
 use crate::session::Session;
+use hint::{NOTABLE, is_notable};
 
+pub use hint::{Evidence, Hint, HintKind};
 pub use watch::HintWatch;
 
-/// Percent of a device's peak from which on something is worth a hint.
-pub const NOTABLE: u64 = 5;
-/// Lines named as evidence.
-const LINES: usize = 5;
 /// Percent of the card that other processes may hold unnoticed.
 const OTHERS: u64 = 5;
 /// Percent by which devices' peaks may differ.
 const UNEVEN: u64 = 20;
-
-/// What a hint is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HintKind {
-    /// State that an optimizer allocated and keeps.
-    OptimizerState,
-    /// Activation functions whose results stand beside their inputs.
-    NotInPlace,
-    /// Autograd's graph was built, and never used.
-    NoGrad,
-    /// A graph was built in a program that trains, and no backward came for it.
-    NoBackward,
-    /// What forwards allocated stays from step to step, and more of it each time.
-    KeptGraphs,
-    /// Other lines that hold more after each step.
-    Growing,
-    /// Workspaces of cuBLAS.
-    Workspaces,
-    /// Short-lived blocks whose size changes.
-    Spikes,
-    /// Memory that PyTorch's pool held free at the peak.
-    CachedUnused,
-    /// PyTorch's pool gave memory back and took it again.
-    CacheEmptied,
-    /// Devices that held unequally much.
-    Imbalance,
-    /// Other processes on the card.
-    OtherProcesses,
-}
-
-/// A line that bears a hint out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Evidence {
-    /// The line.
-    #[serde(flatten)]
-    pub place: Place,
-    /// What of the hint's bytes is its.
-    pub bytes: u64,
-    /// Blocks of those.
-    pub blocks: u64,
-    /// The same line.
-    #[serde(skip)]
-    pub owner: Owner,
-}
-
-/// One hint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Hint {
-    /// What about.
-    pub kind: HintKind,
-    /// Device ordinal.
-    pub device: u8,
-    /// How many bytes it is about.
-    pub bytes: u64,
-    /// What was seen.
-    pub what: String,
-    /// What can be done.
-    pub advice: String,
-    /// Lines, those with most first; at most five.
-    pub lines: Vec<Evidence>,
-}
 
 /// All hints, those about most bytes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -103,7 +40,7 @@ impl Hints {
         let mut hints = Vec::new();
         for ledger in ledgers {
             let device = DeviceOrdinal(ledger.device);
-            hints.extend(held::hints(&session.replay, device, watch));
+            hints.extend(at_peak::hints(&session.replay, device, watch));
             hints.extend(cached(ledger));
             hints.extend(watch.hint(device));
             hints.extend(others(ledger));
@@ -114,19 +51,14 @@ impl Hints {
     }
 }
 
-/// Whether a part is worth a hint.
-fn is_notable(part: u64, of: u64, percent: u64) -> bool {
-    part > 0 && u128::from(part) * 100 >= u128::from(of) * u128::from(percent)
-}
-
 /// What PyTorch's pool held free at the peak.
 fn cached(ledger: &Ledger) -> Option<Hint> {
     let pool = ledger.pool.as_ref()?;
     if !is_notable(pool.cached_bytes, pool.reserved_bytes, 2 * NOTABLE) {
         return None;
     }
-    let largest = crate::render::bytes(pool.largest_free_block_bytes);
-    let cached = crate::render::bytes(pool.cached_bytes);
+    let largest = crate::numbers::bytes(pool.largest_free_block_bytes);
+    let cached = crate::numbers::bytes(pool.cached_bytes);
     Some(Hint {
         kind: HintKind::CachedUnused,
         device: ledger.device,
@@ -155,7 +87,7 @@ fn others(ledger: &Ledger) -> Option<Hint> {
         bytes,
         what: format!(
             "other processes held {} of this card at the peak",
-            crate::render::bytes(bytes)
+            crate::numbers::bytes(bytes)
         ),
         advice: "nvidia-smi names them; other ranks' contexts on one card come from a missing \
                  torch.cuda.set_device(local_rank)"
@@ -178,7 +110,7 @@ fn imbalance(session: &Session, ledgers: &[Ledger]) -> Option<Hint> {
     if held.len() < 2 || !is_notable(most - least, most, UNEVEN) {
         return None;
     }
-    let bytes = crate::render::bytes;
+    let bytes = crate::numbers::bytes;
     Some(Hint {
         kind: HintKind::Imbalance,
         device: busy.0,

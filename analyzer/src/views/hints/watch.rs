@@ -8,11 +8,9 @@ use rustc_hash::FxHashMap;
 
 use super::frees::Frees;
 use super::growing::Growth;
-use super::{Hint, HintKind, NOTABLE, is_notable};
-use crate::replay::{Effect, Figure, KeyId, Replay, StackKey, many};
-
-/// What PyTorch calls wherever a node of autograd is made.
-pub(super) const NUMBERED: &str = "_ZN2at15sequence_number17get_and_incrementEv";
+use super::hint::{Hint, HintKind, NOTABLE, is_notable};
+use crate::account::many;
+use crate::replay::{Effect, Figure, KeyId, Replay, StackKey};
 
 /// Follows a capture for its hints.
 #[derive(Debug, Default)]
@@ -105,7 +103,7 @@ impl HintWatch {
         if !is_notable(seen.taken_again, seen.peak, NOTABLE) {
             return None;
         }
-        let bytes = crate::render::bytes;
+        let bytes = crate::numbers::bytes;
         Some(Hint {
             kind: HintKind::CacheEmptied,
             device: device.0,

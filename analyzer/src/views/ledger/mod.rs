@@ -1,5 +1,6 @@
 //! What a device's memory consists of at a moment; the parts sum to what NVML saw.
 
+mod asked;
 mod backing;
 mod moment;
 mod names;
@@ -14,13 +15,13 @@ mod tests;
 use gpumem_capture::{Nanos, Seq};
 use serde::Serialize;
 
+use crate::account::When;
 use crate::attribution::Owner;
-use crate::replay::{Reading, When};
+use crate::replay::Reading;
 
-pub use moment::{Asked, LedgerAt};
+pub use asked::{Asked, By, LedgerAt};
 pub use place::Place;
 pub use pool::{Pool, PoolLine, Segment, SegmentLine};
-pub use rows::By;
 
 /// What a part of a device's memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

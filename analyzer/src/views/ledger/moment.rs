@@ -7,35 +7,10 @@ use std::path::Path;
 use gpumem_capture::{DeviceOrdinal, EventKind, Level, Nanos, Progress, Reader, Record, Seq};
 
 use super::Ledger;
+use super::asked::{Asked, LedgerAt};
 use super::parts::{Parts, Whole};
-use super::rows::By;
 use crate::replay::{Moment, Reading, Replay};
 use crate::session::{Error, Session};
-
-/// The moment of a ledger.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LedgerAt {
-    /// Each device's own: see [`crate::replay::DevicePeak`].
-    #[default]
-    Peak,
-    /// The peak of one level of each device.
-    PeakOf(Level),
-    /// After the last event.
-    End,
-    /// Just after this event.
-    At(Seq),
-}
-
-/// Which ledgers, and how.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Asked {
-    /// When.
-    pub at: LedgerAt,
-    /// How the rows are put together.
-    pub by: By,
-    /// Only this device.
-    pub device: Option<DeviceOrdinal>,
-}
 
 /// How many readings after the moment are looked at for one during which nothing moved.
 const TRIES: u32 = 16;

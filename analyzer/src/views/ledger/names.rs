@@ -7,7 +7,7 @@ use gpumem_capture::{DeviceOrdinal, ProcessKey};
 
 use super::Kind;
 use crate::attribution::Owner;
-use crate::render::bytes as text;
+use crate::numbers::bytes as text;
 use crate::replay::Replay;
 
 /// The libraries that a line's memory is of.

@@ -5,24 +5,14 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
+use super::asked::{By, LedgerAt};
 use super::names::{name, through};
 use super::parts::{Parts, PieceId, Whole};
-use super::{JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place};
+use super::{JumpRow, Kind, Ledger, LedgerRow, Place};
+use crate::account::{When, when_of};
 use crate::attribution::{Owner, owner};
-use crate::render::bytes as text;
-use crate::replay::{Reading, Replay, When, when_of};
-
-/// How the rows are put together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
-    /// By what they are.
-    #[default]
-    Kind,
-    /// By the library that the memory belongs to.
-    Owner,
-    /// By the line that led to it.
-    Line,
-}
+use crate::numbers::bytes as text;
+use crate::replay::{Reading, Replay};
 
 /// What a row stands for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{PageLimits, clip};
+use super::input::{PageLimits, clip};
 use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
 
 /// One band.

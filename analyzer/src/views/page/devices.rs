@@ -4,8 +4,8 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
 use super::chart::PageChart;
+use super::input::{PageLimits, PageSources, clip};
 use super::stacks::{Build, PageMoment};
-use super::{PageLimits, PageSources, clip};
 use crate::attribution::Owner;
 use crate::replay::Replay;
 use crate::views::{DeviceTimeline, Ledger, MOMENT_LEVELS, Pool, Segment};
@@ -119,7 +119,7 @@ pub(super) fn device(
             .peak
             .as_ref()
             .map(|peak| [peak.time_ns, peak.seq, peak.sum()]),
-        when: clip(&crate::render::when(&device.peak_when), limits.name),
+        when: clip(&crate::views::when(&device.peak_when), limits.name),
         chart: PageChart::of(device, limits),
         moments: moments.map(|then| stacks.moment(then, has)).collect(),
         ledger: ledger.map_or(Vec::new(), |ledger| rows(replay, ledger, limits)),

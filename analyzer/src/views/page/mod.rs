@@ -2,64 +2,21 @@
 
 mod chart;
 mod devices;
+mod input;
 mod stacks;
 
-use std::collections::BTreeMap;
-
-use gpumem_capture::DeviceOrdinal;
 use serde::Serialize;
 
-use super::{DeviceThen, Ledger, Timeline};
+use crate::account::when_of;
 use crate::attribution::owner;
-use crate::replay::{Replay, when_of};
 use crate::symbols::Symbols;
+use crate::views::json::ordinal;
+use input::clip;
 
 pub use chart::{PageBand, PageChart, PageCourse};
 pub use devices::{PageDevice, PageLedgerRow, PagePool, PageSegment, PageSegmentLine};
+pub use input::{PageHead, PageLimits, PageSources};
 pub use stacks::{PageLevel, PageMoment, PageOwner, PageStacks};
-
-/// How much a page has at most; what is beyond is summed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageLimits {
-    /// Stacks, over all moments.
-    pub stacks: usize,
-    /// Stretches of time of each device.
-    pub buckets: usize,
-    /// Segments of each device's pool.
-    pub segments: usize,
-    /// Characters of a name.
-    pub name: usize,
-}
-
-/// Rather than fewer stacks than this, there is less of all else.
-const FEW_STACKS: usize = 1000;
-
-impl Default for PageLimits {
-    fn default() -> Self {
-        Self {
-            stacks: 16_000,
-            buckets: 1024,
-            segments: 256,
-            name: 300,
-        }
-    }
-}
-
-impl PageLimits {
-    /// Less: half as many stacks, and if those are few already, half of everything.
-    pub fn less(self) -> Self {
-        let stacks = self.stacks / 2;
-        if stacks >= FEW_STACKS {
-            return Self { stacks, ..self };
-        }
-        Self {
-            stacks,
-            buckets: (self.buckets / 2).max(16),
-            segments: self.segments / 2,
-            name: (self.name / 2).max(16),
-        }
-    }
-}
 
 /// A failed allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -109,33 +66,6 @@ pub struct Page {
     pub failure_count: u64,
 }
 
-/// What a page is made from.
-pub struct PageSources<'a> {
-    /// The capture, read to its end.
-    pub replay: &'a Replay,
-    /// Memory over time.
-    pub timeline: &'a Timeline,
-    /// The live bytes by stack at some moments.
-    pub moments: &'a BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
-    /// The ledgers at the peaks.
-    pub ledgers: &'a [Ledger],
-}
-
-/// What stands above all figures.
-#[derive(Clone, Debug, Default)]
-pub struct PageHead {
-    /// The capture's name.
-    pub file: String,
-    /// What ran.
-    pub ran: String,
-    /// Whether the account is exact.
-    pub exact: bool,
-    /// What may be claimed, in lines.
-    pub account: Vec<String>,
-    /// What is missing.
-    pub missing: Vec<String>,
-}
-
 impl Page {
     /// Puts the page together. `source` gives a line's text, or nothing.
     pub fn of(
@@ -159,10 +89,10 @@ impl Page {
             PageFailure {
                 seq: failure.seq.0,
                 time: event.time.0,
-                device: (event.device != DeviceOrdinal::NONE).then_some(event.device.0),
+                device: ordinal(event.device),
                 bytes: event.bytes,
                 line: clip(&owner.label(&replay.names)),
-                when: clip(&crate::render::when(&when_of(replay, failure.circumstance))),
+                when: clip(&crate::views::when(&when_of(replay, failure.circumstance))),
             }
         });
         Self {
@@ -181,18 +111,4 @@ impl Page {
             stacks: stacks.finish(),
         }
     }
-}
-
-/// A text of so many characters at most.
-fn clip(text: &str, most: usize) -> String {
-    let plain = text.chars().map(|c| match c {
-        c if c.is_control() => '\u{fffd}',
-        c => c,
-    });
-    let mut out: String = plain.take(most + 1).collect();
-    if out.chars().count() > most {
-        out.pop();
-        out.push('…');
-    }
-    out
 }

@@ -7,9 +7,10 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::{PageLimits, clip};
+use super::input::{PageLimits, clip};
+use crate::account::{Phase, phase_of};
 use crate::attribution::{Owner, owner};
-use crate::replay::{Figure, Phase, Replay, StackKey, phase_of};
+use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::mixed;
 use crate::symbols::Symbols;
 use crate::views::flame::labels;

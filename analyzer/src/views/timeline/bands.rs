@@ -4,10 +4,11 @@ use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::axis::Axis;
 use super::holders::{GRAPHS, HOLDERS, Held, Libraries, OTHERS, OWN, POOL, UNKNOWN};
-use super::recorder::ordinal;
 use super::track::{Bucket, LEVELS, Most, Point, each};
 use super::{Band, BandKind, DeviceTimeline, LevelPeak, TimelineBucket, TimelinePoint};
-use crate::replay::{DevicePeak, Replay, When, when_of};
+use crate::account::{When, when_of};
+use crate::replay::{DevicePeak, Replay};
+use crate::views::json::ordinal;
 
 const ALL: [Level; LEVELS] = [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL];
 

@@ -2,16 +2,16 @@
 
 mod axis;
 mod bands;
+mod builder;
 mod course;
 mod holders;
-mod recorder;
 mod track;
 
 use serde::Serialize;
 
-pub use recorder::TimelineRecorder;
+pub use builder::TimelineBuilder;
 
-use crate::replay::When;
+use crate::account::When;
 
 /// What a band of the picture stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

@@ -2,7 +2,7 @@
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, ProcessKey};
 
-use super::{OutOfMemory, Replay};
+use crate::replay::{OutOfMemory, Replay};
 
 /// The limit that was set for a device last, in bytes; `None` if there was none, or the card has no more than
 /// that anyway.

@@ -1,15 +1,13 @@
 //! Whether the figures are proven, and if not, exactly what is missing.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use gpumem_capture::{
     CounterValues, Counters, DeviceOrdinal, Header, Integrity, Nanos, ProcessKey, RingState,
 };
 
-use serde::Serialize;
-
-use super::{Anomalies, LetGo, Replay, StackKey, Work};
-use crate::render::{bytes, count, time};
+use super::missing;
+use super::reached::{Reached, reached};
+use super::words::{many, place};
+use crate::replay::Replay;
 
 /// How the recorded process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,17 +40,6 @@ pub enum Comparison {
     Disagree,
     /// Some counters were in use and could not be compared.
     Incomplete,
-}
-
-/// A library's way to the driver.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Reached {
-    /// Who asked for the functions.
-    pub library: String,
-    /// How.
-    pub way: String,
-    /// How many functions.
-    pub hooks: u64,
 }
 
 /// What may be claimed for a capture.
@@ -130,7 +117,7 @@ impl Account {
             ending,
             ends_early: false,
             counters: Comparison::Incomplete,
-            missing: lost(integrity),
+            missing: missing::lost(integrity),
             notes: Vec::new(),
         };
         if let Some(error) = integrity
@@ -143,9 +130,9 @@ impl Account {
             account.notes.push(note);
         }
         account.ring(integrity);
-        account.stacks(replay);
-        account.bounds(replay, integrity);
-        account.anomalies(replay);
+        account.missing.extend(missing::stacks(replay));
+        missing::bounds(replay, integrity, &mut account.missing, &mut account.notes);
+        account.missing.extend(missing::anomalies(replay));
         account.compare(replay, integrity, counters);
         account.notes.extend(replay.names.notes.iter().cloned());
         account
@@ -244,187 +231,6 @@ impl Account {
             Ending::Running | Ending::Clean => self.notes.push(text),
         }
     }
-
-    /// Stacks that events refer to and the capture does not have.
-    fn stacks(&mut self, replay: &Replay) {
-        let names = &replay.names;
-        let lacks = |key: &StackKey| !names.has_python(key.py) || !names.has_native(key.native);
-        // What was allocated for is no part of a stack.
-        let of = |key: &StackKey| StackKey {
-            work: Work::default(),
-            ..*key
-        };
-        let lacking = replay.keys.iter().filter(|key| lacks(key)).map(of);
-        let count = lacking.collect::<BTreeSet<StackKey>>().len() as u64;
-        if count > 0 {
-            let what = many(count, "stack is", "stacks are");
-            self.missing
-                .push(format!("{what} not in the capture: bytes without a line"));
-        }
-    }
-
-    /// What a bounded capture does not have any more.
-    fn bounds(&mut self, replay: &Replay, integrity: &Integrity) {
-        if replay
-            .restored
-            .is_some_and(|restored| !restored.is_readable)
-        {
-            let what =
-                "what came before the first event is in a form that this version cannot read";
-            self.missing.push(what.into());
-        }
-        let Some(bounded) = integrity.bounded.filter(|bounded| bounded.from.0 > 0) else {
-            return;
-        };
-        self.notes.push(format!(
-            "bounded to {}: records are kept from {} on, and of what came before what it comes to",
-            bytes(bounded.bytes),
-            count(bounded.from.0)
-        ));
-        let LetGo {
-            stacks,
-            blocks,
-            bytes: held,
-            peak_blocks,
-        } = replay.let_go;
-        if stacks > 0 {
-            let what = many(stacks, "stack", "stacks");
-            self.notes.push(format!(
-                "{what} that held nothing let go of: what they did in all stands under other stacks"
-            ));
-        }
-        if blocks > 0 {
-            let what = many(blocks, "block was", "blocks were");
-            let of = bytes(held);
-            self.missing.push(format!(
-                "{what} not kept one by one ({of}): what is live of that stands under other stacks; \
-                 the capture was bounded to too few bytes for this program"
-            ));
-        }
-        if peak_blocks > 0 {
-            let what = many(peak_blocks, "block", "blocks");
-            self.missing.push(format!(
-                "{what} of a peak not kept one by one: the ledger at the peak lacks them"
-            ));
-        }
-    }
-
-    fn anomalies(&mut self, replay: &Replay) {
-        for ((device, level), row) in &replay.rows {
-            let Anomalies {
-                double_allocations,
-                frees_without_block,
-                frees_of_other_size,
-                unknown_pointers,
-                lost_cancels,
-                mismatches,
-                holdings_of_other_size,
-            } = row.anomalies;
-            for (count, one, more) in [
-                (
-                    double_allocations,
-                    "address was given out twice without a free",
-                    "addresses were given out twice without a free",
-                ),
-                (
-                    frees_without_block,
-                    "free of a block whose allocation is not in the capture",
-                    "frees of blocks whose allocations are not in the capture",
-                ),
-                (
-                    frees_of_other_size,
-                    "free of another size than was allocated",
-                    "frees of another size than was allocated",
-                ),
-                (
-                    unknown_pointers,
-                    "free of memory whose allocation was not seen",
-                    "frees of memory whose allocations were not seen",
-                ),
-                (
-                    lost_cancels,
-                    "failed free that is not in the capture",
-                    "failed frees that are not in the capture",
-                ),
-                (
-                    mismatches,
-                    "event at which the framework's own figure differed",
-                    "events at which the framework's own figure differed",
-                ),
-                (
-                    holdings_of_other_size,
-                    "holding changed from another size than it had",
-                    "holdings changed from other sizes than they had",
-                ),
-            ] {
-                if count > 0 {
-                    let what = many(count, one, more);
-                    self.missing
-                        .push(format!("{} {level}: {what}", place(*device)));
-                }
-            }
-        }
-    }
-}
-
-fn reached(replay: &Replay) -> Vec<Reached> {
-    let mut ways: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    for hook in &replay.names.hooks {
-        let library = hook.library.rsplit('/').next().unwrap_or(&hook.library);
-        let functions = ways.entry((library, &hook.way)).or_default();
-        functions.insert(&hook.function);
-    }
-    ways.into_iter()
-        .map(|((library, way), functions)| Reached {
-            library: library.to_owned(),
-            way: way.to_owned(),
-            hooks: functions.len() as u64,
-        })
-        .collect()
-}
-
-/// What the recorder lost and what is damaged in the file.
-fn lost(integrity: &Integrity) -> Vec<String> {
-    let mut missing = Vec::new();
-    if integrity.events_lost > 0 {
-        let times: Vec<String> = integrity
-            .loss_ranges
-            .iter()
-            .map(|range| format!("{}–{}", time(range.first), time(range.last)))
-            .collect();
-        let between = if times.is_empty() {
-            String::new()
-        } else {
-            format!(", at {}", times.join(", "))
-        };
-        let what = many(integrity.events_lost, "event", "events");
-        missing.push(format!(
-            "{what} lost: the recorder's ring was full{between}"
-        ));
-    }
-    for damage in &integrity.damage {
-        let records = match (damage.first_missing, damage.next_good) {
-            (Some(first), Some(next)) => format!(
-                ": records {} to {} are missing",
-                first.0,
-                next.0.saturating_sub(1)
-            ),
-            (Some(first), None) => format!(": all records from {} on are missing", first.0),
-            (None, _) => String::new(),
-        };
-        missing.push(format!(
-            "damaged at byte {}: {}{records}",
-            damage.offset, damage.what
-        ));
-    }
-    if let Some(error) = integrity
-        .drain_error
-        .as_ref()
-        .filter(|_| integrity.events_lost > 0)
-    {
-        missing.push(format!("the recorder could not write: {error}"));
-    }
-    missing
 }
 
 fn counted(values: &CounterValues) -> String {
@@ -436,24 +242,6 @@ fn counted(values: &CounterValues) -> String {
         ..
     } = values;
     format!("live {live}, peak {peak}, {allocations} allocations, {frees} frees")
-}
-
-/// A device for people.
-pub fn place(device: DeviceOrdinal) -> String {
-    if device == DeviceOrdinal::NONE {
-        "no GPU".into()
-    } else {
-        format!("GPU {}", device.0)
-    }
-}
-
-/// A count with its word.
-pub fn many(count: u64, one: &str, more: &str) -> String {
-    format!(
-        "{} {}",
-        crate::render::count(count),
-        if count == 1 { one } else { more }
-    )
 }
 
 /// How long the recorded time was: to the clean end if there was one, else to the last event.

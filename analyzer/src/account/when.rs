@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Circumstance, Replay, StackKey, Stage};
 use crate::attribution::is_in_closure;
+use crate::replay::{Circumstance, Replay, StackKey, Stage};
 
 /// A part of a training's step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

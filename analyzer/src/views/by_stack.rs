@@ -51,7 +51,7 @@ impl Select {
 
 /// What stacks held on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldOn {
+pub struct DeviceStacks {
     /// The device.
     pub device: DeviceOrdinal,
     /// By stack, in no particular order.
@@ -62,14 +62,14 @@ pub struct HeldOn {
 
 /// What stacks held at one level.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ByStack {
     /// The level.
     pub level: Level,
     /// By device, in the order of their numbers.
-    pub devices: Vec<HeldOn>,
+    pub devices: Vec<DeviceStacks>,
 }
 
-impl Held {
+impl ByStack {
     /// At a moment; at the peak each device is at its own.
     pub fn at(replay: &Replay, level: Level, moment: Moment, select: &Select) -> Self {
         Self::of(replay, level, select, |device| {
@@ -102,7 +102,7 @@ impl Held {
             Level::DRIVER => device.at_peak.driver,
             _ => device.at_peak.host,
         });
-        let on = HeldOn {
+        let on = DeviceStacks {
             device,
             figures: replay.figures_at_device_peak(device, level),
             total: Some(total),
@@ -135,7 +135,7 @@ impl Held {
                         select.takes(replay, *stacks, level, &owner)
                     });
                 }
-                HeldOn {
+                DeviceStacks {
                     device,
                     figures,
                     total: whole.then_some(total),

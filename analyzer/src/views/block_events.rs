@@ -3,11 +3,11 @@
 use gpumem_capture::{DeviceOrdinal, Event, Level, Record, Seq};
 use rustc_hash::FxHashMap;
 
-use super::held::{Owners, Select};
+use super::by_stack::{Owners, Select};
 use crate::replay::{Block, Effect, KeyId, Replay, Sizes, StackKey};
 
 /// Which blocks of a capture are followed. It has been read once: then all names are known.
-pub struct Follow<'a> {
+pub struct BlockEvents<'a> {
     first: &'a Replay,
     level: Level,
     select: Select,
@@ -28,7 +28,7 @@ pub(super) struct Seen<'r> {
     pub is_taken: bool,
 }
 
-impl<'a> Follow<'a> {
+impl<'a> BlockEvents<'a> {
     /// Of a level.
     pub fn new(first: &'a Replay, level: Level, select: Select, sizes: Sizes) -> Self {
         Self {

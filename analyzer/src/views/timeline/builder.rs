@@ -11,17 +11,18 @@ use super::holders::Libraries;
 use super::track::Track;
 use super::{CourseBucket, Timeline, TimelineFailure};
 use crate::replay::{Effect, Replay};
+use crate::views::json::ordinal;
 
 /// Follows a capture. Its memory does not grow with the capture's length.
 #[derive(Debug, Default)]
-pub struct TimelineRecorder {
+pub struct TimelineBuilder {
     axis: Option<Axis>,
     tracks: BTreeMap<DeviceOrdinal, Track>,
     libraries: Libraries,
     course: CourseTrack,
 }
 
-impl TimelineRecorder {
+impl TimelineBuilder {
     /// Takes in a record after the replay has.
     pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
         match record {
@@ -119,11 +120,6 @@ impl TimelineRecorder {
             failure_count: replay.failure_count,
         }
     }
-}
-
-/// As rows carry it.
-pub(super) fn ordinal(device: DeviceOrdinal) -> Option<u8> {
-    (device != DeviceOrdinal::NONE).then_some(device.0)
 }
 
 fn course(axis: &Axis, index: u32, slice: Slice) -> CourseBucket {

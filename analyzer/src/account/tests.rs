@@ -3,6 +3,7 @@ use gpumem_capture::{
 };
 
 use super::*;
+use crate::replay::{Figure, Moment, Replay, StackKey};
 
 #[derive(Default)]
 struct Play {

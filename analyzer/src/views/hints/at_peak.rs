@@ -5,13 +5,19 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Level, StackId};
 
+use super::figures::{Figures, NUMBERED, functions, is_in_forward};
 use super::frees::SHORT;
-use super::watch::NUMBERED;
-use super::{Evidence, Hint, HintKind, HintWatch, LINES, NOTABLE, Place, is_notable};
+use super::hint::{Evidence, Hint, HintKind, NOTABLE, is_notable};
+use super::watch::HintWatch;
+use crate::account::{Phase, many, phase_of};
 use crate::attribution::Owner;
 use crate::names::Names;
-use crate::replay::{Block, Figure, Phase, Replay, StackKey, many, phase_of};
-use crate::views::held::{Held, Owners};
+use crate::replay::{Block, Figure, Replay, StackKey};
+use crate::views::by_stack::{ByStack, Owners};
+use crate::views::ledger::Place;
+
+/// Lines named as evidence.
+const LINES: usize = 5;
 
 /// Functions of torch.nn.functional that have an `inplace` argument and whose gradient in place needs their
 /// result only, not their input (derivatives.yaml of PyTorch 2.15; selu is made of elu).
@@ -20,12 +26,9 @@ const IN_PLACE: [&str; 5] = ["celu", "elu", "leaky_relu", "relu", "selu"];
 /// An activation's input is the tensor of its size that was allocated at most so many records before.
 const NEAR: u64 = 4;
 
-/// By stack.
-pub(super) type Figures = Vec<(StackKey, Figure)>;
-
 /// All of a device.
 pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Vec<Hint> {
-    let held = Held::at_device_peak(replay, device, Level::TENSOR);
+    let held = ByStack::at_device_peak(replay, device, Level::TENSOR);
     let held: Figures = held.devices.into_iter().flat_map(|on| on.figures).collect();
     let peak: u64 = held.iter().map(|(_, figure)| figure.bytes).sum();
     let names = &replay.names;
@@ -36,7 +39,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             kind,
             device: device.0,
             bytes,
-            what: what.replace("{}", &crate::render::bytes(bytes)),
+            what: what.replace("{}", &crate::numbers::bytes(bytes)),
             advice: advice.into(),
             lines,
         })
@@ -97,8 +100,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         let what = format!(
             "{{}} at the peak were freed within {SHORT} records of their allocation; from step to step the largest \
              such blocks of the same calls have from {} to {}",
-            crate::render::bytes(least),
-            crate::render::bytes(most)
+            crate::numbers::bytes(least),
+            crate::numbers::bytes(most)
         );
         hint(
             HintKind::Spikes,
@@ -119,7 +122,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     let mut grown = |graphs: bool| {
         let grown = watch.growth.of(replay, device, graphs)?;
         let (first, last) = grown.steps;
-        let each = crate::render::bytes(grown.bytes_per_step.max(0).unsigned_abs());
+        let each = crate::numbers::bytes(grown.bytes_per_step.max(0).unsigned_abs());
         let (kind, of, advice) = match graphs {
             true => (
                 HintKind::KeptGraphs,
@@ -135,8 +138,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         };
         let what = format!(
             "{{}} more stood when step {} had ended than after step {}{of}: {each} more each step",
-            crate::render::count(last),
-            crate::render::count(first)
+            crate::numbers::count(last),
+            crate::numbers::count(first)
         );
         hint(kind, &what, advice, grown.figures)
     };
@@ -203,26 +206,5 @@ fn is_activation(names: &Names, stack: StackId) -> bool {
     let newest = functions(names, stack).next();
     newest.is_some_and(|(file, name)| {
         file.ends_with("torch/nn/functional.py") && IN_PLACE.contains(&name)
-    })
-}
-
-/// Whether a module's forward is among the functions.
-pub(super) fn is_in_forward(names: &Names, stack: StackId) -> bool {
-    functions(names, stack).any(|(_, name)| name == "forward" || name.ends_with(".forward"))
-}
-
-/// The newest line of Python, whatever called it: a code object, and where in it.
-pub(super) fn newest(names: &Names, stack: StackId) -> Option<(u32, i32)> {
-    let (frames, _) = names.py_stacks.get(&stack)?;
-    frames.first().map(|frame| (frame.code.0, frame.offset))
-}
-
-/// File and function of each frame, the newest first; of a node of autograd's none, for it ran in backward.
-fn functions(names: &Names, stack: StackId) -> impl Iterator<Item = (&str, &str)> {
-    let frames = names.py_stacks.get(&stack).map(|(frames, _)| frames);
-    let frames = frames.map_or(&[][..], Vec::as_slice).iter();
-    frames.filter_map(|frame| {
-        let code = names.codes.get(&frame.code)?;
-        Some((code.file.as_str(), code.name.as_str()))
     })
 }

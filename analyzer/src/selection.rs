@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use gpumem_analyzer::render::{at, bytes};
-use gpumem_analyzer::replay::{Moment, Sizes, Wanted};
+use gpumem_analyzer::render::bytes;
+use gpumem_analyzer::replay::{Moment, Replay, Sizes, Wanted};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Held, Select};
+use gpumem_analyzer::views::{ByStack, Select, at};
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
-
-use crate::commands::level_or_default;
 
 /// What is meant by a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,7 +76,7 @@ impl Capture {
 
 /// Which figures.
 #[derive(Args, Clone, Debug)]
-pub struct Which {
+pub struct Selection {
     /// When: peak (each GPU's own), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
     /// end)
     #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
@@ -139,7 +137,7 @@ impl Part {
     }
 }
 
-impl Which {
+impl Selection {
     /// What the replay has to keep.
     pub fn wanted(&self) -> Wanted {
         Wanted {
@@ -150,14 +148,26 @@ impl Which {
     }
 
     /// What stacks held of a level.
-    pub fn held(&self, session: &Session, level: Level) -> Held {
-        Held::at(&session.replay, level, self.at, &self.part.select())
+    pub fn held(&self, session: &Session, level: Level) -> ByStack {
+        ByStack::at(&session.replay, level, self.at, &self.part.select())
     }
 
     /// When, and of what, in words: `at the peak, GPU 0`.
     pub fn said(&self) -> String {
         at(self.at) + &self.part.said()
     }
+}
+
+/// The level asked for, or the one that tells most.
+pub fn level_or_default(asked: Option<Level>, replay: &Replay) -> Level {
+    asked.unwrap_or_else(|| {
+        let has = |level| replay.rows.keys().any(|(_, of)| *of == level);
+        if has(Level::TENSOR) || !has(Level::DRIVER) {
+            Level::TENSOR
+        } else {
+            Level::DRIVER
+        }
+    })
 }
 
 /// `report.bin` or `report.rank0.bin` → `report.rank3.bin`.

@@ -5,18 +5,16 @@
 //! truth of the end: where the trace leads elsewhere (entries can be left out when they are recorded), what is
 //! missing is put in and marked, so that the account says so.
 
-use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos};
+use gpumem_capture::{DeviceOrdinal, Nanos};
 use rustc_hash::FxHashMap;
 
-use super::capture::{CaptureError, Out};
-use super::frames::{Frames, Stacks};
+use super::capture::CaptureError;
+use super::error::ImportError;
+use super::frames::Stacks;
+use super::memory::{At, Memory, With};
 use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
 use super::spans::Spans;
-use super::torch_snapshot::ImportError;
 use crate::pickle::ListId;
-
-/// The name that PyTorch's own reports have as a function.
-pub(super) const PYTORCH: ApiId = ApiId(1);
 
 /// What was there before the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,83 +37,19 @@ struct Older {
     frames: Option<ListId>,
 }
 
-/// A stretch of an expandable segment, as a VMM handle.
-#[derive(Clone, Copy, Debug)]
-struct Mapped {
-    handle: u64,
-    stacks: Stacks,
-}
-
-/// By what an event was made, when, and whether no entry of the trace says it.
-#[derive(Clone, Copy, Debug)]
-struct At {
-    stacks: Stacks,
-    time: Nanos,
-    made_up: bool,
-}
-
-impl At {
-    /// As an entry or a segment says.
-    fn told(stacks: Stacks, time: Nanos) -> Self {
-        Self {
-            stacks,
-            time,
-            made_up: false,
-        }
-    }
-
-    /// As it must have been.
-    fn made_up(stacks: Stacks, time: Nanos) -> Self {
-        Self {
-            made_up: true,
-            ..Self::told(stacks, time)
-        }
-    }
-
-    /// The flags of such an event: what no entry says differs from what PyTorch says.
-    fn marked(self, flags: EventFlags) -> EventFlags {
-        match self.made_up {
-            true => flags.with(EventFlags::MISMATCH),
-            false => flags,
-        }
-    }
-}
-
-/// What is written with.
-pub(super) struct With<'a, 's> {
-    pub snapshot: &'a Snapshot<'s>,
-    pub out: &'a mut Out,
-    pub frames: &'a mut Frames,
-}
-
 /// A device.
 pub(super) struct Device<'a> {
-    ordinal: DeviceOrdinal,
     trace: Option<ListId>,
     segments: Vec<&'a Segment>,
-    /// Blocks in use: bytes by address.
-    live: FxHashMap<u64, u64>,
-    live_bytes: u64,
-    /// Segments of one size: bytes by address.
-    plain: FxHashMap<u64, u64>,
-    mapped: Spans<Mapped>,
-    handles: u64,
-    /// What the allocator has from the driver.
-    reserved: u64,
+    memory: Memory,
 }
 
 impl<'a> Device<'a> {
     pub fn new(ordinal: u8, trace: Option<ListId>, segments: Vec<&'a Segment>) -> Self {
         Self {
-            ordinal: DeviceOrdinal(ordinal),
             trace,
             segments,
-            live: FxHashMap::default(),
-            live_bytes: 0,
-            plain: FxHashMap::default(),
-            mapped: Spans::default(),
-            handles: 0,
-            reserved: 0,
+            memory: Memory::new(DeviceOrdinal(ordinal)),
         }
     }
 
@@ -124,7 +58,7 @@ impl<'a> Device<'a> {
     }
 
     pub fn ordinal(&self) -> u8 {
-        self.ordinal.0
+        self.memory.ordinal.0
     }
 
     /// Writes what was there before the trace.
@@ -140,7 +74,7 @@ impl<'a> Device<'a> {
         let kinds = (Action::SegmentAlloc, Action::SegmentFree);
         for segment in self.older(snapshot, plain, kinds)? {
             let stacks = with.frames.stacks(snapshot, segment.frames, with.out)?;
-            self.segment(
+            self.memory.segment(
                 segment.address,
                 segment.bytes,
                 At::told(stacks, Nanos(0)),
@@ -157,7 +91,8 @@ impl<'a> Device<'a> {
                 .filter(|segment| start < segment.address.saturating_add(segment.bytes))
                 .and_then(|segment| segment.frames);
             let stacks = with.frames.stacks(snapshot, frames, with.out)?;
-            self.map(start, end, At::told(stacks, Nanos(0)), with)?;
+            self.memory
+                .map(start, end, At::told(stacks, Nanos(0)), with)?;
         }
         let blocks = segments.iter().flat_map(|segment| &segment.blocks);
         let blocks = blocks.map(|block| Older {
@@ -174,7 +109,8 @@ impl<'a> Device<'a> {
                 before.without_stack += 1;
                 before.bytes_without_stack = before.bytes_without_stack.saturating_add(block.bytes);
             }
-            self.allocate(block.address, block.bytes, At::told(stacks, Nanos(0)), with)?;
+            self.memory
+                .allocate(block.address, block.bytes, At::told(stacks, Nanos(0)), with)?;
         }
         Ok(before)
     }
@@ -257,50 +193,61 @@ impl<'a> Device<'a> {
         let stacks = with.frames.stacks(with.snapshot, frames, with.out)?;
         match entry.action {
             Action::Alloc => {
-                if self.live.contains_key(&address) {
-                    self.free(address, At::made_up(stacks, time), with)?;
+                if self.memory.live.contains_key(&address) {
+                    self.memory.free(address, At::made_up(stacks, time), with)?;
                 }
-                self.allocate(address, bytes, At::told(stacks, time), with)
+                self.memory
+                    .allocate(address, bytes, At::told(stacks, time), with)
             }
             Action::Free => {
-                let live = self.live.get(&address).copied();
+                let live = self.memory.live.get(&address).copied();
                 if live != Some(bytes) {
                     if live.is_some() {
-                        self.free(address, At::made_up(stacks, time), with)?;
+                        self.memory.free(address, At::made_up(stacks, time), with)?;
                     }
-                    self.allocate(address, bytes, At::made_up(Stacks::default(), time), with)?;
+                    self.memory.allocate(
+                        address,
+                        bytes,
+                        At::made_up(Stacks::default(), time),
+                        with,
+                    )?;
                 }
-                self.free(address, At::told(stacks, time), with)
+                self.memory.free(address, At::told(stacks, time), with)
             }
             Action::SegmentAlloc => {
-                if self.plain.contains_key(&address) {
-                    self.segment_free(address, At::made_up(stacks, time), with)?;
+                if self.memory.plain.contains_key(&address) {
+                    self.memory
+                        .segment_free(address, At::made_up(stacks, time), with)?;
                 }
-                self.segment(address, bytes, At::told(stacks, time), with)
+                self.memory
+                    .segment(address, bytes, At::told(stacks, time), with)
             }
             Action::SegmentFree => {
-                if !self.plain.contains_key(&address) {
-                    self.segment(address, bytes, At::made_up(Stacks::default(), time), with)?;
+                if !self.memory.plain.contains_key(&address) {
+                    self.memory.segment(
+                        address,
+                        bytes,
+                        At::made_up(Stacks::default(), time),
+                        with,
+                    )?;
                 }
-                self.segment_free(address, At::told(stacks, time), with)
+                self.memory
+                    .segment_free(address, At::told(stacks, time), with)
             }
             Action::Map => {
-                self.unmap(address, end, At::made_up(stacks, time), with)?;
-                self.map(address, end, At::told(stacks, time), with)
+                self.memory
+                    .unmap(address, end, At::made_up(stacks, time), with)?;
+                self.memory.map(address, end, At::told(stacks, time), with)
             }
             Action::Unmap => {
-                for (start, end) in self.mapped.gaps(address, end) {
-                    self.map(start, end, At::made_up(Stacks::default(), time), with)?;
+                for (start, end) in self.memory.mapped.gaps(address, end) {
+                    self.memory
+                        .map(start, end, At::made_up(Stacks::default(), time), with)?;
                 }
-                self.unmap(address, end, At::told(stacks, time), with)
+                self.memory
+                    .unmap(address, end, At::told(stacks, time), with)
             }
-            Action::OutOfMemory => with.out.event(&Event {
-                kind: EventKind::OUT_OF_MEMORY,
-                ptr: self.live_bytes,
-                bytes,
-                aux: self.reserved,
-                ..self.tensor(At::told(stacks, time))
-            }),
+            Action::OutOfMemory => self.memory.failed(bytes, At::told(stacks, time), with),
             Action::Snapshot | Action::Other => Ok(()),
         }
     }
@@ -319,17 +266,18 @@ impl<'a> Device<'a> {
                 .is_some_and(|(at_end, _)| at_end == bytes);
             (!same).then_some(*address)
         };
-        let mut gone: Vec<u64> = self.live.iter().filter_map(differs).collect();
+        let mut gone: Vec<u64> = self.memory.live.iter().filter_map(differs).collect();
         gone.sort_unstable();
         for address in gone {
-            self.free(address, At::made_up(none, time), with)?;
+            self.memory.free(address, At::made_up(none, time), with)?;
         }
         let mut missing: Vec<_> = blocks.iter().collect();
         missing.sort_unstable_by_key(|(address, _)| **address);
         for (address, (bytes, frames)) in missing {
-            if !self.live.contains_key(address) {
+            if !self.memory.live.contains_key(address) {
                 let stacks = with.frames.stacks(with.snapshot, *frames, with.out)?;
-                self.allocate(*address, *bytes, At::made_up(stacks, time), with)?;
+                self.memory
+                    .allocate(*address, *bytes, At::made_up(stacks, time), with)?;
             }
         }
         let plain = segments.iter().filter(|segment| !segment.expandable);
@@ -339,16 +287,18 @@ impl<'a> Device<'a> {
         let differs = |(address, bytes): (&u64, &u64)| {
             (plain.get(address) != Some(bytes)).then_some(*address)
         };
-        let mut gone: Vec<u64> = self.plain.iter().filter_map(differs).collect();
+        let mut gone: Vec<u64> = self.memory.plain.iter().filter_map(differs).collect();
         gone.sort_unstable();
         for address in gone {
-            self.segment_free(address, At::made_up(none, time), with)?;
+            self.memory
+                .segment_free(address, At::made_up(none, time), with)?;
         }
         let mut missing: Vec<_> = plain.into_iter().collect();
         missing.sort_unstable();
         for (address, bytes) in missing {
-            if !self.plain.contains_key(&address) {
-                self.segment(address, bytes, At::made_up(none, time), with)?;
+            if !self.memory.plain.contains_key(&address) {
+                self.memory
+                    .segment(address, bytes, At::made_up(none, time), with)?;
             }
         }
         self.end_mapped(time, with)
@@ -363,177 +313,17 @@ impl<'a> Device<'a> {
             wanted.remove(segment.address, end);
             wanted.add(segment.address, end, ());
         }
-        let mapped: Vec<_> = self.mapped.iter().collect();
+        let mapped: Vec<_> = self.memory.mapped.iter().collect();
         for (start, end, _) in mapped {
             for (start, end) in wanted.gaps(start, end) {
-                self.unmap(start, end, At::made_up(none, time), with)?;
+                self.memory
+                    .unmap(start, end, At::made_up(none, time), with)?;
             }
         }
         let wanted: Vec<_> = wanted.iter().collect();
         for (start, end, ()) in wanted {
-            for (start, end) in self.mapped.gaps(start, end) {
-                self.map(start, end, At::made_up(none, time), with)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// An event of a tensor.
-    fn tensor(&self, at: At) -> Event {
-        Event {
-            time: at.time,
-            aux: self.reserved,
-            py_stack: at.stacks.py,
-            native_stack: at.stacks.native,
-            level: Level::TENSOR,
-            device: self.ordinal,
-            api: PYTORCH,
-            flags: at.marked(EventFlags::NONE),
-            ..Event::default()
-        }
-    }
-
-    fn driver(&self, at: At) -> Event {
-        Event {
-            level: Level::DRIVER,
-            aux: 0,
-            api: ApiId(0),
-            ..self.tensor(at)
-        }
-    }
-
-    fn allocate(
-        &mut self,
-        address: u64,
-        bytes: u64,
-        at: At,
-        with: &mut With<'_, '_>,
-    ) -> Result<(), CaptureError> {
-        self.live.insert(address, bytes);
-        self.live_bytes = self.live_bytes.wrapping_add(bytes);
-        with.out.event(&Event {
-            kind: EventKind::ALLOC,
-            ptr: address,
-            bytes,
-            ..self.tensor(at)
-        })
-    }
-
-    fn free(&mut self, address: u64, at: At, with: &mut With<'_, '_>) -> Result<(), CaptureError> {
-        let bytes = self.live.remove(&address).unwrap_or(0);
-        self.live_bytes = self.live_bytes.wrapping_sub(bytes);
-        with.out.event(&Event {
-            kind: EventKind::FREE,
-            ptr: address,
-            bytes,
-            ..self.tensor(at)
-        })
-    }
-
-    fn segment(
-        &mut self,
-        address: u64,
-        bytes: u64,
-        at: At,
-        with: &mut With<'_, '_>,
-    ) -> Result<(), CaptureError> {
-        self.plain.insert(address, bytes);
-        self.reserved = self.reserved.wrapping_add(bytes);
-        with.out.event(&Event {
-            kind: EventKind::ALLOC,
-            ptr: address,
-            bytes,
-            aux: with.frames.allocator(),
-            ..self.driver(at)
-        })
-    }
-
-    fn segment_free(
-        &mut self,
-        address: u64,
-        at: At,
-        with: &mut With<'_, '_>,
-    ) -> Result<(), CaptureError> {
-        let bytes = self.plain.remove(&address).unwrap_or(0);
-        self.reserved = self.reserved.wrapping_sub(bytes);
-        with.out.event(&Event {
-            kind: EventKind::FREE,
-            ptr: address,
-            bytes,
-            ..self.driver(at)
-        })
-    }
-
-    fn map(
-        &mut self,
-        start: u64,
-        end: u64,
-        at: At,
-        with: &mut With<'_, '_>,
-    ) -> Result<(), CaptureError> {
-        let bytes = end.saturating_sub(start);
-        if bytes == 0 {
-            return Ok(());
-        }
-        self.handles += 1;
-        let handle = self.handles;
-        self.mapped.add(
-            start,
-            end,
-            Mapped {
-                handle,
-                stacks: at.stacks,
-            },
-        );
-        self.reserved = self.reserved.wrapping_add(bytes);
-        let event = self.driver(at);
-        with.out.event(&Event {
-            kind: EventKind::ALLOC,
-            ptr: handle,
-            bytes,
-            aux: with.frames.allocator(),
-            flags: at.marked(EventFlags::VMM_HANDLE),
-            ..event
-        })?;
-        with.out.event(&Event {
-            kind: EventKind::MAP,
-            ptr: start,
-            bytes,
-            aux: handle,
-            flags: EventFlags::NONE,
-            ..event
-        })
-    }
-
-    /// Unmaps a stretch. A handle that it takes a part of goes, and what remains of it comes again.
-    fn unmap(
-        &mut self,
-        start: u64,
-        end: u64,
-        at: At,
-        with: &mut With<'_, '_>,
-    ) -> Result<(), CaptureError> {
-        for (from, until, Mapped { handle, stacks: by }) in self.mapped.remove(start, end) {
-            let bytes = until - from;
-            self.reserved = self.reserved.wrapping_sub(bytes);
-            let event = self.driver(at);
-            with.out.event(&Event {
-                kind: EventKind::UNMAP,
-                ptr: from,
-                bytes,
-                flags: EventFlags::NONE,
-                ..event
-            })?;
-            with.out.event(&Event {
-                kind: EventKind::FREE,
-                ptr: handle,
-                bytes,
-                flags: at.marked(EventFlags::VMM_HANDLE),
-                ..event
-            })?;
-            for (from, until) in [(from, start.min(until)), (end.max(from), until)] {
-                self.mapped.remove(from, until);
-                self.map(from, until, At::told(by, at.time), with)?;
+            for (start, end) in self.memory.mapped.gaps(start, end) {
+                self.memory.map(start, end, At::made_up(none, time), with)?;
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! What the program was at, in words.
 
-use gpumem_replay::numbers::time;
-
-use crate::replay::{Moment, When};
+use crate::account::When;
+use crate::numbers::time;
+use crate::replay::Moment;
 
 /// Characters of a range's name that are shown.
 const RANGE: usize = 40;
@@ -43,7 +43,7 @@ pub fn when(when: &When) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::Phase;
+    use crate::account::Phase;
 
     #[test]
     fn only_what_is_known_is_said() {

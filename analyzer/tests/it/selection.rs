@@ -6,9 +6,10 @@ use gpumem_capture::{EventKind, Level, StackId};
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::commands::{analyze, json_of, stderr, stdout};
 use crate::phases::two_steps;
-use crate::synthetic::{M, Synthetic, training};
+use crate::run::{analyze, json_of, stderr, stdout};
+use crate::synthetic::{M, Synthetic};
+use crate::training::training;
 
 /// MiB over all rows of `lines` with these arguments.
 fn sum(arguments: &[&str], file: &Path) -> u64 {

@@ -9,35 +9,19 @@
 //! What a node of autograd's allocated stands on the stack of the forward that made the node: then comes
 //! a frame that names the node, and what is newer than the node's run on the thread that it ran on.
 
-use gpumem_capture::{PyFrame, StackId};
+mod frame;
+mod interleave;
 
-use crate::backward::{Backward, NodeId, Origin, chain};
+use gpumem_capture::StackId;
+
+use crate::backward::{Backward, Origin, chain};
 use crate::names::{Names, NativeFrame};
 use crate::replay::StackKey;
 use crate::symbols::{Symbols, is_interpreter, is_recorder};
+use frame::{CUT_OFF, LET_GO, LOST, NO_FORWARD, NO_NATIVE, NO_PYTHON, NO_STACK};
+use interleave::{Kind, interleave};
 
-/// A frame of a mixed stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Frame {
-    /// A Python function.
-    Python(PyFrame),
-    /// A native function.
-    Native(NativeFrame),
-    /// A node of autograd's ran, made by the frames before it.
-    Backward(NodeId),
-    /// Something that must be said where frames should be.
-    Note(&'static str),
-}
-
-const CUT_OFF: Frame = Frame::Note("(older frames cut off)");
-const NO_PYTHON: Frame = Frame::Note("(Python stack not in the capture)");
-const NO_NATIVE: Frame = Frame::Note("(native stack not in the capture)");
-const OUT_OF_STEP: Frame =
-    Frame::Note("(native frames under Python not shown: they do not fit its frames)");
-const LET_GO: Frame = Frame::Note("(other stacks: bounded)");
-const NO_STACK: Frame = Frame::Note("(no stack)");
-const LOST: Frame = Frame::Note("(forward line lost)");
-const NO_FORWARD: Frame = Frame::Note("(no Python in the forward)");
+pub use frame::Frame;
 
 /// The function that runs a node, in every PyTorch. It is exported, so its name can always be found.
 const RUNS_A_NODE: &str = "torch::autograd::Engine::evaluate_function";
@@ -191,157 +175,12 @@ fn is_c_library(names: &Names, frame: &NativeFrame) -> bool {
     })
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// The interpreter's evaluation function.
-    Evaluation,
-    /// Another function of the interpreter, or code that it made to run a Python function through.
-    Interpreter,
-    /// The C library.
-    CLibrary,
-    /// Any other code.
-    Other,
-}
-
-/// Both lists and the result have the newest frame first.
-fn interleave(
-    python: &[PyFrame],
-    python_cut: bool,
-    native: &[NativeFrame],
-    kinds: &[Kind],
-    native_cut: bool,
-) -> Vec<Frame> {
-    let mut groups: Vec<&[PyFrame]> = python
-        .split_inclusive(|frame| frame.entered_from_c)
-        .collect();
-    let evaluations = kinds
-        .iter()
-        .filter(|kind| **kind == Kind::Evaluation)
-        .count();
-    let fits = evaluations == groups.len()
-        || (native_cut && evaluations < groups.len())
-        || (python_cut && evaluations > groups.len());
-    let others = |frames: &[NativeFrame], kinds: &[Kind]| -> Vec<Frame> {
-        let kept = frames
-            .iter()
-            .zip(kinds)
-            .filter(|(_, kind)| matches!(kind, Kind::Other | Kind::CLibrary));
-        kept.map(|(frame, _)| Frame::Native(*frame)).collect()
-    };
-    if !fits {
-        let newest_of = |wanted| kinds.iter().position(|kind| *kind == wanted);
-        let newest = newest_of(Kind::Evaluation)
-            .or_else(|| newest_of(Kind::Interpreter))
-            .unwrap_or(native.len());
-        let mut out = others(&native[..newest], &kinds[..newest]);
-        out.extend(python.iter().map(|frame| Frame::Python(*frame)));
-        if newest < native.len() {
-            out.push(OUT_OF_STEP);
-        }
-        return out;
-    }
-    let mut out = Vec::with_capacity(native.len() + python.len());
-    groups.reverse();
-    let mut evaluations_left = evaluations;
-    for (frame, kind) in native.iter().zip(kinds) {
-        match kind {
-            Kind::Evaluation => {
-                evaluations_left -= 1;
-                let group = groups.pop().unwrap_or_default();
-                out.extend(group.iter().map(|frame| Frame::Python(*frame)));
-            }
-            Kind::Interpreter => {}
-            Kind::CLibrary if evaluations_left == 0 && evaluations > 0 => {}
-            Kind::CLibrary | Kind::Other => out.push(Frame::Native(*frame)),
-        }
-    }
-    while let Some(group) = groups.pop() {
-        out.extend(group.iter().map(|frame| Frame::Python(*frame)));
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
-    use gpumem_capture::{CodeId, Definition};
+    use gpumem_capture::{CodeId, Definition, PyFrame};
 
     use super::*;
     use crate::classes::class;
-
-    /// Python frames from the newest: `c` was entered from C, `p` from Python. Native frames: `E`
-    /// evaluation, `i` interpreter, `l` C library, others other code. The result reads likewise.
-    fn mix(python: &str, python_cut: bool, native: &str, native_cut: bool) -> String {
-        let frames: Vec<PyFrame> = python
-            .chars()
-            .enumerate()
-            .map(|(index, c)| PyFrame {
-                code: CodeId(index as u32 + 1),
-                offset: 0,
-                entered_from_c: c == 'c',
-            })
-            .collect();
-        let kinds: Vec<Kind> = native
-            .chars()
-            .map(|c| match c {
-                'E' => Kind::Evaluation,
-                'i' => Kind::Interpreter,
-                'l' => Kind::CLibrary,
-                _ => Kind::Other,
-            })
-            .collect();
-        let natives: Vec<NativeFrame> = native
-            .chars()
-            .map(|c| NativeFrame {
-                address: c as u64,
-                module: None,
-            })
-            .collect();
-        interleave(&frames, python_cut, &natives, &kinds, native_cut)
-            .into_iter()
-            .map(|frame| match frame {
-                Frame::Python(frame) => char::from_digit(frame.code.0, 10).expect("a digit"),
-                Frame::Native(frame) => char::from(frame.address as u8),
-                Frame::Backward(_) | Frame::Note(_) => '?',
-            })
-            .collect()
-    }
-
-    #[test]
-    fn each_evaluation_frame_stands_for_the_python_frames_of_one_entry() {
-        assert_eq!(mix("ppcpc", false, "abEixEim", false), "ab123x45m");
-        assert_eq!(mix("ccc", false, "aEEbE", false), "a12b3");
-        assert_eq!(
-            mix("pp", false, "aEm", false),
-            "a12m",
-            "the oldest frame needs no mark"
-        );
-    }
-
-    #[test]
-    fn how_a_thread_was_started_is_left_out_and_what_embeds_python_is_not() {
-        assert_eq!(mix("pc", false, "alEill", false), "al12");
-        assert_eq!(mix("cc", false, "aElEmll", false), "a1l2m");
-        assert_eq!(mix("pc", false, "all", false), "all12");
-    }
-
-    #[test]
-    fn what_was_cut_off_is_older_than_all_that_fits() {
-        assert_eq!(mix("cpcc", false, "aEbE", true), "a1b234");
-        assert_eq!(mix("cc", true, "aEbEcEd", false), "a1b2cd");
-    }
-
-    #[test]
-    fn where_counts_do_not_fit_python_is_older_than_the_newest_native_frames() {
-        assert_eq!(mix("ccc", false, "aiEbEm", false), "a123?");
-        assert_eq!(mix("c", false, "aEbEm", false), "a1?");
-        assert_eq!(mix("pc", false, "abm", false), "abm12");
-        assert_eq!(mix("pc", false, "abixim", false), "ab12?");
-    }
-
-    #[test]
-    fn without_a_native_stack_python_stands_alone() {
-        assert_eq!(mix("pcpc", false, "", false), "1234");
-    }
 
     /// The frames of a stack, the oldest first: Python frames by their code's number, natives by their
     /// addresses, nodes by `*`, notes by their text.

@@ -1,0 +1,179 @@
+//! What a capture lacks, in lines.
+
+use std::collections::BTreeSet;
+
+use gpumem_capture::Integrity;
+
+use super::words::{many, place};
+use crate::numbers::{bytes, count, time};
+use crate::replay::{Anomalies, LetGo, Replay, StackKey, Work};
+
+/// What the recorder lost and what is damaged in the file.
+pub(super) fn lost(integrity: &Integrity) -> Vec<String> {
+    let mut missing = Vec::new();
+    if integrity.events_lost > 0 {
+        let times: Vec<String> = integrity
+            .loss_ranges
+            .iter()
+            .map(|range| format!("{}–{}", time(range.first), time(range.last)))
+            .collect();
+        let between = if times.is_empty() {
+            String::new()
+        } else {
+            format!(", at {}", times.join(", "))
+        };
+        let what = many(integrity.events_lost, "event", "events");
+        missing.push(format!(
+            "{what} lost: the recorder's ring was full{between}"
+        ));
+    }
+    for damage in &integrity.damage {
+        let records = match (damage.first_missing, damage.next_good) {
+            (Some(first), Some(next)) => format!(
+                ": records {} to {} are missing",
+                first.0,
+                next.0.saturating_sub(1)
+            ),
+            (Some(first), None) => format!(": all records from {} on are missing", first.0),
+            (None, _) => String::new(),
+        };
+        missing.push(format!(
+            "damaged at byte {}: {}{records}",
+            damage.offset, damage.what
+        ));
+    }
+    if let Some(error) = integrity
+        .drain_error
+        .as_ref()
+        .filter(|_| integrity.events_lost > 0)
+    {
+        missing.push(format!("the recorder could not write: {error}"));
+    }
+    missing
+}
+
+/// Stacks that events refer to and the capture does not have.
+pub(super) fn stacks(replay: &Replay) -> Option<String> {
+    let names = &replay.names;
+    let lacks = |key: &StackKey| !names.has_python(key.py) || !names.has_native(key.native);
+    // What was allocated for is no part of a stack.
+    let of = |key: &StackKey| StackKey {
+        work: Work::default(),
+        ..*key
+    };
+    let lacking = replay.keys.iter().filter(|key| lacks(key)).map(of);
+    let count = lacking.collect::<BTreeSet<StackKey>>().len() as u64;
+    (count > 0).then(|| {
+        let what = many(count, "stack is", "stacks are");
+        format!("{what} not in the capture: bytes without a line")
+    })
+}
+
+/// What a bounded capture does not have any more.
+pub(super) fn bounds(
+    replay: &Replay,
+    integrity: &Integrity,
+    missing: &mut Vec<String>,
+    notes: &mut Vec<String>,
+) {
+    if replay
+        .restored
+        .is_some_and(|restored| !restored.is_readable)
+    {
+        let what = "what came before the first event is in a form that this version cannot read";
+        missing.push(what.into());
+    }
+    let Some(bounded) = integrity.bounded.filter(|bounded| bounded.from.0 > 0) else {
+        return;
+    };
+    notes.push(format!(
+        "bounded to {}: records are kept from {} on, and of what came before what it comes to",
+        bytes(bounded.bytes),
+        count(bounded.from.0)
+    ));
+    let LetGo {
+        stacks,
+        blocks,
+        bytes: held,
+        peak_blocks,
+    } = replay.let_go;
+    if stacks > 0 {
+        let what = many(stacks, "stack", "stacks");
+        notes.push(format!(
+            "{what} that held nothing let go of: what they did in all stands under other stacks"
+        ));
+    }
+    if blocks > 0 {
+        let what = many(blocks, "block was", "blocks were");
+        let of = bytes(held);
+        missing.push(format!(
+            "{what} not kept one by one ({of}): what is live of that stands under other stacks; \
+             the capture was bounded to too few bytes for this program"
+        ));
+    }
+    if peak_blocks > 0 {
+        let what = many(peak_blocks, "block", "blocks");
+        missing.push(format!(
+            "{what} of a peak not kept one by one: the ledger at the peak lacks them"
+        ));
+    }
+}
+
+/// What did not fit together in the replay.
+pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
+    let mut missing = Vec::new();
+    for ((device, level), row) in &replay.rows {
+        let Anomalies {
+            double_allocations,
+            frees_without_block,
+            frees_of_other_size,
+            unknown_pointers,
+            lost_cancels,
+            mismatches,
+            holdings_of_other_size,
+        } = row.anomalies;
+        for (count, one, more) in [
+            (
+                double_allocations,
+                "address was given out twice without a free",
+                "addresses were given out twice without a free",
+            ),
+            (
+                frees_without_block,
+                "free of a block whose allocation is not in the capture",
+                "frees of blocks whose allocations are not in the capture",
+            ),
+            (
+                frees_of_other_size,
+                "free of another size than was allocated",
+                "frees of another size than was allocated",
+            ),
+            (
+                unknown_pointers,
+                "free of memory whose allocation was not seen",
+                "frees of memory whose allocations were not seen",
+            ),
+            (
+                lost_cancels,
+                "failed free that is not in the capture",
+                "failed frees that are not in the capture",
+            ),
+            (
+                mismatches,
+                "event at which the framework's own figure differed",
+                "events at which the framework's own figure differed",
+            ),
+            (
+                holdings_of_other_size,
+                "holding changed from another size than it had",
+                "holdings changed from other sizes than they had",
+            ),
+        ] {
+            if count > 0 {
+                let what = many(count, one, more);
+                missing.push(format!("{} {level}: {what}", place(*device)));
+            }
+        }
+    }
+    missing
+}

@@ -1,0 +1,16 @@
+//! What may be said of a replayed capture: what is missing of it, and what the program was at.
+
+mod judge;
+mod limits;
+mod missing;
+mod reached;
+#[cfg(test)]
+mod tests;
+mod when;
+mod words;
+
+pub use judge::{Account, Comparison, Ending, duration};
+pub use limits::{is_by_limit, limit_of};
+pub use reached::Reached;
+pub use when::{Phase, When, phase_of, when_of};
+pub use words::{many, place};

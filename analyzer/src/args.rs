@@ -1,0 +1,62 @@
+//! What several commands take that says nothing of which figures.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use gpumem_analyzer::views::Within;
+use gpumem_capture::Nanos;
+
+use crate::selection::decimal;
+
+/// Text for people or JSON for programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned text.
+    #[default]
+    Text,
+    /// JSON with integers.
+    Json,
+}
+
+/// Where names of native functions are looked for. A file counts only if its build id is the one that
+/// was recorded.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SymbolArgs {
+    /// A folder of separate debug files, as /usr/lib/debug is; may be given again. Also
+    /// GPUMEM_DEBUG_DIR
+    #[arg(long, value_name = "DIR")]
+    pub debug_dir: Vec<PathBuf>,
+    /// A folder with libraries and debug files copied from the other machine, under any names; may be
+    /// given again
+    #[arg(long, value_name = "DIR")]
+    pub symbols: Vec<PathBuf>,
+    /// Take recorded paths below this folder, and not from this machine's root
+    #[arg(long, value_name = "DIR")]
+    pub sysroot: Option<PathBuf>,
+}
+
+/// How soon a temporary block is freed.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct ShortLivedArgs {
+    /// A temporary block is freed within this many allocations and frees of its level and GPU: 1 is the next
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub within: u64,
+    /// A temporary block is freed within this many milliseconds
+    #[arg(long, value_name = "MS", value_parser = millis, conflicts_with = "within")]
+    pub within_ms: Option<Nanos>,
+}
+
+impl ShortLivedArgs {
+    /// The same, as views take it.
+    pub fn within(self) -> Within {
+        match self.within_ms {
+            Some(time) => Within::Time(time),
+            None => Within::Events(self.within),
+        }
+    }
+}
+
+fn millis(text: &str) -> Result<Nanos, String> {
+    let nanos = decimal(text, 1_000_000).map(Nanos);
+    nanos.ok_or_else(|| "expected milliseconds: 5, 0.25".into())
+}

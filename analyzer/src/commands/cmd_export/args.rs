@@ -1,0 +1,145 @@
+//! What `export` takes, and which options mean something for which format.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use clap::error::ErrorKind;
+use gpumem_analyzer::replay::{Moment, Wanted};
+
+use crate::args::SymbolArgs;
+use crate::selection::{Part, moment};
+
+/// What can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Folded stacks, for flamegraph tools
+    Folded,
+    /// JSON for speedscope.app: peak, live, allocated
+    Speedscope,
+    /// A profile for pprof and what reads its format: peak, live, leaked, allocated
+    Pprof,
+    /// A trace for ui.perfetto.dev: levels over time, steps, phases, ranges, failures
+    Perfetto,
+    /// A profile for profiler.firefox.com: the blocks of the peak
+    Firefox,
+    /// A line for each event
+    Csv,
+    /// Figures for Prometheus' textfile collector
+    Prometheus,
+    /// A database: events, and tables of stacks, frames, lines, devices and facts
+    Sqlite,
+    /// A table with a row for each event
+    Parquet,
+    /// A snapshot for PyTorch's own viewer, pytorch.org/memory_viz: tensors and the pool they lie in
+    TorchSnapshot,
+}
+
+impl Format {
+    /// What its file's name ends in.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Folded => "folded",
+            Self::Speedscope => "speedscope.json",
+            Self::Pprof => "pb.gz",
+            Self::Perfetto => "perfetto.json",
+            Self::Firefox => "firefox.json",
+            Self::Csv => "csv",
+            Self::Prometheus => "prom",
+            Self::Sqlite => "sqlite",
+            Self::Parquet => "parquet",
+            Self::TorchSnapshot => "snapshot.pickle",
+        }
+    }
+
+    /// Whether a terminal can show it.
+    pub fn is_text(self) -> bool {
+        !matches!(
+            self,
+            Self::Pprof | Self::Sqlite | Self::Parquet | Self::TorchSnapshot
+        )
+    }
+
+    /// Whether it is of stacks at a moment, and not of events or of the whole run.
+    pub fn is_of_stacks(self) -> bool {
+        matches!(
+            self,
+            Self::Folded | Self::Speedscope | Self::Pprof | Self::Firefox
+        )
+    }
+
+    /// Whether it has a row for each event.
+    pub fn is_of_events(self) -> bool {
+        matches!(self, Self::Csv | Self::Sqlite | Self::Parquet)
+    }
+
+    /// Whether parts of a level can be told apart in it.
+    fn has_owners(self) -> bool {
+        self.is_of_stacks() || self.is_of_events()
+    }
+}
+
+/// `export`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// What to write
+    #[arg(value_enum)]
+    pub format: Format,
+    /// Where to; `-` is standard output. By default beside the capture, under the format's usual ending
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// When, for formats of stacks: peak, end, an event's number, a time (`1.5s`) or step=N. folded and
+    /// firefox: peak by default; speedscope and pprof: what they call live, the end by default
+    #[arg(long, value_name = "MOMENT", value_parser = moment)]
+    pub at: Option<Moment>,
+    /// Of what.
+    #[command(flatten)]
+    pub part: Part,
+    /// Where names are looked for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+    /// The capture
+    pub file: PathBuf,
+}
+
+impl Args {
+    /// Refuses an option that the format has no use for.
+    pub fn check(&self) -> Result<(), clap::Error> {
+        let part = &self.part;
+        let owners = [
+            ("--file", part.in_file.is_some()),
+            ("--function", part.function.is_some()),
+            ("--library", part.library.is_some()),
+            ("--size", part.size.is_some()),
+        ];
+        let of_run = [
+            ("--device", part.device.is_some()),
+            ("--level", part.level.is_some()),
+        ];
+        let wrong = [("--at", self.at.is_some())].into_iter();
+        let wrong = wrong.filter(|_| !self.format.is_of_stacks());
+        let wrong = wrong.chain(owners.into_iter().filter(|_| !self.format.has_owners()));
+        let of_run = of_run.into_iter();
+        let wrong = wrong.chain(of_run.filter(|(option, _)| match self.format {
+            Format::Prometheus => true,
+            Format::TorchSnapshot => *option == "--level",
+            _ => false,
+        }));
+        let mut wrong = wrong.filter(|(_, given)| *given);
+        let Some((option, _)) = wrong.next() else {
+            return Ok(());
+        };
+        let format = self.format.to_possible_value();
+        let format = format.map_or_else(String::new, |value| value.get_name().to_owned());
+        let message = format!("{option} has no meaning for export {format}");
+        Err(clap::Error::raw(ErrorKind::ArgumentConflict, message))
+    }
+
+    /// What the replay has to keep for figures at a moment.
+    pub fn wanted(&self, moment: Moment) -> Wanted {
+        Wanted {
+            moment,
+            sizes: self.part.size.unwrap_or_default(),
+            ..Wanted::default()
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What all formats are written from.
+
+use std::path::{Path, PathBuf};
+
+use gpumem_analyzer::export::Steps;
+use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::session::{Observer, Session};
+use gpumem_analyzer::views::{ByStack, at};
+use gpumem_capture::Level;
+
+use super::args::Args;
+use crate::commands::read::read_with;
+
+/// What is to be written of a capture that was read once.
+pub(super) struct Task<'a> {
+    pub args: &'a Args,
+    pub file: &'a Path,
+    pub first: &'a Session,
+    pub steps: Steps,
+    /// Where there is room for what is written.
+    pub folder: PathBuf,
+}
+
+impl Task<'_> {
+    /// The level asked for, or the one that tells most.
+    pub fn level(&self) -> Level {
+        self.args.part.level(self.first)
+    }
+
+    /// `the tensor level at the peak, GPU 0`.
+    pub fn said(&self, moment: Moment) -> String {
+        format!(
+            "the {} level {}{}",
+            self.level(),
+            at(moment),
+            self.args.part.said()
+        )
+    }
+
+    /// What stacks held of it.
+    pub fn held(&self, session: &Session, moment: Moment) -> ByStack {
+        ByStack::at(
+            &session.replay,
+            self.level(),
+            moment,
+            &self.args.part.select(),
+        )
+    }
+
+    /// Reads the capture once more.
+    pub fn again(&self, observer: &mut Observer<'_>) -> anyhow::Result<()> {
+        read_with(self.file, Moment::End, observer).map(drop)
+    }
+}

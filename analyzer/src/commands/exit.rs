@@ -1,0 +1,86 @@
+//! How a command ends, and what is said on stderr about what its result lacks.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use gpumem_analyzer::account::place;
+use gpumem_analyzer::session::{self, Session};
+use gpumem_capture::{DeviceOrdinal, Level, OpenError};
+
+/// How a command ended that has a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Nothing is missing.
+    Complete,
+    /// Something is, and it was said.
+    Partial,
+}
+
+impl Exit {
+    /// By whether the account is exact.
+    pub fn of(session: &Session) -> Self {
+        if session.account.is_exact() {
+            Self::Complete
+        } else {
+            Self::Partial
+        }
+    }
+
+    /// The process's exit code.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Complete => 0,
+            Self::Partial => 3,
+        }
+    }
+}
+
+/// The error with what to do about it.
+pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
+    let advice = match error {
+        session::Error::Open(OpenError::Io { source, .. }) => match source.kind() {
+            ErrorKind::NotFound => {
+                "to record one: LD_PRELOAD=libgpumem.so COMMAND (report.bin, or where GPUMEM_OUTPUT says)"
+            }
+            ErrorKind::PermissionDenied => "run this as the user who recorded it",
+            _ => "name a report.bin that libgpumem.so wrote",
+        },
+        session::Error::Open(OpenError::Foreign { .. }) => {
+            "name a report.bin that libgpumem.so wrote"
+        }
+        session::Error::Open(OpenError::FutureVersion { .. }) => {
+            "update gpumem, or use the gpumem-analyze that came with the recorder"
+        }
+        session::Error::Open(_) => "copy it again from where it was recorded",
+        _ if path.exists() => "try again, or copy the file to another disk",
+        _ => "the file has gone",
+    };
+    anyhow::anyhow!("{error}: {advice}")
+}
+
+/// Says on stderr what is missing, for results in JSON and pictures that have no room for it.
+pub fn say_missing(session: &Session) {
+    for line in &session.account.missing {
+        eprintln!("gpumem-analyze: partial: {line}");
+    }
+}
+
+/// Says on stderr that a bounded capture does not tell all of something.
+pub fn say_bounded(session: &Session, what: &str) {
+    if let Some(restored) = session.replay.restored {
+        eprintln!(
+            "gpumem-analyze: a bounded capture keeps its newest records: {what} before event {} are not told",
+            restored.from.0
+        );
+    }
+}
+
+/// Says on stderr on which devices the lines do not sum to the level's own figure: (device, sum, figure).
+pub fn say_mismatches(mismatches: &[(DeviceOrdinal, u64, u64)], level: Level) {
+    for (device, sum, figure) in mismatches {
+        let device = place(*device);
+        eprintln!(
+            "gpumem-analyze: partial: {device}: the lines sum to {sum} bytes, the {level} level has {figure}"
+        );
+    }
+}

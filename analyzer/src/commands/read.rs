@@ -1,0 +1,139 @@
+//! Captures read with a progress bar.
+
+use std::path::Path;
+
+use gpumem_analyzer::render::time;
+use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::session::{self, Observer, Session};
+use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
+use gpumem_analyzer::views::{Asked, AskedLeaks, Ledger, Survivors};
+use gpumem_capture::Reader;
+
+use super::exit::explained;
+use super::progress::Bar;
+use crate::args::SymbolArgs;
+use crate::selection::Part;
+
+/// Reads a capture with a progress bar.
+pub fn read(path: &Path, wanted: impl Into<Wanted>) -> anyhow::Result<Session> {
+    read_with(path, wanted, &mut |_, _, _| {})
+}
+
+/// The same, and shows each record to `observer`.
+pub fn read_with(
+    path: &Path,
+    wanted: impl Into<Wanted>,
+    observer: &mut Observer<'_>,
+) -> anyhow::Result<Session> {
+    let (wanted, mut bar) = (wanted.into(), None);
+    session::read(path, wanted, observer, &mut |progress| {
+        bar = Some(Bar::start(progress))
+    })
+    .map_err(|error| explained(path, &error))
+    .and_then(|session| told(path, session, wanted))
+}
+
+/// The session, if it has what is wanted.
+fn told(path: &Path, session: Session, wanted: Wanted) -> anyhow::Result<Session> {
+    let (replay, path_said) = (&session.replay, path.display());
+    match wanted.moment {
+        _ if !replay.can_tell(wanted) => Err(not_kept(path, &session)),
+        Moment::At(at) if at > replay.last_seq => anyhow::bail!(
+            "{path_said}: there is no event {}, the last is {}: name an earlier one",
+            at.0,
+            replay.last_seq.0
+        ),
+        Moment::Time(at) if at > replay.last => anyhow::bail!(
+            "{path_said}: there is no event after {}, the last is at {}: name an earlier time",
+            time(at),
+            time(replay.last)
+        ),
+        Moment::Step(step) if replay.until().is_none() => match replay.course.steps {
+            0 => anyhow::bail!("{path_said}: no step was marked: name an event or a time"),
+            ended => anyhow::bail!(
+                "{path_said}: step {step} did not end, for {ended} did: name one of those"
+            ),
+        },
+        _ => Ok(session),
+    }
+}
+
+/// That a bounded capture no longer has something.
+pub fn not_kept(path: &Path, session: &Session) -> anyhow::Error {
+    let from = session
+        .replay
+        .restored
+        .map_or(0, |restored| restored.from.0);
+    let steps = session.replay.restored.map_or(0, |restored| restored.steps);
+    anyhow::anyhow!(
+        "{}: a bounded capture keeps its newest records, these from event {from} (step {}) on: name a \
+         later one, the peak or the end",
+        path.display(),
+        steps.saturating_add(2),
+    )
+}
+
+/// The ledgers of a capture that was read as `session`, with a progress bar.
+pub fn ledgers(path: &Path, session: &Session, asked: Asked) -> anyhow::Result<Vec<Ledger>> {
+    let mut bar = None;
+    Ledger::read(path, session, asked, &mut |progress| {
+        bar = Some(Bar::start(progress))
+    })
+    .map_err(|error| explained(path, &error))
+}
+
+/// Looks names up for a capture that was read as `session`, where the user, the environment and the
+/// capture's own folder say. The bar shows long searches until it is dropped.
+pub fn symbols(path: &Path, session: &Session, asked: &SymbolArgs) -> (Symbols, Option<Bar>) {
+    let mut places = Places::of_environment(|name| std::env::var_os(name));
+    places.sysroot.clone_from(&asked.sysroot);
+    places
+        .debug_dirs
+        .splice(..0, asked.debug_dir.iter().cloned());
+    places.copied.clone_from(&asked.symbols);
+    let symbols = Symbols::new(places, PerfMap::of(path, &session.header));
+    let work = symbols.work();
+    let bar = Bar::counting("naming", move || (work.done(), work.total()));
+    (symbols, Some(bar))
+}
+
+/// The process that was recorded.
+pub fn pid(path: &Path) -> anyhow::Result<u32> {
+    let reader = Reader::open(path).map_err(|error| explained(path, &error.into()))?;
+    Ok(reader.header().pid)
+}
+
+/// What is alive at a moment, by default the end of the last step, with how old it is. The capture is read
+/// twice: which step is the last is known at its end.
+pub fn survivors(
+    file: &Path,
+    part: &Part,
+    at: Option<Moment>,
+    (least_steps, warm_up_steps): (u64, u64),
+) -> anyhow::Result<(Session, Survivors, Moment)> {
+    let first = read(file, Moment::End)?;
+    let last = Moment::Step(first.replay.course.steps);
+    let has_steps = first.replay.course.steps > 0;
+    let moment = at.unwrap_or_else(|| {
+        let told = has_steps && first.replay.can_tell(last.into());
+        if told { last } else { Moment::End }
+    });
+    let sizes = part.size.unwrap_or_default();
+    let mut survivors = Survivors::new(AskedLeaks {
+        level: part.level(&first),
+        moment,
+        sizes,
+        select: part.select(),
+        least_steps,
+        warm_up_steps,
+    });
+    let wanted = Wanted {
+        moment,
+        sizes,
+        ..Wanted::default()
+    };
+    let session = read_with(file, wanted, &mut |replay, record, effect| {
+        survivors.observe(replay, record, effect);
+    })?;
+    Ok((session, survivors, moment))
+}

@@ -1,0 +1,28 @@
+//! Why an import fails.
+
+use gpumem_capture::OpenError;
+use gpumem_capture::baked::BakeError;
+
+use super::capture::CaptureError;
+use super::snapshot::SnapshotError;
+
+/// Why a snapshot could not be imported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// It cannot be understood.
+    #[error(transparent)]
+    Snapshot(#[from] SnapshotError),
+    /// The capture cannot be written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The names of native functions cannot be written into it.
+    #[error(transparent)]
+    Names(#[from] BakeError),
+    /// What was written cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}

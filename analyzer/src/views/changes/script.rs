@@ -1,0 +1,87 @@
+//! Where the script is: the line of its own file that a Python stack is at.
+
+use std::sync::Arc;
+
+use gpumem_capture::StackId;
+use rustc_hash::FxHashMap;
+
+use crate::attribution::{Line, script_line};
+use crate::replay::Replay;
+
+/// A line of the script.
+pub(super) struct At {
+    pub file: Arc<str>,
+    pub line: u32,
+    pub function: Arc<str>,
+}
+
+/// What a Python stack says of the script.
+#[derive(Clone, Copy)]
+pub(super) enum Stack {
+    /// Its thread ran no Python.
+    None,
+    /// The line that it is at, if it is in the script: a number for [`Script::line`].
+    At(Option<u32>),
+}
+
+/// The lines of a script.
+pub(super) struct Script {
+    /// Those that it was at.
+    lines: Vec<At>,
+    numbers: FxHashMap<Line, u32>,
+    /// What each Python stack of an event means.
+    stacks: FxHashMap<StackId, Stack>,
+    /// The one that came last.
+    last: (StackId, Stack),
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self {
+            lines: Vec::new(),
+            numbers: FxHashMap::default(),
+            stacks: FxHashMap::default(),
+            last: (StackId::NONE, Stack::None),
+        }
+    }
+}
+
+impl Script {
+    /// The line with a number.
+    pub fn line(&self, number: u32) -> Option<&At> {
+        self.lines.get(number as usize)
+    }
+
+    /// What a stack says; with each stack the answer is kept.
+    pub fn stack(&mut self, replay: &Replay, stack: StackId) -> Stack {
+        if stack == StackId::NONE {
+            return Stack::None;
+        }
+        if self.last.0 == stack {
+            return self.last.1;
+        }
+        let (lines, numbers) = (&mut self.lines, &mut self.numbers);
+        let says = *self.stacks.entry(stack).or_insert_with(|| {
+            let own = replay.names.own_stack(stack);
+            if own == StackId::NONE {
+                return Stack::None;
+            }
+            let line = script_line(&replay.names, own);
+            Stack::At(line.map(|line| number(line, lines, numbers)))
+        });
+        self.last = (stack, says);
+        says
+    }
+}
+
+/// The number of a line, a new one if it has none yet.
+fn number(line: Line, lines: &mut Vec<At>, numbers: &mut FxHashMap<Line, u32>) -> u32 {
+    *numbers.entry(line).or_insert_with_key(|line| {
+        lines.push(At {
+            file: line.file.as_str().into(),
+            line: line.line,
+            function: line.function.as_str().into(),
+        });
+        lines.len() as u32 - 1
+    })
+}

@@ -1,0 +1,125 @@
+//! A section of a device: which blocks came and went in it, by their size.
+
+use gpumem_capture::{Event, EventKind, Nanos, Seq};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+
+use crate::replay::Effect;
+
+/// Blocks of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Group {
+    /// Size of each.
+    pub bytes: u64,
+    /// How many.
+    pub blocks: u64,
+}
+
+/// The section that a device is in. A block is one of the section's own if no event before the first one
+/// made it: so blocks need not be kept, only how many there are of each size.
+#[derive(Default)]
+pub(super) struct Section {
+    pub first: Option<(Seq, Nanos)>,
+    sizes: Sizes,
+    /// Older blocks that became live again, for their frees were cancelled.
+    back: FxHashSet<u64>,
+    pub total: u64,
+    pub peak: u64,
+    /// Bytes of wanted blocks that are live, where not all are wanted.
+    pub wanted: u64,
+}
+
+/// Blocks by their size. Most sections have blocks of few sizes, which are found by looking at each.
+#[derive(Default)]
+struct Sizes {
+    few: Vec<(u64, Moved)>,
+    others: FxHashMap<u64, Moved>,
+}
+
+/// How many sizes are looked at one by one.
+const FEW: usize = 12;
+
+impl Sizes {
+    fn of(&mut self, bytes: u64) -> &mut Moved {
+        let known = self.few.iter().position(|(of, _)| *of == bytes);
+        let at = match known {
+            None if self.few.len() == FEW => return self.others.entry(bytes).or_default(),
+            None => {
+                self.few.push((bytes, Moved::default()));
+                self.few.len() - 1
+            }
+            Some(at) => at,
+        };
+        &mut self.few[at].1
+    }
+
+    /// Gives each size and takes it out.
+    fn take(&mut self, mut each: impl FnMut(u64, Moved)) {
+        for (bytes, moved) in self.few.drain(..) {
+            each(bytes, moved);
+        }
+        if self.others.is_empty() {
+            return;
+        }
+        for (bytes, moved) in std::mem::take(&mut self.others) {
+            each(bytes, moved);
+        }
+    }
+}
+
+/// Blocks of one size.
+#[derive(Clone, Copy, Default)]
+struct Moved {
+    /// The section's own, and older ones that came back, that are live.
+    added: u64,
+    /// Older ones that are not.
+    removed: u64,
+}
+
+impl Section {
+    /// An event made a block live, or ended it; `first` is the section's first event.
+    pub fn change(&mut self, event: &Event, effect: Effect, first: Seq) {
+        match effect {
+            Effect::Live(block) => {
+                let moved = self.sizes.of(block.bytes);
+                let is_older = event.kind == EventKind::CANCEL && block.seq < first;
+                if is_older && Seq(event.aux) >= first && !self.back.contains(&event.ptr) {
+                    // It was freed in this section, which it was not.
+                    moved.removed = moved.removed.saturating_sub(1);
+                    return;
+                }
+                if is_older {
+                    self.back.insert(event.ptr);
+                }
+                moved.added += 1;
+            }
+            Effect::Gone(block) => {
+                let own =
+                    block.seq >= first || (!self.back.is_empty() && self.back.contains(&event.ptr));
+                let moved = self.sizes.of(block.bytes);
+                if own {
+                    moved.added = moved.added.saturating_sub(1);
+                } else {
+                    moved.removed += 1;
+                }
+            }
+            Effect::None => {}
+        }
+    }
+
+    /// What was added and what was removed, the largest sizes first; they are taken out.
+    pub fn groups(&mut self) -> (Vec<Group>, Vec<Group>) {
+        self.back.clear();
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        self.sizes.take(|bytes, moved| {
+            for (blocks, groups) in [(moved.added, &mut added), (moved.removed, &mut removed)] {
+                if blocks > 0 {
+                    groups.push(Group { bytes, blocks });
+                }
+            }
+        });
+        added.sort_unstable_by(|a, b| b.cmp(a));
+        removed.sort_unstable_by(|a, b| b.cmp(a));
+        (added, removed)
+    }
+}

@@ -1,0 +1,33 @@
+//! Figures of stacks, and what a stack of Python says of a forward.
+
+use gpumem_capture::StackId;
+
+use crate::names::Names;
+use crate::replay::{Figure, StackKey};
+
+/// By stack.
+pub(super) type Figures = Vec<(StackKey, Figure)>;
+
+/// What PyTorch calls wherever a node of autograd is made.
+pub(super) const NUMBERED: &str = "_ZN2at15sequence_number17get_and_incrementEv";
+
+/// Whether a module's forward is among the functions.
+pub(super) fn is_in_forward(names: &Names, stack: StackId) -> bool {
+    functions(names, stack).any(|(_, name)| name == "forward" || name.ends_with(".forward"))
+}
+
+/// The newest line of Python, whatever called it: a code object, and where in it.
+pub(super) fn newest(names: &Names, stack: StackId) -> Option<(u32, i32)> {
+    let (frames, _) = names.py_stacks.get(&stack)?;
+    frames.first().map(|frame| (frame.code.0, frame.offset))
+}
+
+/// File and function of each frame, the newest first; of a node of autograd's none, for it ran in backward.
+pub(super) fn functions(names: &Names, stack: StackId) -> impl Iterator<Item = (&str, &str)> {
+    let frames = names.py_stacks.get(&stack).map(|(frames, _)| frames);
+    let frames = frames.map_or(&[][..], Vec::as_slice).iter();
+    frames.filter_map(|frame| {
+        let code = names.codes.get(&frame.code)?;
+        Some((code.file.as_str(), code.name.as_str()))
+    })
+}

@@ -1,0 +1,92 @@
+//! What a page is made from, and how much of that it has at most.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::DeviceOrdinal;
+
+use crate::replay::Replay;
+use crate::views::{DeviceThen, Ledger, Timeline};
+
+/// What a page is made from.
+pub struct PageSources<'a> {
+    /// The capture, read to its end.
+    pub replay: &'a Replay,
+    /// Memory over time.
+    pub timeline: &'a Timeline,
+    /// The live bytes by stack at some moments.
+    pub moments: &'a BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
+    /// The ledgers at the peaks.
+    pub ledgers: &'a [Ledger],
+}
+
+/// What stands above all figures.
+#[derive(Clone, Debug, Default)]
+pub struct PageHead {
+    /// The capture's name.
+    pub file: String,
+    /// What ran.
+    pub ran: String,
+    /// Whether the account is exact.
+    pub exact: bool,
+    /// What may be claimed, in lines.
+    pub account: Vec<String>,
+    /// What is missing.
+    pub missing: Vec<String>,
+}
+
+/// How much a page has at most; what is beyond is summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLimits {
+    /// Stacks, over all moments.
+    pub stacks: usize,
+    /// Stretches of time of each device.
+    pub buckets: usize,
+    /// Segments of each device's pool.
+    pub segments: usize,
+    /// Characters of a name.
+    pub name: usize,
+}
+
+/// Rather than fewer stacks than this, there is less of all else.
+const FEW_STACKS: usize = 1000;
+
+impl Default for PageLimits {
+    fn default() -> Self {
+        Self {
+            stacks: 16_000,
+            buckets: 1024,
+            segments: 256,
+            name: 300,
+        }
+    }
+}
+
+impl PageLimits {
+    /// Less: half as many stacks, and if those are few already, half of everything.
+    pub fn less(self) -> Self {
+        let stacks = self.stacks / 2;
+        if stacks >= FEW_STACKS {
+            return Self { stacks, ..self };
+        }
+        Self {
+            stacks,
+            buckets: (self.buckets / 2).max(16),
+            segments: self.segments / 2,
+            name: (self.name / 2).max(16),
+        }
+    }
+}
+
+/// A text of so many characters at most.
+pub(super) fn clip(text: &str, most: usize) -> String {
+    let plain = text.chars().map(|c| match c {
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    });
+    let mut out: String = plain.take(most + 1).collect();
+    if out.chars().count() > most {
+        out.pop();
+        out.push('…');
+    }
+    out
+}

@@ -1,0 +1,338 @@
+//! What stays alive from step to step: leaks, caches, and what a training keeps from its warm-up.
+//!
+//! A block is as old as the number of steps that ended since it was allocated. Of each stack only the live
+//! bytes by the step that allocated them are kept, and its bytes at the ends of a fixed number of steps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
+use rustc_hash::FxHashMap;
+
+use super::block_events::{Kept, On};
+use super::by_stack::{ByStack, DeviceStacks, Owners, Select};
+use super::growth::{Points, grows, slope};
+use super::json::ordinal;
+use super::leaks::{Class, LeakRow, Leaks};
+use super::ledger::Place;
+use crate::attribution::Owner;
+use crate::replay::{Block, Effect, Figure, Moment, Replay, Sizes, StackKey};
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct AskedLeaks {
+    /// Which level.
+    pub level: Level,
+    /// When: not the peak.
+    pub moment: Moment,
+    /// Blocks of which sizes.
+    pub sizes: Sizes,
+    /// Whose.
+    pub select: Select,
+    /// How old a survivor is at least, in steps.
+    pub least_steps: u64,
+    /// The last step of the warm-up.
+    pub warm_up_steps: u64,
+}
+
+/// Stands for a step before the first that is known.
+const BEFORE: u64 = 0;
+
+/// What one stack holds on one device.
+#[derive(Debug, Default)]
+struct Life {
+    /// Live bytes by the step that allocated them.
+    births: BTreeMap<u64, Figure>,
+    live: u64,
+    /// The step in which it changed last, and what it had when that began.
+    changed: (u64, u64),
+    /// Bytes at the ends of steps that are among the points; zeros left out.
+    ends: Vec<(u64, u64)>,
+}
+
+impl Life {
+    /// Bytes when the newest step ended.
+    fn at_the_end_of(&self, step: u64) -> u64 {
+        match self.changed {
+            (changed, had) if changed > step => had,
+            _ => self.live,
+        }
+    }
+}
+
+/// Follows a capture.
+pub struct Survivors {
+    asked: AskedLeaks,
+    lives: FxHashMap<On, Life>,
+    /// The steps of live blocks, by the events that made them.
+    born: Kept<u64>,
+    /// Steps that have ended.
+    steps: u64,
+    /// The first step whose blocks are known.
+    known_from: u64,
+    points: Points,
+}
+
+impl Survivors {
+    /// Follows what is asked for.
+    pub fn new(asked: AskedLeaks) -> Self {
+        Self {
+            points: Points::from(asked.warm_up_steps),
+            born: Kept::of(asked.level),
+            asked,
+            lives: FxHashMap::default(),
+            steps: 0,
+            known_from: 1,
+        }
+    }
+
+    /// Takes in a record after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        let (seq, event) = match record {
+            Record::Event(seq, event) => (seq, event),
+            Record::State(..) => return self.restore(replay),
+            Record::Definition(..) => return,
+        };
+        if replay.until().is_some_and(|until| seq > until) {
+            return;
+        }
+        if event.kind == EventKind::STEP {
+            self.step(replay.course.steps);
+        } else if event.level == self.asked.level && self.asked.select.takes_device(event.device) {
+            self.change(event.device, effect);
+        }
+    }
+
+    fn change(&mut self, device: DeviceOrdinal, effect: Effect) {
+        let now = self.steps.saturating_add(1);
+        let (Effect::Live(block) | Effect::Gone(block)) = effect else {
+            return;
+        };
+        if !self.asked.sizes.take(block.bytes) {
+            return;
+        }
+        let life = self.lives.entry((device, block.key)).or_default();
+        if life.changed.0 != now {
+            life.changed = (now, life.live);
+        }
+        if let Effect::Live(block) = effect {
+            let (born, _) = self.born.came(block, now);
+            add(life, born, block);
+            return;
+        }
+        let born = self.born.went(block).unwrap_or(BEFORE);
+        life.live = life.live.saturating_sub(block.bytes);
+        if let Some(figure) = life.births.get_mut(&born) {
+            figure.bytes = figure.bytes.saturating_sub(block.bytes);
+            figure.blocks = figure.blocks.saturating_sub(1);
+            if figure.blocks == 0 {
+                life.births.remove(&born);
+            }
+        }
+    }
+
+    fn step(&mut self, ended: u64) {
+        self.steps = ended;
+        if !self.points.take(ended) {
+            return;
+        }
+        for life in self.lives.values_mut() {
+            if life.live > 0 {
+                life.ends.push((ended, life.live));
+            }
+        }
+        if self.points.thin() {
+            let points = &self.points;
+            for life in self.lives.values_mut() {
+                life.ends.retain(|(step, _)| points.has(*step));
+            }
+        }
+    }
+
+    /// The state of a bounded capture came in the place of the first records.
+    fn restore(&mut self, replay: &Replay) {
+        self.lives.clear();
+        self.born.clear();
+        self.steps = replay.course.steps;
+        self.known_from = self.steps.saturating_add(1);
+        let wanted = |(device, level): &(DeviceOrdinal, Level)| {
+            *level == self.asked.level && self.asked.select.takes_device(*device)
+        };
+        for ((device, _), row) in replay.rows.iter().filter(|(place, _)| wanted(place)) {
+            for (_, block) in row.live_blocks() {
+                if self.asked.sizes.take(block.bytes) {
+                    let life = self.lives.entry((*device, block.key)).or_default();
+                    self.born.came(block, BEFORE);
+                    add(life, BEFORE, block);
+                }
+            }
+        }
+        self.step(self.steps);
+    }
+
+    /// What is alive at the moment, once all has been read.
+    pub fn leaks(&self, replay: &Replay) -> Leaks {
+        let asked = &self.asked;
+        let mut owners = Owners::new(replay, asked.level);
+        let mut lines: BTreeMap<(DeviceOrdinal, Owner), Line> = BTreeMap::new();
+        for ((device, key), life) in &self.lives {
+            let stacks = replay.stacks(*key);
+            let owner = owners.of(stacks);
+            if !life.births.is_empty() && asked.select.takes(replay, stacks, asked.level, &owner) {
+                let line = lines.entry((*device, owner)).or_default();
+                line.add(life, self.steps);
+            }
+        }
+        let points = self.points.with(self.steps);
+        let rows = lines.into_iter();
+        let mut rows: Vec<LeakRow> = rows
+            .map(|((device, owner), line)| self.row(device, owner, &line, &points))
+            .collect();
+        let mismatches = self.compare(replay, &mut rows);
+        rows.sort_by(|a, b| {
+            let order = |row: &LeakRow| (row.class, std::cmp::Reverse((row.bytes, row.blocks)));
+            let grown = |row: &LeakRow| match row.class {
+                Some(Class::Growing) => row.bytes_per_step,
+                _ => 0,
+            };
+            let first = a.class.cmp(&b.class).then(grown(b).cmp(&grown(a)));
+            first
+                .then(order(a).cmp(&order(b)))
+                .then_with(|| (a.device, &a.owner).cmp(&(b.device, &b.owner)))
+        });
+        Leaks {
+            level: asked.level,
+            steps: self.steps,
+            warm_up_steps: asked.warm_up_steps,
+            least_steps: asked.least_steps,
+            bytes: rows.iter().map(|row| row.bytes).sum(),
+            rows,
+            mismatches,
+        }
+    }
+
+    /// By stack, what the lines hold that grow.
+    pub fn growing(&self, replay: &Replay) -> ByStack {
+        let level = self.asked.level;
+        let rows = self.leaks(replay).rows.into_iter();
+        let growing = rows.filter(|row| row.class == Some(Class::Growing));
+        let growing: BTreeSet<(Option<u8>, Owner)> =
+            growing.map(|row| (row.device, row.owner)).collect();
+        let mut owners = Owners::new(replay, level);
+        let mut devices: BTreeMap<DeviceOrdinal, Vec<(StackKey, Figure)>> = BTreeMap::new();
+        for ((device, key), life) in &self.lives {
+            let (stacks, ordinal) = (replay.stacks(*key), ordinal(*device));
+            if growing.contains(&(ordinal, owners.of(stacks))) {
+                let figure = life.births.values().fold(Figure::default(), plus);
+                devices.entry(*device).or_default().push((stacks, figure));
+            }
+        }
+        let on = |(device, figures)| DeviceStacks {
+            device,
+            figures,
+            total: None,
+        };
+        let devices = devices.into_iter().map(on).collect();
+        ByStack { level, devices }
+    }
+
+    /// Whether so many steps have ended since.
+    fn is_old(&self, born: u64) -> bool {
+        let latest = born.max(self.known_from.saturating_sub(1)).max(1);
+        self.steps.saturating_sub(latest).saturating_add(1) >= self.asked.least_steps
+    }
+
+    fn row(&self, device: DeviceOrdinal, owner: Owner, line: &Line, points: &[u64]) -> LeakRow {
+        let all = line.births.values().fold(Figure::default(), plus);
+        let old = line.births.iter().filter(|(born, _)| self.is_old(**born));
+        let survived = old.clone().map(|(_, figure)| figure);
+        let survived = survived.fold(Figure::default(), plus);
+        let after_warm_up = old.filter(|(born, _)| **born > self.asked.warm_up_steps);
+        let series: Vec<(u64, u64)> = points
+            .iter()
+            .map(|step| (*step, line.ends.get(step).copied().unwrap_or(0)))
+            .collect();
+        let class = match after_warm_up.count() {
+            _ if owner.is_workspace() => Class::Cache,
+            _ if survived.blocks == 0 => Class::EndOnly,
+            0 => Class::WarmUp,
+            2.. if grows(&series) => Class::Growing,
+            _ => Class::Cache,
+        };
+        let step = |born: &u64| Some(*born).filter(|born| *born != BEFORE);
+        LeakRow {
+            device: ordinal(device),
+            place: Place::of(Some(&owner)),
+            library: owner.library(),
+            class: (self.steps > 0).then_some(class),
+            bytes: all.bytes,
+            blocks: all.blocks,
+            survived_bytes: survived.bytes,
+            survived_blocks: survived.blocks,
+            oldest_step: line.births.keys().next().and_then(step),
+            newest_step: line.births.keys().next_back().and_then(step),
+            bytes_per_step: slope(&series),
+            owner,
+        }
+    }
+
+    /// Compares the rows with the level's own figure. What a bounded capture no longer kept block by block
+    /// becomes a row.
+    fn compare(&self, replay: &Replay, rows: &mut Vec<LeakRow>) -> Vec<(DeviceOrdinal, u64, u64)> {
+        let asked = &self.asked;
+        if !asked.select.is_whole() || !asked.sizes.are_all() {
+            return Vec::new();
+        }
+        let mut mismatches = Vec::new();
+        let devices = replay.rows.keys();
+        for (device, _) in
+            devices.filter(|(device, of)| *of == asked.level && asked.select.takes_device(*device))
+        {
+            let of = rows.iter().filter(|row| row.device == ordinal(*device));
+            let sum: u64 = of.map(|row| row.bytes).sum();
+            let total = replay.total(*device, asked.level, asked.moment);
+            if total > sum && replay.let_go.blocks > 0 {
+                let mut line = Line::default();
+                let bytes = total - sum;
+                line.births.insert(BEFORE, Figure { bytes, blocks: 0 });
+                let mut row = self.row(*device, Owner::LetGo, &line, &[]);
+                row.class = row.class.map(|_| Class::WarmUp);
+                rows.push(row);
+            } else if total != sum {
+                mismatches.push((*device, sum, total));
+            }
+        }
+        mismatches
+    }
+}
+
+fn add(life: &mut Life, born: u64, block: Block) {
+    let (bytes, blocks) = (block.bytes, 1);
+    *life.births.entry(born).or_default() += Figure { bytes, blocks };
+    life.live = life.live.saturating_add(bytes);
+}
+
+fn plus(mut sum: Figure, figure: &Figure) -> Figure {
+    sum += *figure;
+    sum
+}
+
+/// All stacks of a line on a device.
+#[derive(Default)]
+struct Line {
+    births: BTreeMap<u64, Figure>,
+    ends: BTreeMap<u64, u64>,
+}
+
+impl Line {
+    fn add(&mut self, life: &Life, steps: u64) {
+        for (born, figure) in &life.births {
+            *self.births.entry(*born).or_default() += *figure;
+        }
+        for (step, bytes) in &life.ends {
+            *self.ends.entry(*step).or_default() += bytes;
+        }
+        if life.ends.last().is_none_or(|(step, _)| *step != steps) {
+            *self.ends.entry(steps).or_default() += life.at_the_end_of(steps);
+        }
+    }
+}
