@@ -16,10 +16,10 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use crate::options::Options;
-use crate::session::{self, Session};
+use crate::session::{self, Observers, Session};
 use crate::{
-    account, definitions, facts, limit, live, message, nvml, output, process, scopes, storage,
-    thread,
+    account, definitions, facts, limit, live, message, nvml, output, postmortem, process, scopes,
+    storage, thread,
 };
 
 /// See the diagram.
@@ -131,7 +131,11 @@ fn open() -> bool {
         quiet: options.quiet,
         postmortem: options.postmortem.unwrap_or(!options.quiet),
         known_devices: Default::default(),
-        observe_device: nvml::know,
+        observers: Observers {
+            device: nvml::know,
+            allocated: nvml::grown,
+            out_of_memory: postmortem::tell,
+        },
     }));
     definitions::note_missing(writer);
     definitions::write(writer);

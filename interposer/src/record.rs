@@ -11,10 +11,9 @@ use gpumem_capture::{
 use crate::aliases::{self, Ended};
 use crate::failed::Failed;
 use crate::live::{self, Block, Place};
-use crate::nvml::{self, remainder};
+use crate::nvml::remainder;
 use crate::physical::holdings::Holding;
 use crate::physical::{self, Cause};
-use crate::postmortem;
 use crate::session::{self, Session};
 use crate::thread::Thread;
 use crate::{account, definitions, limit, stacks};
@@ -117,7 +116,7 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
         ..event(writer, thread, EventKind::ALLOC, new.level)
     });
     if new.level == Level::DRIVER {
-        nvml::grown(writer, device);
+        (session.observers.allocated)(writer, device);
         // What pools gave back to make room is gone before the block has it.
         if physical::anything_to_settle() {
             physical::settle(&cause);
@@ -312,7 +311,7 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
         )
     });
     if let Ok(seq) = recorded {
-        postmortem::tell(session, thread, failed, seq, stacks);
+        (session.observers.out_of_memory)(session, thread, failed, seq, stacks);
     }
 }
 

@@ -3,14 +3,26 @@
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::Duration;
 
-use gpumem_capture::{DefKind, DeviceOrdinal, Writer};
+use gpumem_capture::{DefKind, DeviceOrdinal, Seq, StackId, Writer};
 use gpumem_cuda_abi::CuDevice;
 
 use crate::driver::{self, DeviceFacts};
+use crate::failed::Failed;
 use crate::live::Tensors;
 use crate::stacks::Stacks;
+use crate::thread::Thread;
 
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Who stands above what records, and is told of it: after the event is in the ring, with no lock held.
+pub(crate) struct Observers {
+    /// A device that the process uses for the first time.
+    pub(crate) device: fn(&'static Session, DeviceOrdinal, &DeviceFacts),
+    /// An allocation of the driver's on a device.
+    pub(crate) allocated: fn(&'static Writer, DeviceOrdinal),
+    /// An allocation that failed, with its event and its stacks.
+    pub(crate) out_of_memory: fn(&'static Session, &Thread, Failed, Seq, (StackId, StackId)),
+}
 
 /// Which devices are defined in the capture.
 pub(crate) struct Known([AtomicBool; 64]);
@@ -38,8 +50,7 @@ pub(crate) struct Session {
     /// Whether allocations that fail are told of at once.
     pub(crate) postmortem: bool,
     pub(crate) known_devices: Known,
-    /// Called with each device that the process uses for the first time.
-    pub(crate) observe_device: fn(&'static Session, DeviceOrdinal, &DeviceFacts),
+    pub(crate) observers: Observers,
 }
 
 /// The session, if one is open and this is its process.
@@ -124,6 +135,6 @@ impl Session {
             ],
         );
         known.store(written.is_ok(), Ordering::Release);
-        (self.observe_device)(self, device, &asked);
+        (self.observers.device)(self, device, &asked);
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
 
 /// A driver-level peak was reached on a device: it is worth a reading.
 #[inline]
-pub(crate) fn grown(writer: &Writer, ordinal: DeviceOrdinal) {
+pub(crate) fn grown(writer: &'static Writer, ordinal: DeviceOrdinal) {
     static PEAKS: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
     if let Some(known) = PEAKS.get(usize::from(ordinal.0)) {
         let peak = writer.counters(ordinal, Level::DRIVER).peak;
