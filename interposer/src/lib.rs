@@ -1,8 +1,7 @@
 //! libgpumem.so: preloaded into a program, it records every CUDA allocation and every PyTorch tensor,
 //! and leaves the program as it was.
 //!
-//! This file is the manifest: whatever the library exports is named here, and a test compares the list
-//! with the library's symbol table.
+//! Whatever the library exports is named here, and a test compares the list with the library's symbol table.
 //!
 //! # Design constraints
 //! - Every call goes on to the real function once, with the caller's own arguments, and the caller gets
