@@ -65,8 +65,8 @@ pub use hooks::aliases::{
     cuMemPoolImportPointer,
 };
 pub use hooks::arrays::{
-    cuArray3DCreate_v2, cuArrayCreate_v2, cuArrayDestroy, cuMipmappedArrayCreate,
-    cuMipmappedArrayDestroy,
+    cuArray3DCreate_v2, cuArrayCreate_v2, cuArrayDestroy, cuMemMapArrayAsync,
+    cuMemMapArrayAsync_ptsz, cuMipmappedArrayCreate, cuMipmappedArrayDestroy,
 };
 pub use hooks::autograd::{
     _ZN2at4cuda22getCUDABlasLtWorkspaceEv, _ZN2at4cuda24getCurrentCUDABlasHandleEv,
@@ -160,7 +160,6 @@ pub use hooks::sync::{
     cuCtxSynchronize, cuCtxSynchronize_v2, cuEventSynchronize, cuStreamSynchronize,
     cuStreamSynchronize_ptsz,
 };
-pub use hooks::tiles::{cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz};
 pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
     cuMemRetainAllocationHandle, cuMemUnmap,

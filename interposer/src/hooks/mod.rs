@@ -127,7 +127,6 @@ mod seen;
 pub(crate) mod sharing;
 pub(crate) mod stream_ordered;
 pub(crate) mod sync;
-pub(crate) mod tiles;
 pub(crate) mod vmm;
 
 use crate::symbols::table::Hook;
@@ -163,8 +162,7 @@ manifest! {
         cuCtxCreate_v4, cuCtxDestroy_v2, cuCtxCreate, cuCtxDestroy, cuGLCtxCreate_v2, cuGLCtxCreate;
     green: cuGreenCtxCreate, cuCtxFromGreenCtx, cuGreenCtxDestroy;
     arrays: cuArrayCreate_v2, cuArray3DCreate_v2, cuMipmappedArrayCreate, cuArrayDestroy,
-        cuMipmappedArrayDestroy;
-    tiles: cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz;
+        cuMipmappedArrayDestroy, cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz;
     host_register: cuMemHostRegister_v2, cuMemHostRegister, cuMemHostUnregister;
     address: cuMemAddressReserve, cuMemAddressFree;
     aliases: cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle, cuIpcCloseMemHandle, cuImportExternalMemory,
