@@ -18,13 +18,13 @@ ENVIRONMENT = {
     "GPUMEM_SIM_CONTEXT_BYTES": "16MiB",
 }
 # What can be measured by difference whatever the cards hold.
-MEASURABLE = "context,device,host,register,pool,vmm,array,module,graph,old,green,sparse,ipc,external,multicast"
+MEASURABLE = "context,device,host,register,pool,vmm,array,module,graph,old,green,ipc,external,multicast"
 # Of the planted faults, what each must be noticed by: a hook of each family.
 DROPPED = [
     "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocPitch_v2", "cuMemAllocManaged", "cuMemHostAlloc",
     "cuMemFreeHost", "cuMemHostRegister_v2", "cuMemAllocFromPoolAsync_ptsz", "cuMemFreeAsync",
     "cuMemCreate", "cuMemRelease", "cuMemUnmap", "cuArray3DCreate_v2", "cuMipmappedArrayDestroy",
-    "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cuCtxDetach", "cuMemAllocHost", "cuMemMapArrayAsync",
+    "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cuCtxDetach", "cuMemAllocHost",
     "cuMulticastBindAddr", "cuGreenCtxDestroy", "cuGraphAddNode", "cuGraphAddNode_v2", "cuGraphAddNode_v3",
     "cuGraphInstantiate", "cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams_ptsz",
     "cuGraphLaunch_ptsz",
@@ -143,8 +143,8 @@ def test_a_part_of_a_context_is_no_measure_of_a_whole_one(tmp_path):
     assert statistics[0]["sequences"] == 100
 
 
-TOLD = "device,managed,host,register,pool,vmm,array,ipc,graph,external,multicast,runtime,old,sparse"
-MEASURED = "device,host,register,pool,vmm,array,graph,multicast,module,context,old,sparse"
+TOLD = "device,managed,host,register,pool,vmm,array,ipc,graph,external,multicast,runtime,old"
+MEASURED = "device,host,register,pool,vmm,array,graph,multicast,module,context,old"
 EXPORTS = ["cuMemExportToShareableHandle", "cuMemPoolExportToShareableHandle"]
 # Families of threads that really call at once, and what contexts and modules cost.
 AT_ONCE = {

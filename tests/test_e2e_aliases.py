@@ -46,7 +46,6 @@ def recorded(dump, report):
         ("sim_alias.py", "external", 1, 1),
         ("sim_alias.py", "multicast", 2, 1),
         ("sim_alias.py", "multicast_shared", 2, 2),
-        ("sim_parts.py", "sparse", 1, 1),
         ("sim_parts.py", "planes", 1, 1),
         ("sim_parts.py", "batches", 1, 1),
         ("sim_parts.py", "green", 1, 1),

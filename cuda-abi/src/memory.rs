@@ -1,6 +1,6 @@
 //! Structures of the driver's memory functions (cuda.h, CUDA 10.2 to 13.5).
 
-use crate::{CuDevicePtr, CuMemHandle};
+use crate::CuDevicePtr;
 use libc::{c_int, c_uchar, c_ushort, c_void};
 
 /// `CUmemLocationType`.
@@ -159,35 +159,6 @@ pub struct CuArray3dDescriptorV1 {
     pub num_channels: u32,
     /// Layered, cube map and so on.
     pub flags: u32,
-}
-
-/// `CUarrayMapInfo`: 96 bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct CuArrayMapInfo {
-    /// `CUresourcetype`: 0 array, 1 mipmapped array.
-    pub resource_type: u32,
-    /// The array's handle.
-    pub resource: u64,
-    /// `CUarraySparseSubresourceType`: 0 a part of a level, 1 the tail of small levels.
-    pub subresource_type: u32,
-    /// Of a level, two numbers in each word: level, layer, offsets x, y, z, extents x, y, z. Of the tail:
-    /// layer, offset, size.
-    pub subresource: [u64; 4],
-    /// `CUmemOperationType`: 1 map, 2 unmap.
-    pub operation: u32,
-    /// `CUmemHandleType`.
-    pub memory_type: u32,
-    /// The physical memory behind it.
-    pub memory: CuMemHandle,
-    /// Where in that memory.
-    pub offset: u64,
-    /// Devices, by ordinal.
-    pub device_bit_mask: u32,
-    /// Zero.
-    pub flags: u32,
-    /// Reserved by CUDA.
-    pub reserved: [u32; 2],
 }
 
 /// `CUmulticastObjectProp`: 32 bytes.

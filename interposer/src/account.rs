@@ -112,6 +112,8 @@ tallies! {
     unknown_form: "requests for a hooked function were answered with a form that is not hooked";
     /// An array has a format that we do not know.
     unknown_array: "arrays of a format that is not known were counted with no bytes";
+    /// An array has no memory of its own.
+    sparse_array: "sparse arrays were counted with no bytes: memory that is mapped to them is not recorded";
     /// A call of the runtime that allocates, opens or launches met no hook of the driver.
     unreached: "calls of the runtime reached the driver by a way that is not hooked";
 }

@@ -165,9 +165,9 @@ pub use hooks::sync::{
     cuCtxSynchronize, cuCtxSynchronize_v2, cuEventSynchronize, cuStreamSynchronize,
     cuStreamSynchronize_ptsz,
 };
-pub use hooks::tiles::{cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz};
 pub use hooks::unrecorded::{
-    cuArray3DCreate, cuArrayCreate, cuMemAlloc, cuMemAllocPitch, cuMemFree,
+    cuArray3DCreate, cuArrayCreate, cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemMapArrayAsync,
+    cuMemMapArrayAsync_ptsz,
 };
 pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,

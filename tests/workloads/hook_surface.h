@@ -14,17 +14,4 @@ struct external { unsigned type; uint64_t handle[2], size; unsigned flags, reser
 struct buffer { uint64_t offset, size; unsigned flags, reserved[16]; };
 struct mipmap { uint64_t offset; struct solid array; unsigned levels, reserved[16]; };
 struct multicast { unsigned devices; size_t size; uint64_t handle_types, flags; };
-struct tile { /* CUarrayMapInfo */
-    unsigned resource_type;
-    void *array;
-    unsigned subresource_type;
-    union {
-        struct { unsigned level, layer, x, y, z, width, height, depth; } level;
-        struct { unsigned layer; uint64_t offset, size; } tail;
-    } at;
-    unsigned operation, memory_type;
-    uint64_t memory, offset;
-    unsigned devices, flags, reserved[2];
-};
-_Static_assert(sizeof(struct tile) == 96, "CUarrayMapInfo");
 #endif

@@ -18,8 +18,6 @@ typedef struct { char bytes[64]; } exported;
 typedef struct { int type; union { int file; void *two[2]; } handle; unsigned long long bytes; unsigned flags, rest[16]; } external_handle;
 typedef struct { unsigned long long offset, bytes; unsigned flags, rest[16]; } external_buffer;
 typedef struct { unsigned long long offset; channels format; extent size; unsigned flags, levels, rest[16]; } external_array;
-typedef struct { size_t bytes, alignment; unsigned rest[4]; } requirements;
-typedef struct { unsigned tile[3], tail_level; unsigned long long tail_bytes; unsigned flags, rest[4]; } sparse_properties;
 typedef struct { int type; char padding[92]; unsigned count, least, step, flags, rest[6]; void *next; } resource;
 
 extern int cudaSetDevice(int), cudaMemcpy(void *, const void *, size_t, int), cudaFree(void *);
@@ -37,10 +35,6 @@ extern int cudaGetMipmappedArrayLevel(void **, void *, unsigned), cudaFreeMipmap
 extern int cudaArrayGetInfo(channels *, extent *, unsigned *, void *);
 extern int cudaMalloc3DArray(void **, const channels *, extent, unsigned), cudaFreeArray(void *);
 extern int cudaMallocMipmappedArray(void **, const channels *, extent, unsigned, unsigned);
-extern int cudaArrayGetMemoryRequirements(requirements *, void *, int);
-extern int cudaMipmappedArrayGetMemoryRequirements(requirements *, void *, int);
-extern int cudaArrayGetSparseProperties(sparse_properties *, void *);
-extern int cudaMipmappedArrayGetSparseProperties(sparse_properties *, void *);
 extern int cudaDeviceGetDevResource(int, resource *, int), cudaDevResourceGenerateDesc(void **, resource *, unsigned);
 extern int cudaDevSmResourceSplitByCount(resource *, unsigned *, const resource *, resource *, unsigned, unsigned);
 extern int cudaGreenCtxCreate(void **, void *, int, unsigned), cudaExecutionCtxDestroy(void *);
@@ -148,22 +142,13 @@ static void external(void) {
 static void arrays(void) {
     channels one = {32, 0, 0, 0, 2};
     extent size = {256, 256, 0};
-    enum { SPARSE = 0x40, DEFERRED = 0x80 };
-    void *sparse, *deferred, *plain, *levels;
-    requirements needs;
-    sparse_properties about;
+    enum { SPARSE = 0x40, DEFERRED = 0x80, NOT_SUPPORTED = 801 };
+    void *plain, *levels;
     HOLD(cudaMalloc3DArray(&plain, &one, size, 0) == 0 && live(0, "array") == 256 * 256 * 4);
-    HOLD(cudaArrayGetMemoryRequirements(&needs, plain, 0) == INVALID_VALUE);
-    HOLD(cudaMalloc3DArray(&sparse, &one, size, SPARSE) == 0 && cudaMalloc3DArray(&deferred, &one, size, DEFERRED) == 0);
-    HOLD(cudaMallocMipmappedArray(&levels, &one, size, 9, SPARSE) == 0 && live(0, "array") == 256 * 256 * 4);
-    HOLD(cudaArrayGetMemoryRequirements(&needs, deferred, 0) == 0 && needs.bytes == 256 * 256 * 4 && needs.alignment == 65536);
-    HOLD(cudaArrayGetMemoryRequirements(&needs, deferred, 5) == INVALID_DEVICE);
-    HOLD(cudaMipmappedArrayGetMemoryRequirements(&needs, levels, 0) == INVALID_VALUE);
-    HOLD(cudaArrayGetSparseProperties(&about, sparse) == 0 && about.tile[0] == 128 && about.tail_bytes == 0);
-    HOLD(cudaMipmappedArrayGetSparseProperties(&about, levels) == 0 && about.tail_level == 2 && about.tail_bytes == 65536);
-    HOLD(cudaArrayGetSparseProperties(&about, plain) == INVALID_VALUE);
-    HOLD(cudaFreeArray(plain) == 0 && cudaFreeArray(sparse) == 0 && cudaFreeArray(deferred) == 0);
-    HOLD(cudaFreeMipmappedArray(levels) == 0 && live(0, "array") == 0);
+    HOLD(cudaMalloc3DArray(&levels, &one, size, SPARSE) == NOT_SUPPORTED);
+    HOLD(cudaMallocMipmappedArray(&levels, &one, size, 9, DEFERRED) == NOT_SUPPORTED);
+    HOLD(cudaMallocMipmappedArray(&levels, &one, size, 2, 0) == 0 && live(0, "array") == 256 * 256 * 9);
+    HOLD(cudaFreeArray(plain) == 0 && cudaFreeMipmappedArray(levels) == 0 && live(0, "array") == 0);
 }
 
 static void green(void) {

@@ -7,140 +7,23 @@ from ctypes import byref, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 
 from sim_cuda import *  # noqa: F403  (a small vocabulary, all of it used)
 
-TILE_POOL = 1
 INVALID_RESOURCE_TYPE = 914
 
 
-class MapInfo(ctypes.Structure):
-    """CUarrayMapInfo."""
-
-    _fields_ = [
-        ("resource_kind", c_uint32),
-        ("resource", c_uint64),
-        ("part_kind", c_uint32),
-        ("part", c_uint64 * 4),
-        ("operation", c_uint32),
-        ("memory_kind", c_uint32),
-        ("memory", c_uint64),
-        ("offset", c_uint64),
-        ("devices", c_uint32),
-        ("flags", c_uint32),
-        ("reserved", c_uint32 * 2),
-    ]
-
-    @classmethod
-    def level(cls, array, memory, offset, at, extent, mipmapped=0, level=0):
-        words = (c_uint32 * 8)(level, 0, *at, *extent)
-        part = (c_uint64 * 4).from_buffer_copy(words)
-        operation = 1 if memory else 2
-        return cls(mipmapped, array, 0, part, operation, 0, memory, offset, 1, 0)
-
-    @classmethod
-    def tail(cls, array, memory, offset, at, bytes_):
-        part = (c_uint64 * 4)(0, at, bytes_, 0)
-        return cls(1, array, 1, part, 1 if memory else 2, 0, memory, offset, 1, 0)
-
-
-class SparseProperties(ctypes.Structure):
-    """CUDA_ARRAY_SPARSE_PROPERTIES."""
-
-    _fields_ = [
-        ("tile", c_uint32 * 3),
-        ("tail_level", c_uint32),
-        ("tail_bytes", c_uint64),
-        ("flags", c_uint32),
-        ("reserved", c_uint32 * 4),
-    ]
-
-
-class Requirements(ctypes.Structure):
-    """CUDA_ARRAY_MEMORY_REQUIREMENTS."""
-
-    _fields_ = [("bytes", c_size_t), ("alignment", c_size_t), ("reserved", c_uint32 * 4)]
-
-
 def sparse():
-    """Arrays without memory: tiles are mapped to handles and hold them."""
+    """Sparse arrays and those with deferred mapping are not supported."""
     start()
-    sparse_flag, deferred = 0x40, 0x80
-    plain = out("cuArray3DCreate_v2", byref(ArrayShape(100, 100, 0, 0x20, 1, 0)))
-    assert now("array") == 40000
-    physical_of_plain = card()[1]
-    needs, properties = Requirements(), SparseProperties()
-    assert code("cuArrayGetMemoryRequirements", byref(needs), plain, 0) == INVALID_VALUE
-    assert code("cuArrayGetSparseProperties", byref(properties), plain) == INVALID_VALUE
-
-    pool = out(
-        "cuMemCreate", 4 * MIB,
-        byref(AllocationProperties(1, 0, Location(1, 0), None, TILE_POOL << 16)), 0,
-    )
-    assert card() == (40000 + 4 * MIB, physical_of_plain + 4 * MIB)
-    array = out("cuArray3DCreate_v2", byref(ArrayShape(300, 256, 0, 0x20, 1, sparse_flag)))
-    assert card() == (40000 + 4 * MIB, physical_of_plain + 4 * MIB), "it has no memory"
-    must("cuArrayGetSparseProperties", byref(properties), array)
-    assert (list(properties.tile), properties.tail_bytes) == ([128, 128, 1], 0)
-    do = lambda *entries: code("cuMemMapArrayAsync", (MapInfo * len(entries))(*entries), len(entries), 0)
-    level = MapInfo.level
-    assert do(level(array, pool, 0, (0, 0, 0), (256, 128, 1))) == SUCCESS
-    assert do(level(array, pool, 2 * MIB, (256, 0, 0), (44, 256, 1))) == SUCCESS, "to its edge"
-    for wrong in (
-        level(array, pool, 0, (0, 64, 0), (128, 128, 1)),
-        level(array, pool, 0, (0, 0, 0), (100, 128, 1)),
-        level(array, pool, 0, (0, 0, 0), (128, 384, 1)),
-        level(array, pool, 100, (0, 0, 0), (128, 128, 1)),
-        level(array, pool, 4 * MIB, (0, 0, 0), (128, 128, 1)),
-        level(array, 12345, 0, (0, 0, 0), (128, 128, 1)),
-        level(plain, pool, 0, (0, 0, 0), (100, 100, 1)),
-    ):
-        assert do(level(array, 0, 0, (0, 0, 0), (300, 256, 1)), wrong) == INVALID_VALUE
-    # Handles live on while tiles are mapped to them; the failed calls have unmapped none.
-    must("cuMemRelease", pool)
-    assert now("vmm") == 4 * MIB
-    assert do(level(array, 0, 0, (0, 0, 0), (300, 128, 1))) == SUCCESS
-    assert now("vmm") == 4 * MIB
-    assert do(level(array, 0, 0, (0, 128, 0), (300, 128, 1))) == SUCCESS
-    assert now("vmm") == 0
-    must("cuArrayDestroy", array)
-
-    # Levels smaller than a tile share the tail; the end of the array lets go.
-    many = out("cuMipmappedArrayCreate", byref(ArrayShape(512, 512, 0, 0x20, 1, sparse_flag)), 5)
-    must("cuMipmappedArrayGetSparseProperties", byref(properties), many)
-    assert (properties.tail_level, properties.tail_bytes) == (3, 64 * KIB)
-    pool = out(
-        "cuMemCreate", 2 * MIB,
-        byref(AllocationProperties(1, 0, Location(1, 0), None, TILE_POOL << 16)), 0,
-    )
-    other = physical(2 * MIB)
-    assert do(MapInfo.tail(many, other, 0, 0, 64 * KIB)) == INVALID_VALUE, "not made for tiles"
-    must("cuMemRelease", other)
-    assert do(MapInfo.tail(many, pool, 0, 0, 64 * KIB)) == SUCCESS
-    assert do(MapInfo.tail(many, pool, 0, 64 * KIB, 64 * KIB)) == INVALID_VALUE
-    assert do(MapInfo.tail(many, pool, 0, 0, 10 * KIB)) == INVALID_VALUE
-    assert do(level(many, pool, 0, (0, 0, 0), (128, 128, 1), 1, 2)) == SUCCESS
-    assert do(level(many, pool, 0, (0, 0, 0), (64, 64, 1), 1, 3)) == INVALID_VALUE, "in the tail"
-    one = out("cuMipmappedArrayGetLevel", many, 0)
-    assert do(level(one, pool, 0, (0, 0, 0), (128, 128, 1))) == INVALID_VALUE
-    must("cuMemRelease", pool)
-    assert now("vmm") == 2 * MIB
-    must("cuMipmappedArrayDestroy", many)
-    assert now("vmm") == 0
-
-    # Deferred mapping: all at once.
-    late = out("cuArray3DCreate_v2", byref(ArrayShape(200, 200, 0, 0x20, 1, deferred)))
-    must("cuArrayGetMemoryRequirements", byref(needs), late, 0)
-    assert (needs.bytes, needs.alignment) == (192 * KIB, 64 * KIB)
-    assert code("cuArrayGetMemoryRequirements", byref(needs), late, 9) == INVALID_DEVICE
-    assert code("cuArrayGetSparseProperties", byref(properties), late) == INVALID_VALUE
-    pool = out(
-        "cuMemCreate", 2 * MIB,
-        byref(AllocationProperties(1, 0, Location(1, 0), None, TILE_POOL << 16)), 0,
-    )
-    assert do(level(late, pool, 2 * MIB - 128 * KIB, (0, 0, 0), (0, 0, 0))) == INVALID_VALUE
-    assert do(level(late, pool, 0, (0, 0, 0), (0, 0, 0))) == SUCCESS
-    must("cuMemRelease", pool)
-    assert now("vmm") == 2 * MIB
-    must("cuDevicePrimaryCtxReset_v2", 0)
-    assert (now("vmm"), now("array"), now("physical")) == (0, 0, 0)
+    place, ignored = c_uint64(), ctypes.create_string_buffer(48)
+    for flag in (0x40, 0x80):
+        shape = byref(ArrayShape(300, 256, 0, 0x20, 1, flag))
+        assert code("cuArray3DCreate_v2", byref(place), shape) == NOT_SUPPORTED
+        assert code("cuMipmappedArrayCreate", byref(place), shape, 2) == NOT_SUPPORTED
+    assert code("cuMemMapArrayAsync", None, 0, 0) == NOT_SUPPORTED
+    assert card() == (0, 0)
+    dense = out("cuArray3DCreate_v2", byref(ArrayShape(300, 256, 0, 0x20, 1, 0)))
+    assert code("cuArrayGetMemoryRequirements", ignored, dense, 0) == INVALID_VALUE
+    assert code("cuArrayGetSparseProperties", ignored, dense) == INVALID_VALUE
+    must("cuArrayDestroy", dense)
 
 
 def batches():

@@ -7,9 +7,9 @@ use gpumem_cuda_abi::CuArray3dDescriptor;
 const LAYERED: u32 = 0x01;
 /// Depth is six faces, or six for each layer.
 const CUBEMAP: u32 = 0x04;
-/// Memory comes later, tile by tile (`cuMemMapArrayAsync`).
+/// `cuMemMapArrayAsync` maps memory to it, tile by tile.
 const SPARSE: u32 = 0x40;
-/// Memory comes later, in one piece (`cuMemMapArrayAsync`).
+/// `cuMemMapArrayAsync` maps memory to all of it.
 const DEFERRED_MAPPING: u32 = 0x80;
 
 /// How the texels of a format lie in memory.
@@ -59,18 +59,13 @@ fn texels(format: u32) -> Option<Texels> {
     })
 }
 
-/// Whether the array has no memory of its own when it is made.
-pub(super) fn is_mapped_later(flags: u32) -> bool {
+/// Whether the array has no memory of its own.
+pub(super) fn is_sparse(flags: u32) -> bool {
     flags & (SPARSE | DEFERRED_MAPPING) != 0
 }
 
-/// Whether the memory comes in one piece.
-pub(super) fn is_deferred(flags: u32) -> bool {
-    flags & DEFERRED_MAPPING != 0
-}
-
 /// Bytes of one array: an extent of 0 counts as 1. `None`: a format that is not known, or too large.
-pub(super) fn plain(array: &CuArray3dDescriptor) -> Option<u64> {
+fn plain(array: &CuArray3dDescriptor) -> Option<u64> {
     let extent = |extent: usize| extent.max(1) as u64;
     let (width, height, depth) = (
         extent(array.width),

@@ -1,42 +1,17 @@
 //! Arrays and mipmapped arrays. They have no address that a program could see: their handle stands for
 //! them.
 
-use core::hash::BuildHasherDefault;
-use std::sync::OnceLock;
-
-use dashmap::DashMap;
-use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
+use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{
     CuArray, CuArray3dDescriptor, CuArrayDescriptor, CuMipmappedArray, CuResult,
 };
-use rustc_hash::FxHasher;
 
+use super::array_size;
 use super::seen::{self, Asked, Owner};
-use super::{array_size, tiles};
 use crate::account;
 use crate::call::Call;
-use crate::driver;
 use crate::limit::Takes;
 use crate::thread::Thread;
-
-/// An array whose memory is mapped later.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MappedLater {
-    pub(super) descriptor: CuArray3dDescriptor,
-    /// Bytes of all of it.
-    pub(super) bytes: u64,
-    /// The context that it belongs to, and its device.
-    pub(super) context: u64,
-    pub(super) device: DeviceOrdinal,
-}
-
-type Later = DashMap<u64, MappedLater, BuildHasherDefault<FxHasher>>;
-
-/// The arrays whose memory is mapped later, by handle.
-pub(super) fn mapped_later() -> &'static Later {
-    static LATER: OnceLock<Later> = OnceLock::new();
-    LATER.get_or_init(Later::default)
-}
 
 /// A descriptor of two dimensions as one of three.
 pub(super) fn in_3d(flat: &CuArrayDescriptor) -> CuArray3dDescriptor {
@@ -52,7 +27,7 @@ pub(super) fn in_3d(flat: &CuArrayDescriptor) -> CuArray3dDescriptor {
 
 /// The most that an array takes, which the driver may pad.
 pub(super) fn taken_by(descriptor: Option<CuArray3dDescriptor>, levels: u32) -> Takes {
-    let bytes = descriptor.map(|array| match array_size::is_mapped_later(array.flags) {
+    let bytes = descriptor.map(|array| match array_size::is_sparse(array.flags) {
         true => 0,
         false => array_size::mipmapped(&array, levels).unwrap_or(u64::MAX),
     });
@@ -68,37 +43,21 @@ pub(super) fn made(
     levels: u32,
     handle: impl FnOnce() -> u64,
 ) {
-    let later = array_size::is_mapped_later(descriptor.flags);
-    let whole = array_size::mipmapped(descriptor, levels);
-    let bytes = match whole {
-        _ if later => 0,
-        Some(bytes) => bytes,
-        None => {
-            if result == 0 && !call.inner_allocated() {
-                account::unknown_array();
-            }
-            0
-        }
+    let (bytes, unknown): (_, fn()) = match array_size::mipmapped(descriptor, levels) {
+        _ if array_size::is_sparse(descriptor.flags) => (0, account::sparse_array),
+        Some(bytes) => (bytes, || {}),
+        None => (0, account::unknown_array),
     };
+    if result == 0 && !call.inner_allocated() {
+        unknown();
+    }
     let asked = Asked {
         level: Level::DRIVER,
         bytes,
         owner: Owner::Context,
         flags: EventFlags::ARRAY,
     };
-    seen::asked_for(call, thread, result, asked, || {
-        let handle = handle();
-        if later {
-            let array = MappedLater {
-                descriptor: *descriptor,
-                bytes: whole.unwrap_or(0),
-                context: driver::current_context(),
-                device: driver::current_device(),
-            };
-            mapped_later().insert(handle, array);
-        }
-        handle
-    });
+    seen::asked_for(call, thread, result, asked, handle);
 }
 
 hook! {
@@ -175,21 +134,9 @@ macro_rules! destroying {
             with call, thread, result, held;
             before {
                 let handle = $array.0 as u64;
-                let released = seen::about_to_release(
-                    &mut call, thread, Level::DRIVER, handle, EventFlags::ARRAY,
-                );
-                let later = mapped_later().contains_key(&handle);
-                (released, later.then(|| tiles::about_to_end(thread, &call, handle)))
+                seen::about_to_release(&mut call, thread, Level::DRIVER, handle, EventFlags::ARRAY)
             }
-            after {
-                let (released, cleared) = held.unzip();
-                if result.is_success() {
-                    mapped_later().remove(&($array.0 as u64));
-                } else if let Some(Some(cleared)) = cleared {
-                    cleared.undo(thread, &call);
-                }
-                seen::released(&call, thread, result.0, released);
-            }
+            after { seen::released(&call, thread, result.0, held); }
         }
     )*};
 }

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
-use super::{attached, tiles, vmm};
+use super::{attached, vmm};
 use crate::aliases;
 use crate::call::Call;
 use crate::contexts::{SEEN, created, is_inactive, is_known, is_new};
@@ -138,8 +138,6 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
 /// What ends with a context, should it not end.
 struct Taken {
     released: Vec<Released>,
-    /// What was mapped to arrays.
-    cleared: tiles::Cleared,
     held: Option<Held>,
     /// Whether the device has no other: what belongs to it alone ends too (pools, physical handles).
     last: bool,
@@ -157,15 +155,11 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken
                 owner => !others.contains_key(&owner),
             }
     });
-    let cleared = tiles::about_to_end_all(thread, call, |array| {
-        array.device == device && !others.contains_key(&array.context)
-    });
     let held = endings::ending(thread, call, device, |context| {
         !others.contains_key(&context)
     });
     Taken {
         released,
-        cleared,
         held,
         last,
     }
@@ -183,11 +177,9 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
                 owner => owner == context,
             }
     });
-    let cleared = tiles::about_to_end_all(thread, call, |array| array.context == context);
     let held = endings::ending(thread, call, device, |ending| ending == context);
     Taken {
         released,
-        cleared,
         held,
         last,
     }
@@ -198,7 +190,6 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool) {
     if last {
         vmm::forget(thread, call, device);
-        tiles::forget();
     }
     let others = created().clone();
     aliases::end_all(thread, call.api(), |alias| {
@@ -220,7 +211,6 @@ pub(super) fn primary_may_have_ended(thread: &Thread, call: &Call, device: CuDev
 }
 
 fn undo(thread: &Thread, call: &Call, taken: Taken) {
-    taken.cleared.undo(thread, call);
     for one in taken.released {
         record::cancel(thread, call.api(), one);
     }
@@ -444,7 +434,6 @@ pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: 
             });
             if taken.last {
                 vmm::forget(thread, call, device);
-                tiles::forget();
             }
             aliases::end_all(thread, call.api(), |alias| alias.context == context);
             ended(thread, call, context, device);

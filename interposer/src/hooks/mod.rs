@@ -130,6 +130,5 @@ mod seen;
 pub(crate) mod sharing;
 pub(crate) mod stream_ordered;
 pub(crate) mod sync;
-pub(crate) mod tiles;
 pub(crate) mod unrecorded;
 pub(crate) mod vmm;

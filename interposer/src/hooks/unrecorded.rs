@@ -1,7 +1,9 @@
 //! Functions whose calls are counted and whose memory is not recorded. If one of them succeeds, the account says how
 //! many calls of it did, and is not exact any more.
 
-use gpumem_cuda_abi::{CuArray, CuArray3dDescriptorV1, CuArrayDescriptorV1, CuResult};
+use core::ffi::c_void;
+
+use gpumem_cuda_abi::{CuArray, CuArray3dDescriptorV1, CuArrayDescriptorV1, CuResult, CuStream};
 
 macro_rules! unrecorded {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {$(
@@ -33,4 +35,11 @@ unrecorded! {
     fn cuArrayCreate(array: *mut CuArray, descriptor: *const CuArrayDescriptorV1);
     /// An array of up to three dimensions.
     fn cuArray3DCreate(array: *mut CuArray, descriptor: *const CuArray3dDescriptorV1);
+}
+
+unrecorded! {
+    /// Maps memory to sparse arrays.
+    fn cuMemMapArrayAsync(list: *mut c_void, count: u32, stream: CuStream);
+    /// The same, with the per-thread default stream.
+    fn cuMemMapArrayAsync_ptsz(list: *mut c_void, count: u32, stream: CuStream);
 }

@@ -94,34 +94,24 @@ fn end(thread: &Thread, call: &Call, handle: u64, after: Handle) -> Option<Relea
 
 /// What a release or an unmapping did, should it have to be undone.
 #[derive(Default)]
-pub(super) struct Undo {
+struct Undo {
     ended: Vec<Released>,
     handles: Vec<(u64, Handle)>,
     mappings: Vec<(u64, Mapping)>,
 }
 
 impl Undo {
-    fn note(&mut self, handle: u64) {
+    /// One mapping less of a handle, with which it may end.
+    fn unhold(&mut self, thread: &Thread, call: &Call, handle: u64) {
         let before = handles().get(&handle).map(|entry| *entry);
         self.handles.extend(before.map(|before| (handle, before)));
-    }
-
-    /// One mapping more of a handle.
-    pub(super) fn hold(&mut self, handle: u64) {
-        self.note(handle);
-        mapped(handle);
-    }
-
-    /// One mapping less of a handle, with which it may end.
-    pub(super) fn unhold(&mut self, thread: &Thread, call: &Call, handle: u64) {
-        self.note(handle);
         let after = change(handle, |h| h.mappings = h.mappings.saturating_sub(1));
         self.ended
             .extend(after.and_then(|after| end(thread, call, handle, after)));
     }
 
     /// Undoes it: the real call failed.
-    pub(super) fn apply(self, thread: &Thread, call: &Call) {
+    fn apply(self, thread: &Thread, call: &Call) {
         for (handle, before) in self.handles.into_iter().rev() {
             let ended = handles().insert(handle, before).is_none();
             if ended && before.alias {

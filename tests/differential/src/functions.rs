@@ -2,17 +2,14 @@
 
 use gpumem_cuda_abi::{
     CuArray3dDescriptor, CuArray3dDescriptorV1, CuArrayDescriptor, CuArrayDescriptorV1,
-    CuArrayMapInfo, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
-    CuExternalMemoryMipmappedArrayDesc, CuGraphInstantiateParams, CuGraphNodeParams,
-    CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp, CuMemLocation,
-    CuMemPoolProps, CuMulticastObjectProp,
+    CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc, CuExternalMemoryMipmappedArrayDesc,
+    CuGraphInstantiateParams, CuGraphNodeParams, CuIpcMemHandle, CuMemAccessDesc,
+    CuMemAllocNodeParams, CuMemAllocationProp, CuMemLocation, CuMemPoolProps,
+    CuMulticastObjectProp,
 };
 
 use crate::cuda::Cuda;
-use crate::pass::{
-    Addr, CuArraySparseProperties, DeviceResource, In, LaunchConfig, Made, Many, Out, Pass,
-    Private, Updated,
-};
+use crate::pass::{Addr, DeviceResource, In, LaunchConfig, Made, Out, Pass, Private, Updated};
 
 /// A function, as the driver exports it and as `cuGetProcAddress` knows it.
 pub struct Function {
@@ -237,14 +234,6 @@ functions! {
         (shared: Out<'_, Private<i32>>, handle: u64, kind: u32, flags: u64);
     cuMemImportFromShareableHandle = "cuMemImportFromShareableHandle" 10020..NOW Legacy
         (handle: Out<'_, u64>, shared: Private<usize>, kind: u32);
-    cuMemMapArrayAsync = "cuMemMapArrayAsync" 11010..NOW Legacy
-        (list: Many<'_, CuArrayMapInfo>, count: u32, stream: usize);
-    cuMemMapArrayAsync_ptsz = "cuMemMapArrayAsync" 11010..NOW PerThread
-        (list: Many<'_, CuArrayMapInfo>, count: u32, stream: usize);
-    cuArrayGetSparseProperties = "cuArrayGetSparseProperties" 11010..NOW Legacy
-        (properties: Out<'_, CuArraySparseProperties>, array: usize);
-    cuMipmappedArrayGetSparseProperties = "cuMipmappedArrayGetSparseProperties" 11010..NOW Legacy
-        (properties: Out<'_, CuArraySparseProperties>, array: usize);
 
     cuArrayCreate_v2 = "cuArrayCreate" 3020..NOW Legacy
         (array: Out<'_, usize>, descriptor: In<'_, CuArrayDescriptor>);

@@ -2,10 +2,10 @@
 
 use gpumem_cuda_abi::{
     CuArray3dDescriptor, CuArray3dDescriptorV1, CuArrayDescriptor, CuArrayDescriptorV1,
-    CuArrayMapInfo, CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc,
-    CuExternalMemoryMipmappedArrayDesc, CuGraphInstantiateParams, CuGraphNodeParams,
-    CuGraphNodeType, CuIpcMemHandle, CuMemAccessDesc, CuMemAllocNodeParams, CuMemAllocationProp,
-    CuMemLocation, CuMemPoolProps, CuMulticastObjectProp,
+    CuExternalMemoryBufferDesc, CuExternalMemoryHandleDesc, CuExternalMemoryMipmappedArrayDesc,
+    CuGraphInstantiateParams, CuGraphNodeParams, CuGraphNodeType, CuIpcMemHandle, CuMemAccessDesc,
+    CuMemAllocNodeParams, CuMemAllocationProp, CuMemLocation, CuMemPoolProps,
+    CuMulticastObjectProp,
 };
 use std::fmt::Write;
 
@@ -30,26 +30,9 @@ pub struct Private<T>(pub T);
 pub type Out<'a, T> = Option<&'a mut T>;
 /// What a call reads; `None` is a null pointer.
 pub type In<'a, T> = Option<&'a T>;
-/// A list that a call reads; `None` is a null pointer.
-pub type Many<'a, T> = Option<&'a [T]>;
 
 /// `CUdevResource`: 144 bytes, handed back to the driver as it gave them.
 pub type DeviceResource = [u64; 18];
-
-/// `CUDA_ARRAY_SPARSE_PROPERTIES`: 48 bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CuArraySparseProperties {
-    /// Elements of a tile along each extent.
-    pub tile: [u32; 3],
-    /// The first level that shares tiles with those after it.
-    pub tail_level: u32,
-    /// Bytes of what they share, for each layer.
-    pub tail_bytes: u64,
-    /// Whether all layers share one tail.
-    pub flags: u32,
-    reserved: [u32; 4],
-}
 
 /// `CUlaunchConfig`: 56 bytes.
 #[repr(C)]
@@ -133,8 +116,8 @@ macro_rules! structures {
     )*};
 }
 structures!(
-    CuArrayDescriptor CuArray3dDescriptor CuArrayDescriptorV1 CuArray3dDescriptorV1 CuArrayMapInfo
-    CuArraySparseProperties CuMemAccessDesc CuMemAllocationProp CuMemLocation CuMemPoolProps
+    CuArrayDescriptor CuArray3dDescriptor CuArrayDescriptorV1 CuArray3dDescriptorV1
+    CuMemAccessDesc CuMemAllocationProp CuMemLocation CuMemPoolProps
     CuExternalMemoryMipmappedArrayDesc LaunchConfig
 );
 

@@ -2,10 +2,10 @@
 //! so that most calls are valid and some fail on purpose.
 
 use crate::cuda::{Cuda, OUT_OF_MEMORY};
+use crate::families::vmm;
 use crate::families::{
     self, Family, array, context, device, graph, green, host, ipc, module, peer, pool,
 };
-use crate::families::{sparse, vmm};
 use crate::rng::Rng;
 
 /// Devices that the model has room for.
@@ -75,8 +75,6 @@ pub struct World {
     pub modules: module::Modules,
     /// Green contexts.
     pub greens: green::Greens,
-    /// Arrays whose memory is mapped, and what is mapped.
-    pub sparse: sparse::Sparse,
 }
 
 impl World {
@@ -100,7 +98,6 @@ impl World {
             graphs: graph::Graphs::default(),
             modules: module::Modules::default(),
             greens: green::Greens::default(),
-            sparse: sparse::Sparse::default(),
         }
     }
 

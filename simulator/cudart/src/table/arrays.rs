@@ -16,10 +16,6 @@ exports! {
     context cudaArrayGetInfo (channels: Out<Channels>, extent: Out<CudaExtent>, flags: Out<u32>, array: Handle) = array::get_info;
     context cudaGetChannelDesc (channels: Out<Channels>, array: Handle) = array::get_channels;
     context cudaArrayGetPlane (plane: Out<Handle>, array: Handle, index: u32) = cu::cuArrayGetPlane;
-    context cudaArrayGetMemoryRequirements (requirements: Address, array: Handle, device: i32) = cu::cuArrayGetMemoryRequirements;
-    context cudaMipmappedArrayGetMemoryRequirements (requirements: Address, mipmapped: Handle, device: i32) = cu::cuMipmappedArrayGetMemoryRequirements;
-    context cudaArrayGetSparseProperties (properties: Address, array: Handle) = cu::cuArrayGetSparseProperties;
-    context cudaMipmappedArrayGetSparseProperties (properties: Address, mipmapped: Handle) = cu::cuMipmappedArrayGetSparseProperties;
     context cudaImportExternalMemory (memory: Out<Handle>, descriptor: Address) = cu::cuImportExternalMemory;
     context cudaExternalMemoryGetMappedBuffer (pointer: Out<Address>, memory: Handle, descriptor: Address) = cu::cuExternalMemoryGetMappedBuffer;
     context cudaExternalMemoryGetMappedMipmappedArray (mipmapped: Out<Handle>, memory: Handle, descriptor: In<array::External>) = array::map_external;

@@ -20,6 +20,8 @@ macro_rules! unsupported {
 
 unsupported! {
     __cudaGetProcAddress;
+    cudaArrayGetMemoryRequirements;
+    cudaArrayGetSparseProperties;
     cudaCreateSurfaceObject;
     cudaCreateTextureObject;
     cudaDestroyExternalSemaphore;
@@ -99,6 +101,8 @@ unsupported! {
     cudaMemcpyToArray_ptds;
     cudaMemcpyWithAttributesAsync;
     cudaMemcpyWithAttributesAsync_ptsz;
+    cudaMipmappedArrayGetMemoryRequirements;
+    cudaMipmappedArrayGetSparseProperties;
     cudaSignalExternalSemaphoresAsync;
     cudaSignalExternalSemaphoresAsync_ptsz;
     cudaStreamGetDevResource;

@@ -93,3 +93,13 @@ pub extern "C" fn get_descriptor_3d(out: Out<CuArray3dDescriptor>, array: Handle
         out.put(found.descriptor)
     })
 }
+
+/// `cuArrayGetMemoryRequirements`, `cuArrayGetSparseProperties` and their forms for mipmapped arrays:
+/// only sparse arrays have these, and there are none.
+pub extern "C" fn ask_of_sparse(_: Out<u8>, array: Handle) -> CuResult {
+    answer(|| {
+        let state = state()?;
+        state.arrays.get(array).ok_or(CuResult::INVALID_HANDLE)?;
+        Err(CuResult::INVALID_VALUE)
+    })
+}

@@ -278,7 +278,6 @@ fn attribute_of(spec: &DeviceSpec, attribute: u32) -> Answer<i32> {
                 0
             }
         }
-        112 | 121 => 1,      // sparse arrays and deferred mapping
         113 => 1,            // read-only registration
         115 => 1,            // pools
         119 => 1,            // pools exported as descriptors

@@ -33,7 +33,6 @@ pub mod old;
 mod on_stream;
 pub mod pointer;
 pub mod pool;
-pub mod sparse;
 pub mod stream;
 pub mod texture;
 pub mod user_object;

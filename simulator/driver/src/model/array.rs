@@ -4,10 +4,8 @@ use super::State;
 use super::books::Kind;
 use super::context::Current;
 use super::formats::{Format, format, planes};
-use super::sparse::Tile;
 use crate::ffi::{Answer, require};
 use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
-use std::collections::BTreeMap;
 
 /// An array, or all levels of a mipmapped one.
 #[derive(Clone, Debug)]
@@ -24,35 +22,14 @@ pub struct Array {
     pub levels: Vec<usize>,
     /// Handles of the planes that were asked for, in order.
     pub planes: Vec<usize>,
-    /// Of an array without memory of its own: what is mapped, and which handle's.
-    pub tiles: BTreeMap<Tile, u64>,
 }
 
 /// `CUDA_ARRAY3D_LAYERED`.
 const LAYERED: u32 = 0x01;
 /// `CUDA_ARRAY3D_CUBEMAP`.
 const CUBEMAP: u32 = 0x04;
-/// `CUDA_ARRAY3D_SPARSE`.
-const SPARSE: u32 = 0x40;
-/// `CUDA_ARRAY3D_DEFERRED_MAPPING`.
-const DEFERRED: u32 = 0x80;
-
-impl Array {
-    /// Whether its tiles are mapped one by one.
-    pub fn is_sparse(&self) -> bool {
-        self.descriptor.flags & SPARSE != 0
-    }
-
-    /// Whether all of it is mapped later.
-    pub fn is_deferred(&self) -> bool {
-        self.descriptor.flags & DEFERRED != 0
-    }
-
-    /// Whether its third extent counts layers.
-    pub fn is_layered(&self) -> bool {
-        self.descriptor.flags & LAYERED != 0
-    }
-}
+/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`.
+const SPARSE: u32 = 0x40 | 0x80;
 
 /// The levels of a mipmapped array (one, of another array), with their bytes. No more of them than it
 /// takes to come down to one element.
@@ -75,8 +52,10 @@ pub fn levels(
 }
 
 impl State {
-    /// `cuArrayCreate`, `cuMipmappedArrayCreate`. Sparse arrays and those that are mapped later get
-    /// addresses and no memory.
+    /// `cuArrayCreate`, `cuMipmappedArrayCreate`.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` for sparse arrays and those with deferred mapping.
     pub fn create_array(
         &mut self,
         at: Current,
@@ -86,15 +65,10 @@ impl State {
         let levels = levels(&descriptor, count)?;
         let sizes = levels.iter().map(|(_, bytes)| *bytes);
         let total = sizes.fold(0u64, |sum, bytes| sum.saturating_add(bytes));
-        let base = match descriptor.flags & (SPARSE | DEFERRED) {
-            0 => self.allocate_device(at, total, Kind::Array)?,
-            SPARSE => {
-                require(descriptor.height > 0)?;
-                self.allocate_unbacked(at, total)?
-            }
-            DEFERRED => self.allocate_unbacked(at, total)?,
-            _ => return Err(CuResult::INVALID_VALUE),
-        };
+        if descriptor.flags & SPARSE != 0 {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        let base = self.allocate_device(at, total, Kind::Array)?;
         Ok(self.keep_array(at, descriptor, base, levels))
     }
 
@@ -113,7 +87,6 @@ impl State {
             owns,
             levels,
             planes: Vec::new(),
-            tiles: BTreeMap::new(),
         };
         let mut handles = Vec::new();
         if levels.len() > 1 {
@@ -155,7 +128,6 @@ impl State {
                 owns: false,
                 levels: Vec::new(),
                 planes: Vec::new(),
-                tiles: BTreeMap::new(),
             }));
             base += layout.ok_or(CuResult::INVALID_VALUE)?;
         }
@@ -193,9 +165,6 @@ impl State {
         };
         for part in gone.levels.into_iter().chain(gone.planes) {
             self.arrays.remove(part);
-        }
-        for physical in gone.tiles.into_values() {
-            self.unhold_physical(physical);
         }
     }
 }

@@ -42,11 +42,6 @@ pub enum Backing {
         /// How it came, and so how it goes.
         from: Import,
     },
-    /// An array without memory: its bytes are the host's, outside the books.
-    Unbacked {
-        /// Bytes of address space.
-        mapped: u64,
-    },
     /// A module's variable.
     Global {
         /// Bytes of address space.
@@ -103,7 +98,6 @@ impl Allocation {
             self.backing,
             Backing::Mapping
                 | Backing::Multicast
-                | Backing::Unbacked { .. }
                 | Backing::Global { .. }
                 | Backing::Imported { .. }
         );
@@ -317,17 +311,6 @@ impl State {
         Ok(base)
     }
 
-    /// The addresses of an array whose memory is mapped tile by tile: an allocation of no bytes.
-    pub fn allocate_unbacked(&mut self, current: Current, bytes: u64) -> Answer<u64> {
-        let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
-        let backing = Backing::Unbacked { mapped: bytes };
-        self.keep(current, base, bytes, Kind::Array, 0, backing);
-        self.books
-            .device_mut(current.device)
-            .allocated(Kind::Array, 0);
-        Ok(base)
-    }
-
     /// Frees whatever starts at `base` and writes it in the books.
     pub fn free_allocation(&mut self, base: u64) {
         let Some(gone) = self.memory.remove(base) else {
@@ -362,10 +345,6 @@ impl State {
             Backing::Pool { pool } => self.give_to_pool(pool, base, gone.bytes),
             Backing::Graph => self.give_to_graphs(gone.device, base, gone.bytes),
             Backing::Global { mapped } => host::unmap(base, mapped),
-            Backing::Unbacked { mapped } => {
-                books.freed(Kind::Array, 0);
-                host::unmap(base, mapped);
-            }
             Backing::Imported { start, mapped, .. } => {
                 self.forget_opened(base);
                 host::unmap(start, mapped);

@@ -20,7 +20,6 @@ pub mod pool;
 pub mod ranges;
 pub mod sharing;
 pub mod small;
-pub mod sparse;
 pub mod state;
 pub mod stream;
 pub mod user_object;

@@ -46,7 +46,7 @@ pub struct Made {
     pub location: u32,
     /// Which one of that kind.
     pub id: i64,
-    /// Usage flags: 1 for a pool of tiles.
+    /// Usage flags.
     pub usage: u16,
 }
 

@@ -311,7 +311,6 @@ impl State {
         self.unbind_all_on(device);
         let handles = self.vmm.handles.keys().copied();
         let held: BTreeSet<u64> = handles.filter(|h| of_device(h, &self.vmm)).collect();
-        self.unmap_tiles_of(&held);
         for handle in held {
             if let Some(physical) = self.vmm.handles.get_mut(&handle) {
                 physical.references = 0;

@@ -15,7 +15,6 @@ pub mod old;
 pub mod peer;
 pub mod pool;
 pub mod runtime;
-pub mod sparse;
 pub mod vmm;
 
 use crate::world::{Ended, World};
@@ -44,7 +43,6 @@ pub static ALL: &[Family] = &[
     pool::FAMILY,
     vmm::FAMILY,
     array::FAMILY,
-    sparse::FAMILY,
     ipc::FAMILY,
     peer::FAMILY,
     graph::FAMILY,

@@ -314,7 +314,7 @@ fn share(world: &mut World) {
 
 fn wrong(world: &mut World) {
     let gone = world.rng.pick(&world.vmm.gone).unwrap_or(0x10);
-    match world.rng.below(6) {
+    match world.rng.below(5) {
         0 => world.cuda.cuMemRelease(gone),
         1 => world.cuda.cuMemUnmap(Addr(PAGE as u64), PAGE),
         2 => {
@@ -327,11 +327,10 @@ fn wrong(world: &mut World) {
                 .cuda
                 .cuMemRetainAllocationHandle(Some(&mut handle), Addr(0x1000))
         }
-        4 => {
+        _ => {
             let mut handle = 0;
             world.cuda.cuMemCreate(Some(&mut handle), PAGE, None, 0)
         }
-        _ => world.cuda.cuMemMapArrayAsync(None, 0, 0),
     };
 }
 
