@@ -37,7 +37,6 @@ mod options;
 mod output;
 mod physical;
 mod postmortem;
-pub mod python;
 mod record;
 mod scopes;
 pub mod stacks;
