@@ -52,6 +52,23 @@ def test_frames_are_the_interpreters_own(version, python_env, probe, decode_line
     assert lines["compared"] > 500
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_example_of_the_crate(version, python_env):
+    """python-frames/examples/print_stack.rs, which knows nothing of gpumem."""
+    library = example("gpumem-python-frames", "print_stack") / "libprint_stack.so"
+    program = f"""import ctypes
+library = ctypes.CDLL({str(library)!r})
+def inner():
+    library.print_stack()
+def outer():
+    inner()
+outer()
+"""
+    done = harness.run([python_env(version), "-c", program])
+    frames = [line.split()[:3] for line in done.stdout.splitlines()]
+    assert frames == [["inner", "<string>", "3"], ["outer", "<string>", "5"], ["<module>", "<string>", "1"]], done.stdout
+
+
 def test_frames_of_code_that_the_interpreter_compiled(python_env, probe, tmp_path):
     """CPython's own compiler to machine code, where it is built in."""
     python = python_env("py314")

@@ -54,7 +54,7 @@ def dependencies(package):
 
 
 TOP_LEVEL_FOLDERS = {
-    ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "replay", "scripts",
+    ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "python-frames", "replay", "scripts",
     "simulator", "sys", "tests", "unwind",
 }
 TOP_LEVEL_FILES = {
@@ -116,8 +116,9 @@ def test_the_capture_knows_neither():
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "clap", "inferno", "gpumem"}
 
 
-def test_what_is_below_all_knows_libc_alone():
+def test_what_other_profilers_could_use_knows_libc_alone():
     assert dependencies("gpumem-sys") == {"libc"}
+    assert dependencies("gpumem-python-frames") == {"gpumem-sys", "libc"}
 
 
 def test_each_named_crate_has_a_use():

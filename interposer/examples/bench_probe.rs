@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use gpumem::python::{self, Finding, Frame, Memory};
 use gpumem::stacks::{Interner, Stacks};
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Options, Writer};
+use gpumem_python_frames::{Finding, Frame, StackMemo, finding};
 use gpumem_unwind::Unwinder;
 
 static WRITER: OnceLock<&'static Writer> = OnceLock::new();
@@ -58,38 +58,28 @@ pub extern "C" fn probe_clock(times: u32) -> f64 {
 /// The look at the Python frames.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_walk(times: u32) -> f64 {
-    let Some(Finding::Readable(runtime)) = python::finding() else {
+    let Some(Finding::Readable(runtime)) = finding() else {
         return -1.0;
     };
-    // SAFETY: its zeros are one that has seen nothing.
-    let mut memory = unsafe { zeros::<Memory>() };
-    runtime.look(&mut memory, 256, 1);
-    memory.note(1);
+    let mut memo = Box::new(StackMemo::new());
+    runtime.look(&mut memo, 256, 1);
+    memo.note(1);
     cost(times, |_, _| {
-        black_box(runtime.look(&mut memory, 256, 1));
+        black_box(runtime.look(&mut memo, 256, 1));
     })
-}
-
-/// A value of zeros.
-///
-/// # Safety
-/// Zeros are a value of the type, and not of size 0.
-unsafe fn zeros<T>() -> Box<T> {
-    let layout = Layout::new::<T>();
-    // SAFETY: promised by the caller.
-    unsafe {
-        let zeros = alloc_zeroed(layout).cast::<T>();
-        if zeros.is_null() {
-            handle_alloc_error(layout);
-        }
-        Box::from_raw(zeros)
-    }
 }
 
 /// A native unwinder that has seen nothing.
 fn unwinder() -> Box<Unwinder> {
-    // SAFETY: an unwinder's zeros are one that has seen nothing.
-    let mut unwinder = unsafe { zeros::<Unwinder>() };
+    let layout = Layout::new::<Unwinder>();
+    // SAFETY: the layout is not of size 0; an unwinder's zeros are one that has seen nothing.
+    let mut unwinder = unsafe {
+        let zeros = alloc_zeroed(layout).cast::<Unwinder>();
+        if zeros.is_null() {
+            handle_alloc_error(layout);
+        }
+        Box::from_raw(zeros)
+    };
     unwinder.change_thread();
     unwinder
 }
@@ -143,7 +133,7 @@ pub extern "C" fn probe_write(times: u32) -> f64 {
 /// The frames here: Python's in the lower half of the result, native ones in the upper.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_depth() -> u64 {
-    let python = match python::finding() {
+    let python = match finding() {
         Some(Finding::Readable(runtime)) => runtime
             .walk(&mut [Frame::default(); 256])
             .map_or(0, |walked| walked.len),

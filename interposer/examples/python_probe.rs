@@ -4,9 +4,9 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use gpumem::python::{self, Finding, Frame};
 use gpumem::stacks::{DefinitionSink, Interner, Stacks};
 use gpumem_capture::{DefKind, Lost};
+use gpumem_python_frames::{Finding, Frame, finding};
 
 /// Keeps definitions as bytes: u8 kind, u32 length, payload.
 struct Collector(Mutex<Vec<u8>>);
@@ -80,7 +80,7 @@ pub extern "C" fn probe_take_cost(want: u32, times: u32) -> f64 {
 /// Python.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_walk_cost(times: u32) -> f64 {
-    let Some(Finding::Readable(runtime)) = python::finding() else {
+    let Some(Finding::Readable(runtime)) = finding() else {
         return -1.0;
     };
     let mut frames = [Frame::default(); 256];

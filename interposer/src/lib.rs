@@ -44,7 +44,6 @@ mod output;
 mod physical;
 mod postmortem;
 mod process;
-pub mod python;
 mod record;
 mod resolve;
 mod scopes;

@@ -96,6 +96,32 @@ impl<'a> Library<'a> {
     }
 }
 
+/// Longest path of a library that is taken.
+const LONGEST: usize = 4096;
+
+/// A handle of the first loaded library whose file name is wanted; null if none is loaded. The handle is kept: the library
+/// stays loaded from now on.
+pub fn handle_of(is_wanted: impl Fn(&[u8]) -> bool) -> *mut c_void {
+    let mut path = [0; LONGEST];
+    let found = find(|library| {
+        let whole = library.path().to_bytes_with_nul();
+        match path.get_mut(..whole.len()) {
+            Some(room) if is_wanted(library.file_name()) => {
+                room.copy_from_slice(whole);
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    match found {
+        // SAFETY: the path is NUL-terminated; RTLD_NOLOAD loads nothing and runs no constructor.
+        Some(()) => unsafe {
+            libc::dlopen(path.as_ptr().cast(), libc::RTLD_LAZY | libc::RTLD_NOLOAD)
+        },
+        None => core::ptr::null_mut(),
+    }
+}
+
 /// What the loader knows of the library and the symbol that an address lies in; zeros if nothing. The names that it points
 /// to go with the library.
 pub fn symbol_at(address: usize) -> libc::Dl_info {
@@ -112,6 +138,12 @@ pub fn symbol_at(address: usize) -> libc::Dl_info {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_loaded_library_has_a_handle() {
+        assert!(!handle_of(|name| name.starts_with(b"libc.so.")).is_null());
+        assert!(handle_of(|name| name.starts_with(b"no such library")).is_null());
+    }
 
     #[test]
     fn the_program_comes_first_and_holds_this_test() {

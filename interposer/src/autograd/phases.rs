@@ -7,10 +7,10 @@
 use core::cell::Cell;
 
 use gpumem_capture::{ApiId, EventKind, Level, Phase};
+use gpumem_python_frames::{Finding, Frame, finding};
 
 use super::{run, session, steps};
 use crate::local::thread_static;
-use crate::python::{self, Finding, Frame};
 use crate::record::{self, Remark};
 use crate::thread::{self, Thread};
 
@@ -186,7 +186,7 @@ const NEWEST: usize = 12;
 
 /// The phase that PyTorch's own optimizers announce at this moment; None if it is something else.
 fn announcer() -> Option<Phase> {
-    let Some(Finding::Readable(runtime)) = python::finding() else {
+    let Some(Finding::Readable(runtime)) = finding() else {
         return None;
     };
     let mut frames = [Frame::default(); NEWEST];

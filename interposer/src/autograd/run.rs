@@ -3,10 +3,10 @@
 use core::cell::Cell;
 
 use gpumem_capture::{StackId, Writer};
+use gpumem_python_frames::{Finding, finding};
 
 use super::node::{self, Node};
 use crate::local::thread_static;
-use crate::python::{self, Finding};
 use crate::stacks::{self, Backward};
 
 /// A node's run, as long as PyTorch is in it.
@@ -63,7 +63,7 @@ impl Run {
         Some(Self {
             // SAFETY: promised by the caller.
             node: unsafe { Node::at(address) }?,
-            base: match python::finding() {
+            base: match finding() {
                 Some(Finding::Readable(runtime)) => runtime.newest(),
                 _ => 0,
             },
@@ -81,7 +81,7 @@ impl Run {
 
     /// How many Python frames of the thread are newer than the run: its own code's.
     pub(super) fn newer(&self) -> usize {
-        match python::finding() {
+        match finding() {
             Some(Finding::Readable(runtime)) => runtime.newer_than(self.base),
             _ => 0,
         }

@@ -5,10 +5,10 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use std::alloc::{Layout, alloc_zeroed};
 
+use gpumem_python_frames::{Frame, StackMemo};
 use gpumem_unwind::Unwinder;
 
 use crate::local::{ThreadEnd, thread_static};
-use crate::python::{Frame, Memory};
 
 /// Frames of a Python stack that are kept, the newest.
 pub(super) const PYTHON_FRAMES: usize = 256;
@@ -17,7 +17,7 @@ pub(super) const PYTHON_FRAMES: usize = 256;
 pub(super) struct Buffers {
     pub(super) python: [Frame; PYTHON_FRAMES],
     /// The last look at the Python stack.
-    pub(super) looked: Memory,
+    pub(super) last: StackMemo,
     pub(super) unwinder: Unwinder,
     pub(super) native: [u64; gpumem_unwind::FRAMES],
     /// A stack definition's payload.
@@ -73,7 +73,7 @@ fn allocate() -> Option<NonNull<Buffers>> {
     // SAFETY: the layout is not of size 0.
     let buffers =
         NonNull::new(unsafe { alloc_zeroed(Layout::new::<Buffers>()) })?.cast::<Buffers>();
-    // SAFETY: zeros are valid numbers, frames, and a memory and an unwinder that have seen nothing; the vectors, for which they are not, are written
+    // SAFETY: zeros are valid numbers, frames, and a memo and an unwinder that have seen nothing; the vectors, for which they are not, are written
     // before anybody sees them.
     unsafe {
         (&raw mut (*buffers.as_ptr()).payload).write(Vec::new());

@@ -3,11 +3,10 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use gpumem_capture::{Attempt, CodeId, DefKind, Lost, Refused};
+use gpumem_python_frames::{CodeText, Frame, Runtime, hash};
 
-use super::hash;
 use super::sink::{DefinitionSink, length};
 use super::table::IdTable;
-use crate::python::{CodeText, Frame, Runtime};
 
 /// Ids of code objects.
 pub(super) struct Codes {

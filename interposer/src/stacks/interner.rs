@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 use gpumem_capture::{DefKind, Lost, StackId};
+use gpumem_python_frames::{self as python, Finding, Frame, Lookup, Runtime, StackHash};
 use gpumem_unwind::modules::Span;
 use gpumem_unwind::{Registers, Taken};
 
@@ -15,7 +16,6 @@ use super::sink::{DefinitionSink, length};
 use super::table::IdTable;
 use super::{Backward, Stacks};
 use crate::lock::Lock;
-use crate::python::{self, Finding, Frame, Hashed, Looked, Runtime};
 
 /// Flag of a stack whose older frames were cut off.
 const TRUNCATED: u32 = 1;
@@ -157,11 +157,11 @@ impl Interner {
         runtime: &Runtime,
         buffers: &mut Buffers,
     ) -> u32 {
-        match runtime.look(&mut buffers.looked, PYTHON_FRAMES, self.owner()) {
-            Some(Looked::Known(id)) => id,
-            Some(Looked::Hashed(hashed)) => self.python_by_hash(sink, runtime, buffers, hashed),
-            Some(Looked::Unknown) => self.python_by_walk(sink, runtime, buffers).unwrap_or(0),
-            Some(Looked::Empty) | None => 0,
+        match runtime.look(&mut buffers.last, PYTHON_FRAMES, self.owner()) {
+            Some(Lookup::Known(id)) => id,
+            Some(Lookup::Hashed(hashed)) => self.python_by_hash(sink, runtime, buffers, hashed),
+            Some(Lookup::Unknown) => self.python_by_walk(sink, runtime, buffers).unwrap_or(0),
+            Some(Lookup::Empty) | None => 0,
         }
     }
 
@@ -172,10 +172,10 @@ impl Interner {
         sink: &S,
         runtime: &Runtime,
         buffers: &mut Buffers,
-        hashed: Hashed,
+        hashed: StackHash,
     ) -> u32 {
-        if let Some(id) = self.python.get(hash::looked(hashed)) {
-            buffers.looked.note(id);
+        if let Some(id) = self.python.get(hashed.finish()) {
+            buffers.last.note(id);
             return id;
         }
         self.python_by_walk(sink, runtime, buffers).unwrap_or(0)
@@ -194,7 +194,7 @@ impl Interner {
         if frames.is_empty() {
             return None;
         }
-        let hash = hash::python(frames, walked.truncated);
+        let hash = python::hash::stack(frames, walked.truncated);
         self.python.get(hash).or_else(|| {
             let Buffers { payload, names, .. } = buffers;
             let id = self.begin(payload, walked.truncated, frames.len(), size_of::<u64>())?;
@@ -221,7 +221,7 @@ impl Interner {
             // SAFETY: promised by the caller.
             let code = unsafe { self.codes.id(sink, runtime, frame, names)? };
             payload.extend_from_slice(&code.0.to_le_bytes());
-            payload.extend_from_slice(&frame.word.to_le_bytes());
+            payload.extend_from_slice(&frame.position.bits().to_le_bytes());
         }
         Some(())
     }
@@ -323,7 +323,8 @@ impl Interner {
                     define(DefKind::PYTHON, &[&version, &start, &end])?
                 }
                 Finding::Declined(why) => {
-                    define(DefKind::NOTE, &[&length(why.as_bytes()), why.as_bytes()])?
+                    let note = format!("no Python stacks are recorded: {why}");
+                    define(DefKind::NOTE, &[&length(note.as_bytes()), note.as_bytes()])?
                 }
             };
             if recorded.is_ok() {

@@ -2,7 +2,7 @@
 
 /// Whether `address` can be that of an object: CPython aligns them to 8 bytes or more.
 #[inline]
-pub(super) fn plausible(address: usize) -> bool {
+pub(crate) fn plausible(address: usize) -> bool {
     address & 7 == 0 && (0x1_0000..1 << 48).contains(&address)
 }
 
@@ -11,7 +11,7 @@ pub(super) fn plausible(address: usize) -> bool {
 /// # Safety
 /// `base` is the address of a live structure of the interpreter that holds a `T` at `offset`.
 #[inline]
-pub(super) unsafe fn load<T: Copy>(base: usize, offset: usize) -> T {
+pub(crate) unsafe fn load<T: Copy>(base: usize, offset: usize) -> T {
     // SAFETY: promised by the caller.
     unsafe { core::ptr::read_unaligned((base + offset) as *const T) }
 }

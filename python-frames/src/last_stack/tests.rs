@@ -1,10 +1,11 @@
-//! The memory beside a walk, over frames laid out as 3.12 has them.
+//! The memo beside a walk, over frames laid out as 3.12 has them.
 
 use std::collections::HashMap;
 
-use super::super::layout::Layout;
-use super::super::{offsets, thread};
 use super::*;
+use crate::frame::Frame;
+use crate::layout::Layout;
+use crate::{hash, rows, thread};
 
 /// Frames that a stack of these tests may have.
 const MOST: usize = 256;
@@ -42,7 +43,7 @@ fn bytes(words: &mut [u64], at: usize, value: &[u8]) {
 impl Interpreter {
     fn new(seed: u64) -> Box<Self> {
         let mut new = Box::new(Self {
-            layout: offsets::row((3, 12)).unwrap(),
+            layout: rows::row((3, 12)).unwrap(),
             kind: 0x5151_0000,
             thread: [0; 16],
             newest: Box::new([0; 2]),
@@ -139,8 +140,8 @@ impl Interpreter {
         self.stack.pop();
     }
 
-    /// Both ways to tell the stack, which must agree; whether the memory could.
-    fn look(&mut self, memory: &mut Memory) -> bool {
+    /// Both ways to tell the stack, which must agree; whether the memo could.
+    fn look(&mut self, memo: &mut StackMemo) -> bool {
         self.newest[0] = self.stack.last().map_or(0, |&newest| self.address(newest));
         let state = self.thread.as_ptr() as usize;
         // SAFETY: the words are laid out as the layout says.
@@ -151,24 +152,24 @@ impl Interpreter {
         let (looked, walked) = unsafe {
             let kind = self.kind as usize;
             (
-                memory.look(&places, thread, MOST, 1),
+                memo.look(&places, thread, MOST, 1),
                 walk::walk(&self.layout, kind, thread, &mut frames),
             )
         };
-        let expected = hash::python(&frames[..walked.len], false);
+        let expected = hash::stack(&frames[..walked.len], false);
         let next = self.ids.len() as u32 + 1;
         let mut id = || *self.ids.entry(expected).or_insert(next);
         match looked {
-            Looked::Unknown => return false,
+            Lookup::Unknown => return false,
             // Frames that do not count may be there.
-            Looked::Empty => {
+            Lookup::Empty => {
                 assert_eq!(walked.len, 0);
                 id();
             }
-            Looked::Known(known) => assert_eq!(known, id()),
-            Looked::Hashed(hashed) => {
-                assert_eq!((hashed.len, hash::looked(hashed)), (walked.len, expected));
-                memory.note(id());
+            Lookup::Known(known) => assert_eq!(known, id()),
+            Lookup::Hashed(hashed) => {
+                assert_eq!((hashed.len, hashed.finish()), (walked.len, expected));
+                memo.note(id());
             }
         }
         assert!(!walked.truncated);
@@ -176,16 +177,11 @@ impl Interpreter {
     }
 }
 
-fn memory() -> Box<Memory> {
-    // SAFETY: zeros are a memory that has seen nothing.
-    unsafe { Box::<Memory>::new_zeroed().assume_init() }
-}
-
 #[test]
 fn it_tells_what_a_walk_tells() {
     let mut told = 0;
     for seed in 1..40 {
-        let (mut python, mut memory) = (Interpreter::new(seed), memory());
+        let (mut python, mut memo) = (Interpreter::new(seed), Box::new(StackMemo::new()));
         for _ in 0..3000 {
             match python.number(12) {
                 0..4 => python.push(),
@@ -206,7 +202,7 @@ fn it_tells_what_a_walk_tells() {
                 _ => {}
             }
             if python.stack.len() < 100 {
-                told += u32::from(python.look(&mut memory));
+                told += u32::from(python.look(&mut memo));
             }
         }
     }
@@ -215,7 +211,7 @@ fn it_tells_what_a_walk_tells() {
 
 #[test]
 fn no_change_goes_unseen() {
-    let (mut python, mut memory) = (Interpreter::new(7), memory());
+    let (mut python, mut memo) = (Interpreter::new(7), Box::new(StackMemo::new()));
     for (depth, owner) in [(0, 0), (1, 3), (2, 0), (3, 0)] {
         python.lay(depth, owner);
         match owner {
@@ -243,47 +239,44 @@ fn no_change_goes_unseen() {
     for (seen, (what, change)) in changes.iter().enumerate() {
         change(&mut python);
         // The second one finds all as it was.
-        assert!(
-            python.look(&mut memory) && python.look(&mut memory),
-            "{what}"
-        );
+        assert!(python.look(&mut memo) && python.look(&mut memo), "{what}");
         assert_eq!(python.ids.len(), seen + 1, "{what}");
     }
     // The frame that was there before.
     python.room[3] = newest;
     python.stack.push(3);
-    assert!(python.look(&mut memory));
+    assert!(python.look(&mut memo));
     assert_eq!(python.ids.len(), changes.len());
 }
 
 #[test]
 fn what_is_too_deep_is_left_to_the_walk() {
-    let (mut python, mut memory) = (Interpreter::new(5), memory());
+    let (mut python, mut memo) = (Interpreter::new(5), Box::new(StackMemo::new()));
     while python.stack.len() < 500 {
         python.push();
     }
-    assert!(!python.look(&mut memory));
+    assert!(!python.look(&mut memo));
     python.stack.truncate(20);
-    let looks = (0..=2 * REST).position(|_| python.look(&mut memory));
+    let looks = (0..=2 * REST).position(|_| python.look(&mut memo));
     assert_eq!(looks, Some(REST as usize));
 }
 
 #[test]
 fn what_is_no_code_is_left_to_the_walk() {
-    let (mut python, mut memory) = (Interpreter::new(9), memory());
+    let (mut python, mut memo) = (Interpreter::new(9), Box::new(StackMemo::new()));
     python.push();
-    assert!(python.look(&mut memory));
+    assert!(python.look(&mut memo));
     python.codes.iter_mut().for_each(|code| code[1] += 8);
     (0..python.codes.len()).for_each(|code| python.renumber(code));
     python.go_on(0);
     bytes(&mut python.room[python.stack[0]], 70, &[0]);
-    assert!(!python.look(&mut memory));
+    assert!(!python.look(&mut memo));
 }
 
 #[test]
 fn layouts_without_numbers_are_left_to_the_walk() {
     for minor in 8..=14 {
-        let layout = offsets::row((3, minor)).unwrap();
+        let layout = rows::row((3, minor)).unwrap();
         assert_eq!(Places::of(&layout, 0).is_some(), minor >= 12, "3.{minor}");
     }
 }

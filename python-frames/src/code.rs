@@ -13,7 +13,7 @@ const LONGEST_TABLE: usize = 1 << 20;
 /// # Safety
 /// `code` is a live code object, laid out as `layout` says.
 #[inline(always)]
-pub(super) unsafe fn number(layout: &Layout, code: usize) -> u32 {
+pub(crate) unsafe fn number(layout: &Layout, code: usize) -> u32 {
     // SAFETY: promised by the caller.
     layout
         .code
@@ -31,7 +31,7 @@ pub(super) unsafe fn number(layout: &Layout, code: usize) -> u32 {
 /// # Safety
 /// `code` is a live code object, laid out as `layout` says.
 #[inline(always)]
-pub(super) unsafe fn identity(layout: &Layout, code: usize, number: u32, interpreter: u64) -> u64 {
+pub(crate) unsafe fn identity(layout: &Layout, code: usize, number: u32, interpreter: u64) -> u64 {
     if number != 0 {
         numbered(number, interpreter)
     } else {
@@ -42,7 +42,7 @@ pub(super) unsafe fn identity(layout: &Layout, code: usize, number: u32, interpr
 
 /// [`identity`] of code with a number.
 #[inline(always)]
-pub(super) fn numbered(number: u32, interpreter: u64) -> u64 {
+pub(crate) fn numbered(number: u32, interpreter: u64) -> u64 {
     u64::from(number) | interpreter << 32
 }
 
@@ -110,7 +110,7 @@ pub struct CodeText<'a> {
 /// # Safety
 /// `code` is a live code object, laid out as `layout` says, and lives as long as the result; its names do as long as
 /// `is_finalizing`, which asks the interpreter, says no.
-pub(super) unsafe fn read<'a>(
+pub(crate) unsafe fn read<'a>(
     layout: &Layout,
     code: usize,
     scratch: &'a mut Vec<u8>,

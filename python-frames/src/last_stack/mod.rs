@@ -8,111 +8,40 @@
 //! Only where code objects have numbers of their own (3.12 and later): elsewhere it takes a dozen loads to
 //! tell which code object an address means.
 
-use gpumem_capture::{CodeId, PyFrame};
+mod known;
 
-use super::code;
-use super::layout::{Entry, Instruction, Layout, SHIM_OWNER};
-use super::memory::{load, plausible};
-use super::thread::Thread;
-use super::walk::{self, Frame};
-use crate::stacks::hash;
+use crate::code;
+use crate::hash::StackHash;
+use crate::layout::SHIM_OWNER;
+use crate::memory::{load, plausible};
+use crate::thread::Thread;
+use crate::walk;
+pub(crate) use known::Places;
+use known::{KnownFrame, NOT_MIXED, changed};
 
-/// Frames that are remembered, shims among them, and the [bottom](Memory::known).
+/// Frames that are remembered, shims among them, and the [bottom](StackMemo::known).
 const ROOM: usize = 384;
 /// Places of the directory, a power of two.
 const PLACES: usize = 512;
 
-/// A frame of the last walk.
-#[derive(Debug, Default)]
-#[repr(C, align(64))]
-struct Known {
-    /// Its address; 0: the bottom.
-    frame: usize,
-    /// Where it is in its code; 0 for a shim.
-    instruction: usize,
-    /// That of its code; 0 for a shim, and for code that has none.
-    number: u32,
-    is_shim: bool,
-    /// Whether C code entered it, if it counts.
-    entered_from_c: bool,
-    /// Whether a shim lies on the newest of those that count: C code has entered the next one.
-    over_shim: bool,
-    /// How many of it and all older ones count.
-    kept: u16,
-    /// What it adds to the hash; [`NOT_MIXED`] if it does not count or has changed.
-    mixed: u64,
-    /// Of it and all older ones.
-    hash: u64,
-    /// The number of the stack whose newest frame it is, where that has been told; else 0.
-    id: u32,
-}
-
-/// Of a frame that is to be looked at anew.
-const NOT_MIXED: u64 = 0;
-
-/// Where the words are that say what a frame is, and what they are to be.
-#[derive(Debug)]
-pub(super) struct Places {
-    previous: usize,
-    code: usize,
-    instruction: usize,
-    owner: usize,
-    /// In the code.
-    number: usize,
-    code_start: usize,
-    code_type: usize,
-    layout: Layout,
-}
-
-impl Places {
-    /// None for a layout without numbers of code.
-    pub(super) fn of(layout: &Layout, code_type: usize) -> Option<Self> {
-        let frame = &layout.frame;
-        let (Entry::Shim { owner }, Instruction::Pointer { at, code_start }, Some(number)) =
-            (frame.entry, frame.instruction, layout.code.version)
-        else {
-            return None;
-        };
-        Some(Self {
-            previous: frame.previous,
-            code: frame.code,
-            instruction: at,
-            owner,
-            number,
-            code_start,
-            code_type,
-            layout: *layout,
-        })
-    }
-}
-
 /// What a look has told of a thread's stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Looked {
+pub enum Lookup {
     /// It has no frames.
     Empty,
-    /// What [`Memory::note`] was told of it; never 0.
+    /// What [`StackMemo::note`] was told of it; never 0.
     Known(u32),
     /// Its hash: none is known of it yet.
-    Hashed(Hashed),
+    Hashed(StackHash),
     /// Only a walk can tell, which is always right.
     Unknown,
 }
 
-/// A stack by its hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hashed {
-    /// As [`hash::with_newer`] gives it.
-    pub(crate) hash: u64,
-    /// How many frames.
-    pub(crate) len: usize,
-}
-
-/// The last walk of one thread. All zeros are one that has seen nothing.
-pub struct Memory {
+/// The last walk of one thread: 28 KiB. All zeros are the same as [`StackMemo::new`].
+pub struct StackMemo {
     /// The first is the bottom, on which the oldest frame lies: it stays as it is, all zeros. Each frame is
     /// the next one's `previous`.
-    known: [Known; ROOM],
+    known: [KnownFrame; ROOM],
     /// The place of the newest.
     newest: usize,
     /// The interpreter's number.
@@ -127,34 +56,51 @@ pub struct Memory {
     rest: u32,
 }
 
-const _: () = assert!(size_of::<Known>() == 64);
-
 /// After a stack that is too deep, so many are not looked at: they are likely to be as deep.
 const REST: u32 = 64;
 
 /// The stack cannot be told this way.
 struct Otherwise;
 
-impl Memory {
+impl Default for StackMemo {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl StackMemo {
+    /// One that has seen nothing.
+    pub const fn new() -> Self {
+        Self {
+            known: [KnownFrame::BOTTOM; ROOM],
+            newest: 0,
+            interpreter: 0,
+            owner: 0,
+            fresh: [0; ROOM],
+            directory: [0; PLACES],
+            rest: 0,
+        }
+    }
+
     /// The calling thread's stack. `most`: how many frames a stack may have, the same at each look. `owner`: of
     /// the numbers that are noted, which another one does not get.
     ///
     /// # Safety
     /// As [`walk::walk`], for the layout and the type of code that `places` were made of.
     #[inline(always)]
-    pub(super) unsafe fn look(
+    pub(crate) unsafe fn look(
         &mut self,
         places: &Places,
         thread: Thread,
         most: usize,
         owner: usize,
-    ) -> Looked {
+    ) -> Lookup {
         let Thread {
             newest,
             interpreter,
         } = thread;
         if newest == 0 {
-            return Looked::Empty;
+            return Lookup::Empty;
         }
         if let Some(last) = self.known.get(self.newest)
             && last.frame == newest
@@ -164,7 +110,7 @@ impl Memory {
             // SAFETY: the thread's newest frame is live, and lies among the known ones.
             && unsafe { changed(places, self.at(self.newest)) } == self.known.as_ptr()
         {
-            return Looked::Known(last.id);
+            return Lookup::Known(last.id);
         }
         // SAFETY: as above.
         unsafe { self.look_anew(places, newest, interpreter, most, owner) }
@@ -173,7 +119,7 @@ impl Memory {
     /// The same of a stack that is not as it was.
     ///
     /// # Safety
-    /// As [`Memory::look`]; `newest` is the thread's newest frame, `interpreter` its interpreter's number.
+    /// As [`StackMemo::look`]; `newest` is the thread's newest frame, `interpreter` its interpreter's number.
     #[inline(never)]
     unsafe fn look_anew(
         &mut self,
@@ -182,10 +128,10 @@ impl Memory {
         interpreter: u64,
         most: usize,
         owner: usize,
-    ) -> Looked {
+    ) -> Lookup {
         if self.rest != 0 {
             self.rest -= 1;
-            return Looked::Unknown;
+            return Lookup::Unknown;
         }
         if (interpreter, owner) != (self.interpreter, self.owner) {
             (self.interpreter, self.owner, self.newest) = (interpreter, owner, 0);
@@ -199,10 +145,10 @@ impl Memory {
             looked = unsafe { self.update(places, newest) };
         }
         match self.known.get(self.newest) {
-            Some(known) if looked.is_ok() && usize::from(known.kept) <= most => known.looked(),
+            Some(known) if looked.is_ok() && usize::from(known.kept) <= most => lookup(known),
             _ => {
                 (self.newest, self.rest) = (0, REST);
-                Looked::Unknown
+                Lookup::Unknown
             }
         }
     }
@@ -216,7 +162,7 @@ impl Memory {
     }
 
     /// # Safety
-    /// As [`Memory::look`]; `newest` is the newest frame of the thread, or 0.
+    /// As [`StackMemo::look`]; `newest` is the newest frame of the thread, or 0.
     #[inline(never)]
     unsafe fn update(&mut self, places: &Places, newest: usize) -> Result<(), Otherwise> {
         let (mut frame, mut fresh) = (newest, 0);
@@ -294,14 +240,14 @@ impl Memory {
 
     /// The known frame at a place, from which older ones may be reached too.
     #[inline(always)]
-    fn at(&self, place: usize) -> *const Known {
+    fn at(&self, place: usize) -> *const KnownFrame {
         debug_assert!(place < ROOM);
         self.known.as_ptr().wrapping_add(place)
     }
 
     /// A known frame and the one that lies on it.
     #[inline(always)]
-    fn two(&mut self, older: usize) -> Result<&mut [Known; 2], Otherwise> {
+    fn two(&mut self, older: usize) -> Result<&mut [KnownFrame; 2], Otherwise> {
         let from = self.known.get_mut(older..).ok_or(Otherwise)?;
         from.first_chunk_mut().ok_or(Otherwise)
     }
@@ -309,7 +255,7 @@ impl Memory {
     /// Adds the frame to the known ones that was the next of them.
     ///
     /// # Safety
-    /// As [`Memory::append`].
+    /// As [`StackMemo::append`].
     #[inline(always)]
     unsafe fn append_known(&mut self, places: &Places) -> Result<(), Otherwise> {
         let [older, known] = self.two(self.newest)?;
@@ -334,7 +280,7 @@ impl Memory {
         // SAFETY: promised by the caller.
         let owner: u8 = unsafe { load(frame, places.owner) };
         if owner >= SHIM_OWNER {
-            *new = Known {
+            *new = KnownFrame {
                 is_shim: true,
                 over_shim: true,
                 ..older.without(frame)
@@ -366,7 +312,7 @@ impl Memory {
     /// The same of a frame at `offset` of code that has no number, and so is never known.
     ///
     /// # Safety
-    /// As [`Memory::append`]; the frame is no shim, and has this code.
+    /// As [`StackMemo::append`]; the frame is no shim, and has this code.
     #[cold]
     #[inline(never)]
     unsafe fn append_without_number(
@@ -392,61 +338,16 @@ impl Memory {
     }
 }
 
-impl Known {
-    /// The stack whose newest frame it is.
-    #[inline(always)]
-    fn looked(&self) -> Looked {
-        match (self.kept, self.id) {
-            (0, _) => Looked::Empty,
-            (len, 0) => Looked::Hashed(Hashed {
-                hash: self.hash,
-                len: usize::from(len),
-            }),
-            (_, id) => Looked::Known(id),
-        }
-    }
-
-    /// The frame that lies on this one, if it does not count.
-    #[inline(always)]
-    fn without(&self, frame: usize) -> Self {
-        Self {
-            frame,
-            over_shim: self.over_shim,
-            kept: self.kept,
-            mixed: NOT_MIXED,
-            hash: self.hash,
-            ..Self::default()
-        }
-    }
-
-    /// The frame that lies on this one, at `offset` of a code object.
-    #[inline(always)]
-    fn with(&self, frame: usize, code: usize, offset: i32, identity: u64) -> Self {
-        let position = PyFrame {
-            code: CodeId(0),
-            offset,
-            entered_from_c: self.over_shim,
-        };
-        let mut new = Self {
-            entered_from_c: self.over_shim,
-            mixed: hash::mixed(&Frame {
-                code: code as u64,
-                identity,
-                word: position.word(),
-            }),
-            ..self.without(frame)
-        };
-        new.counts_on(self);
-        new
-    }
-
-    /// It counts, and lies on `older`.
-    #[inline(always)]
-    fn counts_on(&mut self, older: &Self) {
-        self.hash = hash::with_newer(older.hash, self.mixed);
-        self.kept = older.kept + 1;
-        self.id = 0;
-        self.over_shim = false;
+/// The stack whose newest frame is `known`.
+#[inline(always)]
+fn lookup(known: &KnownFrame) -> Lookup {
+    match (known.kept, known.id) {
+        (0, _) => Lookup::Empty,
+        (len, 0) => Lookup::Hashed(StackHash {
+            chained: known.hash,
+            len: usize::from(len),
+        }),
+        (_, id) => Lookup::Known(id),
     }
 }
 
@@ -455,48 +356,6 @@ impl Known {
 fn slot(frame: usize) -> usize {
     const SHIFT: u32 = u64::BITS - PLACES.trailing_zeros();
     ((frame as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT) as usize
-}
-
-/// The newest of `known` and all older frames that is not as it was; the bottom if all are. Null if one
-/// that is as it was lies on another frame than it did.
-///
-/// A frame is as it was if it is at the same instruction, and if the number of its code is that of the code
-/// that had this instruction: no other code of this interpreter has had the number, not at another address
-/// either. A shim's instruction is the interpreter's own, so no shim goes for a frame of code. A frame whose
-/// code has no number never is as it was.
-///
-/// This is run for each frame at each look, so it is made of as few instructions as can be.
-///
-/// # Safety
-/// `known` is one of a [`Memory`]'s, at which there is a live frame of the calling thread, or its bottom.
-#[inline(never)]
-unsafe fn changed(places: &Places, known: *const Known) -> *const Known {
-    let mut known = known;
-    // SAFETY: it is the caller's, or an older one than that: before the bottom the loop ends. There is a live
-    // frame at its address: the caller says so, or a live frame has said that this is its older one. A live
-    // frame at an instruction of code has a code object.
-    unsafe {
-        let mut frame = (*known).frame;
-        loop {
-            let number = (*known).number;
-            if number != 0 {
-                if load::<usize>(frame, places.instruction) != (*known).instruction {
-                    return known;
-                }
-                let code = load::<usize>(frame, places.code) & walk::TAG_MASK;
-                if load::<u32>(code, places.number) != number {
-                    return known;
-                }
-            } else if !(*known).is_shim || load::<u8>(frame, places.owner) < SHIM_OWNER {
-                return known;
-            }
-            known = known.sub(1);
-            frame = load(frame, places.previous);
-            if frame != (*known).frame {
-                return core::ptr::null();
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,26 +1,10 @@
 //! From the newest frame of a thread to the oldest.
 
-use gpumem_capture::{CodeId, PyFrame};
-
 use super::code;
+use super::frame::{Frame, Position};
 use super::layout::{Entry, FrameLayout, GENERATOR_OWNER, Instruction, Layout, SHIM_OWNER};
 use super::memory::{load, plausible};
 use super::thread::Thread;
-
-/// One frame, as the walk finds it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frame {
-    /// Address of the code object.
-    pub code: u64,
-    /// Which of the code objects that have lived at this address.
-    pub identity: u64,
-    /// Where in it, and whether C code entered it: the second word of a frame in
-    /// [`gpumem_capture::DefKind::PY_STACK`].
-    pub word: u32,
-}
-
-/// Bit of [`Frame::word`] that says that C code entered the frame.
-const ENTERED_FROM_C: u32 = 1 << 31;
 
 /// What a walk wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +30,7 @@ struct Seen {
 /// # Safety
 /// `thread` was read from the state of the calling thread since it last ran Python code, in an interpreter laid out as
 /// `layout` says, and `code_type` is the address of its `PyCode_Type`.
-pub(super) unsafe fn walk(
+pub(crate) unsafe fn walk(
     layout: &Layout,
     code_type: usize,
     thread: Thread,
@@ -113,7 +97,7 @@ unsafe fn read(at: FrameLayout, entry: Entry, frame: usize) -> Option<Seen> {
 /// # Safety
 /// `code` is what a live frame has there, without the tag.
 #[inline(always)]
-pub(super) unsafe fn is_code(layout: &Layout, code_type: usize, code: usize) -> bool {
+pub(crate) unsafe fn is_code(layout: &Layout, code_type: usize, code: usize) -> bool {
     // SAFETY: promised by the caller: where a frame has an address, there is an object.
     plausible(code) && unsafe { load::<usize>(code, layout.object.kind) } == code_type
 }
@@ -129,7 +113,7 @@ pub(super) unsafe fn is_code(layout: &Layout, code_type: usize, code: usize) -> 
 /// # Safety
 /// `code` is that of a live frame, and [`is_code`].
 #[inline(always)]
-pub(super) unsafe fn is_incomplete(
+pub(crate) unsafe fn is_incomplete(
     layout: &Layout,
     code: usize,
     offset: i32,
@@ -150,7 +134,7 @@ pub(super) unsafe fn is_incomplete(
 ///
 /// # Safety
 /// As [`walk`].
-pub(super) unsafe fn newer_than(
+pub(crate) unsafe fn newer_than(
     layout: &Layout,
     code_type: usize,
     thread: Thread,
@@ -181,7 +165,7 @@ pub(super) unsafe fn newer_than(
 }
 
 /// The address in a reference, without the bits that are no part of it (3.14's `_PyStackRef`).
-pub(super) const TAG_MASK: usize = !3;
+pub(crate) const TAG_MASK: usize = !3;
 
 /// Goes from `frame` to ever older ones; `read` says what a frame holds, or that it is a shim.
 ///
@@ -198,8 +182,8 @@ unsafe fn follow(
 ) -> Walked {
     let previous = layout.frame.previous;
     let mut len = 0;
-    // The word of the frame written last.
-    let mut newer: Option<&mut u32> = None;
+    // The position of the frame written last.
+    let mut newer: Option<&mut Position> = None;
     let mut places = out.iter_mut();
     while frame != 0 {
         if !plausible(frame) {
@@ -226,22 +210,17 @@ unsafe fn follow(
                         truncated: true,
                     };
                 };
-                let position = PyFrame {
-                    code: CodeId(0),
-                    offset: seen.offset,
-                    entered_from_c: seen.entered_from_c,
-                };
                 *place = Frame {
                     code: seen.code as u64,
                     // SAFETY: a live code object.
                     identity: unsafe { code::identity(layout, seen.code, number, interpreter) },
-                    word: position.word(),
+                    position: Position::new(seen.offset, seen.entered_from_c),
                 };
-                newer = Some(&mut place.word);
+                newer = Some(&mut place.position);
                 len += 1;
             }
-        } else if let Some(word) = newer.take() {
-            *word |= ENTERED_FROM_C;
+        } else if let Some(position) = newer.take() {
+            position.enter_from_c();
         }
         // SAFETY: a live frame's next older one is live, or 0.
         frame = unsafe { load(frame, previous) };

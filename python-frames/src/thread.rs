@@ -10,11 +10,11 @@ use super::memory::load;
 
 /// What a thread's state says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Thread {
+pub(crate) struct Thread {
     /// Address of the newest frame; 0 if there is none.
-    pub(super) newest: usize,
+    pub(crate) newest: usize,
     /// The number of the interpreter that the thread is in; 0 where it is of no use.
-    pub(super) interpreter: u64,
+    pub(crate) interpreter: u64,
 }
 
 /// Reads the state of the calling thread. None if the interpreter is finalizing.
@@ -23,7 +23,7 @@ pub(super) struct Thread {
 /// `state` is the calling thread's state in an interpreter laid out as `layout` says. It was live when
 /// `is_finalizing`, which asks the interpreter, last said no.
 #[inline(always)]
-pub(super) unsafe fn read(
+pub(crate) unsafe fn read(
     layout: &Layout,
     state: usize,
     is_finalizing: impl Fn() -> bool,
@@ -68,8 +68,8 @@ pub(super) unsafe fn read(
 mod tests {
     use core::cell::Cell;
 
-    use super::super::offsets;
     use super::*;
+    use crate::rows;
 
     /// A state of each layout whose newest frame is at 0x7000, in the interpreter with the number 9.
     struct State {
@@ -81,7 +81,7 @@ mod tests {
 
     impl State {
         fn new(minor: u32) -> Box<Self> {
-            let layout = offsets::row((3, minor)).unwrap();
+            let layout = rows::row((3, minor)).unwrap();
             let mut new = Box::new(Self {
                 words: [0; 32],
                 c_frame: [0; 2],

@@ -10,7 +10,7 @@ const LONGEST: usize = 4096;
 ///
 /// # Safety
 /// `kind` is what a live Python object has as its type.
-pub(super) unsafe fn has_flag(kind: usize, flag: u64) -> bool {
+pub(crate) unsafe fn has_flag(kind: usize, flag: u64) -> bool {
     // SAFETY: every object's type is a live type object.
     plausible(kind) && unsafe { load::<u64>(kind, type_object::FLAGS) } & flag != 0
 }
@@ -22,7 +22,7 @@ pub(super) unsafe fn has_flag(kind: usize, flag: u64) -> bool {
 /// # Safety
 /// `object` is 0 or a Python object, laid out as `layout` says, that nobody changes and that is live as long as
 /// `is_finalizing` says no.
-pub(super) unsafe fn append(
+pub(crate) unsafe fn append(
     layout: &ObjectLayout,
     object: usize,
     out: &mut Vec<u8>,

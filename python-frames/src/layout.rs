@@ -1,25 +1,25 @@
 //! Where CPython keeps what a walk needs: byte offsets into its structures, for one minor version.
 //!
-//! 64-bit builds with the GIL. The numbers themselves are in `offsets.rs`.
+//! 64-bit builds with the GIL. The numbers themselves are in `rows.rs`.
 
 /// Offsets of one minor version of CPython.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The way from a thread state to its newest frame.
-    pub(super) newest: Newest,
+    pub(crate) newest: Newest,
     /// The way from a thread state to its interpreter's number, where each interpreter has numbers of
     /// its own for its code objects: from 3.12.
-    pub(super) interpreter: Option<InterpreterNumber>,
-    pub(super) frame: FrameLayout,
-    pub(super) code: CodeLayout,
-    pub(super) object: ObjectLayout,
+    pub(crate) interpreter: Option<InterpreterNumber>,
+    pub(crate) frame: FrameLayout,
+    pub(crate) code: CodeLayout,
+    pub(crate) object: ObjectLayout,
     /// What the interpreter must say of itself for these offsets to be its.
-    pub(super) check: Check,
+    pub(crate) check: Check,
 }
 
 /// The way from a `PyThreadState` to the newest frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Newest {
+pub(crate) enum Newest {
     /// A pointer in the thread state.
     Direct { frame: usize },
     /// A pointer in the `_PyCFrame` that the thread state points to.
@@ -28,26 +28,26 @@ pub(super) enum Newest {
 
 /// `PyInterpreterState::id`: 0 in the main interpreter, and never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct InterpreterNumber {
+pub(crate) struct InterpreterNumber {
     /// The pointer to the interpreter in the thread state.
-    pub(super) interpreter: usize,
+    pub(crate) interpreter: usize,
     /// The number in the interpreter.
-    pub(super) number: usize,
+    pub(crate) number: usize,
 }
 
 /// `PyFrameObject` (to 3.10), `_PyInterpreterFrame` (from 3.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FrameLayout {
-    pub(super) previous: usize,
+pub(crate) struct FrameLayout {
+    pub(crate) previous: usize,
     /// The code object; tagged in its two lowest bits from 3.14.
-    pub(super) code: usize,
-    pub(super) instruction: Instruction,
-    pub(super) entry: Entry,
+    pub(crate) code: usize,
+    pub(crate) instruction: Instruction,
+    pub(crate) entry: Entry,
 }
 
 /// How a frame tells where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Instruction {
+pub(crate) enum Instruction {
     /// An int at `at`, `unit` bytes each, from the start of the code.
     Index { at: usize, unit: i32 },
     /// A pointer at `at` into the code object, whose code starts at `code_start`.
@@ -56,7 +56,7 @@ pub(super) enum Instruction {
 
 /// How to tell which frames C code entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// All: each Python call runs the evaluation function anew.
     Every,
     /// Those with a byte at `at` that is not 0. Who owns a frame is in its byte at `owner`.
@@ -67,59 +67,59 @@ pub(super) enum Entry {
 
 /// `FRAME_OWNED_BY_CSTACK` of 3.12 and 3.13, `FRAME_OWNED_BY_INTERPRETER` of 3.14: a frame of the
 /// evaluation function itself, with no Python code.
-pub(super) const SHIM_OWNER: u8 = 3;
+pub(crate) const SHIM_OWNER: u8 = 3;
 
 /// `FRAME_OWNED_BY_GENERATOR`, from 3.11.
-pub(super) const GENERATOR_OWNER: u8 = 1;
+pub(crate) const GENERATOR_OWNER: u8 = 1;
 
 /// `PyCodeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CodeLayout {
-    pub(super) file: usize,
-    pub(super) name: usize,
+pub(crate) struct CodeLayout {
+    pub(crate) file: usize,
+    pub(crate) name: usize,
     /// From 3.11.
-    pub(super) qualified_name: Option<usize>,
-    pub(super) first_line: usize,
-    pub(super) line_table: usize,
+    pub(crate) qualified_name: Option<usize>,
+    pub(crate) first_line: usize,
+    pub(crate) line_table: usize,
     /// From 3.12: a number that no other code object of the same interpreter has had, or 0 once the
     /// numbers ran out.
-    pub(super) version: Option<usize>,
+    pub(crate) version: Option<usize>,
     /// From 3.11: how many instructions come before the function's own begin. Frames in there are no
     /// one's to see, and the interpreter shows none: a call of a class runs its `__init__` from one.
-    pub(super) first_traceable: Option<usize>,
+    pub(crate) first_traceable: Option<usize>,
 }
 
 /// `PyObject`, `PyBytesObject` and the string objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct ObjectLayout {
-    pub(super) kind: usize,
-    pub(super) bytes_len: usize,
-    pub(super) bytes_data: usize,
-    pub(super) text_len: usize,
-    pub(super) text_hash: usize,
-    pub(super) text_state: usize,
+pub(crate) struct ObjectLayout {
+    pub(crate) kind: usize,
+    pub(crate) bytes_len: usize,
+    pub(crate) bytes_data: usize,
+    pub(crate) text_len: usize,
+    pub(crate) text_hash: usize,
+    pub(crate) text_state: usize,
     /// Where the characters of a compact ASCII string begin.
-    pub(super) ascii_data: usize,
+    pub(crate) ascii_data: usize,
     /// Where those of other compact strings begin, and where others keep the pointer to theirs.
-    pub(super) compact_data: usize,
+    pub(crate) compact_data: usize,
 }
 
 /// `tp_basicsize` of a few types: other values mean other structures, such as those of a build with
 /// `--with-trace-refs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Check {
-    pub(super) code_size: usize,
-    pub(super) text_size: usize,
+pub(crate) struct Check {
+    pub(crate) code_size: usize,
+    pub(crate) text_size: usize,
     /// Of frame objects, where the walk reads those.
-    pub(super) frame_size: Option<usize>,
+    pub(crate) frame_size: Option<usize>,
 }
 
 /// Offsets in `PyTypeObject`, the same in all versions without `--with-trace-refs`.
-pub(super) mod type_object {
-    pub(in super::super) const BASIC_SIZE: usize = 32;
-    pub(in super::super) const FLAGS: usize = 168;
+pub(crate) mod type_object {
+    pub(crate) const BASIC_SIZE: usize = 32;
+    pub(crate) const FLAGS: usize = 168;
     /// `Py_TPFLAGS_BYTES_SUBCLASS`.
-    pub(in super::super) const IS_BYTES: u64 = 1 << 27;
+    pub(crate) const IS_BYTES: u64 = 1 << 27;
     /// `Py_TPFLAGS_UNICODE_SUBCLASS`.
-    pub(in super::super) const IS_TEXT: u64 = 1 << 28;
+    pub(crate) const IS_TEXT: u64 = 1 << 28;
 }

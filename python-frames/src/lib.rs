@@ -1,0 +1,73 @@
+//! The Python frames of the calling thread, read from CPython's own structures: without the GIL, without a Python call
+//! and without a lock. For profilers, allocators and other native code that runs inside Python programs.
+//!
+//! ```
+//! use gpumem_python_frames::{Finding, Frame, finding};
+//!
+//! /// Writes the calling thread's Python stack, the newest frame first.
+//! fn print_stack() {
+//!     let Some(Finding::Readable(runtime)) = finding() else {
+//!         return; // No interpreter is in this process, or one whose layout is not known.
+//!     };
+//!     let mut frames = [Frame::default(); 64];
+//!     let Some(walked) = runtime.walk(&mut frames) else {
+//!         return; // This thread runs no Python.
+//!     };
+//!     let mut names = Vec::new();
+//!     for frame in &frames[..walked.len] {
+//!         // SAFETY: no Python code has run on this thread since the walk.
+//!         if let Some(code) = unsafe { runtime.code(frame, &mut names) } {
+//!             let (file, name) = (String::from_utf8_lossy(code.file), String::from_utf8_lossy(code.name));
+//!             println!("{name} ({file}), at byte {} of its code", frame.position.offset());
+//!         }
+//!     }
+//! }
+//! print_stack();
+//! ```
+//!
+//! # Parts
+//! - [`finding`] finds the interpreter and checks that its layout is known, once in a process.
+//! - [`Runtime::walk`] writes the frames, [`Runtime::code`] reads the names and the line table of a frame's code.
+//! - [`Runtime::look`] tells by a [`StackMemo`] whether the stack is the one of the last look, and if it is not, its
+//!   hash: for programs that meet the same stacks again and again.
+//! - [`hash`]: the hashes by which stacks and code objects are told apart.
+//!
+//! # Design constraints
+//! - Never the GIL, never a Python call, but for two that read one word each and need no lock:
+//!   "is the interpreter finalizing" and "which thread state is mine".
+//! - A thread's own frames cannot change while it is inside native code: no lock is needed to walk
+//!   them.
+//! - The interpreter may end during a walk: what it frees of a thread is read between two questions whether it is
+//!   finalizing, and discarded after a yes (docs/python-stacks.md, "When the interpreter ends").
+//! - Never a guess: an interpreter whose layout is not known for certain is [`Finding::Declined`].
+//! - Nothing here panics, and nothing allocates but [`finding`], the first time, and [`Runtime::code`], for names.
+//!
+//! # Not suitable for
+//! Other threads' stacks, other processes, signal handlers that may have interrupted the interpreter.
+
+mod code;
+mod debug_offsets;
+mod declined;
+mod finding;
+mod frame;
+pub mod hash;
+mod last_stack;
+mod layout;
+mod library;
+mod memory;
+mod rows;
+mod runtime;
+mod text;
+mod thread;
+mod version;
+mod walk;
+
+pub use code::CodeText;
+pub use declined::Declined;
+pub use finding::{Finding, finding};
+pub use frame::{Frame, Position};
+pub use hash::StackHash;
+pub use last_stack::{Lookup, StackMemo};
+pub use runtime::Runtime;
+pub use version::Version;
+pub use walk::Walked;

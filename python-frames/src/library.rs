@@ -1,0 +1,78 @@
+//! Where the interpreter's symbols are: in the program, or in a libpython.
+
+use core::ffi::{CStr, c_int, c_void};
+
+use gpumem_sys::loaded;
+
+/// Where the interpreter's symbols are.
+pub(crate) struct Library {
+    handle: *mut c_void,
+}
+
+impl Library {
+    /// Python is in the program, in a library of the global scope, or in a libpython that some plugin
+    /// has loaded for itself.
+    pub(crate) fn find() -> Option<Self> {
+        let global = Self {
+            handle: libc::RTLD_DEFAULT,
+        };
+        if global.symbol(c"Py_GetVersion").is_some() {
+            return Some(global);
+        }
+        // The handle keeps the library loaded, as its structures are read from now on.
+        let handle = loaded::handle_of(|name| {
+            let minor = name.strip_prefix(b"libpython3.");
+            minor.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
+        });
+        let local = Self { handle };
+        (!handle.is_null() && local.symbol(c"Py_GetVersion").is_some()).then_some(local)
+    }
+
+    /// The address of a symbol.
+    pub(crate) fn symbol(&self, name: &CStr) -> Option<usize> {
+        // SAFETY: the handle is RTLD_DEFAULT or one that dlopen gave; the name is NUL-terminated.
+        match unsafe { libc::dlsym(self.handle, name.as_ptr()) } as usize {
+            0 => None,
+            address => Some(address),
+        }
+    }
+}
+
+/// First address of the function at `address`, and the first behind it, by its ELF symbol.
+pub(crate) fn extent(address: usize) -> (u64, u64) {
+    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    let mut symbol: *const libc::Elf64_Sym = core::ptr::null();
+    // SAFETY: both results are valid for writing; RTLD_DL_SYMENT asks for a pointer to the symbol.
+    let found = unsafe {
+        libc::dladdr1(
+            address as *const c_void,
+            info.as_mut_ptr(),
+            (&raw mut symbol).cast::<*mut c_void>(),
+            RTLD_DL_SYMENT,
+        )
+    };
+    if found == 0 || symbol.is_null() {
+        return (0, 0);
+    }
+    // SAFETY: the loader found the symbol, and keeps it while the library is loaded.
+    match unsafe { (*symbol).st_size } {
+        0 => (0, 0),
+        size => (address as u64, address as u64 + size),
+    }
+}
+
+/// Asks dladdr1 for the ELF symbol (<dlfcn.h>).
+const RTLD_DL_SYMENT: c_int = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_functions_extent_is_its_symbols() {
+        let (start, end) = extent(libc::malloc as *const () as usize);
+        assert_eq!(start, libc::malloc as *const () as u64);
+        assert!((16..100_000).contains(&(end - start)));
+        assert_eq!(extent(0), (0, 0));
+    }
+}

@@ -1,0 +1,122 @@
+//! The interpreter in this process, and what it says of the calling thread.
+
+use core::ffi::{c_int, c_void};
+
+use super::code::{self, CodeText};
+use super::frame::Frame;
+use super::last_stack::{Lookup, Places, StackMemo};
+use super::layout::Layout;
+use super::thread::{self, Thread};
+use super::version::Version;
+use super::walk::{self, Walked};
+
+/// An interpreter whose frames can be read.
+#[derive(Debug)]
+pub struct Runtime {
+    pub(crate) version: Version,
+    pub(crate) layout: Layout,
+    pub(crate) code_type: usize,
+    pub(crate) evaluation: (u64, u64),
+    pub(crate) thread_state: ThreadState,
+    pub(crate) is_finalizing: IsFinalizing,
+    /// For [`Runtime::look`]; None where it is of no use.
+    pub(crate) places: Option<Places>,
+}
+
+/// `PyGILState_GetThisThreadState`.
+pub(crate) type ThreadState = unsafe extern "C" fn() -> *mut c_void;
+/// `Py_IsFinalizing`, before 3.13 `_Py_IsFinalizing`.
+pub(crate) type IsFinalizing = unsafe extern "C" fn() -> c_int;
+
+impl Runtime {
+    /// Its version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// First address of the evaluation function and first address behind it; zeros if unknown.
+    pub fn evaluation(&self) -> (u64, u64) {
+        self.evaluation
+    }
+
+    /// Writes the calling thread's frames to `out`, the newest first. None if the thread runs no
+    /// Python, or if the interpreter is being torn down.
+    #[inline]
+    pub fn walk(&self, out: &mut [Frame]) -> Option<Walked> {
+        self.with_thread(|thread| {
+            // SAFETY: `with_thread` has just read the calling thread's own state. The layout is that of the
+            // interpreter's version, and was checked.
+            unsafe { walk::walk(&self.layout, self.code_type, thread, out) }
+        })
+    }
+
+    /// The calling thread's stack, by what `memo` has of its last look. None where [`Runtime::walk`] gives none.
+    /// `most`: how many frames a stack may have, the same at each look; one that has more is
+    /// [`Lookup::Unknown`]. `owner`: of the numbers that are noted, which another one does not get.
+    #[inline(always)]
+    pub fn look(&self, memo: &mut StackMemo, most: usize, owner: usize) -> Option<Lookup> {
+        let Some(places) = &self.places else {
+            return Some(Lookup::Unknown);
+        };
+        self.with_thread(|thread| {
+            // SAFETY: as in `walk`.
+            unsafe { memo.look(places, thread, most, owner) }
+        })
+    }
+
+    /// Gives `look` what the calling thread's state says. None if the thread has no state, or if the interpreter is
+    /// being torn down.
+    #[inline(always)]
+    fn with_thread<R>(&self, look: impl FnOnce(Thread) -> R) -> Option<R> {
+        // SAFETY: it reads a word of the interpreter's static state and a thread-specific value, needs no GIL and may
+        // be called at any time: before the interpreter is initialised, and after it is gone.
+        let state = unsafe { (self.thread_state)() };
+        if state.is_null() || self.is_finalizing() {
+            return None;
+        }
+        // SAFETY: the calling thread's own state, which only this thread frees as long as the interpreter is not
+        // finalizing.
+        let thread =
+            unsafe { thread::read(&self.layout, state as usize, || self.is_finalizing()) }?;
+        Some(look(thread))
+    }
+
+    /// Whether the interpreter is being torn down, or has been.
+    #[inline(always)]
+    fn is_finalizing(&self) -> bool {
+        // SAFETY: it reads a word of the interpreter's static state, needs no GIL and may be called at any time.
+        unsafe { (self.is_finalizing)() != 0 }
+    }
+
+    /// Address of the calling thread's newest frame; 0 if the thread runs no Python. While that frame
+    /// waits for a call of native code to return, no other frame has this address.
+    #[inline]
+    pub fn newest(&self) -> usize {
+        self.with_thread(|thread| thread.newest).unwrap_or(0)
+    }
+
+    /// How many of the calling thread's frames are newer than `base`, which [`Runtime::newest`] gave
+    /// and which still waits; all of them if it is 0.
+    #[inline]
+    pub fn newer_than(&self, base: usize) -> usize {
+        self.with_thread(|thread| {
+            // SAFETY: as in `walk`.
+            unsafe { walk::newer_than(&self.layout, self.code_type, thread, base) }
+        })
+        .unwrap_or(0)
+    }
+
+    /// Reads the code object of a frame that [`Runtime::walk`] has just given. None if the interpreter is being torn
+    /// down.
+    ///
+    /// # Safety
+    /// The frame is still on the calling thread's stack: no Python code has run since the walk.
+    pub unsafe fn code<'a>(&self, frame: &Frame, scratch: &'a mut Vec<u8>) -> Option<CodeText<'a>> {
+        // SAFETY: a code object lives as long as a frame that runs it; the walk checked its type.
+        unsafe {
+            code::read(&self.layout, frame.code as usize, scratch, || {
+                self.is_finalizing()
+            })
+        }
+    }
+}
