@@ -48,6 +48,7 @@ mod record;
 mod resolve;
 mod scopes;
 mod session;
+mod stack;
 pub mod stacks;
 mod storage;
 mod tensor;

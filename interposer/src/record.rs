@@ -16,7 +16,7 @@ use crate::physical::holdings::Holding;
 use crate::physical::{self, Cause};
 use crate::session::{self, Session};
 use crate::thread::Thread;
-use crate::{account, definitions, limit, stacks};
+use crate::{account, definitions, limit, stack, stacks};
 
 /// A new block as a hook saw it.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
     let writer = session.writer;
     definitions::write_if_new(writer);
     session.know_device(new.device);
-    let (py_stack, native_stack) = stacks::take(writer, session.stacks);
+    let (py_stack, native_stack) = stack::take(writer, session.stacks);
     stacks::know_caller(writer, new.aux);
     let place = place_of(new.level, new.flags, new.ptr);
     let New {
@@ -288,7 +288,7 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
         return;
     };
     session.know_device(failed.device);
-    let stacks = stacks::take(session.writer, session.stacks);
+    let stacks = stack::take(session.writer, session.stacks);
     let by_limit = limit::refused(&failed, thread.id().0);
     let recorded = session.writer.event(&Event {
         flags: if by_limit {
@@ -341,7 +341,7 @@ pub(crate) fn remark(thread: &Thread, api: ApiId, kind: EventKind, level: Level,
         stacks::know_image(session.writer, what.bytes);
     }
     let (py_stack, native_stack) = if what.with_stacks {
-        stacks::take(session.writer, session.stacks)
+        stack::take(session.writer, session.stacks)
     } else {
         (StackId::NONE, StackId::NONE)
     };

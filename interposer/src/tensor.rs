@@ -9,6 +9,7 @@ use gpumem_unwind::Registers;
 
 use crate::live::{Block, Tensor};
 use crate::session::{self, Session};
+use crate::stack;
 use crate::stacks::{self, Stacks};
 use crate::thread::{self, Quiet, Thread};
 use crate::{account, definitions, workspace};
@@ -135,7 +136,7 @@ fn write_what_is_new(session: &'static Session, device: DeviceOrdinal) {
 
 #[inline(never)]
 fn take(writer: &'static Writer, wanted: Stacks, from: Registers) -> (StackId, StackId) {
-    thread::caught(|| stacks::take_at(writer, wanted, from))
+    thread::caught(|| stack::take_at(writer, wanted, from))
         .unwrap_or((StackId::NONE, StackId::NONE))
 }
 

@@ -23,6 +23,7 @@
 //!   this is switched off, and the account says so.
 
 mod layout;
+mod made;
 mod memory;
 mod node;
 pub(crate) mod phases;
@@ -32,32 +33,18 @@ pub(crate) mod steps;
 
 use core::ffi::c_void;
 use core::ptr::null;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumem_capture::{StackId, Writer};
 
 use crate::local::{ThreadEnd, thread_static};
 use crate::resolve::elf;
 use crate::session::{self, Session};
-use crate::{account, stacks, thread};
-use layout::{Check, Verdict};
-use node::{NO_SEQUENCE, Node};
-use rings::{Found, Map, Ring};
+use crate::{stacks, thread};
+use made::MADE;
+use rings::Ring;
+use run::Entered;
 pub(crate) use run::Run;
-use run::{Entered, Forward};
-
-/// What all threads' nodes were made by.
-static MADE: Map = Map::new();
-
-/// Whether PyTorch's nodes are laid out as we know them.
-static CHECK: Check = Check::new();
-
-/// The layout is none that we know: nothing of it is used any more.
-static REFUTED: AtomicBool = AtomicBool::new(false);
-
-/// What the account says then.
-const REFUTED_NOTE: &str = "PyTorch's autograd nodes are laid out in a way that is not known: what backward \
-                            allocates is not charged to forward lines";
 
 thread_static! {
     /// Where this thread has its ring; null before its first node and after its end.
@@ -86,7 +73,7 @@ fn session() -> Option<&'static Session> {
 /// The session, if the layout has not been refuted either.
 #[inline]
 fn trusted_session() -> Option<&'static Session> {
-    session().filter(|_| !REFUTED.load(Ordering::Relaxed))
+    session().filter(|_| !made::is_refuted())
 }
 
 /// The calling thread has drawn `sequence` for a node that it is making.
@@ -171,34 +158,7 @@ pub(crate) fn enter(run: &Option<Run>) -> Option<Entered<'_>> {
 #[inline]
 pub(crate) fn owner(writer: &'static Writer, own: StackId) -> StackId {
     match run::current() {
-        Some(run) if !REFUTED.load(Ordering::Relaxed) => run.stack(writer, own),
+        Some(run) if !made::is_refuted() => run.stack(writer, own),
         _ => own,
-    }
-}
-
-/// What made a node.
-fn look_up(writer: &'static Writer, node: Node) -> Forward {
-    let (thread, sequence) = node.key();
-    if sequence == NO_SEQUENCE {
-        return node
-            .parameters_stack()
-            .map_or(Forward::LOST, |stack| Forward { stack, lost: false });
-    }
-    let found = MADE.get(thread, sequence);
-    let is_known = match found {
-        Found::Place(_) | Found::Overwritten => Some(true),
-        Found::Unknown => Some(false),
-        Found::Before => None,
-    };
-    if is_known.is_some_and(|known| CHECK.looked_up(known) == Verdict::Refuted) {
-        REFUTED.store(true, Ordering::Relaxed);
-        account::note(writer, REFUTED_NOTE);
-    }
-    match found {
-        Found::Place(id) if id != 0 => Forward {
-            stack: StackId(id),
-            lost: false,
-        },
-        _ => Forward::LOST,
     }
 }

@@ -5,6 +5,7 @@ use core::cell::Cell;
 use gpumem_capture::{StackId, Writer};
 use gpumem_python_frames::{Finding, finding};
 
+use super::made::{self, Forward};
 use super::node::{self, Node};
 use crate::local::thread_static;
 use crate::stacks::{self, Backward};
@@ -21,21 +22,6 @@ pub(crate) struct Run {
     alone: Cell<StackId>,
     /// The run within which this one began, on the same thread.
     outer: *const Run,
-}
-
-/// What made a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Forward {
-    /// The stack of the call that made it; none if it is lost.
-    pub(super) stack: StackId,
-    pub(super) lost: bool,
-}
-
-impl Forward {
-    pub(super) const LOST: Self = Self {
-        stack: StackId::NONE,
-        lost: true,
-    };
 }
 
 thread_static! {
@@ -92,7 +78,7 @@ impl Run {
         if let Some(known) = self.forward.get() {
             return known;
         }
-        let found = super::look_up(writer, self.node);
+        let found = made::look_up(writer, self.node);
         self.forward.set(Some(found));
         found
     }

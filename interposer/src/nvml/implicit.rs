@@ -24,7 +24,7 @@ use crate::physical::holdings::{self, Holding, Kind};
 use crate::physical::{self, Cause};
 use crate::record;
 use crate::session::{self, Session};
-use crate::stacks;
+use crate::stack;
 use crate::thread::Thread;
 
 /// Which modules are those of libraries: module to library.
@@ -119,7 +119,7 @@ pub(super) fn cause<'a>(
         thread: thread.id(),
         api: call.api(),
         stacks: if with_stacks {
-            stacks::take(session.writer, session.stacks)
+            stack::take(session.writer, session.stacks)
         } else {
             (StackId::NONE, StackId::NONE)
         },

@@ -3,6 +3,8 @@
 use gpumem_python_frames::hash::{chain, finish, mix};
 use gpumem_unwind::Taken;
 
+use super::backward::Backward;
+
 /// What the hashes of stacks in backward begin with: Python stacks begin with 0 or 1.
 const BACKWARD: u64 = 0xa076_1d64_78bd_642f;
 
@@ -15,9 +17,9 @@ pub(super) fn native(taken: &Taken, epoch: u64) -> u64 {
     )
 }
 
-/// Of what a node of PyTorch's autograd made: see [`super::Backward`].
+/// Of what a node of PyTorch's autograd made: see [`Backward`].
 #[inline]
-pub(super) fn backward(made: &super::Backward) -> u64 {
+pub(super) fn backward(made: &Backward) -> u64 {
     let stacks = u64::from(made.forward.0) << 32 | u64::from(made.own.0);
     let rest = u64::from(made.newer) << 1 | u64::from(made.lost);
     let hash = chain(BACKWARD, mix(stacks, made.class as u64));
@@ -26,7 +28,6 @@ pub(super) fn backward(made: &super::Backward) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Backward;
     use super::*;
     use gpumem_capture::StackId;
     use std::collections::HashSet;

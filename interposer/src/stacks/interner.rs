@@ -8,13 +8,15 @@ use gpumem_python_frames::{self as python, Finding, Frame, Lookup, Runtime, Stac
 use gpumem_unwind::modules::Span;
 use gpumem_unwind::{Registers, Taken};
 
+use super::backward::Backward;
 use super::buffers::{self, Buffers, PYTHON_FRAMES};
 use super::codes::Codes;
 use super::hash;
+use super::kinds::Stacks;
 use super::modules::Modules;
 use super::sink::{DefinitionSink, length};
 use super::table::IdTable;
-use super::{Backward, Stacks};
+
 use crate::lock::Lock;
 
 /// Flag of a stack whose older frames were cut off.
@@ -59,7 +61,7 @@ impl Interner {
         }
     }
 
-    /// The Python and the native stack of the calling thread: see [`super::take`]. The native one begins
+    /// The Python and the native stack of the calling thread: see [`super::own`]. The native one begins
     /// at `from`, or at the caller of this. An interner serves one sink only.
     #[inline]
     pub fn take<S: DefinitionSink + ?Sized>(

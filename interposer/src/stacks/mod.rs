@@ -9,10 +9,12 @@
 //! - Two threads that meet the same new stack get the same id.
 //! - Nothing is torn down.
 
+mod backward;
 mod buffers;
 mod codes;
 pub(crate) mod hash;
 mod interner;
+mod kinds;
 mod modules;
 mod segment;
 mod sink;
@@ -23,68 +25,10 @@ mod tests;
 use gpumem_capture::{StackId, Writer};
 use gpumem_unwind::Registers;
 
-use crate::{autograd, thread};
-
+pub(crate) use backward::Backward;
 pub use interner::Interner;
+pub use kinds::Stacks;
 pub use sink::DefinitionSink;
-
-/// Which stacks events carry (`GPUMEM_STACKS`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stacks {
-    /// Both.
-    #[default]
-    Mixed,
-    /// Python frames only.
-    Python,
-    /// Native frames only.
-    Native,
-    /// None.
-    Off,
-}
-
-impl Stacks {
-    /// Whether Python frames are wanted.
-    pub fn python(self) -> bool {
-        matches!(self, Self::Mixed | Self::Python)
-    }
-
-    /// Whether native frames are wanted.
-    pub fn native(self) -> bool {
-        matches!(self, Self::Mixed | Self::Native)
-    }
-
-    /// The value's name, as `GPUMEM_STACKS` has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mixed => "mixed",
-            Self::Python => "python",
-            Self::Native => "native",
-            Self::Off => "off",
-        }
-    }
-
-    /// The inverse of [`Stacks::name`].
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Mixed, Self::Python, Self::Native, Self::Off]
-            .into_iter()
-            .find(|stacks| stacks.name() == name)
-    }
-}
-
-/// What a node of PyTorch's autograd made while it ran: see `DefKind::BACKWARD` of the capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Backward {
-    /// Stack of the forward that made the node; none if there is none.
-    pub(crate) forward: StackId,
-    /// Which forward line made the node is lost.
-    pub(crate) lost: bool,
-    /// The thread's own Python stack.
-    pub(crate) own: StackId,
-    /// How many of its newest frames are newer than the node's run.
-    pub(crate) newer: u32,
-    /// Address of the table of the class's virtual functions.
-    pub(crate) class: usize,
-}
 
 /// The process's one interner: there is one capture in a process.
 static INTERNER: Interner = Interner::new();
@@ -104,7 +48,7 @@ pub(crate) fn know_image(writer: &'static Writer, image: u64) {
     }
 }
 
-/// The Python stack of the calling thread alone, whatever runs on it; none as in [`take`].
+/// The Python stack of the calling thread alone, whatever runs on it; none as in [`own`].
 #[inline]
 pub(crate) fn own_python(writer: &'static Writer) -> StackId {
     INTERNER.take(writer, Stacks::Python, None).0
@@ -120,28 +64,12 @@ pub(crate) fn backward(
     INTERNER.backward(writer, made, name)
 }
 
-/// The Python and the native stack of the calling thread; [`StackId::NONE`] for one that is not wanted,
-/// not there, or could not be defined in the capture. Where a node of PyTorch's autograd runs on the
-/// thread, the first of them says which, and which forward line made it.
-///
-/// Call it with no lock of the host's held that a full ring must not hold up (a definition may wait
-/// 0.1 s), and not from a signal handler.
+/// The Python and the native stack of the calling thread, which entered the call from `entry` (none: not known).
 #[inline]
-pub fn take(writer: &'static Writer, want: Stacks) -> (StackId, StackId) {
-    take_at(writer, want, thread::with(|thread| thread.entry.get()))
-}
-
-/// The same where a call was entered from `entry`.
-#[inline]
-pub(crate) fn take_at(
+pub(crate) fn own(
     writer: &'static Writer,
     want: Stacks,
-    entry: Registers,
+    entry: Option<Registers>,
 ) -> (StackId, StackId) {
-    if want == Stacks::Off {
-        return (StackId::NONE, StackId::NONE);
-    }
-    let from = (entry.pc != 0).then_some(entry);
-    let (python, native) = INTERNER.take(writer, want, from);
-    (autograd::owner(writer, python), native)
+    INTERNER.take(writer, want, entry)
 }
