@@ -24,6 +24,7 @@ mod checksum;
 mod counters;
 mod definition;
 mod event;
+mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 mod header;

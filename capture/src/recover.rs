@@ -212,9 +212,7 @@ fn is_named(file: &File, at: &Path) -> bool {
 fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
     let (checks, slots) = (header.checks(), header.ring_slots);
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the ring is damaged");
-    let name = header.ring_path().unwrap_or(Path::new("the ring"));
-    let input = Input::of(name, ring.file.try_clone()?);
-    let queue = Queue::new(input, checks, slots, ring.queue_bytes);
+    let queue = Queue::new(ring.file.try_clone()?, checks, slots, ring.queue_bytes);
     queue.refresh()?;
     for (place, op) in queue.ops().iter() {
         let bytes = queue.bytes_of(*place, op)?.ok_or_else(damaged)?;

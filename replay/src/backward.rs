@@ -6,32 +6,8 @@
 
 use gpumem_capture::{PyFrame, StackId};
 
-use crate::coded::coded;
 use crate::names::Names;
-
-/// A class of nodes: see [`Names::node`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u32);
-
-/// A node that ran.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backward {
-    /// Its class.
-    pub node: NodeId,
-    /// The stack of the forward that made it; 0: there was no Python. May be that of another node.
-    pub forward: StackId,
-    /// The Python stack of the thread that it ran on; 0: none.
-    pub own: StackId,
-    /// How many of the newest frames of that are newer than the node's run.
-    pub newer: usize,
-    /// Whether it is lost which forward made it.
-    pub lost: bool,
-}
-
-coded! {
-    NodeId { 0 }
-    Backward { node, forward, own, newer, lost }
-}
+pub use crate::node::Backward;
 
 /// What made a chain of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use gpumem_capture::ThreadId;
 
 use crate::coded::coded;
 use crate::course::Course;
+use crate::ids::StackKey;
 use crate::names::Names;
-use crate::{Replay, StackKey};
 
 /// As the replay sees it at the event itself: what it means is known at the capture's end only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,16 +31,5 @@ impl Circumstance {
             stacks,
             range: course.range(thread, backward),
         }
-    }
-}
-
-impl Replay {
-    /// The circumstance of the newest event.
-    pub fn circumstance(&self) -> Circumstance {
-        if let Some(kept) = self.kept_circumstance() {
-            return kept;
-        }
-        let (key, thread) = self.newest.unwrap_or_default();
-        Circumstance::at(&self.names, &self.course, self.stacks(key), thread)
     }
 }

@@ -4,8 +4,8 @@ use gpumem_capture::{Event, EventKind, Level, Nanos, Seq, StackId};
 
 use crate::circumstance::Circumstance;
 use crate::coded::coded;
+use crate::ids::KeyId;
 use crate::readings::Readings;
-use crate::row::KeyId;
 use crate::tally::Clock;
 
 /// The figures of a device at one moment, in bytes.

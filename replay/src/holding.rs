@@ -3,7 +3,7 @@
 use gpumem_capture::EventFlags;
 
 use crate::coded::{Coded, coded};
-use crate::row::KeyId;
+use crate::ids::KeyId;
 
 /// What a holding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

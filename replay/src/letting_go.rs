@@ -2,7 +2,8 @@
 
 use gpumem_capture::Seq;
 
-use crate::row::{KeyId, Row};
+use crate::ids::KeyId;
+use crate::row::Row;
 use crate::tallied::Tallied;
 use crate::tally::{Clock, Clocks, Figure, Tally};
 use crate::then::Address;

@@ -7,9 +7,9 @@ use gpumem_capture::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-use crate::StackKey;
-use crate::backward::{Backward, NodeId};
 use crate::coded::{Coded, coded};
+use crate::ids::{NodeId, StackKey};
+use crate::node::Backward;
 
 /// A Python code object.
 #[derive(Clone, Debug, PartialEq, Eq)]

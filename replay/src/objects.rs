@@ -6,8 +6,8 @@ use gpumem_capture::{DeviceOrdinal, Event, EventKind};
 use rustc_hash::FxHashMap;
 
 use crate::coded::coded;
+use crate::ids::KeyId;
 use crate::names::Names;
-use crate::row::KeyId;
 
 /// A VMM handle's mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

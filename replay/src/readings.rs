@@ -3,7 +3,7 @@
 use gpumem_capture::{Event, EventFlags, Nanos, Seq};
 
 use crate::coded::coded;
-use crate::row::KeyId;
+use crate::ids::KeyId;
 
 /// A reading of the whole card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,28 +5,13 @@ use std::collections::VecDeque;
 use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Level, Nanos, Seq};
 use rustc_hash::FxHashMap;
 
+use crate::block::Block;
 use crate::coded::coded;
 use crate::holding::{Change, Holding, HoldingKind};
+use crate::ids::KeyId;
 use crate::tallied::Tallied;
 use crate::tally::{Clock, Clocks, Figure, Tally, Total};
 use crate::then::{Address, Holdings, Then};
-
-/// An interned pair of stacks: index into [`crate::Replay::keys`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct KeyId(pub u32);
-
-/// A live block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Its bytes.
-    pub bytes: u64,
-    /// The stacks that allocated it.
-    pub key: KeyId,
-    /// The event that allocated it.
-    pub seq: Seq,
-    /// What kind of memory it is.
-    pub flags: EventFlags,
-}
 
 /// What an event did to the live blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,8 +97,6 @@ impl Freed {
 }
 
 coded! {
-    KeyId { 0 }
-    Block { bytes, key, seq, flags }
     Anomalies {
         double_allocations, frees_without_block, frees_of_other_size, unknown_pointers, lost_cancels,
         mismatches, holdings_of_other_size,

@@ -2,61 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Nanos, Seq, StackId};
+use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Seq, StackId};
 
 use crate::circumstance::Circumstance;
 use crate::coded::{Coded, coded};
+use crate::ids::{KeyId, StackKey};
 use crate::names::Names;
 use crate::objects::Objects;
+use crate::query::{Moment, Wanted};
 use crate::readings::Reading;
-use crate::row::KeyId;
-use crate::{Moment, OutOfMemory, Replay, StackKey, Wanted};
+use crate::replay::{OutOfMemory, Replay};
+use crate::restored::Restored;
 
 /// What stands first; other versions are not read.
 const VERSION: u64 = 1;
 
-/// What a replay whose state has a limit could not keep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LetGo {
-    /// Stacks that held nothing, and nothing at a peak: what they did in all stands under
-    /// [`StackKey::LET_GO`].
-    pub stacks: u64,
-    /// Live blocks that are not kept one by one: their bytes stand there too.
-    pub blocks: u64,
-    /// Bytes of those.
-    pub bytes: u64,
-    /// Blocks of a device's peak that are not kept one by one.
-    pub peak_blocks: u64,
-}
-
-/// That the first records came as a state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Restored {
-    /// It stood for all records before this one.
-    pub from: Seq,
-    /// Steps that had ended then.
-    pub steps: u64,
-    /// Time of the last of them.
-    pub last: Nanos,
-    /// Whether it could be read.
-    pub is_readable: bool,
-}
-
 coded! {
-    LetGo { stacks, blocks, bytes, peak_blocks }
-    StackKey { py, native, caller, work }
-    crate::Caller { 0 }
     OutOfMemory { seq, event, circumstance }
-}
-
-impl StackKey {
-    /// Stands for all stacks that were let go of.
-    pub const LET_GO: Self = Self {
-        py: StackId::LET_GO,
-        native: StackId::LET_GO,
-        caller: crate::Caller::UNKNOWN,
-        work: crate::Work::NONE,
-    };
 }
 
 /// All but what only depends on what is wanted of a replay, and what can be worked out again.

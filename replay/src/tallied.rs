@@ -2,7 +2,7 @@
 
 use gpumem_capture::{Nanos, Seq};
 
-use crate::{Moment, Sizes, Wanted};
+use crate::query::{Moment, Sizes, Wanted};
 
 /// Blocks count if they were made by events from one to another, and what happens to them up to a third.
 #[derive(Clone, Copy, Debug)]

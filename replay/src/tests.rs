@@ -1,4 +1,7 @@
-use gpumem_capture::EventFlags;
+use gpumem_capture::{
+    CounterValues, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record, Seq, StackId,
+    ThreadId,
+};
 
 use super::*;
 

@@ -6,11 +6,11 @@
 use gpumem_capture::Seq;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::block::Block;
 use crate::coded::coded;
 use crate::holding::{Holding, HoldingKind};
 use crate::objects::Objects;
 use crate::readings::Reading;
-use crate::row::Block;
 
 /// A block's address, and whether it is a VMM handle.
 pub(crate) type Address = (u64, bool);
@@ -90,7 +90,7 @@ impl Then {
     }
 
     /// Blocks and parts of holdings that are put aside, for their keys to be changed.
-    pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut crate::KeyId)) {
+    pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut crate::ids::KeyId)) {
         for block in self.gone.values_mut() {
             change(&mut block.key);
         }

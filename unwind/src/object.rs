@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::modules::Span;
+use crate::modules::span::Span;
 
 /// `struct dl_find_object` of <dlfcn.h> on 64-bit targets.
 #[repr(C)]

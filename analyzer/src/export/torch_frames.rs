@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use gpumem_capture::PyFrame;
 use rustc_hash::FxHashMap;
 
-use crate::backward::NodeId;
 use crate::classes::class;
 use crate::names::{Names, NativeFrame};
 use crate::pickle::{PickleWriter, Remembered};
 use crate::replay::StackKey;
 use crate::stacks::{Frame, mixed};
 use crate::symbols::Symbols;
+use gpumem_replay::NodeId;
 
 /// What a frame is called.
 struct Called {

@@ -2,8 +2,8 @@
 
 use gpumem_capture::PyFrame;
 
-use crate::backward::NodeId;
 use crate::names::NativeFrame;
+use gpumem_replay::NodeId;
 
 /// A frame of a mixed stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{MARK_BYTES, Part, page_nonce};
+use super::part::{MARK_BYTES, Part, page_nonce};
 use crate::{Definition, Reader, page};
 
 /// A page is closed when its definitions have so many bytes or are so many. The reader takes 16 MiB

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::ReadError;
+use super::error::ReadError;
 use super::queue::Queue;
+use crate::file;
 
 /// The least and the most that is read at once when looking for something.
 const SEARCH_BYTES: (usize, usize) = (4096, 1 << 20);
@@ -104,30 +104,16 @@ impl Input {
 
     fn fill_any(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let Some(queue) = &self.queue else {
-            return self.fill_from_file(offset, bytes);
+            return file::fill(&self.file, offset, bytes);
         };
         // What leaves the queue meanwhile is in the file by then.
         for _ in 0..LOOKS {
-            let have = self.fill_from_file(offset, bytes)?;
+            let have = file::fill(&self.file, offset, bytes)?;
             if let Some(queued) = queue.fill(offset, bytes)? {
                 return Ok(have.max(queued));
             }
         }
-        self.fill_from_file(offset, bytes)
-    }
-
-    fn fill_from_file(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut have = 0;
-        while have < bytes.len() {
-            match self.file.read_at(&mut bytes[have..], offset + have as u64) {
-                Ok(0) => break,
-                Ok(count) => have += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        bytes[have..].fill(0);
-        Ok(have)
+        file::fill(&self.file, offset, bytes)
     }
 
     /// [`Input::fill`] with the error that [`super::Reader::read`] returns.

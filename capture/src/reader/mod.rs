@@ -4,85 +4,51 @@
 //! - Damage is normal input: what is whole is read, what is missing is said ([`Integrity`]).
 //! - Memory is bounded by the ring and a few pages, whatever the file claims.
 //! - Threads decode pages ahead; what is read does not depend on how many there are.
-//! - Every released version of the format is read, each by a module of its own, for ever.
+//! - Every released version of the format is read, for ever. So far there is one.
 #![forbid(unsafe_code)]
 
+mod baked;
+mod bounded;
+mod capture;
+mod cursor;
+mod dynamic;
 mod error;
+mod growing;
 mod input;
 mod integrity;
+mod pages;
+mod parallel_decode;
+mod progress;
 mod queue;
+mod records;
 pub(crate) mod ring_file;
-mod v1;
+mod ring_image;
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use error::{OpenError, ReadError};
 pub(crate) use integrity::definition;
 pub use integrity::{Bounded, Counters, Damage, Header, Integrity, LossRange, Record, RingState};
+pub use progress::Progress;
 
 use crate::header::{StaticHeader, Unreadable};
 use crate::layout::{self, MAGIC, STATIC_BYTES};
+use capture::Capture;
+pub(crate) use capture::is_closed;
 pub(crate) use input::Input;
+use progress::How;
 pub(crate) use queue::Queue;
-pub(crate) use v1::is_closed;
+use records::read_all;
 
 /// A capture opened for reading.
 #[derive(Debug)]
 pub struct Reader {
-    capture: Versions,
+    capture: Capture,
     progress: Progress,
     header: Header,
     own_bytes: u64,
     threads: Option<usize>,
-}
-
-/// How pages are read.
-#[derive(Clone, Copy, Debug)]
-struct How {
-    /// How many threads decode them ahead; `None`: as many as are worth it.
-    threads: Option<usize>,
-    /// Whether pages of events alone are passed over.
-    only_definitions: bool,
-}
-
-/// One variant for each released version of the format.
-#[derive(Debug)]
-enum Versions {
-    V1(v1::Capture),
-}
-
-/// How far [`Reader::read`] has come; may be asked from within its sink, and from other threads.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    position: Arc<AtomicU64>,
-    total: Arc<AtomicU64>,
-}
-
-impl Progress {
-    fn new(total: u64) -> Self {
-        Self {
-            position: Arc::default(),
-            total: Arc::new(AtomicU64::new(total)),
-        }
-    }
-
-    /// Bytes of the file that have been read.
-    pub fn position(&self) -> u64 {
-        self.position.load(Ordering::Relaxed)
-    }
-
-    /// Bytes to be read in all, as far as is known.
-    pub fn total(&self) -> u64 {
-        self.total.load(Ordering::Relaxed)
-    }
-
-    fn set(&self, position: u64) {
-        self.position.store(position, Ordering::Relaxed);
-        self.total.fetch_max(position, Ordering::Relaxed);
-    }
 }
 
 impl Reader {
@@ -138,7 +104,7 @@ impl Reader {
                 });
             }
         };
-        let capture = v1::Capture::new(input, header, second_copy, length).map_err(io_error)?;
+        let capture = Capture::new(input, header, second_copy, length).map_err(io_error)?;
         let own_bytes = capture.own_bytes(length);
         if own_bytes < layout::RING_OFFSET {
             let (path, needed) = (path.to_owned(), layout::RING_OFFSET);
@@ -150,7 +116,7 @@ impl Reader {
         }
         let header = capture.header().map_err(io_error)?;
         Ok(Self {
-            capture: Versions::V1(capture),
+            capture,
             progress: Progress::new(own_bytes),
             header,
             own_bytes,
@@ -165,9 +131,7 @@ impl Reader {
 
     /// Fills `bytes` with the capture's own from `offset` on; returns how many it had.
     pub(crate) fn own_bytes_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        match &self.capture {
-            Versions::V1(capture) => capture.own_bytes_at(offset, bytes),
-        }
+        self.capture.own_bytes_at(offset, bytes)
     }
 
     /// What is known of the capture, as of opening.
@@ -178,9 +142,7 @@ impl Reader {
     /// The counters that the recorder kept beside its records, as they are in the capture now. Rows that do not
     /// fit their check are left out and reported by [`Reader::read`].
     pub fn counters(&self) -> Counters {
-        match &self.capture {
-            Versions::V1(capture) => capture.counters(),
-        }
+        self.capture.counters()
     }
 
     /// Bytes to be read in all.
@@ -210,15 +172,11 @@ impl Reader {
     /// # Errors
     /// Only the system's: damage is reported in [`Integrity`].
     pub fn read(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<Integrity, ReadError> {
-        match &self.capture {
-            Versions::V1(capture) => {
-                let how = How {
-                    threads: self.threads,
-                    only_definitions: false,
-                };
-                capture.read(how, &self.progress, sink)
-            }
-        }
+        let how = How {
+            threads: self.threads,
+            only_definitions: false,
+        };
+        read_all(&self.capture, how, &self.progress, sink)
     }
 
     /// Gives the definitions alone to `sink`, in order, and passes over pages that have none: for names,
@@ -227,7 +185,6 @@ impl Reader {
     /// # Errors
     /// As [`Reader::read`]'s.
     pub fn read_names(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), ReadError> {
-        let Versions::V1(capture) = &self.capture;
         let named = &mut |record: Record<'_>| match record {
             Record::Definition(..) | Record::State(..) => sink(record),
             _ => {}
@@ -237,6 +194,6 @@ impl Reader {
             threads: Some(0),
             only_definitions: true,
         };
-        capture.read(how, &self.progress, named).map(drop)
+        read_all(&self.capture, how, &self.progress, named).map(drop)
     }
 }

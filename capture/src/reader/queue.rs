@@ -1,17 +1,18 @@
 //! What a process has put into its queue and not yet written to its capture: [`crate::ring_file`].
 
+use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::input::Input;
 use crate::checksum::Checks;
+use crate::file::fill;
 use crate::layout::{self, dynamic};
 use crate::ring_file::{OP_BYTES, Op};
 
 /// The queue of a ring's file.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    ring: Input,
+    ring: File,
     checks: Checks,
     /// Where it starts and how many bytes it has.
     start: u64,
@@ -21,7 +22,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(ring: Input, checks: Checks, slots: u32, bytes: u64) -> Self {
+    pub(crate) fn new(ring: File, checks: Checks, slots: u32, bytes: u64) -> Self {
         Self {
             ring,
             checks,
@@ -39,9 +40,8 @@ impl Queue {
     /// The bytes of an operation, if they are whole.
     pub(crate) fn bytes_of(&self, place: u64, op: &Op) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = vec![0; op.bytes as usize];
-        let have = self
-            .ring
-            .fill(self.start + place + OP_BYTES as u64, &mut bytes)?;
+        let from = self.start + place + OP_BYTES as u64;
+        let have = fill(&self.ring, from, &mut bytes)?;
         Ok((have == bytes.len() && crc32fast::hash(&bytes) == op.crc).then_some(bytes))
     }
 
@@ -69,7 +69,7 @@ impl Queue {
     /// The number of the first operation that is not done, and where it stands.
     fn first(&self) -> io::Result<Option<(u64, u64)>> {
         let mut bytes = [0; 32];
-        self.ring.fill(dynamic::QUEUE, &mut bytes)?;
+        fill(&self.ring, dynamic::QUEUE, &mut bytes)?;
         let [number, place, zero, check] = words(&bytes);
         let fits = check == self.checks.words(dynamic::QUEUE, &[number, place, zero]);
         Ok(fits.then_some((number, place)))
@@ -82,7 +82,7 @@ impl Queue {
                 continue;
             }
             let mut bytes = [0; OP_BYTES];
-            self.ring.fill(self.start + place, &mut bytes)?;
+            fill(&self.ring, self.start + place, &mut bytes)?;
             let op = Op::from_words(&words(&bytes), place, &self.checks);
             let fits = |op: &Op| {
                 let ends = op.offset.checked_add(u64::from(op.bytes));
@@ -114,7 +114,7 @@ impl Queue {
             let range = (from - offset) as usize..(to - offset) as usize;
             reach = reach.max(range.end);
             if let Some(to) = bytes.get_mut(range) {
-                self.ring.fill(at, to)?;
+                fill(&self.ring, at, to)?;
             }
         }
         let Some(oldest) = oldest else {

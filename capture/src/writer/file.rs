@@ -9,6 +9,7 @@ use std::sync::Mutex;
 
 use super::options::CreateError;
 use super::sys;
+use crate::file::fill;
 
 /// The file, and how to know it again.
 pub(super) struct CaptureFile {
@@ -80,19 +81,7 @@ impl CaptureFile {
 
     /// Fills `bytes` from an offset; what the file does not have is zeros.
     pub(super) fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.with(0, |file| {
-            let mut done = 0;
-            while done < bytes.len() {
-                match file.read_at(&mut bytes[done..], offset + done as u64) {
-                    Ok(0) => break,
-                    Ok(count) => done += count,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            bytes[done..].fill(0);
-            Ok(())
-        })
+        self.with(0, |file| fill(file, offset, bytes).map(drop))
     }
 
     /// Cuts what is behind `length` off.

@@ -4,7 +4,7 @@ use gpumem_capture::{Keeper, Record};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::coded::Coded;
-use crate::row::KeyId;
+use crate::ids::KeyId;
 use crate::{Replay, StackKey};
 
 /// Of what a state may have, so much stays when it has become too much.

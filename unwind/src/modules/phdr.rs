@@ -4,8 +4,8 @@ use core::ops::ControlFlow;
 
 use gpumem_sys::loaded;
 
+use super::span::Span;
 use crate::BuildId;
-use crate::modules::Span;
 
 /// Longest path of a module that is kept.
 const LONGEST: usize = 4096;

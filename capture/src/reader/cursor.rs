@@ -1,7 +1,6 @@
 //! Where reading stands in the order of sequence numbers, and what is missing so far.
 
-use super::super::integrity::{self, Damage};
-use super::super::{Integrity, Record};
+use super::integrity::{self, Damage, Integrity, Record};
 use crate::{DefKind, Event, Seq};
 
 pub(super) struct Cursor<'a> {

@@ -1,40 +1,31 @@
-//! Version 1 of the format.
-
-mod ahead;
-mod baked;
-mod bounded;
-mod cursor;
-mod dynamic;
-mod pages;
-mod ring;
+//! An open capture: its header, the places that its records are read from, and its counters.
 
 use std::io;
-
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use super::dynamic::{Counted, Dynamic};
+use super::error::ReadError;
 use super::input::Input;
+use super::integrity::{Counters, Header, RingState};
 use super::queue::Queue;
-use super::{Counters, Header, How, Integrity, Progress, ReadError, Record, RingState, ring_file};
+use super::ring_image::RingImage;
+use super::{baked, ring_file};
 use crate::baked::Part;
 use crate::header::StaticHeader;
 use crate::{Nanos, Seq, layout};
-use cursor::Cursor;
-use dynamic::{Counted, Dynamic};
-use pages::Pages;
-use ring::RingImage;
 
 /// How often an image of the ring of a running process is tried for before the pages must do.
-const LIVE_ATTEMPTS: usize = 16;
+pub(super) const LIVE_ATTEMPTS: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Capture {
-    input: Input,
-    header: StaticHeader,
+    pub(super) input: Input,
+    pub(super) header: StaticHeader,
     /// Which copy of the static header does not fit the other: the first (true), the second, none.
-    bad_copy: Option<bool>,
+    pub(super) bad_copy: Option<bool>,
     /// Where names are baked in behind the capture.
-    baked: Option<Part>,
+    pub(super) baked: Option<Part>,
     /// The ring's file, if the capture does not hold its ring and the file is there.
     ring: Option<Input>,
     /// Why a file in its place was not taken.
@@ -59,11 +50,10 @@ impl Capture {
                 Ok(None) => {}
                 Ok(Some(found)) => {
                     let path = header.ring_path().unwrap_or(Path::new(""));
-                    let file = |file| Input::of(path, file);
-                    let again = file(found.file.try_clone()?);
                     let (slots, bytes) = (header.ring_slots, found.queue_bytes);
+                    let again = found.file.try_clone()?;
                     input.with_queue(Queue::new(again, header.checks(), slots, bytes));
-                    ring = Some(file(found.file));
+                    ring = Some(Input::of(path, found.file));
                 }
                 Err(why) => refused = Some(why),
             }
@@ -128,55 +118,12 @@ impl Capture {
         }
     }
 
-    fn counted(&self) -> io::Result<Counted> {
+    pub(super) fn counted(&self) -> io::Result<Counted> {
         let is_running = || self.header().is_ok_and(|header| header.is_running());
         Counted::read(self.head(), &self.header.checks(), is_running)
     }
 
-    pub(super) fn read(
-        &self,
-        how: How,
-        progress: &Progress,
-        sink: &mut dyn FnMut(Record<'_>),
-    ) -> Result<Integrity, ReadError> {
-        let mut cursor = Cursor::new(sink);
-        if let Some(first) = self.bad_copy {
-            let offset = layout::STATIC_COPIES[usize::from(!first)];
-            cursor.integrity.damaged(
-                offset,
-                "a copy of the header is damaged; the other was used",
-            );
-        }
-        if let Some(part) = self.baked {
-            baked::read(&self.input, self.header.nonce, part, &mut cursor)?;
-        }
-        let dynamic = match self.header.areas {
-            None => self.read_growing(how, progress, &mut cursor)?,
-            Some(areas) => bounded::read_all(self, areas, progress, &mut cursor)?,
-        };
-        progress.set(progress.total());
-        let mut integrity = cursor.finish();
-        dynamic.report(&mut integrity);
-        integrity.ring = self.ring_state(&dynamic);
-        let counted = self
-            .counted()
-            .map_err(|source| self.input.error(layout::COUNTERS_OFFSET, source))?;
-        if counted.is_damaged {
-            let what = "the place that the counters are of is damaged";
-            integrity.damaged(layout::dynamic::COUNTED, what);
-        }
-        for (device, level, row) in counted.rows {
-            if row.is_err() {
-                let number = layout::row_number(device, level).unwrap_or_default();
-                let (device, offset) = (device.0, layout::row_offset(number));
-                let what = format!("the counters of device {device}, level {level} are damaged");
-                integrity.damaged(offset, what);
-            }
-        }
-        Ok(integrity)
-    }
-
-    fn ring_state(&self, dynamic: &Dynamic) -> RingState {
+    pub(super) fn ring_state(&self, dynamic: &Dynamic) -> RingState {
         if self.header.has_ring() {
             return RingState::NotNeeded;
         }
@@ -197,7 +144,11 @@ impl Capture {
     }
 
     /// Takes an image of the ring, or of what the file has of it.
-    fn load_ring(&self, ring: &mut RingImage, dynamic: &Dynamic) -> Result<(), ReadError> {
+    pub(super) fn load_ring(
+        &self,
+        ring: &mut RingImage,
+        dynamic: &Dynamic,
+    ) -> Result<(), ReadError> {
         if self.header.has_ring() || self.ring.is_some() {
             return ring.load(self.head(), layout::RING_OFFSET);
         }
@@ -215,57 +166,14 @@ impl Capture {
         }
     }
 
-    /// Gives the records of a capture whose pages go on to the file's end.
-    fn read_growing(
-        &self,
-        how: How,
-        progress: &Progress,
-        cursor: &mut Cursor<'_>,
-    ) -> Result<Dynamic, ReadError> {
-        let start = self.header.pages_offset();
-        let mut pages = Pages::new(&self.input, self.header.nonce, start, how)?;
-        let mut ring = RingImage::new(self.header.ring_slots, self.header.checks());
-        let mut recorded_at_start = None;
-        let mut attempts = 0;
-        // While the process runs, the drain moves records from the ring into pages. The ring's image
-        // is good if no page was published between the last page read and the image.
-        Ok(loop {
-            let before = self.dynamic()?;
-            let enough = *recorded_at_start.get_or_insert(before.known.unwrap_or(0));
-            pages.read(cursor, progress, before.pages_end.unwrap_or(0), false)?;
-            let indexes = self.dynamic()?;
-            self.load_ring(&mut ring, &indexes)?;
-            let after = self.dynamic()?;
-            // What lies past the published end counts if it is whole.
-            let is_same = after.pages_end == before.pages_end;
-            if is_same
-                && (self.has_journal_behind(&after)
-                    || !pages.read(cursor, progress, after.pages_end.unwrap_or(0), true)?)
-            {
-                pages.finish(cursor, &after);
-                if self.baked.is_none() && !self.has_journal_behind(&after) {
-                    pages.report_cut_off_names(cursor)?;
-                }
-                ring.read(cursor, &indexes);
-                break after;
-            }
-            attempts += 1;
-            if attempts > LIVE_ATTEMPTS && cursor.expected >= enough {
-                // The process writes faster than we can take images, and all that it had recorded
-                // when we began has been read.
-                break after;
-            }
-        })
-    }
-
     /// Whether what lies behind the pages is the journal.
-    fn has_journal_behind(&self, dynamic: &Dynamic) -> bool {
+    pub(super) fn has_journal_behind(&self, dynamic: &Dynamic) -> bool {
         !self.header.has_ring()
             && dynamic.pages_end.is_some()
             && !matches!(dynamic.journal, Ok(Some(journal)) if journal.offset == 0)
     }
 
-    fn dynamic(&self) -> Result<Dynamic, ReadError> {
+    pub(super) fn dynamic(&self) -> Result<Dynamic, ReadError> {
         let error = |source| self.input.error(layout::DYNAMIC_OFFSET, source);
         let dynamic = Dynamic::read(self.head(), &self.header.checks()).map_err(error)?;
         self.input.refresh().map_err(error)?;

@@ -1,11 +1,14 @@
 //! A bounded capture: a state, the pages of the log that follow it, and the ring.
 
-use super::super::input::Input;
-use super::super::{Bounded, Progress, ReadError};
+use super::baked;
+use super::capture::{Capture, LIVE_ATTEMPTS};
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
-use super::ring::RingImage;
-use super::{Capture, LIVE_ATTEMPTS};
+use super::error::ReadError;
+use super::input::Input;
+use super::integrity::Bounded;
+use super::progress::Progress;
+use super::ring_image::RingImage;
 use crate::areas::{Areas, STATE_HEADER_BYTES, StateHeader};
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC};
 use crate::{Seq, layout};
@@ -207,7 +210,7 @@ pub(super) fn read_all(
         ring.read(cursor, &indexes);
         if capture.baked.is_none() && !capture.has_journal_behind(&now) {
             let end = areas.end(start);
-            super::baked::report_cut_off(input, nonce, end, cursor)?;
+            baked::report_cut_off(input, nonce, end, cursor)?;
         }
         return Ok(now);
     }

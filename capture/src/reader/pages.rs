@@ -1,10 +1,12 @@
 //! The pages, in the order in which they lie in the file.
 
-use super::super::input::Input;
-use super::super::{How, Progress, ReadError};
-use super::ahead::{self, Ahead};
+use super::baked;
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
+use super::error::ReadError;
+use super::input::Input;
+use super::parallel_decode::{self, Ahead};
+use super::progress::{How, Progress};
 use crate::layout;
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC};
 
@@ -65,10 +67,10 @@ impl<'a> Pages<'a> {
         let threads = match self.how.threads {
             _ if past || rest == 0 => 0,
             Some(threads) => threads,
-            None => ahead::threads_for(rest),
+            None => parallel_decode::threads_for(rest),
         };
         let (input, nonce) = (self.input, self.nonce);
-        ahead::with(input, nonce, published, threads, |ahead| {
+        parallel_decode::with(input, nonce, published, threads, |ahead| {
             self.read_with(ahead, cursor, progress, published, past)
         })
     }
@@ -159,7 +161,7 @@ impl<'a> Pages<'a> {
 
     /// Says if names were baked in behind the pages whose end is missing.
     pub(super) fn report_cut_off_names(&self, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
-        super::baked::report_cut_off(self.input, self.nonce, self.offset, cursor)
+        baked::report_cut_off(self.input, self.nonce, self.offset, cursor)
     }
 
     fn at(&mut self, offset: u64) -> Result<Found, ReadError> {

@@ -1,18 +1,14 @@
 //! The names that were baked in behind the capture.
 
-use super::super::ReadError;
-use super::super::input::Input;
 use super::cursor::Cursor;
+use super::error::ReadError;
+use super::input::Input;
 use crate::baked::{MARK_BYTES, Part, page_nonce};
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header};
 use crate::{DefKind, layout};
 
 /// The part that the mark at the file's end closes, if there is one.
-pub(in super::super) fn find(
-    input: &Input,
-    length: u64,
-    nonce: u64,
-) -> std::io::Result<Option<Part>> {
+pub(super) fn find(input: &Input, length: u64, nonce: u64) -> std::io::Result<Option<Part>> {
     let mut mark = [0; MARK_BYTES];
     let Some(offset) = length.checked_sub(MARK_BYTES as u64) else {
         return Ok(None);

@@ -10,7 +10,7 @@ use std::num::NonZero;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::super::input::Input;
+use super::input::Input;
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header};
 
 /// More threads find nothing to do: to take records in costs more than to decode them.

@@ -3,8 +3,8 @@
 
 use std::io;
 
-use super::super::input::Input;
-use super::super::{Integrity, LossRange};
+use super::input::Input;
+use super::integrity::{Integrity, LossRange};
 use crate::checksum::Checks;
 use crate::layout::{self, LOSS_RANGES, dynamic};
 use crate::{CounterValues, DeviceOrdinal, Level, Nanos, index};

@@ -1,9 +1,9 @@
 //! The records that had not reached a page: an image of the ring, and what is committed in it.
 
-use super::super::ReadError;
-use super::super::input::Input;
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
+use super::error::ReadError;
+use super::input::Input;
 use crate::checksum::{self, Checks};
 use crate::slot::{self, SLOT_BYTES};
 use crate::{DefKind, EventKind, layout};

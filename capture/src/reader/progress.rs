@@ -1,0 +1,44 @@
+//! How a capture's pages are read, and how far that has come.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How pages are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct How {
+    /// How many threads decode them ahead; `None`: as many as are worth it.
+    pub(super) threads: Option<usize>,
+    /// Whether pages of events alone are passed over.
+    pub(super) only_definitions: bool,
+}
+
+/// How far [`super::Reader::read`] has come; may be asked from within its sink, and from other threads.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    position: Arc<AtomicU64>,
+    total: Arc<AtomicU64>,
+}
+
+impl Progress {
+    pub(super) fn new(total: u64) -> Self {
+        Self {
+            position: Arc::default(),
+            total: Arc::new(AtomicU64::new(total)),
+        }
+    }
+
+    /// Bytes of the file that have been read.
+    pub fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    /// Bytes to be read in all, as far as is known.
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
+        self.total.fetch_max(position, Ordering::Relaxed);
+    }
+}

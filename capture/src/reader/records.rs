@@ -1,0 +1,53 @@
+//! All that a capture gives: what is baked in, its records, and how whole they are.
+
+use super::capture::Capture;
+use super::cursor::Cursor;
+use super::error::ReadError;
+use super::integrity::{Integrity, Record};
+use super::progress::{How, Progress};
+use super::{baked, bounded, growing};
+use crate::layout;
+
+/// Gives every record to `sink`, and says how whole the capture is.
+pub(super) fn read_all(
+    capture: &Capture,
+    how: How,
+    progress: &Progress,
+    sink: &mut dyn FnMut(Record<'_>),
+) -> Result<Integrity, ReadError> {
+    let mut cursor = Cursor::new(sink);
+    if let Some(first) = capture.bad_copy {
+        let offset = layout::STATIC_COPIES[usize::from(!first)];
+        cursor.integrity.damaged(
+            offset,
+            "a copy of the header is damaged; the other was used",
+        );
+    }
+    if let Some(part) = capture.baked {
+        baked::read(&capture.input, capture.header.nonce, part, &mut cursor)?;
+    }
+    let dynamic = match capture.header.areas {
+        None => growing::read_all(capture, how, progress, &mut cursor)?,
+        Some(areas) => bounded::read_all(capture, areas, progress, &mut cursor)?,
+    };
+    progress.set(progress.total());
+    let mut integrity = cursor.finish();
+    dynamic.report(&mut integrity);
+    integrity.ring = capture.ring_state(&dynamic);
+    let counted = capture
+        .counted()
+        .map_err(|source| capture.input.error(layout::COUNTERS_OFFSET, source))?;
+    if counted.is_damaged {
+        let what = "the place that the counters are of is damaged";
+        integrity.damaged(layout::dynamic::COUNTED, what);
+    }
+    for (device, level, row) in counted.rows {
+        if row.is_err() {
+            let number = layout::row_number(device, level).unwrap_or_default();
+            let (device, offset) = (device.0, layout::row_offset(number));
+            let what = format!("the counters of device {device}, level {level} are damaged");
+            integrity.damaged(offset, what);
+        }
+    }
+    Ok(integrity)
+}

@@ -1,0 +1,74 @@
+//! Numbers by which stacks and classes of nodes go in a replay.
+
+use std::hash::{Hash, Hasher};
+
+use gpumem_capture::StackId;
+
+use crate::coded::coded;
+use crate::course::Work;
+
+/// An interned pair of stacks: index into [`crate::Replay::keys`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId(pub u32);
+
+/// A class of nodes: see [`crate::names::Names::node`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(crate) u32);
+
+/// The stacks of an event, and what it was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StackKey {
+    /// Python stack.
+    pub py: StackId,
+    /// Native stack.
+    pub native: StackId,
+    /// The module that made the call, if the recorder says: see [`Caller::module`].
+    pub caller: Caller,
+    /// What it was for; of frees it is not kept.
+    pub work: Work,
+}
+
+/// Two words instead of four: each event's is looked up.
+impl Hash for StackKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        state.write_u64(word(self.py.0, self.native.0));
+        state.write_u64(word(self.caller.0, u32::from(self.work.0)));
+    }
+}
+
+/// The module that made a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Caller(u32);
+
+impl Caller {
+    /// Not known.
+    pub(crate) const UNKNOWN: Self = Self(0);
+
+    /// The module whose index in [`crate::names::Names::modules`] is this.
+    pub fn of(module: Option<u32>) -> Self {
+        Self(module.map_or(0, |index| index + 1))
+    }
+
+    /// Index into [`crate::names::Names::modules`]; `None`: not known.
+    pub fn module(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+}
+
+impl StackKey {
+    /// Stands for all stacks that were let go of.
+    pub const LET_GO: Self = Self {
+        py: StackId::LET_GO,
+        native: StackId::LET_GO,
+        caller: Caller::UNKNOWN,
+        work: Work::NONE,
+    };
+}
+
+coded! {
+    KeyId { 0 }
+    NodeId { 0 }
+    StackKey { py, native, caller, work }
+    Caller { 0 }
+}

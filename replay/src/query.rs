@@ -1,0 +1,71 @@
+//! What a replay is asked for.
+
+use gpumem_capture::{Nanos, Seq};
+
+/// The moment whose figures by stack are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Moment {
+    /// Each level's own peak.
+    #[default]
+    Peak,
+    /// After the last event.
+    End,
+    /// Just after this event.
+    At(Seq),
+    /// Just before the first event after this time.
+    Time(Nanos),
+    /// When this step of a training, counted from 1, had ended.
+    Step(u64),
+}
+
+/// Which figures by stack are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// When. With a step, the peak is that of what the step allocated.
+    pub moment: Moment,
+    /// Only of what was allocated in this step.
+    pub step: Option<u64>,
+    /// Whether what each device's peak had is kept, block by block: see [`crate::Replay::at_peak_of`].
+    pub peaks: bool,
+    /// Only of blocks of these sizes.
+    pub sizes: Sizes,
+}
+
+/// Sizes of blocks, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// The smallest.
+    pub least: u64,
+    /// The largest.
+    pub most: u64,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self {
+            least: 0,
+            most: u64::MAX,
+        }
+    }
+}
+
+impl Sizes {
+    /// Whether every size is one of them.
+    pub fn are_all(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether this is one of them.
+    pub fn take(&self, bytes: u64) -> bool {
+        (self.least..=self.most).contains(&bytes)
+    }
+}
+
+impl From<Moment> for Wanted {
+    fn from(moment: Moment) -> Self {
+        Self {
+            moment,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What a replay has of records that are gone: a state, with what it could not keep.
+
+use gpumem_capture::{Nanos, Seq};
+
+use crate::coded::coded;
+
+/// What a replay whose state has a limit could not keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LetGo {
+    /// Stacks that held nothing, and nothing at a peak: what they did in all stands under
+    /// [`StackKey::LET_GO`].
+    pub stacks: u64,
+    /// Live blocks that are not kept one by one: their bytes stand there too.
+    pub blocks: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Blocks of a device's peak that are not kept one by one.
+    pub peak_blocks: u64,
+}
+
+/// That the first records came as a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// It stood for all records before this one.
+    pub from: Seq,
+    /// Steps that had ended then.
+    pub steps: u64,
+    /// Time of the last of them.
+    pub last: Nanos,
+    /// Whether it could be read.
+    pub is_readable: bool,
+}
+
+coded! {
+    LetGo { stacks, blocks, bytes, peak_blocks }
+}
