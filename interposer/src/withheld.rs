@@ -2,7 +2,7 @@
 //!
 //! A sequence lock a device: who reads looks again if it changed meanwhile.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_sys::wait;
@@ -22,6 +22,20 @@ static WITHHELD: [Withheld; 64] = [const {
         bytes: AtomicU64::new(0),
     }
 }; 64];
+
+/// Until it is known whether there is a limit, there may be one.
+static MAY_BE: AtomicBool = AtomicBool::new(true);
+
+/// Says whether there is a limit: without one nothing is withheld.
+pub(crate) fn expect(any: bool) {
+    MAY_BE.store(any, Ordering::SeqCst);
+}
+
+/// Whether anything may be withheld of any device.
+#[inline]
+pub(crate) fn may_be() -> bool {
+    MAY_BE.load(Ordering::SeqCst)
+}
 
 /// Changes what is withheld of a device by `change`, which says how many bytes it is then. One at a time for each device.
 pub(crate) fn change<R>(device: DeviceOrdinal, change: impl FnOnce() -> (R, u64)) -> R {

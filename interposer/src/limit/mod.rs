@@ -30,7 +30,7 @@ pub(crate) use self::takes::Takes;
 use crate::driver;
 use crate::failed::Failed;
 use crate::nvml::reading;
-use crate::{contexts, message, thread};
+use crate::{contexts, message, thread, withheld};
 
 const UNREAD: u8 = 0;
 const NONE: u8 = 1;
@@ -77,6 +77,7 @@ fn note_whether_any() {
     let any = LIMITS
         .iter()
         .any(|limit| limit.load(Ordering::Relaxed) != 0);
+    withheld::expect(any);
     STATE.store(if any { SOME } else { NONE }, Ordering::Release);
 }
 
