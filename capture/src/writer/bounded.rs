@@ -7,8 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::Writer;
-use crate::areas::{Areas, STATE_HEADER_BYTES, StateHeader};
+use crate::areas::Areas;
 use crate::reader::Record;
 
 /// Keeps the state of a bounded capture: what a replay of all its records knows.
@@ -34,25 +33,25 @@ struct PageAt {
 
 /// Where the drain stands in the areas.
 pub(super) struct Log {
-    areas: Areas,
+    pub(super) areas: Areas,
     /// Where the areas start in the file.
-    start: u64,
+    pub(super) start: u64,
     /// Pages that are in the log, the oldest first.
     pages: VecDeque<PageAt>,
     /// Where the next page goes, if it fits there.
     at: u64,
     /// The newest whole state holds all records before this.
-    kept: u64,
+    pub(super) kept: u64,
     /// The area of the next state.
-    which: usize,
+    pub(super) which: usize,
     /// Bytes of pages, and of definitions as they came, since the newest state.
-    pages_since: u64,
-    definitions_since: u64,
+    pub(super) pages_since: u64,
+    pub(super) definitions_since: u64,
     /// The keeper has all records before this.
-    taken: u64,
-    events: u64,
-    definitions: u64,
-    state: Vec<u8>,
+    pub(super) taken: u64,
+    pub(super) events: u64,
+    pub(super) definitions: u64,
+    pub(super) state: Vec<u8>,
 }
 
 impl Log {
@@ -90,13 +89,12 @@ impl Log {
         keeper.take(record);
     }
 
-    /// Makes room for a page of so many bytes: where it goes.
+    /// Makes room for a page of so many bytes: where it goes. What would be lost with the pages in its way is in the
+    /// state that `write_state` writes.
     pub(super) fn room(
         &mut self,
-        writer: &Writer,
-        keeper: &mut dyn Keeper,
         bytes: u64,
-        pages_end: u64,
+        write_state: impl FnOnce(&mut Self) -> io::Result<()>,
     ) -> io::Result<u64> {
         let (start, end) = (
             self.areas.log_offset(self.start),
@@ -113,7 +111,7 @@ impl Log {
         let overlaps = |page: &PageAt| page.start < at + bytes && page.end > at;
         let newest = self.pages.iter().rev().find(|page| overlaps(page));
         if newest.is_some_and(|page| page.next > self.kept) {
-            self.write_state(writer, keeper, pages_end)?;
+            write_state(self)?;
         }
         // The oldest pages lie next in the way; those before a jump to the start are older still.
         while let Some(page) = self.pages.front()
@@ -136,44 +134,5 @@ impl Log {
     pub(super) fn is_due(&self) -> bool {
         self.pages_since >= self.areas.log / STATES_A_LAP
             || self.definitions_since >= self.areas.state
-    }
-
-    /// Writes the state into the older area.
-    pub(super) fn write_state(
-        &mut self,
-        writer: &Writer,
-        keeper: &mut dyn Keeper,
-        pages_end: u64,
-    ) -> io::Result<()> {
-        let mut body = std::mem::take(&mut self.state);
-        body.clear();
-        writer.space.set_busy(true);
-        keeper.state(self.areas.state_limit(), &mut body);
-        if body.len() > self.areas.state_limit() {
-            writer.space.set_busy(false);
-            return Err(io::Error::from_raw_os_error(libc::EFBIG));
-        }
-        let header = StateHeader {
-            nonce: writer.nonce(),
-            seq: self.taken,
-            events: self.events,
-            definitions: self.definitions,
-            bytes: body.len() as u64,
-            crc: crc32fast::hash(&body),
-        };
-        let offset = self.areas.state_offset(self.start, self.which);
-        let next = writer.ring.tail();
-        let behind = offset + STATE_HEADER_BYTES as u64;
-        // The header last: a state whose header is whole is whole.
-        let written = writer
-            .put(&[&body], behind, pages_end, next)
-            .and_then(|()| writer.put(&[&header.encode()], offset, pages_end, next));
-        self.state = body;
-        writer.space.set_busy(false);
-        written?;
-        self.kept = self.taken;
-        self.which = 1 - self.which;
-        (self.pages_since, self.definitions_since) = (0, 0);
-        Ok(())
     }
 }

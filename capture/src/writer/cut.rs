@@ -6,84 +6,11 @@
 //! them as a replay finds them at that place. That takes some nanoseconds a row; rows in which nothing was
 //! ever counted are left out, and become used only while nobody cuts.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use super::Writer;
-use super::options::{Ended, Lost};
-use super::room::{IfFull, assert_may_wait};
-use super::rows::LockedRow;
-use crate::{CounterValues, DeviceOrdinal, Event, Level, Seq, layout, slot};
-
-const WORDS: usize = (layout::COUNTER_ROWS / 64) as usize;
-
-/// Which rows anything is counted in.
-pub(super) struct Used {
-    bits: [AtomicU64; WORDS],
-    /// Held while a row becomes used, and while all that are used are cut through.
-    changing: Mutex<()>,
-}
-
-impl Used {
-    pub(super) fn new() -> Self {
-        Self {
-            bits: [const { AtomicU64::new(0) }; WORDS],
-            changing: Mutex::new(()),
-        }
-    }
-
-    fn hold(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A row is about to be used for the first time.
-    #[cold]
-    pub(super) fn note(&self, row: u64) {
-        let _held = self.hold();
-        if let Some(word) = self.bits.get((row / 64) as usize) {
-            word.fetch_or(1 << (row % 64), Ordering::Relaxed);
-        }
-    }
-
-    /// The rows that are used, ascending; to be asked while they are held.
-    fn rows(&self) -> impl Iterator<Item = u64> {
-        let words = self.bits.iter().map(|word| word.load(Ordering::Relaxed));
-        words.zip(0..).flat_map(|(word, number)| {
-            (0..64)
-                .filter(move |bit| word >> bit & 1 == 1)
-                .map(move |bit| 64 * number + bit)
-        })
-    }
-}
-
-/// A row of counters at a cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowAtCut {
-    /// Its number: by device and level, below 256.
-    pub row: u8,
-    /// Its figures.
-    pub values: CounterValues,
-    /// The most that was live at once since the newest cut before that began a new reckoning.
-    pub since_cut: u64,
-    /// How often it was changed, modulo 2^31.
-    pub changes: u32,
-}
-
-impl RowAtCut {
-    /// The number of the row of a device and level; None for one that has no counters.
-    pub fn number(device: DeviceOrdinal, level: Level) -> Option<u8> {
-        u8::try_from(layout::row_number(device, level)?).ok()
-    }
-
-    fn of(row: u8, locked: &LockedRow<'_>) -> Self {
-        Self {
-            row,
-            values: locked.values(),
-            since_cut: locked.since_cut(),
-            changes: locked.changes(),
-        }
-    }
-}
+use super::attempt::{IfFull, assert_may_wait};
+use super::error::{Ended, Lost};
+use super::rows::RowAtCut;
+use super::shared::Writer;
+use crate::{CounterValues, Event, Seq, layout, slot};
 
 /// What a cut found.
 #[derive(Debug)]

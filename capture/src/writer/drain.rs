@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::bounded::{Keeper, Log};
-use super::cut::RowAtCut;
-use super::{Ended, Phase, Writer};
+use super::drain_state::State;
+use super::error::{Ended, Trouble};
+use super::shared::{Phase, Writer};
 use crate::reader::{Record, definition};
 use crate::ring::Found;
 use crate::{DefKind, EventKind, Seq, layout, page, slot};
@@ -21,68 +22,8 @@ const WORTH_A_PAGE: u64 = 16_384;
 const AT_LEAST_EVERY: Duration = Duration::from_secs(1);
 /// After a failed write, how long until the next try.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// A write that has not returned for so long is stuck.
-const STUCK: Duration = Duration::from_secs(1);
 /// So many looks, 50 ms apart or more, find the same record unfinished: its thread was stopped or killed.
 const LOOKS_AT_UNFINISHED: u32 = 100;
-
-/// What a thread of ours reports, once each time that it begins.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Trouble<'a> {
-    /// The capture's file could not be written.
-    Write(&'a io::Error),
-    /// A write to the capture's file has not returned for a second.
-    Stuck,
-    /// What waits to be written has no more room: events are lost.
-    Full(&'a io::Error),
-}
-
-/// What the drain keeps from page to page.
-#[derive(Default)]
-struct State {
-    builder: Option<page::Builder>,
-    /// Of a bounded capture: where the drain stands in it.
-    log: Option<Log>,
-    payload: Vec<u8>,
-    /// Where the pages end.
-    pages_end: u64,
-    failures: u64,
-    first_failure: u64,
-    failing: bool,
-    /// All records before this are committed.
-    known: u64,
-    /// How often the record at `known` was found unfinished.
-    looks: u32,
-    /// Counters that are not yet of known records.
-    counted: Option<(u64, Vec<RowAtCut>)>,
-    /// The place that the newest published counters are of.
-    published: Option<u64>,
-    write: Write,
-}
-
-/// The write to the file that was in progress at the last look. Time is what the drain has slept since: a clock can be
-/// set forward meanwhile.
-#[derive(Default)]
-struct Write {
-    number: Option<u64>,
-    slept: Duration,
-    is_told: bool,
-}
-
-impl Write {
-    /// Whether the write in progress has now been so for [`STUCK`]: true once for each.
-    fn is_stuck(&mut self, in_progress: Option<u64>) -> bool {
-        if in_progress.is_none() || in_progress != self.number {
-            *self = Self {
-                number: in_progress,
-                ..Self::default()
-            };
-        }
-        let is_stuck = self.slept >= STUCK;
-        is_stuck && !std::mem::replace(&mut self.is_told, is_stuck)
-    }
-}
 
 impl Writer {
     /// Runs the drain, and the thread that writes the file beside it: moves committed records from the ring into
@@ -339,7 +280,9 @@ impl Writer {
         let length = page.len() as u64;
         let start = match &mut bounded {
             None => state.pages_end,
-            Some((log, keeper)) => log.room(self, *keeper, length, state.pages_end)?,
+            Some((log, keeper)) => log.room(length, |log| {
+                self.write_state(log, *keeper, state.pages_end)
+            })?,
         };
         if !self.was_read_from_memory() {
             return Ok(false);
@@ -354,7 +297,7 @@ impl Writer {
         if let Some((log, keeper)) = &mut bounded {
             log.wrote(start, length, next);
             if log.is_due() {
-                log.write_state(self, *keeper, state.pages_end)?;
+                self.write_state(log, *keeper, state.pages_end)?;
             }
         }
         Ok(true)
@@ -412,15 +355,5 @@ impl Writer {
         let publishing = self.publishing.lock();
         let _alone = publishing.unwrap_or_else(|poisoned| poisoned.into_inner());
         self.head.drain_error.0.store(checks, place, facts);
-    }
-}
-
-/// The drain's state, kept from one run to the next.
-#[derive(Default)]
-pub(super) struct Drain(Option<Box<State>>);
-
-impl Drain {
-    fn get_or_insert_with(&mut self, new: impl FnOnce() -> Box<State>) -> &mut State {
-        self.0.get_or_insert_with(new)
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::options::CreateError;
+use super::error::CreateError;
 use super::sys;
 use crate::file::fill;
 

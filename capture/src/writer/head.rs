@@ -4,13 +4,13 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use super::memory::Memory;
 use crate::checksum::Checks;
 use crate::header::StaticHeader;
 use crate::layout::{self, LOSS_RANGES, dynamic};
-use crate::ring_file::HEADER_OFFSET;
+use crate::ring_file::{self, HEADER_OFFSET};
 use crate::{CounterValues, index};
 
 /// A cache line of its own.
@@ -109,11 +109,12 @@ impl Head {
     }
 
     /// Says whose ring it is; nothing in a ring that lies in the capture, which says so itself.
-    pub(super) fn introduce(&self, header: &StaticHeader, path: &Path, memory: &Memory) {
+    pub(super) fn introduce(&self, header: &StaticHeader, path: &Path, queue_bytes: usize) {
         if header.has_ring() {
             return;
         }
-        let mut bytes = super::store::preamble(path, memory.queue_bytes).to_vec();
+        let mut bytes =
+            ring_file::preamble(path.as_os_str().as_bytes(), queue_bytes as u64).to_vec();
         debug_assert_eq!(bytes.len(), HEADER_OFFSET);
         bytes.extend_from_slice(&header.encode());
         for (word, bytes) in self.preamble.iter().zip(bytes.chunks_exact(8)) {

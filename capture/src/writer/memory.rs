@@ -4,31 +4,16 @@ use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, RawFd};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::file::{CaptureFile, file_size_limit};
 use super::head::Head;
+use super::options::RingPlace;
 use super::sys;
 use crate::header::{RingAt, RingPath};
 use crate::layout;
 use crate::ring::Slot;
 use crate::ring_file::NAME_PREFIX;
-
-/// Where the ring is kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum RingPlace {
-    /// In the capture itself, before its pages. SIGKILL loses nothing, and the capture needs no other file; but a
-    /// call then waits for the capture's disk where that does not take what is written.
-    #[default]
-    InCapture,
-    /// In a file in the first of these folders that lies in memory (tmpfs); a memfd where none does.
-    Folders(Vec<PathBuf>),
-    /// In memory that has no name. What was not yet written to the capture is lost with the process.
-    Memfd,
-    /// In this process's own memory: for records that another process made.
-    Private,
-}
 
 /// `statfs`'s numbers of file systems that lie in memory.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];

@@ -1,10 +1,8 @@
-//! How to open a capture, and why that can fail.
+//! How to open a capture.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::memory::RingPlace;
 use crate::areas::Areas;
 use crate::layout::RING_SLOTS;
 
@@ -26,6 +24,22 @@ pub struct Options {
     pub bounded: Option<u64>,
     /// Where the records come from, if not from this process. Default: from this process.
     pub origin: Option<Origin>,
+}
+
+/// Where the ring is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RingPlace {
+    /// In the capture itself, before its pages. SIGKILL loses nothing, and the capture needs no other file; but a
+    /// call then waits for the capture's disk where that does not take what is written.
+    #[default]
+    InCapture,
+    /// In a file in the first of these folders that lies in memory (tmpfs); a memfd where none does.
+    Folders(Vec<PathBuf>),
+    /// In memory that has no name. What was not yet written to the capture is lost with the process.
+    Memfd,
+    /// In this process's own memory: for records that another process made.
+    Private,
 }
 
 /// Where the records of a capture come from that another tool has recorded. Process, host and the
@@ -94,58 +108,4 @@ impl Options {
     pub fn least_bounded(&self) -> u64 {
         Areas::least_file(self.ring_slots)
     }
-}
-
-/// Why a capture could not be opened.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: cannot {action}: {source}", path.display())]
-#[non_exhaustive]
-pub struct CreateError {
-    /// The file that was to be created.
-    pub path: PathBuf,
-    /// What failed.
-    pub action: &'static str,
-    /// Why.
-    pub source: io::Error,
-}
-
-impl CreateError {
-    /// The system's error number, 0 if it was not the system that refused.
-    pub fn errno(&self) -> i32 {
-        self.source.raw_os_error().unwrap_or(0)
-    }
-}
-
-/// Why a record was not recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Lost {
-    /// The ring stayed full.
-    #[error("the ring is full and the drain does not empty it")]
-    RingFull,
-    /// The definition is larger than a definition may be.
-    #[error("the definition is larger than the ring allows")]
-    TooLarge,
-    /// This is a forked child of the process whose capture it is, or recording has ended.
-    #[error("the capture belongs to another process, or recording has ended")]
-    OtherProcess,
-    /// Recording ended while this was recorded: see [`super::Writer::ended`].
-    #[error("recording has ended")]
-    Ended,
-}
-
-/// Why recording ended before the process did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum Ended {
-    /// A thread holds a lock of the recorder and does not go on.
-    #[error("a thread was stopped or killed while it recorded an event")]
-    HeldTooLong = 1,
-    /// The memory of the ring went away under the process.
-    #[error("the memory of its ring was truncated or its disk is gone")]
-    MemoryGone = 2,
-    /// The capture's file could not be created.
-    #[error("its file could not be created")]
-    NoFile = 3,
 }

@@ -147,7 +147,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::writer::memory::RingPlace;
+    use crate::writer::options::RingPlace;
 
     #[test]
     fn operations_come_out_in_order_whatever_their_sizes() {

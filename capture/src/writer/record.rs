@@ -1,9 +1,9 @@
 //! Recording: an event and the counters that it changes, a definition.
 
-use super::Writer;
-use super::options::{Ended, Lost};
-use super::room::{IfFull, assert_may_wait};
+use super::attempt::{IfFull, assert_may_wait};
+use super::error::{Ended, Lost};
 use super::rows::{Change, LockedRow};
+use super::shared::Writer;
 use crate::{CounterValues, DefKind, DeviceOrdinal, Event, EventFlags, Level, Seq, layout, slot};
 
 impl Writer {

@@ -13,48 +13,11 @@
 //! })
 //! ```
 
-#[cfg(debug_assertions)]
-use std::cell::Cell;
-use std::marker::PhantomData;
-
-use super::{Cut, Lost, Writer};
+use super::attempt::{Attempt, IfFull, Refused, assert_may_wait};
+use super::cut::Cut;
+use super::error::Lost;
+use super::shared::Writer;
 use crate::{DefKind, Event, Seq, slot};
-
-/// What becomes of a record that finds no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IfFull {
-    /// It waits for room, and is lost in the end.
-    Wait,
-    /// Nothing happens: [`Lost::RingFull`], which is not counted.
-    Refuse,
-    /// It is lost.
-    Lose,
-}
-
-/// An attempt to record something without waiting: see [`Writer::in_order`].
-#[derive(Clone, Copy, Debug)]
-pub struct Attempt(IfFull);
-
-impl Attempt {
-    /// The first one, which may be refused.
-    pub const FIRST: Self = Self(IfFull::Refuse);
-}
-
-/// There was no room for a record, and nothing has happened. [`Writer::wait_for_room`] gives the next attempt.
-#[derive(Debug)]
-#[must_use = "nothing is recorded"]
-pub struct Refused {
-    slots: u64,
-}
-
-impl Attempt {
-    fn result<T>(self, result: Result<T, Lost>, slots: u64) -> Result<Result<T, Lost>, Refused> {
-        match result {
-            Err(Lost::RingFull) if self.0 == IfFull::Refuse => Err(Refused { slots }),
-            result => Ok(result),
-        }
-    }
-}
 
 impl Writer {
     /// [`Writer::event`] without waiting.
@@ -120,46 +83,4 @@ impl Writer {
             }
         }
     }
-}
-
-#[cfg(debug_assertions)]
-thread_local! {
-    /// Locks of the caller's that the thread holds.
-    static HELD: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Says, as long as it lives, that the thread holds a lock for which others may wait. With debug assertions, what may
-/// wait for room then panics, whether there is room or not.
-#[derive(Debug)]
-pub struct LockHeld {
-    _of_this_thread: PhantomData<*mut ()>,
-}
-
-impl LockHeld {
-    /// From now on.
-    #[inline]
-    #[allow(clippy::new_without_default)]
-    pub fn new() -> Self {
-        #[cfg(debug_assertions)]
-        HELD.with(|held| held.set(held.get() + 1));
-        Self {
-            _of_this_thread: PhantomData,
-        }
-    }
-}
-
-impl Drop for LockHeld {
-    #[inline]
-    fn drop(&mut self) {
-        #[cfg(debug_assertions)]
-        HELD.with(|held| held.set(held.get() - 1));
-    }
-}
-
-/// With debug assertions: panics if the thread holds a lock for which others may wait. For whatever may take long.
-#[inline(always)]
-#[track_caller]
-pub fn assert_may_wait() {
-    #[cfg(debug_assertions)]
-    assert_eq!(HELD.with(Cell::get), 0, "a lock is held by what may wait");
 }

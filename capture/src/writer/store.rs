@@ -9,17 +9,18 @@
 //! was closed has none.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gpumem_sys::wait;
 
-use super::drain::Trouble;
-use super::options::CreateError;
-use super::{Ended, Phase, Writer};
+use super::error::{Ended, Trouble};
+use super::file::CaptureFile;
+use super::shared::{Phase, Writer};
+use super::store_state::State;
+use crate::index;
 use crate::layout::{self, dynamic};
 use crate::slot::SLOT_BYTES;
-use crate::{index, ring_file};
 
 /// How long it sleeps when nobody wakes it: the drain does, at most 50 ms after there is something to write. After a
 /// failed write, how long until the next try.
@@ -29,86 +30,7 @@ const ROOM: u64 = 1 << 20;
 /// Bytes of the head that change.
 const HEAD: std::ops::Range<u64> = layout::DYNAMIC_OFFSET..layout::RING_OFFSET;
 
-/// What the thread that writes the file shows the others.
-#[derive(Default)]
-pub(super) struct Stored {
-    /// Changes when there is something to write.
-    work: AtomicU32,
-    /// Odd while a write is in progress.
-    writes: AtomicU64,
-    /// The phase for which all is written: 0 none, else one more than the [`Phase`]'s number.
-    done: AtomicU32,
-    is_deleted: AtomicBool,
-    /// All records before this are in the file.
-    known: AtomicU64,
-}
-
-impl Stored {
-    pub(super) fn wake(&self) {
-        self.work.fetch_add(1, Ordering::Release);
-        wait::wake(&self.work);
-    }
-
-    /// The number of the write in progress, if one is.
-    pub(super) fn write_in_progress(&self) -> Option<u64> {
-        let writes = self.writes.load(Ordering::Relaxed);
-        (writes % 2 == 1).then_some(writes)
-    }
-
-    pub(super) fn is_done(&self, phase: Phase) -> bool {
-        self.done.load(Ordering::Acquire) > phase as u32
-    }
-
-    fn writing<R>(&self, write: impl FnOnce() -> R) -> R {
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        let result = write();
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        result
-    }
-}
-
-/// Where the file stands.
-pub(super) struct State {
-    pages_end: u64,
-    /// Records before this are in pages.
-    next: u64,
-    /// Where the journal starts.
-    journal: u64,
-    /// Records before this are in pages or in the journal.
-    known: u64,
-    /// The head as it was written last.
-    head: Vec<u8>,
-    failures: u64,
-    first_failure: u64,
-    failing: bool,
-}
-
 impl Writer {
-    /// Creates the capture's file, unless there is one: `path` must not exist.
-    ///
-    /// # Errors
-    /// [`CreateError`] carries the path, what failed and the system's error; the file is then removed again.
-    pub fn create_file(&self, path: &std::path::Path) -> Result<(), CreateError> {
-        let start = self.header.pages_offset();
-        let length = self.header.areas.map_or(start, |areas| areas.end(start));
-        let file = super::CaptureFile::create(path, length)?;
-        let bytes = self.header.encode();
-        for offset in layout::STATIC_COPIES {
-            file.write_at(&bytes, offset).map_err(|source| {
-                let path = file.path().to_owned();
-                let _ = std::fs::remove_file(&path);
-                CreateError {
-                    path,
-                    action: "write to",
-                    source,
-                }
-            })?;
-        }
-        self.head.introduce(&self.header, file.path(), &self.memory);
-        let _ = self.file.set(file);
-        Ok(())
-    }
-
     /// Writes the capture's file until [`Writer::stop_drain`] or [`Writer::close`] is called and all is written, or
     /// cannot be. Call it from a thread of your own; [`Writer::run_drain`] is to run in another one. Without a file,
     /// for a capture that holds its ring, and in a forked child, it returns at once.
@@ -200,7 +122,7 @@ impl Writer {
     }
 
     /// Writes what there is to write, in an order in which the file is whole at every moment.
-    fn write_all(&self, state: &mut State, file: &super::CaptureFile) -> io::Result<()> {
+    fn write_all(&self, state: &mut State, file: &CaptureFile) -> io::Result<()> {
         let checks = self.ring.checks();
         let mut journal = Vec::new();
         loop {
@@ -253,7 +175,7 @@ impl Writer {
     fn write_journal(
         &self,
         state: &State,
-        file: &super::CaptureFile,
+        file: &CaptureFile,
         from: u64,
         slots: &[u8],
     ) -> io::Result<()> {
@@ -269,12 +191,7 @@ impl Writer {
     }
 
     /// Writes the journal once more, behind what is going to be written up to `end`.
-    fn move_journal(
-        &self,
-        state: &mut State,
-        file: &super::CaptureFile,
-        end: u64,
-    ) -> io::Result<()> {
+    fn move_journal(&self, state: &mut State, file: &CaptureFile, end: u64) -> io::Result<()> {
         let mut image = vec![0; self.ring.capacity() as usize * SLOT_BYTES];
         file.read_at(&mut image, state.journal)?;
         let behind = (end + ROOM).next_multiple_of(4096);
@@ -284,7 +201,7 @@ impl Writer {
     }
 
     /// Writes the head, if it has changed.
-    fn write_head(&self, state: &mut State, file: &super::CaptureFile) -> io::Result<()> {
+    fn write_head(&self, state: &mut State, file: &CaptureFile) -> io::Result<()> {
         let mut head = {
             let _alone = self
                 .publishing
@@ -328,7 +245,7 @@ impl Writer {
     }
 
     /// Leaves nothing of the ring: the capture is closed.
-    fn tidy(&self, state: &mut State, file: &super::CaptureFile) -> io::Result<()> {
+    fn tidy(&self, state: &mut State, file: &CaptureFile) -> io::Result<()> {
         if state.known != state.next {
             return Ok(());
         }
@@ -364,7 +281,7 @@ impl Writer {
 
     /// Only the thread that writes the file can tell: the descriptor is of its table.
     pub(super) fn look_whether_deleted(&self) {
-        let is_deleted = self.file().is_ok_and(super::CaptureFile::is_deleted);
+        let is_deleted = self.file().is_ok_and(CaptureFile::is_deleted);
         self.stored.is_deleted.store(is_deleted, Ordering::Relaxed);
     }
 
@@ -408,11 +325,4 @@ impl Writer {
         }
         true
     }
-}
-
-/// The preamble of a ring's file: kept with the rest of that layout.
-pub(super) fn preamble(path: &std::path::Path, queue: usize) -> [u8; ring_file::HEADER_OFFSET] {
-    use std::os::unix::ffi::OsStrExt as _;
-
-    ring_file::preamble(path.as_os_str().as_bytes(), queue as u64)
 }

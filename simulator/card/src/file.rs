@@ -9,13 +9,15 @@
 //! Numbers are the machine's own: the file is not for keeping. It is 4 MiB long and mostly holes.
 
 use crate::lock::Lock;
-use crate::table::UNITS;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Cards and parts of cards that the table has room for.
+pub const UNITS: usize = 512;
 
 /// Most processes that can have memory at once.
 pub(crate) const ROWS: usize = 1024;

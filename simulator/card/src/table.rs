@@ -1,13 +1,11 @@
 //! Taking memory, giving it back, and who has what.
 
+pub use crate::file::UNITS;
 use crate::file::{Layout, ROWS, Row, map};
 use crate::process::Identity;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Cards and parts of cards that the table has room for.
-pub const UNITS: usize = 512;
 
 /// One process that has memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,28 +1,12 @@
 //! Start, and primary contexts: made when a thread first needs one, kept until a reset.
 
+pub use crate::bound::Bound;
 use crate::thread;
 use gpumem_cuda_abi::CudaError;
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Answer, Handle, Out, require};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
-
-/// The context that a thread uses, as the runtime last saw it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
-    /// The context; 0 for none.
-    pub context: Handle,
-    /// How many resets there had been.
-    resets: u64,
-}
-
-impl Bound {
-    /// A thread that has not used CUDA.
-    pub const NOTHING: Self = Self {
-        context: 0,
-        resets: 0,
-    };
-}
 
 /// Primary contexts that the runtime holds a reference to.
 #[derive(Debug, Default)]

@@ -95,7 +95,7 @@ pub fn with_config(launch: In<Launch>, kernel: Address, arguments: Address) -> A
 pub fn with_config_per_thread(launch: In<Launch>, kernel: Address, arguments: Address) -> Answer {
     let mut launch = launch.get()?;
     if launch.stream == 0 {
-        launch.stream = crate::table::PER_THREAD_STREAM;
+        launch.stream = crate::stream::PER_THREAD_STREAM;
     }
     with_config(In::of(&launch), kernel, arguments)
 }

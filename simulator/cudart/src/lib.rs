@@ -16,6 +16,7 @@
 //! graphics and semaphores answer `cudaErrorNotSupported`.
 
 mod array;
+mod bound;
 mod context;
 mod copy;
 mod copy_box;

@@ -3,6 +3,9 @@
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Handle, Out};
 
+/// `cudaStreamPerThread`.
+pub const PER_THREAD_STREAM: Handle = 2;
+
 /// `cudaStreamCreate`.
 pub fn create(stream: Out<Handle>) -> Answer {
     cu::cuStreamCreate(stream, 0)

@@ -1,6 +1,6 @@
 //! What the runtime keeps for each thread: its last error, its device, its pending launch.
 
-use crate::context;
+use crate::bound::Bound;
 use gpumem_cuda_abi::{CudaError, Dim3};
 use gpumem_sim_client::ffi::{Answer, Handle};
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,7 @@ pub struct Configuration {
 thread_local! {
     static LAST_ERROR: Cell<u32> = const { Cell::new(0) };
     static DEVICE: Cell<i32> = const { Cell::new(0) };
-    static CONTEXT: Cell<context::Bound> = const { Cell::new(context::Bound::NOTHING) };
+    static CONTEXT: Cell<Bound> = const { Cell::new(Bound::NOTHING) };
     static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -57,12 +57,12 @@ pub fn set_device(device: i32) {
 }
 
 /// The context that the runtime saw or made current last.
-pub fn bound() -> context::Bound {
+pub fn bound() -> Bound {
     CONTEXT.get()
 }
 
 /// Remembers it.
-pub fn set_bound(bound: context::Bound) {
+pub fn set_bound(bound: Bound) {
     CONTEXT.set(bound);
 }
 

@@ -21,6 +21,7 @@ mod memory;
 mod mig;
 mod out;
 mod result;
+mod started;
 
 pub use device::*;
 pub use library::*;

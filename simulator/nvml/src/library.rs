@@ -3,15 +3,10 @@
 
 use crate::out::{Out, TextOut, put};
 use crate::result::{Return, answer};
+use crate::started::INITIALISED;
 use gpumem_sim_machine::{Machine, NvmlPids};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-static INITIALISED: AtomicU32 = AtomicU32::new(0);
-
-pub(crate) fn is_initialised() -> bool {
-    INITIALISED.load(Ordering::Acquire) > 0
-}
+use std::sync::atomic::Ordering;
 
 /// The machine that the environment describes; read once. The driver complains about what is wrong
 /// with it, so this library is silent.

@@ -46,7 +46,7 @@ pub(crate) type Answer<T = ()> = Result<T, Return>;
 
 /// Turns the inside of a function into its result code; `UNINITIALIZED` before `nvmlInit`.
 pub(crate) fn answer(inside: impl FnOnce() -> Answer) -> Return {
-    if !crate::library::is_initialised() {
+    if !crate::started::is_initialised() {
         return Return::UNINITIALIZED;
     }
     match inside() {

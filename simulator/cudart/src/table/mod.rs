@@ -14,10 +14,8 @@ mod special;
 mod streams;
 mod unsupported;
 
+use crate::stream::PER_THREAD_STREAM;
 use gpumem_sim_client::ffi::Handle;
-
-/// `cudaStreamPerThread`.
-pub const PER_THREAD_STREAM: Handle = 2;
 
 /// A stream parameter of a `_ptsz` function: null means the thread's own.
 #[repr(transparent)]

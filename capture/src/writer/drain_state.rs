@@ -1,0 +1,65 @@
+//! What the drain keeps.
+
+use std::time::Duration;
+
+use super::bounded::Log;
+use super::rows::RowAtCut;
+use crate::page;
+
+/// A write that has not returned for so long is stuck.
+const STUCK: Duration = Duration::from_secs(1);
+/// What the drain keeps from page to page.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) builder: Option<page::Builder>,
+    /// Of a bounded capture: where the drain stands in it.
+    pub(super) log: Option<Log>,
+    pub(super) payload: Vec<u8>,
+    /// Where the pages end.
+    pub(super) pages_end: u64,
+    pub(super) failures: u64,
+    pub(super) first_failure: u64,
+    pub(super) failing: bool,
+    /// All records before this are committed.
+    pub(super) known: u64,
+    /// How often the record at `known` was found unfinished.
+    pub(super) looks: u32,
+    /// Counters that are not yet of known records.
+    pub(super) counted: Option<(u64, Vec<RowAtCut>)>,
+    /// The place that the newest published counters are of.
+    pub(super) published: Option<u64>,
+    pub(super) write: Write,
+}
+
+/// The write to the file that was in progress at the last look. Time is what the drain has slept since: a clock can be
+/// set forward meanwhile.
+#[derive(Default)]
+pub(super) struct Write {
+    pub(super) number: Option<u64>,
+    pub(super) slept: Duration,
+    pub(super) is_told: bool,
+}
+
+impl Write {
+    /// Whether the write in progress has now been so for [`STUCK`]: true once for each.
+    pub(super) fn is_stuck(&mut self, in_progress: Option<u64>) -> bool {
+        if in_progress.is_none() || in_progress != self.number {
+            *self = Self {
+                number: in_progress,
+                ..Self::default()
+            };
+        }
+        let is_stuck = self.slept >= STUCK;
+        is_stuck && !std::mem::replace(&mut self.is_told, is_stuck)
+    }
+}
+
+/// The drain's state, kept from one run to the next.
+#[derive(Default)]
+pub(super) struct Drain(Option<Box<State>>);
+
+impl Drain {
+    pub(super) fn get_or_insert_with(&mut self, new: impl FnOnce() -> Box<State>) -> &mut State {
+        self.0.get_or_insert_with(new)
+    }
+}

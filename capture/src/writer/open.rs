@@ -1,0 +1,232 @@
+//! Opens a capture.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::sync::{Mutex, OnceLock};
+
+use super::clock::Clock;
+use super::drain_state::Drain;
+use super::error::CreateError;
+use super::file::CaptureFile;
+use super::fork::Owner;
+use super::head::Line;
+use super::loss::Losses;
+use super::memory::Memory;
+use super::options::{Options, Origin, RingPlace};
+use super::queue::Queue;
+use super::rows::{Rows, Used};
+use super::shared::{Phase, Writer};
+use super::space::Space;
+use super::store_state::Stored;
+use super::sys;
+use crate::areas::Areas;
+use crate::header::{RingAt, StaticHeader};
+use crate::layout;
+use crate::ring::Ring;
+
+impl Writer {
+    /// Opens a capture in `path`, which must not exist.
+    ///
+    /// The drain is not started: see [`Writer::drain`].
+    ///
+    /// # Errors
+    /// [`CreateError`] carries the path, what failed and the system's error; the file is then removed
+    /// again.
+    pub fn create(path: &Path, options: &Options) -> Result<&'static Writer, CreateError> {
+        if options.ring != RingPlace::InCapture {
+            let writer = Self::begin(path, options)?;
+            writer.create_file(path)?;
+            return Ok(writer);
+        }
+        let fail = |action| {
+            move |source| CreateError {
+                path: path.to_owned(),
+                action,
+                source,
+            }
+        };
+        let slots = Options::default().ring_slots(options.ring_slots).ring_slots;
+        let areas = bounded_areas(path, options, slots)?;
+        let start = layout::ring_end(slots);
+        // The blocks of the ring are reserved: a store to it needs none unless the file system copies on writing.
+        let file = CaptureFile::create(path, areas.map_or(start, |areas| areas.end(start)))?;
+        let opened = Memory::in_capture(&file, slots)
+            .map_err(fail("map"))
+            .and_then(|memory| Self::over(memory, slots, areas, options).map_err(fail("open")));
+        let written = opened.and_then(|writer| {
+            let bytes = writer.header.encode();
+            for offset in layout::STATIC_COPIES {
+                file.write_at(&bytes, offset).map_err(fail("write to"))?;
+            }
+            Ok(writer)
+        });
+        match written {
+            Ok(writer) => {
+                let _ = writer.file.set(file);
+                Ok(writer)
+            }
+            Err(error) => {
+                let _ = std::fs::remove_file(file.path());
+                Err(error)
+            }
+        }
+    }
+
+    /// Opens a capture that has no file yet: records are taken from now on. [`Writer::create_file`] gives it one.
+    /// Nothing here waits for a disk. `path` is where it is going to be, for errors.
+    ///
+    /// # Errors
+    /// [`CreateError`]: there is no memory, or a bounded capture is to be too small.
+    pub fn begin(path: &Path, options: &Options) -> Result<&'static Writer, CreateError> {
+        let slots = Options::default().ring_slots(options.ring_slots).ring_slots;
+        let areas = bounded_areas(path, options, slots)?;
+        let fail = |source| CreateError {
+            path: path.to_owned(),
+            action: "take memory for",
+            source,
+        };
+        let memory = Memory::create(&options.ring, slots, options.queue_bytes).map_err(fail)?;
+        Self::over(memory, slots, areas, options).map_err(fail)
+    }
+
+    fn over(
+        memory: Memory,
+        slots: u32,
+        areas: Option<Areas>,
+        options: &Options,
+    ) -> io::Result<&'static Writer> {
+        let owner = Owner::new().ok_or_else(io::Error::last_os_error)?;
+        let header = static_header(slots, areas, options.origin, memory.at);
+        let (head, slots_of_ring) = memory.parts(slots);
+        let indexes = Box::leak(Box::new([0; 2].map(|index| Line(AtomicU64::new(index)))));
+        let [at_head, at_tail] = indexes;
+        let ring = Ring::new(&at_head.0, &at_tail.0, slots_of_ring, header.checks());
+        let writer = Box::leak(Box::new(Writer {
+            head,
+            ring,
+            owner,
+            rows: Rows::new(),
+            clock: Clock::new(header.started_monotonic),
+            quarter: u64::from(slots) / 4,
+            space: Space::new(options.stall, header.has_ring()),
+            losses: Losses::new(),
+            used: Used::new(),
+            ended: AtomicU8::new(0),
+            is_direct: header.has_ring(),
+            header,
+            memory,
+            file: OnceLock::new(),
+            queue: Queue::new(),
+            known: AtomicU64::new(0),
+            phase: AtomicU32::new(Phase::Run as u32),
+            flushed: AtomicU32::new(0),
+            draining: Mutex::new(Drain::default()),
+            storing: Mutex::new(None),
+            stored: Stored::default(),
+            publishing: Mutex::new(0),
+        }));
+        head.known.0.store(0, header.nonce);
+        head.drained.0.tail.store(0, header.nonce);
+        head.drained
+            .0
+            .pages_end
+            .store(writer.first_page(), header.nonce);
+        head.queue
+            .0
+            .store(writer.ring.checks(), layout::dynamic::QUEUE, [0; 3]);
+        head.introduce(&writer.header, Path::new(""), writer.memory.queue_bytes);
+        Ok(writer)
+    }
+
+    /// Creates the capture's file, unless there is one: `path` must not exist.
+    ///
+    /// # Errors
+    /// [`CreateError`] carries the path, what failed and the system's error; the file is then removed again.
+    pub fn create_file(&self, path: &std::path::Path) -> Result<(), CreateError> {
+        let start = self.header.pages_offset();
+        let length = self.header.areas.map_or(start, |areas| areas.end(start));
+        let file = CaptureFile::create(path, length)?;
+        let bytes = self.header.encode();
+        for offset in layout::STATIC_COPIES {
+            file.write_at(&bytes, offset).map_err(|source| {
+                let path = file.path().to_owned();
+                let _ = std::fs::remove_file(&path);
+                CreateError {
+                    path,
+                    action: "write to",
+                    source,
+                }
+            })?;
+        }
+        self.head
+            .introduce(&self.header, file.path(), self.memory.queue_bytes);
+        let _ = self.file.set(file);
+        Ok(())
+    }
+}
+
+/// The areas of a bounded capture.
+fn bounded_areas(
+    path: &Path,
+    options: &Options,
+    ring_slots: u32,
+) -> Result<Option<Areas>, CreateError> {
+    let Some(bytes) = options.bounded else {
+        return Ok(None);
+    };
+    let areas = Areas::within(bytes, ring_slots).ok_or_else(|| CreateError {
+        path: path.to_owned(),
+        action: "bound to so few bytes",
+        source: io::Error::other(format!(
+            "with a ring of {ring_slots} slots it needs at least {}",
+            Areas::least_file(ring_slots)
+        )),
+    })?;
+    Ok(Some(areas))
+}
+
+/// What is known at opening.
+fn static_header(
+    ring_slots: u32,
+    areas: Option<Areas>,
+    origin: Option<Origin>,
+    ring_at: RingAt,
+) -> StaticHeader {
+    if let Some(Origin {
+        started_wall_ns,
+        nonce,
+    }) = origin
+    {
+        return StaticHeader {
+            nonce,
+            started_wall: started_wall_ns,
+            started_monotonic: 0,
+            started_boottime: 0,
+            pid: 0,
+            parent_pid: 0,
+            process_start_ticks: 0,
+            boot_id: [0; 16],
+            ring_slots,
+            areas,
+            ring_at,
+        };
+    }
+    let start_ticks = std::fs::read_to_string("/proc/self/stat")
+        .ok()
+        .and_then(|stat| crate::procfs::start_ticks(&stat))
+        .unwrap_or(0);
+    StaticHeader {
+        nonce: sys::random(),
+        started_wall: gpumem_sys::clock::read(libc::CLOCK_REALTIME),
+        started_monotonic: gpumem_sys::clock::read(libc::CLOCK_MONOTONIC),
+        started_boottime: gpumem_sys::clock::read(libc::CLOCK_BOOTTIME),
+        pid: std::process::id(),
+        parent_pid: std::os::unix::process::parent_id(),
+        process_start_ticks: start_ticks,
+        boot_id: crate::procfs::boot_id(),
+        ring_slots,
+        areas,
+        ring_at,
+    }
+}
