@@ -1,7 +1,7 @@
 //! Copies of plain ranges. What the caller calls device memory must be live memory of the
 //! simulated driver; a unified pointer that is not is the host's, as with the real one.
 
-use super::copy_box::{DEVICE, HOST, UNIFIED, no_side};
+use super::copy_side::{DEVICE, HOST, UNIFIED, no_side};
 use super::on_stream::{on_stream, submit, synchronously};
 use crate::ffi::{Answer, Handle, In, answer};
 use crate::host::{self, Access};

@@ -1,6 +1,7 @@
 //! Two- and three-dimensional copies, between pitched memory and arrays alike.
 
 use super::copy::{End, copy as copy_row, copy_now, copy_on};
+use super::copy_side::{ARRAY, DEVICE, HOST, UNIFIED};
 use super::on_stream::{on_stream, submit, synchronously};
 use crate::ffi::{Answer, Handle, In, answer, require};
 use crate::model::array::Layout;
@@ -30,32 +31,6 @@ pub struct Memcpy2d {
     to: Side2d,
     width_bytes: usize,
     height: usize,
-}
-
-/// `CU_MEMORYTYPE_HOST`.
-pub const HOST: u32 = 1;
-/// `CU_MEMORYTYPE_DEVICE`.
-pub const DEVICE: u32 = 2;
-/// `CU_MEMORYTYPE_ARRAY`.
-pub const ARRAY: u32 = 3;
-/// `CU_MEMORYTYPE_UNIFIED`.
-pub const UNIFIED: u32 = 4;
-
-/// A side that lies nowhere, to be completed.
-pub fn no_side() -> CuMemcpySide3d {
-    CuMemcpySide3d {
-        x_bytes: 0,
-        y: 0,
-        z: 0,
-        lod: 0,
-        kind: 0,
-        host: 0,
-        device: CuDevicePtr(0),
-        array: 0,
-        context: 0,
-        pitch: 0,
-        height: 0,
-    }
 }
 
 impl Side2d {

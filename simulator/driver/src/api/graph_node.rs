@@ -1,6 +1,6 @@
 //! Nodes: added to a graph one family at a time, or by the parameters that say what they are.
 
-use super::copy_box::{ARRAY, UNIFIED};
+use super::copy_side::{ARRAY, UNIFIED};
 use super::{fill, graph_memory, kernel};
 use crate::ffi::{Answer, Handle, In, Out, answer, require};
 use crate::model::State;

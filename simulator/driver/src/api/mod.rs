@@ -9,6 +9,7 @@ pub mod capture;
 pub mod context;
 pub mod copy;
 pub mod copy_box;
+pub mod copy_side;
 pub mod device;
 pub mod event;
 pub mod export_table;

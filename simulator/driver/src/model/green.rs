@@ -3,8 +3,6 @@
 //! A green context lives on its device's primary context, which it retains, and costs no memory
 //! beyond it. What is allocated in it is the primary context's.
 
-use super::State;
-use super::context::Ending;
 use super::handles::Handles;
 use crate::ffi::{Answer, require};
 use gpumem_cuda_abi::CuResult;
@@ -16,30 +14,30 @@ use std::collections::BTreeMap;
 pub struct Resource {
     /// `CUdevResourceType`.
     pub kind: u32,
-    origin: Origin,
-    padding: [u32; 21],
+    pub(crate) origin: Origin,
+    pub(crate) padding: [u32; 21],
     /// The multiprocessors.
     pub multiprocessors: Multiprocessors,
-    rest: [u32; 6],
-    next: usize,
+    pub(crate) rest: [u32; 6],
+    pub(crate) next: usize,
 }
 
 /// Where a resource came from.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Origin {
-    magic: u32,
-    device: u32,
+pub(crate) struct Origin {
+    pub(crate) magic: u32,
+    pub(crate) device: u32,
 }
 
-const MAGIC: u32 = u32::from_ne_bytes(*b"gsim");
+pub(crate) const MAGIC: u32 = u32::from_ne_bytes(*b"gsim");
 
 /// `CU_DEV_RESOURCE_TYPE_SM`.
 pub const MULTIPROCESSORS: u32 = 1;
 /// `CUDA_ERROR_INVALID_RESOURCE_TYPE`.
 pub const INVALID_TYPE: CuResult = CuResult(914);
 /// `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION`.
-const INVALID_CONFIGURATION: CuResult = CuResult(915);
+pub(crate) const INVALID_CONFIGURATION: CuResult = CuResult(915);
 
 /// `CUdevSmResource`.
 #[repr(C)]
@@ -116,15 +114,15 @@ pub struct Green {
 /// All of them, and the descriptors that they are made from.
 #[derive(Debug)]
 pub struct Greens {
-    live: Handles<Green>,
-    descriptors: Handles<Resource>,
+    pub(crate) live: Handles<Green>,
+    pub(crate) descriptors: Handles<Resource>,
     /// The green contexts of streams that were made in one.
-    streams: BTreeMap<usize, usize>,
-    made: u64,
+    pub(crate) streams: BTreeMap<usize, usize>,
+    pub(crate) made: u64,
 }
 
 /// Where the numbers of green contexts begin: far from those of other contexts.
-const FIRST_ID: u64 = 1 << 32;
+pub(crate) const FIRST_ID: u64 = 1 << 32;
 
 impl Greens {
     /// None yet.
@@ -171,33 +169,6 @@ impl Greens {
 impl Default for Greens {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-impl State {
-    /// `cuGreenCtxCreate`: retains the primary context.
-    pub fn create_green(&mut self, descriptor: usize, device: usize) -> Answer<usize> {
-        let resource = self.greens.descriptors.get(descriptor);
-        let resource = *resource.ok_or(CuResult::INVALID_VALUE)?;
-        if resource.device()? != device {
-            return Err(INVALID_CONFIGURATION);
-        }
-        self.retain_primary(device)?;
-        self.greens.made += 1;
-        let id = FIRST_ID + self.greens.made;
-        Ok(self.greens.live.insert(Green {
-            device,
-            id,
-            resource,
-        }))
-    }
-
-    /// `cuGreenCtxDestroy`: releases the primary context. Streams made in it stay.
-    pub fn destroy_green(&mut self, handle: usize) -> Answer<Ending> {
-        let gone = self.greens.live.remove(handle);
-        let gone = gone.ok_or(CuResult::INVALID_CONTEXT)?;
-        self.greens.streams.retain(|_, green| *green != handle);
-        self.release_primary(gone.device)
     }
 }
 

@@ -6,12 +6,7 @@
 //! context (or at once in the current one, with `CUDA_MODULE_LOADING=EAGER`). The memory goes back
 //! when the module or library is unloaded, and with the context.
 
-use super::State;
-use super::books::Holding;
-use super::context::Current;
 use super::handles::Handles;
-use crate::ffi::Answer;
-use gpumem_cuda_abi::CuResult;
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 
@@ -24,7 +19,7 @@ pub struct Module {
     /// Its context; 0 for a library, which belongs to none.
     pub context: usize,
     /// Where it costs memory: contexts, with their devices.
-    loaded: BTreeMap<usize, usize>,
+    pub(crate) loaded: BTreeMap<usize, usize>,
     /// Functions that were asked for, by name.
     pub functions: BTreeMap<CString, usize>,
     /// Addresses of variables that were asked for, by name.
@@ -86,155 +81,11 @@ impl Modules {
         Some(handle)
     }
 
-    fn remove(&mut self, module: usize) -> Option<Module> {
+    pub(crate) fn remove(&mut self, module: usize) -> Option<Module> {
         let gone = self.modules.remove(module)?;
         for handle in gone.functions.values() {
             self.functions.remove(*handle);
         }
         Some(gone)
-    }
-}
-
-impl State {
-    /// `cuModuleLoad…`.
-    pub fn load_module(&mut self, at: Current) -> Answer<usize> {
-        let handle = self.modules.add(at.context);
-        let loaded = self.need_module(handle, at);
-        if loaded.is_err() {
-            self.modules.remove(handle);
-        }
-        loaded.map(|()| handle)
-    }
-
-    /// `cuLibraryLoad…`, which need no context.
-    pub fn load_library(&mut self) -> Answer<usize> {
-        let handle = self.modules.add(0);
-        if self.machine.eager_loading && self.bound().is_ok() {
-            let loaded = self
-                .current()
-                .and_then(|current| self.need_module(handle, current));
-            if let Err(code) = loaded {
-                self.modules.remove(handle);
-                return Err(code);
-            }
-        }
-        Ok(handle)
-    }
-
-    /// Whether a module is loaded in a context.
-    pub fn is_loaded(&self, module: usize, context: usize) -> bool {
-        let found = self.modules.modules.get(module);
-        found.is_some_and(|module| module.loaded.contains_key(&context))
-    }
-
-    /// A use of a module: the first in a context loads it there.
-    pub fn need_module(&mut self, module: usize, at: Current) -> Answer {
-        let found = self.modules.modules.get(module);
-        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
-        // A module is of one context, wherever its kernels are launched.
-        let elsewhere = found.context != 0 && found.context != at.context;
-        if elsewhere || found.loaded.contains_key(&at.context) {
-            return Ok(());
-        }
-        self.take_held(at.device, Holding::Module, self.machine.module_bytes)?;
-        if let Some(found) = self.modules.modules.get_mut(module) {
-            found.loaded.insert(at.context, at.device);
-        }
-        Ok(())
-    }
-
-    /// A use of a kernel, which must exist.
-    pub fn need_function(&mut self, function: usize, at: Current) -> Answer {
-        let found = self.modules.functions.get(function);
-        let module = found.ok_or(CuResult::INVALID_HANDLE)?.module;
-        self.need_module(module, at)
-    }
-
-    /// `cuModuleGetGlobal`, `cuLibraryGetGlobal`: the address of a variable, which lives as long as its
-    /// module, and with the context that the module is of, whichever is current; a library is of none.
-    pub fn global(&mut self, current: Current, module: usize, name: &CStr) -> Answer<u64> {
-        let found = self.modules.modules.get(module);
-        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
-        if let Some(base) = found.globals.get(name) {
-            return Ok(*base);
-        }
-        let at = Current {
-            context: found.context,
-            device: match found.context {
-                0 => current.device,
-                context => self.contexts.get(context)?.device,
-            },
-        };
-        let base = self.allocate_global(at, GLOBAL_BYTES)?;
-        if let Some(found) = self.modules.modules.get_mut(module) {
-            found.globals.insert(name.to_owned(), base);
-        }
-        Ok(base)
-    }
-
-    /// `cuModuleUnload`, `cuLibraryUnload`.
-    pub fn unload_module(&mut self, module: usize) -> Answer {
-        let gone = self.modules.remove(module);
-        let gone = gone.ok_or(CuResult::INVALID_HANDLE)?;
-        for base in gone.globals.into_values() {
-            self.free_allocation(base);
-        }
-        for device in gone.loaded.into_values() {
-            self.give_module(device);
-        }
-        Ok(())
-    }
-
-    /// What the end of a context does: its modules go, whose variables go with its other memory,
-    /// and libraries are loaded there no more.
-    pub fn drop_modules_of(&mut self, context: usize) {
-        let mut devices = Vec::new();
-        for (_, module) in self.modules.modules.iter_mut() {
-            devices.extend(module.loaded.remove(&context));
-        }
-        for device in devices {
-            self.give_module(device);
-        }
-        let of_context: Vec<usize> = self
-            .modules
-            .modules
-            .iter()
-            .filter(|(_, module)| module.context == context)
-            .map(|(handle, _)| handle)
-            .collect();
-        for handle in of_context {
-            self.modules.remove(handle);
-        }
-    }
-
-    fn give_module(&mut self, device: usize) {
-        let bytes = self.machine.module_bytes;
-        let books = self.books.device_mut(device);
-        books.give_held(Holding::Module, bytes);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::tests::machine;
-
-    #[test]
-    fn a_variable_lives_with_its_module_whichever_context_is_current() -> Answer {
-        let mut state = State::new(machine("64MiB"));
-        let [of_module, other] = [0, 1].map(|device| state.create_context(device, 0));
-        let (context, other) = (of_module?, other?);
-        let module = state.load_module(Current { context, device: 0 })?;
-        let elsewhere = Current {
-            context: other,
-            device: 1,
-        };
-        let base = state.global(elsewhere, module, c"variable")?;
-        let _ = state.destroy_context(other)?;
-        let found = state.memory.at(base).map(|found| found.device);
-        assert_eq!(found, Some(0), "it ended with another context");
-        state.unload_module(module)?;
-        assert!(state.memory.at(base).is_none());
-        Ok(())
     }
 }

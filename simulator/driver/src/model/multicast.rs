@@ -6,21 +6,15 @@
 //! multicast address (with `multimem` instructions), so here it can be mapped and given access to,
 //! but not copied to.
 
-use super::State;
-use super::books::Kind;
-use super::memory::Backing;
-use super::sharing::{Label, check_handle_types};
-use super::vmm::GRANULARITY;
-use crate::ffi::{Answer, require};
-use crate::files;
+use crate::ffi::Answer;
 use crate::host::{self, Access};
 use gpumem_cuda_abi::CuResult;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of the shared page.
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 /// `CUmulticastObjectProp`: 32 bytes.
 #[repr(C)]
@@ -39,23 +33,23 @@ pub struct Properties {
 /// What all processes of a team see.
 #[repr(C)]
 #[derive(Debug)]
-struct Team {
-    bytes: AtomicU64,
-    wanted: AtomicU32,
+pub(crate) struct Team {
+    pub(crate) bytes: AtomicU64,
+    pub(crate) wanted: AtomicU32,
     /// How many have joined; waited on.
-    joined: AtomicU32,
+    pub(crate) joined: AtomicU32,
     /// Which ones, by their index on the machine.
-    members: AtomicU64,
+    pub(crate) members: AtomicU64,
 }
 
 /// The page, mapped.
 #[derive(Debug)]
 pub struct Page {
-    at: u64,
+    pub(crate) at: u64,
 }
 
 impl Page {
-    fn map(file: i32) -> Option<Self> {
+    pub(crate) fn map(file: i32) -> Option<Self> {
         let at = host::map(PAGE, PAGE, Access::None)?;
         let page = Self { at };
         if !host::map_file_over(at, PAGE, file, 0) {
@@ -65,7 +59,7 @@ impl Page {
         Some(page)
     }
 
-    fn team(&self) -> &Team {
+    pub(crate) fn team(&self) -> &Team {
         // SAFETY: a page of its own that stays mapped while `self` lives; any bytes are a Team.
         unsafe { &*(self.at as *const Team) }
     }
@@ -97,7 +91,7 @@ impl Page {
         }
     }
 
-    fn join(&self, index: u32) -> Answer {
+    pub(crate) fn join(&self, index: u32) -> Answer {
         let team = self.team();
         let bit = 1u64.checked_shl(index).ok_or(CuResult::INVALID_VALUE)?;
         let add = |members: u64| {
@@ -121,7 +115,7 @@ impl Page {
         Ok(())
     }
 
-    fn has(&self, index: u32) -> bool {
+    pub(crate) fn has(&self, index: u32) -> bool {
         let bit = 1u64.checked_shl(index).unwrap_or(0);
         self.team().members.load(Ordering::Acquire) & bit != 0
     }
@@ -135,12 +129,12 @@ impl Drop for Page {
 
 /// Memory bound to an object.
 #[derive(Clone, Copy, Debug)]
-struct Binding {
-    device: usize,
-    offset: u64,
-    bytes: u64,
+pub(crate) struct Binding {
+    pub(crate) device: usize,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
     /// The handle that is held by it; none for a pool's memory.
-    handle: Option<u64>,
+    pub(crate) handle: Option<u64>,
 }
 
 /// What is to be bound: memory by handle or by address.
@@ -155,230 +149,15 @@ pub enum Source {
 /// One object, as this process has it.
 #[derive(Debug)]
 pub struct Multicast {
-    file: OwnedFd,
-    number: (u64, u64),
-    page: Arc<Page>,
-    shared: bool,
-    bindings: Vec<Binding>,
+    pub(crate) file: OwnedFd,
+    pub(crate) number: (u64, u64),
+    pub(crate) page: Arc<Page>,
+    pub(crate) shared: bool,
+    pub(crate) bindings: Vec<Binding>,
     /// Bytes of its range.
     pub bytes: u64,
     /// References to its handle.
     pub references: u32,
     /// Where it is mapped, times.
     pub mappings: u32,
-}
-
-impl State {
-    /// Whether the devices here can multicast: from compute capability 9.0 on.
-    pub fn check_multicast(&self) -> Answer {
-        let first = self.machine.visible_device(0);
-        match first.is_some_and(|device| device.compute_capability >= (9, 0)) {
-            true => Ok(()),
-            false => Err(CuResult::NOT_SUPPORTED),
-        }
-    }
-
-    /// `cuMulticastCreate`.
-    pub fn create_multicast(&mut self, properties: Properties) -> Answer<u64> {
-        self.check_multicast()?;
-        let Properties {
-            devices,
-            bytes,
-            handle_types,
-            flags,
-        } = properties;
-        let bytes = bytes as u64;
-        require(flags == 0 && (1..=64).contains(&devices))?;
-        require(bytes > 0 && bytes.is_multiple_of(GRANULARITY))?;
-        check_handle_types(u32::try_from(handle_types).map_err(|_| CuResult::INVALID_VALUE)?)?;
-        let name = Label::Multicast.to_name();
-        let file = files::memory_file(&name, PAGE).ok_or(CuResult::OUT_OF_MEMORY)?;
-        let page = Page::map(file.as_raw_fd()).ok_or(CuResult::OUT_OF_MEMORY)?;
-        page.team().bytes.store(bytes, Ordering::Relaxed);
-        page.team().wanted.store(devices, Ordering::Release);
-        self.keep_multicast(file, page, handle_types != 0)
-    }
-
-    fn keep_multicast(&mut self, file: OwnedFd, page: Page, shared: bool) -> Answer<u64> {
-        let identity = files::identity(file.as_raw_fd()).ok_or(CuResult::INVALID_VALUE)?;
-        let bytes = page.team().bytes.load(Ordering::Relaxed);
-        let handle = self.multicasts.insert(Multicast {
-            file,
-            number: identity.number,
-            page: Arc::new(page),
-            shared,
-            bindings: Vec::new(),
-            bytes,
-            references: 1,
-            mappings: 0,
-        });
-        Ok(handle as u64)
-    }
-
-    pub(super) fn import_multicast(&mut self, file: i32, number: (u64, u64)) -> Answer<u64> {
-        let same =
-            |(handle, object): (usize, &Multicast)| (object.number == number).then_some(handle);
-        let known = self.multicasts.iter().find_map(same);
-        if let Some(object) = known.and_then(|handle| self.multicasts.get_mut(handle)) {
-            object.references += 1;
-            return Ok(known.unwrap_or(0) as u64);
-        }
-        let file = files::duplicate(file).ok_or(CuResult::INVALID_VALUE)?;
-        let page = Page::map(file.as_raw_fd()).ok_or(CuResult::OUT_OF_MEMORY)?;
-        self.keep_multicast(file, page, true)
-    }
-
-    /// `cuMemExportToShareableHandle` of an object; `None` if the handle is not one.
-    pub fn export_multicast(&self, handle: u64) -> Option<Answer<OwnedFd>> {
-        let object = self.multicasts.get(handle as usize)?;
-        if !object.shared {
-            return Some(Err(CuResult::INVALID_VALUE));
-        }
-        let file = files::hand_out(object.file.as_raw_fd());
-        Some(file.ok_or(CuResult::OUT_OF_MEMORY))
-    }
-
-    /// An object's page, to wait on without the lock; `None` if the handle is not one.
-    pub fn team_of(&self, handle: u64) -> Option<Arc<Page>> {
-        let object = self.multicasts.get(handle as usize)?;
-        Some(Arc::clone(&object.page))
-    }
-
-    /// `cuMulticastAddDevice`.
-    pub fn add_to_multicast(&mut self, handle: u64, device: usize) -> Answer {
-        let page = self.team_of(handle).ok_or(CuResult::INVALID_VALUE)?;
-        page.join(self.index_of(device)?)
-    }
-
-    /// `cuMulticastBindMem` and `cuMulticastBindAddr`, once the team is complete. `device` is the one
-    /// that the caller names, which must be the memory's.
-    pub fn bind_multicast(
-        &mut self,
-        handle: u64,
-        device: Option<usize>,
-        offset: u64,
-        source: Source,
-        bytes: u64,
-    ) -> Answer {
-        let whole = |n: u64| n.is_multiple_of(GRANULARITY);
-        require(bytes > 0 && whole(bytes) && whole(offset))?;
-        let (owner, held, shareable) = self.source_of(source, bytes)?;
-        require(device.is_none_or(|device| device == owner))?;
-        let index = self.index_of(owner)?;
-        let object = self.multicasts.get_mut(handle as usize);
-        let object = object.ok_or(CuResult::INVALID_VALUE)?;
-        let end = offset.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
-        require(end <= object.bytes && (shareable || !object.shared))?;
-        if !object.page.has(index) {
-            return Err(CuResult::INVALID_DEVICE);
-        }
-        let overlaps = |other: &Binding| {
-            other.device == owner && other.offset < end && offset < other.offset + other.bytes
-        };
-        require(!object.bindings.iter().any(overlaps))?;
-        object.bindings.push(Binding {
-            device: owner,
-            offset,
-            bytes,
-            handle: held,
-        });
-        if let Some(held) = held {
-            self.hold_physical(held);
-        }
-        Ok(())
-    }
-
-    /// `cuMulticastUnbind`: offset and size as they were bound.
-    pub fn unbind_multicast(
-        &mut self,
-        handle: u64,
-        device: usize,
-        offset: u64,
-        bytes: u64,
-    ) -> Answer {
-        let object = self.multicasts.get_mut(handle as usize);
-        let object = object.ok_or(CuResult::INVALID_VALUE)?;
-        let same = |one: &Binding| (one.device, one.offset, one.bytes) == (device, offset, bytes);
-        let found = object.bindings.iter().position(same);
-        let gone = object
-            .bindings
-            .remove(found.ok_or(CuResult::INVALID_VALUE)?);
-        if let Some(held) = gone.handle {
-            self.unhold_physical(held);
-        }
-        Ok(())
-    }
-
-    pub(super) fn release_multicast(&mut self, handle: u64) -> Answer {
-        let object = self.multicasts.get_mut(handle as usize);
-        let object = object.filter(|object| object.references > 0);
-        object.ok_or(CuResult::INVALID_VALUE)?.references -= 1;
-        self.bury_multicast(handle);
-        Ok(())
-    }
-
-    pub(super) fn bury_multicast(&mut self, handle: u64) {
-        let unused = |object: &Multicast| object.references == 0 && object.mappings == 0;
-        if !self.multicasts.get(handle as usize).is_some_and(unused) {
-            return;
-        }
-        let gone = self.multicasts.remove(handle as usize);
-        for binding in gone.map(|gone| gone.bindings).unwrap_or_default() {
-            if let Some(held) = binding.handle {
-                self.unhold_physical(held);
-            }
-        }
-    }
-
-    /// A device's last context is gone: nothing of the device stays bound.
-    pub(super) fn unbind_all_on(&mut self, device: usize) {
-        let mut held = Vec::new();
-        for (_, object) in self.multicasts.iter_mut() {
-            object.bindings.retain(|binding| {
-                let stays = binding.device != device;
-                if !stays {
-                    held.extend(binding.handle);
-                }
-                stays
-            });
-        }
-        for handle in held {
-            self.unhold_physical(handle);
-        }
-    }
-
-    /// The memory's device, the handle that binding it holds, and whether it can be shared.
-    fn source_of(&self, source: Source, bytes: u64) -> Answer<(usize, Option<u64>, bool)> {
-        let (handle, offset) = match source {
-            Source::Handle(handle, offset) => (handle, offset),
-            Source::Address(address) => {
-                require(address.is_multiple_of(GRANULARITY))?;
-                require(self.memory.covers(address, bytes, Access::None))?;
-                let found = self.memory.holding(address);
-                let found = found.ok_or(CuResult::INVALID_VALUE)?;
-                match found.backing {
-                    Backing::Pool { pool } => {
-                        let shareable = self.pools.is_shareable(pool);
-                        return Ok((found.device, None, shareable));
-                    }
-                    Backing::Mapping => {}
-                    _ => return Err(CuResult::INVALID_VALUE),
-                }
-                let offset = self.offset_in_handle(address);
-                let offset = offset.ok_or(CuResult::INVALID_VALUE)?;
-                (self.vmm.mapped_at(address)?, offset)
-            }
-        };
-        require(offset.is_multiple_of(GRANULARITY))?;
-        let physical = self.vmm.peek(handle)?;
-        let end = offset.checked_add(bytes);
-        require(physical.kind == Kind::Vmm && end.is_some_and(|end| end <= physical.bytes))?;
-        let shareable = physical.properties.requested_handle_types != 0;
-        Ok((physical.device, Some(handle), shareable))
-    }
-
-    fn index_of(&self, device: usize) -> Answer<u32> {
-        let index = self.machine.visible.get(device).copied();
-        index.ok_or(CuResult::INVALID_DEVICE)
-    }
 }

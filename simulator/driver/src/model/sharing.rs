@@ -1,16 +1,9 @@
 //! What processes tell each other about the memory that they share, and memory that lives on the
 //! card for others only.
 
-use super::State;
-use super::books::{Holding, Kind};
-use super::context::Current;
-use super::memory::{Allocation, Backing, Import};
-use crate::ffi::{Answer, require};
+use crate::ffi::Answer;
 use crate::files;
-use crate::host::{self, Access};
-use gpumem_cuda_abi::{
-    CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType, CuResult,
-};
+use gpumem_cuda_abi::CuResult;
 use std::os::fd::OwnedFd;
 
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`: the only kind of handle that memory can be shared by.
@@ -102,130 +95,9 @@ impl Label {
 /// Memory that its maker has let go and another process still has.
 #[derive(Debug)]
 pub struct Lingering {
-    file: OwnedFd,
-    device: usize,
-    bytes: u64,
-}
-
-impl State {
-    /// What the properties of memory say, for its file.
-    pub fn describe(&self, properties: &CuMemAllocationProp) -> Made {
-        let location = properties.location;
-        let id = if location.kind == CuMemLocationType::DEVICE {
-            let ordinal = usize::try_from(location.id).unwrap_or(0);
-            i64::from(self.machine.visible.get(ordinal).copied().unwrap_or(0))
-        } else {
-            i64::from(location.id)
-        };
-        Made {
-            kind: properties.kind,
-            location: location.kind.0,
-            id,
-            usage: properties.alloc_flags.usage,
-        }
-    }
-
-    /// Properties of memory that another process described.
-    ///
-    /// # Errors
-    /// `INVALID_DEVICE` if this process does not see its device.
-    pub fn described(&self, made: Made) -> Answer<CuMemAllocationProp> {
-        let kind = CuMemLocationType(made.location);
-        let id = if kind == CuMemLocationType::DEVICE {
-            let mut visible = self.machine.visible.iter();
-            let ordinal = visible.position(|index| i64::from(*index) == made.id);
-            ordinal.ok_or(CuResult::INVALID_DEVICE)? as i32
-        } else {
-            made.id as i32
-        };
-        Ok(CuMemAllocationProp {
-            kind: made.kind,
-            requested_handle_types: FILE_DESCRIPTOR,
-            location: CuMemLocation { kind, id },
-            win32_handle_meta_data: std::ptr::null_mut(),
-            alloc_flags: CuMemAllocFlags {
-                compression_type: 0,
-                gpu_direct_rdma_capable: 0,
-                usage: made.usage,
-                reserved: [0; 4],
-            },
-        })
-    }
-
-    /// Maps part of a file that belongs to somebody else as an allocation that the books do not
-    /// count. It gets an address of its own.
-    pub fn map_alias(
-        &mut self,
-        at: Current,
-        file: i32,
-        part: (u64, u64),
-        from: Import,
-    ) -> Answer<u64> {
-        let (offset, bytes) = part;
-        require(bytes > 0)?;
-        let page = self.machine.page_bytes;
-        let skipped = offset % page;
-        let mapped = skipped.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
-        let start = host::map(mapped, page, Access::None).ok_or(CuResult::MAP_FAILED)?;
-        if !host::map_file_over(start, mapped, file, offset - skipped) {
-            host::unmap(start, mapped);
-            return Err(CuResult::MAP_FAILED);
-        }
-        host::protect(start, mapped, Access::ReadWrite);
-        let (kind, context) = match from {
-            Import::Pool => (Kind::Async, 0),
-            Import::Array => (Kind::Array, at.context),
-            Import::Ipc | Import::External => (Kind::Device, at.context),
-        };
-        let base = start + skipped;
-        self.memory.insert(Allocation {
-            base,
-            bytes,
-            kind,
-            context,
-            device: at.device,
-            flags: 0,
-            id: 0,
-            backing: Backing::Imported {
-                start,
-                mapped,
-                from,
-            },
-            access: Access::ReadWrite,
-        });
-        Ok(base)
-    }
-
-    /// Gives physical memory back to the card, once nobody else has it: the file behind it tells.
-    pub fn give_when_unheld(&mut self, device: usize, bytes: u64, file: Option<OwnedFd>) {
-        match file {
-            Some(file) if bytes > 0 && files::is_held_elsewhere(&file) => {
-                self.books
-                    .device_mut(device)
-                    .holds(Holding::Lingering, bytes);
-                self.lingering.push(Lingering {
-                    file,
-                    device,
-                    bytes,
-                });
-            }
-            _ => self.books.device_mut(device).give_physical(bytes),
-        }
-    }
-
-    /// Gives back what others have let go since.
-    pub fn settle_lingering(&mut self) {
-        let books = &mut self.books;
-        self.lingering.retain(|one| {
-            let held = files::is_held_elsewhere(&one.file);
-            if !held {
-                books
-                    .device_mut(one.device)
-                    .give_held(Holding::Lingering, one.bytes);
-            }
-            held
-        });
-    }
+    pub(crate) file: OwnedFd,
+    pub(crate) device: usize,
+    pub(crate) bytes: u64,
 }
 
 #[cfg(test)]

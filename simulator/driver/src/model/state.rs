@@ -11,7 +11,7 @@ use super::books::Books;
 use super::capture::Captures;
 use super::context::{Contexts, Current};
 use super::external::External;
-use super::graph::Graphs;
+use super::graphs::Graphs;
 use super::green::Greens;
 use super::handles::Handles;
 use super::ipc::Ipc;

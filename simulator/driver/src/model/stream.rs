@@ -1,10 +1,7 @@
 //! Streams and events. The simulated device is never busy: work is done when it is asked for, unless
 //! it is captured (see [`capture`](super::capture)).
 
-use super::State;
-use super::context::Current;
-use crate::ffi::{Answer, Handle};
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::Handle;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -50,10 +47,10 @@ pub struct Captured {
 
 /// A stream as a call means it, default streams told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct On(usize);
+pub struct On(pub(crate) usize);
 
 /// Where the numbers of threads' own default streams begin, in a range that no handle lies in.
-const OWN: usize = 0x5c_00ff << 32;
+pub(crate) const OWN: usize = 0x5c_00ff << 32;
 
 impl On {
     /// The legacy default stream.
@@ -73,7 +70,7 @@ impl On {
         Self::legacy(if stream == 0 { 2 } else { stream })
     }
 
-    fn own_default() -> Self {
+    pub(crate) fn own_default() -> Self {
         Self(OWN + this_thread())
     }
 
@@ -93,25 +90,4 @@ pub fn this_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     thread_local!(static NUMBER: usize = NEXT.fetch_add(1, Ordering::Relaxed));
     NUMBER.with(|number| *number)
-}
-
-impl State {
-    /// The context and device that a stream belongs to; a default stream's are the current ones.
-    pub fn stream_at(&mut self, on: On) -> Answer<Current> {
-        if on.is_default() {
-            return self.current();
-        }
-        let found = self.streams.get(on.handle());
-        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
-        Ok(Current {
-            context: found.context,
-            device: found.device,
-        })
-    }
-
-    /// Whether the legacy stream waits for this one, and this one for it.
-    pub fn is_blocking(&self, on: On) -> bool {
-        let made = self.streams.get(on.handle());
-        on.is_default() || made.is_some_and(|stream| stream.flags & NON_BLOCKING == 0)
-    }
 }

@@ -1,23 +1,19 @@
 //! User objects: things of the program's that graphs keep alive.
 
-use super::graph::Graphs;
-use crate::ffi::{Answer, require};
-use gpumem_cuda_abi::CuResult;
-
 /// One user object.
 #[derive(Clone, Copy, Debug)]
 pub struct UserObject {
     /// What the program gave.
-    data: usize,
+    pub(crate) data: usize,
     /// What ends it.
-    destructor: extern "C" fn(usize),
-    references: u32,
+    pub(crate) destructor: extern "C" fn(usize),
+    pub(crate) references: u32,
 }
 
 /// Objects that nobody refers to any more: left to end without the lock.
 #[must_use]
 #[derive(Debug, Default)]
-pub struct Ended(Vec<UserObject>);
+pub struct Ended(pub(crate) Vec<UserObject>);
 
 impl Ended {
     /// Calls the program's destructors. The state must not be locked.
@@ -25,73 +21,5 @@ impl Ended {
         for object in self.0 {
             (object.destructor)(object.data);
         }
-    }
-}
-
-impl Graphs {
-    /// `cuUserObjectCreate`.
-    pub fn create_object(
-        &mut self,
-        data: usize,
-        destructor: extern "C" fn(usize),
-        references: u32,
-    ) -> usize {
-        self.objects.insert(UserObject {
-            data,
-            destructor,
-            references,
-        })
-    }
-
-    /// `cuUserObjectRetain`.
-    pub fn retain_object(&mut self, object: usize, count: u32) -> Answer {
-        let found = self.objects.get_mut(object);
-        let found = found.ok_or(CuResult::INVALID_VALUE)?;
-        let more = found.references.checked_add(count);
-        found.references = more.ok_or(CuResult::INVALID_VALUE)?;
-        Ok(())
-    }
-
-    /// `cuUserObjectRelease`.
-    pub fn release_object(&mut self, object: usize, count: u32, ended: &mut Ended) -> Answer {
-        let found = self.objects.get_mut(object);
-        let found = found.ok_or(CuResult::INVALID_VALUE)?;
-        let left = found.references.checked_sub(count);
-        found.references = left.ok_or(CuResult::INVALID_VALUE)?;
-        if found.references == 0 {
-            ended.0.extend(self.objects.remove(object));
-        }
-        Ok(())
-    }
-
-    /// `cuGraphRetainUserObject`: a new reference, or one of the caller's moved.
-    pub fn give_object(&mut self, graph: usize, object: usize, count: u32, moved: bool) -> Answer {
-        self.get(graph)?;
-        let found = self.objects.get(object).ok_or(CuResult::INVALID_VALUE)?;
-        if moved {
-            require(found.references >= count)?;
-        } else {
-            self.retain_object(object, count)?;
-        }
-        *self.get_mut(graph)?.objects.entry(object).or_default() += count;
-        Ok(())
-    }
-
-    /// `cuGraphReleaseUserObject`.
-    pub fn take_object(
-        &mut self,
-        graph: usize,
-        object: usize,
-        count: u32,
-        ended: &mut Ended,
-    ) -> Answer {
-        let objects = &mut self.get_mut(graph)?.objects;
-        let held = objects.get_mut(&object).ok_or(CuResult::INVALID_VALUE)?;
-        let left = held.checked_sub(count);
-        *held = left.ok_or(CuResult::INVALID_VALUE)?;
-        if *held == 0 {
-            objects.remove(&object);
-        }
-        self.release_object(object, count, ended)
     }
 }

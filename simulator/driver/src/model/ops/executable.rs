@@ -1,0 +1,169 @@
+//! Executables: what a graph becomes when it is instantiated: what calls do.
+
+use crate::ffi::{Answer, require};
+use crate::model::State;
+use crate::model::executable::*;
+use crate::model::graph::Work;
+use crate::model::graph_memory::Worst;
+use crate::model::graphs::Graphs;
+use crate::model::user_object::Ended;
+use gpumem_cuda_abi::CuResult;
+use std::collections::BTreeMap;
+
+impl State {
+    /// `cuGraphInstantiate`: of a graph with memory only one at a time.
+    pub fn instantiate(&mut self, graph: usize, flags: u64) -> Answer<usize> {
+        require(flags & !FLAGS == 0)?;
+        if flags & DEVICE_LAUNCH != 0 {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        let has_memory = self.graphs.has_memory_anywhere(graph)?;
+        if has_memory && self.graphs.get(graph)?.executables > 0 {
+            return Err(CuResult::NOT_SUPPORTED);
+        }
+        let mut steps = Vec::new();
+        self.graphs.steps(graph, &mut steps)?;
+        let objects = self.graphs.get(graph)?.objects.clone();
+        for (object, count) in &objects {
+            self.graphs.retain_object(*object, *count)?;
+        }
+        let made = Executable {
+            id: self.graphs.number(),
+            flags,
+            steps,
+            graph,
+            objects,
+        };
+        for address in made.allocations() {
+            self.hold_graph_address(address);
+        }
+        self.graphs.get_mut(graph)?.executables += 1;
+        Ok(self.graphs.executables.insert(made))
+    }
+
+    /// `cuGraphExecDestroy`. What it allocated and nobody freed stays live.
+    pub fn destroy_executable(&mut self, handle: usize) -> Answer<Ended> {
+        let gone = self.graphs.executables.remove(handle);
+        let gone = gone.ok_or(CuResult::INVALID_VALUE)?;
+        if let Ok(graph) = self.graphs.get_mut(gone.graph) {
+            graph.executables -= 1;
+        }
+        for address in gone.allocations() {
+            self.drop_graph_address(address);
+        }
+        let mut ended = Ended::default();
+        for (object, count) in gone.objects {
+            // An executable holds only live objects.
+            let _ = self.graphs.release_object(object, count, &mut ended);
+        }
+        Ok(ended)
+    }
+
+    /// `cuGraphExecUpdate`: takes over the parameters of a graph of the same shape.
+    pub fn update_executable(
+        &mut self,
+        handle: usize,
+        graph: usize,
+    ) -> Answer<Result<(), Difference>> {
+        const TOPOLOGY: u32 = 2;
+        const KIND: u32 = 3;
+        const PARAMETERS: u32 = 5;
+        let mut new = Vec::new();
+        self.graphs.steps(graph, &mut new)?;
+        let old = &self.graphs.executable(handle)?.steps;
+        let differs = |result: u32, node: usize| Ok(Err(Difference { result, node }));
+        for (old, new) in old.iter().zip(&new) {
+            if old.work.kind() != new.work.kind() {
+                return differs(KIND, new.node);
+            }
+            if old.after != new.after {
+                return differs(TOPOLOGY, new.node);
+            }
+            if old.work.is_memory() && old.work != new.work {
+                return differs(PARAMETERS, new.node);
+            }
+        }
+        if old.len() != new.len() {
+            return differs(TOPOLOGY, 0);
+        }
+        for (old, new) in self
+            .graphs
+            .executable_mut(handle)?
+            .steps
+            .iter_mut()
+            .zip(new)
+        {
+            old.work = new.work;
+        }
+        Ok(Ok(()))
+    }
+
+    /// What a launch needs at its worst, and what it frees first.
+    pub(crate) fn need(&self, handle: usize) -> Answer<(Worst, Vec<u64>)> {
+        let found = self.graphs.executable(handle)?;
+        let mut unfreed = found.allocations();
+        unfreed.retain(|address| self.is_live(*address));
+        require(unfreed.is_empty() || found.flags & AUTO_FREE != 0)?;
+        Ok((self.worst_of(found.enabled(), &unfreed)?, unfreed))
+    }
+
+    /// `cuGraphUpload`: takes the pages that a launch will need.
+    pub fn upload(&mut self, handle: usize) -> Answer {
+        let (worst, _) = self.need(handle)?;
+        self.back_graphs(&worst)
+    }
+
+    /// The start of `cuGraphLaunch`: all that can fail has been checked and the pages are there. The
+    /// work is left to be done.
+    pub fn begin_launch(&mut self, handle: usize) -> Answer<Launch> {
+        let (worst, unfreed) = self.need(handle)?;
+        self.back_graphs(&worst)?;
+        for address in unfreed {
+            self.free_allocation(address);
+        }
+        let promised = self.promise(&worst);
+        let found = self.graphs.executable(handle)?;
+        Ok(Launch {
+            works: found.enabled().cloned().collect(),
+            promised,
+        })
+    }
+}
+
+impl Graphs {
+    /// An executable.
+    pub fn executable(&self, handle: usize) -> Answer<&Executable> {
+        let found = self.executables.get(handle);
+        found.ok_or(CuResult::INVALID_VALUE)
+    }
+
+    /// An executable to change.
+    pub fn executable_mut(&mut self, handle: usize) -> Answer<&mut Executable> {
+        let found = self.executables.get_mut(handle);
+        found.ok_or(CuResult::INVALID_VALUE)
+    }
+
+    /// The work of a graph and its children, in order.
+    pub(crate) fn steps(&self, graph: usize, into: &mut Vec<Step>) -> Answer {
+        let found = self.get(graph)?;
+        let mut places = BTreeMap::new();
+        for handle in found.order()? {
+            let node = self.node(handle)?;
+            let after = node.after.iter().filter_map(|n| places.get(n).copied());
+            let mut step = Step {
+                node: handle,
+                work: node.work.clone(),
+                enabled: true,
+                after: after.collect(),
+            };
+            if let Work::Graph(child) = node.work {
+                self.steps(child, into)?;
+                step.after.clear();
+                step.work = Work::Empty;
+            }
+            places.insert(handle, into.len());
+            into.push(step);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,19 @@
+//! What calls do to the state: one family a file. Their data stands in the files of the same names, one folder up.
+
+mod array;
+mod capture;
+mod context;
+mod executable;
+mod external;
+mod graph;
+mod graph_memory;
+mod green;
+mod ipc;
+mod memory;
+mod module;
+mod multicast;
+mod pool;
+mod sharing;
+mod stream;
+mod user_object;
+mod vmm;

@@ -1,0 +1,238 @@
+//! Memory pools: stream-ordered allocation: what calls do.
+
+use crate::ffi::{Answer, require};
+use crate::files;
+use crate::host::{self, Access};
+use crate::model::State;
+use crate::model::books::Kind;
+use crate::model::context::Current;
+use crate::model::memory::Import;
+use crate::model::memory::{Allocation, Backing, whole_pages};
+use crate::model::pool::*;
+use crate::model::ranges::FreeRanges;
+use crate::model::sharing::{Label, Made};
+use gpumem_cuda_abi::CuResult;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+impl State {
+    /// `cuMemPoolCreate`.
+    pub fn create_pool(
+        &mut self,
+        device: usize,
+        max_bytes: u64,
+        handle_types: u32,
+    ) -> Answer<usize> {
+        let mut pool = Pool::new(device, max_bytes, handle_types);
+        if handle_types != 0 {
+            let index = self.machine.visible.get(device).copied().unwrap_or(0);
+            let label = Label::Pool(Made {
+                kind: 1,
+                location: 1,
+                id: i64::from(index),
+                usage: 0,
+            });
+            let file = files::memory_file(&label.to_name(), FILE_BYTES);
+            pool.file = Some(PoolFile::of(file.ok_or(CuResult::OUT_OF_MEMORY)?)?);
+        }
+        Ok(self.pools.live.insert(pool))
+    }
+
+    /// `cuMemPoolExportToShareableHandle`: of a pool that was made for it.
+    pub fn export_pool(&self, handle: usize) -> Answer<OwnedFd> {
+        let pool = self.pools.get(handle)?;
+        require(!pool.imported)?;
+        let file = pool.file.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        files::hand_out(file.file.as_raw_fd()).ok_or(CuResult::OUT_OF_MEMORY)
+    }
+
+    /// `cuMemPoolImportFromShareableHandle`: a pool that nothing can be allocated from.
+    pub fn import_pool(&mut self, file: i32) -> Answer<usize> {
+        let Label::Pool(made) = Label::of_file(file)? else {
+            return Err(CuResult::INVALID_VALUE);
+        };
+        let location = self.described(made)?.location;
+        let device = self.device(location.id)?;
+        let file = files::duplicate(file).ok_or(CuResult::INVALID_VALUE)?;
+        let mut pool = Pool::new(device, 0, 0);
+        pool.file = Some(PoolFile::of(file)?);
+        pool.imported = true;
+        Ok(self.pools.live.insert(pool))
+    }
+
+    /// `cuMemPoolExportPointer`.
+    pub fn export_pool_pointer(&self, pointer: u64) -> Answer<ExportedPointer> {
+        let found = self.memory.holding(pointer);
+        let found = found.ok_or(CuResult::INVALID_VALUE)?;
+        let Backing::Pool { pool } = found.backing else {
+            return Err(CuResult::INVALID_VALUE);
+        };
+        let pool = self.pools.live.get(pool).ok_or(CuResult::INVALID_VALUE)?;
+        let file = pool.file.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        let chunk = pool.chunks.range(..=found.base).next_back();
+        let (start, chunk) = chunk.ok_or(CuResult::INVALID_VALUE)?;
+        Ok(ExportedPointer {
+            magic: MAGIC,
+            file: file.number,
+            offset: chunk.offset + (found.base - start),
+            bytes: found.bytes,
+            reserved: [0; 3],
+        })
+    }
+
+    /// `cuMemPoolImportPointer`: from the imported pool that the pointer was exported of.
+    pub fn import_pool_pointer(&mut self, handle: usize, exported: ExportedPointer) -> Answer<u64> {
+        let pool = self.pools.get(handle)?;
+        require(pool.imported && exported.magic == MAGIC)?;
+        let file = pool.file.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        require(file.number == exported.file)?;
+        let end = exported.offset.checked_add(exported.bytes);
+        require(end.is_some_and(|end| end <= FILE_BYTES))?;
+        let at = Current {
+            context: 0,
+            device: pool.device,
+        };
+        let part = (exported.offset, exported.bytes);
+        self.map_alias(at, file.file.as_raw_fd(), part, Import::Pool)
+    }
+
+    /// `cuMemAllocFromPoolAsync`.
+    pub fn allocate_from_pool(&mut self, handle: usize, bytes: u64) -> Answer<u64> {
+        require(bytes > 0)?;
+        let step = whole_pages(bytes, STEP)?;
+        let pool = self.pools.get_mut(handle)?;
+        require(!pool.imported)?;
+        let device = pool.device;
+        let base = match pool.take(step) {
+            Some(base) => base,
+            None => {
+                self.grow_pool(handle, step)?;
+                let pool = self.pools.get_mut(handle)?;
+                pool.take(step).ok_or(CuResult::OUT_OF_MEMORY)?
+            }
+        };
+        self.pools.get_mut(handle)?.used.add(step);
+        self.books.device_mut(device).allocated(Kind::Async, bytes);
+        self.memory.insert(Allocation {
+            base,
+            bytes,
+            kind: Kind::Async,
+            context: 0,
+            device,
+            flags: 0,
+            id: 0,
+            backing: Backing::Pool { pool: handle },
+            access: Access::ReadWrite,
+        });
+        Ok(base)
+    }
+
+    /// `cuMemAllocAsync`.
+    pub fn allocate_async(&mut self, current: Current, bytes: u64) -> Answer<u64> {
+        self.allocate_from_pool(self.pools.current_of(current.device), bytes)
+    }
+
+    /// `cuMemPoolDestroy`: the pool lives on, unseen, while any of its memory does.
+    pub fn destroy_pool(&mut self, handle: usize) -> Answer {
+        let device = self.pools.get(handle)?.device;
+        let default = self.pools.default_of(device);
+        require(handle != default)?;
+        if self.pools.current_of(device) == handle {
+            self.pools.current[device] = default;
+        }
+        self.pools.get_mut(handle)?.destroyed = true;
+        self.bury_pool(handle);
+        Ok(())
+    }
+
+    /// `cuMemPoolTrimTo`: gives unused chunks back while more than `keep` bytes are reserved.
+    pub fn trim_pool(&mut self, handle: usize, keep: u64) {
+        let Some(pool) = self.pools.live.get_mut(handle) else {
+            return;
+        };
+        let unused: Vec<(u64, u64)> = pool
+            .chunks
+            .iter()
+            .filter(|(_, chunk)| chunk.ranges.is_unused())
+            .map(|(base, chunk)| (*base, chunk.ranges.size()))
+            .collect();
+        for (base, bytes) in unused.into_iter().rev() {
+            if pool.reserved.current <= keep {
+                break;
+            }
+            let chunk = pool.chunks.remove(&base);
+            if let (Some(file), Some(chunk)) = (&pool.file, chunk) {
+                files::punch(&file.file, chunk.offset, bytes);
+            }
+            pool.reserved.remove(bytes);
+            self.books.device_mut(pool.device).give_physical(bytes);
+            host::unmap(base, bytes);
+        }
+    }
+
+    /// Gives back all that the pools of a device hold unused.
+    pub fn trim_pools_of(&mut self, device: usize) {
+        for handle in self.pools.handles_on(device) {
+            self.trim_pool(handle, 0);
+        }
+    }
+
+    /// What a synchronisation does: pools shrink to their release thresholds.
+    pub fn synchronised(&mut self, device: usize) {
+        for handle in self.pools.handles_on(device) {
+            if let Some(pool) = self.pools.live.get(handle) {
+                let keep = pool.release_threshold;
+                self.trim_pool(handle, keep);
+            }
+        }
+    }
+
+    pub(crate) fn give_to_pool(&mut self, handle: usize, base: u64, bytes: u64) {
+        let step = bytes.next_multiple_of(STEP);
+        let Some(pool) = self.pools.live.get_mut(handle) else {
+            return;
+        };
+        pool.used.remove(step);
+        if let Some((start, chunk)) = pool.chunks.range_mut(..=base).next_back() {
+            chunk.ranges.give(base - start, step);
+        }
+        self.bury_pool(handle);
+    }
+
+    pub(crate) fn bury_pool(&mut self, handle: usize) {
+        let pool = self.pools.live.get(handle);
+        if pool.is_some_and(|pool| pool.destroyed && pool.used.current == 0) {
+            self.trim_pool(handle, 0);
+            self.pools.live.remove(handle);
+        }
+    }
+
+    pub(crate) fn grow_pool(&mut self, handle: usize, bytes: u64) -> Answer {
+        let page = self.machine.page_bytes;
+        let pool = self.pools.get(handle)?;
+        let (device, reserved, max) = (pool.device, pool.reserved.current, pool.max_bytes);
+        let least = whole_pages(bytes, page)?;
+        let fits_pool = |chunk: u64| max == 0 || reserved + chunk <= max;
+        let wanted = whole_pages(bytes, CHUNK_BYTES.max(page))?;
+        let chunk = if fits_pool(wanted) && self.take_pages(device, wanted).is_ok() {
+            wanted
+        } else if fits_pool(least) {
+            self.take_pages(device, least)?;
+            least
+        } else {
+            return Err(CuResult::OUT_OF_MEMORY);
+        };
+        let pool = self.pools.get_mut(handle)?;
+        let mapped = match &mut pool.file {
+            Some(file) => file.map(chunk, page),
+            None => host::map(chunk, page, Access::ReadWrite).map(|base| (base, 0)),
+        };
+        let Some((base, offset)) = mapped else {
+            self.books.device_mut(device).give_physical(chunk);
+            return Err(CuResult::OUT_OF_MEMORY);
+        };
+        pool.reserved.add(chunk);
+        let ranges = FreeRanges::new(chunk);
+        pool.chunks.insert(base, Chunk { ranges, offset });
+        Ok(())
+    }
+}

@@ -1,0 +1,28 @@
+//! Streams and events. The simulated device is never busy: work is done when it is asked for, unless: what calls do.
+
+use crate::ffi::Answer;
+use crate::model::State;
+use crate::model::context::Current;
+use crate::model::stream::*;
+use gpumem_cuda_abi::CuResult;
+
+impl State {
+    /// The context and device that a stream belongs to; a default stream's are the current ones.
+    pub fn stream_at(&mut self, on: On) -> Answer<Current> {
+        if on.is_default() {
+            return self.current();
+        }
+        let found = self.streams.get(on.handle());
+        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+        Ok(Current {
+            context: found.context,
+            device: found.device,
+        })
+    }
+
+    /// Whether the legacy stream waits for this one, and this one for it.
+    pub fn is_blocking(&self, on: On) -> bool {
+        let made = self.streams.get(on.handle());
+        on.is_default() || made.is_some_and(|stream| stream.flags & NON_BLOCKING == 0)
+    }
+}
