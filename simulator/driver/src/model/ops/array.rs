@@ -1,4 +1,4 @@
-//! Arrays: textures' memory, with their bytes taken from the descriptor: what calls do.
+//! What calls do to the state: arrays: textures' memory, with their bytes taken from the descriptor.
 
 use crate::ffi::{Answer, require};
 use crate::model::State;

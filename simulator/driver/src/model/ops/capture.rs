@@ -1,4 +1,4 @@
-//! Stream capture: work for a stream becomes nodes of a graph instead of being done: what calls do.
+//! What calls do to the state: stream capture: work for a stream becomes nodes of a graph instead of being done.
 
 use crate::ffi::{Answer, require};
 use crate::model::State;

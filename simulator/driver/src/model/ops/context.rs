@@ -1,4 +1,4 @@
-//! Contexts: what they own, the primary ones, and each thread's stack of them: what calls do.
+//! What calls do to the state: contexts: what they own, the primary ones, and each thread's stack of them.
 
 use crate::ffi::Answer;
 use crate::model::State;

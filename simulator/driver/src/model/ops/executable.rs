@@ -1,4 +1,4 @@
-//! Executables: what a graph becomes when it is instantiated: what calls do.
+//! What calls do to the state: executables: what a graph becomes when it is instantiated.
 
 use crate::ffi::{Answer, require};
 use crate::model::State;

@@ -1,4 +1,4 @@
-//! Memory of other interfaces (Vulkan, OpenGL and so on), taken in by a file descriptor: what calls do.
+//! What calls do to the state: memory of other interfaces (Vulkan, OpenGL and so on), taken in by a file descriptor.
 
 use crate::ffi::{Answer, require};
 use crate::files;

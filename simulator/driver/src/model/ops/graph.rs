@@ -1,4 +1,4 @@
-//! Graphs: nodes of work that is done when an executable made of them is launched: what calls do.
+//! What calls do to the state: graphs: nodes of work that is done when an executable made of them is launched.
 
 use crate::ffi::{Answer, require};
 use crate::model::State;

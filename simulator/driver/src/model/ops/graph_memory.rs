@@ -1,4 +1,4 @@
-//! Memory of graphs: addresses that allocation nodes have for good, and the pages behind them: what calls do.
+//! What calls do to the state: memory of graphs: addresses that allocation nodes have for good, and the pages behind them.
 
 use crate::ffi::{Answer, require};
 use crate::host::{self, Access};

@@ -1,4 +1,4 @@
-//! Green contexts: part of a device's multiprocessors, for streams of their own: what calls do.
+//! What calls do to the state: green contexts: part of a device's multiprocessors, for streams of their own.
 
 use crate::ffi::Answer;
 use crate::model::State;

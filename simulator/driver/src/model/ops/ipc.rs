@@ -1,4 +1,4 @@
-//! Memory shared between processes (`cuIpc*MemHandle`): what calls do.
+//! What calls do to the state: memory shared between processes (`cuIpc*MemHandle`).
 
 use crate::ffi::{Answer, require};
 use crate::files;

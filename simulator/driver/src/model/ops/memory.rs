@@ -1,4 +1,4 @@
-//! Allocations: device, managed, pinned, registered; found by any address inside them: what calls do.
+//! What calls do to the state: allocations: device, managed, pinned, registered; found by any address inside them.
 
 use crate::ffi::{Answer, require};
 use crate::host::{self, Access};

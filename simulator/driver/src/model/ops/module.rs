@@ -1,4 +1,4 @@
-//! Modules, libraries and kernels. Code is never looked at: every name exists in every module, and: what calls do.
+//! What calls do to the state: modules, libraries and kernels. Code is never looked at: every name exists in every module, and.
 
 use crate::ffi::Answer;
 use crate::model::State;

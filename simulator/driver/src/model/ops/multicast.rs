@@ -1,4 +1,4 @@
-//! Multicast objects: one range of addresses behind which every device of a team has memory: what calls do.
+//! What calls do to the state: multicast objects: one range of addresses behind which every device of a team has memory.
 
 use crate::ffi::{Answer, require};
 use crate::files;

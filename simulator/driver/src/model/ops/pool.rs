@@ -1,4 +1,4 @@
-//! Memory pools: stream-ordered allocation: what calls do.
+//! What calls do to the state: memory pools: stream-ordered allocation.
 
 use crate::ffi::{Answer, require};
 use crate::files;

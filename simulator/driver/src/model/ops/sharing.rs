@@ -1,4 +1,4 @@
-//! What processes tell each other about the memory that they share, and memory that lives on the: what calls do.
+//! What calls do to the state: what processes tell each other about the memory that they share, and memory that lives on the.
 
 use crate::ffi::{Answer, require};
 use crate::files;

@@ -1,4 +1,4 @@
-//! Streams and events. The simulated device is never busy: work is done when it is asked for, unless: what calls do.
+//! What calls do to the state: streams and events. The simulated device is never busy: work is done when it is asked for, unless.
 
 use crate::ffi::Answer;
 use crate::model::State;

@@ -1,4 +1,4 @@
-//! User objects: things of the program's that graphs keep alive: what calls do.
+//! What calls do to the state: user objects: things of the program's that graphs keep alive.
 
 use crate::ffi::{Answer, require};
 use crate::model::graphs::Graphs;

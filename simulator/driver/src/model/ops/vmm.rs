@@ -1,4 +1,4 @@
-//! Virtual memory management: physical handles, reserved addresses, mappings between them: what calls do.
+//! What calls do to the state: virtual memory management: physical handles, reserved addresses, mappings between them.
 
 use crate::ffi::{Answer, require};
 use crate::files;
