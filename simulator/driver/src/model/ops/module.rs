@@ -1,4 +1,4 @@
-//! What calls do to the state: modules, libraries and kernels. Code is never looked at: every name exists in every module, and.
+//! What calls do to the state: modules, libraries and kernels.
 
 use crate::ffi::Answer;
 use crate::model::State;

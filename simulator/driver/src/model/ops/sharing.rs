@@ -1,4 +1,4 @@
-//! What calls do to the state: what processes tell each other about the memory that they share, and memory that lives on the.
+//! What calls do to the state: memory that processes share, and memory that lives on for others only.
 
 use crate::ffi::{Answer, require};
 use crate::files;

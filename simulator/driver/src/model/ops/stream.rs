@@ -1,4 +1,4 @@
-//! What calls do to the state: streams and events. The simulated device is never busy: work is done when it is asked for, unless.
+//! What calls do to the state: streams and events.
 
 use crate::ffi::Answer;
 use crate::model::State;
