@@ -179,9 +179,11 @@ pub(crate) fn take_armed() -> Option<(u16, BoundBy, usize, usize)> {
     }
     let entry = ARMED.get(next)?;
     let what = entry.what.load(Ordering::Acquire);
-    let order = (Ordering::AcqRel, Ordering::Acquire);
-    let took = ARMED_WRITTEN.compare_exchange(next, next + 1, order.0, order.1);
-    if what == 0 || took.is_err() {
+    if what == 0
+        || ARMED_WRITTEN
+            .compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+    {
         return None; // being written, or another thread writes it
     }
     let by = BoundBy::ALL
@@ -230,4 +232,19 @@ pub(crate) fn take_lines() -> Vec<String> {
 pub(crate) fn note(writer: &'static Writer, line: &str) {
     let length = (line.len() as u32).to_le_bytes();
     let _ = writer.definition(DefKind::NOTE, &[&length, line.as_bytes()]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_that_is_just_being_noted_is_taken_later() {
+        const WHAT: u64 = 500 << 8 | 1;
+        let place = ARMED_COUNT.fetch_add(1, Ordering::AcqRel);
+        while take_armed().is_some() {}
+        ARMED[place].what.store(WHAT, Ordering::Release);
+        let taken = core::iter::from_fn(take_armed).find(|(hook, ..)| *hook == 500);
+        assert_eq!(taken, Some((500, BoundBy::Symbol, 0, 0)));
+    }
 }
