@@ -1,118 +1,19 @@
 //! What the numbers in events mean: the capture's definitions, gathered as they come.
 
+mod define;
+mod definitions;
+mod serialize;
+
 use gpumem_capture::{
-    ApiId, CodeId, Definition, DeviceOrdinal, Function, ModuleId, ProcessKey, PyFrame, StackId,
-    ThreadId,
+    ApiId, CodeId, DeviceOrdinal, Function, ModuleId, ProcessKey, PyFrame, StackId, ThreadId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-use crate::coded::{Coded, coded};
+pub use definitions::{Code, Device, Hook, Interpreter, Module, NativeFrame};
+
 use crate::ids::{NodeId, StackKey};
 use crate::node::Backward;
-
-/// A Python code object.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Code {
-    /// File name as the interpreter has it.
-    pub file: String,
-    /// Qualified name of the function.
-    pub name: String,
-    /// First line.
-    pub first_line: u32,
-    /// The interpreter's own line table.
-    pub line_table: Vec<u8>,
-}
-
-/// A shared object as it was loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Module {
-    /// The capture's number for this load.
-    pub id: ModuleId,
-    /// Load address − link address.
-    pub bias: u64,
-    /// First address.
-    pub start: u64,
-    /// One past the last address.
-    pub end: u64,
-    /// Path in the recorded process.
-    pub path: String,
-    /// Build id; empty if there is none.
-    pub build_id: Vec<u8>,
-}
-
-impl Module {
-    /// The path's last part.
-    pub fn basename(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or(&self.path)
-    }
-}
-
-/// A frame of a native stack, tied to the module that was loaded there when the stack was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct NativeFrame {
-    /// Return address in the recorded process.
-    pub address: u64,
-    /// Index into [`Names::modules`]; `None` for code that is in no module.
-    pub module: Option<u32>,
-}
-
-impl NativeFrame {
-    /// The address to symbolise by: inside the call, not after it.
-    pub fn call_address(&self) -> u64 {
-        self.address.saturating_sub(1)
-    }
-}
-
-/// A device of the recorded process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// Memory of the card.
-    pub total_bytes: u64,
-    /// 16 bytes as the driver gives them.
-    pub uuid: [u8; 16],
-    /// Marketing name.
-    pub name: String,
-    /// PCI bus id.
-    pub pci: String,
-}
-
-impl Device {
-    /// The UUID as nvidia-smi prints it: `GPU-…`; `None` if it is not known (all zeros).
-    pub fn uuid_text(&self) -> Option<String> {
-        if self.uuid == [0; 16] {
-            return None;
-        }
-        let mut out = String::from("GPU-");
-        for (index, byte) in self.uuid.iter().enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                out.push('-');
-            }
-            out.push_str(&format!("{byte:02x}"));
-        }
-        Some(out)
-    }
-}
-
-/// A hook that was armed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hook {
-    /// The function.
-    pub function: String,
-    /// How the program reached it.
-    pub way: String,
-    /// Who asked for it.
-    pub library: String,
-}
-
-/// The interpreter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Interpreter {
-    /// Hex version, 0x030c01f0 for 3.12.1.
-    pub version: u32,
-    /// Addresses of its evaluation function; zeros if unknown.
-    pub eval: (u64, u64),
-}
 
 /// All definitions of a capture read so far.
 #[derive(Clone, Debug, Default)]
@@ -154,211 +55,7 @@ pub struct Names {
     nodes: Vec<String>,
     node_ids: FxHashMap<String, NodeId>,
 }
-
-coded! {
-    Code { file, name, first_line, line_table }
-    Module { id, bias, start, end, path, build_id }
-    NativeFrame { address, module }
-    Device { total_bytes, uuid, name, pci }
-    Hook { function, way, library }
-    Interpreter { version, eval }
-}
-
-/// All but names that were baked in: those stand outside the order of records.
-impl Coded for Names {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.apis.put(to);
-        self.codes.put(to);
-        self.py_stacks.put(to);
-        self.backwards.put(to);
-        self.native_stacks.put(to);
-        self.modules.put(to);
-        self.ranges.put(to);
-        self.threads.put(to);
-        self.devices.put(to);
-        self.process.put(to);
-        self.hooks.put(to);
-        self.notes.put(to);
-        self.interpreter.put(to);
-        self.unknown.put(to);
-        self.loaded.put(to);
-        self.nodes.put(to);
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        let mut names = Self {
-            apis: Coded::take(from)?,
-            codes: Coded::take(from)?,
-            py_stacks: Coded::take(from)?,
-            backwards: Coded::take(from)?,
-            native_stacks: Coded::take(from)?,
-            modules: Coded::take(from)?,
-            ranges: Coded::take(from)?,
-            threads: Coded::take(from)?,
-            devices: Coded::take(from)?,
-            process: Coded::take(from)?,
-            hooks: Coded::take(from)?,
-            notes: Coded::take(from)?,
-            interpreter: Coded::take(from)?,
-            symbols: FxHashMap::default(),
-            unknown: Coded::take(from)?,
-            loaded: Coded::take(from)?,
-            nodes: Coded::take(from)?,
-            node_ids: FxHashMap::default(),
-        };
-        let modules = names.modules.len();
-        if names
-            .loaded
-            .values()
-            .any(|index| *index as usize >= modules)
-        {
-            return None;
-        }
-        let ids = names.nodes.iter().zip(0..);
-        names.node_ids = ids.map(|(name, id)| (name.clone(), NodeId(id))).collect();
-        Some(names)
-    }
-}
-
 impl Names {
-    /// Takes in a definition.
-    pub fn define(&mut self, definition: &Definition) {
-        match definition.clone() {
-            Definition::Api { id, name } => drop(self.apis.insert(id, name)),
-            Definition::Code {
-                id,
-                first_line,
-                file,
-                name,
-                line_table,
-            } => {
-                self.codes.insert(
-                    id,
-                    Code {
-                        file,
-                        name,
-                        first_line,
-                        line_table,
-                    },
-                );
-            }
-            Definition::PyStack {
-                id,
-                truncated,
-                frames,
-            } => {
-                self.py_stacks.insert(id, (frames, truncated));
-            }
-            Definition::NativeStack {
-                id,
-                truncated,
-                frames,
-            } => {
-                let frames = frames
-                    .into_iter()
-                    .map(|address| self.locate(address))
-                    .collect();
-                self.native_stacks.insert(id, (frames, truncated));
-            }
-            Definition::Module {
-                id,
-                bias,
-                start,
-                end,
-                path,
-                build_id,
-            } => {
-                self.loaded.insert(start, self.modules.len() as u32);
-                self.modules.push(Module {
-                    id,
-                    bias,
-                    start,
-                    end,
-                    path,
-                    build_id,
-                });
-            }
-            Definition::ModuleEnd { id } => {
-                self.loaded
-                    .retain(|_, index| self.modules[*index as usize].id != id);
-            }
-            Definition::Thread { id, name } => drop(self.threads.insert(id, name)),
-            Definition::Device {
-                ordinal,
-                total_bytes,
-                uuid,
-                name,
-                pci,
-            } => {
-                self.devices.insert(
-                    ordinal,
-                    Device {
-                        total_bytes,
-                        uuid,
-                        name,
-                        pci,
-                    },
-                );
-            }
-            Definition::Process { key, value } => drop(self.process.insert(key, value)),
-            Definition::Hook {
-                function,
-                way,
-                library,
-            } => {
-                self.hooks.push(Hook {
-                    function,
-                    way,
-                    library,
-                });
-            }
-            Definition::Python {
-                version,
-                eval_start,
-                eval_end,
-            } => {
-                self.interpreter = Some(Interpreter {
-                    version,
-                    eval: (eval_start, eval_end),
-                });
-            }
-            Definition::Symbol {
-                module,
-                address,
-                functions,
-            } => drop(self.symbols.insert((module, address), functions)),
-            Definition::Note { text } => self.notes.push(text),
-            Definition::Backward {
-                id,
-                lost,
-                forward,
-                own,
-                newer,
-                node,
-            } => {
-                let backward = Backward {
-                    node: self.node_id(node),
-                    forward,
-                    own,
-                    newer: newer as usize,
-                    lost,
-                };
-                self.backwards.insert(id, backward);
-            }
-            Definition::Range { id, name } => drop(self.ranges.insert(id, name)),
-            _ => self.unknown += 1,
-        }
-    }
-
-    fn node_id(&mut self, name: String) -> NodeId {
-        let nodes = &mut self.nodes;
-        let id = self.node_ids.entry(name);
-        *id.or_insert_with_key(|name| {
-            nodes.push(name.clone());
-            NodeId(nodes.len() as u32 - 1)
-        })
-    }
-
     /// A class of autograd's nodes, as the capture has it: a mangled name mostly.
     pub fn node(&self, id: NodeId) -> &str {
         self.nodes.get(id.0 as usize).map_or("", String::as_str)
@@ -428,11 +125,6 @@ impl Names {
         self.process.get(&key)?.parse().ok()
     }
 
-    fn locate(&self, address: u64) -> NativeFrame {
-        let module = self.module_at(address.saturating_sub(1));
-        NativeFrame { address, module }
-    }
-
     /// The module that holds an address now: an index into [`Names::modules`].
     pub fn module_at(&self, address: u64) -> Option<u32> {
         self.loaded
@@ -499,6 +191,8 @@ pub fn short_command(command: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use gpumem_capture::Definition;
+
     use super::*;
 
     fn module(id: u32, start: u64, path: &str) -> Definition {
@@ -562,22 +256,6 @@ mod tests {
         assert_eq!(
             names.short_path("/home/me/running/train.py"),
             "/home/me/running/train.py"
-        );
-    }
-
-    #[test]
-    fn a_uuid_reads_as_nvidia_smi_prints_it() {
-        let uuid = std::array::from_fn(|index| index as u8);
-        let device = Device {
-            total_bytes: 0,
-            uuid,
-            name: String::new(),
-            pci: String::new(),
-        };
-        let text = device.uuid_text();
-        assert_eq!(
-            text.as_deref(),
-            Some("GPU-00010203-0405-0607-0809-0a0b0c0d0e0f")
         );
     }
 }

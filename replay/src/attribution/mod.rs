@@ -1,0 +1,147 @@
+//! Which line of whose code an allocation belongs to.
+
+mod owner;
+mod user_code;
+
+use gpumem_capture::{Level, PyFrame, StackId};
+
+pub use owner::{Line, Owner};
+pub use user_code::is_user_code;
+
+use crate::StackKey;
+use crate::backward::{Backward, Origin, chain};
+use crate::classes::class;
+use crate::names::{Code, Names};
+
+/// Finds the owner of an allocation: the newest line of the user's own code, or, where a stack has
+/// none, the newest Python line at all, or the library. What an autograd node allocated is the line's
+/// that made the node, unless code of the user's own ran in it.
+pub fn owner(names: &Names, stacks: StackKey, level: Level) -> Owner {
+    let owner = match names.backwards.get(&stacks.py) {
+        None if stacks.py == StackId::LET_GO => Owner::LetGo,
+        Some(ran) => owner_in_backward(names, ran),
+        None => match newest_line(names, stacks.py) {
+            Some(line) => Owner::Line(line, None),
+            None => library(names, stacks, level).map_or(Owner::Unknown, Owner::Library),
+        },
+    };
+    if stacks.work.is_workspace() {
+        return Owner::Workspace(Box::new(owner));
+    }
+    owner
+}
+
+fn owner_in_backward(names: &Names, ran: &Backward) -> Owner {
+    if let Some(line) = newer_line(names, ran) {
+        return Owner::Line(line, None);
+    }
+    let class = class(names.node(ran.node));
+    let (chain, origin) = chain(names, ran);
+    let made = chain[1..].iter();
+    let in_another = made.map(|made_by| newer_line(names, made_by));
+    let line = in_another.flatten().next().or_else(|| match origin {
+        Origin::Forward(stack) => newest_line(names, stack),
+        Origin::NoPython | Origin::Lost => None,
+    });
+    match line {
+        Some(line) => Owner::Line(line, Some(class)),
+        None => Owner::Node {
+            class,
+            lost: origin != Origin::NoPython,
+        },
+    }
+}
+
+/// The newest line of the user's own code that ran in a node.
+fn newer_line(names: &Names, ran: &Backward) -> Option<Line> {
+    coded(names, ran.newer_frames(names))
+        .find(|(_, code)| is_user_code(&code.file))
+        .and_then(|found| line(names, found))
+}
+
+fn frames(names: &Names, stack: StackId) -> impl DoubleEndedIterator<Item = (&PyFrame, &Code)> {
+    let frames = names.py_stacks.get(&stack);
+    coded(names, frames.map_or(&[][..], |(frames, _)| frames))
+}
+
+/// Frames with their code, those left out whose code is not in the capture.
+fn coded<'a>(
+    names: &'a Names,
+    frames: &'a [PyFrame],
+) -> impl DoubleEndedIterator<Item = (&'a PyFrame, &'a Code)> {
+    frames
+        .iter()
+        .filter_map(|frame| Some((frame, names.codes.get(&frame.code)?)))
+}
+
+fn line(names: &Names, (frame, code): (&PyFrame, &Code)) -> Option<Line> {
+    let line = names.line(frame)?;
+    Some(Line {
+        file: code.file.clone(),
+        line,
+        function: code.name.clone(),
+    })
+}
+
+fn newest_line(names: &Names, stack: StackId) -> Option<Line> {
+    frames(names, stack)
+        .find(|(_, code)| is_user_code(&code.file))
+        .or_else(|| frames(names, stack).next())
+        .and_then(|found| line(names, found))
+}
+
+/// The line of the program itself that is at work: the newest frame in the script. The script is the
+/// file of the user's own code whose body (`<module>`) is running, the newest if one runs another; where
+/// none is, as in a thread, that of the oldest frame of the user's own code.
+/// A node of autograd's counts for the line that its thread was at.
+pub fn script_line(names: &Names, stack: StackId) -> Option<Line> {
+    let stack = names.own_stack(stack);
+    let own = || frames(names, stack).filter(|(_, code)| is_user_code(&code.file));
+    let script = own()
+        .find(|(_, code)| code.name == "<module>")
+        .or_else(|| own().next_back())
+        .or_else(|| frames(names, stack).next_back())
+        .map(|(_, code)| &code.file)?;
+    let newest = frames(names, stack).find(|(_, code)| code.file == *script)?;
+    line(names, newest)
+}
+
+/// Whether a stack that is within an optimizer's step is in the closure that some optimizers (LBFGS) run
+/// to have the loss again: the newest frame of the user's own code then stands on a frame of an
+/// optimizer's file. An optimizer of the user's own stands on the base class's file.
+pub fn is_in_closure(names: &Names, stack: StackId) -> bool {
+    let mut older =
+        frames(names, names.own_stack(stack)).skip_while(|(_, code)| !is_user_code(&code.file));
+    older
+        .find_map(|(_, code)| code.file.rsplit_once("/torch/optim/"))
+        .is_some_and(|(_, file)| file != "optimizer.py")
+}
+/// The library that owns an allocation: the one that made the call; where that is CUDA's own or not
+/// known, the newest native frame outside CUDA's own libraries and ours; for tensors also outside
+/// PyTorch's allocator, through which all tensors go. The program itself goes by its file's name.
+pub fn library(names: &Names, stacks: StackKey, level: Level) -> Option<String> {
+    let caller = stacks
+        .caller
+        .module()
+        .and_then(|index| names.modules.get(index as usize))
+        .map(|module| module.basename())
+        .filter(|name| !is_cuda(name));
+    if let Some(caller) = caller {
+        return Some(caller.to_owned());
+    }
+    let (frames, _) = names.native_stacks.get(&stacks.native)?;
+    frames
+        .iter()
+        .filter_map(|frame| names.module(frame))
+        .map(|module| module.basename())
+        .find(|name| !is_cuda(name) && (level != Level::TENSOR || !name.starts_with("libc10")))
+        .map(str::to_owned)
+}
+
+/// Whether a library is CUDA's runtime or driver, through which all calls go, or ours.
+fn is_cuda(library: &str) -> bool {
+    library.starts_with("libcuda") || library.starts_with("libgpumem")
+}
+
+#[cfg(test)]
+mod tests;

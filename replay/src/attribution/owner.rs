@@ -1,0 +1,110 @@
+//! Who an allocation belongs to, and how tables show it.
+
+use crate::names::Names;
+
+/// A line of Python code.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Line {
+    /// File as the interpreter has it.
+    pub file: String,
+    /// Line number.
+    pub line: u32,
+    /// Qualified name of the function.
+    pub function: String,
+}
+
+/// Who made an allocation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Owner {
+    /// A line of Python code; with the class of the autograd node that allocated, if the line is that of
+    /// the node's forward.
+    Line(Line, Option<String>),
+    /// An autograd node, the line of whose forward is not known.
+    Node {
+        /// The node's class.
+        class: String,
+        /// Whether there is such a line, and the capture does not have it.
+        lost: bool,
+    },
+    /// Code with no Python on its thread: the library that allocated.
+    Library(String),
+    /// Neither stack says.
+    Unknown,
+    /// Stacks that a bounded capture has let go of.
+    LetGo,
+    /// A workspace that cuBLAS was given at a call of this one's.
+    Workspace(Box<Owner>),
+}
+const WORKSPACE: &str = " (cuBLAS workspace)";
+
+impl Owner {
+    /// The owner as tables show it: `train.py:88`, `train.py:88 (backward: ConvolutionBackward0)`,
+    /// `(no Python: libtorch_cuda.so)`.
+    pub fn label(&self, names: &Names) -> String {
+        match self {
+            Self::Line(line, _) => {
+                let place = names.short_path(&line.file);
+                format!("{place}:{}{}", line.line, self.note())
+            }
+            Self::Node { class, lost: true } => format!("(backward: {class}, forward line lost)"),
+            Self::Node { class, lost: false } => {
+                format!("(backward: {class}, no Python in its forward)")
+            }
+            Self::Library(library) => format!("(no Python: {library})"),
+            Self::Unknown => "(no stack)".into(),
+            Self::LetGo => "(other stacks: bounded)".into(),
+            Self::Workspace(of) => format!("{}{WORKSPACE}", of.label(names)),
+        }
+    }
+
+    /// What stands after the line in the label.
+    pub fn note(&self) -> String {
+        match self {
+            Self::Line(_, Some(class)) => format!(" (backward: {class})"),
+            Self::Workspace(of) => format!("{}{WORKSPACE}", of.note()),
+            Self::Line(_, None)
+            | Self::Node { .. }
+            | Self::Library(_)
+            | Self::Unknown
+            | Self::LetGo => String::new(),
+        }
+    }
+
+    /// The line, where one is known.
+    pub fn line(&self) -> Option<&Line> {
+        match self {
+            Self::Line(line, _) => Some(line),
+            Self::Workspace(of) => of.line(),
+            Self::Node { .. } | Self::Library(_) | Self::Unknown | Self::LetGo => None,
+        }
+    }
+
+    /// The class of the autograd node that allocated for the line.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            Self::Line(_, class) => class.as_deref(),
+            Self::Node { class, .. } => Some(class),
+            Self::Workspace(of) => of.node(),
+            Self::Library(_) | Self::Unknown | Self::LetGo => None,
+        }
+    }
+
+    /// Whether it is a workspace of cuBLAS.
+    pub fn is_workspace(&self) -> bool {
+        matches!(self, Self::Workspace(_))
+    }
+
+    /// The library, where no Python line is known.
+    pub fn library(&self) -> Option<String> {
+        match self {
+            Self::Library(library) => Some(library.clone()),
+            Self::Workspace(of) => of.library(),
+            Self::Line(..) | Self::Node { .. } | Self::Unknown | Self::LetGo => None,
+        }
+    }
+
+    /// The function, empty where there is none.
+    pub fn function(&self) -> &str {
+        self.line().map_or("", |line| &line.function)
+    }
+}
