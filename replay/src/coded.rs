@@ -240,6 +240,7 @@ macro_rules! coded {
         }
     )*};
 }
+
 pub(crate) use coded;
 
 coded! {

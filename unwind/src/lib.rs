@@ -26,19 +26,19 @@
 #[cfg(target_arch = "x86_64")]
 mod bounds;
 mod build_id;
-mod by_system;
 mod capture;
-#[cfg(not(target_arch = "x86_64"))]
-mod elsewhere;
 pub mod modules;
 mod object;
+#[cfg(not(target_arch = "x86_64"))]
+mod other_arch;
+mod system;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 pub use build_id::BuildId;
 pub use capture::{Captured, capture};
 #[cfg(not(target_arch = "x86_64"))]
-pub use elsewhere::Unwinder;
+pub use other_arch::Unwinder;
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::Unwinder;
 

@@ -116,6 +116,7 @@ pub fn is_in_closure(names: &Names, stack: StackId) -> bool {
         .find_map(|(_, code)| code.file.rsplit_once("/torch/optim/"))
         .is_some_and(|(_, file)| file != "optimizer.py")
 }
+
 /// The library that owns an allocation: the one that made the call; where that is CUDA's own or not
 /// known, the newest native frame outside CUDA's own libraries and ours; for tensors also outside
 /// PyTorch's allocator, through which all tensors go. The program itself goes by its file's name.

@@ -35,6 +35,7 @@ pub enum Owner {
     /// A workspace that cuBLAS was given at a call of this one's.
     Workspace(Box<Owner>),
 }
+
 const WORKSPACE: &str = " (cuBLAS workspace)";
 
 impl Owner {

@@ -55,6 +55,7 @@ pub struct Names {
     nodes: Vec<String>,
     node_ids: FxHashMap<String, NodeId>,
 }
+
 impl Names {
     /// A class of autograd's nodes, as the capture has it: a mangled name mostly.
     pub fn node(&self, id: NodeId) -> &str {

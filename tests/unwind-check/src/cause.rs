@@ -45,9 +45,9 @@ fn is_signal_return(pc: u64) -> bool {
 /// Counts the oldest frame from which on gpumem's unwinder cannot go: the one that it cannot express.
 pub(crate) fn find_culprit(tools: &mut Tools, own: Span) {
     let culprit = tools.reference.frames().iter().rev().find(|frame| {
-        let before = tools.second.by_system_so_far();
+        let before = tools.second.system_stacks();
         let Taken { .. } = tools.second.take(Some(**frame), Some(own));
-        tools.second.by_system_so_far() != before
+        tools.second.system_stacks() != before
     });
     let Some(culprit) = culprit.map(|frame| frame.pc) else {
         return;

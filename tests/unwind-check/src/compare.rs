@@ -81,7 +81,7 @@ fn both(tools: &mut Tools, entry: Entry, from: Registers) {
     if own.contains(from.pc) {
         return; // the standard library inside this one
     }
-    let left_before = tools.unwinder.by_system_so_far();
+    let left_before = tools.unwinder.system_stacks();
     let taken = tools.unwinder.take(Some(from), Some(own));
     tools.reference.take(from, own);
     let len = tools.unwinder.frames(&mut tools.ours);
@@ -95,7 +95,7 @@ fn both(tools: &mut Tools, entry: Entry, from: Registers) {
     let same = len == taken.len
         && taken.truncated == tools.reference.truncated
         && ours.iter().eq(reference.iter().map(|frame| &frame.pc));
-    let by_system = tools.unwinder.by_system_so_far() != left_before;
+    let by_system = tools.unwinder.system_stacks() != left_before;
     if !same && add(&COUNTS.mismatches, 1) < report::MISMATCHES {
         report::mismatch(ours, reference, taken, tools.reference.truncated, by_system);
     }

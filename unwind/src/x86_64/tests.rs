@@ -71,7 +71,7 @@ fn equals_the_systems_unwinder() {
     for _ in 0..3 {
         recurse(40, &mut unwinder, &mut hashes);
     }
-    assert_eq!(unwinder.by_system_so_far(), 0);
+    assert_eq!(unwinder.system_stacks(), 0);
     let (first, rest) = hashes.split_at(82);
     // The same places, the same hashes: but for the loop's own, all of the program's stacks recur.
     assert_eq!(first, &rest[..82]);
@@ -122,7 +122,7 @@ fn random_stacks_equal_the_systems() {
     for _ in 0..3000 {
         wander(&mut unwinder, &mut random, 0);
     }
-    assert_eq!(unwinder.by_system_so_far(), 0);
+    assert_eq!(unwinder.system_stacks(), 0);
 }
 
 #[inline(never)]
@@ -135,7 +135,7 @@ fn another_way(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
     black_box(deep(8, unwinder))
 }
 
-/// Calls `next` from one of three places, so many times within one another: other older frames for the same way.
+/// Calls `next` from one of three places, so many times within one another: other older frames for the same entry.
 #[inline(never)]
 fn around(
     unwinder: &mut Unwinder,
@@ -159,9 +159,9 @@ fn around(
 }
 
 #[test]
-fn ways_that_were_walked_before_are_right() {
+fn cached_stacks_equal_walked_ones() {
     let (mut unwinder, mut random) = (unwinder(), 3);
-    let (mut by_path, mut hashes) = (0, std::collections::HashMap::new());
+    let (mut cached, mut hashes) = (0, std::collections::HashMap::new());
     for turn_of_all in 0..4_000u64 {
         let seen = &std::cell::Cell::new((Vec::new(), Taken::default()));
         around(
@@ -178,29 +178,29 @@ fn ways_that_were_walked_before_are_right() {
                 seen.set((ours, taken));
             },
         );
-        by_path += u32::from(unwinder.by_path != 0);
+        cached += u32::from(unwinder.entry != 0);
         let (frames, taken) = seen.take();
-        // The same hash for the same frames, whichever way they were found.
+        // The same hash for the same frames, cached or walked.
         assert_eq!(*hashes.entry(frames).or_insert(taken.hash), taken.hash);
     }
-    assert!(by_path > 2_000, "{by_path}");
+    assert!(cached > 2_000, "{cached}");
     assert!(hashes.len() > 5, "{}", hashes.len());
-    assert_eq!(unwinder.by_system_so_far(), 0);
+    assert_eq!(unwinder.system_stacks(), 0);
 }
 
 #[test]
-fn ways_are_forgotten_where_modules_are_gone() {
+fn the_cache_is_emptied_when_a_module_is_unloaded() {
     let mut unwinder = unwinder();
-    let mut by_path = Vec::new();
+    let mut cached = Vec::new();
     for turn in 0..black_box(5) {
         if turn == 3 {
             unwinder.generation = unwinder.generation.wrapping_sub(1);
         }
         let (ours, system, _) = one_way(&mut unwinder);
         assert_eq!(ours, system);
-        by_path.push(unwinder.by_path != 0);
+        cached.push(unwinder.entry != 0);
     }
-    assert_eq!(by_path, [false, true, true, false, true]);
+    assert_eq!(cached, [false, true, true, false, true]);
 }
 
 #[inline(never)]
@@ -239,7 +239,7 @@ fn deep_stacks_keep_the_newest_frames() {
         let again = deep(depth, &mut unwinder).2;
         assert_eq!((again.len, again.truncated), (taken.len, taken.truncated));
     }
-    assert_eq!(unwinder.by_system_so_far(), 0);
+    assert_eq!(unwinder.system_stacks(), 0);
 }
 
 /// Takes the stack on the way down and on the way up: how many of its frames were walked, at each place.
@@ -267,7 +267,7 @@ fn deep_stacks_are_remembered() {
     down_and_up(1500, &mut unwinder, &mut walked);
     assert_eq!(walked.len(), 2 * 1501);
     assert!(walked.iter().all(|walked| *walked <= 8), "{walked:?}");
-    assert_eq!(unwinder.by_system_so_far(), 0);
+    assert_eq!(unwinder.system_stacks(), 0);
 }
 
 #[test]
@@ -316,10 +316,10 @@ fn frames_of_our_own_are_left_out() {
     let (fewer, kept) = with_own(7, &mut unwinder, own);
     assert_eq!(fewer, all.len() - 8);
     assert!(kept.iter().all(|pc| !own.contains(pc - 1)));
-    // The same again where the stack is a way.
+    // The same again where the stack is cached.
     let mut again = Vec::new();
     for _ in 0..black_box(3) {
-        again.push((with_own(7, &mut unwinder, own), unwinder.by_path != 0));
+        again.push((with_own(7, &mut unwinder, own), unwinder.entry != 0));
     }
     let [first, second, third] = again.try_into().unwrap();
     assert!(!first.1 && second.1 && second == third);
@@ -337,7 +337,7 @@ fn another_stack_is_left_to_the_system() {
         bp: 0,
     };
     let taken = unwinder.take(Some(from), None);
-    assert_eq!(unwinder.by_system_so_far(), 1);
+    assert_eq!(unwinder.system_stacks(), 1);
     assert!(taken.len > 3);
 }
 
@@ -355,7 +355,7 @@ fn every_thread_has_its_own_end() {
         .join()
         .unwrap();
     }
-    assert_eq!(unwinder.by_system_so_far(), 0);
+    assert_eq!(unwinder.system_stacks(), 0);
 }
 
 #[test]
@@ -423,7 +423,7 @@ fn a_stack_that_leads_nowhere_ends() {
     for _ in 0..3 {
         from_nowhere(take_from_nowhere, &mut unwinder);
     }
-    assert_eq!(unwinder.by_system_so_far(), 0);
+    assert_eq!(unwinder.system_stacks(), 0);
     check(&mut unwinder);
 }
 
@@ -466,7 +466,7 @@ fn what_a_stack_ended_with_is_looked_at_anew() {
             called_from(black_box(check_here), &mut unwinder, pc);
         }
     }
-    assert_eq!(unwinder.by_system_so_far(), 0);
+    assert_eq!(unwinder.system_stacks(), 0);
 }
 
 extern "C" fn take_to_no_memory(unwinder: &mut Unwinder) {
@@ -481,6 +481,6 @@ extern "C" fn take_to_no_memory(unwinder: &mut Unwinder) {
 fn a_caller_where_no_memory_is_ends_a_stack() {
     let mut unwinder = unwinder();
     called_from(take_to_no_memory, &mut unwinder, 4096);
-    assert_eq!(unwinder.by_system_so_far(), 0);
+    assert_eq!(unwinder.system_stacks(), 0);
     check(&mut unwinder);
 }

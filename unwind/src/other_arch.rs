@@ -2,10 +2,10 @@
 //!
 //! This is the seam for another one (aarch64: CFA on sp or x29, the return address in x30 or beside the
 //! saved x29, pointer authentication bits to be taken off): a module with an `Unwinder` of these six
-//! functions, whose `take` gives the same frames and the same hash as [`by_system::take`].
+//! functions, whose `take` gives the same frames and the same hash as [`system::take`].
 
 use crate::modules::Span;
-use crate::{FRAMES, Registers, Taken, by_system};
+use crate::{FRAMES, Registers, Taken, system};
 
 /// One thread's unwinder.
 pub struct Unwinder {
@@ -20,7 +20,7 @@ impl Unwinder {
 
     /// Takes the calling thread's stack. Frames in `own` are left out.
     pub fn take(&mut self, _: Option<Registers>, own: Option<Span>) -> Taken {
-        let (taken, len) = by_system::take(&mut self.frames, &own.unwrap_or(Span::NONE));
+        let (taken, len) = system::take(&mut self.frames, &own.unwrap_or(Span::NONE));
         self.len = len;
         self.so_far += 1;
         taken
@@ -45,7 +45,7 @@ impl Unwinder {
     }
 
     /// How many stacks the system's unwinder had to take: all.
-    pub fn by_system_so_far(&self) -> u64 {
+    pub fn system_stacks(&self) -> u64 {
         self.so_far
     }
 }
