@@ -81,7 +81,7 @@ impl Registers {
 
 /// A stack that was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct Stack {
     /// One hash over all frames, the same for the same frames.
     pub hash: u64,
     /// How many frames.

@@ -5,7 +5,7 @@
 //! functions, whose `take` gives the same frames and the same hash as [`system::take`].
 
 use crate::modules::Span;
-use crate::{FRAMES, Registers, Taken, system};
+use crate::{FRAMES, Registers, Stack, system};
 
 /// One thread's unwinder.
 pub struct Unwinder {
@@ -19,11 +19,11 @@ impl Unwinder {
     pub fn change_thread(&mut self) {}
 
     /// Takes the calling thread's stack. Frames in `own` are left out.
-    pub fn take(&mut self, _: Option<Registers>, own: Option<Span>) -> Taken {
-        let (taken, len) = system::take(&mut self.frames, &own.unwrap_or(Span::NONE));
+    pub fn take(&mut self, _: Option<Registers>, own: Option<Span>) -> Stack {
+        let (stack, len) = system::take(&mut self.frames, &own.unwrap_or(Span::NONE));
         self.len = len;
         self.so_far += 1;
-        taken
+        stack
     }
 
     /// What was noted of the last stack: nothing.

@@ -1,10 +1,10 @@
 //! A stack by the system's unwinder, as the unwinders of this crate give it.
 
 use crate::modules::Span;
-use crate::{FRAMES, Taken, capture, chain};
+use crate::{FRAMES, Stack, capture, chain};
 
 /// Writes the calling thread's stack to `out`, the newest frame first, less what lies in `own`.
-pub(crate) fn take(out: &mut [u64; FRAMES], own: &Span) -> (Taken, usize) {
+pub(crate) fn take(out: &mut [u64; FRAMES], own: &Span) -> (Stack, usize) {
     let mut all = [0; FRAMES + 64];
     let captured = capture(&mut all, 0);
     let all = all.get(..captured.len).unwrap_or_default();
@@ -16,10 +16,10 @@ pub(crate) fn take(out: &mut [u64; FRAMES], own: &Span) -> (Taken, usize) {
     }
     let truncated = captured.truncated || kept.next().is_some();
     let frames = out.get(..len).unwrap_or_default();
-    let taken = Taken {
+    let stack = Stack {
         hash: frames.iter().rev().fold(0, |hash, pc| chain(hash, *pc)),
         len,
         truncated,
     };
-    (taken, len)
+    (stack, len)
 }

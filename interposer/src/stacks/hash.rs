@@ -1,7 +1,7 @@
 //! One 64-bit hash over a whole stack: native ones, and what a node of PyTorch's autograd made.
 
 use gpumem_python_frames::hash::{chain, finish, mix};
-use gpumem_unwind::Taken;
+use gpumem_unwind::Stack;
 
 use super::backward::Backward;
 
@@ -10,7 +10,7 @@ const BACKWARD: u64 = 0xa076_1d64_78bd_642f;
 
 /// Of a native stack, as long as the modules are those of `epoch`.
 #[inline]
-pub(super) fn native(taken: &Taken, epoch: u64) -> u64 {
+pub(super) fn native(taken: &Stack, epoch: u64) -> u64 {
     finish(
         chain(taken.hash, epoch << 1 | u64::from(taken.truncated)),
         taken.len,
@@ -60,7 +60,7 @@ mod tests {
             class: made.class + 8,
             ..made
         });
-        let taken = Taken {
+        let taken = Stack {
             hash: 7,
             len: 3,
             truncated: false,
@@ -68,15 +68,15 @@ mod tests {
         let mut hashes = HashSet::from([native(&taken, 0)]);
         for (other, epoch) in [
             (
-                Taken {
+                Stack {
                     truncated: true,
                     ..taken
                 },
                 0,
             ),
             (taken, 1),
-            (Taken { hash: 8, ..taken }, 0),
-            (Taken { len: 2, ..taken }, 0),
+            (Stack { hash: 8, ..taken }, 0),
+            (Stack { len: 2, ..taken }, 0),
         ] {
             assert!(hashes.insert(native(&other, epoch)));
         }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use gpumem_capture::{DefKind, Lost, StackId};
 use gpumem_python_frames::{self as python, Finding, Frame, Lookup, Runtime, StackHash};
 use gpumem_unwind::modules::Span;
-use gpumem_unwind::{Registers, Taken};
+use gpumem_unwind::{Registers, Stack};
 
 use super::backward::Backward;
 use super::buffers::{self, Buffers, PYTHON_FRAMES};
@@ -258,7 +258,7 @@ impl Interner {
     fn define_native<S: DefinitionSink + ?Sized>(
         &self,
         sink: &S,
-        taken: Taken,
+        taken: Stack,
         buffers: &mut Buffers,
     ) -> Option<u32> {
         let Buffers {

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use gpumem_unwind::Taken;
+use gpumem_unwind::Stack;
 use gpumem_unwind::modules::{self, Span};
 
 use crate::counts::Cause;
@@ -46,7 +46,7 @@ fn is_signal_return(pc: u64) -> bool {
 pub(crate) fn find_culprit(tools: &mut Tools, own: Span) {
     let culprit = tools.reference.frames().iter().rev().find(|frame| {
         let before = tools.second.system_stacks();
-        let Taken { .. } = tools.second.take(Some(**frame), Some(own));
+        let Stack { .. } = tools.second.take(Some(**frame), Some(own));
         tools.second.system_stacks() != before
     });
     let Some(culprit) = culprit.map(|frame| frame.pc) else {

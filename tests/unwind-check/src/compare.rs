@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use std::hash::DefaultHasher;
 
 use gpumem_unwind::modules::Span;
-use gpumem_unwind::{Registers, Taken, modules};
+use gpumem_unwind::{Registers, Stack, modules};
 
 use crate::counts::{COUNTS, Cause, Entry, add};
 use crate::seen::{Known, Seen};
@@ -119,7 +119,7 @@ fn both(tools: &mut Tools, entry: Entry, from: Registers) {
 }
 
 /// The same frames have the same hash, and different ones have different ones.
-fn remember(taken: Taken, frames: &[u64]) {
+fn remember(taken: Stack, frames: &[u64]) {
     let mut hasher = DefaultHasher::new();
     frames.iter().for_each(|frame| hasher.write_u64(*frame));
     let fingerprint = hasher.finish();

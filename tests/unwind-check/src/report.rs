@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use gpumem_unwind::{Registers, Taken, modules};
+use gpumem_unwind::{Registers, Stack, modules};
 
 use crate::cause::CULPRITS;
 use crate::compare::{self, Fault};
@@ -141,7 +141,7 @@ fn say(text: &str) {
 pub(crate) fn mismatch(
     ours: &[u64],
     reference: &[Registers],
-    taken: Taken,
+    taken: Stack,
     truncated: bool,
     by_system: bool,
 ) {

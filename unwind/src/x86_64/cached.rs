@@ -3,12 +3,12 @@
 use super::Unwinder;
 use super::stack_cache::{self, Place, Walked};
 use crate::modules::{self, Span};
-use crate::{FRAMES, Registers, Taken};
+use crate::{FRAMES, Registers, Stack};
 
 impl Unwinder {
     /// The stack, if it is in the cache and unchanged.
     #[inline(always)]
-    pub(super) fn cached(&mut self, from: &Registers) -> Option<Taken> {
+    pub(super) fn cached(&mut self, from: &Registers) -> Option<Stack> {
         let Registers { pc, sp, bp } = *from;
         // Another stack than the thread's own has other words at these places.
         if sp < self.start || sp >= self.end || self.generation != modules::generation() {
@@ -18,7 +18,7 @@ impl Unwinder {
         let place = unsafe { self.cache.find(Place { pc, sp, bp }) }?;
         (self.entry, self.from_system) = (place + 1, false);
         let entry = self.cache.entry(place);
-        Some(Taken {
+        Some(Stack {
             hash: entry.hash,
             len: entry.len.into(),
             truncated: false,

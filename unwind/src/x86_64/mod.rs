@@ -29,7 +29,7 @@ use stack_cache::{StackCache, Word};
 use state::{Fresh, Joined, Otherwise, SPARE, State, WALK};
 
 use crate::modules::{self, Span};
-use crate::{FRAMES, Registers, Taken, bounds, chain, system};
+use crate::{FRAMES, Registers, Stack, bounds, chain, system};
 
 /// Pairs of rules that are remembered, a power of two: 128 KiB.
 const PAIRS: usize = 1 << 12;
@@ -83,7 +83,7 @@ pub struct Unwinder {
 struct Deep {
     hash: u64,
     kept: u16,
-    taken: Taken,
+    stack: Stack,
 }
 
 impl Unwinder {
@@ -97,20 +97,20 @@ impl Unwinder {
     /// Takes the calling thread's stack from `from` on, or its own caller's if there is none to begin
     /// with. Frames in `own`, which is the same in all calls, are left out.
     #[inline]
-    pub fn take(&mut self, from: Option<Registers>, own: Option<Span>) -> Taken {
+    pub fn take(&mut self, from: Option<Registers>, own: Option<Span>) -> Stack {
         // Inlined here, which a function passed on would not be: it would be gone before the walk.
         let from = match from {
             Some(from) => from,
             None => Registers::here(),
         };
         match self.cached(&from) {
-            Some(taken) => taken,
+            Some(stack) => stack,
             None => self.walked(from, &own.unwrap_or(Span::NONE)),
         }
     }
 
     #[inline(never)]
-    fn walked(&mut self, from: Registers, own: &Span) -> Taken {
+    fn walked(&mut self, from: Registers, own: &Span) -> Stack {
         loop {
             let walked = self.walk(from);
             // A rule that was learnt meanwhile may have told of modules that are gone.
@@ -129,7 +129,7 @@ impl Unwinder {
             self.from_system = false;
             if self.is_enough() {
                 self.remember(own);
-                return self.taken();
+                return self.stack();
             }
             // Of a deep stack that is less deep now: walked with nothing remembered.
             self.states_len = 0;
@@ -157,13 +157,13 @@ impl Unwinder {
     }
 
     #[inline(always)]
-    fn taken(&mut self) -> Taken {
+    fn stack(&mut self) -> Stack {
         let newest = self.newest();
         let (hash, len) = (newest.hash, usize::from(newest.kept));
         if len > FRAMES || !self.whole {
             return self.truncated();
         }
-        Taken {
+        Stack {
             hash,
             len,
             truncated: false,
@@ -174,7 +174,7 @@ impl Unwinder {
     /// nowhere: such a stack ends there.
     #[cold]
     #[inline(never)]
-    fn otherwise(&mut self, otherwise: Otherwise, own: &Span) -> Taken {
+    fn otherwise(&mut self, otherwise: Otherwise, own: &Span) -> Stack {
         let (len, whole) = match otherwise {
             Otherwise::Ended { len } => (len, true),
             Otherwise::Outside { slot, len } if !bounds::is_readable(slot) => (len, true),
@@ -186,7 +186,7 @@ impl Unwinder {
         // Where the stack goes on as long as the slots hold what they held, it is met again.
         (self.whole, self.lasting) = (whole, !whole);
         self.from_system = false;
-        self.taken()
+        self.stack()
     }
 
     /// How many stacks the system's unwinder had to take.
@@ -235,31 +235,31 @@ impl Unwinder {
 
     /// Of a stack that is too deep: its newest frames.
     #[cold]
-    fn truncated(&mut self) -> Taken {
+    fn truncated(&mut self) -> Stack {
         let State { hash, kept, .. } = self.newest();
         if (hash, kept) == (self.deep.hash, self.deep.kept) {
-            return self.deep.taken;
+            return self.deep.stack;
         }
         let mut frames = [0; FRAMES];
         let len = self.frames(&mut frames);
         let frames = frames.get(..len).unwrap_or_default();
-        let taken = Taken {
+        let stack = Stack {
             hash: frames.iter().rev().fold(0, |hash, pc| chain(hash, *pc)),
             len,
             truncated: true,
         };
-        self.deep = Deep { hash, kept, taken };
-        taken
+        self.deep = Deep { hash, kept, stack };
+        stack
     }
 
     #[cold]
-    fn system(&mut self, own: &Span) -> Taken {
+    fn system(&mut self, own: &Span) -> Stack {
         self.states_len = 0;
         (self.from_system, self.entry) = (true, 0);
         self.system_stacks += 1;
-        let (taken, len) = system::take(&mut self.others, own);
+        let (stack, len) = system::take(&mut self.others, own);
         self.others_len = len;
-        taken
+        stack
     }
 }
 

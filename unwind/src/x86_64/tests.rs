@@ -20,13 +20,13 @@ fn unwinder() -> Box<Unwinder> {
 
 /// The stack as both see it, from the function that calls this on.
 #[inline(never)]
-fn both(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
+fn both(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Stack) {
     let mut system = [0; FRAMES * 2];
-    let (taken, captured) = black_box((unwinder.take(None, None), capture(&mut system, 0)));
+    let (stack, captured) = black_box((unwinder.take(None, None), capture(&mut system, 0)));
     let mut ours = [0; FRAMES];
     let len = unwinder.frames(&mut ours);
-    assert_eq!(len, taken.len);
-    assert!(!taken.truncated || len == FRAMES);
+    assert_eq!(len, stack.len);
+    assert!(!stack.truncated || len == FRAMES);
     // Newer than what both share: `take` itself, and this function, in which the two calls are in two
     // places.
     let system = &system[1..captured.len];
@@ -36,27 +36,27 @@ fn both(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
         .expect("shared");
     assert!(first <= 5);
     let ours = ours[first..len].to_vec();
-    let system = if taken.truncated {
+    let system = if stack.truncated {
         &system[..ours.len()]
     } else {
         system
     };
-    (ours, system.to_vec(), taken)
+    (ours, system.to_vec(), stack)
 }
 
-fn check(unwinder: &mut Unwinder) -> Taken {
-    let (ours, system, taken) = both(unwinder);
+fn check(unwinder: &mut Unwinder) -> Stack {
+    let (ours, system, stack) = both(unwinder);
     assert!(system.len() > 3);
     assert_eq!(ours, system);
-    taken
+    stack
 }
 
 #[inline(never)]
 fn recurse(depth: usize, unwinder: &mut Unwinder, hashes: &mut Vec<u64>) -> usize {
-    let taken = check(unwinder);
-    hashes.push(taken.hash);
+    let stack = check(unwinder);
+    hashes.push(stack.hash);
     let below = match depth {
-        0 => taken.len,
+        0 => stack.len,
         _ => recurse(depth - 1, unwinder, hashes),
     };
     // On the way back the memory of the deeper stack is of no use.
@@ -126,12 +126,12 @@ fn random_stacks_equal_the_systems() {
 }
 
 #[inline(never)]
-fn one_way(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
+fn one_way(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Stack) {
     black_box(deep(6, unwinder))
 }
 
 #[inline(never)]
-fn another_way(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
+fn another_way(unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Stack) {
     black_box(deep(8, unwinder))
 }
 
@@ -163,25 +163,25 @@ fn cached_stacks_equal_walked_ones() {
     let (mut unwinder, mut random) = (unwinder(), 3);
     let (mut cached, mut hashes) = (0, std::collections::HashMap::new());
     for turn_of_all in 0..4_000u64 {
-        let seen = &std::cell::Cell::new((Vec::new(), Taken::default()));
+        let seen = &std::cell::Cell::new((Vec::new(), Stack::default()));
         around(
             &mut unwinder,
             &mut random,
             turn_of_all % 7 / 3,
             &|unwinder, random| {
-                let (ours, system, taken) = match turn(random) % 2 {
+                let (ours, system, stack) = match turn(random) % 2 {
                     0 => one_way(unwinder),
                     _ => another_way(unwinder),
                 };
                 assert_eq!(ours, system);
-                assert_eq!(taken.len, unwinder.frames(&mut [0; FRAMES]));
-                seen.set((ours, taken));
+                assert_eq!(stack.len, unwinder.frames(&mut [0; FRAMES]));
+                seen.set((ours, stack));
             },
         );
         cached += u32::from(unwinder.entry != 0);
-        let (frames, taken) = seen.take();
+        let (frames, stack) = seen.take();
         // The same hash for the same frames, cached or walked.
-        assert_eq!(*hashes.entry(frames).or_insert(taken.hash), taken.hash);
+        assert_eq!(*hashes.entry(frames).or_insert(stack.hash), stack.hash);
     }
     assert!(cached > 2_000, "{cached}");
     assert!(hashes.len() > 5, "{}", hashes.len());
@@ -204,7 +204,7 @@ fn the_cache_is_emptied_when_a_module_is_unloaded() {
 }
 
 #[inline(never)]
-fn deep(depth: usize, unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Taken) {
+fn deep(depth: usize, unwinder: &mut Unwinder) -> (Vec<u64>, Vec<u64>, Stack) {
     let found = match depth {
         0 => both(unwinder),
         _ => deep(depth - 1, unwinder),
@@ -233,11 +233,11 @@ fn two_rules_have_room_in_one_place() {
 fn deep_stacks_keep_the_newest_frames() {
     let mut unwinder = unwinder();
     for depth in [400, 480, 520, 570, 600, 2000, 570, 400, 2000, 10] {
-        let (ours, system, taken) = deep(depth, &mut unwinder);
+        let (ours, system, stack) = deep(depth, &mut unwinder);
         assert_eq!(ours, system, "{depth}");
-        assert_eq!(taken.truncated, depth > 500, "{depth}");
+        assert_eq!(stack.truncated, depth > 500, "{depth}");
         let again = deep(depth, &mut unwinder).2;
-        assert_eq!((again.len, again.truncated), (taken.len, taken.truncated));
+        assert_eq!((again.len, again.truncated), (stack.len, stack.truncated));
     }
     assert_eq!(unwinder.system_stacks(), 0);
 }
@@ -254,10 +254,10 @@ fn down_and_up(depth: usize, unwinder: &mut Unwinder, walked: &mut Vec<usize>) -
 
 #[inline(never)]
 fn look(unwinder: &mut Unwinder, walked: &mut Vec<usize>) -> u64 {
-    let taken = check(unwinder);
+    let stack = check(unwinder);
     let found = unwinder.walk(Registers::here());
     walked.push(found.map_or(usize::MAX, |joined| joined.len));
-    taken.hash
+    stack.hash
 }
 
 #[test]
@@ -290,10 +290,10 @@ fn frames_of_our_own_are_left_out() {
     fn with_own(depth: usize, unwinder: &mut Unwinder, own: Span) -> (usize, Vec<u64>) {
         let found = match depth {
             0 => {
-                let taken = unwinder.take(None, Some(own));
+                let stack = unwinder.take(None, Some(own));
                 let mut frames = vec![0; FRAMES];
                 let len = unwinder.frames(&mut frames);
-                assert_eq!(len, taken.len);
+                assert_eq!(len, stack.len);
                 frames.truncate(len);
                 (len, frames)
             }
@@ -336,9 +336,9 @@ fn another_stack_is_left_to_the_system() {
         sp: heap.as_ptr() as u64,
         bp: 0,
     };
-    let taken = unwinder.take(Some(from), None);
+    let stack = unwinder.take(Some(from), None);
     assert_eq!(unwinder.system_stacks(), 1);
-    assert!(taken.len > 3);
+    assert!(stack.len > 3);
 }
 
 #[test]
@@ -407,10 +407,10 @@ extern "C" fn from_nowhere(function: extern "C" fn(&mut Unwinder), unwinder: &mu
 }
 
 extern "C" fn take_from_nowhere(unwinder: &mut Unwinder) {
-    let taken = unwinder.take(None, None);
+    let stack = unwinder.take(None, None);
     let mut frames = [0; FRAMES];
     let len = unwinder.frames(&mut frames);
-    assert_eq!((len, taken.truncated), (taken.len, false));
+    assert_eq!((len, stack.truncated), (stack.len, false));
     let nowhere = from_nowhere as *const () as u64;
     assert!(len <= 3 && (nowhere..nowhere + 64).contains(&frames[len - 1]));
 }
@@ -470,10 +470,10 @@ fn what_a_stack_ended_with_is_looked_at_anew() {
 }
 
 extern "C" fn take_to_no_memory(unwinder: &mut Unwinder) {
-    let taken = unwinder.take(None, None);
+    let stack = unwinder.take(None, None);
     let mut frames = [0; FRAMES];
     let len = unwinder.frames(&mut frames);
-    assert_eq!(len, taken.len);
+    assert_eq!(len, stack.len);
     assert_eq!(frames[len - 1], 4096);
 }
 
