@@ -217,7 +217,7 @@ class Held:
                 self.peak = line
             else:
                 self.restored = line["restored"]
-                assert line["let_go"] == [0, 0], "there is room for all of it"
+                assert line["evicted"] == [0, 0], "there is room for all of it"
 
     def of(self, when, level):
         """address → block"""

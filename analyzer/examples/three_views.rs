@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use gpumem_analyzer::render::{
     Source, Terminal, bytes, flamegraph, lines_table, partial, summary_text,
 };
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session;
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::views::{ByStack, Folded, Lines, Select, Summary, at};
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let (path, level, terminal) = (Path::new(file), Level::TENSOR, Terminal::of_stdout());
-    let session = session::read(path, Moment::Peak, &mut |_, _, _| {}, &mut |_| {});
+    let session = session::read(path, At::Peak, &mut |_, _, _| {}, &mut |_| {});
     let session = session.expect("a capture");
     let summary = Summary::of(&session);
     print!(
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         summary_text(file, &summary, &session.account, terminal)
     );
 
-    let held = ByStack::at(&session.replay, level, Moment::Peak, &Select::default());
+    let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
     let lines = Lines::of(&session.replay, &held);
     let names = &session.replay.names;
     let mut source = Source::new(names, session.header.started_wall_ns);
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     let places = Places::of_environment(|name| std::env::var_os(name));
     let mut symbols = Symbols::new(places, PerfMap::of(path, &session.header));
     let folded = Folded::of(&session.replay, &mut symbols, &held);
-    let title = folded.title(level, &at(Moment::Peak));
+    let title = folded.title(level, &at(At::Peak));
     let command = names.command().unwrap_or_default();
     let picture = flamegraph(&folded, &title, command).expect("something was live");
     std::fs::write(svg, picture).expect("a place for the picture");

@@ -23,4 +23,4 @@ pub mod symbols;
 pub mod views;
 
 pub use gpumem_replay as replay;
-pub use gpumem_replay::{attribution, backward, classes, names, numbers, python};
+pub use gpumem_replay::{attribution, backward, names, node_classes, python, units};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use gpumem_analyzer::render::bytes;
-use gpumem_analyzer::replay::{Moment, Replay, Sizes, Wanted};
+use gpumem_analyzer::replay::{At, Query, Replay, Sizes};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{ByStack, Select, at};
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
@@ -80,7 +80,7 @@ pub struct Selection {
     /// When: peak (each GPU's own), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
     /// end)
     #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
-    pub at: Moment,
+    pub at: At,
     /// Of what.
     #[command(flatten)]
     pub part: Part,
@@ -139,11 +139,11 @@ impl Part {
 
 impl Selection {
     /// What the replay has to keep.
-    pub fn wanted(&self) -> Wanted {
-        Wanted {
+    pub fn wanted(&self) -> Query {
+        Query {
             moment: self.at,
             sizes: self.part.size.unwrap_or_default(),
-            ..Wanted::default()
+            ..Query::default()
         }
     }
 
@@ -161,7 +161,7 @@ impl Selection {
 /// The level asked for, or the one that tells most.
 pub fn level_or_default(asked: Option<Level>, replay: &Replay) -> Level {
     asked.unwrap_or_else(|| {
-        let has = |level| replay.rows.keys().any(|(_, of)| *of == level);
+        let has = |level| replay.levels.keys().any(|(_, of)| *of == level);
         if has(Level::TENSOR) || !has(Level::DRIVER) {
             Level::TENSOR
         } else {
@@ -186,22 +186,22 @@ fn of_rank(named: &Path, rank: u32) -> PathBuf {
 }
 
 /// Reads a moment.
-pub fn moment(text: &str) -> Result<Moment, String> {
+pub fn moment(text: &str) -> Result<At, String> {
     const EXPECTED: &str =
         "expected peak, end, the number of an event, a time (1.5s, 00:01.500) or step=N";
     match text {
-        "peak" => return Ok(Moment::Peak),
-        "end" => return Ok(Moment::End),
+        "peak" => return Ok(At::Peak),
+        "end" => return Ok(At::End),
         _ => {}
     }
     if let Some(step) = text.strip_prefix("step=") {
         let step = step.parse().ok().filter(|step| *step > 0);
-        return step.map(Moment::Step).ok_or_else(|| EXPECTED.into());
+        return step.map(At::Step).ok_or_else(|| EXPECTED.into());
     }
     let event = text.replace(',', "").parse().ok();
-    let event = event.map(|seq| Moment::At(Seq(seq)));
+    let event = event.map(|seq| At::Event(Seq(seq)));
     event
-        .or_else(|| time(text).map(Moment::Time))
+        .or_else(|| time(text).map(At::Time))
         .ok_or_else(|| EXPECTED.into())
 }
 
@@ -281,9 +281,9 @@ mod tests {
 
     #[test]
     fn moments_are_events_times_and_steps() {
-        let seconds = |seconds: f64| Ok(Moment::Time(Nanos((seconds * 1e9) as u64)));
-        assert_eq!(moment("21,334"), Ok(Moment::At(Seq(21_334))));
-        assert_eq!(moment("step=12"), Ok(Moment::Step(12)));
+        let seconds = |seconds: f64| Ok(At::Time(Nanos((seconds * 1e9) as u64)));
+        assert_eq!(moment("21,334"), Ok(At::Event(Seq(21_334))));
+        assert_eq!(moment("step=12"), Ok(At::Step(12)));
         assert_eq!(moment("1.5s"), seconds(1.5));
         assert_eq!(moment("250ms"), seconds(0.25));
         assert_eq!(moment("00:03.214"), seconds(3.214));

@@ -7,7 +7,7 @@ use gpumem_capture::{
 };
 
 use crate::account::Account;
-use crate::replay::{Effect, Replay, Wanted};
+use crate::replay::{Effect, Query, Replay};
 
 /// A capture that was read to its end.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Session {
     /// What may be claimed.
     pub account: Account,
     /// What the figures by stack are of.
-    pub wanted: Wanted,
+    pub wanted: Query,
 }
 
 /// Why there is no result.
@@ -54,7 +54,7 @@ pub fn open(path: &Path) -> Result<(Reader, Result<(), MergeError>), OpenError> 
 /// Only where nothing can be read; damage is in [`Session::integrity`].
 pub fn read(
     path: &Path,
-    wanted: impl Into<Wanted>,
+    wanted: impl Into<Query>,
     observer: &mut Observer<'_>,
     started: &mut dyn FnMut(Progress),
 ) -> Result<Session, Error> {

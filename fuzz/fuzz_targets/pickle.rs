@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpumem_analyzer::import::torch_snapshot;
 use gpumem_analyzer::pickle::read;
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session;
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
@@ -26,11 +26,11 @@ fuzz_target!(|bytes: &[u8]| {
     let imported = torch_snapshot(bytes, "fuzz.pickle", &path);
     WRITTEN.fetch_add(u32::from(path.exists()), Ordering::Relaxed);
     if imported.is_ok() {
-        let read = session::read(&path, Moment::End, &mut |_, _, _| {}, &mut |_| {});
+        let read = session::read(&path, At::End, &mut |_, _, _| {}, &mut |_| {});
         let session = read.expect("what was written can be read");
         assert!(session.integrity.damage.is_empty(), "nothing of it is damaged");
-        for (device, level) in session.replay.rows.keys().copied() {
-            let figures = session.replay.figures(device, level, Moment::End);
+        for (device, level) in session.replay.levels.keys().copied() {
+            let figures = session.replay.figures(device, level, At::End);
             let sum: u64 = figures.iter().map(|(_, figure)| figure.bytes).fold(0, u64::wrapping_add);
             let live = session.replay.counters(device, level).live;
             assert!(sum == live || !session.account.is_exact(), "{sum} bytes by stack, {live} live");

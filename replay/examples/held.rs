@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gpumem_capture::{DeviceOrdinal, EventKind, Level, Reader, Record, Seq, ThreadId};
-use gpumem_replay::{Moment, Replay, StackKey};
+use gpumem_replay::{At, Replay, StackKey};
 
 /// Levels at which there are blocks.
 const LEVELS: [Level; 3] = [Level::TENSOR, Level::DRIVER, Level::HOST];
@@ -46,7 +46,7 @@ fn blocks(
     (replay, named): (&Replay, &Replay),
     of: DeviceOrdinal,
 ) -> std::io::Result<()> {
-    for ((device, level), row) in &replay.rows {
+    for ((device, level), row) in &replay.levels {
         if *device != of || !LEVELS.contains(level) {
             continue;
         }
@@ -65,7 +65,7 @@ fn blocks(
 
 /// A capture's records up to an event, or all of them.
 fn replayed(path: &Path, last: Option<Seq>) -> Result<Replay, Box<dyn std::error::Error>> {
-    let mut replay = Replay::new(Moment::Peak);
+    let mut replay = Replay::new(At::Peak);
     Reader::open(path)?.read(&mut |record| {
         let place = match record {
             Record::Event(seq, _) | Record::Definition(seq, _) | Record::State(seq, _) => seq,
@@ -111,14 +111,14 @@ fn run(path: &Path, but: ThreadId) -> Result<(), Box<dyn std::error::Error>> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     let replay = replayed(path, None)?;
     let states = replay.restored.map_or(0, |restored| restored.from.0);
-    let let_go = replay.let_go;
+    let evicted = replay.evicted;
     writeln!(
         out,
-        "{{\"restored\":{states},\"let_go\":[{},{}]}}",
-        let_go.stacks, let_go.blocks
+        "{{\"restored\":{states},\"evicted\":[{},{}]}}",
+        evicted.stacks, evicted.blocks
     )?;
     events(&mut out, path, but)?;
-    for ((device, level), row) in &replay.rows {
+    for ((device, level), row) in &replay.levels {
         let now = row.counters;
         writeln!(
             out,

@@ -2,8 +2,8 @@
 
 use gpumem_capture::{EventFlags, Seq};
 
-use crate::coded::coded;
 use crate::ids::KeyId;
+use crate::serialize::serialize;
 
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,6 @@ pub struct Block {
     pub flags: EventFlags,
 }
 
-coded! {
+serialize! {
     Block { bytes, key, seq, flags }
 }

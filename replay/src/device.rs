@@ -2,11 +2,11 @@
 
 use gpumem_capture::{Event, EventKind, Level, Nanos, Seq, StackId};
 
-use crate::circumstance::Circumstance;
-use crate::coded::coded;
+use crate::high_water::Clock;
 use crate::ids::KeyId;
 use crate::readings::Readings;
-use crate::tally::Clock;
+use crate::serialize::serialize;
+use crate::span_context::SpanContext;
 
 /// The figures of a device at one moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct DevicePeak {
     /// The event of the peak, and when; `None` if the device never held anything.
     pub moment: Option<(Seq, Nanos)>,
     /// What the program was at then.
-    pub circumstance: Circumstance,
+    pub span_context: SpanContext,
     /// The greatest reserved figure seen.
     pub reserved_peak: u64,
     /// What NVML said.
@@ -51,9 +51,9 @@ pub struct DevicePeak {
     pub(crate) nearest: Option<KeyId>,
 }
 
-coded! {
+serialize! {
     Levels { tensor, driver, host, reserved, managed, physical }
-    DevicePeak { now, at_peak, moment, circumstance, reserved_peak, readings, clock, nearest }
+    DevicePeak { now, at_peak, moment, span_context, reserved_peak, readings, clock, nearest }
 }
 
 impl DevicePeak {
@@ -74,7 +74,7 @@ impl DevicePeak {
 
     /// Takes in an event after the levels in `now` were brought up to date; says whether it is a new
     /// peak.
-    pub(crate) fn update(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: bool) -> bool {
+    pub(crate) fn update(&mut self, seq: Seq, event: &Event, key: KeyId, counts: bool) -> bool {
         match event.kind {
             EventKind::ALLOC | EventKind::FREE if event.level == Level::TENSOR => {
                 self.now.reserved = Some(event.aux);
@@ -91,7 +91,7 @@ impl DevicePeak {
         if !reading && (event.py_stack, event.native_stack) != (StackId::NONE, StackId::NONE) {
             self.nearest = Some(key);
         }
-        let peak = self.now.rank() > self.at_peak.rank() && tallied;
+        let peak = self.now.rank() > self.at_peak.rank() && counts;
         if peak {
             self.at_peak = self.now;
             self.moment = Some((seq, event.time));

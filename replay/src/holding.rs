@@ -2,8 +2,8 @@
 
 use gpumem_capture::EventFlags;
 
-use crate::coded::{Coded, coded};
 use crate::ids::KeyId;
+use crate::serialize::{Serialize, serialize};
 
 /// What a holding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub enum HoldingKind {
     Other,
 }
 
-impl Coded for HoldingKind {
+impl Serialize for HoldingKind {
     fn put(&self, to: &mut Vec<u8>) {
         to.push(*self as u8);
     }
@@ -37,7 +37,7 @@ impl Coded for HoldingKind {
     }
 }
 
-coded! {
+serialize! {
     Holding { parts }
 }
 

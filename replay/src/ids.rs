@@ -4,8 +4,8 @@ use std::hash::{Hash, Hasher};
 
 use gpumem_capture::StackId;
 
-use crate::coded::coded;
-use crate::course::Work;
+use crate::serialize::serialize;
+use crate::spans::Purpose;
 
 /// An interned pair of stacks: index into [`crate::Replay::keys`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ pub struct StackKey {
     /// The module that made the call, if the recorder says: see [`Caller::module`].
     pub caller: Caller,
     /// What it was for; of frees it is not kept.
-    pub work: Work,
+    pub purpose: Purpose,
 }
 
 /// Two words instead of four: each event's is looked up.
@@ -33,7 +33,7 @@ impl Hash for StackKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let word = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         state.write_u64(word(self.py.0, self.native.0));
-        state.write_u64(word(self.caller.0, u32::from(self.work.0)));
+        state.write_u64(word(self.caller.0, u32::from(self.purpose.0)));
     }
 }
 
@@ -58,17 +58,17 @@ impl Caller {
 
 impl StackKey {
     /// Stands for all stacks that were let go of.
-    pub const LET_GO: Self = Self {
+    pub const EVICTED: Self = Self {
         py: StackId::LET_GO,
         native: StackId::LET_GO,
         caller: Caller::UNKNOWN,
-        work: Work::NONE,
+        purpose: Purpose::NONE,
     };
 }
 
-coded! {
+serialize! {
     KeyId { 0 }
     NodeId { 0 }
-    StackKey { py, native, caller, work }
+    StackKey { py, native, caller, purpose }
     Caller { 0 }
 }

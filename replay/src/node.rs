@@ -2,8 +2,8 @@
 
 use gpumem_capture::StackId;
 
-use crate::coded::coded;
 use crate::ids::NodeId;
+use crate::serialize::serialize;
 
 /// A node that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,6 @@ pub struct Backward {
     pub lost: bool,
 }
 
-coded! {
+serialize! {
     Backward { node, forward, own, newer, lost }
 }

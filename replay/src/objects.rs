@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Event, EventKind};
 use rustc_hash::FxHashMap;
 
-use crate::coded::coded;
 use crate::ids::KeyId;
 use crate::names::Names;
+use crate::serialize::serialize;
 
 /// A VMM handle's mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Objects {
     pub nodes: u64,
 }
 
-coded! {
+serialize! {
     Mapping { bytes, handle, device }
     Load { image, key }
     Objects { mappings, reservations, loads, contexts, aliases, nodes }

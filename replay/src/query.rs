@@ -4,14 +4,14 @@ use gpumem_capture::{Nanos, Seq};
 
 /// The moment whose figures by stack are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Moment {
+pub enum At {
     /// Each level's own peak.
     #[default]
     Peak,
     /// After the last event.
     End,
     /// Just after this event.
-    At(Seq),
+    Event(Seq),
     /// Just before the first event after this time.
     Time(Nanos),
     /// When this step of a training, counted from 1, had ended.
@@ -20,9 +20,9 @@ pub enum Moment {
 
 /// Which figures by stack are wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Query {
     /// When. With a step, the peak is that of what the step allocated.
-    pub moment: Moment,
+    pub moment: At,
     /// Only of what was allocated in this step.
     pub step: Option<u64>,
     /// Whether what each device's peak had is kept, block by block: see [`crate::Replay::at_peak_of`].
@@ -61,8 +61,8 @@ impl Sizes {
     }
 }
 
-impl From<Moment> for Wanted {
-    fn from(moment: Moment) -> Self {
+impl From<At> for Query {
+    fn from(moment: At) -> Self {
         Self {
             moment,
             ..Self::default()

@@ -2,8 +2,8 @@
 
 use gpumem_capture::{Event, EventFlags, Nanos, Seq};
 
-use crate::coded::coded;
 use crate::ids::KeyId;
+use crate::serialize::serialize;
 
 /// A reading of the whole card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Reading {
     pub card: Option<Card>,
 }
 
-coded! {
+serialize! {
     Card { used, reserved, total }
     Reading { seq, time, process, others, physical, managed, estimated, card }
     Jump { from, time, seq, bytes, key }

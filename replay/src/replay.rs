@@ -9,18 +9,18 @@ use gpumem_capture::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::block::Block;
-use crate::circumstance::Circumstance;
-use crate::course::{Course, Work};
 use crate::device::DevicePeak;
+use crate::high_water::Figure;
 use crate::ids::{Caller, KeyId, StackKey};
+use crate::level_state::{Effect, LevelState};
 use crate::names::Names;
 use crate::objects::Objects;
-use crate::query::{Moment, Wanted};
-use crate::restored::{LetGo, Restored};
-use crate::row::{Effect, Row};
-use crate::tallied::Tallied;
-use crate::tally::Figure;
-use crate::then::DeviceThen;
+use crate::peak_snapshot::DevicePeakSnapshot;
+use crate::query::{At, Query};
+use crate::restored::{Evicted, Restored};
+use crate::span_context::SpanContext;
+use crate::spans::{Purpose, Spans};
+use crate::window::Window;
 
 /// An allocation that failed for want of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct OutOfMemory {
     /// The event itself: see [`EventKind::OUT_OF_MEMORY`].
     pub event: Event,
     /// What the program was at.
-    pub circumstance: Circumstance,
+    pub span_context: SpanContext,
 }
 
 /// How many failures are kept in full; all are counted.
@@ -42,7 +42,7 @@ pub struct Replay {
     /// Definitions.
     pub names: Names,
     /// Every level of every device that had an event.
-    pub rows: BTreeMap<(DeviceOrdinal, Level), Row>,
+    pub levels: BTreeMap<(DeviceOrdinal, Level), LevelState>,
     /// Every device that had an event.
     pub devices: BTreeMap<DeviceOrdinal, DevicePeak>,
     /// Distinct pairs of stacks.
@@ -62,8 +62,8 @@ pub struct Replay {
     /// Mappings, address space, loads and contexts there are now.
     pub objects: Objects,
     /// Phases, ranges and steps.
-    pub course: Course,
-    pub(crate) tallied: Tallied,
+    pub spans: Spans,
+    pub(crate) window: Window,
     /// The newest event that was not a mark: its stacks and its thread.
     pub(crate) newest: Option<(KeyId, ThreadId)>,
     pub(crate) key_ids: FxHashMap<StackKey, KeyId>,
@@ -71,11 +71,11 @@ pub struct Replay {
     pub(crate) stackless: Option<KeyId>,
     pub(crate) threads: FxHashSet<ThreadId>,
     /// What was let go of, where the state has a limit.
-    pub let_go: LetGo,
+    pub evicted: Evicted,
     /// If the first records came as a state.
     pub restored: Option<Restored>,
     /// Where it is wanted: what each device's peak had.
-    pub(crate) then: Option<BTreeMap<DeviceOrdinal, DeviceThen>>,
+    pub(crate) peak_snapshots: Option<BTreeMap<DeviceOrdinal, DevicePeakSnapshot>>,
     /// The counters before the record that they are wanted at.
     pub(crate) counted: CountersAt,
 }
@@ -95,11 +95,11 @@ pub(crate) enum CountersAt {
 
 impl Replay {
     /// An empty state. Figures by stack stop at the wanted moment if that is an event.
-    pub fn new(wanted: impl Into<Wanted>) -> Self {
-        let wanted = wanted.into();
+    pub fn new(query: impl Into<Query>) -> Self {
+        let query = query.into();
         Self {
-            tallied: Tallied::new(wanted),
-            then: wanted.peaks.then(BTreeMap::new),
+            window: Window::new(query),
+            peak_snapshots: query.peaks.then(BTreeMap::new),
             ..Self::default()
         }
     }
@@ -115,16 +115,19 @@ impl Replay {
         match &self.counted {
             CountersAt::Unwanted | CountersAt::Unknown => None,
             CountersAt::Before(_) => Some(self.counters(device, level)),
-            CountersAt::Found(rows) => {
-                Some(rows.get(&(device, level)).copied().unwrap_or_default())
+            CountersAt::Found(levels) => {
+                Some(levels.get(&(device, level)).copied().unwrap_or_default())
             }
         }
     }
 
     #[cold]
     fn keep_counters(&mut self) {
-        let rows = self.rows.iter().map(|(place, row)| (*place, row.counters));
-        self.counted = CountersAt::Found(rows.collect());
+        let levels = self
+            .levels
+            .iter()
+            .map(|(place, state)| (*place, state.counters));
+        self.counted = CountersAt::Found(levels.collect());
     }
 
     /// Takes in a record; says what an event did to the live blocks.
@@ -152,32 +155,32 @@ impl Replay {
 
     fn event(&mut self, seq: Seq, event: &Event) -> Effect {
         self.events += 1;
-        self.tallied.pass(seq, event.time);
+        self.window.pass(seq, event.time);
         self.last = self.last.max(event.time);
         self.last_seq = self.last_seq.max(seq);
         if self.newest.is_none_or(|(_, thread)| thread != event.thread) {
             self.threads.insert(event.thread);
         }
-        if self.course.mark(event) {
-            self.tallied.follow(self.course.steps, seq);
+        if self.spans.mark(event) {
+            self.window.follow(self.spans.steps, seq);
             return Effect::None;
         }
         let key = StackKey {
             py: event.py_stack,
             native: event.native_stack,
             caller: self.caller(event),
-            work: self.work(event),
+            purpose: self.purpose(event),
         };
         let key = self.key(key);
         self.newest = Some((key, event.thread));
         if event.kind == EventKind::OUT_OF_MEMORY {
             self.failure_count += 1;
             if self.failures.len() < FAILURES_KEPT {
-                let (event, circumstance) = (*event, self.circumstance());
+                let (event, span_context) = (*event, self.span_context());
                 self.failures.push(OutOfMemory {
                     seq,
                     event,
-                    circumstance,
+                    span_context,
                 });
             }
         }
@@ -195,14 +198,14 @@ impl Replay {
             event.kind,
             EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL | EventKind::RESIZE
         ) {
-            let row = self.rows.entry((event.device, event.level)).or_default();
-            effect = row.apply(seq, event, key, device.clock, &self.tallied);
+            let state = self.levels.entry((event.device, event.level)).or_default();
+            effect = state.apply(seq, event, key, device.clock, &self.window);
             let now = &mut device.now;
             match event.level {
-                Level::TENSOR => now.tensor = row.counters.live,
-                Level::DRIVER => now.driver = row.counters.live,
-                Level::HOST => now.host = row.counters.live,
-                Level::PHYSICAL => now.physical = row.counters.live,
+                Level::TENSOR => now.tensor = state.counters.live,
+                Level::DRIVER => now.driver = state.counters.live,
+                Level::HOST => now.host = state.counters.live,
+                Level::PHYSICAL => now.physical = state.counters.live,
                 _ => {}
             }
             let managed = |block: Block| {
@@ -219,25 +222,25 @@ impl Replay {
                 Effect::None => {}
             }
         }
-        if device.update(seq, event, key, self.tallied.at(seq)) {
+        if device.update(seq, event, key, self.window.at(seq)) {
             let stacks = self.keys[key.0 as usize];
-            device.circumstance = Circumstance::at(&self.names, &self.course, stacks, event.thread);
+            device.span_context = SpanContext::at(&self.names, &self.spans, stacks, event.thread);
             self.new_peak(seq, event.device);
-        } else if reading && self.then.is_some() {
+        } else if reading && self.peak_snapshots.is_some() {
             self.reading_after(event);
         }
         effect
     }
 
     /// What an event was for.
-    fn work(&mut self, event: &Event) -> Work {
+    fn purpose(&mut self, event: &Event) -> Purpose {
         match event.kind {
-            EventKind::FREE | EventKind::SAMPLE | EventKind::CARD => Work::default(),
+            EventKind::FREE | EventKind::SAMPLE | EventKind::CARD => Purpose::default(),
             _ => {
                 let python = event.py_stack != StackId::NONE;
                 let workspace =
                     event.flags.contains(EventFlags::WORKSPACE) && event.level == Level::TENSOR;
-                Work::new(self.course.stage(event.thread, python), workspace)
+                Purpose::new(self.spans.phase(event.thread, python), workspace)
             }
         }
     }
@@ -268,7 +271,7 @@ impl Replay {
         if let Some(id) = self.key_ids.get(&key) {
             return *id;
         }
-        let key = self.without_let_go(key);
+        let key = self.without_evicted(key);
         *self.key_ids.entry(key).or_insert_with(|| {
             self.keys.push(key);
             KeyId(self.keys.len() as u32 - 1)
@@ -287,9 +290,9 @@ impl Replay {
 
     /// A level's figures; zeros where it had no event.
     pub fn counters(&self, device: DeviceOrdinal, level: Level) -> CounterValues {
-        self.rows
+        self.levels
             .get(&(device, level))
-            .map(|row| row.counters)
+            .map(|state| state.counters)
             .unwrap_or_default()
     }
 
@@ -298,14 +301,14 @@ impl Replay {
         &self,
         device: DeviceOrdinal,
         level: Level,
-        moment: Moment,
+        moment: At,
     ) -> Vec<(StackKey, Figure)> {
-        let Some(row) = self.rows.get(&(device, level)) else {
+        let Some(state) = self.levels.get(&(device, level)) else {
             return Vec::new();
         };
         match moment {
-            Moment::Peak => self.named(row.at_peak()),
-            _ => self.named(row.live()),
+            At::Peak => self.named(state.at_peak()),
+            _ => self.named(state.live()),
         }
     }
 
@@ -320,9 +323,9 @@ impl Replay {
             .get(&device)
             .map(|device| device.clock)
             .unwrap_or_default();
-        self.rows
+        self.levels
             .get(&(device, level))
-            .map(|row| self.named(row.at_device_peak(clock)))
+            .map(|state| self.named(state.at_device_peak(clock)))
             .unwrap_or_default()
     }
 
@@ -336,37 +339,37 @@ impl Replay {
     /// The last event that counts for the figures by stack, where the moment is one before the end: of a
     /// time or a step, the one that it turned out to be.
     pub fn until(&self) -> Option<Seq> {
-        self.tallied.until()
+        self.window.until()
     }
 
     /// Whether blocks of all sizes are among the figures by stack.
     pub fn tells_all_sizes(&self) -> bool {
-        self.tallied.all_sizes()
+        self.window.all_sizes()
     }
 
     /// A level's own figure at a moment, or a wanted step's: what the figures by stack must sum to, if
     /// blocks of all sizes are wanted.
-    pub fn total(&self, device: DeviceOrdinal, level: Level, moment: Moment) -> u64 {
-        let Some(row) = self.rows.get(&(device, level)) else {
+    pub fn total(&self, device: DeviceOrdinal, level: Level, moment: At) -> u64 {
+        let Some(state) = self.levels.get(&(device, level)) else {
             return 0;
         };
         match moment {
-            Moment::Peak if self.tallied.step.is_some() => row.made_peak,
-            _ if self.tallied.step.is_some() => row.made_live,
-            Moment::Peak => row.counters.peak,
-            Moment::End => row.counters.live,
-            Moment::At(_) | Moment::Time(_) | Moment::Step(_) => row.live_at_moment,
+            At::Peak if self.window.step.is_some() => state.made_peak,
+            _ if self.window.step.is_some() => state.made_live,
+            At::Peak => state.counters.peak,
+            At::End => state.counters.live,
+            At::Event(_) | At::Time(_) | At::Step(_) => state.live_at_moment,
         }
     }
 }
 
 impl Replay {
     /// The circumstance of the newest event.
-    pub fn circumstance(&self) -> Circumstance {
-        if let Some(kept) = self.kept_circumstance() {
+    pub fn span_context(&self) -> SpanContext {
+        if let Some(kept) = self.kept_span_context() {
             return kept;
         }
         let (key, thread) = self.newest.unwrap_or_default();
-        Circumstance::at(&self.names, &self.course, self.stacks(key), thread)
+        SpanContext::at(&self.names, &self.spans, self.stacks(key), thread)
     }
 }

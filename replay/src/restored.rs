@@ -2,13 +2,13 @@
 
 use gpumem_capture::{Nanos, Seq};
 
-use crate::coded::coded;
+use crate::serialize::serialize;
 
 /// What a replay whose state has a limit could not keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LetGo {
+pub struct Evicted {
     /// Stacks that held nothing, and nothing at a peak: what they did in all stands under
-    /// [`StackKey::LET_GO`].
+    /// [`StackKey::EVICTED`].
     pub stacks: u64,
     /// Live blocks that are not kept one by one: their bytes stand there too.
     pub blocks: u64,
@@ -31,6 +31,6 @@ pub struct Restored {
     pub is_readable: bool,
 }
 
-coded! {
-    LetGo { stacks, blocks, bytes, peak_blocks }
+serialize! {
+    Evicted { stacks, blocks, bytes, peak_blocks }
 }

@@ -4,29 +4,29 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Seq, StackId};
 
-use crate::circumstance::Circumstance;
-use crate::coded::{Coded, coded};
 use crate::ids::{KeyId, StackKey};
 use crate::names::Names;
 use crate::objects::Objects;
-use crate::query::{Moment, Wanted};
+use crate::query::{At, Query};
 use crate::readings::Reading;
 use crate::replay::{OutOfMemory, Replay};
 use crate::restored::Restored;
+use crate::serialize::{Serialize, serialize};
+use crate::span_context::SpanContext;
 
 /// What stands first; other versions are not read.
 const VERSION: u64 = 1;
 
-coded! {
-    OutOfMemory { seq, event, circumstance }
+serialize! {
+    OutOfMemory { seq, event, span_context }
 }
 
 /// All but what only depends on what is wanted of a replay, and what can be worked out again.
-impl Coded for Replay {
+impl Serialize for Replay {
     fn put(&self, to: &mut Vec<u8>) {
         VERSION.put(to);
         self.names.put(to);
-        self.rows.put(to);
+        self.levels.put(to);
         self.devices.put(to);
         self.keys.put(to);
         self.failures.put(to);
@@ -36,11 +36,11 @@ impl Coded for Replay {
         self.events.put(to);
         self.calls.put(to);
         self.objects.put(to);
-        self.course.put(to);
+        self.spans.put(to);
         self.newest.put(to);
         self.threads.put(to);
-        self.let_go.put(to);
-        self.then.put(to);
+        self.evicted.put(to);
+        self.peak_snapshots.put(to);
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
@@ -49,21 +49,21 @@ impl Coded for Replay {
         }
         let mut replay = Self {
             names: Names::take(from)?,
-            rows: Coded::take(from)?,
-            devices: Coded::take(from)?,
-            keys: Coded::take(from)?,
-            failures: Coded::take(from)?,
-            failure_count: Coded::take(from)?,
-            last: Coded::take(from)?,
-            last_seq: Coded::take(from)?,
-            events: Coded::take(from)?,
-            calls: Coded::take(from)?,
+            levels: Serialize::take(from)?,
+            devices: Serialize::take(from)?,
+            keys: Serialize::take(from)?,
+            failures: Serialize::take(from)?,
+            failure_count: Serialize::take(from)?,
+            last: Serialize::take(from)?,
+            last_seq: Serialize::take(from)?,
+            events: Serialize::take(from)?,
+            calls: Serialize::take(from)?,
             objects: Objects::take(from)?,
-            course: Coded::take(from)?,
-            newest: Coded::take(from)?,
-            threads: Coded::take(from)?,
-            let_go: Coded::take(from)?,
-            then: Coded::take(from)?,
+            spans: Serialize::take(from)?,
+            newest: Serialize::take(from)?,
+            threads: Serialize::take(from)?,
+            evicted: Serialize::take(from)?,
+            peak_snapshots: Serialize::take(from)?,
             ..Self::default()
         };
         replay.number_keys();
@@ -74,9 +74,9 @@ impl Coded for Replay {
 impl Replay {
     /// A replay that keeps what each device's peak had.
     pub(crate) fn keeping() -> Self {
-        Self::new(Wanted {
+        Self::new(Query {
             peaks: true,
-            ..Wanted::default()
+            ..Query::default()
         })
     }
 
@@ -87,39 +87,41 @@ impl Replay {
         let is_readable = restored.is_some();
         let before = std::mem::replace(self, restored.unwrap_or_default());
         self.names.symbols = before.names.symbols;
-        self.tallied = before.tallied;
-        if self.tallied.step.is_some() {
-            self.tallied.follow(self.course.steps, seq);
-            self.rows.values_mut().for_each(crate::Row::count_anew);
-        } else if !self.tallied.all_sizes() {
-            let tallied = self.tallied;
-            for row in self.rows.values_mut() {
-                row.count_anew();
-                row.count_live(&tallied);
+        self.window = before.window;
+        if self.window.step.is_some() {
+            self.window.follow(self.spans.steps, seq);
+            self.levels
+                .values_mut()
+                .for_each(crate::LevelState::count_anew);
+        } else if !self.window.all_sizes() {
+            let window = self.window;
+            for state in self.levels.values_mut() {
+                state.count_anew();
+                state.count_live(&window);
             }
         }
         self.restored = Some(Restored {
             from: seq,
-            steps: self.course.steps,
+            steps: self.spans.steps,
             last: self.last,
             is_readable,
         });
     }
 
     /// Whether what is wanted can be told: a state does not say how things stood before its end.
-    pub fn can_tell(&self, wanted: Wanted) -> bool {
+    pub fn can_tell(&self, query: Query) -> bool {
         let Some(restored) = self.restored else {
             return true;
         };
-        let moment = match wanted.moment {
-            Moment::At(seq) => Seq(seq.0.saturating_add(1)) >= restored.from,
-            Moment::Time(time) => time >= restored.last,
-            Moment::Step(step) => step > restored.steps,
-            Moment::Peak | Moment::End => true,
+        let moment = match query.moment {
+            At::Event(seq) => Seq(seq.0.saturating_add(1)) >= restored.from,
+            At::Time(time) => time >= restored.last,
+            At::Step(step) => step > restored.steps,
+            At::Peak | At::End => true,
         };
         let begun = |step| step > restored.steps.saturating_add(1);
-        let sizes = wanted.sizes.are_all() || wanted.moment != Moment::Peak;
-        moment && sizes && wanted.step.is_none_or(begun)
+        let sizes = query.sizes.are_all() || query.moment != At::Peak;
+        moment && sizes && query.step.is_none_or(begun)
     }
 
     /// Works out the ids of the stacks again.
@@ -130,8 +132,8 @@ impl Replay {
     }
 
     /// A key whose stacks' definitions were let go of stands for others.
-    pub(crate) fn without_let_go(&self, key: StackKey) -> StackKey {
-        if self.let_go.stacks == 0 {
+    pub(crate) fn without_evicted(&self, key: StackKey) -> StackKey {
+        if self.evicted.stacks == 0 {
             return key;
         }
         let py = match self.names.has_python(key.py) {
@@ -143,34 +145,38 @@ impl Replay {
             false => StackId::LET_GO,
         };
         if (py, native) == (StackId::LET_GO, StackId::LET_GO) {
-            return StackKey::LET_GO;
+            return StackKey::EVICTED;
         }
         StackKey { py, native, ..key }
     }
 
     /// Objects are about to change: what the peaks had is put aside.
     pub(crate) fn objects_change(&mut self, kind: EventKind) {
-        let Some(then) = self.then.as_mut().filter(|_| Objects::changes(kind)) else {
+        let Some(snapshots) = self
+            .peak_snapshots
+            .as_mut()
+            .filter(|_| Objects::changes(kind))
+        else {
             return;
         };
-        for of in then.values_mut().filter(|of| of.objects.is_none()) {
+        for of in snapshots.values_mut().filter(|of| of.objects.is_none()) {
             of.objects = Some(self.objects.clone());
         }
     }
 
     /// An event made a new peak of a device.
     pub(crate) fn new_peak(&mut self, seq: Seq, device: DeviceOrdinal) {
-        let Some(then) = &mut self.then else {
+        let Some(snapshots) = &mut self.peak_snapshots else {
             return;
         };
-        let of = then.entry(device).or_default();
+        let of = snapshots.entry(device).or_default();
         of.objects = None;
         of.after.clear();
         let readings = self.devices.get(&device).map(|device| &device.readings);
         of.before = readings.and_then(|readings| readings.best());
         for level in [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL] {
-            if let Some(row) = self.rows.get_mut(&(device, level)) {
-                row.device_peak(seq);
+            if let Some(state) = self.levels.get_mut(&(device, level)) {
+                state.device_peak(seq);
             }
         }
     }
@@ -179,10 +185,13 @@ impl Replay {
     pub(crate) fn reading_after(&mut self, event: &Event) {
         let device = self.devices.get(&event.device);
         let newest = device.and_then(|device| Some((device.moment?.0, device.readings.last?)));
-        let (Some(then), Some((peak, reading))) = (&mut self.then, newest) else {
+        let (Some(snapshots), Some((peak, reading))) = (&mut self.peak_snapshots, newest) else {
             return;
         };
-        if let Some(of) = then.get_mut(&event.device).filter(|_| reading.seq > peak) {
+        if let Some(of) = snapshots
+            .get_mut(&event.device)
+            .filter(|_| reading.seq > peak)
+        {
             of.reading(reading, event.kind == EventKind::SAMPLE);
         }
     }
@@ -192,44 +201,44 @@ impl Replay {
     pub fn at_peak_of(&self, device: DeviceOrdinal) -> Option<(Self, &[(Reading, bool)])> {
         let now = self.devices.get(&device)?;
         let (seq, time) = now.moment?;
-        let then = self.then.as_ref()?.get(&device)?;
+        let snapshot = self.peak_snapshots.as_ref()?.get(&device)?;
         let at = now.at_peak;
-        let mut rows = BTreeMap::new();
+        let mut levels = BTreeMap::new();
         for (level, live) in [
             (Level::TENSOR, at.tensor),
             (Level::DRIVER, at.driver),
             (Level::HOST, at.host),
             (Level::PHYSICAL, at.physical),
         ] {
-            if let Some(row) = self.rows.get(&(device, level)) {
-                let mut row = row.at_device_peak_row();
-                row.counters.live = live;
-                rows.insert((device, level), row);
+            if let Some(state) = self.levels.get(&(device, level)) {
+                let mut state = state.at_device_peak_state();
+                state.counters.live = live;
+                levels.insert((device, level), state);
             }
         }
         let mut peak = crate::DevicePeak {
             now: at,
             at_peak: at,
             moment: now.moment,
-            circumstance: now.circumstance,
+            span_context: now.span_context,
             ..crate::DevicePeak::default()
         };
-        peak.readings.last = then.before;
+        peak.readings.last = snapshot.before;
         let replay = Self {
-            rows,
+            levels,
             devices: BTreeMap::from([(device, peak)]),
             last: time,
             last_seq: seq,
-            objects: then.objects.as_ref().unwrap_or(&self.objects).clone(),
+            objects: snapshot.objects.as_ref().unwrap_or(&self.objects).clone(),
             ..Self::default()
         };
-        Some((replay, &then.after))
+        Some((replay, &snapshot.after))
     }
 
     /// What the program was at at the newest event: of a device's peak that [`Replay::at_peak_of`] gave,
     /// the peak's.
-    pub(crate) fn kept_circumstance(&self) -> Option<Circumstance> {
+    pub(crate) fn kept_span_context(&self) -> Option<SpanContext> {
         let only = self.devices.values().next().filter(|_| self.events == 0)?;
-        Some(only.circumstance)
+        Some(only.span_context)
     }
 }

@@ -14,7 +14,7 @@ struct Play {
 impl Play {
     fn until(seq: u64) -> Self {
         Self {
-            replay: Replay::new(Moment::At(Seq(seq))),
+            replay: Replay::new(At::Event(Seq(seq))),
             seq: 0,
         }
     }
@@ -46,7 +46,7 @@ impl Play {
         self.event(EventKind::FREE, Level::TENSOR, ptr, bytes, 99)
     }
 
-    fn figures(&self, level: Level, moment: Moment) -> Vec<(u32, u64, u64)> {
+    fn figures(&self, level: Level, moment: At) -> Vec<(u32, u64, u64)> {
         let mut out: Vec<_> = self
             .replay
             .figures(DeviceOrdinal(0), level, moment)
@@ -67,11 +67,11 @@ fn bytes_go_to_the_stack_that_allocated_them() {
     play.free(0x10, 100);
     play.alloc(0x10, 7, 3);
     assert_eq!(
-        play.figures(Level::TENSOR, Moment::Peak),
+        play.figures(Level::TENSOR, At::Peak),
         [(1, 105, 2), (2, 30, 1)]
     );
     assert_eq!(
-        play.figures(Level::TENSOR, Moment::End),
+        play.figures(Level::TENSOR, At::End),
         [(1, 5, 1), (2, 30, 1), (3, 7, 1)]
     );
     let expected = CounterValues {
@@ -86,7 +86,9 @@ fn bytes_go_to_the_stack_that_allocated_them() {
         expected
     );
     assert_eq!(
-        play.replay.rows[&(DeviceOrdinal(0), Level::TENSOR)].peak.0,
+        play.replay.levels[&(DeviceOrdinal(0), Level::TENSOR)]
+            .peak
+            .0,
         Seq(3)
     );
 }
@@ -114,12 +116,12 @@ fn cancelled_frees_give_the_blocks_back_to_their_stacks() {
             ..Event::default()
         });
     }
-    assert_eq!(play.figures(driver, Moment::End), [(1, 100, 1), (2, 30, 1)]);
-    let row = &play.replay.rows[&(DeviceOrdinal(0), driver)];
-    assert_eq!((row.counters.live, row.counters.frees), (130, 1));
-    assert_eq!(row.anomalies, Anomalies::default());
+    assert_eq!(play.figures(driver, At::End), [(1, 100, 1), (2, 30, 1)]);
+    let state = &play.replay.levels[&(DeviceOrdinal(0), driver)];
+    assert_eq!((state.counters.live, state.counters.frees), (130, 1));
+    assert_eq!(state.anomalies, Anomalies::default());
     play.event(EventKind::FREE, driver, 0x10, 100, 0);
-    assert_eq!(play.figures(driver, Moment::End), [(2, 30, 1)]);
+    assert_eq!(play.figures(driver, At::End), [(2, 30, 1)]);
 }
 
 #[test]
@@ -129,7 +131,7 @@ fn a_moment_is_just_after_its_event() {
     play.alloc(0x20, 10, 2);
     play.free(0x10, 100);
     play.alloc(0x30, 1000, 3);
-    let moment = Moment::At(Seq(2));
+    let moment = At::Event(Seq(2));
     assert_eq!(
         play.figures(Level::TENSOR, moment),
         [(1, 100, 1), (2, 10, 1)]
@@ -160,14 +162,14 @@ fn levels_and_handles_do_not_mix_though_their_numbers_are_equal() {
         ..Event::default()
     });
     play.event(EventKind::FREE, Level::DRIVER, 0x10, 2, 9);
-    assert_eq!(play.figures(Level::DRIVER, Moment::End), [(4, 8, 1)]);
-    assert_eq!(play.figures(Level::HOST, Moment::End), [(3, 4, 1)]);
-    assert_eq!(play.figures(Level::TENSOR, Moment::End), [(1, 1, 1)]);
+    assert_eq!(play.figures(Level::DRIVER, At::End), [(4, 8, 1)]);
+    assert_eq!(play.figures(Level::HOST, At::End), [(3, 4, 1)]);
+    assert_eq!(play.figures(Level::TENSOR, At::End), [(1, 1, 1)]);
     assert!(
         play.replay
-            .rows
+            .levels
             .values()
-            .all(|row| row.anomalies == Anomalies::default())
+            .all(|state| state.anomalies == Anomalies::default())
     );
 }
 
@@ -202,7 +204,7 @@ fn what_does_not_fit_is_counted() {
         holdings_of_other_size: 1,
     };
     assert_eq!(
-        play.replay.rows[&(DeviceOrdinal(0), Level::TENSOR)].anomalies,
+        play.replay.levels[&(DeviceOrdinal(0), Level::TENSOR)].anomalies,
         expected
     );
 }
@@ -263,11 +265,11 @@ fn a_holding_is_charged_to_who_made_it_grow_at_every_peak() {
     resize(20, 16, 2);
     resize(12, 20, 3);
     assert_eq!(
-        play.figures(Level::PHYSICAL, Moment::Peak),
+        play.figures(Level::PHYSICAL, At::Peak),
         [(1, 10, 1), (2, 10, 1)]
     );
     assert_eq!(
-        play.figures(Level::PHYSICAL, Moment::End),
+        play.figures(Level::PHYSICAL, At::End),
         [(1, 10, 1), (2, 2, 1)]
     );
     let expected = CounterValues {
@@ -280,9 +282,9 @@ fn a_holding_is_charged_to_who_made_it_grow_at_every_peak() {
     let device = DeviceOrdinal(0);
     assert_eq!(play.replay.counters(device, Level::PHYSICAL), expected);
     assert_eq!(play.replay.devices[&device].now.physical, 12);
-    let row = &play.replay.rows[&(device, Level::PHYSICAL)];
-    assert_eq!(row.anomalies, Anomalies::default());
-    assert_eq!(row.holdings().len(), 1);
+    let state = &play.replay.levels[&(device, Level::PHYSICAL)];
+    assert_eq!(state.anomalies, Anomalies::default());
+    assert_eq!(state.holdings().len(), 1);
 }
 
 impl Play {
@@ -300,11 +302,11 @@ impl Play {
 
 #[test]
 fn a_steps_figures_are_those_of_what_it_allocated() {
-    let step = |wanted| {
+    let step = |step| {
         let mut play = Play {
-            replay: Replay::new(Wanted {
-                step: Some(wanted),
-                ..Wanted::default()
+            replay: Replay::new(Query {
+                step: Some(step),
+                ..Query::default()
             }),
             seq: 0,
         };
@@ -320,7 +322,7 @@ fn a_steps_figures_are_those_of_what_it_allocated() {
             let total = play.replay.total(DeviceOrdinal(0), Level::TENSOR, moment);
             (total, play.figures(Level::TENSOR, moment))
         };
-        (figures(Moment::Peak), figures(Moment::End))
+        (figures(At::Peak), figures(At::End))
     };
     assert_eq!(step(1), ((100, vec![(1, 100, 1)]), (0, vec![])));
     let (two, left) = (vec![(2, 7, 1), (3, 5, 1)], vec![(3, 5, 1)]);
@@ -342,14 +344,14 @@ fn marks_touch_no_device() {
         play.mark(kind, 1);
     }
     assert_eq!(play.replay.events, 5);
-    assert!(play.replay.devices.is_empty() && play.replay.rows.is_empty());
+    assert!(play.replay.devices.is_empty() && play.replay.levels.is_empty());
     assert!(play.replay.calls.is_empty() && play.replay.keys.is_empty());
 }
 
 impl Play {
-    fn wanting(wanted: impl Into<Wanted>) -> Self {
+    fn wanting(query: impl Into<Query>) -> Self {
         Self {
-            replay: Replay::new(wanted),
+            replay: Replay::new(query),
             seq: 0,
         }
     }
@@ -371,7 +373,7 @@ impl Play {
         self.event(EventKind::STEP, Level::TENSOR, 0, 0, 0)
     }
 
-    fn total(&self, moment: Moment) -> u64 {
+    fn total(&self, moment: At) -> u64 {
         self.replay.total(DeviceOrdinal(0), Level::TENSOR, moment)
     }
 }
@@ -379,7 +381,7 @@ impl Play {
 #[test]
 fn a_time_is_just_before_the_first_event_after_it() {
     for (time, expected) in [(9, 0), (10, 1), (19, 1), (20, 11), (29, 11), (30, 111)] {
-        let moment = Moment::Time(Nanos(time));
+        let moment = At::Time(Nanos(time));
         let mut play = Play::wanting(moment);
         for (time, bytes) in [(10, 1), (20, 10), (30, 100)] {
             play.alloc_at(time, time, bytes, 1);
@@ -388,7 +390,7 @@ fn a_time_is_just_before_the_first_event_after_it() {
         let sum: u64 = play
             .figures(Level::TENSOR, moment)
             .iter()
-            .map(|row| row.1)
+            .map(|state| state.1)
             .sum();
         assert_eq!(sum, expected, "at {time}");
         let until = play.replay.until().map(|seq| seq.0);
@@ -399,7 +401,7 @@ fn a_time_is_just_before_the_first_event_after_it() {
 #[test]
 fn a_time_that_has_passed_does_not_come_again() {
     // Threads take their times before their numbers: a later event may be an earlier one.
-    let moment = Moment::Time(Nanos(15));
+    let moment = At::Time(Nanos(15));
     let mut play = Play::wanting(moment);
     for (time, bytes) in [(10, 1), (20, 10), (12, 100)] {
         play.alloc_at(time, time, bytes, 1);
@@ -411,7 +413,7 @@ fn a_time_that_has_passed_does_not_come_again() {
 #[test]
 fn the_end_of_a_step_is_its_mark() {
     for (step, expected) in [(1, 100), (2, 210), (3, 1210)] {
-        let moment = Moment::Step(step);
+        let moment = At::Step(step);
         let mut play = Play::wanting(moment);
         play.alloc(0x10, 100, 1);
         let first = play.step();
@@ -424,7 +426,7 @@ fn the_end_of_a_step_is_its_mark() {
         let sum: u64 = play
             .figures(Level::TENSOR, moment)
             .iter()
-            .map(|row| row.1)
+            .map(|state| state.1)
             .sum();
         assert_eq!(sum, expected, "step {step}");
         let ended = [Some(Seq(first)), Some(Seq(second)), None][step as usize - 1];
@@ -434,12 +436,12 @@ fn the_end_of_a_step_is_its_mark() {
 
 #[test]
 fn only_blocks_of_wanted_sizes_are_told() {
-    let sizes = |least, most| Wanted {
+    let sizes = |least, most| Query {
         sizes: Sizes { least, most },
-        ..Wanted::default()
+        ..Query::default()
     };
-    let run = |wanted: Wanted| {
-        let mut play = Play::wanting(wanted);
+    let run = |query: Query| {
+        let mut play = Play::wanting(query);
         play.alloc(0x10, 100, 1);
         play.alloc(0x20, 30, 2);
         play.alloc(0x30, 5, 1);
@@ -449,12 +451,12 @@ fn only_blocks_of_wanted_sizes_are_told() {
     };
     let small = run(sizes(0, 30));
     let large = run(sizes(31, u64::MAX));
-    let peak = |play: &Play| play.figures(Level::TENSOR, Moment::Peak);
-    let end = |play: &Play| play.figures(Level::TENSOR, Moment::End);
+    let peak = |play: &Play| play.figures(Level::TENSOR, At::Peak);
+    let end = |play: &Play| play.figures(Level::TENSOR, At::End);
     assert_eq!(peak(&small), [(1, 5, 1), (2, 30, 1)]);
     assert_eq!(peak(&large), [(1, 100, 1)]);
     assert_eq!(end(&small), [(1, 5, 1), (2, 30, 1), (3, 7, 1)]);
     assert_eq!(end(&large), []);
-    assert!(!small.replay.tells_all_sizes() && run(Wanted::default()).replay.tells_all_sizes());
+    assert!(!small.replay.tells_all_sizes() && run(Query::default()).replay.tells_all_sizes());
     assert_eq!(peak(&run(sizes(30, 30))), [(2, 30, 1)]);
 }

@@ -145,7 +145,7 @@ impl Account {
                 .push("the process is still running: figures are those up to now".into());
             return;
         }
-        let mut places: Vec<_> = replay.rows.keys().copied().collect();
+        let mut places: Vec<_> = replay.levels.keys().copied().collect();
         places.extend(
             counters
                 .rows

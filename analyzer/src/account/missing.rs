@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use gpumem_capture::Integrity;
 
 use super::words::{many, place};
-use crate::numbers::{bytes, count, time};
-use crate::replay::{Anomalies, LetGo, Replay, StackKey, Work};
+use crate::replay::{Anomalies, Evicted, Purpose, Replay, StackKey};
+use crate::units::{bytes, count, time};
 
 /// What the recorder lost and what is damaged in the file.
 pub(super) fn lost(integrity: &Integrity) -> Vec<String> {
@@ -58,7 +58,7 @@ pub(super) fn stacks(replay: &Replay) -> Option<String> {
     let lacks = |key: &StackKey| !names.has_python(key.py) || !names.has_native(key.native);
     // What was allocated for is no part of a stack.
     let of = |key: &StackKey| StackKey {
-        work: Work::default(),
+        purpose: Purpose::default(),
         ..*key
     };
     let lacking = replay.keys.iter().filter(|key| lacks(key)).map(of);
@@ -91,12 +91,12 @@ pub(super) fn bounds(
         bytes(bounded.bytes),
         count(bounded.from.0)
     ));
-    let LetGo {
+    let Evicted {
         stacks,
         blocks,
         bytes: held,
         peak_blocks,
-    } = replay.let_go;
+    } = replay.evicted;
     if stacks > 0 {
         let what = many(stacks, "stack", "stacks");
         notes.push(format!(
@@ -122,7 +122,7 @@ pub(super) fn bounds(
 /// What did not fit together in the replay.
 pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
     let mut missing = Vec::new();
-    for ((device, level), row) in &replay.rows {
+    for ((device, level), row) in &replay.levels {
         let Anomalies {
             double_allocations,
             frees_without_block,

@@ -3,7 +3,7 @@ use gpumem_capture::{
 };
 
 use super::*;
-use crate::replay::{Figure, Moment, Replay, StackKey};
+use crate::replay::{At, Figure, Replay, StackKey};
 
 #[derive(Default)]
 struct Play {
@@ -32,7 +32,7 @@ impl Play {
     fn phases(&self) -> Vec<(u64, Option<Phase>)> {
         let figures = self
             .replay
-            .figures(DeviceOrdinal(0), Level::TENSOR, Moment::End);
+            .figures(DeviceOrdinal(0), Level::TENSOR, At::End);
         let of = |(key, figure): (StackKey, Figure)| (figure.bytes, phase_of(&self.replay, key));
         let mut out: Vec<_> = figures.into_iter().map(of).collect();
         out.sort_unstable();

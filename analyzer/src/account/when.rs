@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::attribution::is_in_closure;
-use crate::replay::{Circumstance, Replay, StackKey, Stage};
+use crate::replay::{Replay, SpanContext, StackKey, ThreadPhase};
 
 /// A part of a training's step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -31,7 +31,7 @@ impl Phase {
     }
 }
 
-/// What a [`Circumstance`] means, for people and programs.
+/// What a [`SpanContext`] means, for people and programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct When {
     /// The number of the step, from 1; `None` if the capture has no steps.
@@ -43,12 +43,12 @@ pub struct When {
 }
 
 /// What a circumstance means, after all records.
-pub fn when_of(replay: &Replay, circumstance: Circumstance) -> When {
+pub fn when_of(replay: &Replay, span_context: SpanContext) -> When {
     let names = &replay.names;
     When {
-        step: (replay.course.steps > 0).then(|| circumstance.steps.saturating_add(1)),
-        phase: phase_of(replay, circumstance.stacks),
-        range: circumstance
+        step: (replay.spans.steps > 0).then(|| span_context.steps.saturating_add(1)),
+        phase: phase_of(replay, span_context.stacks),
+        range: span_context
             .range
             .and_then(|range| names.ranges.get(&range).cloned()),
     }
@@ -59,16 +59,16 @@ pub fn when_of(replay: &Replay, circumstance: Circumstance) -> When {
 /// forward. An optimizer that runs the program's closure is not what allocates in that.
 pub fn phase_of(replay: &Replay, stacks: StackKey) -> Option<Phase> {
     let names = &replay.names;
-    let outside = replay.course.trains.then_some(Phase::Forward);
-    match stacks.work.stage() {
-        Stage::Backward => Some(Phase::Backward),
-        Stage::Optimizer if is_in_closure(names, stacks.py) => outside,
-        Stage::Optimizer => Some(Phase::Optimizer),
-        Stage::ZeroGrad => Some(Phase::ZeroGrad),
-        Stage::Outside if names.backwards.contains_key(&stacks.py) => Some(Phase::Backward),
+    let outside = replay.spans.trains.then_some(Phase::Forward);
+    match stacks.purpose.phase() {
+        ThreadPhase::Backward => Some(Phase::Backward),
+        ThreadPhase::Optimizer if is_in_closure(names, stacks.py) => outside,
+        ThreadPhase::Optimizer => Some(Phase::Optimizer),
+        ThreadPhase::ZeroGrad => Some(Phase::ZeroGrad),
+        ThreadPhase::Outside if names.backwards.contains_key(&stacks.py) => Some(Phase::Backward),
         // What stack it is, the capture does not say.
-        Stage::Outside if !names.has_python(stacks.py) => None,
-        Stage::Outside => outside,
-        Stage::Beside | Stage::Other => None,
+        ThreadPhase::Outside if !names.has_python(stacks.py) => None,
+        ThreadPhase::Outside => outside,
+        ThreadPhase::Beside | ThreadPhase::Other => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use gpumem_capture::DeviceOrdinal;
 
-use crate::numbers;
+use crate::units;
 
 /// A device for people.
 pub fn place(device: DeviceOrdinal) -> String {
@@ -17,7 +17,7 @@ pub fn place(device: DeviceOrdinal) -> String {
 pub fn many(count: u64, one: &str, more: &str) -> String {
     format!(
         "{} {}",
-        numbers::count(count),
+        units::count(count),
         if count == 1 { one } else { more }
     )
 }

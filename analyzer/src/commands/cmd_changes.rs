@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::{change_text, partial};
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{BlockEvents, Change, Changes, Select};
 
 use super::exit::{Exit, say_bounded, say_missing};
@@ -40,7 +40,7 @@ fn no_moment(_: &str) -> Result<String, String> {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let part = &args.part;
     let file = &part.capture(&args.file);
-    let first = read(file, Moment::End)?;
+    let first = read(file, At::End)?;
     let level = part.level(&first);
     let blocks = Select {
         file: None,
@@ -48,7 +48,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         ..part.select()
     };
     let has = |(device, of): &&(_, _)| *of == level && blocks.takes_device(*device);
-    let devices = first.replay.rows.keys().filter(has).count() > 1;
+    let devices = first.replay.levels.keys().filter(has).count() > 1;
     say_bounded(&first, "changes");
     let names = &first.replay.names;
     let terminal = output.terminal;
@@ -88,7 +88,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if blocks != Select::default() || !sizes.are_all() {
         changes = changes.only(BlockEvents::new(&first.replay, level, blocks, sizes));
     }
-    read_with(file, Moment::End, &mut |replay, record, effect| {
+    read_with(file, At::End, &mut |replay, record, effect| {
         changes.observe(replay, record, effect);
     })?;
     changes.finish();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use gpumem_analyzer::account::{Comparison, many};
 use gpumem_analyzer::render::{Style, account_lines, bytes, count};
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
 use serde::Serialize;
 
@@ -62,7 +62,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let session = read(&args.file, Moment::End)?;
+    let session = read(&args.file, At::End)?;
     let length = std::fs::metadata(&args.file)
         .map(|found| found.len())
         .unwrap_or(0);

@@ -37,7 +37,7 @@ pub struct Args {
     /// The moment of the second capture, if it is another one than --at says; with the same file twice
     /// that compares two moments of one run
     #[arg(long, value_name = "MOMENT", value_parser = crate::selection::moment)]
-    pub to: Option<gpumem_analyzer::replay::Moment>,
+    pub to: Option<gpumem_analyzer::replay::At>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use gpumem_analyzer::export::Steps;
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
 
 use super::exit::{Exit, say_missing};
@@ -80,8 +80,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
     let moment = match args.format {
         Format::Folded | Format::Firefox => args.at.unwrap_or_default(),
-        Format::Speedscope | Format::Pprof => Moment::Peak,
-        _ => Moment::End,
+        Format::Speedscope | Format::Pprof => At::Peak,
+        _ => At::End,
     };
     let mut steps = Steps::default();
     let session = read_with(file, args.wanted(moment), &mut |_, record, _| {

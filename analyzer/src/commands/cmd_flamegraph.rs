@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use gpumem_analyzer::render::{bytes, flamegraph_of};
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
     BlockEvents, ByStack, Differential, Folded, FrameBy, ShortLived, Within, at,
@@ -59,7 +59,7 @@ pub struct Args {
     pub diff: Option<PathBuf>,
     /// Compare with an earlier moment of the same capture (with --of live or allocated)
     #[arg(long, value_name = "MOMENT", value_parser = moment, conflicts_with = "diff")]
-    pub from: Option<Moment>,
+    pub from: Option<At>,
     /// Which Python frames are one
     #[arg(long, value_enum, default_value_t)]
     pub by: FrameByArg,
@@ -166,7 +166,7 @@ fn nothing(of: OfArg, level: Level) -> String {
 }
 
 /// The stacks of a capture.
-fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
+fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
     let part = &args.selection.part;
     let mut wanted = args.selection.wanted();
     wanted.moment = moment;
@@ -181,19 +181,19 @@ fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
             let session = read(file, wanted)?;
             let held = ByStack::allocated(&session.replay, part.level(&session), select);
             let said = match moment {
-                Moment::Peak | Moment::End => "allocated over the whole run".into(),
+                At::Peak | At::End => "allocated over the whole run".into(),
                 moment => format!("allocated, {}", at(moment)),
             };
             (session, held, said)
         }
         OfArg::Temporary => {
-            let session = read(file, Moment::End)?;
+            let session = read(file, At::End)?;
             say_bounded(&session, "blocks freed");
             let level = part.level(&session);
             let sizes = part.size.unwrap_or_default();
             let block_events = BlockEvents::new(&session.replay, level, part.select(), sizes);
             let mut short_lived = ShortLived::new(args.short_lived.within(), block_events);
-            let again = read_with(file, Moment::End, &mut |replay, record, effect| {
+            let again = read_with(file, At::End, &mut |replay, record, effect| {
                 short_lived.observe(replay, record, effect);
             })?;
             let held = short_lived.held(&again.replay);
@@ -206,7 +206,7 @@ fn told(file: &Path, args: &Args, moment: Moment) -> anyhow::Result<Told> {
             (session, held, said)
         }
         OfArg::Leaked => {
-            let asked = Some(moment).filter(|moment| *moment != Moment::Peak);
+            let asked = Some(moment).filter(|moment| *moment != At::Peak);
             let (session, survivors, moment) = survivors(file, part, asked, (3, 1))?;
             let held = survivors.growing(&session.replay);
             (session, held, format!("of lines that grow, {}", at(moment)))

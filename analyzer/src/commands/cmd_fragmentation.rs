@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::{over_time_text, partial, pool_map_text};
-use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOverTime, at};
 use gpumem_capture::{DeviceOrdinal, Seq};
 use serde::Serialize;
@@ -21,7 +21,7 @@ pub struct Args {
     /// When: peak (each GPU's own), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
     /// end)
     #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
-    pub at: Moment,
+    pub at: At,
     /// How much is free, but in no piece that has room for so much; by default what the first failed
     /// allocation asked for, else 20MiB
     #[arg(long, value_name = "SIZE", value_parser = request)]
@@ -58,10 +58,10 @@ struct Row<'a> {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let wanted = Wanted {
+    let wanted = Query {
         moment: args.at,
-        peaks: args.at == Moment::Peak,
-        ..Wanted::default()
+        peaks: args.at == At::Peak,
+        ..Query::default()
     };
     let mut over_time = BTreeMap::new();
     let session = read_with(&args.file, wanted, &mut |replay, record, _| {
@@ -76,7 +76,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let when = match (session.replay.until(), args.at) {
         (Some(seq), _) => LedgerAt::At(seq),
-        (None, Moment::Peak) => LedgerAt::Peak,
+        (None, At::Peak) => LedgerAt::Peak,
         (None, _) => LedgerAt::End,
     };
     let found = ledgers(&args.file, &session, asked(when))?;
@@ -101,7 +101,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         };
         let is_kept = session
             .replay
-            .can_tell(Moment::At(Seq(over_time.reserved_peak.seq)).into());
+            .can_tell(At::Event(Seq(over_time.reserved_peak.seq)).into());
         rows.push(Row {
             device: ledger.device,
             seq: ledger.seq,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::{Source, hints_text, partial};
-use gpumem_analyzer::replay::Wanted;
+use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{Asked, HintWatch, Hints};
 
 use super::exit::{Exit, say_missing};
@@ -23,9 +23,9 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let wanted = Wanted {
+    let wanted = Query {
         peaks: true,
-        ..Wanted::default()
+        ..Query::default()
     };
     let mut watch = HintWatch::default();
     let session = read_with(&args.file, wanted, &mut |replay, record, effect| {

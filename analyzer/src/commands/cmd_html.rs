@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use gpumem_analyzer::render::{Source, Terminal, account_lines, bytes, count, page_html, what_ran};
-use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
     Asked, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineBuilder,
@@ -37,9 +37,9 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
     let mut builder = TimelineBuilder::default();
-    let wanted = Wanted {
+    let wanted = Query {
         peaks: true,
-        ..Wanted::default()
+        ..Query::default()
     };
     let session = read_with(file, wanted, &mut |replay, record, effect| {
         builder.observe(replay, record, effect);
@@ -48,7 +48,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let timeline = builder.finish(replay, None, None);
     let mut moments = Moments::choose(replay, &timeline);
     if moments.wants_more() {
-        read_with(file, Moment::End, &mut |replay, record, _| {
+        read_with(file, At::End, &mut |replay, record, _| {
             moments.observe(replay, record);
         })?;
     }

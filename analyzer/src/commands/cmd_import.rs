@@ -11,7 +11,7 @@ use super::exit::Exit;
 use super::output::{Output, file_name, in_its_place};
 use super::read::read;
 use gpumem_analyzer::render::partial;
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 
 /// What can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -50,7 +50,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         error => anyhow::anyhow!("cannot write {to}: {error}"),
     })?;
     drop(bytes);
-    let session = read(&args.output, Moment::End)?;
+    let session = read(&args.output, At::End)?;
     output.text(&partial(&session.account, output.terminal))?;
     output.text(&format!(
         "{to}: {} of {}, {} written\n",

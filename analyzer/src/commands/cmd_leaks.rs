@@ -4,7 +4,7 @@ use gpumem_analyzer::views::at;
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::{Source, leaks_text, partial};
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 
 use super::exit::{Exit, say_mismatches, say_missing};
 use super::output::Output;
@@ -18,7 +18,7 @@ pub struct Args {
     /// When: end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its end); by default the end
     /// of the last step, for at its own end a program lets go of much
     #[arg(long, value_name = "MOMENT", value_parser = not_the_peak)]
-    pub at: Option<Moment>,
+    pub at: Option<At>,
     /// A survivor is as old as this many steps that ended since it was allocated
     #[arg(long, value_name = "K", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     pub steps: u64,
@@ -36,9 +36,9 @@ pub struct Args {
 }
 
 /// Reads a moment that is known before the capture has been read.
-fn not_the_peak(text: &str) -> Result<Moment, String> {
+fn not_the_peak(text: &str) -> Result<At, String> {
     match moment(text)? {
-        Moment::Peak => {
+        At::Peak => {
             Err("expected end, an event's number, a time or step=N: lines tells of the peak".into())
         }
         moment => Ok(moment),

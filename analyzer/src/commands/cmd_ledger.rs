@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use gpumem_analyzer::render::{Source, ledger_text, partial, pool_text};
-use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Asked, By, LedgerAt};
 use gpumem_capture::{DeviceOrdinal, Level};
 
@@ -16,7 +16,7 @@ use crate::selection::{Capture, moment};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// As other views have it.
-    Moment(Moment),
+    Moment(At),
     /// The peak of one level of each device.
     PeakOf(Level),
 }
@@ -118,19 +118,19 @@ fn no_part(_: &str) -> Result<String, String> {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let moment = match args.at {
         When::Moment(moment) => moment,
-        When::PeakOf(_) => Moment::Peak,
+        When::PeakOf(_) => At::Peak,
     };
-    let wanted = Wanted {
+    let wanted = Query {
         moment,
-        peaks: args.at == When::Moment(Moment::Peak),
-        ..Wanted::default()
+        peaks: args.at == When::Moment(At::Peak),
+        ..Query::default()
     };
     let file = &args.capture.path();
     let session = read(file, wanted)?;
     let at = match (args.at, session.replay.until()) {
         (When::PeakOf(level), _) => LedgerAt::PeakOf(level),
         (_, Some(seq)) => LedgerAt::At(seq),
-        (When::Moment(Moment::Peak), None) => LedgerAt::Peak,
+        (When::Moment(At::Peak), None) => LedgerAt::Peak,
         (When::Moment(_), None) => LedgerAt::End,
     };
     let device = args.device.map(DeviceOrdinal);
@@ -145,7 +145,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         );
     }
     if let (LedgerAt::PeakOf(level), Some(restored)) = (at, session.replay.restored) {
-        let rows = session.replay.rows.iter();
+        let rows = session.replay.levels.iter();
         let mut peaks = rows
             .filter(|((_, of), _)| *of == level)
             .map(|(_, row)| row.peak.0);

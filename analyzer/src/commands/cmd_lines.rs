@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use gpumem_analyzer::account::Phase;
 use gpumem_analyzer::render::{Source, annotated_text, bytes, lines_table, partial};
-use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Annotated, Lines, at};
 use gpumem_capture::{DeviceOrdinal, Level};
@@ -75,13 +75,13 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let wanted = Wanted {
+    let wanted = Query {
         step: args.step,
         ..args.selection.wanted()
     };
     let file = &args.selection.part.capture(&args.file);
     let session = read(file, wanted)?;
-    let ended = session.replay.course.steps;
+    let ended = session.replay.spans.steps;
     if let Some(step) = args.step.filter(|step| *step > ended.saturating_add(1)) {
         anyhow::bail!(
             "{}: there is no step {step}, for {ended} ended: name one of those or the one after",
@@ -124,7 +124,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 (Some(phase), Some(step)) => Some(format!("{phase} of step {step}")),
             };
             let when = match args.selection.at {
-                Moment::Peak if args.step.is_some() => "at its peak".into(),
+                At::Peak if args.step.is_some() => "at its peak".into(),
                 moment => at(moment),
             };
             let when = when + &args.selection.part.said();

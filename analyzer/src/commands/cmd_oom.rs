@@ -7,7 +7,7 @@ use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::render::{
     Source, Style, by_limit, count, ledger_text, lines_table, moment, partial, wanted,
 };
-use gpumem_analyzer::replay::{Moment, OutOfMemory, Replay};
+use gpumem_analyzer::replay::{At, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Asked, By, ByStack, Ledger, LedgerAt, LineRow, Lines, Select, when};
 use gpumem_capture::{Level, ProcessKey};
@@ -67,7 +67,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let first = read(&args.file, Moment::End)?;
+    let first = read(&args.file, At::End)?;
     let failures = first.replay.failures.clone();
     let known = failures.len();
     if known == 0 {
@@ -81,7 +81,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         );
     };
     drop(first);
-    let session = read(&args.file, Moment::At(failure.seq))?;
+    let session = read(&args.file, At::Event(failure.seq))?;
     let asked = Asked {
         at: LedgerAt::At(failure.seq),
         by: By::default(),
@@ -90,7 +90,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let ledgers = ledgers(&args.file, &session, asked)?;
     let select = Select::default();
     let [tensor, driver, host] = [Level::TENSOR, Level::DRIVER, Level::HOST].map(|level| {
-        let held = ByStack::at(&session.replay, level, Moment::At(failure.seq), &select);
+        let held = ByStack::at(&session.replay, level, At::Event(failure.seq), &select);
         let mut lines = Lines::of(&session.replay, &held);
         let device = failure.event.device.0;
         lines.retain_rows(|row| level == Level::HOST || row.device == Some(device));
@@ -178,7 +178,7 @@ fn described<'a>(replay: &'a Replay, number: usize, failure: &OutOfMemory) -> Fa
         level: event.level.to_string(),
         requested_bytes: event.bytes,
         function: replay.names.apis.get(&event.api).map(String::as_str),
-        line: owner(&replay.names, failure.circumstance.stacks, event.level).label(&replay.names),
+        line: owner(&replay.names, failure.span_context.stacks, event.level).label(&replay.names),
         by_limit: is_by_limit(failure),
         limit_bytes: limit_of(replay, event.device),
         postmortem: postmortem(replay, failure),
@@ -198,9 +198,9 @@ fn head(
     let mut text = format!(
         "{said}   {} asked for at {}, {}{}, on {} ({} level){}\n",
         wanted(failure),
-        owner(&replay.names, failure.circumstance.stacks, event.level).label(&replay.names),
+        owner(&replay.names, failure.span_context.stacks, event.level).label(&replay.names),
         moment(failure.seq.0, event.time),
-        when(&when_of(replay, failure.circumstance)),
+        when(&when_of(replay, failure.span_context)),
         place(event.device),
         event.level,
         by_limit(replay, failure),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpumem_analyzer::render::{ReportChanges, flamegraph, report_text};
-use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{
     Asked, ByStack, Changes, Folded, Greatest, HintWatch, Hints, Select, at,
 };
@@ -25,9 +25,9 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     let mut watch = HintWatch::default();
     let mut tensor_changes = Changes::new(Level::TENSOR, pid, |change| tensor.add(change));
     let mut driver_changes = Changes::new(Level::DRIVER, pid, |change| driver.add(change));
-    let wanted = Wanted {
+    let wanted = Query {
         peaks: true,
-        ..Wanted::default()
+        ..Query::default()
     };
     let session = read_with(file, wanted, &mut |replay, record, effect| {
         tensor_changes.observe(replay, record, effect);
@@ -59,11 +59,11 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     ))?;
 
     let (mut symbols, bar) = symbols(file, &session, asked);
-    let held = ByStack::at(&session.replay, level, Moment::Peak, &Select::default());
+    let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
     let folded = Folded::of(&session.replay, &mut symbols, &held);
     drop(bar);
     let subtitle = session.replay.names.command().unwrap_or_default();
-    let title = folded.title(level, &at(Moment::Peak));
+    let title = folded.title(level, &at(At::Peak));
     if let Some(svg) = flamegraph(&folded, &title, subtitle) {
         let path = beside(file, "svg");
         match write_file(&path, &svg) {

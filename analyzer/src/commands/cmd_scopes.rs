@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::{partial, scopes_text};
-use gpumem_analyzer::replay::Wanted;
+use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::ScopeWatch;
 
 use super::exit::{Exit, say_missing};
@@ -40,7 +40,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let file = &part.capture(&args.file);
     let mut watch = ScopeWatch::default();
-    let session = read_with(file, Wanted::default(), &mut |replay, record, effect| {
+    let session = read_with(file, Query::default(), &mut |replay, record, effect| {
         watch.observe(replay, record, effect);
     })?;
     let scopes = watch.finish(&session.replay);

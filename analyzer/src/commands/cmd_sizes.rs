@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::{partial, sizes_text};
-use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{BlockEvents, Histogram};
 
 use super::exit::{Exit, say_bounded, say_missing};
@@ -32,11 +32,11 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let part = &args.selection.part;
     let file = &part.capture(&args.file);
-    let wanted = Wanted::from(args.selection.at);
+    let wanted = Query::from(args.selection.at);
     let first = read(file, wanted)?;
     let level = part.level(&first);
-    if let (Moment::Peak, Some(restored)) = (args.selection.at, first.replay.restored) {
-        let rows = first.replay.rows.iter();
+    if let (At::Peak, Some(restored)) = (args.selection.at, first.replay.restored) {
+        let rows = first.replay.levels.iter();
         let mut of_level = rows.filter(|((_, of), _)| *of == level);
         if of_level.any(|(_, row)| row.peak.0 < restored.from) {
             return Err(not_kept(file, &first));

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::summary_text;
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::Summary;
 
 use super::exit::{Exit, say_missing};
@@ -23,7 +23,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let session = read(&args.file, Moment::End)?;
+    let session = read(&args.file, At::End)?;
     let summary = Summary::of(&session);
     match args.format {
         Format::Json => {

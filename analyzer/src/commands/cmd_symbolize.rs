@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context as _, bail};
 use gpumem_analyzer::account::many;
 use gpumem_analyzer::render::{bytes, count, partial};
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::symbols::{Nameless, Spots};
 use gpumem_capture::baked::{BakeError, bake};
 use gpumem_capture::{Reader, RingState};
@@ -41,7 +41,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let session = read(&args.file, Moment::End)?;
+    let session = read(&args.file, At::End)?;
     if session.header.is_running() {
         bail!(
             "{}: its process, {}, is still running and writes to it: symbolize it when it has ended",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::{Source, partial, temporary_text};
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{BlockEvents, ShortLived};
 
 use super::exit::{Exit, say_bounded, say_missing};
@@ -31,12 +31,12 @@ pub struct Args {
 /// Runs it. The capture is read twice: the level and all names have to be known first.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.part.capture(&args.file);
-    let first = read(file, Moment::End)?;
+    let first = read(file, At::End)?;
     say_bounded(&first, "blocks freed");
     let (level, sizes) = (args.part.level(&first), args.part.size.unwrap_or_default());
     let block_events = BlockEvents::new(&first.replay, level, args.part.select(), sizes);
     let mut short_lived = ShortLived::new(args.short_lived.within(), block_events);
-    let session = read_with(file, Moment::End, &mut |replay, record, effect| {
+    let session = read_with(file, At::End, &mut |replay, record, effect| {
         short_lived.observe(replay, record, effect);
     })?;
     let found = short_lived.lines(&session.replay);

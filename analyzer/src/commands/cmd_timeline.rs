@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use clap::ValueEnum;
 use gpumem_analyzer::render::{bytes, partial, timeline_svg, timeline_text};
-use gpumem_analyzer::replay::Wanted;
+use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{Timeline, TimelineBuilder};
 use gpumem_capture::DeviceOrdinal;
 
@@ -51,9 +51,9 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
     let mut builder = TimelineBuilder::default();
-    let wanted = Wanted {
+    let wanted = Query {
         peaks: true,
-        ..Wanted::default()
+        ..Query::default()
     };
     let session = read_with(file, wanted, &mut |replay, record, effect| {
         builder.observe(replay, record, effect);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpumem_analyzer::render::time;
-use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::{self, Observer, Session};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::views::{Asked, AskedLeaks, Ledger, Survivors};
@@ -15,14 +15,14 @@ use crate::args::SymbolArgs;
 use crate::selection::Part;
 
 /// Reads a capture with a progress bar.
-pub fn read(path: &Path, wanted: impl Into<Wanted>) -> anyhow::Result<Session> {
+pub fn read(path: &Path, wanted: impl Into<Query>) -> anyhow::Result<Session> {
     read_with(path, wanted, &mut |_, _, _| {})
 }
 
 /// The same, and shows each record to `observer`.
 pub fn read_with(
     path: &Path,
-    wanted: impl Into<Wanted>,
+    wanted: impl Into<Query>,
     observer: &mut Observer<'_>,
 ) -> anyhow::Result<Session> {
     let (wanted, mut bar) = (wanted.into(), None);
@@ -34,21 +34,21 @@ pub fn read_with(
 }
 
 /// The session, if it has what is wanted.
-fn told(path: &Path, session: Session, wanted: Wanted) -> anyhow::Result<Session> {
+fn told(path: &Path, session: Session, wanted: Query) -> anyhow::Result<Session> {
     let (replay, path_said) = (&session.replay, path.display());
     match wanted.moment {
         _ if !replay.can_tell(wanted) => Err(not_kept(path, &session)),
-        Moment::At(at) if at > replay.last_seq => anyhow::bail!(
+        At::Event(at) if at > replay.last_seq => anyhow::bail!(
             "{path_said}: there is no event {}, the last is {}: name an earlier one",
             at.0,
             replay.last_seq.0
         ),
-        Moment::Time(at) if at > replay.last => anyhow::bail!(
+        At::Time(at) if at > replay.last => anyhow::bail!(
             "{path_said}: there is no event after {}, the last is at {}: name an earlier time",
             time(at),
             time(replay.last)
         ),
-        Moment::Step(step) if replay.until().is_none() => match replay.course.steps {
+        At::Step(step) if replay.until().is_none() => match replay.spans.steps {
             0 => anyhow::bail!("{path_said}: no step was marked: name an event or a time"),
             ended => anyhow::bail!(
                 "{path_said}: step {step} did not end, for {ended} did: name one of those"
@@ -108,15 +108,15 @@ pub fn pid(path: &Path) -> anyhow::Result<u32> {
 pub fn survivors(
     file: &Path,
     part: &Part,
-    at: Option<Moment>,
+    at: Option<At>,
     (least_steps, warm_up_steps): (u64, u64),
-) -> anyhow::Result<(Session, Survivors, Moment)> {
-    let first = read(file, Moment::End)?;
-    let last = Moment::Step(first.replay.course.steps);
-    let has_steps = first.replay.course.steps > 0;
+) -> anyhow::Result<(Session, Survivors, At)> {
+    let first = read(file, At::End)?;
+    let last = At::Step(first.replay.spans.steps);
+    let has_steps = first.replay.spans.steps > 0;
     let moment = at.unwrap_or_else(|| {
         let told = has_steps && first.replay.can_tell(last.into());
-        if told { last } else { Moment::End }
+        if told { last } else { At::End }
     });
     let sizes = part.size.unwrap_or_default();
     let mut survivors = Survivors::new(AskedLeaks {
@@ -127,10 +127,10 @@ pub fn survivors(
         least_steps,
         warm_up_steps,
     });
-    let wanted = Wanted {
+    let wanted = Query {
         moment,
         sizes,
-        ..Wanted::default()
+        ..Query::default()
     };
     let session = read_with(file, wanted, &mut |replay, record, effect| {
         survivors.observe(replay, record, effect);

@@ -128,7 +128,7 @@ impl<'a> Events<'a> {
         };
         let stacks = match block {
             Some(block) => Some(now.stacks(block.key)),
-            None if has_stacks(event.kind) => Some(now.circumstance().stacks),
+            None if has_stacks(event.kind) => Some(now.span_context().stacks),
             None => None,
         };
         let known = stacks.map(|stacks| self.known(stacks, event.level));
@@ -138,11 +138,11 @@ impl<'a> Events<'a> {
         }
         let names: &'a Names = &self.replay.names;
         let mark = event.kind == EventKind::STEP;
-        let steps = now.course.steps.saturating_add(u64::from(!mark));
+        let steps = now.spans.steps.saturating_add(u64::from(!mark));
         let changes = of_block || event.kind == EventKind::RESIZE;
         let range = match is_mark(event.kind) {
             true => None,
-            false => now.circumstance().range,
+            false => now.span_context().range,
         };
         Some(EventRow {
             seq: seq.0,
@@ -158,7 +158,7 @@ impl<'a> Events<'a> {
             api: names.apis.get(&event.api).map(String::as_str),
             whose: known.map_or_else(|| Rc::clone(&self.nobody), |known| known.whose),
             stacks,
-            step: (self.replay.course.steps > 0).then_some(steps),
+            step: (self.replay.spans.steps > 0).then_some(steps),
             range: range
                 .and_then(|range| names.ranges.get(&range))
                 .map(String::as_str),

@@ -34,16 +34,16 @@ impl Steps {
         select: &Select,
         sizes: Sizes,
     ) -> Option<ByStack> {
-        if replay.course.steps > 0 {
+        if replay.spans.steps > 0 {
             let bounded = replay.restored.is_some();
-            if bounded && (self.before.is_none() || replay.let_go.blocks > 0) {
+            if bounded && (self.before.is_none() || replay.evicted.blocks > 0) {
                 return None;
             }
             let began = self.before.unwrap_or(Seq(0));
             return Some(alive(replay, level, select, sizes, began));
         }
         Some(ByStack::of(replay, level, select, |device| {
-            use crate::replay::Moment::End;
+            use crate::replay::At::End;
             let figures = replay.figures(device, level, End);
             (figures, replay.total(device, level, End))
         }))
@@ -52,7 +52,7 @@ impl Steps {
 
 fn alive(replay: &Replay, level: Level, select: &Select, sizes: Sizes, before: Seq) -> ByStack {
     ByStack::of(replay, level, select, |device| {
-        let row = replay.rows.get(&(device, level));
+        let row = replay.levels.get(&(device, level));
         let blocks = row.into_iter().flat_map(|row| row.live_blocks());
         let mut figures: FxHashMap<StackKey, Figure> = FxHashMap::default();
         for (_, block) in blocks {

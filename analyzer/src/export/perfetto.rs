@@ -16,9 +16,9 @@ use super::series::{Point, Series};
 use crate::account::place;
 use crate::attribution::owner;
 use crate::names::Names;
-use crate::numbers::bytes;
 use crate::replay::Replay;
 use crate::session::Session;
+use crate::units::bytes;
 
 /// A stretch of a counter's time.
 pub const STRETCH: Nanos = Nanos(1_000_000);
@@ -155,7 +155,7 @@ impl<'a> Perfetto<'a> {
 
     /// Marks the peak of each level.
     fn peaks(&mut self, replay: &Replay) {
-        for ((device, level), row) in &replay.rows {
+        for ((device, level), row) in &replay.levels {
             let peak = row.counters.peak;
             if peak == 0 || !self.takes(*device, *level) {
                 continue;
@@ -178,7 +178,7 @@ impl<'a> Perfetto<'a> {
             EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL | EventKind::RESIZE => {
                 self.count(replay, event);
             }
-            EventKind::STEP => self.step(replay.course.steps, event.time),
+            EventKind::STEP => self.step(replay.spans.steps, event.time),
             EventKind::PHASE_BEGIN => {
                 let (id, name) = (event.aux, phase(event.aux));
                 self.begin(PHASES.wrapping_add(event.thread.0), Slice { id, name });
@@ -285,7 +285,7 @@ impl<'a> Perfetto<'a> {
     }
 
     fn failure(&mut self, replay: &Replay, event: &Event) {
-        let stacks = replay.circumstance().stacks;
+        let stacks = replay.span_context().stacks;
         let line = owner(self.names, stacks, event.level).label(self.names);
         let name = format!("out of memory: {}", bytes(event.bytes));
         let args = json!({

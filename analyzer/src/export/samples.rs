@@ -7,8 +7,8 @@ use gpumem_capture::{DeviceOrdinal, PyFrame};
 use rustc_hash::FxHashMap;
 
 use crate::account::place;
-use crate::classes::class;
 use crate::names::{Names, NativeFrame};
+use crate::node_classes::class;
 use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::{Frame, mixed};
 use crate::symbols::{Source, Symbols};

@@ -188,7 +188,7 @@ impl Sqlite {
             ("exact", u64::from(session.account.is_exact())),
             ("events", session.integrity.events),
             ("lost_events", session.integrity.events_lost),
-            ("steps", session.replay.course.steps),
+            ("steps", session.replay.spans.steps),
         ] {
             insert.execute(params![key, value.to_string()])?;
         }

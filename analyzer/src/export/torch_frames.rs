@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use gpumem_capture::PyFrame;
 use rustc_hash::FxHashMap;
 
-use crate::classes::class;
 use crate::names::{Names, NativeFrame};
+use crate::node_classes::class;
 use crate::pickle::{PickleWriter, Remembered};
 use crate::replay::StackKey;
 use crate::stacks::{Frame, mixed};

@@ -51,7 +51,7 @@ impl Segment {
 /// its own: where the driver level was not recorded.
 pub(super) fn segments(replay: &Replay, device: DeviceOrdinal) -> Vec<Segment> {
     let mut segments = pool(replay, device);
-    let row = replay.rows.get(&(device, Level::TENSOR));
+    let row = replay.levels.get(&(device, Level::TENSOR));
     let mut tensors: Vec<(u64, Block)> =
         row.into_iter().flat_map(|row| row.live_blocks()).collect();
     tensors.sort_unstable_by_key(|(address, _)| *address);
@@ -116,7 +116,7 @@ pub(super) fn mappings(
     replay: &Replay,
     device: DeviceOrdinal,
 ) -> impl Iterator<Item = (u64, u64, StackKey)> {
-    let row = replay.rows.get(&(device, Level::DRIVER));
+    let row = replay.levels.get(&(device, Level::DRIVER));
     let mappings = replay.objects.mappings.iter();
     mappings.filter_map(move |(address, mapping)| {
         let handle = row?.handle(mapping.handle)?;
@@ -127,7 +127,7 @@ pub(super) fn mappings(
 
 /// The pool's segments without what is in them, in the order of their addresses, none overlapping another.
 fn pool(replay: &Replay, device: DeviceOrdinal) -> Vec<Segment> {
-    let row = replay.rows.get(&(device, Level::DRIVER));
+    let row = replay.levels.get(&(device, Level::DRIVER));
     let mut segments: Vec<Segment> = Vec::new();
     let new = |address, bytes, expandable, stacks| Segment {
         address,

@@ -15,7 +15,7 @@ use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Record}
 use super::torch_frames::Frames;
 use super::torch_segments::{Segment, is_pools, mappings, segments};
 use crate::pickle::{List, PickleWriter};
-use crate::replay::{Effect, Moment, Replay, StackKey};
+use crate::replay::{At, Effect, Replay, StackKey};
 use crate::session::{self, Session};
 use crate::symbols::Symbols;
 
@@ -46,7 +46,7 @@ pub fn torch_snapshot(
 ) -> anyhow::Result<TorchSnapshot> {
     let replay = &first.replay;
     let devices: Vec<DeviceOrdinal> = replay
-        .rows
+        .levels
         .keys()
         .filter(|(device, level)| *device != DeviceOrdinal::NONE && *level == Level::TENSOR)
         .map(|(device, _)| *device)
@@ -92,7 +92,7 @@ pub fn torch_snapshot(
             let mut failed = Ok(());
             session::read(
                 path,
-                Moment::End,
+                At::End,
                 &mut |replay, record, effect| {
                     if failed.is_ok() {
                         failed = writing.record(replay, record, effect);
@@ -233,7 +233,7 @@ impl Trace<'_, '_, '_> {
                 Effect::None => Ok(()),
             },
             (_, EventKind::MAP) => {
-                let row = replay.rows.get(&(self.device, Level::DRIVER));
+                let row = replay.levels.get(&(self.device, Level::DRIVER));
                 let handle = row.and_then(|row| row.handle(event.aux));
                 if handle.is_some_and(|block| is_pools(replay, replay.stacks(block.key))) {
                     self.mapped.insert(event.ptr);

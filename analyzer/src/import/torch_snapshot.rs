@@ -18,7 +18,7 @@ use super::memory::{PYTORCH, With};
 use super::ranges::Ranges;
 use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
 use crate::account::many;
-use crate::numbers::{bytes, count};
+use crate::units::{bytes, count};
 
 /// How many devices have counters in a capture.
 const DEVICES: usize = 63;

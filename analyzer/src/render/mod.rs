@@ -21,7 +21,7 @@ mod temporary;
 mod timeline;
 mod tree;
 
-pub use crate::numbers::{bar, bytes, count, mebibytes, share, signed, time};
+pub use crate::units::{bar, bytes, count, mebibytes, share, signed, time};
 pub use annotated::annotated_text;
 pub use changes::change_text;
 pub use diff::diff_text;

@@ -92,7 +92,7 @@ fn device_lines(
     terminal: Terminal,
 ) -> String {
     let device = DeviceOrdinal(ledger.device);
-    let tensors = replay.rows.contains_key(&(device, Level::TENSOR));
+    let tensors = replay.levels.contains_key(&(device, Level::TENSOR));
     let (level, what) = if tensors {
         (Level::TENSOR, "tensors")
     } else {
@@ -159,7 +159,7 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
     let mut out = String::from("\n");
     for failure in replay.failures.iter().take(FAILURES) {
         let event = &failure.event;
-        let owner = owner(&replay.names, failure.circumstance.stacks, event.level);
+        let owner = owner(&replay.names, failure.span_context.stacks, event.level);
         let function = match owner.function() {
             "" => String::new(),
             function => format!(" {function}"),
@@ -170,7 +170,7 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
             wanted(failure),
             owner.label(&replay.names),
             moment(failure.seq.0, event.time),
-            when(&when_of(replay, failure.circumstance)),
+            when(&when_of(replay, failure.span_context)),
             crate::account::place(event.device),
             event.level,
             by_limit(replay, failure),

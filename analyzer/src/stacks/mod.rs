@@ -180,7 +180,7 @@ mod tests {
     use gpumem_capture::{CodeId, Definition, PyFrame};
 
     use super::*;
-    use crate::classes::class;
+    use crate::node_classes::class;
 
     /// The frames of a stack, the oldest first: Python frames by their code's number, natives by their
     /// addresses, nodes by `*`, notes by their text.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::by_stack::{ByStack, Owners, Select};
-use crate::replay::{Moment, Replay, StackKey};
+use crate::replay::{At, Replay, StackKey};
 
 /// One line, over all devices that are selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -57,12 +57,12 @@ pub struct Annotated {
 
 impl Annotated {
     /// Lines of a level at a moment.
-    pub fn at(replay: &Replay, level: Level, moment: Moment, select: &Select) -> Self {
+    pub fn at(replay: &Replay, level: Level, moment: At, select: &Select) -> Self {
         let mut owners = Owners::new(replay, level);
         let mut files: BTreeMap<String, BTreeMap<(u32, String), LineUse>> = BTreeMap::new();
         let mut annotated = Self::default();
         let live = ByStack::at(replay, level, moment, select);
-        let last = ByStack::at(replay, level, Moment::End, select);
+        let last = ByStack::at(replay, level, At::End, select);
         let totals = ByStack::allocated(replay, level, select);
         let left: FxHashMap<(DeviceOrdinal, StackKey), u64> = last
             .devices

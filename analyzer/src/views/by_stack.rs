@@ -4,7 +4,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 
 use crate::attribution::{Owner, library, owner};
-use crate::replay::{Figure, Moment, Replay, StackKey};
+use crate::replay::{At, Figure, Replay, StackKey};
 
 /// Which part of a level is wanted. Names are parts of names: `net.py` takes `/home/me/net.py`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub struct ByStack {
 
 impl ByStack {
     /// At a moment; at the peak each device is at its own.
-    pub fn at(replay: &Replay, level: Level, moment: Moment, select: &Select) -> Self {
+    pub fn at(replay: &Replay, level: Level, moment: At, select: &Select) -> Self {
         Self::of(replay, level, select, |device| {
             let figures = replay.figures(device, level, moment);
             (figures, replay.total(device, level, moment))
@@ -81,7 +81,7 @@ impl ByStack {
     /// What was allocated over the whole run, whether it was freed or not; a block counts each time.
     pub fn allocated(replay: &Replay, level: Level, select: &Select) -> Self {
         Self::of(replay, level, select, |device| {
-            let row = replay.rows.get(&(device, level));
+            let row = replay.levels.get(&(device, level));
             let totals = row.into_iter().flat_map(|row| row.totals());
             let figures: Vec<_> = totals
                 .filter(|(_, total)| total.allocations > 0)
@@ -120,7 +120,7 @@ impl ByStack {
         select: &Select,
         mut figures: impl FnMut(DeviceOrdinal) -> (Vec<(StackKey, Figure)>, u64),
     ) -> Self {
-        let rows = replay.rows.keys();
+        let rows = replay.levels.keys();
         let devices = rows
             .filter(|(device, of)| *of == level && select.takes_device(*device))
             .map(|(device, _)| *device);

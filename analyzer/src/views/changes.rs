@@ -137,7 +137,7 @@ impl<'a, F: FnMut(Change)> Changes<'a, F> {
 
     /// The state of a bounded capture came in the place of the first records.
     fn restore(&mut self, replay: &Replay) {
-        for ((device, level), row) in &replay.rows {
+        for ((device, level), row) in &replay.levels {
             let Some(only) = self.only.as_mut().filter(|_| *level == self.level) else {
                 continue;
             };
@@ -231,7 +231,7 @@ mod tests {
     use gpumem_capture::{CodeId, Definition, PyFrame, Seq, StackId};
 
     use super::*;
-    use crate::replay::Moment;
+    use crate::replay::At;
 
     /// Two lines of a script, whose stacks are 1 and 2.
     fn lines(replay: &mut Replay) {
@@ -280,7 +280,7 @@ mod tests {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (seed >> 8) % below
         };
-        let mut replay = Replay::new(Moment::End);
+        let mut replay = Replay::new(At::End);
         lines(&mut replay);
         let mut told = Vec::new();
         let mut expected = Vec::new();

@@ -8,8 +8,8 @@ use gpumem_capture::Level;
 
 use super::by_stack::ByStack;
 use crate::account::many;
-use crate::classes::class;
 use crate::names::{Names, NativeFrame};
+use crate::node_classes::class;
 use crate::replay::Replay;
 use crate::stacks::{Frame, mixed};
 use crate::symbols::Symbols;
@@ -82,7 +82,7 @@ impl Folded {
         let stacks = many(self.stacks.len() as u64, "stack", "stacks");
         format!(
             "{what} {when}: {} in {stacks}",
-            crate::numbers::bytes(self.bytes())
+            crate::units::bytes(self.bytes())
         )
     }
 }

@@ -8,7 +8,7 @@ use gpumem_capture::{DeviceOrdinal, Level, Record};
 use serde::Serialize;
 
 use super::{DeviceTimeline, Timeline, TimelinePoint};
-use crate::replay::{Figure, Moment, Replay, StackKey};
+use crate::replay::{At, Figure, Replay, StackKey};
 
 /// Into how many stretches the run is cut.
 const STRETCHES: usize = 24;
@@ -99,7 +99,7 @@ impl Moments {
             let end = of.end().map(|end| end.seq);
             if let Some(end) = of.end().filter(|end| Some(end.seq) != peak) {
                 then.push(at(MomentKind::End, end, |level| {
-                    replay.figures(device, level, Moment::End)
+                    replay.figures(device, level, At::End)
                 }));
             }
             moments.devices.insert(device, then);
@@ -139,7 +139,7 @@ impl Moments {
                 ..TimelinePoint::default()
             };
             let then = at(MomentKind::Most, &point, |level| {
-                replay.figures(device, level, Moment::End)
+                replay.figures(device, level, At::End)
             });
             self.devices.entry(device).or_default().push(then);
         }

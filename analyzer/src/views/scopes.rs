@@ -7,7 +7,7 @@ use gpumem_capture::{CounterValues, DeviceOrdinal, Event, EventKind, Level, Nano
 use serde::Serialize;
 
 use super::json::{by_name, ordinal};
-use crate::replay::maxima::{Maxima, Moment};
+use crate::replay::peaks_since::{PeaksSince, Since};
 use crate::replay::{Effect, Replay};
 
 /// Scopes that are told one by one; those after are only among the sums by name.
@@ -129,7 +129,7 @@ struct Open {
     name: u32,
     seq: Seq,
     time: Nanos,
-    since: Moment,
+    since: Since,
     start: BTreeMap<Place, CounterValues>,
 }
 
@@ -146,7 +146,7 @@ struct Sum {
 pub struct ScopeWatch {
     rows: BTreeMap<Place, Now>,
     places: Vec<Place>,
-    maxima: Maxima,
+    maxima: PeaksSince,
     open: BTreeMap<u64, Open>,
     done: Vec<(u32, ScopeRow)>,
     left_out: u64,
@@ -162,7 +162,7 @@ impl ScopeWatch {
         match record {
             Record::Event(seq, event) => self.event(replay, seq, event),
             // Of what was before the state of a bounded capture nothing is known.
-            Record::State(..) => replay.rows.iter().for_each(|(place, row)| {
+            Record::State(..) => replay.levels.iter().for_each(|(place, row)| {
                 self.row(*place, row.counters);
             }),
             Record::Definition(..) => {}

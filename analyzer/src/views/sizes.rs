@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::block_events::{BlockEvents, Kept};
 use super::json::{self, by_name};
-use crate::replay::{Block, Effect, Figure, Moment, Replay};
+use crate::replay::{At, Block, Effect, Figure, Replay};
 
 /// Blocks of one size, or of sizes from one to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -74,7 +74,7 @@ struct Device {
 /// Follows a capture.
 pub struct Histogram<'a> {
     block_events: BlockEvents<'a>,
-    moment: Moment,
+    moment: At,
     exact: bool,
     spans: Kept<Span>,
     devices: BTreeMap<DeviceOrdinal, Device>,
@@ -82,7 +82,7 @@ pub struct Histogram<'a> {
 
 impl<'a> Histogram<'a> {
     /// Of blocks that are live at a moment. `exact`: each size has a row of its own.
-    pub fn new(block_events: BlockEvents<'a>, moment: Moment, exact: bool) -> Self {
+    pub fn new(block_events: BlockEvents<'a>, moment: At, exact: bool) -> Self {
         Self {
             spans: Kept::of(block_events.level()),
             block_events,
@@ -105,7 +105,7 @@ impl<'a> Histogram<'a> {
         if seen.is_taken {
             self.change(device, seen.block, seen.is_live, counts);
         }
-        let row = replay.rows.get(&(device, self.block_events.level()));
+        let row = replay.levels.get(&(device, self.block_events.level()));
         if row.is_some_and(|row| row.peak.0 == seen.seq) {
             self.devices.entry(device).or_default().peaks += 1;
         }
@@ -146,7 +146,7 @@ impl<'a> Histogram<'a> {
         self.devices.clear();
         self.spans.clear();
         let level = self.block_events.level();
-        for ((device, _), row) in replay.rows.iter().filter(|((_, of), _)| *of == level) {
+        for ((device, _), row) in replay.levels.iter().filter(|((_, of), _)| *of == level) {
             for (_, block) in row.live_blocks() {
                 if self.block_events.takes(replay, *device, block) {
                     self.change(*device, block, true, true);
@@ -183,11 +183,11 @@ impl Device {
         }
     }
 
-    fn rows(self, ordinal: DeviceOrdinal, level: Level, moment: Moment) -> SizesOn {
+    fn rows(self, ordinal: DeviceOrdinal, level: Level, moment: At) -> SizesOn {
         let peaks = self.peaks;
         let rows = self.buckets.into_iter().map(|((from, to), bucket)| {
             let live = match moment {
-                Moment::Peak if bucket.at_peak.0 == peaks => bucket.at_peak.1,
+                At::Peak if bucket.at_peak.0 == peaks => bucket.at_peak.1,
                 _ => bucket.live,
             };
             SizeRow {

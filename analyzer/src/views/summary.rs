@@ -198,7 +198,7 @@ impl Summary {
             hooks: session.account.hooks,
             reached: session.account.reached.clone(),
             calls: calls(replay),
-            steps: replay.course.steps,
+            steps: replay.spans.steps,
             out_of_memory_events: replay.failure_count,
             process: ProcessSummary {
                 pid: header.pid,
@@ -267,7 +267,7 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
     let reading = peak.and_then(|peak| peak.readings.best());
     let text = |text: &String| (!text.is_empty()).then(|| text.clone());
     let physical = replay
-        .rows
+        .levels
         .get(&(ordinal, Level::PHYSICAL))
         .map(|row| row.counters);
     DeviceSummary {
@@ -293,7 +293,7 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
             Some(PeakSummary {
                 seq: seq.0,
                 time_ns: time.0,
-                when: when_of(replay, peak.circumstance),
+                when: when_of(replay, peak.span_context),
             })
         }),
         contexts: contexts(replay, ordinal),
@@ -305,7 +305,7 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
 }
 
 fn contexts(replay: &Replay, ordinal: DeviceOrdinal) -> Vec<ContextSummary> {
-    if let Some(row) = replay.rows.get(&(ordinal, Level::PHYSICAL)) {
+    if let Some(row) = replay.levels.get(&(ordinal, Level::PHYSICAL)) {
         let holdings = row.holdings().into_iter();
         return holdings
             .filter(|(kind, _, _)| *kind == HoldingKind::Context)

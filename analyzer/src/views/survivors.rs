@@ -15,7 +15,7 @@ use super::json::ordinal;
 use super::leaks::{Class, LeakRow, Leaks};
 use super::ledger::Place;
 use crate::attribution::Owner;
-use crate::replay::{Block, Effect, Figure, Moment, Replay, Sizes, StackKey};
+use crate::replay::{At, Block, Effect, Figure, Replay, Sizes, StackKey};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct AskedLeaks {
     /// Which level.
     pub level: Level,
     /// When: not the peak.
-    pub moment: Moment,
+    pub moment: At,
     /// Blocks of which sizes.
     pub sizes: Sizes,
     /// Whose.
@@ -96,7 +96,7 @@ impl Survivors {
             return;
         }
         if event.kind == EventKind::STEP {
-            self.step(replay.course.steps);
+            self.step(replay.spans.steps);
         } else if event.level == self.asked.level && self.asked.select.takes_device(event.device) {
             self.change(event.device, effect);
         }
@@ -152,12 +152,12 @@ impl Survivors {
     fn restore(&mut self, replay: &Replay) {
         self.lives.clear();
         self.born.clear();
-        self.steps = replay.course.steps;
+        self.steps = replay.spans.steps;
         self.known_from = self.steps.saturating_add(1);
         let wanted = |(device, level): &(DeviceOrdinal, Level)| {
             *level == self.asked.level && self.asked.select.takes_device(*device)
         };
-        for ((device, _), row) in replay.rows.iter().filter(|(place, _)| wanted(place)) {
+        for ((device, _), row) in replay.levels.iter().filter(|(place, _)| wanted(place)) {
             for (_, block) in row.live_blocks() {
                 if self.asked.sizes.take(block.bytes) {
                     let life = self.lives.entry((*device, block.key)).or_default();
@@ -283,18 +283,18 @@ impl Survivors {
             return Vec::new();
         }
         let mut mismatches = Vec::new();
-        let devices = replay.rows.keys();
+        let devices = replay.levels.keys();
         for (device, _) in
             devices.filter(|(device, of)| *of == asked.level && asked.select.takes_device(*device))
         {
             let of = rows.iter().filter(|row| row.device == ordinal(*device));
             let sum: u64 = of.map(|row| row.bytes).sum();
             let total = replay.total(*device, asked.level, asked.moment);
-            if total > sum && replay.let_go.blocks > 0 {
+            if total > sum && replay.evicted.blocks > 0 {
                 let mut line = Line::default();
                 let bytes = total - sum;
                 line.births.insert(BEFORE, Figure { bytes, blocks: 0 });
-                let mut row = self.row(*device, Owner::LetGo, &line, &[]);
+                let mut row = self.row(*device, Owner::Evicted, &line, &[]);
                 row.class = row.class.map(|_| Class::WarmUp);
                 rows.push(row);
             } else if total != sum {

@@ -168,7 +168,7 @@ impl<'a> ShortLived<'a> {
             return;
         }
         let place = (seen.event.device, self.block_events.level());
-        let peak = replay.rows.get(&place).map_or(Seq(0), |row| row.peak.0);
+        let peak = replay.levels.get(&place).map_or(Seq(0), |row| row.peak.0);
         let tally = self
             .tallies
             .entry((seen.event.device, seen.block.key))
@@ -211,7 +211,7 @@ impl<'a> ShortLived<'a> {
         let mut lines: BTreeMap<(DeviceOrdinal, Owner), Tally> = BTreeMap::new();
         for ((device, key), tally) in &self.tallies {
             let owner = owners.of(replay.stacks(*key));
-            let peak = replay.rows.get(&(*device, level)).map(|row| row.peak.0);
+            let peak = replay.levels.get(&(*device, level)).map(|row| row.peak.0);
             let line = lines.entry((*device, owner)).or_default();
             line.add(tally, peak.unwrap_or_default());
         }

@@ -1,20 +1,20 @@
 //! What the program was at, in words.
 
 use crate::account::When;
-use crate::numbers::time;
-use crate::replay::Moment;
+use crate::replay::At;
+use crate::units::time;
 
 /// Characters of a range's name that are shown.
 const RANGE: usize = 40;
 
 /// A moment that was asked for, after what was so then: `at the peak`, `after event 7`.
-pub fn at(moment: Moment) -> String {
+pub fn at(moment: At) -> String {
     match moment {
-        Moment::Peak => "at the peak".into(),
-        Moment::End => "at the end".into(),
-        Moment::At(seq) => format!("after event {}", seq.0),
-        Moment::Time(nanos) => format!("at {}", time(nanos)),
-        Moment::Step(step) => format!("at the end of step {step}"),
+        At::Peak => "at the peak".into(),
+        At::End => "at the end".into(),
+        At::Event(seq) => format!("after event {}", seq.0),
+        At::Time(nanos) => format!("at {}", time(nanos)),
+        At::Step(step) => format!("at the end of step {step}"),
     }
 }
 

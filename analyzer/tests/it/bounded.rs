@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpumem_capture::*;
-use gpumem_replay::Kept;
+use gpumem_replay::BoundedReplay;
 
 use crate::run::analyze;
 use crate::training::training;
@@ -14,7 +14,7 @@ fn again(from: &Path, to: &Path, bounded: Option<u64>, states: &[usize]) {
     let writer = Writer::create(to, &Options::default().bounded(bounded)).expect("a new file");
     let drain = std::thread::spawn(move || match bounded {
         None => writer.drain(),
-        Some(_) => writer.drain_bounded(&mut Kept::default()),
+        Some(_) => writer.drain_bounded(&mut BoundedReplay::default()),
     });
     let mut noise = 1_u64;
     let mut character = |_| {

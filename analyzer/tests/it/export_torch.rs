@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::export::{TorchSnapshot, torch_snapshot};
 use gpumem_analyzer::import;
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session;
 use gpumem_analyzer::symbols::Symbols;
 use gpumem_capture::{Event, EventFlags, EventKind, Level, StackId};
@@ -17,8 +17,7 @@ use crate::training::training;
 
 /// Exports a capture, and imports that again: what was written, and the new capture.
 fn there_and_back(file: &Path, folder: &Path) -> (TorchSnapshot, PathBuf) {
-    let session =
-        session::read(file, Moment::End, &mut |_, _, _| {}, &mut |_| {}).expect("a capture");
+    let session = session::read(file, At::End, &mut |_, _, _| {}, &mut |_| {}).expect("a capture");
     let mut pickle = Vec::new();
     let mut symbols = Symbols::default();
     let written = torch_snapshot(file, &session, None, &mut symbols, &mut pickle).expect("memory");

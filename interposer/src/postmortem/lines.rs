@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpumem_capture::{Definition, Level, Reader, Record, StackId};
 use gpumem_replay::attribution::{Owner, owner};
-use gpumem_replay::{Moment, Replay, StackKey};
+use gpumem_replay::{At, Replay, StackKey};
 
 /// The names of this process's capture so far, of the stacks that are wanted.
 pub(super) struct Lines(Replay);
@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path, mut wanted: BTreeSet<StackId>) -> Option<Lines> 
         let made = backwards.get(&id).into_iter().flatten();
         open.extend(made.filter(|id| wanted.insert(**id)));
     }
-    let mut replay = Replay::new(Moment::End);
+    let mut replay = Replay::new(At::End);
     reader
         .read_names(&mut |record: Record<'_>| {
             let is_wanted = match record {

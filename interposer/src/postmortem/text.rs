@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gpumem_capture::{Level, StackId};
-use gpumem_replay::numbers::{bytes, count, share};
+use gpumem_replay::units::{bytes, count, share};
 
 use super::cause::Cause;
 use super::figures::{Figures, Held};

@@ -1,11 +1,11 @@
 //! What is known of each scope, and the figures that it has.
 //!
 //! A row of counters keeps one maximum: the most that was live since the newest beginning of a scope, of
-//! whichever; [`Maxima`] has the ones before. So an event costs the same with no scope and with ten
+//! whichever; [`PeaksSince`] has the ones before. So an event costs the same with no scope and with ten
 //! thousand of them.
 
 use gpumem_capture::RowAtCut;
-use gpumem_replay::maxima::{Maxima, Moment};
+use gpumem_replay::peaks_since::{PeaksSince, Since};
 use rustc_hash::FxHashMap;
 
 /// Scopes that are known at once, whether they go on or have ended.
@@ -43,7 +43,7 @@ enum State {
         thread: u32,
     },
     Open {
-        since: Moment,
+        since: Since,
         /// Of rows in which nothing was counted by then there is none: zeros.
         start: Box<[Start]>,
     },
@@ -77,7 +77,7 @@ pub(super) struct Waiting {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     scopes: FxHashMap<u64, Scope>,
-    maxima: Maxima,
+    maxima: PeaksSince,
 }
 
 impl Table {

@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use gpumem_capture::{CreateError, Ended, Options as CaptureOptions, RingPlace, Trouble, Writer};
-use gpumem_replay::Kept;
+use gpumem_replay::BoundedReplay;
 use gpumem_sys::wait;
 
 use crate::options::{Options, Ring};
@@ -319,7 +319,7 @@ fn drain(writer: &'static Writer, is_bounded: bool, tick: &dyn Fn()) {
     };
     match is_bounded {
         false => writer.run_drain(None, &tell, tick),
-        true => writer.run_drain(Some(&mut Kept::default()), &tell, tick),
+        true => writer.run_drain(Some(&mut BoundedReplay::default()), &tell, tick),
     }
 }
 

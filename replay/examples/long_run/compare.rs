@@ -5,10 +5,10 @@ use std::error::Error;
 use std::path::Path;
 
 use gpumem_capture::*;
-use gpumem_replay::{Block, Figure, Moment, Replay, StackKey};
+use gpumem_replay::{At, Block, Figure, Replay, StackKey};
 
 fn read(path: &Path, until: Option<Seq>) -> Result<(Replay, Integrity), Box<dyn Error>> {
-    let mut replay = Replay::new(Moment::Peak);
+    let mut replay = Replay::new(At::Peak);
     let integrity = Reader::open(path)?.read(&mut |record| {
         let is_later = match record {
             Record::Event(seq, _) => until.is_some_and(|until| seq > until),
@@ -29,7 +29,7 @@ fn sorted(mut figures: Vec<(StackKey, Figure)>) -> Vec<(StackKey, Figure)> {
 fn blocks(replay: &Replay, at: (DeviceOrdinal, Level)) -> BTreeMap<u64, (u64, StackKey, Seq)> {
     let of = |(ptr, block): (u64, Block)| (ptr, (block.bytes, replay.stacks(block.key), block.seq));
     replay
-        .rows
+        .levels
         .get(&at)
         .map(|row| row.live_blocks().map(of).collect())
         .unwrap_or_default()
@@ -49,24 +49,24 @@ pub(crate) fn compare(full: &Path, bounded: &Path) -> Result<bool, Box<dyn Error
         one.events == two.events,
     );
     check(
-        format!("steps: {}", one.course.steps),
-        one.course.steps == two.course.steps,
+        format!("steps: {}", one.spans.steps),
+        one.spans.steps == two.spans.steps,
     );
-    let places: Vec<_> = one.rows.keys().copied().collect();
+    let places: Vec<_> = one.levels.keys().copied().collect();
     check(
         format!("levels: {}", places.len()),
-        places.iter().eq(two.rows.keys()),
+        places.iter().eq(two.levels.keys()),
     );
     for (device, level) in places {
         let row = |replay: &Replay| {
-            let row = &replay.rows[&(device, level)];
+            let row = &replay.levels[&(device, level)];
             (row.counters, row.peak, row.anomalies, row.live_at_moment)
         };
         check(
             format!("{level}: {:?}", row(&one).0),
             row(&one) == row(&two),
         );
-        for moment in [Moment::Peak, Moment::End] {
+        for moment in [At::Peak, At::End] {
             let of = |replay: &Replay| sorted(replay.figures(device, level, moment));
             check(
                 format!("{level} {moment:?}: {} stacks", of(&one).len()),
@@ -84,7 +84,7 @@ pub(crate) fn compare(full: &Path, bounded: &Path) -> Result<bool, Box<dyn Error
             live(&one) == live(&two),
         );
         let totals = |replay: &Replay| {
-            let totals = replay.rows[&(device, level)].totals();
+            let totals = replay.levels[&(device, level)].totals();
             totals
                 .map(|(key, total)| (replay.stacks(key), total))
                 .collect::<BTreeMap<_, _>>()
@@ -130,7 +130,7 @@ pub(crate) fn compare(full: &Path, bounded: &Path) -> Result<bool, Box<dyn Error
             );
             check(format!("{level} blocks at the peak: {}", a.len()), a == b);
             let parts = |replay: &Replay| {
-                let row = replay.rows.get(&(*device, level));
+                let row = replay.levels.get(&(*device, level));
                 let holdings = row.iter().flat_map(|row| row.holdings());
                 let part =
                     |(key, bytes): &(gpumem_replay::KeyId, u64)| (replay.stacks(*key), *bytes);
@@ -146,6 +146,6 @@ pub(crate) fn compare(full: &Path, bounded: &Path) -> Result<bool, Box<dyn Error
             );
         }
     }
-    println!("       let go of: {:?}", two.let_go);
+    println!("       evicted: {:?}", two.evicted);
     Ok(same)
 }

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gpumem_capture::*;
-use gpumem_replay::Kept;
+use gpumem_replay::BoundedReplay;
 
 use compare::compare;
 use program::{Program, define};
@@ -31,7 +31,7 @@ fn resident() -> u64 {
 /// The keeper, and how long its states took.
 #[derive(Default)]
 struct Timed {
-    kept: Kept,
+    kept: BoundedReplay,
     states: u32,
     longest: Duration,
     bytes: usize,

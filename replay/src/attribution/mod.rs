@@ -10,22 +10,22 @@ pub use user_code::is_user_code;
 
 use crate::StackKey;
 use crate::backward::{Backward, Origin, chain};
-use crate::classes::class;
 use crate::names::{Code, Names};
+use crate::node_classes::class;
 
 /// Finds the owner of an allocation: the newest line of the user's own code, or, where a stack has
 /// none, the newest Python line at all, or the library. What an autograd node allocated is the line's
 /// that made the node, unless code of the user's own ran in it.
 pub fn owner(names: &Names, stacks: StackKey, level: Level) -> Owner {
     let owner = match names.backwards.get(&stacks.py) {
-        None if stacks.py == StackId::LET_GO => Owner::LetGo,
+        None if stacks.py == StackId::LET_GO => Owner::Evicted,
         Some(ran) => owner_in_backward(names, ran),
         None => match newest_line(names, stacks.py) {
             Some(line) => Owner::Line(line, None),
             None => library(names, stacks, level).map_or(Owner::Unknown, Owner::Library),
         },
     };
-    if stacks.work.is_workspace() {
+    if stacks.purpose.is_workspace() {
         return Owner::Workspace(Box::new(owner));
     }
     owner

@@ -31,7 +31,7 @@ pub enum Owner {
     /// Neither stack says.
     Unknown,
     /// Stacks that a bounded capture has let go of.
-    LetGo,
+    Evicted,
     /// A workspace that cuBLAS was given at a call of this one's.
     Workspace(Box<Owner>),
 }
@@ -53,7 +53,7 @@ impl Owner {
             }
             Self::Library(library) => format!("(no Python: {library})"),
             Self::Unknown => "(no stack)".into(),
-            Self::LetGo => "(other stacks: bounded)".into(),
+            Self::Evicted => "(other stacks: bounded)".into(),
             Self::Workspace(of) => format!("{}{WORKSPACE}", of.label(names)),
         }
     }
@@ -67,7 +67,7 @@ impl Owner {
             | Self::Node { .. }
             | Self::Library(_)
             | Self::Unknown
-            | Self::LetGo => String::new(),
+            | Self::Evicted => String::new(),
         }
     }
 
@@ -76,7 +76,7 @@ impl Owner {
         match self {
             Self::Line(line, _) => Some(line),
             Self::Workspace(of) => of.line(),
-            Self::Node { .. } | Self::Library(_) | Self::Unknown | Self::LetGo => None,
+            Self::Node { .. } | Self::Library(_) | Self::Unknown | Self::Evicted => None,
         }
     }
 
@@ -86,7 +86,7 @@ impl Owner {
             Self::Line(_, class) => class.as_deref(),
             Self::Node { class, .. } => Some(class),
             Self::Workspace(of) => of.node(),
-            Self::Library(_) | Self::Unknown | Self::LetGo => None,
+            Self::Library(_) | Self::Unknown | Self::Evicted => None,
         }
     }
 
@@ -100,7 +100,7 @@ impl Owner {
         match self {
             Self::Library(library) => Some(library.clone()),
             Self::Workspace(of) => of.library(),
-            Self::Line(..) | Self::Node { .. } | Self::Unknown | Self::LetGo => None,
+            Self::Line(..) | Self::Node { .. } | Self::Unknown | Self::Evicted => None,
         }
     }
 

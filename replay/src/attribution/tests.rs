@@ -1,7 +1,7 @@
 use gpumem_capture::{CodeId, Definition};
 
 use super::*;
-use crate::{Stage, Work};
+use crate::{Purpose, ThreadPhase};
 
 #[test]
 fn cuda_itself_owns_nothing() {
@@ -184,7 +184,7 @@ fn a_workspace_is_its_callers() {
         let stacks = StackKey {
             py: StackId(py),
             native: StackId(native),
-            work: Work::new(Stage::Outside, true),
+            purpose: Purpose::new(ThreadPhase::Outside, true),
             ..StackKey::default()
         };
         owner(&names, stacks, Level::TENSOR)

@@ -3,8 +3,8 @@
 use gpumem_capture::{Keeper, Record};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::coded::Coded;
 use crate::ids::KeyId;
+use crate::serialize::Serialize;
 use crate::{Replay, StackKey};
 
 /// Of what a state may have, so much stays when it has become too much.
@@ -16,11 +16,11 @@ const NEWEST: u32 = 4096;
 /// stacks that hold nothing, and held nothing at a peak, are let go of, those with the fewest bytes first.
 /// If the live blocks alone do not fit, the smallest are no longer kept one by one. Both is counted.
 #[derive(Debug)]
-pub struct Kept {
+pub struct BoundedReplay {
     replay: Replay,
 }
 
-impl Default for Kept {
+impl Default for BoundedReplay {
     fn default() -> Self {
         Self {
             replay: Replay::keeping(),
@@ -28,14 +28,14 @@ impl Default for Kept {
     }
 }
 
-impl Kept {
+impl BoundedReplay {
     /// What it knows.
     pub fn replay(&self) -> &Replay {
         &self.replay
     }
 }
 
-impl Keeper for Kept {
+impl Keeper for BoundedReplay {
     fn take(&mut self, record: Record<'_>) {
         self.replay.feed(record);
     }
@@ -46,11 +46,11 @@ impl Keeper for Kept {
             return;
         }
         self.replay
-            .rows
+            .levels
             .values_mut()
-            .for_each(crate::Row::forget_frees);
-        let wanted = limit / STAYS.1 * STAYS.0;
-        while out.len() > wanted {
+            .for_each(crate::LevelState::forget_frees);
+        let target = limit / STAYS.1 * STAYS.0;
+        while out.len() > target {
             let less =
                 self.replay.let_stacks_go() || (out.len() > limit && self.replay.merge_blocks());
             if !less {
@@ -70,11 +70,11 @@ impl Replay {
     fn let_stacks_go(&mut self) -> bool {
         let mut bytes: FxHashMap<KeyId, u64> = FxHashMap::default();
         let mut needed = self.needed();
-        for ((device, _), row) in &self.rows {
+        for ((device, _), state) in &self.levels {
             let clock = self.devices.get(device).map(|device| device.clock);
-            for (key, tally) in row.tallies() {
-                *bytes.entry(key).or_default() += tally.total().bytes;
-                if row.needs(tally, clock.unwrap_or_default()) {
+            for (key, high_water) in state.by_stack() {
+                *bytes.entry(key).or_default() += high_water.total().bytes;
+                if state.needs(high_water, clock.unwrap_or_default()) {
                     needed.insert(key);
                 }
             }
@@ -82,7 +82,7 @@ impl Replay {
         let all = (0..self.keys.len() as u32).map(KeyId);
         let mut spare: Vec<(u64, KeyId)> = all
             .filter(|key| !needed.contains(key))
-            .filter(|key| ![StackKey::LET_GO, StackKey::default()].contains(&self.stacks(*key)))
+            .filter(|key| ![StackKey::EVICTED, StackKey::default()].contains(&self.stacks(*key)))
             .map(|key| (bytes.get(&key).copied().unwrap_or(0), key))
             .collect();
         if spare.is_empty() {
@@ -90,7 +90,7 @@ impl Replay {
         }
         spare.sort_unstable();
         spare.truncate(spare.len().div_ceil(2));
-        self.let_go.stacks += spare.len() as u64;
+        self.evicted.stacks += spare.len() as u64;
         self.drop_keys(&spare.into_iter().map(|(_, key)| key).collect());
         self.drop_names();
         true
@@ -106,8 +106,11 @@ impl Replay {
         for device in self.devices.values_mut() {
             device.each_key(&mut need);
         }
-        let then = self.then.iter_mut().flat_map(|all| all.values_mut());
-        for objects in then.filter_map(|of| of.objects.as_mut()) {
+        let snapshots = self
+            .peak_snapshots
+            .iter_mut()
+            .flat_map(|all| all.values_mut());
+        for objects in snapshots.filter_map(|of| of.objects.as_mut()) {
             objects.each_key(&mut need);
         }
         needed.extend(self.newest.map(|(key, _)| key));
@@ -115,18 +118,18 @@ impl Replay {
     }
 
     /// The id that stands for what was let go of.
-    fn let_go_key(&mut self) -> KeyId {
+    fn evicted_key(&mut self) -> KeyId {
         let next = KeyId(self.keys.len() as u32);
-        let id = *self.key_ids.entry(StackKey::LET_GO).or_insert(next);
+        let id = *self.key_ids.entry(StackKey::EVICTED).or_insert(next);
         if id == next {
-            self.keys.push(StackKey::LET_GO);
+            self.keys.push(StackKey::EVICTED);
         }
         id
     }
 
     /// Puts the id of what was let go of in the place of these, and numbers all anew.
     fn drop_keys(&mut self, dropped: &FxHashSet<KeyId>) {
-        let let_go = self.let_go_key();
+        let evicted = self.evicted_key();
         let (mut keys, mut ids) = (Vec::new(), Vec::new());
         for (key, id) in self.keys.iter().zip(0..) {
             if dropped.contains(&KeyId(id)) {
@@ -137,19 +140,22 @@ impl Replay {
             }
         }
         let of = |id: KeyId| ids.get(id.0 as usize).copied().flatten();
-        let other = of(let_go).unwrap_or_default();
+        let other = of(evicted).unwrap_or_default();
         let mut change = |id: &mut KeyId| *id = of(*id).unwrap_or(other);
         self.keys = keys;
         self.number_keys();
-        for row in self.rows.values_mut() {
-            row.change_keys(&mut change);
+        for state in self.levels.values_mut() {
+            state.change_keys(&mut change);
         }
         self.objects.each_key(&mut change);
         for device in self.devices.values_mut() {
             device.each_key(&mut change);
         }
-        let then = self.then.iter_mut().flat_map(|all| all.values_mut());
-        for objects in then.filter_map(|of| of.objects.as_mut()) {
+        let snapshots = self
+            .peak_snapshots
+            .iter_mut()
+            .flat_map(|all| all.values_mut());
+        for objects in snapshots.filter_map(|of| of.objects.as_mut()) {
             objects.each_key(&mut change);
         }
         if let Some((key, _)) = &mut self.newest {
@@ -163,12 +169,12 @@ impl Replay {
         stacks.extend(
             self.failures
                 .iter()
-                .map(|failure| failure.circumstance.stacks),
+                .map(|failure| failure.span_context.stacks),
         );
         stacks.extend(
             self.devices
                 .values()
-                .map(|device| device.circumstance.stacks),
+                .map(|device| device.span_context.stacks),
         );
         self.names.retain_stacks(&stacks, NEWEST);
     }
@@ -176,18 +182,18 @@ impl Replay {
     /// No longer keeps the smallest half of a row's blocks one by one: of the row that has most. False:
     /// there are none.
     fn merge_blocks(&mut self) -> bool {
-        let key = self.let_go_key();
+        let key = self.evicted_key();
         let most = self
-            .rows
+            .levels
             .iter_mut()
-            .max_by_key(|(_, row)| row.kept_blocks());
-        let Some((_, row)) = most.filter(|(_, row)| row.kept_blocks() > 0) else {
+            .max_by_key(|(_, state)| state.kept_blocks());
+        let Some((_, state)) = most.filter(|(_, state)| state.kept_blocks() > 0) else {
             return false;
         };
-        let (merged, of_peak) = row.merge_blocks(key);
-        self.let_go.blocks += merged.blocks;
-        self.let_go.bytes = self.let_go.bytes.saturating_add(merged.bytes);
-        self.let_go.peak_blocks += of_peak;
+        let (merged, of_peak) = state.merge_blocks(key);
+        self.evicted.blocks += merged.blocks;
+        self.evicted.bytes = self.evicted.bytes.saturating_add(merged.bytes);
+        self.evicted.peak_blocks += of_peak;
         true
     }
 }

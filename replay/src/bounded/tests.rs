@@ -4,7 +4,7 @@ use gpumem_capture::{
 };
 
 use super::*;
-use crate::{Figure, Moment, Wanted};
+use crate::{At, Figure, Query};
 
 /// A program of all kinds of events on two devices, made up from a seed.
 struct Program {
@@ -195,57 +195,58 @@ impl Program {
     }
 }
 
-fn bytes_of(of: &impl Coded) -> Vec<u8> {
+fn bytes_of(of: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::new();
     of.put(&mut bytes);
     bytes
 }
 
-fn whole(program: &Program, wanted: impl Into<Wanted>) -> Replay {
-    let mut replay = Replay::new(wanted);
+fn whole(program: &Program, query: impl Into<Query>) -> Replay {
+    let mut replay = Replay::new(query);
     program.feed(&mut replay, Seq(0), program.end());
     replay
 }
 
 /// The program's end, by way of a state at `at` of at most `limit` bytes.
-fn by_state(program: &Program, at: Seq, limit: usize, wanted: impl Into<Wanted>) -> Replay {
-    let mut kept = Kept::default();
+fn by_state(program: &Program, at: Seq, limit: usize, query: impl Into<Query>) -> Replay {
+    let mut kept = BoundedReplay::default();
     program.feed(&mut kept.replay, Seq(0), at);
     let mut state = Vec::new();
     kept.state(limit, &mut state);
     assert!(state.len() <= limit, "{} of {limit}", state.len());
-    let mut replay = Replay::new(wanted);
+    let mut replay = Replay::new(query);
     replay.feed(Record::State(at, &state));
     assert!(replay.restored.is_some_and(|restored| restored.is_readable));
     program.feed(&mut replay, at, program.end());
     replay
 }
 
-fn figures(replay: &Replay, moment: Moment) -> Vec<(String, Vec<(StackKey, Figure)>)> {
-    let rows = replay.rows.keys();
-    rows.map(|(device, level)| {
-        let mut all = replay.figures(*device, *level, moment);
-        all.sort_unstable_by_key(|(key, _)| *key);
-        (format!("{device:?} {level}"), all)
-    })
-    .collect()
+fn figures(replay: &Replay, moment: At) -> Vec<(String, Vec<(StackKey, Figure)>)> {
+    let levels = replay.levels.keys();
+    levels
+        .map(|(device, level)| {
+            let mut all = replay.figures(*device, *level, moment);
+            all.sort_unstable_by_key(|(key, _)| *key);
+            (format!("{device:?} {level}"), all)
+        })
+        .collect()
 }
 
 #[test]
 fn a_state_and_what_follows_are_the_whole() {
     for seed in 1..40 {
         let program = Program::of(seed, 3000);
-        let mut kept = Kept::default();
+        let mut kept = BoundedReplay::default();
         program.feed(&mut kept.replay, Seq(0), program.end());
         for part in [0, 1, 3, 7, 10] {
             let at = Seq(program.end().0 * part / 10);
-            let replay = by_state(&program, at, usize::MAX, Moment::Peak);
+            let replay = by_state(&program, at, usize::MAX, At::Peak);
             assert!(
                 bytes_of(&replay) == bytes_of(&kept.replay),
                 "seed {seed}, state at {at:?}"
             );
-            let full = whole(&program, Moment::Peak);
-            for moment in [Moment::Peak, Moment::End] {
+            let full = whole(&program, At::Peak);
+            for moment in [At::Peak, At::End] {
                 assert_eq!(
                     figures(&replay, moment),
                     figures(&full, moment),
@@ -262,12 +263,12 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
     for seed in 1..60 {
         let program = Program::of(seed, 3000);
         let at = Seq(program.end().0 * (1 + seed % 9) / 9);
-        let peaks = Wanted {
+        let peaks = Query {
             peaks: true,
-            ..Wanted::default()
+            ..Query::default()
         };
         let replays = [
-            by_state(&program, at, usize::MAX, Moment::Peak),
+            by_state(&program, at, usize::MAX, At::Peak),
             whole(&program, peaks),
         ];
         let devices = |replay: &Replay| replay.devices.keys().copied().collect::<Vec<_>>();
@@ -282,13 +283,13 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
             };
             let (kept, _) = replay.at_peak_of(*device).expect("a peak that was kept");
             in_the_log += u32::from(replay.restored.is_some() && seq >= at);
-            let mut then = Replay::new(Moment::Peak);
+            let mut then = Replay::new(At::Peak);
             program.feed(&mut then, Seq(0), Seq(seq.0 + 1));
             told += 1;
             for level in (0..4).map(gpumem_capture::Level) {
                 let of = |replay: &Replay, named: &Replay| {
-                    let row = replay.rows.get(&(*device, level))?;
-                    let mut blocks: Vec<_> = row
+                    let state = replay.levels.get(&(*device, level))?;
+                    let mut blocks: Vec<_> = state
                         .live_blocks()
                         .map(|(ptr, block)| (ptr, block.seq, block.bytes, named.stacks(block.key)))
                         .collect();
@@ -299,12 +300,12 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
                             .map(|(key, bytes)| (named.stacks(*key), *bytes))
                             .collect()
                     };
-                    let holdings: Vec<_> = row
+                    let holdings: Vec<_> = state
                         .holdings()
                         .into_iter()
                         .map(|(kind, ptr, holding)| (kind, ptr, parts(holding)))
                         .collect();
-                    Some((blocks, holdings, row.counters.live))
+                    Some((blocks, holdings, state.counters.live))
                 };
                 let (a, b) = (of(&then, &then), of(&kept, replay));
                 let nothing = || Some((Vec::new(), Vec::new(), 0));
@@ -329,7 +330,7 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
                 )
             };
             assert_eq!(objects(&then, &then), objects(&kept, replay), "seed {seed}");
-            assert_eq!(then.circumstance(), kept.circumstance(), "seed {seed}");
+            assert_eq!(then.span_context(), kept.span_context(), "seed {seed}");
             let best = |replay: &Replay| replay.devices[device].readings.best();
             assert_eq!(best(&then), best(&kept), "seed {seed}");
             assert_eq!((kept.last_seq, kept.last), (then.last_seq, then.last));
@@ -342,16 +343,16 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
 fn a_state_fits_and_lets_go_of_what_holds_nothing_first() {
     let program = Program::of(5, 60_000);
     let at = Seq(program.end().0 - 100);
-    let mut all = Kept::default();
+    let mut all = BoundedReplay::default();
     program.feed(&mut all.replay, Seq(0), at);
     let size = bytes_of(&all.replay).len();
-    let full = whole(&program, Moment::Peak);
+    let full = whole(&program, At::Peak);
     // Definitions of the newest 4,096 stacks stay, whatever the limit.
     let limit = size * 2 / 3;
-    let less = by_state(&program, at, limit, Moment::Peak);
-    assert!(less.let_go.stacks > 1000, "{:?}", less.let_go);
-    assert_eq!((less.let_go.blocks, less.let_go.peak_blocks), (0, 0));
-    for moment in [Moment::Peak, Moment::End] {
+    let less = by_state(&program, at, limit, At::Peak);
+    assert!(less.evicted.stacks > 1000, "{:?}", less.evicted);
+    assert_eq!((less.evicted.blocks, less.evicted.peak_blocks), (0, 0));
+    for moment in [At::Peak, At::End] {
         let live = |replay: &Replay| -> Vec<_> {
             let figures = figures(replay, moment)
                 .into_iter()
@@ -360,23 +361,24 @@ fn a_state_fits_and_lets_go_of_what_holds_nothing_first() {
         };
         assert_eq!(live(&less), live(&full));
     }
-    for (place, row) in &full.rows {
-        let sum = |row: &crate::Row| {
-            row.totals()
+    for (place, state) in &full.levels {
+        let sum = |state: &crate::LevelState| {
+            state
+                .totals()
                 .fold(crate::Total::default(), |mut sum, (_, total)| {
                     sum += total;
                     sum
                 })
         };
-        assert_eq!(sum(row), sum(&less.rows[place]), "{place:?}");
-        assert_eq!(row.counters, less.rows[place].counters);
-        assert_eq!(row.anomalies, less.rows[place].anomalies);
+        assert_eq!(sum(state), sum(&less.levels[place]), "{place:?}");
+        assert_eq!(state.counters, less.levels[place].counters);
+        assert_eq!(state.anomalies, less.levels[place].anomalies);
     }
 }
 
 #[test]
 fn if_the_live_blocks_do_not_fit_sums_still_hold() {
-    let mut kept = Kept::default();
+    let mut kept = BoundedReplay::default();
     let alloc = |n: u64| Event {
         kind: EventKind::ALLOC,
         ptr: n << 12,
@@ -387,7 +389,7 @@ fn if_the_live_blocks_do_not_fit_sums_still_hold() {
     for n in 0..50_000 {
         kept.take(Record::Event(Seq(n), &alloc(n)));
     }
-    let before = figures(&kept.replay, Moment::Peak);
+    let before = figures(&kept.replay, At::Peak);
     let live = kept
         .replay
         .counters(DeviceOrdinal(0), gpumem_capture::Level::TENSOR)
@@ -395,15 +397,15 @@ fn if_the_live_blocks_do_not_fit_sums_still_hold() {
     let mut state = Vec::new();
     kept.state(200_000, &mut state);
     assert!(state.len() <= 200_000);
-    let let_go = kept.replay.let_go;
-    assert!(let_go.blocks > 20_000, "{let_go:?}");
+    let evicted = kept.replay.evicted;
+    assert!(evicted.blocks > 20_000, "{evicted:?}");
     assert_eq!(
-        figures(&kept.replay, Moment::Peak),
+        figures(&kept.replay, At::Peak),
         before,
         "the peak was before"
     );
     let sum = |replay: &Replay| -> u64 {
-        let figures = figures(replay, Moment::End).remove(0).1;
+        let figures = figures(replay, At::End).remove(0).1;
         figures.iter().map(|(_, figure)| figure.bytes).sum()
     };
     assert_eq!(sum(&kept.replay), live);
@@ -416,28 +418,28 @@ fn if_the_live_blocks_do_not_fit_sums_still_hold() {
         kept.take(Record::Event(Seq(100_000 + n), &event));
     }
     assert_eq!(sum(&kept.replay), 0);
-    let row = kept.replay.rows.values().next().unwrap();
-    assert_eq!(row.anomalies, crate::Anomalies::default());
+    let state = kept.replay.levels.values().next().unwrap();
+    assert_eq!(state.anomalies, crate::Anomalies::default());
 }
 
 #[test]
 fn a_step_is_told_if_it_began_after_the_state() {
     let program = Program::of(11, 3000);
     let at = Seq(program.end().0 / 3);
-    let steps = by_state(&program, at, usize::MAX, Moment::Peak)
+    let steps = by_state(&program, at, usize::MAX, At::Peak)
         .restored
         .unwrap()
         .steps;
     for step in [1, steps + 1, steps + 2, steps + 5] {
-        let wanted = Wanted {
+        let query = Query {
             step: Some(step),
-            ..Wanted::default()
+            ..Query::default()
         };
-        let replay = by_state(&program, at, usize::MAX, wanted);
-        assert_eq!(replay.can_tell(wanted), step > steps + 1);
+        let replay = by_state(&program, at, usize::MAX, query);
+        assert_eq!(replay.can_tell(query), step > steps + 1);
         if step > steps + 1 {
-            let full = whole(&program, wanted);
-            for moment in [Moment::Peak, Moment::End] {
+            let full = whole(&program, query);
+            for moment in [At::Peak, At::End] {
                 assert_eq!(
                     figures(&replay, moment),
                     figures(&full, moment),
@@ -446,7 +448,7 @@ fn a_step_is_told_if_it_began_after_the_state() {
             }
         }
     }
-    let before = Wanted::from(Moment::At(Seq(at.0 - 2)));
+    let before = Query::from(At::Event(Seq(at.0 - 2)));
     assert!(!by_state(&program, at, usize::MAX, before).can_tell(before));
 }
 
@@ -454,17 +456,17 @@ fn a_step_is_told_if_it_began_after_the_state() {
 fn times_and_steps_are_told_if_they_end_after_the_state() {
     let program = Program::of(11, 3000);
     let at = Seq(program.end().0 / 3);
-    let restored = by_state(&program, at, usize::MAX, Moment::End)
+    let restored = by_state(&program, at, usize::MAX, At::End)
         .restored
         .unwrap();
     let (steps, last) = (restored.steps, restored.last.0);
     assert!(steps > 3 && last > 0, "the state has some");
-    let before = [Moment::Time(Nanos(last - 1)), Moment::Step(steps)];
+    let before = [At::Time(Nanos(last - 1)), At::Step(steps)];
     let after = [
-        Moment::Time(Nanos(last)),
-        Moment::Time(Nanos(last + 50_000)),
-        Moment::Step(steps + 1),
-        Moment::Step(steps + 3),
+        At::Time(Nanos(last)),
+        At::Time(Nanos(last + 50_000)),
+        At::Step(steps + 1),
+        At::Step(steps + 3),
     ];
     for moment in before {
         let replay = by_state(&program, at, usize::MAX, moment);
@@ -491,16 +493,16 @@ fn sizes_are_told_of_all_but_peaks_before_the_state() {
         least: 1000,
         most: 3000,
     };
-    for (moment, told) in [(Moment::End, true), (Moment::Peak, false)] {
-        let wanted = Wanted {
+    for (moment, told) in [(At::End, true), (At::Peak, false)] {
+        let query = Query {
             moment,
             sizes,
-            ..Wanted::default()
+            ..Query::default()
         };
-        let replay = by_state(&program, at, usize::MAX, wanted);
-        assert_eq!(replay.can_tell(wanted), told, "{moment:?}");
+        let replay = by_state(&program, at, usize::MAX, query);
+        assert_eq!(replay.can_tell(query), told, "{moment:?}");
         if told {
-            let full = whole(&program, wanted);
+            let full = whole(&program, query);
             assert_eq!(figures(&replay, moment), figures(&full, moment));
             let all = whole(&program, moment);
             assert_ne!(figures(&full, moment), figures(&all, moment));
@@ -511,7 +513,7 @@ fn sizes_are_told_of_all_but_peaks_before_the_state() {
 #[test]
 fn damaged_states_end_in_an_answer_or_none() {
     let program = Program::of(3, 400);
-    let mut kept = Kept::default();
+    let mut kept = BoundedReplay::default();
     program.feed(&mut kept.replay, Seq(0), program.end());
     let good = bytes_of(&kept.replay);
     let mut program = Program::of(4, 0);
@@ -521,7 +523,7 @@ fn damaged_states_end_in_an_answer_or_none() {
             let at = program.below(bad.len() as u64) as usize;
             bad[at] = program.below(256) as u8;
         }
-        let mut replay = Replay::new(Moment::Peak);
+        let mut replay = Replay::new(At::Peak);
         replay.feed(Record::State(program.end(), &bad));
         let event = Event {
             kind: EventKind::ALLOC,
@@ -530,11 +532,11 @@ fn damaged_states_end_in_an_answer_or_none() {
             ..Event::default()
         };
         replay.feed(Record::Event(Seq(1 << 40), &event));
-        figures(&replay, Moment::Peak);
+        figures(&replay, At::Peak);
         replay.at_peak_of(DeviceOrdinal(0));
     }
     for length in 0..good.len() {
-        let mut replay = Replay::new(Moment::Peak);
+        let mut replay = Replay::new(At::Peak);
         replay.feed(Record::State(Seq(1), &good[..length]));
         assert!(!replay.restored.unwrap().is_readable);
     }

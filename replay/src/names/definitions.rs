@@ -2,7 +2,7 @@
 
 use gpumem_capture::ModuleId;
 
-use crate::coded::coded;
+use crate::serialize::serialize;
 
 /// A Python code object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ pub struct Interpreter {
     pub eval: (u64, u64),
 }
 
-coded! {
+serialize! {
     Code { file, name, first_line, line_table }
     Module { id, bias, start, end, path, build_id }
     NativeFrame { address, module }

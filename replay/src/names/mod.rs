@@ -81,7 +81,7 @@ impl Names {
     }
 
     /// Keeps, of stacks and code objects, those that these refer to, and those with the newest ids.
-    pub(crate) fn retain_stacks(&mut self, wanted: &[StackKey], newest: u32) {
+    pub(crate) fn retain_stacks(&mut self, needed: &[StackKey], newest: u32) {
         let from =
             |ids: &mut dyn Iterator<Item = u32>| ids.max().unwrap_or(0).saturating_sub(newest);
         let mut python = self.py_stacks.keys().chain(self.backwards.keys());
@@ -89,7 +89,7 @@ impl Names {
         let first_native = from(&mut self.native_stacks.keys().map(|id| id.0));
         let recent = self.py_stacks.keys().chain(self.backwards.keys());
         let recent = recent.copied().filter(|id| id.0 >= first_python);
-        let mut todo: Vec<StackId> = wanted.iter().map(|key| key.py).chain(recent).collect();
+        let mut todo: Vec<StackId> = needed.iter().map(|key| key.py).chain(recent).collect();
         let mut python: FxHashSet<StackId> = FxHashSet::default();
         while let Some(stack) = todo.pop() {
             if python.insert(stack)
@@ -98,7 +98,7 @@ impl Names {
                 todo.extend([ran.forward, ran.own]);
             }
         }
-        let native: FxHashSet<StackId> = wanted.iter().map(|key| key.native).collect();
+        let native: FxHashSet<StackId> = needed.iter().map(|key| key.native).collect();
         self.py_stacks.retain(|id, _| python.contains(id));
         self.backwards.retain(|id, _| python.contains(id));
         self.native_stacks

@@ -3,11 +3,11 @@
 use rustc_hash::FxHashMap;
 
 use super::Names;
-use crate::coded::Coded;
 use crate::ids::NodeId;
+use crate::serialize::Serialize;
 
 /// All but names that were baked in: those stand outside the order of records.
-impl Coded for Names {
+impl Serialize for Names {
     fn put(&self, to: &mut Vec<u8>) {
         self.apis.put(to);
         self.codes.put(to);
@@ -29,23 +29,23 @@ impl Coded for Names {
 
     fn take(from: &mut &[u8]) -> Option<Self> {
         let mut names = Self {
-            apis: Coded::take(from)?,
-            codes: Coded::take(from)?,
-            py_stacks: Coded::take(from)?,
-            backwards: Coded::take(from)?,
-            native_stacks: Coded::take(from)?,
-            modules: Coded::take(from)?,
-            ranges: Coded::take(from)?,
-            threads: Coded::take(from)?,
-            devices: Coded::take(from)?,
-            process: Coded::take(from)?,
-            hooks: Coded::take(from)?,
-            notes: Coded::take(from)?,
-            interpreter: Coded::take(from)?,
+            apis: Serialize::take(from)?,
+            codes: Serialize::take(from)?,
+            py_stacks: Serialize::take(from)?,
+            backwards: Serialize::take(from)?,
+            native_stacks: Serialize::take(from)?,
+            modules: Serialize::take(from)?,
+            ranges: Serialize::take(from)?,
+            threads: Serialize::take(from)?,
+            devices: Serialize::take(from)?,
+            process: Serialize::take(from)?,
+            hooks: Serialize::take(from)?,
+            notes: Serialize::take(from)?,
+            interpreter: Serialize::take(from)?,
             symbols: FxHashMap::default(),
-            unknown: Coded::take(from)?,
-            loaded: Coded::take(from)?,
-            nodes: Coded::take(from)?,
+            unknown: Serialize::take(from)?,
+            loaded: Serialize::take(from)?,
+            nodes: Serialize::take(from)?,
             node_ids: FxHashMap::default(),
         };
         let modules = names.modules.len();

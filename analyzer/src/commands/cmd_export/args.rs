@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use clap::error::ErrorKind;
-use gpumem_analyzer::replay::{Moment, Wanted};
+use gpumem_analyzer::replay::{At, Query};
 
 use crate::args::SymbolArgs;
 use crate::selection::{Part, moment};
@@ -90,7 +90,7 @@ pub struct Args {
     /// When, for formats of stacks: peak, end, an event's number, a time (`1.5s`) or step=N. folded and
     /// firefox: peak by default; speedscope and pprof: what they call live, the end by default
     #[arg(long, value_name = "MOMENT", value_parser = moment)]
-    pub at: Option<Moment>,
+    pub at: Option<At>,
     /// Of what.
     #[command(flatten)]
     pub part: Part,
@@ -135,11 +135,11 @@ impl Args {
     }
 
     /// What the replay has to keep for figures at a moment.
-    pub fn wanted(&self, moment: Moment) -> Wanted {
-        Wanted {
+    pub fn wanted(&self, moment: At) -> Query {
+        Query {
             moment,
             sizes: self.part.size.unwrap_or_default(),
-            ..Wanted::default()
+            ..Query::default()
         }
     }
 }

@@ -6,7 +6,7 @@ use std::io::Write;
 use gpumem_analyzer::account::{duration, many, place};
 use gpumem_analyzer::export::{Blocks, Point, Series, firefox, perfetto};
 use gpumem_analyzer::render::{bytes, count};
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_capture::{DeviceOrdinal, Nanos, Record, Seq};
 
 use super::task::Task;
@@ -33,8 +33,8 @@ impl Task<'_> {
         let held = self.held(first, moment);
         let of = |device: DeviceOrdinal| -> Option<Seq> {
             match moment {
-                Moment::Peak => Some(first.replay.rows.get(&(device, level))?.peak.0),
-                Moment::End => None,
+                At::Peak => Some(first.replay.levels.get(&(device, level))?.peak.0),
+                At::End => None,
                 _ => first.replay.until(),
             }
         };

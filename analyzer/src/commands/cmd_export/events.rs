@@ -73,7 +73,7 @@ impl Task<'_> {
         let has_tensors = self
             .first
             .replay
-            .rows
+            .levels
             .keys()
             .any(|(_, level)| *level == Level::TENSOR);
         if !has_tensors {

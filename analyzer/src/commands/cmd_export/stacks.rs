@@ -5,7 +5,7 @@ use std::io::Write;
 use gpumem_analyzer::account::duration;
 use gpumem_analyzer::export::{self, Samples, pprof, speedscope};
 use gpumem_analyzer::render::bytes;
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{ByStack, Folded, at};
 
 use super::task::Task;
@@ -30,12 +30,12 @@ impl Task<'_> {
     /// Peak, what `--at` says, and all allocations.
     fn moments(&self) -> anyhow::Result<[ByStack; 3]> {
         let select = &self.args.part.select();
-        let live = match self.args.at.unwrap_or(Moment::End) {
-            of @ (Moment::Peak | Moment::End) => self.held(self.first, of),
+        let live = match self.args.at.unwrap_or(At::End) {
+            of @ (At::Peak | At::End) => self.held(self.first, of),
             of => self.held(&read(self.file, self.args.wanted(of))?, of),
         };
         let allocated = ByStack::allocated(&self.first.replay, self.level(), select);
-        Ok([self.held(self.first, Moment::Peak), live, allocated])
+        Ok([self.held(self.first, At::Peak), live, allocated])
     }
 
     fn samples(&self, headings: &[&ByStack]) -> Samples {
@@ -46,9 +46,9 @@ impl Task<'_> {
     pub(super) fn speedscope(&self, out: &mut dyn Write) -> anyhow::Result<String> {
         let [peak, live, allocated] = self.moments()?;
         let samples = self.samples(&[&peak, &live, &allocated]);
-        let live_at = self.args.at.unwrap_or(Moment::End);
+        let live_at = self.args.at.unwrap_or(At::End);
         let names = [
-            format!("peak: {}", self.said(Moment::Peak)),
+            format!("peak: {}", self.said(At::Peak)),
             format!("live: {}", self.said(live_at)),
             format!(
                 "allocated: the {} level, all over the run{}",
@@ -66,7 +66,7 @@ impl Task<'_> {
     /// What the first three headings come to.
     fn three(&self, samples: &Samples) -> String {
         let [peak, live, allocated] = [0, 1, 2].map(|heading| bytes(samples.total(heading).bytes));
-        let live_at = at(self.args.at.unwrap_or(Moment::End));
+        let live_at = at(self.args.at.unwrap_or(At::End));
         let part = self.args.part.said();
         format!(
             "the {} level{part}: peak {peak}, live {live_at} {live}, allocated {allocated}",
@@ -94,7 +94,7 @@ impl Task<'_> {
             ),
         }
         let samples = self.samples(&helds);
-        let live_at = at(self.args.at.unwrap_or(Moment::End));
+        let live_at = at(self.args.at.unwrap_or(At::End));
         let about = pprof::About {
             started_unix_ns: self.first.header.started_wall_ns,
             duration_ns: duration(&self.first.header, replay).0,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gpumem_analyzer::export::Steps;
-use gpumem_analyzer::replay::Moment;
+use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::{Observer, Session};
 use gpumem_analyzer::views::{ByStack, at};
 use gpumem_capture::Level;
@@ -28,7 +28,7 @@ impl Task<'_> {
     }
 
     /// `the tensor level at the peak, GPU 0`.
-    pub fn said(&self, moment: Moment) -> String {
+    pub fn said(&self, moment: At) -> String {
         format!(
             "the {} level {}{}",
             self.level(),
@@ -38,7 +38,7 @@ impl Task<'_> {
     }
 
     /// What stacks held of it.
-    pub fn held(&self, session: &Session, moment: Moment) -> ByStack {
+    pub fn held(&self, session: &Session, moment: At) -> ByStack {
         ByStack::at(
             &session.replay,
             self.level(),
@@ -49,6 +49,6 @@ impl Task<'_> {
 
     /// Reads the capture once more.
     pub fn again(&self, observer: &mut Observer<'_>) -> anyhow::Result<()> {
-        read_with(self.file, Moment::End, observer).map(drop)
+        read_with(self.file, At::End, observer).map(drop)
     }
 }

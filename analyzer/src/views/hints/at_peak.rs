@@ -39,7 +39,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             kind,
             device: device.0,
             bytes,
-            what: what.replace("{}", &crate::numbers::bytes(bytes)),
+            what: what.replace("{}", &crate::units::bytes(bytes)),
             advice: advice.into(),
             lines,
         })
@@ -50,7 +50,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     };
     let between = watch.between(replay, device);
     let state = of(&|stacks| {
-        phase_of(replay, stacks) == Some(Phase::Optimizer) && !stacks.work.is_workspace()
+        phase_of(replay, stacks) == Some(Phase::Optimizer) && !stacks.purpose.is_workspace()
     });
     // What only an optimizer's step itself needs is gone when the step has ended.
     let state = state.into_iter().filter_map(|(stacks, figure)| {
@@ -78,10 +78,10 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         HintKind::Workspaces,
         "{} at the peak are workspaces of cuBLAS, one for each handle and stream",
         "CUBLAS_WORKSPACE_CONFIG=:16:8 makes them small, at some cost in speed",
-        of(&|stacks| stacks.work.is_workspace()),
+        of(&|stacks| stacks.purpose.is_workspace()),
     );
     let nodes = names.calls_of(NUMBERED);
-    let nodes = nodes.filter(|calls| *calls > 0 && !replay.course.trains);
+    let nodes = nodes.filter(|calls| *calls > 0 && !replay.spans.trains);
     let no_grad = nodes.and_then(|nodes| {
         let what = format!(
             "autograd made {} for a backward that never ran; {{}} at the peak were allocated within forward",
@@ -100,8 +100,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         let what = format!(
             "{{}} at the peak were freed within {SHORT} records of their allocation; from step to step the largest \
              such blocks of the same calls have from {} to {}",
-            crate::numbers::bytes(least),
-            crate::numbers::bytes(most)
+            crate::units::bytes(least),
+            crate::units::bytes(most)
         );
         hint(
             HintKind::Spikes,
@@ -122,7 +122,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     let mut grown = |graphs: bool| {
         let grown = watch.growth.of(replay, device, graphs)?;
         let (first, last) = grown.steps;
-        let each = crate::numbers::bytes(grown.bytes_per_step.max(0).unsigned_abs());
+        let each = crate::units::bytes(grown.bytes_per_step.max(0).unsigned_abs());
         let (kind, of, advice) = match graphs {
             true => (
                 HintKind::KeptGraphs,
@@ -138,8 +138,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         };
         let what = format!(
             "{{}} more stood when step {} had ended than after step {}{of}: {each} more each step",
-            crate::numbers::count(last),
-            crate::numbers::count(first)
+            crate::units::count(last),
+            crate::units::count(first)
         );
         hint(kind, &what, advice, grown.figures)
     };
@@ -158,7 +158,7 @@ fn beside_their_inputs(replay: &Replay, device: DeviceOrdinal) -> Figures {
     let then = replay.at_peak_of(device);
     let row = then
         .as_ref()
-        .and_then(|(then, _)| then.rows.get(&(device, Level::TENSOR)));
+        .and_then(|(then, _)| then.levels.get(&(device, Level::TENSOR)));
     let mut blocks: Vec<Block> = row
         .into_iter()
         .flat_map(|row| row.live_blocks().map(|(_, block)| block))

@@ -8,7 +8,7 @@ use gpumem_capture::{DeviceOrdinal, Event, EventKind, Phase, Seq};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::figures::{Figures, is_in_forward, newest};
-use crate::replay::{Block, Figure, KeyId, Replay, Stage};
+use crate::replay::{Block, Figure, KeyId, Replay, ThreadPhase};
 
 /// A block is short-lived that is freed at most so many records after it was allocated.
 pub(super) const SHORT: u64 = 16;
@@ -117,7 +117,7 @@ impl Frees {
         }
         let tally = &mut on.tallies[at];
         if seq.0.saturating_sub(block.seq.0) <= SHORT {
-            tally.short.add(replay.course.steps, block.bytes);
+            tally.short.add(replay.spans.steps, block.bytes);
             let peak = replay.devices.get(&device).and_then(|on| on.moment);
             if let Some((peak, _)) = peak.filter(|(peak, _)| *peak >= block.seq) {
                 if on.spike.0 != peak {
@@ -128,7 +128,8 @@ impl Frees {
         }
         let forward = *tally.forward.get_or_insert_with(|| {
             let stacks = replay.stacks(block.key);
-            stacks.work.stage() == Stage::Outside && is_in_forward(&replay.names, stacks.py)
+            stacks.purpose.phase() == ThreadPhase::Outside
+                && is_in_forward(&replay.names, stacks.py)
         });
         if forward && block.seq < self.backward {
             tally.needed = true;
@@ -160,7 +161,7 @@ impl Frees {
     /// The most that a device let go of together that forwards had allocated and no backward came for; of a
     /// program that trains, where most of what a backward would have needed was so let go of.
     pub fn unused(&self, replay: &Replay, device: DeviceOrdinal) -> Figures {
-        let Some(on) = self.devices.get(&device).filter(|_| replay.course.trains) else {
+        let Some(on) = self.devices.get(&device).filter(|_| replay.spans.trains) else {
             return Figures::new();
         };
         // The same layer has another stack in a validation than in the training: its newest line is the same.

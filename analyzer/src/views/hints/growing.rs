@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::figures::{Figures, NUMBERED, is_in_forward};
 use crate::attribution::Owner;
-use crate::replay::{Figure, KeyId, Replay, Stage};
+use crate::replay::{Figure, KeyId, Replay, ThreadPhase};
 use crate::views::by_stack::Owners;
 use crate::views::growth::{Points, grows, slope};
 
@@ -43,11 +43,11 @@ impl Default for Growth {
 impl Growth {
     /// A step has ended.
     pub fn step(&mut self, replay: &Replay) {
-        let step = replay.course.steps;
+        let step = replay.spans.steps;
         if !self.points.take(step) {
             return;
         }
-        for ((device, level), row) in &replay.rows {
+        for ((device, level), row) in &replay.levels {
             if *level != Level::TENSOR {
                 continue;
             }
@@ -77,9 +77,9 @@ impl Growth {
             debug_assert_eq!(*of, device);
             let stacks = replay.stacks(*key);
             let is_graph = builds
-                && stacks.work.stage() == Stage::Outside
+                && stacks.purpose.phase() == ThreadPhase::Outside
                 && is_in_forward(&replay.names, stacks.py);
-            if is_graph == graphs && !stacks.work.is_workspace() {
+            if is_graph == graphs && !stacks.purpose.is_workspace() {
                 lines.entry(owners.of(stacks)).or_default().push(*key);
             }
         }

@@ -57,8 +57,8 @@ fn cached(ledger: &Ledger) -> Option<Hint> {
     if !is_notable(pool.cached_bytes, pool.reserved_bytes, 2 * NOTABLE) {
         return None;
     }
-    let largest = crate::numbers::bytes(pool.largest_free_block_bytes);
-    let cached = crate::numbers::bytes(pool.cached_bytes);
+    let largest = crate::units::bytes(pool.largest_free_block_bytes);
+    let cached = crate::units::bytes(pool.cached_bytes);
     Some(Hint {
         kind: HintKind::CachedUnused,
         device: ledger.device,
@@ -87,7 +87,7 @@ fn others(ledger: &Ledger) -> Option<Hint> {
         bytes,
         what: format!(
             "other processes held {} of this card at the peak",
-            crate::numbers::bytes(bytes)
+            crate::units::bytes(bytes)
         ),
         advice: "nvidia-smi names them; other ranks' contexts on one card come from a missing \
                  torch.cuda.set_device(local_rank)"
@@ -110,7 +110,7 @@ fn imbalance(session: &Session, ledgers: &[Ledger]) -> Option<Hint> {
     if held.len() < 2 || !is_notable(most - least, most, UNEVEN) {
         return None;
     }
-    let bytes = crate::numbers::bytes;
+    let bytes = crate::units::bytes;
     Some(Hint {
         kind: HintKind::Imbalance,
         device: busy.0,

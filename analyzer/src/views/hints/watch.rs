@@ -47,7 +47,7 @@ impl HintWatch {
         match event.kind {
             EventKind::STEP => {
                 self.growth.step(replay);
-                if replay.course.steps >= self.next {
+                if replay.spans.steps >= self.next {
                     self.step(replay);
                 }
             }
@@ -75,9 +75,9 @@ impl HintWatch {
     }
 
     fn step(&mut self, replay: &Replay) {
-        self.next = replay.course.steps.saturating_mul(2);
+        self.next = replay.spans.steps.saturating_mul(2);
         self.between.clear();
-        for ((device, level), row) in &replay.rows {
+        for ((device, level), row) in &replay.levels {
             if *level == Level::TENSOR {
                 let live = row.live().filter(|(_, figure)| figure.bytes > 0);
                 self.between
@@ -103,7 +103,7 @@ impl HintWatch {
         if !is_notable(seen.taken_again, seen.peak, NOTABLE) {
             return None;
         }
-        let bytes = crate::numbers::bytes;
+        let bytes = crate::units::bytes;
         Some(Hint {
             kind: HintKind::CacheEmptied,
             device: device.0,

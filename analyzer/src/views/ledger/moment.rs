@@ -9,7 +9,7 @@ use gpumem_capture::{DeviceOrdinal, EventKind, Level, Nanos, Progress, Reader, R
 use super::Ledger;
 use super::asked::{Asked, LedgerAt};
 use super::parts::{Parts, Whole};
-use crate::replay::{Moment, Reading, Replay};
+use crate::replay::{At, Reading, Replay};
 use crate::session::{Error, Session};
 
 /// How many readings after the moment are looked at for one during which nothing moved.
@@ -91,7 +91,7 @@ impl Ledger {
         if wanted.values().any(|wanted| wanted.parts.is_none()) {
             let mut reader = Reader::open(path)?;
             started(reader.progress());
-            let mut replay = Replay::new(Moment::End);
+            let mut replay = Replay::new(At::End);
             reader.read(&mut |record| feed(&mut replay, &mut wanted, record))?;
             settle(&replay, &mut wanted, None);
         }
@@ -107,7 +107,7 @@ impl Ledger {
     ) -> Vec<Self> {
         let mut wanted = wanted(first, asked);
         take_kept(first, &mut wanted, asked);
-        let mut replay = Replay::new(Moment::End);
+        let mut replay = Replay::new(At::End);
         for (seq, event) in events {
             feed(&mut replay, &mut wanted, Record::Event(*seq, event));
         }
@@ -192,11 +192,11 @@ fn wanted(first: &Replay, asked: Asked) -> BTreeMap<DeviceOrdinal, Wanted> {
     });
     devices
         .filter_map(|(device, peak)| {
-            let has = |level| first.rows.contains_key(&(*device, level));
+            let has = |level| first.levels.contains_key(&(*device, level));
             let (until, time) = match asked.at {
                 LedgerAt::Peak => peak.moment.map(|(seq, time)| (seq, Some(time)))?,
                 LedgerAt::PeakOf(level) => {
-                    let row = first.rows.get(&(*device, level));
+                    let row = first.levels.get(&(*device, level));
                     let peak = row.filter(|row| row.counters.peak > 0)?.peak;
                     (peak.0, Some(peak.1))
                 }

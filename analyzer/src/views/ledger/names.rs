@@ -7,8 +7,8 @@ use gpumem_capture::{DeviceOrdinal, ProcessKey};
 
 use super::Kind;
 use crate::attribution::Owner;
-use crate::numbers::bytes as text;
 use crate::replay::Replay;
+use crate::units::bytes as text;
 
 /// The libraries that a line's memory is of.
 pub(super) fn through(libraries: &BTreeMap<String, i128>) -> Option<String> {

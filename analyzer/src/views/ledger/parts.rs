@@ -10,7 +10,7 @@ use super::pool::{Pool, Segments};
 use super::tensors::Tensors;
 use super::{Kind, Workspaces};
 use crate::attribution::{Owner, library, owner};
-use crate::replay::{Block, Circumstance, HoldingKind, KeyId, Reading, Replay};
+use crate::replay::{Block, HoldingKind, KeyId, Reading, Replay, SpanContext};
 
 /// PyTorch's caching allocator lives in this library: what it holds from the driver is the pool.
 pub(super) const POOL: &str = "libc10_cuda.so";
@@ -56,7 +56,7 @@ pub(super) struct Parts {
     pub unseen: u64,
     pub pool: Option<Pool>,
     pub workspaces: Option<Workspaces>,
-    pub circumstance: Circumstance,
+    pub span_context: SpanContext,
     /// The newest reading before the moment.
     pub before: Option<Reading>,
 }
@@ -97,7 +97,7 @@ impl Parts {
             unseen,
             pool,
             workspaces,
-            circumstance: replay.circumstance(),
+            span_context: replay.span_context(),
             before: now.and_then(|now| now.readings.best()),
         }
     }
@@ -146,7 +146,7 @@ impl Build<'_> {
 
     fn tensors(&mut self) -> Tensors {
         let mut tensors = Tensors::default();
-        if let Some(row) = self.replay.rows.get(&(self.device, Level::TENSOR)) {
+        if let Some(row) = self.replay.levels.get(&(self.device, Level::TENSOR)) {
             for (address, block) in row.live_blocks() {
                 tensors.insert(address, block.bytes, self.who(block.key, Level::TENSOR).1);
             }
@@ -158,7 +158,7 @@ impl Build<'_> {
     /// of the pool no driver event stands behind.
     fn driver(&mut self, tensors: Tensors) -> (Option<Pool>, u64) {
         let (replay, at) = (self.replay, self.device);
-        let row = replay.rows.get(&(at, Level::DRIVER));
+        let row = replay.levels.get(&(at, Level::DRIVER));
         let mut segments = Segments::new(&replay.objects);
         let (mut in_pool, mut any_known) = (0_u64, false);
         for (address, block) in row.iter().flat_map(|row| row.live_blocks()) {
@@ -241,7 +241,7 @@ impl Build<'_> {
         let mut others = 0;
         if self.whole.physical {
             given = Backed::default();
-            let row = self.replay.rows.get(&(self.device, Level::PHYSICAL));
+            let row = self.replay.levels.get(&(self.device, Level::PHYSICAL));
             for (_, Block { bytes, flags, .. }) in row.iter().flat_map(|row| row.live_blocks()) {
                 if flags.contains(EventFlags::VMM_HANDLE) {
                     given.handles += bytes;

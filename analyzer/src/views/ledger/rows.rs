@@ -11,8 +11,8 @@ use super::parts::{Parts, PieceId, Whole};
 use super::{JumpRow, Kind, Ledger, LedgerRow, Place};
 use crate::account::{When, when_of};
 use crate::attribution::{Owner, owner};
-use crate::numbers::bytes as text;
 use crate::replay::{Reading, Replay};
+use crate::units::bytes as text;
 
 /// What a row stands for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +84,7 @@ impl Ledger {
             // What the program was at is not told of its end.
             when: match ended {
                 true => When::default(),
-                false => when_of(replay, parts.circumstance),
+                false => when_of(replay, parts.span_context),
             },
             bytes: rows
                 .iter()

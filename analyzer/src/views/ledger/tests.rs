@@ -7,7 +7,7 @@ use gpumem_capture::{
 };
 
 use super::{Asked, By, Kind, Ledger, LedgerAt};
-use crate::replay::{Moment, Replay};
+use crate::replay::{At, Replay};
 
 const PAGE: u64 = 2 << 20;
 
@@ -231,7 +231,7 @@ fn the_rows_are_the_physical_level_and_what_nvml_saw_beyond_it() {
         for _ in 0..400 {
             program.step();
         }
-        let mut first = Replay::new(Moment::Peak);
+        let mut first = Replay::new(At::Peak);
         for (seq, event) in &program.events {
             first.feed(Record::Event(*seq, event));
         }

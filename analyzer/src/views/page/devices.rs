@@ -102,7 +102,7 @@ pub(super) fn device(
 ) -> PageDevice {
     let replay = from.replay;
     let ordinal = device.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
-    let has = MOMENT_LEVELS.map(|level| replay.rows.contains_key(&(ordinal, level)));
+    let has = MOMENT_LEVELS.map(|level| replay.levels.contains_key(&(ordinal, level)));
     let moments = from.moments.get(&ordinal).into_iter().flatten();
     let ledger = from
         .ledgers
@@ -125,7 +125,7 @@ pub(super) fn device(
         ledger: ledger.map_or(Vec::new(), |ledger| rows(replay, ledger, limits)),
         pool: ledger
             .and_then(|ledger| ledger.pool.as_ref())
-            .filter(|_| replay.rows.contains_key(&(ordinal, Level::TENSOR)))
+            .filter(|_| replay.levels.contains_key(&(ordinal, Level::TENSOR)))
             .map(|pool| page_pool(replay, pool, limits)),
     }
 }

@@ -85,14 +85,14 @@ impl Page {
         let clip = |text: &String| clip(text, limits.name);
         let failures = replay.failures.iter().map(|failure| {
             let event = &failure.event;
-            let owner = owner(&replay.names, failure.circumstance.stacks, event.level);
+            let owner = owner(&replay.names, failure.span_context.stacks, event.level);
             PageFailure {
                 seq: failure.seq.0,
                 time: event.time.0,
                 device: ordinal(event.device),
                 bytes: event.bytes,
                 line: clip(&owner.label(&replay.names)),
-                when: clip(&crate::views::when(&when_of(replay, failure.circumstance))),
+                when: clip(&crate::views::when(&when_of(replay, failure.span_context))),
             }
         });
         Self {

@@ -43,7 +43,7 @@ impl<'a> Build<'a> {
         device: DeviceOrdinal,
         level: Option<Level>,
     ) -> Self {
-        let has = |level| replay.rows.contains_key(&(device, level));
+        let has = |level| replay.levels.contains_key(&(device, level));
         Self {
             replay,
             libraries,
@@ -128,7 +128,7 @@ impl<'a> Build<'a> {
     /// The levels' own peaks, as the replay has them.
     fn run_peaks(&self) -> [Most; LEVELS] {
         ALL.map(|level| {
-            let row = self.replay.rows.get(&(self.device, level));
+            let row = self.replay.levels.get(&(self.device, level));
             row.map_or(Most::default(), |row| Most {
                 bytes: row.counters.peak,
                 seq: row.peak.0,
@@ -224,7 +224,7 @@ impl<'a> Build<'a> {
             bands,
             peak,
             peak_when: match self.level {
-                None => when_of(self.replay, device.circumstance),
+                None => when_of(self.replay, device.span_context),
                 Some(_) => When::default(),
             },
             peaks: self.peaks(self.run_peaks()),

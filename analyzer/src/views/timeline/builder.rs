@@ -37,7 +37,7 @@ impl TimelineBuilder {
         let axis = self.axis.insert(Axis::from(replay.last));
         for (device, now) in &replay.devices {
             let track = self.tracks.entry(*device).or_default();
-            if let Some(row) = replay.rows.get(&(*device, Level::DRIVER)) {
+            if let Some(row) = replay.levels.get(&(*device, Level::DRIVER)) {
                 track.held = self.libraries.live(replay, row);
             }
             track.point(axis.current(), replay.last_seq, replay.last, now.now);
@@ -110,7 +110,7 @@ impl TimelineBuilder {
             from_ns: axis.start(),
             to_ns: axis.now(),
             bucket_ns: axis.width(),
-            trains: replay.course.trains,
+            trains: replay.spans.trains,
             devices,
             course: slices
                 .filter(|(_, slice)| any(slice))

@@ -4,7 +4,7 @@ use gpumem_capture::{Event, EventKind, Seq, ThreadId};
 use rustc_hash::FxHashMap;
 
 use super::axis::{Axis, BUCKETS};
-use crate::replay::{Replay, Stage};
+use crate::replay::{Replay, ThreadPhase};
 
 /// Backward, an optimizer's step, zeroing, phases of no known kind.
 pub(super) const PHASES: usize = 4;
@@ -31,13 +31,13 @@ pub(super) struct CourseTrack {
     since: u64,
 }
 
-fn phase(stage: Stage) -> Option<usize> {
+fn phase(stage: ThreadPhase) -> Option<usize> {
     match stage {
-        Stage::Backward => Some(0),
-        Stage::Optimizer => Some(1),
-        Stage::ZeroGrad => Some(2),
-        Stage::Other => Some(3),
-        Stage::Outside | Stage::Beside => None,
+        ThreadPhase::Backward => Some(0),
+        ThreadPhase::Optimizer => Some(1),
+        ThreadPhase::ZeroGrad => Some(2),
+        ThreadPhase::Other => Some(3),
+        ThreadPhase::Outside | ThreadPhase::Beside => None,
     }
 }
 
@@ -47,14 +47,14 @@ impl CourseTrack {
         match event.kind {
             EventKind::STEP => {
                 let slice = self.slice(axis.current());
-                slice.step = replay.course.steps;
+                slice.step = replay.spans.steps;
                 slice.step_time = axis.now();
                 slice.step_seq = seq;
                 slice.steps += 1;
             }
             EventKind::PHASE_BEGIN | EventKind::PHASE_END => {
                 self.spend(axis);
-                match phase(replay.course.marked(event.thread)) {
+                match phase(replay.spans.marked(event.thread)) {
                     Some(phase) => drop(self.threads.insert(event.thread, phase)),
                     None => drop(self.threads.remove(&event.thread)),
                 }

@@ -4,7 +4,7 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use rustc_hash::FxHashMap;
 
 use crate::attribution::library;
-use crate::replay::{Block, Effect, KeyId, Replay, Row};
+use crate::replay::{Block, Effect, KeyId, LevelState, Replay};
 
 /// How many libraries are told apart; what others hold is counted together.
 const LIBRARIES: usize = 12;
@@ -91,12 +91,12 @@ impl Libraries {
     /// What holders had at the peak that a bounded capture's state kept.
     pub fn at_kept_peak(&mut self, replay: &Replay, device: DeviceOrdinal) -> Held {
         let kept = replay.restored.and_then(|_| replay.at_peak_of(device));
-        let row = kept.and_then(|(mut then, _)| then.rows.remove(&(device, Level::DRIVER)));
+        let row = kept.and_then(|(mut then, _)| then.levels.remove(&(device, Level::DRIVER)));
         row.map_or([0; HOLDERS], |row| self.live(replay, &row))
     }
 
     /// Takes what is live in a row: of a bounded capture, which begins with a state.
-    pub fn live(&mut self, replay: &Replay, row: &Row) -> Held {
+    pub fn live(&mut self, replay: &Replay, row: &LevelState) -> Held {
         let mut held = [0; HOLDERS];
         let mut blocks: Vec<(u64, Block)> = row.live_blocks().collect();
         blocks.sort_unstable_by_key(|(address, block)| (block.seq, *address));

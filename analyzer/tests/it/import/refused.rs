@@ -69,7 +69,7 @@ fn no_snapshot_breaks_the_import() {
             taken.set(taken.get() + 1);
             let session = gpumem_analyzer::session::read(
                 &file,
-                gpumem_analyzer::replay::Moment::End,
+                gpumem_analyzer::replay::At::End,
                 &mut |_, _, _| {},
                 &mut |_| {},
             )

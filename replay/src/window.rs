@@ -2,11 +2,11 @@
 
 use gpumem_capture::{Nanos, Seq};
 
-use crate::query::{Moment, Sizes, Wanted};
+use crate::query::{At, Query, Sizes};
 
 /// Blocks count if they were made by events from one to another, and what happens to them up to a third.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tallied {
+pub(crate) struct Window {
     /// The step whose blocks alone count.
     pub step: Option<u64>,
     from: Seq,
@@ -29,32 +29,32 @@ enum Ends {
 
 const NEVER: Seq = Seq(u64::MAX);
 
-impl Default for Tallied {
+impl Default for Window {
     fn default() -> Self {
-        Self::new(Wanted::default())
+        Self::new(Query::default())
     }
 }
 
-impl Tallied {
+impl Window {
     /// What is wanted.
-    pub fn new(wanted: Wanted) -> Self {
+    pub fn new(query: Query) -> Self {
         Self {
-            step: wanted.step,
-            from: match wanted.step {
+            step: query.step,
+            from: match query.step {
                 None | Some(1) => Seq(0),
                 Some(_) => NEVER,
             },
             to: NEVER,
-            until: match wanted.moment {
-                Moment::At(seq) => seq,
+            until: match query.moment {
+                At::Event(seq) => seq,
                 _ => NEVER,
             },
-            ends: match wanted.moment {
-                Moment::Time(time) => Ends::Time(time),
-                Moment::Step(step) => Ends::Step(step),
-                Moment::Peak | Moment::End | Moment::At(_) => Ends::Known,
+            ends: match query.moment {
+                At::Time(time) => Ends::Time(time),
+                At::Step(step) => Ends::Step(step),
+                At::Peak | At::End | At::Event(_) => Ends::Known,
             },
-            sizes: wanted.sizes,
+            sizes: query.sizes,
         }
     }
 
@@ -76,7 +76,7 @@ impl Tallied {
     /// An event comes, which may be the first after the wanted time.
     #[inline]
     pub fn pass(&mut self, seq: Seq, time: Nanos) {
-        if matches!(self.ends, Ends::Time(wanted) if time > wanted) {
+        if matches!(self.ends, Ends::Time(limit) if time > limit) {
             self.end(Seq(seq.0.saturating_sub(1)));
         }
     }

@@ -7,10 +7,10 @@ use gpumem_capture::Seq;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::block::Block;
-use crate::coded::coded;
 use crate::holding::{Holding, HoldingKind};
 use crate::objects::Objects;
 use crate::readings::Reading;
+use crate::serialize::serialize;
 
 /// A block's address, and whether it is a VMM handle.
 pub(crate) type Address = (u64, bool);
@@ -20,7 +20,7 @@ pub(crate) type Holdings = FxHashMap<(HoldingKind, u64), Holding>;
 
 /// What one level held at the device's peak, and holds no longer.
 #[derive(Debug, Default)]
-pub(crate) struct Then {
+pub(crate) struct PeakSnapshot {
     /// The event of the peak; `None`: nothing is put aside.
     peak: Option<Seq>,
     gone: FxHashMap<Address, Block>,
@@ -30,7 +30,7 @@ pub(crate) struct Then {
     holdings: Option<Holdings>,
 }
 
-impl Then {
+impl PeakSnapshot {
     /// This event made a new peak.
     pub(crate) fn begin(&mut self, peak: Seq) {
         self.peak = Some(peak);
@@ -41,7 +41,7 @@ impl Then {
 
     /// A block is no longer live.
     #[inline]
-    pub(crate) fn left(&mut self, address: Address, block: Block) {
+    pub(crate) fn freed(&mut self, address: Address, block: Block) {
         let was_live = self.peak.is_some_and(|peak| block.seq <= peak);
         let came_back = was_live && !self.back.is_empty() && self.back.remove(&address);
         if was_live && !came_back {
@@ -50,7 +50,7 @@ impl Then {
     }
 
     /// A block is live again.
-    pub(crate) fn came_back(&mut self, address: Address, block: Block) {
+    pub(crate) fn restore(&mut self, address: Address, block: Block) {
         if self.peak.is_none_or(|peak| block.seq > peak) {
             return;
         }
@@ -128,7 +128,7 @@ const READINGS: usize = 64;
 
 /// What is no level's, at a device's peak.
 #[derive(Debug, Default)]
-pub(crate) struct DeviceThen {
+pub(crate) struct DevicePeakSnapshot {
     /// Objects as they were, once one has changed.
     pub(crate) objects: Option<Objects>,
     /// The newest reading before the peak.
@@ -137,7 +137,7 @@ pub(crate) struct DeviceThen {
     pub(crate) after: Vec<(Reading, bool)>,
 }
 
-impl DeviceThen {
+impl DevicePeakSnapshot {
     /// A reading came after the peak.
     pub(crate) fn reading(&mut self, reading: Reading, fresh: bool) {
         if self.after.len() < READINGS {
@@ -146,7 +146,7 @@ impl DeviceThen {
     }
 }
 
-coded! {
-    Then { peak, gone, back, holdings }
-    DeviceThen { objects, before, after }
+serialize! {
+    PeakSnapshot { peak, gone, back, holdings }
+    DevicePeakSnapshot { objects, before, after }
 }

@@ -10,7 +10,7 @@ use gpumem_capture::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What can be written down and read back.
-pub(crate) trait Coded: Sized {
+pub(crate) trait Serialize: Sized {
     /// Appends it to `to`.
     fn put(&self, to: &mut Vec<u8>);
 
@@ -18,7 +18,7 @@ pub(crate) trait Coded: Sized {
     fn take(from: &mut &[u8]) -> Option<Self>;
 }
 
-impl Coded for u64 {
+impl Serialize for u64 {
     fn put(&self, to: &mut Vec<u8>) {
         let mut value = *self;
         while value >= 0x80 {
@@ -45,7 +45,7 @@ impl Coded for u64 {
 /// Numbers that fit a u64.
 macro_rules! numbers {
     ($($number:ty),*) => {$(
-        impl Coded for $number {
+        impl Serialize for $number {
             fn put(&self, to: &mut Vec<u8>) {
                 (*self as u64).put(to);
             }
@@ -59,7 +59,7 @@ macro_rules! numbers {
 
 numbers!(u8, u16, u32, usize);
 
-impl Coded for i64 {
+impl Serialize for i64 {
     fn put(&self, to: &mut Vec<u8>) {
         ((*self << 1) ^ (*self >> 63)).cast_unsigned().put(to);
     }
@@ -70,7 +70,7 @@ impl Coded for i64 {
     }
 }
 
-impl Coded for i32 {
+impl Serialize for i32 {
     fn put(&self, to: &mut Vec<u8>) {
         i64::from(*self).put(to);
     }
@@ -80,7 +80,7 @@ impl Coded for i32 {
     }
 }
 
-impl Coded for bool {
+impl Serialize for bool {
     fn put(&self, to: &mut Vec<u8>) {
         to.push(u8::from(*self));
     }
@@ -90,7 +90,7 @@ impl Coded for bool {
     }
 }
 
-impl Coded for String {
+impl Serialize for String {
     fn put(&self, to: &mut Vec<u8>) {
         self.len().put(to);
         to.extend_from_slice(self.as_bytes());
@@ -104,7 +104,7 @@ impl Coded for String {
     }
 }
 
-impl<T: Coded> Coded for Option<T> {
+impl<T: Serialize> Serialize for Option<T> {
     fn put(&self, to: &mut Vec<u8>) {
         self.is_some().put(to);
         if let Some(value) = self {
@@ -122,7 +122,7 @@ impl<T: Coded> Coded for Option<T> {
 }
 
 /// Items one after the other, their count first.
-fn put_all<'a, T: Coded + 'a>(items: impl ExactSizeIterator<Item = &'a T>, to: &mut Vec<u8>) {
+fn put_all<'a, T: Serialize + 'a>(items: impl ExactSizeIterator<Item = &'a T>, to: &mut Vec<u8>) {
     items.len().put(to);
     for item in items {
         item.put(to);
@@ -130,7 +130,7 @@ fn put_all<'a, T: Coded + 'a>(items: impl ExactSizeIterator<Item = &'a T>, to: &
 }
 
 /// The same, read back. Each item takes a byte or more.
-fn take_all<T: Coded, C: FromIterator<T>>(from: &mut &[u8]) -> Option<C> {
+fn take_all<T: Serialize, C: FromIterator<T>>(from: &mut &[u8]) -> Option<C> {
     let count = usize::take(from)?;
     if count > from.len() {
         return None;
@@ -138,7 +138,7 @@ fn take_all<T: Coded, C: FromIterator<T>>(from: &mut &[u8]) -> Option<C> {
     (0..count).map(|_| T::take(from)).collect()
 }
 
-impl<T: Coded> Coded for Vec<T> {
+impl<T: Serialize> Serialize for Vec<T> {
     fn put(&self, to: &mut Vec<u8>) {
         put_all(self.iter(), to);
     }
@@ -148,7 +148,7 @@ impl<T: Coded> Coded for Vec<T> {
     }
 }
 
-impl<T: Coded> Coded for VecDeque<T> {
+impl<T: Serialize> Serialize for VecDeque<T> {
     fn put(&self, to: &mut Vec<u8>) {
         put_all(self.iter(), to);
     }
@@ -158,7 +158,7 @@ impl<T: Coded> Coded for VecDeque<T> {
     }
 }
 
-impl<const N: usize> Coded for [u8; N] {
+impl<const N: usize> Serialize for [u8; N] {
     fn put(&self, to: &mut Vec<u8>) {
         to.extend_from_slice(self);
     }
@@ -170,7 +170,7 @@ impl<const N: usize> Coded for [u8; N] {
     }
 }
 
-impl<A: Coded, B: Coded> Coded for (A, B) {
+impl<A: Serialize, B: Serialize> Serialize for (A, B) {
     fn put(&self, to: &mut Vec<u8>) {
         self.0.put(to);
         self.1.put(to);
@@ -181,7 +181,7 @@ impl<A: Coded, B: Coded> Coded for (A, B) {
     }
 }
 
-impl<K: Coded + Ord, V: Coded> Coded for BTreeMap<K, V> {
+impl<K: Serialize + Ord, V: Serialize> Serialize for BTreeMap<K, V> {
     fn put(&self, to: &mut Vec<u8>) {
         self.len().put(to);
         for (key, value) in self {
@@ -196,7 +196,7 @@ impl<K: Coded + Ord, V: Coded> Coded for BTreeMap<K, V> {
 }
 
 /// In the order of the keys: the same state gives the same bytes.
-impl<K: Coded + Ord + Hash + Copy, V: Coded> Coded for FxHashMap<K, V> {
+impl<K: Serialize + Ord + Hash + Copy, V: Serialize> Serialize for FxHashMap<K, V> {
     fn put(&self, to: &mut Vec<u8>) {
         let mut all: Vec<(&K, &V)> = self.iter().collect();
         all.sort_unstable_by_key(|(key, _)| **key);
@@ -212,7 +212,7 @@ impl<K: Coded + Ord + Hash + Copy, V: Coded> Coded for FxHashMap<K, V> {
     }
 }
 
-impl<T: Coded + Ord + Hash> Coded for FxHashSet<T> {
+impl<T: Serialize + Ord + Hash> Serialize for FxHashSet<T> {
     fn put(&self, to: &mut Vec<u8>) {
         let mut all: Vec<&T> = self.iter().collect();
         all.sort_unstable();
@@ -225,25 +225,25 @@ impl<T: Coded + Ord + Hash> Coded for FxHashSet<T> {
 }
 
 /// A struct as its fields, in that order. All are named, so none can be forgotten.
-macro_rules! coded {
+macro_rules! serialize {
     ($($of:ty { $($field:tt),* $(,)? })*) => {$(
-        impl $crate::coded::Coded for $of {
+        impl $crate::serialize::Serialize for $of {
             fn put(&self, to: &mut Vec<u8>) {
-                $($crate::coded::Coded::put(&self.$field, to);)*
+                $($crate::serialize::Serialize::put(&self.$field, to);)*
             }
 
             fn take(from: &mut &[u8]) -> Option<Self> {
                 Some(Self {
-                    $($field: $crate::coded::Coded::take(from)?,)*
+                    $($field: $crate::serialize::Serialize::take(from)?,)*
                 })
             }
         }
     )*};
 }
 
-pub(crate) use coded;
+pub(crate) use serialize;
 
-coded! {
+serialize! {
     Seq { 0 }
     Nanos { 0 }
     StackId { 0 }
@@ -266,7 +266,7 @@ coded! {
 mod tests {
     use super::*;
 
-    fn survives<T: Coded + PartialEq + std::fmt::Debug>(value: T) {
+    fn survives<T: Serialize + PartialEq + std::fmt::Debug>(value: T) {
         let mut bytes = Vec::new();
         value.put(&mut bytes);
         for length in 0..bytes.len() {

@@ -6,12 +6,12 @@ use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Level, Nanos, 
 use rustc_hash::FxHashMap;
 
 use crate::block::Block;
-use crate::coded::coded;
+use crate::high_water::{Clock, Clocks, Figure, HighWater, Total};
 use crate::holding::{Change, Holding, HoldingKind};
 use crate::ids::KeyId;
-use crate::tallied::Tallied;
-use crate::tally::{Clock, Clocks, Figure, Tally, Total};
-use crate::then::{Address, Holdings, Then};
+use crate::peak_snapshot::{Address, Holdings, PeakSnapshot};
+use crate::serialize::serialize;
+use crate::window::Window;
 
 /// What an event did to the live blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Anomalies {
 
 /// One level of one device.
 #[derive(Debug, Default)]
-pub struct Row {
+pub struct LevelState {
     /// Figures over the whole capture, by the rules that the recorder counts by.
     pub counters: CounterValues,
     /// The event at which the peak was reached first, and when.
@@ -60,14 +60,14 @@ pub struct Row {
     pub anomalies: Anomalies,
     pub(crate) clock: Clock,
     pub(crate) device_clock: Clock,
-    pub(crate) tallies: FxHashMap<KeyId, Tally>,
+    pub(crate) by_stack: FxHashMap<KeyId, HighWater>,
     pub(crate) blocks: FxHashMap<Address, Block>,
     pub(crate) holdings: Holdings,
     pub(crate) freed: Freed,
     /// What the device's peak had, where it is wanted.
-    pub(crate) then: Then,
-    /// Live blocks that are not kept one by one: see [`crate::LetGo`]. Their bytes stand under
-    /// [`crate::StackKey::LET_GO`], whose id is kept with them.
+    pub(crate) peak_snapshot: PeakSnapshot,
+    /// Live blocks that are not kept one by one: see [`crate::Evicted`]. Their bytes stand under
+    /// [`crate::StackKey::EVICTED`], whose id is kept with them.
     pub(crate) unkept: Option<(KeyId, Figure)>,
 }
 
@@ -96,19 +96,19 @@ impl Freed {
     }
 }
 
-coded! {
+serialize! {
     Anomalies {
         double_allocations, frees_without_block, frees_of_other_size, unknown_pointers, lost_cancels,
         mismatches, holdings_of_other_size,
     }
     Freed { 0 }
-    Row {
-        counters, peak, live_at_moment, made_live, made_peak, anomalies, clock, device_clock, tallies,
-        blocks, holdings, freed, then, unkept,
+    LevelState {
+        counters, peak, live_at_moment, made_live, made_peak, anomalies, clock, device_clock, by_stack,
+        blocks, holdings, freed, peak_snapshot, unkept,
     }
 }
 
-impl Row {
+impl LevelState {
     /// Applies an event. `tallied`: what of it still counts for the figures by stack;
     /// `device_clock` is the device's before the event.
     pub(crate) fn apply(
@@ -117,15 +117,15 @@ impl Row {
         event: &Event,
         key: KeyId,
         device_clock: Clock,
-        tallied: &Tallied,
+        window: &Window,
     ) -> Effect {
         let before = self.counters.peak;
         self.counters.apply(event);
         self.device_clock = device_clock;
-        let effect = self.blocks(seq, event, key, tallied);
+        let effect = self.blocks(seq, event, key, window);
         if self.counters.peak > before {
             self.peak = (seq, event.time);
-            if tallied.step.is_none() && tallied.at(seq) {
+            if window.step.is_none() && window.at(seq) {
                 self.clock.tick();
             }
         }
@@ -133,14 +133,14 @@ impl Row {
             self.made_peak = self.made_live;
             self.clock.tick();
         }
-        if tallied.at(seq) {
+        if window.at(seq) {
             self.live_at_moment = self.counters.live;
         }
         self.anomalies.mismatches += u64::from(event.flags.contains(EventFlags::MISMATCH));
         effect
     }
 
-    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, tallied: &Tallied) -> Effect {
+    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, window: &Window) -> Effect {
         let address = (event.ptr, event.flags.contains(EventFlags::VMM_HANDLE));
         match event.kind {
             EventKind::ALLOC => {
@@ -152,10 +152,10 @@ impl Row {
                 };
                 if let Some(before) = self.blocks.insert(address, block) {
                     self.anomalies.double_allocations += 1;
-                    self.then.left(address, before);
+                    self.peak_snapshot.freed(address, before);
                 }
-                if let Some((tally, now)) = self.tally(seq, block, tallied) {
-                    tally.add(block.bytes, now);
+                if let Some((high_water, now)) = self.high_water(seq, block, window) {
+                    high_water.add(block.bytes, now);
                 }
                 Effect::Live(block)
             }
@@ -171,17 +171,17 @@ impl Row {
                     self.anomalies.frees_without_block += 1;
                     return Effect::None;
                 };
-                self.then.left(address, block);
+                self.peak_snapshot.freed(address, block);
                 self.anomalies.frees_of_other_size += u64::from(block.bytes != event.bytes);
                 // What a framework says of its own blocks cannot fail.
                 if event.level != Level::TENSOR {
                     self.freed.push(seq, block);
                 }
-                if tallied.at(seq) && tallied.made(block.seq, block.bytes) {
+                if window.at(seq) && window.made(block.seq, block.bytes) {
                     let now = self.clocks();
-                    let tally = self.tallies.entry(block.key).or_default();
-                    tally.remove(event.bytes, now);
-                    if tallied.step.is_some() {
+                    let high_water = self.by_stack.entry(block.key).or_default();
+                    high_water.remove(event.bytes, now);
+                    if window.step.is_some() {
                         self.made_live = self.made_live.saturating_sub(event.bytes);
                     }
                 }
@@ -200,16 +200,16 @@ impl Row {
                 if self.blocks.insert(address, block).is_some() {
                     self.anomalies.double_allocations += 1;
                 }
-                self.then.came_back(address, block);
-                if let Some((tally, now)) = self.tally(seq, block, tallied) {
-                    tally.come_back(block.bytes, now);
-                    tally.take_back_free();
+                self.peak_snapshot.restore(address, block);
+                if let Some((high_water, now)) = self.high_water(seq, block, window) {
+                    high_water.add_live(block.bytes, now);
+                    high_water.cancel_free();
                 }
                 Effect::Live(block)
             }
             EventKind::RESIZE => {
                 // What a holding grew by has no step, and is no block of a size.
-                let counts = tallied.at(seq) && tallied.step.is_none() && tallied.all_sizes();
+                let counts = window.at(seq) && window.step.is_none() && window.all_sizes();
                 self.resize(event, key, counts);
                 Effect::None
             }
@@ -218,27 +218,27 @@ impl Row {
     }
 
     /// A holding has another size now.
-    fn resize(&mut self, event: &Event, key: KeyId, tallied: bool) {
+    fn resize(&mut self, event: &Event, key: KeyId, counts: bool) {
         let id = (HoldingKind::of(event.flags), event.ptr);
         let now = self.clocks();
-        self.then.holdings_change(&self.holdings);
+        self.peak_snapshot.holdings_change(&self.holdings);
         let holding = self.holdings.entry(id).or_default();
         self.anomalies.holdings_of_other_size += u64::from(holding.bytes() != event.aux);
-        let tallies = &mut self.tallies;
+        let by_stack = &mut self.by_stack;
         holding.resize(event.bytes, key, &mut |change| {
-            if !tallied {
+            if !counts {
                 return;
             }
             let (Change::New(key, _)
             | Change::More(key, _)
             | Change::Less(key, _)
             | Change::End(key, _)) = change;
-            let tally = tallies.entry(key).or_default();
+            let high_water = by_stack.entry(key).or_default();
             match change {
-                Change::New(_, bytes) => tally.add(bytes, now),
-                Change::More(_, bytes) => tally.grow(bytes, now),
-                Change::Less(_, bytes) => tally.shrink(bytes, now),
-                Change::End(_, bytes) => tally.remove(bytes, now),
+                Change::New(_, bytes) => high_water.add(bytes, now),
+                Change::More(_, bytes) => high_water.grow(bytes, now),
+                Change::Less(_, bytes) => high_water.shrink(bytes, now),
+                Change::End(_, bytes) => high_water.remove(bytes, now),
             }
         });
         if holding.bytes() == 0 {
@@ -247,15 +247,20 @@ impl Row {
     }
 
     /// The tally of a block that becomes live, if it counts.
-    fn tally(&mut self, seq: Seq, block: Block, tallied: &Tallied) -> Option<(&mut Tally, Clocks)> {
-        if !(tallied.at(seq) && tallied.made(block.seq, block.bytes)) {
+    fn high_water(
+        &mut self,
+        seq: Seq,
+        block: Block,
+        window: &Window,
+    ) -> Option<(&mut HighWater, Clocks)> {
+        if !(window.at(seq) && window.made(block.seq, block.bytes)) {
             return None;
         }
-        if tallied.step.is_some() {
+        if window.step.is_some() {
             self.made_live = self.made_live.saturating_add(block.bytes);
         }
         let now = self.clocks();
-        Some((self.tallies.entry(block.key).or_default(), now))
+        Some((self.by_stack.entry(block.key).or_default(), now))
     }
 
     /// A free of one of the blocks that are not kept one by one, if there can be one.
@@ -267,7 +272,7 @@ impl Row {
         };
         unkept.bytes = unkept.bytes.saturating_sub(bytes);
         unkept.blocks -= 1;
-        self.tallies.entry(*key).or_default().remove(bytes, now);
+        self.by_stack.entry(*key).or_default().remove(bytes, now);
         true
     }
 
@@ -281,9 +286,9 @@ impl Row {
     /// Figures by stack at the level's own peak.
     pub fn at_peak(&self) -> impl Iterator<Item = (KeyId, Figure)> {
         let now = self.clocks();
-        self.tallies
+        self.by_stack
             .iter()
-            .map(move |(key, tally)| (*key, tally.at_level_peak(now)))
+            .map(move |(key, high_water)| (*key, high_water.at_level_peak(now)))
     }
 
     /// Figures by stack at the device's peak, whose clock is `device_clock` at the end.
@@ -295,21 +300,23 @@ impl Row {
             level: self.clock,
             device: device_clock,
         };
-        self.tallies
+        self.by_stack
             .iter()
-            .map(move |(key, tally)| (*key, tally.at_device_peak(now)))
+            .map(move |(key, high_water)| (*key, high_water.at_device_peak(now)))
     }
 
     /// Figures by stack at the end, or at the moment asked for.
     pub fn live(&self) -> impl Iterator<Item = (KeyId, Figure)> {
-        self.tallies.iter().map(|(key, tally)| (*key, tally.live()))
+        self.by_stack
+            .iter()
+            .map(|(key, high_water)| (*key, high_water.live()))
     }
 
     /// What each stack did over the whole capture.
     pub fn totals(&self) -> impl Iterator<Item = (KeyId, Total)> {
-        self.tallies
+        self.by_stack
             .iter()
-            .map(|(key, tally)| (*key, tally.total()))
+            .map(|(key, high_water)| (*key, high_water.total()))
     }
 
     /// Blocks live now, in no particular order.

@@ -3,18 +3,18 @@
 //! Whoever counts keeps the most since the newest moment. The time between two moments is a *segment*. Of
 //! the segments before, each row of counters keeps the maxima here, the oldest first and each above the next:
 //! one that a later segment has reached tells nothing. What was the most since a moment is the first of
-//! these from there on, or the newest of all. Maxima between which nobody asks for a moment are dropped now and
+//! these from there on, or the newest of all. PeaksSince between which nobody asks for a moment are dropped now and
 //! then, so there are at most some more than open moments.
 
 use std::collections::BTreeSet;
 
 /// A moment since which somebody wants to know the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(u64);
+pub struct Since(u64);
 
 /// The maxima of closed segments, by rows.
 #[derive(Debug, Default)]
-pub struct Maxima {
+pub struct PeaksSince {
     /// The number of the newest segment.
     segment: u64,
     /// The segments that began with moments that are asked for.
@@ -22,9 +22,9 @@ pub struct Maxima {
     rows: Vec<Vec<(u64, u64)>>,
 }
 
-impl Maxima {
+impl PeaksSince {
     /// A moment, with the most of each row since the one before, which closes.
-    pub fn begin(&mut self, closed: impl IntoIterator<Item = (usize, u64)>) -> Moment {
+    pub fn begin(&mut self, closed: impl IntoIterator<Item = (usize, u64)>) -> Since {
         let room = 2 * self.open.len() + 64;
         for (row, most) in closed {
             if self.rows.len() <= row {
@@ -47,16 +47,16 @@ impl Maxima {
         }
         self.segment += 1;
         self.open.insert(self.segment);
-        Moment(self.segment)
+        Since(self.segment)
     }
 
     /// A moment is asked for no more.
-    pub fn end(&mut self, moment: Moment) {
+    pub fn end(&mut self, moment: Since) {
         self.open.remove(&moment.0);
     }
 
     /// The most of a row in the segments that have closed since a moment; 0 if none has.
-    pub fn since(&self, row: usize, moment: Moment) -> u64 {
+    pub fn since(&self, row: usize, moment: Since) -> u64 {
         let Some(maxima) = self.rows.get(row) else {
             return 0;
         };
@@ -119,8 +119,8 @@ mod tests {
     /// Moments at random over two rows; each is followed change by change besides.
     fn at_random(seed: u64, begins: u64) {
         let mut random = Random(seed);
-        let (mut maxima, mut rows) = (Maxima::default(), [Row::default(), Row::default()]);
-        let mut followed: Vec<(Moment, [u64; 2])> = Vec::new();
+        let (mut maxima, mut rows) = (PeaksSince::default(), [Row::default(), Row::default()]);
+        let mut followed: Vec<(Since, [u64; 2])> = Vec::new();
         for _ in 1..=4000 {
             match random.below(begins) {
                 0 => {
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn what_nobody_asks_for_goes() {
-        let (mut maxima, mut row) = (Maxima::default(), Row::default());
+        let (mut maxima, mut row) = (PeaksSince::default(), Row::default());
         row.change(1_000_000);
         let first = maxima.begin([(0, row.cut())]);
         for _ in 2..100_000 {

@@ -2,14 +2,14 @@
 
 use gpumem_capture::ThreadId;
 
-use crate::coded::coded;
-use crate::course::Course;
 use crate::ids::StackKey;
 use crate::names::Names;
+use crate::serialize::serialize;
+use crate::spans::Spans;
 
 /// As the replay sees it at the event itself: what it means is known at the capture's end only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Circumstance {
+pub struct SpanContext {
     /// Steps that had ended.
     pub steps: u64,
     /// The event's stacks, and what it was for.
@@ -18,18 +18,18 @@ pub struct Circumstance {
     pub range: Option<u32>,
 }
 
-coded! {
-    Circumstance { steps, stacks, range }
+serialize! {
+    SpanContext { steps, stacks, range }
 }
 
-impl Circumstance {
+impl SpanContext {
     /// That of an event with these stacks on this thread.
-    pub(crate) fn at(names: &Names, course: &Course, stacks: StackKey, thread: ThreadId) -> Self {
+    pub(crate) fn at(names: &Names, spans: &Spans, stacks: StackKey, thread: ThreadId) -> Self {
         let backward = names.backwards.contains_key(&stacks.py);
         Self {
-            steps: course.steps,
+            steps: spans.steps,
             stacks,
-            range: course.range(thread, backward),
+            range: spans.range(thread, backward),
         }
     }
 }

@@ -7,14 +7,14 @@
 use gpumem_capture::{Event, EventKind, Phase as Number, ThreadId};
 use rustc_hash::FxHashMap;
 
-use crate::coded::{Coded, coded};
+use crate::serialize::{Serialize, serialize};
 
 /// How deep phases and ranges are followed.
 const DEPTH: usize = 256;
 
 /// Where a thread was when it allocated, as far as its own marks say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stage {
+pub enum ThreadPhase {
     /// In no phase.
     #[default]
     Outside,
@@ -31,7 +31,7 @@ pub enum Stage {
     ZeroGrad,
 }
 
-impl Stage {
+impl ThreadPhase {
     const ALL: [Self; 6] = [
         Self::Outside,
         Self::Beside,
@@ -53,23 +53,23 @@ impl Stage {
 
 /// What an allocation was made for: a stage, and whether it is a workspace of cuBLAS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Work(pub(crate) u8);
+pub struct Purpose(pub(crate) u8);
 
 const WORKSPACE: u8 = 8;
 
-impl Work {
+impl Purpose {
     /// Nothing in particular.
     pub(crate) const NONE: Self = Self(0);
 
     /// Of a stage.
-    pub fn new(stage: Stage, workspace: bool) -> Self {
-        Self(stage as u8 | if workspace { WORKSPACE } else { 0 })
+    pub fn new(phase: ThreadPhase, workspace: bool) -> Self {
+        Self(phase as u8 | if workspace { WORKSPACE } else { 0 })
     }
 
     /// The stage.
-    pub fn stage(self) -> Stage {
+    pub fn phase(self) -> ThreadPhase {
         let index = usize::from(self.0 & (WORKSPACE - 1));
-        Stage::ALL.get(index).copied().unwrap_or_default()
+        ThreadPhase::ALL.get(index).copied().unwrap_or_default()
     }
 
     /// Whether it is a workspace of cuBLAS.
@@ -85,16 +85,16 @@ struct Thread {
 }
 
 impl Thread {
-    fn stage(&self) -> Stage {
+    fn phase(&self) -> ThreadPhase {
         self.phases
             .last()
-            .map_or(Stage::Outside, |phase| Stage::of(*phase))
+            .map_or(ThreadPhase::Outside, |phase| ThreadPhase::of(*phase))
     }
 }
 
 /// What all threads are at.
 #[derive(Debug, Default)]
-pub struct Course {
+pub struct Spans {
     /// The number of the last step that ended; 0: none was marked.
     pub steps: u64,
     /// Whether any phase was marked: the process trains.
@@ -105,16 +105,16 @@ pub struct Course {
     /// Ranges that any thread may end, by their handles.
     open: Vec<(u64, u32)>,
     /// The stage that was asked for last.
-    last: Option<(ThreadId, Stage)>,
+    last: Option<(ThreadId, ThreadPhase)>,
 }
 
-coded! {
-    Work { 0 }
+serialize! {
+    Purpose { 0 }
     Thread { phases, ranges }
 }
 
 /// All but the stage that was asked for last, which is only remembered for speed.
-impl Coded for Course {
+impl Serialize for Spans {
     fn put(&self, to: &mut Vec<u8>) {
         self.steps.put(to);
         self.trains.put(to);
@@ -125,24 +125,24 @@ impl Coded for Course {
 
     fn take(from: &mut &[u8]) -> Option<Self> {
         Some(Self {
-            steps: Coded::take(from)?,
-            trains: Coded::take(from)?,
-            threads: Coded::take(from)?,
-            in_backward: Coded::take(from)?,
-            open: Coded::take(from)?,
+            steps: Serialize::take(from)?,
+            trains: Serialize::take(from)?,
+            threads: Serialize::take(from)?,
+            in_backward: Serialize::take(from)?,
+            open: Serialize::take(from)?,
             last: None,
         })
     }
 }
 
-impl Course {
+impl Spans {
     /// Takes in an event if it is a mark, and says whether it was one.
     #[inline]
     pub(crate) fn mark(&mut self, event: &Event) -> bool {
         match event.kind {
             EventKind::ALLOC | EventKind::FREE => return false,
             EventKind::STEP => self.steps = self.steps.saturating_add(1).max(event.aux),
-            EventKind::PHASE_BEGIN | EventKind::PHASE_END => self.phase(event),
+            EventKind::PHASE_BEGIN | EventKind::PHASE_END => self.phase_mark(event),
             EventKind::RANGE_BEGIN | EventKind::RANGE_END => self.range_mark(event),
             // What they say is for whoever asks for them; nothing is at another place for it.
             EventKind::SCOPE_BEGIN | EventKind::SCOPE_END | EventKind::MARK => {}
@@ -151,7 +151,7 @@ impl Course {
         true
     }
 
-    fn phase(&mut self, event: &Event) {
+    fn phase_mark(&mut self, event: &Event) {
         self.trains = true;
         self.last = None;
         let phases = &mut self.threads.entry(event.thread).or_default().phases;
@@ -186,25 +186,25 @@ impl Course {
     }
 
     /// Where a thread is; `python`: whether it runs any.
-    pub(crate) fn stage(&mut self, thread: ThreadId, python: bool) -> Stage {
-        let stage = match self.last {
-            Some((last, stage)) if last == thread => stage,
+    pub(crate) fn phase(&mut self, thread: ThreadId, python: bool) -> ThreadPhase {
+        let phase = match self.last {
+            Some((last, phase)) if last == thread => phase,
             _ => {
-                let stage = self.threads.get(&thread).map(Thread::stage);
-                self.last = Some((thread, stage.unwrap_or_default()));
-                stage.unwrap_or_default()
+                let phase = self.threads.get(&thread).map(Thread::phase);
+                self.last = Some((thread, phase.unwrap_or_default()));
+                phase.unwrap_or_default()
             }
         };
-        if stage == Stage::Outside && !python && !self.in_backward.is_empty() {
-            return Stage::Beside;
+        if phase == ThreadPhase::Outside && !python && !self.in_backward.is_empty() {
+            return ThreadPhase::Beside;
         }
-        stage
+        phase
     }
 
     /// Where a thread is, as its own marks alone say.
-    pub fn marked(&self, thread: ThreadId) -> Stage {
+    pub fn marked(&self, thread: ThreadId) -> ThreadPhase {
         let thread = self.threads.get(&thread);
-        thread.map(Thread::stage).unwrap_or_default()
+        thread.map(Thread::phase).unwrap_or_default()
     }
 
     /// The innermost range that a thread is in: one that it began itself; for `backward`, work of a node
@@ -243,12 +243,12 @@ mod tests {
         }
     }
 
-    fn course(marks: &[(EventKind, u32, u64, u64)]) -> Course {
-        let mut course = Course::default();
+    fn spans(marks: &[(EventKind, u32, u64, u64)]) -> Spans {
+        let mut spans = Spans::default();
         for (kind, thread, aux, ptr) in marks {
-            assert!(course.mark(&event(*kind, *thread, *aux, *ptr)));
+            assert!(spans.mark(&event(*kind, *thread, *aux, *ptr)));
         }
-        course
+        spans
     }
 
     const BEGIN: EventKind = EventKind::PHASE_BEGIN;
@@ -258,89 +258,102 @@ mod tests {
 
     #[test]
     fn the_innermost_phase_of_the_thread_itself_counts() {
-        let mut course = course(&[(BEGIN, 1, 2, 0), (BEGIN, 1, 1, 0), (BEGIN, 2, 3, 0)]);
-        assert_eq!(course.stage(ThreadId(1), true), Stage::Backward);
-        assert_eq!(course.stage(ThreadId(2), true), Stage::ZeroGrad);
-        assert_eq!(course.stage(ThreadId(3), true), Stage::Outside);
-        assert_eq!(course.stage(ThreadId(3), false), Stage::Beside);
-        let marked = [1, 2, 3].map(|thread| course.marked(ThreadId(thread)));
-        assert_eq!(marked, [Stage::Backward, Stage::ZeroGrad, Stage::Outside]);
-        course.mark(&event(END, 1, 1, 0));
-        assert_eq!(course.stage(ThreadId(1), true), Stage::Optimizer);
-        assert_eq!(course.stage(ThreadId(3), false), Stage::Outside);
-        course.mark(&event(END, 1, 2, 0));
-        assert_eq!(course.stage(ThreadId(1), true), Stage::Outside);
-        course.mark(&event(BEGIN, 1, 77, 0));
-        assert_eq!(course.stage(ThreadId(1), true), Stage::Other);
+        let mut spans = spans(&[(BEGIN, 1, 2, 0), (BEGIN, 1, 1, 0), (BEGIN, 2, 3, 0)]);
+        assert_eq!(spans.phase(ThreadId(1), true), ThreadPhase::Backward);
+        assert_eq!(spans.phase(ThreadId(2), true), ThreadPhase::ZeroGrad);
+        assert_eq!(spans.phase(ThreadId(3), true), ThreadPhase::Outside);
+        assert_eq!(spans.phase(ThreadId(3), false), ThreadPhase::Beside);
+        let marked = [1, 2, 3].map(|thread| spans.marked(ThreadId(thread)));
+        assert_eq!(
+            marked,
+            [
+                ThreadPhase::Backward,
+                ThreadPhase::ZeroGrad,
+                ThreadPhase::Outside
+            ]
+        );
+        spans.mark(&event(END, 1, 1, 0));
+        assert_eq!(spans.phase(ThreadId(1), true), ThreadPhase::Optimizer);
+        assert_eq!(spans.phase(ThreadId(3), false), ThreadPhase::Outside);
+        spans.mark(&event(END, 1, 2, 0));
+        assert_eq!(spans.phase(ThreadId(1), true), ThreadPhase::Outside);
+        spans.mark(&event(BEGIN, 1, 77, 0));
+        assert_eq!(spans.phase(ThreadId(1), true), ThreadPhase::Other);
     }
 
     #[test]
     fn an_end_takes_what_began_within_it_and_one_that_fits_none_does_nothing() {
-        let mut course = course(&[(BEGIN, 1, 2, 0), (BEGIN, 1, 1, 0), (BEGIN, 1, 3, 0)]);
-        course.mark(&event(END, 1, 1, 0));
-        assert_eq!(course.stage(ThreadId(1), true), Stage::Optimizer);
-        course.mark(&event(END, 1, 1, 0));
-        assert_eq!(course.stage(ThreadId(1), true), Stage::Optimizer);
-        course.mark(&event(END, 9, 2, 0));
-        assert_eq!(course.stage(ThreadId(9), true), Stage::Outside);
+        let mut spans = spans(&[(BEGIN, 1, 2, 0), (BEGIN, 1, 1, 0), (BEGIN, 1, 3, 0)]);
+        spans.mark(&event(END, 1, 1, 0));
+        assert_eq!(spans.phase(ThreadId(1), true), ThreadPhase::Optimizer);
+        spans.mark(&event(END, 1, 1, 0));
+        assert_eq!(spans.phase(ThreadId(1), true), ThreadPhase::Optimizer);
+        spans.mark(&event(END, 9, 2, 0));
+        assert_eq!(spans.phase(ThreadId(9), true), ThreadPhase::Outside);
     }
 
     #[test]
     fn begins_that_never_end_take_no_more_than_their_place() {
-        let mut course = Course::default();
+        let mut spans = Spans::default();
         for _ in 0..10_000 {
-            course.mark(&event(BEGIN, 1, 1, 0));
-            course.mark(&event(PUSH, 1, 5, 0));
-            course.mark(&event(PUSH, 1, 6, 0xabc));
+            spans.mark(&event(BEGIN, 1, 1, 0));
+            spans.mark(&event(PUSH, 1, 5, 0));
+            spans.mark(&event(PUSH, 1, 6, 0xabc));
         }
-        let thread = &course.threads[&ThreadId(1)];
-        let lengths = [thread.phases.len(), thread.ranges.len(), course.open.len()];
+        let thread = &spans.threads[&ThreadId(1)];
+        let lengths = [thread.phases.len(), thread.ranges.len(), spans.open.len()];
         assert_eq!(lengths, [DEPTH; 3]);
-        assert_eq!(course.in_backward, [ThreadId(1)]);
-        assert_eq!(course.stage(ThreadId(1), false), Stage::Backward);
+        assert_eq!(spans.in_backward, [ThreadId(1)]);
+        assert_eq!(spans.phase(ThreadId(1), false), ThreadPhase::Backward);
     }
 
     #[test]
     fn the_innermost_range_is_the_threads_own_then_its_waiters_then_anyones() {
-        let mut course = course(&[(PUSH, 1, 10, 0), (PUSH, 1, 11, 0), (PUSH, 2, 12, 0x70)]);
+        let mut spans = spans(&[(PUSH, 1, 10, 0), (PUSH, 1, 11, 0), (PUSH, 2, 12, 0x70)]);
         let (one, node) = (ThreadId(1), ThreadId(5));
-        assert_eq!(course.range(one, false), Some(11));
-        assert_eq!(course.range(node, true), Some(12), "nobody waits");
-        course.mark(&event(BEGIN, 1, 1, 0));
-        assert_eq!(course.range(node, true), Some(11));
-        assert_eq!(course.range(node, false), Some(12));
-        course.mark(&event(BEGIN, 3, 1, 0));
-        assert_eq!(course.range(node, true), Some(12), "two wait");
-        course.mark(&event(POP, 1, 0, 0));
-        assert_eq!(course.range(one, false), Some(10));
+        assert_eq!(spans.range(one, false), Some(11));
+        assert_eq!(spans.range(node, true), Some(12), "nobody waits");
+        spans.mark(&event(BEGIN, 1, 1, 0));
+        assert_eq!(spans.range(node, true), Some(11));
+        assert_eq!(spans.range(node, false), Some(12));
+        spans.mark(&event(BEGIN, 3, 1, 0));
+        assert_eq!(spans.range(node, true), Some(12), "two wait");
+        spans.mark(&event(POP, 1, 0, 0));
+        assert_eq!(spans.range(one, false), Some(10));
         for _ in 0..3 {
-            course.mark(&event(POP, 1, 0, 0));
+            spans.mark(&event(POP, 1, 0, 0));
         }
-        assert_eq!(course.range(one, false), Some(12));
-        course.mark(&event(POP, 4, 0, 0x71));
-        course.mark(&event(POP, 4, 0, 0x70));
-        assert_eq!(course.range(one, false), None);
+        assert_eq!(spans.range(one, false), Some(12));
+        spans.mark(&event(POP, 4, 0, 0x71));
+        spans.mark(&event(POP, 4, 0, 0x70));
+        assert_eq!(spans.range(one, false), None);
     }
 
     #[test]
     fn steps_go_by_their_numbers_where_marks_are_missing() {
         let step = EventKind::STEP;
-        assert_eq!(course(&[(step, 1, 1, 0), (step, 1, 2, 0)]).steps, 2);
-        assert_eq!(course(&[(step, 1, 0, 0), (step, 1, 0, 0)]).steps, 2);
-        assert_eq!(course(&[(step, 1, 1, 0), (step, 1, 9, 0)]).steps, 9);
-        let end = course(&[(step, 1, u64::MAX, 0), (step, 1, 1, 0)]).steps;
+        assert_eq!(spans(&[(step, 1, 1, 0), (step, 1, 2, 0)]).steps, 2);
+        assert_eq!(spans(&[(step, 1, 0, 0), (step, 1, 0, 0)]).steps, 2);
+        assert_eq!(spans(&[(step, 1, 1, 0), (step, 1, 9, 0)]).steps, 9);
+        let end = spans(&[(step, 1, u64::MAX, 0), (step, 1, 1, 0)]).steps;
         assert_eq!(end, u64::MAX);
-        assert!(!course(&[(step, 1, 1, 0)]).trains);
+        assert!(!spans(&[(step, 1, 1, 0)]).trains);
     }
 
     #[test]
     fn work_keeps_its_stage_beside_the_workspace() {
-        for stage in Stage::ALL {
+        for phase in ThreadPhase::ALL {
             for workspace in [false, true] {
-                let work = Work::new(stage, workspace);
-                assert_eq!((work.stage(), work.is_workspace()), (stage, workspace));
+                let purpose = Purpose::new(phase, workspace);
+                assert_eq!(
+                    (purpose.phase(), purpose.is_workspace()),
+                    (phase, workspace)
+                );
             }
         }
-        assert_eq!(Work::default(), Work::new(Stage::Outside, false));
+        assert_eq!(
+            Purpose::default(),
+            Purpose::new(ThreadPhase::Outside, false)
+        );
     }
 }

@@ -2,39 +2,41 @@
 
 use gpumem_capture::Seq;
 
+use crate::high_water::{Clock, Clocks, Figure, HighWater};
 use crate::ids::KeyId;
-use crate::row::Row;
-use crate::tallied::Tallied;
-use crate::tally::{Clock, Clocks, Figure, Tally};
-use crate::then::Address;
+use crate::level_state::LevelState;
+use crate::peak_snapshot::Address;
+use crate::window::Window;
 
 /// Frees that may yet be cancelled are remembered to this number where room is wanted.
 const FREED_KEPT: usize = 4096;
 
-impl Row {
+impl LevelState {
     /// Whether figures of this stack are needed: it holds something, or held something at a peak.
-    pub(crate) fn needs(&self, tally: &Tally, device_clock: Clock) -> bool {
+    pub(crate) fn needs(&self, high_water: &HighWater, device_clock: Clock) -> bool {
         let now = Clocks {
             level: self.clock,
             device: device_clock,
         };
         let nothing = Figure::default();
-        tally.live() != nothing
-            || tally.at_level_peak(now) != nothing
-            || tally.at_device_peak(now) != nothing
+        high_water.live() != nothing
+            || high_water.at_level_peak(now) != nothing
+            || high_water.at_device_peak(now) != nothing
     }
 
     /// Stacks with their tallies.
-    pub(crate) fn tallies(&self) -> impl Iterator<Item = (KeyId, &Tally)> {
-        self.tallies.iter().map(|(key, tally)| (*key, tally))
+    pub(crate) fn by_stack(&self) -> impl Iterator<Item = (KeyId, &HighWater)> {
+        self.by_stack
+            .iter()
+            .map(|(key, high_water)| (*key, high_water))
     }
 
     /// Gives every stack another id. Totals of those that become the same one are added up.
     pub(crate) fn change_keys(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
         let now = self.clocks();
-        for (mut key, tally) in std::mem::take(&mut self.tallies) {
+        for (mut key, high_water) in std::mem::take(&mut self.by_stack) {
             change(&mut key);
-            self.tallies.entry(key).or_default().merge(tally, now);
+            self.by_stack.entry(key).or_default().merge(high_water, now);
         }
         for block in self.blocks.values_mut() {
             change(&mut block.key);
@@ -48,7 +50,7 @@ impl Row {
         if let Some((key, _)) = &mut self.unkept {
             change(key);
         }
-        self.then.each_key(change);
+        self.peak_snapshot.each_key(change);
     }
 
     /// Remembers fewer frees.
@@ -60,15 +62,17 @@ impl Row {
 
     /// How many blocks are kept one by one, those of the peak included.
     pub(crate) fn kept_blocks(&self) -> usize {
-        self.blocks.len() + self.then.len()
+        self.blocks.len() + self.peak_snapshot.len()
     }
 
     /// Keeps half of the blocks no longer one by one, the smallest: their bytes stand under `key` from now
     /// on. Returns how many live ones those are, and how many of the peak.
     pub(crate) fn merge_blocks(&mut self, key: KeyId) -> (Figure, u64) {
-        let gone = self.then.smallest(self.then.len().div_ceil(2));
+        let gone = self
+            .peak_snapshot
+            .smallest(self.peak_snapshot.len().div_ceil(2));
         for address in &gone {
-            self.then.forget(address);
+            self.peak_snapshot.forget(address);
         }
         let mut all: Vec<(u64, Address)> = self
             .blocks
@@ -83,8 +87,11 @@ impl Row {
             let Some(block) = self.blocks.remove(&address) else {
                 continue;
             };
-            self.tallies.entry(block.key).or_default().leave(bytes, now);
-            self.tallies.entry(key).or_default().come_back(bytes, now);
+            self.by_stack
+                .entry(block.key)
+                .or_default()
+                .remove_live(bytes, now);
+            self.by_stack.entry(key).or_default().add_live(bytes, now);
             merged += Figure { bytes, blocks: 1 };
         }
         let unkept = self.unkept.get_or_insert((key, Figure::default()));
@@ -93,10 +100,10 @@ impl Row {
     }
 
     /// The level at the device's peak, as far as blocks and holdings go.
-    pub(crate) fn at_device_peak_row(&self) -> Self {
+    pub(crate) fn at_device_peak_state(&self) -> Self {
         Self {
-            blocks: self.then.blocks(&self.blocks),
-            holdings: self.then.holdings(&self.holdings),
+            blocks: self.peak_snapshot.blocks(&self.blocks),
+            holdings: self.peak_snapshot.holdings(&self.holdings),
             ..Self::default()
         }
     }
@@ -104,23 +111,23 @@ impl Row {
     /// Forgets figures by stack and keeps blocks: what is counted from now on is of what is made from now
     /// on.
     pub(crate) fn count_anew(&mut self) {
-        self.tallies.clear();
+        self.by_stack.clear();
         (self.made_live, self.made_peak) = (0, 0);
     }
 
-    /// Counts the live blocks that count, after [`Row::count_anew`].
-    pub(crate) fn count_live(&mut self, tallied: &Tallied) {
+    /// Counts the live blocks that count, after [`LevelState::count_anew`].
+    pub(crate) fn count_live(&mut self, window: &Window) {
         let now = self.clocks();
         for block in self.blocks.values() {
-            if tallied.made(block.seq, block.bytes) {
-                let tally = self.tallies.entry(block.key).or_default();
-                tally.come_back(block.bytes, now);
+            if window.made(block.seq, block.bytes) {
+                let high_water = self.by_stack.entry(block.key).or_default();
+                high_water.add_live(block.bytes, now);
             }
         }
     }
 
     /// A new peak of the device, at this event.
     pub(crate) fn device_peak(&mut self, seq: Seq) {
-        self.then.begin(seq);
+        self.peak_snapshot.begin(seq);
     }
 }

@@ -6,7 +6,7 @@
 
 use std::ops::AddAssign;
 
-use crate::coded::coded;
+use crate::serialize::serialize;
 
 /// Bytes and how many blocks they are in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,12 +75,12 @@ impl AddAssign for Total {
     }
 }
 
-coded! {
+serialize! {
     Figure { bytes, blocks }
     Clock { 0 }
     Mark { figure, clock }
     Total { allocations, bytes, frees }
-    Tally { live, level, device, total }
+    HighWater { live, level, device, total }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,14 +102,14 @@ impl Mark {
 
 /// What one stack holds, and held at the peaks.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub struct HighWater {
     live: Figure,
     level: Mark,
     device: Mark,
     total: Total,
 }
 
-impl Tally {
+impl HighWater {
     fn settle(&mut self, now: Clocks) {
         self.level.settle(self.live, now.level);
         self.device.settle(self.live, now.device);
@@ -117,30 +117,30 @@ impl Tally {
 
     /// A block of this stack became live. `now` is before any peak that this makes.
     pub fn add(&mut self, bytes: u64, now: Clocks) {
-        self.come_back(bytes, now);
+        self.add_live(bytes, now);
         self.total.allocations += 1;
         self.total.bytes = self.total.bytes.saturating_add(bytes);
     }
 
     /// A free was cancelled, or another stack's block is counted here from now on.
-    pub fn come_back(&mut self, bytes: u64, now: Clocks) {
+    pub fn add_live(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.add(bytes);
     }
 
     /// A free that was counted did not happen.
-    pub fn take_back_free(&mut self) {
+    pub fn cancel_free(&mut self) {
         self.total.frees = self.total.frees.saturating_sub(1);
     }
 
     /// A block of this stack is no longer live.
     pub fn remove(&mut self, bytes: u64, now: Clocks) {
-        self.leave(bytes, now);
+        self.remove_live(bytes, now);
         self.total.frees += 1;
     }
 
     /// A block of this stack is counted elsewhere from now on.
-    pub fn leave(&mut self, bytes: u64, now: Clocks) {
+    pub fn remove_live(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.remove(bytes);
     }
@@ -205,7 +205,7 @@ mod tests {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (seed >> 8) % below
         };
-        let mut tallies = [Tally::default(); 5];
+        let mut by_stack = [HighWater::default(); 5];
         let mut blocks: Vec<(usize, u64)> = Vec::new();
         let (mut clocks, mut live, mut peak) = (Clocks::default(), 0, 0);
         let mut copy = [Figure::default(); 5];
@@ -215,47 +215,50 @@ mod tests {
             if blocks.is_empty() || random(10) < if growing { 7 } else { 3 } {
                 let (stack, bytes) = (random(5) as usize, u64::from(random(1000)));
                 blocks.push((stack, bytes));
-                tallies[stack].add(bytes, clocks);
+                by_stack[stack].add(bytes, clocks);
                 live += bytes;
             } else {
                 let (stack, bytes) = blocks.swap_remove(random(blocks.len() as u32) as usize);
-                tallies[stack].remove(bytes, clocks);
+                by_stack[stack].remove(bytes, clocks);
                 live -= bytes;
             }
             if live > peak {
                 peak = live;
                 clocks.level.tick();
-                copy = tallies.map(|tally| tally.live());
+                copy = by_stack.map(|high_water| high_water.live());
             }
         }
-        assert_eq!(tallies.map(|tally| tally.at_level_peak(clocks)), copy);
+        assert_eq!(
+            by_stack.map(|high_water| high_water.at_level_peak(clocks)),
+            copy
+        );
         assert_eq!(copy.iter().map(|figure| figure.bytes).sum::<u64>(), peak);
-        assert_ne!(tallies.map(|tally| tally.live()), copy);
+        assert_ne!(by_stack.map(|high_water| high_water.live()), copy);
     }
 
     #[test]
     fn the_two_peaks_are_kept_apart() {
-        let (mut tally, mut clocks) = (Tally::default(), Clocks::default());
-        tally.add(10, clocks);
+        let (mut high_water, mut clocks) = (HighWater::default(), Clocks::default());
+        high_water.add(10, clocks);
         clocks.level.tick();
-        tally.remove(10, clocks);
-        tally.add(4, clocks);
+        high_water.remove(10, clocks);
+        high_water.add(4, clocks);
         clocks.device.tick();
-        tally.remove(4, clocks);
+        high_water.remove(4, clocks);
         assert_eq!(
-            tally.at_level_peak(clocks),
+            high_water.at_level_peak(clocks),
             Figure {
                 bytes: 10,
                 blocks: 1
             }
         );
         assert_eq!(
-            tally.at_device_peak(clocks),
+            high_water.at_device_peak(clocks),
             Figure {
                 bytes: 4,
                 blocks: 1
             }
         );
-        assert_eq!(tally.live(), Figure::default());
+        assert_eq!(high_water.live(), Figure::default());
     }
 }
