@@ -1,4 +1,4 @@
-//! What a row lets go of where its state has a limit.
+//! What a level evicts where its state has a limit.
 
 use gpumem_capture::Seq;
 
@@ -8,7 +8,7 @@ use crate::level_state::LevelState;
 use crate::peak_snapshot::Address;
 use crate::window::Window;
 
-/// Frees that may yet be cancelled are remembered to this number where room is wanted.
+/// Frees that may yet be cancelled are remembered to this number where memory is limited.
 const FREED_KEPT: usize = 4096;
 
 impl LevelState {
@@ -24,7 +24,7 @@ impl LevelState {
             || high_water.at_device_peak(now) != nothing
     }
 
-    /// Stacks with their tallies.
+    /// Stacks with their figures.
     pub(crate) fn by_stack(&self) -> impl Iterator<Item = (KeyId, &HighWater)> {
         self.by_stack
             .iter()

@@ -100,7 +100,7 @@ impl Mark {
     }
 }
 
-/// What one stack holds, and held at the peaks.
+/// The figures of one stack: live, and at the high-water marks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HighWater {
     live: Figure,

@@ -57,7 +57,7 @@ impl Caller {
 }
 
 impl StackKey {
-    /// Stands for all stacks that were let go of.
+    /// Stands for all evicted stacks.
     pub const EVICTED: Self = Self {
         py: StackId::LET_GO,
         native: StackId::LET_GO,

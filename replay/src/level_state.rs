@@ -52,7 +52,7 @@ pub struct LevelState {
     pub peak: (Seq, Nanos),
     /// Live bytes at the moment asked for (until then: now).
     pub live_at_moment: u64,
-    /// Live bytes of the wanted step's blocks at that moment, and their peak; zeros if none is wanted.
+    /// Live bytes of the queried step's blocks at that moment, and their peak; zeros without such a step.
     pub made_live: u64,
     /// See there.
     pub made_peak: u64,
@@ -64,7 +64,7 @@ pub struct LevelState {
     pub(crate) blocks: FxHashMap<Address, Block>,
     pub(crate) holdings: Holdings,
     pub(crate) freed: Freed,
-    /// What the device's peak had, where it is wanted.
+    /// What the device's peak had, where the query asks for it.
     pub(crate) peak_snapshot: PeakSnapshot,
     /// Live blocks that are not kept one by one: see [`crate::Evicted`]. Their bytes stand under
     /// [`crate::StackKey::EVICTED`], whose id is kept with them.
@@ -109,7 +109,7 @@ serialize! {
 }
 
 impl LevelState {
-    /// Applies an event. `tallied`: what of it still counts for the figures by stack;
+    /// Applies an event. `window`: which blocks count for the figures by stack, and until when;
     /// `device_clock` is the device's before the event.
     pub(crate) fn apply(
         &mut self,
@@ -246,7 +246,7 @@ impl LevelState {
         }
     }
 
-    /// The tally of a block that becomes live, if it counts.
+    /// The figures of a block that becomes live, if it counts.
     fn high_water(
         &mut self,
         seq: Seq,

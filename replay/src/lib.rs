@@ -3,7 +3,7 @@
 //! # Design constraints
 //! - Memory is bounded by the live blocks and the distinct pairs of stacks, not by the capture's length.
 //! - The same records give the same state.
-//! - What does not fit is counted ([`Anomalies`]), and no number is made up.
+//! - Inconsistent records are counted ([`Anomalies`]) and excluded.
 //! - This crate reads no file, and renders nothing but single numbers and labels: the analyzer feeds it what a capture holds, and turns
 //!   its state into answers.
 //!

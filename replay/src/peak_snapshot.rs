@@ -1,7 +1,7 @@
-//! What was live at a device's peak and is no longer, for those who do not read the records again.
+//! A copy-on-write snapshot of what was live at a device's peak, for readers that do not read the records again.
 //!
-//! At a new peak all of it is what is live, and nothing need be copied. Of blocks that leave afterwards
-//! those that were live at the peak are put aside; so memory is bounded by what was live then.
+//! At a new peak the snapshot is the live state, and nothing is copied. A block that was live at the peak is
+//! copied when it is freed, so the snapshot's memory is bounded by what was live at the peak.
 
 use gpumem_capture::Seq;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -18,13 +18,13 @@ pub(crate) type Address = (u64, bool);
 /// Holdings by kind and handle.
 pub(crate) type Holdings = FxHashMap<(HoldingKind, u64), Holding>;
 
-/// What one level held at the device's peak, and holds no longer.
+/// What one level held at the device's peak and no longer holds.
 #[derive(Debug, Default)]
 pub(crate) struct PeakSnapshot {
-    /// The event of the peak; `None`: nothing is put aside.
+    /// The event of the peak; `None`: there is no snapshot.
     peak: Option<Seq>,
     gone: FxHashMap<Address, Block>,
-    /// Live again since the peak, and older than it: their frees, before the peak, were cancelled.
+    /// Live again since the peak, and older than it: their frees before the peak were cancelled.
     back: FxHashSet<Address>,
     /// Holdings as they were, once one has changed.
     holdings: Option<Holdings>,
@@ -89,7 +89,7 @@ impl PeakSnapshot {
         self.holdings.as_ref().unwrap_or(now).clone()
     }
 
-    /// Blocks and parts of holdings that are put aside, for their keys to be changed.
+    /// The keys of copied blocks and holdings, to be changed.
     pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut crate::ids::KeyId)) {
         for block in self.gone.values_mut() {
             change(&mut block.key);
@@ -99,17 +99,17 @@ impl PeakSnapshot {
         }
     }
 
-    /// Forgets a block that was live then. Says whether it was put aside.
+    /// Drops a copied block.
     pub(crate) fn forget(&mut self, address: &Address) {
         self.gone.remove(address);
     }
 
-    /// How many blocks are put aside.
+    /// How many blocks were copied.
     pub(crate) fn len(&self) -> usize {
         self.gone.len()
     }
 
-    /// Addresses of what is put aside, the smallest blocks first.
+    /// Addresses of the copied blocks, the smallest first.
     pub(crate) fn smallest(&self, count: usize) -> Vec<Address> {
         let mut all: Vec<_> = self
             .gone

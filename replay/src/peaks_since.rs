@@ -1,14 +1,14 @@
-//! The most that was live since any of several moments, at the price of one maximum.
+//! The peak since each of several start points, at the cost of one maximum per event.
 //!
-//! Whoever counts keeps the most since the newest moment. The time between two moments is a *segment*. Of
-//! the segments before, each row of counters keeps the maxima here, the oldest first and each above the next:
-//! one that a later segment has reached tells nothing. What was the most since a moment is the first of
-//! these from there on, or the newest of all. PeaksSince between which nobody asks for a moment are dropped now and
-//! then, so there are at most some more than open moments.
+//! The caller keeps the maximum since the newest start point. The time between two start points is a *segment*. The
+//! maxima of closed segments are kept here for each row of counters, oldest first and strictly decreasing: a maximum
+//! that a later segment reached is not needed. The peak since a start point is the first maximum from its segment on,
+//! or the caller's. Maxima without an open start point before them are dropped now and then, so memory is bounded by
+//! the open start points.
 
 use std::collections::BTreeSet;
 
-/// A moment since which somebody wants to know the most.
+/// A start point since which a peak is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Since(u64);
 
@@ -17,13 +17,13 @@ pub struct Since(u64);
 pub struct PeaksSince {
     /// The number of the newest segment.
     segment: u64,
-    /// The segments that began with moments that are asked for.
+    /// The segments that began with open start points.
     open: BTreeSet<u64>,
     rows: Vec<Vec<(u64, u64)>>,
 }
 
 impl PeaksSince {
-    /// A moment, with the most of each row since the one before, which closes.
+    /// Begins a segment. `closed`: the maximum of each row in the segment that this ends.
     pub fn begin(&mut self, closed: impl IntoIterator<Item = (usize, u64)>) -> Since {
         let room = 2 * self.open.len() + 64;
         for (row, most) in closed {
@@ -50,12 +50,12 @@ impl PeaksSince {
         Since(self.segment)
     }
 
-    /// A moment is asked for no more.
+    /// Closes a start point.
     pub fn end(&mut self, moment: Since) {
         self.open.remove(&moment.0);
     }
 
-    /// The most of a row in the segments that have closed since a moment; 0 if none has.
+    /// A row's maximum in the segments that have closed since a start point; 0 if none has.
     pub fn since(&self, row: usize, moment: Since) -> u64 {
         let Some(maxima) = self.rows.get(row) else {
             return 0;
@@ -64,13 +64,13 @@ impl PeaksSince {
         maxima.get(first).map_or(0, |(_, most)| *most)
     }
 
-    /// Moments that are asked for.
+    /// How many start points are open.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 }
 
-/// Leaves out the maxima that tell nothing: no moment is asked for between them and the one before.
+/// Drops each maximum that has no open start point between it and the one before.
 fn drop_unasked(maxima: &mut Vec<(u64, u64)>, open: &BTreeSet<u64>) {
     let mut from = 0;
     maxima.retain(|(segment, _)| {
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    /// Moments at random over two rows; each is followed change by change besides.
+    /// Random start points over two rows, compared with a maximum followed change by change.
     fn at_random(seed: u64, begins: u64) {
         let mut random = Random(seed);
         let (mut maxima, mut rows) = (PeaksSince::default(), [Row::default(), Row::default()]);
@@ -155,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn they_are_those_of_whoever_looks_at_each_change() {
+    fn peaks_equal_those_followed_change_by_change() {
         for seed in 1..40 {
             at_random(seed, 2 + seed % 9);
         }
     }
 
     #[test]
-    fn what_nobody_asks_for_goes() {
+    fn maxima_without_an_open_start_point_are_dropped() {
         let (mut maxima, mut row) = (PeaksSince::default(), Row::default());
         row.change(1_000_000);
         let first = maxima.begin([(0, row.cut())]);

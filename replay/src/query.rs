@@ -2,7 +2,7 @@
 
 use gpumem_capture::{Nanos, Seq};
 
-/// The moment whose figures by stack are wanted.
+/// The moment of figures by stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum At {
     /// Each level's own peak.
@@ -18,7 +18,7 @@ pub enum At {
     Step(u64),
 }
 
-/// Which figures by stack are wanted.
+/// Which figures by stack a replay computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     /// When. With a step, the peak is that of what the step allocated.

@@ -70,20 +70,20 @@ pub struct Replay {
     /// The id of no stacks at all, once there is one.
     pub(crate) stackless: Option<KeyId>,
     pub(crate) threads: FxHashSet<ThreadId>,
-    /// What was let go of, where the state has a limit.
+    /// What was evicted, where the state has a limit.
     pub evicted: Evicted,
     /// If the first records came as a state.
     pub restored: Option<Restored>,
-    /// Where it is wanted: what each device's peak had.
+    /// What each device's peak had, where the query asks for it.
     pub(crate) peak_snapshots: Option<BTreeMap<DeviceOrdinal, DevicePeakSnapshot>>,
-    /// The counters before the record that they are wanted at.
+    /// The counters before the record that they are asked for.
     pub(crate) counted: CountersAt,
 }
 
-/// The counters of all rows as of one place in the order of records.
+/// The counters of all levels as of one place in the order of records.
 #[derive(Debug, Default)]
 pub(crate) enum CountersAt {
-    /// They are not wanted.
+    /// They are not asked for.
     #[default]
     Unwanted,
     /// No record from there on was seen yet.
@@ -94,7 +94,7 @@ pub(crate) enum CountersAt {
 }
 
 impl Replay {
-    /// An empty state. Figures by stack stop at the wanted moment if that is an event.
+    /// An empty state. Figures by stack stop at the query's moment if that is an event.
     pub fn new(query: impl Into<Query>) -> Self {
         let query = query.into();
         Self {
@@ -109,8 +109,8 @@ impl Replay {
         self.counted = CountersAt::Before(seq);
     }
 
-    /// The counters of a device and level before the record that they were wanted at, which may be the end. None: they
-    /// were not wanted, or that is not known any more.
+    /// The counters of a device and level before the record that they were asked for, which may be the end. None: they
+    /// were not asked for, or are not known any more.
     pub fn counters_compared(&self, device: DeviceOrdinal, level: Level) -> Option<CounterValues> {
         match &self.counted {
             CountersAt::Unwanted | CountersAt::Unknown => None,
@@ -347,8 +347,8 @@ impl Replay {
         self.window.all_sizes()
     }
 
-    /// A level's own figure at a moment, or a wanted step's: what the figures by stack must sum to, if
-    /// blocks of all sizes are wanted.
+    /// A level's own figure at a moment, or the queried step's: what the figures by stack must sum to, if the
+    /// query asks for blocks of all sizes.
     pub fn total(&self, device: DeviceOrdinal, level: Level, moment: At) -> u64 {
         let Some(state) = self.levels.get(&(device, level)) else {
             return 0;
@@ -364,7 +364,7 @@ impl Replay {
 }
 
 impl Replay {
-    /// The circumstance of the newest event.
+    /// The span context of the newest event.
     pub fn span_context(&self) -> SpanContext {
         if let Some(kept) = self.kept_span_context() {
             return kept;

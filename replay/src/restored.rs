@@ -10,11 +10,11 @@ pub struct Evicted {
     /// Stacks that held nothing, and nothing at a peak: what they did in all stands under
     /// [`StackKey::EVICTED`].
     pub stacks: u64,
-    /// Live blocks that are not kept one by one: their bytes stand there too.
+    /// Live blocks that were merged: their bytes stand there too.
     pub blocks: u64,
     /// Bytes of those.
     pub bytes: u64,
-    /// Blocks of a device's peak that are not kept one by one.
+    /// Blocks of a device's peak that were merged.
     pub peak_blocks: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How the state of a replay is written down: numbers as LEB128, one after the other, with nothing between.
+//! Serialization of a replay's state: numbers as LEB128, one after the other, with nothing between.
 //!
 //! Whatever the bytes, reading ends with a value or with none: no length is believed before that many
 //! bytes are there.
@@ -9,7 +9,7 @@ use std::hash::Hash;
 use gpumem_capture::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What can be written down and read back.
+/// A value of the state.
 pub(crate) trait Serialize: Sized {
     /// Appends it to `to`.
     fn put(&self, to: &mut Vec<u8>);

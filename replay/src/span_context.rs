@@ -1,4 +1,4 @@
-//! What the program was at when something happened: its step, its phase, its range.
+//! The span context of an event: its step, its phase, its range.
 
 use gpumem_capture::ThreadId;
 

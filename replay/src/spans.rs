@@ -1,4 +1,4 @@
-//! What the program is at: the phases of a training, ranges that it named, steps.
+//! The open spans of the program: phases of a training, ranges that it named, steps.
 //!
 //! Phases and pushed ranges nest, thread by thread. An end that does not fit the newest begin ends the
 //! newest one that it fits and all that began within it, for their ends are lost; one that fits none is
@@ -12,7 +12,7 @@ use crate::serialize::{Serialize, serialize};
 /// How deep phases and ranges are followed.
 const DEPTH: usize = 256;
 
-/// Where a thread was when it allocated, as far as its own marks say.
+/// The phase of a thread when it allocated, as far as its own marks say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThreadPhase {
     /// In no phase.
@@ -51,7 +51,7 @@ impl ThreadPhase {
     }
 }
 
-/// What an allocation was made for: a stage, and whether it is a workspace of cuBLAS.
+/// What an allocation was made for: a phase, and whether it is a workspace of cuBLAS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Purpose(pub(crate) u8);
 
@@ -61,12 +61,12 @@ impl Purpose {
     /// Nothing in particular.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Of a stage.
+    /// Of a phase.
     pub fn new(phase: ThreadPhase, workspace: bool) -> Self {
         Self(phase as u8 | if workspace { WORKSPACE } else { 0 })
     }
 
-    /// The stage.
+    /// The phase.
     pub fn phase(self) -> ThreadPhase {
         let index = usize::from(self.0 & (WORKSPACE - 1));
         ThreadPhase::ALL.get(index).copied().unwrap_or_default()
@@ -92,7 +92,7 @@ impl Thread {
     }
 }
 
-/// What all threads are at.
+/// The open spans of all threads.
 #[derive(Debug, Default)]
 pub struct Spans {
     /// The number of the last step that ended; 0: none was marked.
@@ -104,7 +104,7 @@ pub struct Spans {
     in_backward: Vec<ThreadId>,
     /// Ranges that any thread may end, by their handles.
     open: Vec<(u64, u32)>,
-    /// The stage that was asked for last.
+    /// The phase that was asked for last.
     last: Option<(ThreadId, ThreadPhase)>,
 }
 
@@ -113,7 +113,7 @@ serialize! {
     Thread { phases, ranges }
 }
 
-/// All but the stage that was asked for last, which is only remembered for speed.
+/// All but the phase that was asked for last, which is a cache.
 impl Serialize for Spans {
     fn put(&self, to: &mut Vec<u8>) {
         self.steps.put(to);
@@ -185,7 +185,7 @@ impl Spans {
         self.threads.entry(event.thread).or_default()
     }
 
-    /// Where a thread is; `python`: whether it runs any.
+    /// The phase of a thread; `python`: whether it runs any.
     pub(crate) fn phase(&mut self, thread: ThreadId, python: bool) -> ThreadPhase {
         let phase = match self.last {
             Some((last, phase)) if last == thread => phase,
@@ -201,7 +201,7 @@ impl Spans {
         phase
     }
 
-    /// Where a thread is, as its own marks alone say.
+    /// The phase of a thread, as its own marks alone say.
     pub fn marked(&self, thread: ThreadId) -> ThreadPhase {
         let thread = self.threads.get(&thread);
         thread.map(Thread::phase).unwrap_or_default()
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn work_keeps_its_stage_beside_the_workspace() {
+    fn a_purpose_holds_a_phase_and_whether_it_is_a_workspace() {
         for phase in ThreadPhase::ALL {
             for workspace in [false, true] {
                 let purpose = Purpose::new(phase, workspace);

@@ -21,7 +21,7 @@ serialize! {
     OutOfMemory { seq, event, span_context }
 }
 
-/// All but what only depends on what is wanted of a replay, and what can be worked out again.
+/// All but what depends on the query, and what can be worked out again.
 impl Serialize for Replay {
     fn put(&self, to: &mut Vec<u8>) {
         VERSION.put(to);
@@ -108,7 +108,7 @@ impl Replay {
         });
     }
 
-    /// Whether what is wanted can be told: a state does not say how things stood before its end.
+    /// Whether a query can be answered: a state does not say how things stood before its end.
     pub fn can_tell(&self, query: Query) -> bool {
         let Some(restored) = self.restored else {
             return true;
@@ -131,7 +131,7 @@ impl Replay {
         self.stackless = self.key_ids.get(&StackKey::default()).copied();
     }
 
-    /// A key whose stacks' definitions were let go of stands for others.
+    /// The key with evicted stacks replaced by the one that stands for them.
     pub(crate) fn without_evicted(&self, key: StackKey) -> StackKey {
         if self.evicted.stacks == 0 {
             return key;
@@ -150,7 +150,7 @@ impl Replay {
         StackKey { py, native, ..key }
     }
 
-    /// Objects are about to change: what the peaks had is put aside.
+    /// Objects are about to change: those of the peaks are copied.
     pub(crate) fn objects_change(&mut self, kind: EventKind) {
         let Some(snapshots) = self
             .peak_snapshots

@@ -1,4 +1,4 @@
-//! What counts for the figures by stack.
+//! Which blocks count for the figures by stack, and until when.
 
 use gpumem_capture::{Nanos, Seq};
 
@@ -36,7 +36,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// What is wanted.
+    /// The window of a query.
     pub fn new(query: Query) -> Self {
         Self {
             step: query.step,
@@ -58,7 +58,7 @@ impl Window {
         }
     }
 
-    /// A mark at `seq`, after which `ended` steps have ended, may begin the wanted step or end it.
+    /// A mark at `seq`, after which `ended` steps have ended, may begin the queried step or end it.
     pub fn follow(&mut self, ended: u64, seq: Seq) {
         if matches!(self.ends, Ends::Step(step) if ended >= step) {
             self.end(seq);
@@ -73,7 +73,7 @@ impl Window {
         }
     }
 
-    /// An event comes, which may be the first after the wanted time.
+    /// An event comes, which may be the first after the queried time.
     #[inline]
     pub fn pass(&mut self, seq: Seq, time: Nanos) {
         if matches!(self.ends, Ends::Time(limit) if time > limit) {

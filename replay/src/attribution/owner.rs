@@ -30,7 +30,7 @@ pub enum Owner {
     Library(String),
     /// Neither stack says.
     Unknown,
-    /// Stacks that a bounded capture has let go of.
+    /// Stacks that a bounded capture has evicted.
     Evicted,
     /// A workspace that cuBLAS was given at a call of this one's.
     Workspace(Box<Owner>),

@@ -13,7 +13,7 @@ const STAYS: (usize, usize) = (3, 4);
 const NEWEST: u32 = 4096;
 
 /// A replay of all records of a bounded capture, as its [`Keeper`]. Its state fits what it is given:
-/// stacks that hold nothing, and held nothing at a peak, are let go of, those with the fewest bytes first.
+/// stacks that hold nothing, and held nothing at a peak, are evicted, those with the fewest bytes first.
 /// If the live blocks alone do not fit, the smallest are no longer kept one by one. Both is counted.
 #[derive(Debug)]
 pub struct BoundedReplay {
@@ -52,7 +52,7 @@ impl Keeper for BoundedReplay {
         let target = limit / STAYS.1 * STAYS.0;
         while out.len() > target {
             let less =
-                self.replay.let_stacks_go() || (out.len() > limit && self.replay.merge_blocks());
+                self.replay.evict_stacks() || (out.len() > limit && self.replay.merge_blocks());
             if !less {
                 // If it still does not fit, neither stacks nor blocks are what grew: the drain says that
                 // it cannot write.
@@ -65,9 +65,8 @@ impl Keeper for BoundedReplay {
 }
 
 impl Replay {
-    /// Lets go of half of the stacks that need not be told of, those with the fewest bytes. False: there
-    /// are none.
-    fn let_stacks_go(&mut self) -> bool {
+    /// Evicts half of the stacks that nothing refers to, those with the fewest bytes. False: there are none.
+    fn evict_stacks(&mut self) -> bool {
         let mut bytes: FxHashMap<KeyId, u64> = FxHashMap::default();
         let mut needed = self.needed();
         for ((device, _), state) in &self.levels {
@@ -117,7 +116,7 @@ impl Replay {
         needed
     }
 
-    /// The id that stands for what was let go of.
+    /// The id that stands for evicted stacks.
     fn evicted_key(&mut self) -> KeyId {
         let next = KeyId(self.keys.len() as u32);
         let id = *self.key_ids.entry(StackKey::EVICTED).or_insert(next);
@@ -127,7 +126,7 @@ impl Replay {
         id
     }
 
-    /// Puts the id of what was let go of in the place of these, and numbers all anew.
+    /// Replaces these ids by that of evicted stacks, and renumbers the others.
     fn drop_keys(&mut self, dropped: &FxHashSet<KeyId>) {
         let evicted = self.evicted_key();
         let (mut keys, mut ids) = (Vec::new(), Vec::new());
@@ -163,7 +162,7 @@ impl Replay {
         }
     }
 
-    /// Lets go of definitions that no stack needs any more.
+    /// Drops definitions that no stack needs any more.
     fn drop_names(&mut self) {
         let mut stacks: Vec<StackKey> = self.keys.clone();
         stacks.extend(
@@ -179,8 +178,7 @@ impl Replay {
         self.names.retain_stacks(&stacks, NEWEST);
     }
 
-    /// No longer keeps the smallest half of a row's blocks one by one: of the row that has most. False:
-    /// there are none.
+    /// Merges the smallest half of the blocks of the level that has most. False: there are none.
     fn merge_blocks(&mut self) -> bool {
         let key = self.evicted_key();
         let most = self
