@@ -139,7 +139,7 @@ impl Part {
 
 impl Selection {
     /// What the replay has to keep.
-    pub fn wanted(&self) -> Query {
+    pub fn query(&self) -> Query {
         Query {
             moment: self.at,
             sizes: self.part.size.unwrap_or_default(),

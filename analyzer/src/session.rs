@@ -21,7 +21,7 @@ pub struct Session {
     /// What may be claimed.
     pub account: Account,
     /// What the figures by stack are of.
-    pub wanted: Query,
+    pub query: Query,
 }
 
 /// Why there is no result.
@@ -54,14 +54,14 @@ pub fn open(path: &Path) -> Result<(Reader, Result<(), MergeError>), OpenError> 
 /// Only where nothing can be read; damage is in [`Session::integrity`].
 pub fn read(
     path: &Path,
-    wanted: impl Into<Query>,
+    query: impl Into<Query>,
     observer: &mut Observer<'_>,
     started: &mut dyn FnMut(Progress),
 ) -> Result<Session, Error> {
     let (mut reader, merged) = open(path)?;
     started(reader.progress());
-    let wanted = wanted.into();
-    let mut replay = Replay::new(wanted);
+    let query = query.into();
+    let mut replay = Replay::new(query);
     let counters = reader.counters();
     if let Some(of) = counters.of {
         replay.compare_counters_at(of);
@@ -82,6 +82,6 @@ pub fn read(
         header,
         integrity,
         account,
-        wanted,
+        query,
     })
 }

@@ -109,7 +109,7 @@ impl Replay {
     }
 
     /// Whether a query can be answered: a state does not say how things stood before its end.
-    pub fn can_tell(&self, query: Query) -> bool {
+    pub fn can_answer(&self, query: Query) -> bool {
         let Some(restored) = self.restored else {
             return true;
         };

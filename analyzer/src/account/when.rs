@@ -1,4 +1,4 @@
-//! What an event's circumstance means, once all records are known.
+//! What an event's span context means, once all records are known.
 
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ pub struct When {
     pub range: Option<String>,
 }
 
-/// What a circumstance means, after all records.
+/// What a span context means, after all records.
 pub fn when_of(replay: &Replay, span_context: SpanContext) -> When {
     let names = &replay.names;
     When {

@@ -65,8 +65,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         part: from.part.clone(),
     };
     let (first, second) = (&from.part.capture(&args.before), &args.after);
-    let before = read(first, from.wanted())?;
-    let after = read(second, to.wanted())?;
+    let before = read(first, from.query())?;
+    let after = read(second, to.query())?;
     let level = from.part.level(&before);
     let lines = [(&before, from), (&after, &to)].map(|(session, selection)| {
         let lines = Lines::of(&session.replay, &selection.held(session, level));

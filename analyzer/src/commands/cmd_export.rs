@@ -84,7 +84,7 @@ fn first(args: &Args, file: &Path) -> anyhow::Result<(Session, Steps)> {
         _ => At::End,
     };
     let mut steps = Steps::default();
-    let session = read_with(file, args.wanted(moment), &mut |_, record, _| {
+    let session = read_with(file, args.query(moment), &mut |_, record, _| {
         steps.observe(record);
     })?;
     Ok((session, steps))

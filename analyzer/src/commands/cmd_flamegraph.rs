@@ -168,17 +168,17 @@ fn nothing(of: OfArg, level: Level) -> String {
 /// The stacks of a capture.
 fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
     let part = &args.selection.part;
-    let mut wanted = args.selection.wanted();
-    wanted.moment = moment;
+    let mut query = args.selection.query();
+    query.moment = moment;
     let select = &part.select();
     let (session, held, mut said) = match args.of {
         OfArg::Live => {
-            let session = read(file, wanted)?;
+            let session = read(file, query)?;
             let held = ByStack::at(&session.replay, part.level(&session), moment, select);
             (session, held, at(moment))
         }
         OfArg::Allocated => {
-            let session = read(file, wanted)?;
+            let session = read(file, query)?;
             let held = ByStack::allocated(&session.replay, part.level(&session), select);
             let said = match moment {
                 At::Peak | At::End => "allocated over the whole run".into(),

@@ -58,13 +58,13 @@ struct Row<'a> {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let wanted = Query {
+    let query = Query {
         moment: args.at,
         peaks: args.at == At::Peak,
         ..Query::default()
     };
     let mut over_time = BTreeMap::new();
-    let session = read_with(&args.file, wanted, &mut |replay, record, _| {
+    let session = read_with(&args.file, query, &mut |replay, record, _| {
         ReservedOverTime::observe(&mut over_time, replay, record);
     })?;
     say_bounded(&session, "the pool");
@@ -101,7 +101,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         };
         let is_kept = session
             .replay
-            .can_tell(At::Event(Seq(over_time.reserved_peak.seq)).into());
+            .can_answer(At::Event(Seq(over_time.reserved_peak.seq)).into());
         rows.push(Row {
             device: ledger.device,
             seq: ledger.seq,

@@ -23,12 +23,12 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let wanted = Query {
+    let query = Query {
         peaks: true,
         ..Query::default()
     };
     let mut watch = HintWatch::default();
-    let session = read_with(&args.file, wanted, &mut |replay, record, effect| {
+    let session = read_with(&args.file, query, &mut |replay, record, effect| {
         watch.observe(replay, record, effect);
     })?;
     watch.finish();

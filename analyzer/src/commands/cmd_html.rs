@@ -37,11 +37,11 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
     let mut builder = TimelineBuilder::default();
-    let wanted = Query {
+    let query = Query {
         peaks: true,
         ..Query::default()
     };
-    let session = read_with(file, wanted, &mut |replay, record, effect| {
+    let session = read_with(file, query, &mut |replay, record, effect| {
         builder.observe(replay, record, effect);
     })?;
     let replay = &session.replay;

@@ -120,13 +120,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         When::Moment(moment) => moment,
         When::PeakOf(_) => At::Peak,
     };
-    let wanted = Query {
+    let query = Query {
         moment,
         peaks: args.at == When::Moment(At::Peak),
         ..Query::default()
     };
     let file = &args.capture.path();
-    let session = read(file, wanted)?;
+    let session = read(file, query)?;
     let at = match (args.at, session.replay.until()) {
         (When::PeakOf(level), _) => LedgerAt::PeakOf(level),
         (_, Some(seq)) => LedgerAt::At(seq),

@@ -75,12 +75,12 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let wanted = Query {
+    let query = Query {
         step: args.step,
-        ..args.selection.wanted()
+        ..args.selection.query()
     };
     let file = &args.selection.part.capture(&args.file);
-    let session = read(file, wanted)?;
+    let session = read(file, query)?;
     let ended = session.replay.spans.steps;
     if let Some(step) = args.step.filter(|step| *step > ended.saturating_add(1)) {
         anyhow::bail!(

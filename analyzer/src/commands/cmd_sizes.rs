@@ -32,8 +32,8 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let part = &args.selection.part;
     let file = &part.capture(&args.file);
-    let wanted = Query::from(args.selection.at);
-    let first = read(file, wanted)?;
+    let query = Query::from(args.selection.at);
+    let first = read(file, query)?;
     let level = part.level(&first);
     if let (At::Peak, Some(restored)) = (args.selection.at, first.replay.restored) {
         let rows = first.replay.levels.iter();
@@ -46,7 +46,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let sizes = part.size.unwrap_or_default();
     let block_events = BlockEvents::new(&first.replay, level, part.select(), sizes);
     let mut histogram = Histogram::new(block_events, args.selection.at, args.exact);
-    read_with(file, wanted, &mut |replay, record, effect| {
+    read_with(file, query, &mut |replay, record, effect| {
         histogram.observe(replay, record, effect);
     })?;
     let found = histogram.sizes();

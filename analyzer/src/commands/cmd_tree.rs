@@ -39,7 +39,7 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.selection.part.capture(&args.file);
-    let session = read(file, args.selection.wanted())?;
+    let session = read(file, args.selection.query())?;
     let level = args.selection.part.level(&session);
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
     let held = args.selection.held(&session, level);

@@ -15,29 +15,29 @@ use crate::args::SymbolArgs;
 use crate::selection::Part;
 
 /// Reads a capture with a progress bar.
-pub fn read(path: &Path, wanted: impl Into<Query>) -> anyhow::Result<Session> {
-    read_with(path, wanted, &mut |_, _, _| {})
+pub fn read(path: &Path, query: impl Into<Query>) -> anyhow::Result<Session> {
+    read_with(path, query, &mut |_, _, _| {})
 }
 
 /// The same, and shows each record to `observer`.
 pub fn read_with(
     path: &Path,
-    wanted: impl Into<Query>,
+    query: impl Into<Query>,
     observer: &mut Observer<'_>,
 ) -> anyhow::Result<Session> {
-    let (wanted, mut bar) = (wanted.into(), None);
-    session::read(path, wanted, observer, &mut |progress| {
+    let (query, mut bar) = (query.into(), None);
+    session::read(path, query, observer, &mut |progress| {
         bar = Some(Bar::start(progress))
     })
     .map_err(|error| explained(path, &error))
-    .and_then(|session| told(path, session, wanted))
+    .and_then(|session| told(path, session, query))
 }
 
-/// The session, if it has what is wanted.
-fn told(path: &Path, session: Session, wanted: Query) -> anyhow::Result<Session> {
+/// The session, if it can answer the query.
+fn told(path: &Path, session: Session, query: Query) -> anyhow::Result<Session> {
     let (replay, path_said) = (&session.replay, path.display());
-    match wanted.moment {
-        _ if !replay.can_tell(wanted) => Err(not_kept(path, &session)),
+    match query.moment {
+        _ if !replay.can_answer(query) => Err(not_kept(path, &session)),
         At::Event(at) if at > replay.last_seq => anyhow::bail!(
             "{path_said}: there is no event {}, the last is {}: name an earlier one",
             at.0,
@@ -115,7 +115,7 @@ pub fn survivors(
     let last = At::Step(first.replay.spans.steps);
     let has_steps = first.replay.spans.steps > 0;
     let moment = at.unwrap_or_else(|| {
-        let told = has_steps && first.replay.can_tell(last.into());
+        let told = has_steps && first.replay.can_answer(last.into());
         if told { last } else { At::End }
     });
     let sizes = part.size.unwrap_or_default();
@@ -127,12 +127,12 @@ pub fn survivors(
         least_steps,
         warm_up_steps,
     });
-    let wanted = Query {
+    let query = Query {
         moment,
         sizes,
         ..Query::default()
     };
-    let session = read_with(file, wanted, &mut |replay, record, effect| {
+    let session = read_with(file, query, &mut |replay, record, effect| {
         survivors.observe(replay, record, effect);
     })?;
     Ok((session, survivors, moment))

@@ -25,7 +25,7 @@ impl Steps {
     }
 
     /// What is alive at the end, and was allocated before the last step that ended began: nothing where
-    /// only one did. Without steps it is all that is alive. `None` where a bounded capture has let go of
+    /// only one did. Without steps it is all that is alive. `None` where a bounded capture has evicted
     /// what would tell.
     pub fn leaked(
         &self,

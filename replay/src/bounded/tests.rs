@@ -436,7 +436,7 @@ fn a_step_is_told_if_it_began_after_the_state() {
             ..Query::default()
         };
         let replay = by_state(&program, at, usize::MAX, query);
-        assert_eq!(replay.can_tell(query), step > steps + 1);
+        assert_eq!(replay.can_answer(query), step > steps + 1);
         if step > steps + 1 {
             let full = whole(&program, query);
             for moment in [At::Peak, At::End] {
@@ -449,7 +449,7 @@ fn a_step_is_told_if_it_began_after_the_state() {
         }
     }
     let before = Query::from(At::Event(Seq(at.0 - 2)));
-    assert!(!by_state(&program, at, usize::MAX, before).can_tell(before));
+    assert!(!by_state(&program, at, usize::MAX, before).can_answer(before));
 }
 
 #[test]
@@ -470,11 +470,11 @@ fn times_and_steps_are_told_if_they_end_after_the_state() {
     ];
     for moment in before {
         let replay = by_state(&program, at, usize::MAX, moment);
-        assert!(!replay.can_tell(moment.into()), "{moment:?}");
+        assert!(!replay.can_answer(moment.into()), "{moment:?}");
     }
     for moment in after {
         let replay = by_state(&program, at, usize::MAX, moment);
-        assert!(replay.can_tell(moment.into()), "{moment:?}");
+        assert!(replay.can_answer(moment.into()), "{moment:?}");
         let full = whole(&program, moment);
         assert_eq!(replay.until(), full.until(), "{moment:?}");
         assert_eq!(
@@ -500,7 +500,7 @@ fn sizes_are_told_of_all_but_peaks_before_the_state() {
             ..Query::default()
         };
         let replay = by_state(&program, at, usize::MAX, query);
-        assert_eq!(replay.can_tell(query), told, "{moment:?}");
+        assert_eq!(replay.can_answer(query), told, "{moment:?}");
         if told {
             let full = whole(&program, query);
             assert_eq!(figures(&replay, moment), figures(&full, moment));

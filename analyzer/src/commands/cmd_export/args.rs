@@ -135,7 +135,7 @@ impl Args {
     }
 
     /// What the replay has to keep for figures at a moment.
-    pub fn wanted(&self, moment: At) -> Query {
+    pub fn query(&self, moment: At) -> Query {
         Query {
             moment,
             sizes: self.part.size.unwrap_or_default(),

@@ -32,7 +32,7 @@ impl Task<'_> {
         let select = &self.args.part.select();
         let live = match self.args.at.unwrap_or(At::End) {
             of @ (At::Peak | At::End) => self.held(self.first, of),
-            of => self.held(&read(self.file, self.args.wanted(of))?, of),
+            of => self.held(&read(self.file, self.args.query(of))?, of),
         };
         let allocated = ByStack::allocated(&self.first.replay, self.level(), select);
         Ok([self.held(self.first, At::Peak), live, allocated])

@@ -31,8 +31,8 @@ pub(super) struct CourseTrack {
     since: u64,
 }
 
-fn phase(stage: ThreadPhase) -> Option<usize> {
-    match stage {
+fn phase(of: ThreadPhase) -> Option<usize> {
+    match of {
         ThreadPhase::Backward => Some(0),
         ThreadPhase::Optimizer => Some(1),
         ThreadPhase::ZeroGrad => Some(2),
