@@ -435,7 +435,7 @@ fn the_end_of_a_step_is_its_mark() {
 }
 
 #[test]
-fn only_blocks_of_wanted_sizes_are_told() {
+fn only_blocks_of_queried_sizes_count() {
     let sizes = |least, most| Query {
         sizes: Sizes { least, most },
         ..Query::default()

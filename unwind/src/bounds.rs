@@ -43,10 +43,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_told_from_none() {
+    fn mapped_memory_is_distinguished_from_unmapped() {
         let here = 0u64;
         assert!(is_readable(&raw const here as u64));
-        assert!(is_readable(memory_is_told_from_none as *const () as u64));
+        assert!(is_readable(
+            mapped_memory_is_distinguished_from_unmapped as *const () as u64
+        ));
         for none in [0, 8, 4096, 1 << 63, u64::MAX - 7, u64::MAX] {
             assert!(!is_readable(none), "{none:x}");
         }

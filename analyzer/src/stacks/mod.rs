@@ -18,7 +18,7 @@ use crate::backward::{Backward, Origin, chain};
 use crate::names::{Names, NativeFrame};
 use crate::replay::StackKey;
 use crate::symbols::{Symbols, is_interpreter, is_recorder};
-use frame::{CUT_OFF, LET_GO, LOST, NO_FORWARD, NO_NATIVE, NO_PYTHON, NO_STACK};
+use frame::{CUT_OFF, EVICTED, LOST, NO_FORWARD, NO_NATIVE, NO_PYTHON, NO_STACK};
 use interleave::{Kind, interleave};
 
 pub use frame::Frame;
@@ -112,7 +112,7 @@ fn python(names: &Names, stack: StackId, count: usize) -> Vec<Frame> {
 
 /// The frames of one thread, the oldest first.
 fn of_thread(names: &Names, symbols: &mut Symbols, python: StackId, native: StackId) -> Vec<Frame> {
-    let let_go = [python, native].contains(&StackId::LET_GO);
+    let evicted = [python, native].contains(&StackId::LET_GO);
     let (python, python_cut, python_missing) = match names.py_stacks.get(&python) {
         Some((frames, cut)) => (&frames[..], *cut, false),
         None => (&[][..], false, !python.is_named()),
@@ -146,7 +146,7 @@ fn of_thread(names: &Names, symbols: &mut Symbols, python: StackId, native: Stac
         interleave(python, python_cut, &native, &kinds, native_cut)
     };
     for (said, frame) in [
-        (let_go, LET_GO),
+        (evicted, EVICTED),
         (native_missing, NO_NATIVE),
         (python_missing, NO_PYTHON),
         (

@@ -205,7 +205,7 @@ fn a_workspace_is_its_callers() {
 }
 
 #[test]
-fn a_closure_is_told_from_the_optimizer_that_runs_it() {
+fn a_closure_is_distinguished_from_the_optimizer_that_runs_it() {
     let mut names = Names::default();
     python(&mut names, 1, &[(ADAM, 1), (BASE, 2), (NET, 3)]);
     python(

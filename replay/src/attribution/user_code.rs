@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn user_code_is_told_from_what_is_installed() {
+    fn user_code_is_distinguished_from_installed_code() {
         for own in [
             "/home/me/train.py",
             "train.py",

@@ -423,7 +423,7 @@ fn if_the_live_blocks_do_not_fit_sums_still_hold() {
 }
 
 #[test]
-fn a_step_is_told_if_it_began_after_the_state() {
+fn a_step_query_can_be_answered_if_the_step_began_after_the_state() {
     let program = Program::of(11, 3000);
     let at = Seq(program.end().0 / 3);
     let steps = by_state(&program, at, usize::MAX, At::Peak)
@@ -453,7 +453,7 @@ fn a_step_is_told_if_it_began_after_the_state() {
 }
 
 #[test]
-fn times_and_steps_are_told_if_they_end_after_the_state() {
+fn moments_after_the_state_can_be_answered() {
     let program = Program::of(11, 3000);
     let at = Seq(program.end().0 / 3);
     let restored = by_state(&program, at, usize::MAX, At::End)
@@ -486,7 +486,7 @@ fn times_and_steps_are_told_if_they_end_after_the_state() {
 }
 
 #[test]
-fn sizes_are_told_of_all_but_peaks_before_the_state() {
+fn sizes_can_be_answered_except_at_peaks_before_the_state() {
     let program = Program::of(12, 3000);
     let at = Seq(program.end().0 / 3);
     let sizes = crate::Sizes {
