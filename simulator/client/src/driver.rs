@@ -1,21 +1,10 @@
 //! Finding the driver and its functions.
 
 use crate::ffi::{Address, Answer, Out, Text, check};
-use crate::functions;
+use crate::wanted::{Function, WANTED};
 use gpumem_cuda_abi::{CuProcAddressStatus, CuResult, CudaError};
 use std::ffi::CStr;
 use std::sync::OnceLock;
-
-/// What a client asks `cuGetProcAddress` for.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// The name without version or variant.
-    pub name: &'static CStr,
-    /// The CUDA version whose form of it is wanted: 3020 is CUDA 3.2.
-    pub version: i32,
-    /// 0, or 2 for the variant whose null stream is the thread's own.
-    pub flags: u64,
-}
 
 /// `cudaErrorInsufficientDriver`: also what NVIDIA's runtime says when there is no driver.
 pub const NO_DRIVER: CudaError = CudaError::INSUFFICIENT_DRIVER;
@@ -30,7 +19,7 @@ type GetProcAddress =
 #[derive(Debug)]
 pub struct Driver {
     get_proc_address: GetProcAddress,
-    /// Addresses in the order of [`functions::WANTED`]; 0 for what the driver does not have.
+    /// Addresses in the order of [`WANTED`]; 0 for what the driver does not have.
     addresses: Vec<Address>,
 }
 
@@ -66,7 +55,7 @@ impl Driver {
             // SAFETY: as above; at 12000 this name means the form with a status.
             Ok(address) => unsafe { std::mem::transmute::<Address, GetProcAddress>(address) },
         };
-        let addresses = functions::WANTED
+        let addresses = WANTED
             .iter()
             .map(|wanted| {
                 find(get_proc_address, wanted.name, wanted.version, wanted.flags).unwrap_or(0)
@@ -78,12 +67,12 @@ impl Driver {
         })
     }
 
-    /// The address of the function at `index` of [`functions::WANTED`].
+    /// The address of a function.
     ///
     /// # Errors
     /// [`DRIVER_TOO_OLD`] if the driver does not have it.
-    pub fn address(&self, index: usize) -> Answer<Address> {
-        match self.addresses.get(index) {
+    pub fn address(&self, function: Function) -> Answer<Address> {
+        match self.addresses.get(function as usize) {
             Some(0) | None => Err(DRIVER_TOO_OLD),
             Some(address) => Ok(*address),
         }

@@ -5,16 +5,20 @@
 //! An interposer hooks exactly these two paths, so nothing here may take a shorter one.
 //!
 //! - [`ffi`]: what passes between C and these libraries, as types that can be used safely;
+//! - [`wanted`]: the driver's functions that are used, from the table in `rows.rs`;
 //! - [`driver`]: finding the driver and its functions;
-//! - [`functions`]: one safe wrapper for each driver function, from one table.
+//! - [`functions`]: one safe wrapper for each, from the same table.
 //!
 //! # Not suitable for
 //! Programs that have the driver at link time.
 
+pub mod blas;
 pub mod driver;
 mod export;
 pub mod ffi;
 pub mod functions;
+mod rows;
+pub mod structures;
+pub mod wanted;
 
 pub use functions as cu;
-pub mod blas;

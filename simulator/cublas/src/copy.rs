@@ -1,8 +1,9 @@
 //! Copies between the host's vectors and matrices and the device's.
 
 use gpumem_sim_client::blas::Status;
-use gpumem_sim_client::cu::{self, Memcpy2d, Side2d};
+use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Handle, In};
+use gpumem_sim_client::structures::{Memcpy2d, Side2d};
 
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;

@@ -1,8 +1,9 @@
 //! Arrays.
 
 use gpumem_cuda_abi::{CuArray3dDescriptor, CuArrayDescriptor, CudaError, CudaExtent};
-use gpumem_sim_client::cu::{self, ExternalArray};
+use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Answer, Handle, In, Out, require};
+use gpumem_sim_client::structures::ExternalArray;
 
 /// `cudaChannelFormatDesc`: 20 bytes. Bits of each channel, and what they mean.
 #[repr(C)]

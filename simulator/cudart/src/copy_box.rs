@@ -4,8 +4,9 @@ use crate::array::element_bytes;
 use crate::context;
 use crate::copy::{INVALID_DIRECTION, Kind};
 use gpumem_cuda_abi::{CudaExtent, CudaPitchedPtr};
-use gpumem_sim_client::cu::{self, Memcpy2d, Memcpy3d, Side2d, Side3d};
+use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Handle, In};
+use gpumem_sim_client::structures::{Memcpy2d, Memcpy3d, Side2d, Side3d};
 
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;

@@ -6,8 +6,9 @@ use crate::copy_box::{Parameters, for_driver, line};
 use crate::registry::registry;
 use crate::{symbol, thread};
 use gpumem_cuda_abi::{CuKernelNodeParams, Dim3};
-use gpumem_sim_client::cu::{self, Memcpy3d};
+use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Handle, In, Out, require};
+use gpumem_sim_client::structures::Memcpy3d;
 
 /// `cudaKernelNodeParams`: 56 bytes.
 #[repr(C)]

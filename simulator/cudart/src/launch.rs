@@ -3,8 +3,9 @@
 use crate::registry::registry;
 use crate::thread::{self, Configuration};
 use gpumem_cuda_abi::{CudaError, Dim3};
-use gpumem_sim_client::cu::{self, LaunchConfig};
+use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Answer, Handle, In, Out, Text};
+use gpumem_sim_client::structures::LaunchConfig;
 use std::ffi::CString;
 
 /// `cudaErrorMissingConfiguration`.

@@ -10,7 +10,7 @@ use gpumem_unwind::{Registers, Stack, modules};
 use crate::counts::{COUNTS, Cause, Entry, add};
 use crate::seen::{Known, Seen};
 use crate::thread::{self, Tools};
-use crate::{cause, pages, report};
+use crate::{cause, mismatch, pages};
 
 /// Calls to a stack; 0: nothing is compared.
 static EVERY: AtomicU32 = AtomicU32::new(0);
@@ -96,8 +96,8 @@ fn both(tools: &mut Tools, entry: Entry, from: Registers) {
         && taken.truncated == tools.reference.truncated
         && ours.iter().eq(reference.iter().map(|frame| &frame.pc));
     let by_system = tools.unwinder.system_stacks() != left_before;
-    if !same && add(&COUNTS.mismatches, 1) < report::MISMATCHES {
-        report::mismatch(ours, reference, taken, tools.reference.truncated, by_system);
+    if !same && add(&COUNTS.mismatches, 1) < mismatch::PRINTED {
+        mismatch::print(ours, reference, taken, tools.reference.truncated, by_system);
     }
     remember(taken, ours);
     if by_system {

@@ -21,6 +21,7 @@ mod cause;
 mod compare;
 mod counts;
 mod entry;
+mod mismatch;
 mod pages;
 mod reference;
 mod report;

@@ -4,14 +4,10 @@ use std::ffi::CStr;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use gpumem_unwind::{Registers, Stack, modules};
-
 use crate::cause::CULPRITS;
 use crate::compare::{self, Fault};
 use crate::counts::{CAUSES, COUNTS, ENTRIES};
-
-/// Mismatches that are printed.
-pub(crate) const MISMATCHES: u64 = 5;
+use crate::mismatch::{place, say};
 
 /// The process whose stacks are compared: not those that it forks.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -118,55 +114,4 @@ fn line() -> String {
         .collect();
     let _ = write!(line, ", \"culprits\": [{}]}}", culprits.join(", "));
     line
-}
-
-/// Module and offset of a call.
-fn place(pc: u64) -> String {
-    match modules::describe(pc - 1) {
-        Some(module) => {
-            let name = module.path.file_name().unwrap_or_default();
-            format!("{}+0x{:x}", name.display(), pc - module.span.bias)
-        }
-        None => format!("0x{pc:x}"),
-    }
-}
-
-fn say(text: &str) {
-    // SAFETY: the text's own bytes. Nothing can be done where they are not taken.
-    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
-}
-
-/// Prints a stack on which the two do not agree.
-#[cold]
-pub(crate) fn mismatch(
-    ours: &[u64],
-    reference: &[Registers],
-    taken: Stack,
-    truncated: bool,
-    by_system: bool,
-) {
-    let mut text = format!(
-        "unwind-check: a mismatch; {} and {} frames, truncated {} and {truncated}, by the system's: {by_system}\n",
-        ours.len(),
-        reference.len(),
-        taken.truncated,
-    );
-    let differs = ours
-        .iter()
-        .zip(reference)
-        .position(|(ours, system)| *ours != system.pc);
-    let differs = differs.unwrap_or(ours.len().min(reference.len()));
-    for index in differs.saturating_sub(3)..differs + 4 {
-        let ours = ours.get(index).map(|pc| place(*pc));
-        let system = reference.get(index);
-        let _ = writeln!(
-            text,
-            "  {index}: {} | {} sp {:x} bp {:x}",
-            ours.unwrap_or_default(),
-            system.map(|frame| place(frame.pc)).unwrap_or_default(),
-            system.map_or(0, |frame| frame.sp),
-            system.map_or(0, |frame| frame.bp),
-        );
-    }
-    say(&text);
 }
