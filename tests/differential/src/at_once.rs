@@ -5,16 +5,16 @@ use std::thread;
 
 use crate::cuda::Cuda;
 use crate::driver::Driver;
-use crate::families::{Family, context, host};
+use crate::families::{context, host, step};
 use crate::statistics::Statistics;
-use crate::world::World;
+use crate::world::{Families, World};
 
 /// What the threads of a sequence have in common.
 pub struct Common {
     /// The driver.
     pub driver: &'static Driver,
-    /// The families to choose from.
-    pub families: &'static [Family],
+    /// The families of calls.
+    pub families: Families,
     /// Devices of the machine.
     pub devices: usize,
 }
@@ -46,7 +46,7 @@ pub fn run(world: &mut World, common: &Common, seed: u64, sequence: u64) -> Stat
                     world.begin(own, sequence);
                     for _ in 0..rounds {
                         for _ in 0..world.rng.within(5, 25) {
-                            world.step();
+                            step(&mut world);
                         }
                         barrier.wait();
                         barrier.wait();

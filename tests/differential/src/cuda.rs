@@ -4,15 +4,13 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use crate::driver::Driver;
-use crate::functions::{ALL, Api};
+use crate::functions::{Api, NOT_SUPPORTED, name_of};
 use crate::ledger::Ledger;
 use crate::names::Names;
 use crate::rng::Rng;
 use crate::statistics::Statistics;
 
-/// What the driver answers to what it does not support.
-pub const NOT_SUPPORTED: u32 = 801;
-/// What it answers when memory is short.
+/// What the driver answers when memory is short.
 pub const OUT_OF_MEMORY: u32 = 2;
 
 /// Where in the run a call is made.
@@ -167,11 +165,6 @@ impl Cuda {
             self.names.sized(address, bytes as u64);
         }
     }
-}
-
-/// A function's exported name.
-pub fn name_of(api: Api) -> &'static str {
-    ALL.get(api as usize).map_or("", |function| function.symbol)
 }
 
 /// Whether a call of that name waits for the device.

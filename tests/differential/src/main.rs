@@ -12,16 +12,19 @@
 
 mod arguments;
 mod at_once;
+mod calls;
 mod cuda;
 mod driver;
 mod elf;
 mod families;
 mod functions;
 mod ledger;
+mod model;
 mod names;
 mod pass;
 mod peer;
 mod rng;
+mod rows;
 mod statistics;
 mod turns;
 mod world;
@@ -34,9 +37,9 @@ use arguments::{Arguments, Threads};
 use clap::Parser;
 use cuda::Cuda;
 use driver::{Driver, Reach};
-use families::Family;
 use ledger::Ledger;
-use world::{DEVICES, World};
+use model::DEVICES;
+use world::{Families, World};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -110,16 +113,19 @@ fn arena() -> Result<u64, String> {
     Ok(start as u64)
 }
 
-fn chosen(names: &[String]) -> Result<&'static [Family], String> {
+fn chosen(names: &[String]) -> Result<Families, String> {
     let mut chosen = Vec::new();
     for name in names {
         let family = families::ALL.iter().find(|family| family.name == name);
         chosen.push(*family.ok_or_else(|| format!("there is no family {name}"))?);
     }
-    if chosen.is_empty() {
-        return Ok(families::ALL);
-    }
-    Ok(chosen.leak())
+    let all = families::ALL;
+    let chosen = if chosen.is_empty() {
+        all
+    } else {
+        chosen.leak()
+    };
+    Ok(Families { chosen, all })
 }
 
 fn run(arguments: &Arguments) -> Result<bool, String> {
@@ -129,7 +135,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         missing: arguments.without.clone(),
     })?));
     let families = chosen(&arguments.families)?;
-    if families.iter().any(|family| family.name == "peer") {
+    if families.chosen.iter().any(|family| family.name == "peer") {
         peer::start()?;
     }
     let mut cuda = Cuda::new(driver, arguments.seed);
@@ -147,6 +153,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     };
     let mut ledger = Ledger::new(driver, levels, devices as i32);
     ledger.transients = families
+        .chosen
         .iter()
         .any(|family| matches!(family.name, "graph" | "multicast"));
     if !ledger.has_recorder() && !arguments.alone {

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::cuda::NOT_SUPPORTED;
-use crate::functions::{ALL, Api};
+use crate::functions::{ALL, Api, NOT_SUPPORTED};
 
 /// Calls by function and by result.
 #[derive(Clone, Debug, Default)]

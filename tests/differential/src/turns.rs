@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use crate::families::context;
+use crate::families::{context, step};
 use crate::world::World;
 
 /// Most threads of a program.
@@ -33,7 +33,7 @@ fn lock(world: &Mutex<World>) -> MutexGuard<'_, World> {
 fn obey(world: &Mutex<World>, order: Order) {
     let mut world = lock(world);
     match order {
-        Order::Step => world.step(),
+        Order::Step => step(&mut world),
         Order::Unbind => context::unbind(&mut world),
     }
 }

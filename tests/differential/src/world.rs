@@ -2,41 +2,33 @@
 //! so that most calls are valid and some fail on purpose.
 
 use crate::cuda::{Cuda, OUT_OF_MEMORY};
-use crate::families::vmm;
-use crate::families::{
-    self, Family, array, context, device, graph, green, host, ipc, module, peer, pool,
+use crate::model::{
+    Arrays, Blocks, Contexts, Ended, Graphs, Greens, Host, Ipc, Modules, Owner, Peer, Pools, Vmm,
 };
 use crate::rng::Rng;
 
-/// Devices that the model has room for.
-pub const DEVICES: usize = 3;
-
-/// To whom a block belongs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Owner {
-    /// The context; 0: the device alone.
-    pub context: usize,
-    /// The device.
-    pub device: i32,
+/// A family.
+#[derive(Clone, Copy)]
+pub struct Family {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// How often it is chosen.
+    pub weight: usize,
+    /// A few calls of it.
+    pub step: fn(&mut World),
+    /// A context has ended.
+    pub ended: fn(&mut World, &Ended),
+    /// Releases what is left, at the end of a sequence.
+    pub end: fn(&mut World),
 }
 
-/// What has ended, with all that it owned.
-#[derive(Clone, Copy, Debug)]
-pub struct Ended {
-    /// The context.
-    pub context: usize,
-    /// Its device.
-    pub device: i32,
-    /// Whether it was the last one of its device.
-    pub last: bool,
-}
-
-impl Ended {
-    /// Whether what belongs to `owner` is gone.
-    pub fn takes(&self, owner: Owner) -> bool {
-        owner.context == self.context
-            || (owner.context == 0 && self.last && owner.device == self.device)
-    }
+/// The families of a run.
+#[derive(Clone, Copy)]
+pub struct Families {
+    /// Those to choose from.
+    pub chosen: &'static [Family],
+    /// Every family, in the order in which they clean up.
+    pub all: &'static [Family],
 }
 
 /// One random program's state.
@@ -49,37 +41,37 @@ pub struct World {
     pub alone: bool,
     /// Devices of the machine.
     pub devices: usize,
-    /// The families of calls to choose from.
-    pub families: &'static [Family],
+    /// The families of calls.
+    pub families: Families,
     /// Memory of the program's own, for registering: its first byte.
     pub arena: u64,
     /// Contexts.
-    pub contexts: context::Contexts,
+    pub contexts: Contexts,
     /// Device and managed memory.
-    pub blocks: device::Blocks,
+    pub blocks: Blocks,
     /// Pinned and registered memory.
-    pub host: host::Host,
+    pub host: Host,
     /// Pools, streams, events.
-    pub pools: pool::Pools,
+    pub pools: Pools,
     /// Physical handles and mappings.
-    pub vmm: vmm::Vmm,
+    pub vmm: Vmm,
     /// Arrays.
-    pub arrays: array::Arrays,
+    pub arrays: Arrays,
     /// Shared memory.
-    pub ipc: ipc::Ipc,
+    pub ipc: Ipc,
     /// Memory shared with another process.
-    pub peer: peer::Peer,
+    pub peer: Peer,
     /// Graphs with memory nodes.
-    pub graphs: graph::Graphs,
+    pub graphs: Graphs,
     /// Modules.
-    pub modules: module::Modules,
+    pub modules: Modules,
     /// Green contexts.
-    pub greens: green::Greens,
+    pub greens: Greens,
 }
 
 impl World {
     /// A world in which nothing lives.
-    pub fn new(cuda: Cuda, devices: usize, families: &'static [Family], arena: u64) -> Self {
+    pub fn new(cuda: Cuda, devices: usize, families: Families, arena: u64) -> Self {
         Self {
             cuda,
             rng: Rng::new(0),
@@ -87,17 +79,17 @@ impl World {
             devices,
             families,
             arena,
-            contexts: context::Contexts::default(),
-            blocks: device::Blocks::default(),
-            host: host::Host::default(),
-            pools: pool::Pools::default(),
-            vmm: vmm::Vmm::default(),
-            arrays: array::Arrays::default(),
-            ipc: ipc::Ipc::default(),
-            peer: peer::Peer::default(),
-            graphs: graph::Graphs::default(),
-            modules: module::Modules::default(),
-            greens: green::Greens::default(),
+            contexts: Contexts::default(),
+            blocks: Blocks::default(),
+            host: Host::default(),
+            pools: Pools::default(),
+            vmm: Vmm::default(),
+            arrays: Arrays::default(),
+            ipc: Ipc::default(),
+            peer: Peer::default(),
+            graphs: Graphs::default(),
+            modules: Modules::default(),
+            greens: Greens::default(),
         }
     }
 
@@ -107,38 +99,26 @@ impl World {
         self.cuda.begin(seed, sequence);
     }
 
-    /// One random step of one of the families.
-    pub fn step(&mut self) {
-        if !self.rng.percent(8) {
-            context::bind(self);
-        }
-        let weights: usize = self.families.iter().map(|family| family.weight).sum();
-        let mut chosen = self.rng.below(weights);
-        for family in self.families {
-            match chosen.checked_sub(family.weight) {
-                Some(rest) => chosen = rest,
-                None => return (family.step)(self),
-            }
-        }
-    }
-
     /// Releases what the ends of contexts leave, then ends the contexts.
     pub fn end(&mut self) {
-        for family in families::ALL {
+        for family in self.families.all {
             (family.end)(self);
         }
     }
 
     /// A context has ended: what it owned is gone from the model too.
     pub fn ended(&mut self, ended: Ended) {
-        for family in families::ALL {
+        for family in self.families.all {
             (family.ended)(self, &ended);
         }
     }
 
     /// Whether a family is among those to choose from.
     pub fn has_family(&self, name: &str) -> bool {
-        self.families.iter().any(|family| family.name == name)
+        self.families
+            .chosen
+            .iter()
+            .any(|family| family.name == name)
     }
 
     /// A device's ordinal; now and then one that there is not.

@@ -2,8 +2,8 @@
 
 use gpumem_cuda_abi::{CuArray3dDescriptor, CuArrayDescriptor};
 
-use super::Family;
-use crate::world::{Ended, Owner, World};
+use crate::model::{Array, Ended};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -13,20 +13,6 @@ pub const FAMILY: Family = Family {
     ended,
     end,
 };
-
-#[derive(Clone, Copy, Debug)]
-struct Array {
-    handle: usize,
-    mipmapped: bool,
-    owner: Owner,
-}
-
-/// The arrays that live.
-#[derive(Debug, Default)]
-pub struct Arrays {
-    live: Vec<Array>,
-    gone: Vec<usize>,
-}
 
 fn step(world: &mut World) {
     match world.rng.below(12) {

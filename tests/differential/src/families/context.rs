@@ -1,7 +1,7 @@
 //! Contexts: births, ends, and which is current.
 
-use super::{Family, green};
-use crate::world::{DEVICES, Ended, Owner, World};
+use crate::model::{Ended, Owner};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -11,29 +11,6 @@ pub const FAMILY: Family = Family {
     ended,
     end,
 };
-
-/// The contexts that live, or come to life with their next use.
-#[derive(Debug, Default)]
-pub struct Contexts {
-    /// References to each device's primary context, and its handle once it was retained.
-    pub primary: [(u32, usize); DEVICES],
-    /// Contexts of the program's own.
-    pub created: Vec<Owner>,
-    /// Contexts that were attached to, once for each time.
-    attached: Vec<usize>,
-    /// Handles of contexts that ended.
-    gone: Vec<usize>,
-}
-
-impl Contexts {
-    fn usable(&self) -> Vec<usize> {
-        let primary = self.primary.iter().filter(|(held, _)| *held > 0);
-        primary
-            .map(|(_, handle)| *handle)
-            .chain(self.created.iter().map(|context| context.context))
-            .collect()
-    }
-}
 
 /// Makes one of the live contexts current, if the one that is may not do.
 pub fn bind(world: &mut World) {
@@ -220,7 +197,7 @@ fn step(world: &mut World) {
         // So has a green context.
         4..6 if held > 1
             || (world.alone
-                && (held > 0 || !(world.has_family("runtime") || green::holds(world, device)))) =>
+                && (held > 0 || !(world.has_family("runtime") || world.greens.hold(device)))) =>
         {
             release(world, device);
         }

@@ -1,8 +1,8 @@
 //! Device memory, plain, pitched and managed.
 
-use super::Family;
+use crate::model::{Block, Ended};
 use crate::pass::{Addr, Made};
-use crate::world::{Ended, Owner, World};
+use crate::world::{Family, World};
 
 /// Plain and pitched memory.
 pub const FAMILY: Family = Family {
@@ -21,26 +21,6 @@ pub const MANAGED: Family = Family {
     ended: |_, _| {},
     end: |_| {},
 };
-
-/// A block that lives.
-#[derive(Clone, Copy, Debug)]
-pub struct Block {
-    /// Its first byte.
-    pub pointer: Addr,
-    /// Its length.
-    pub bytes: usize,
-    /// To whom it belongs.
-    pub owner: Owner,
-    /// Whether it is managed.
-    pub managed: bool,
-}
-
-/// The blocks that live.
-#[derive(Debug, Default)]
-pub struct Blocks {
-    /// In no order.
-    pub live: Vec<Block>,
-}
 
 /// A call may have made a block: the model has it from here on.
 pub fn made(world: &mut World, code: u32, pointer: Made, bytes: usize, managed: bool) {

@@ -5,10 +5,10 @@ use gpumem_cuda_abi::{
     CuExternalMemoryMipmappedArrayDesc,
 };
 
-use super::Family;
 use super::vmm::{PAGE, properties};
+use crate::model::Ended;
 use crate::pass::{Addr, Made, Private};
-use crate::world::{Ended, World};
+use crate::world::{Family, World};
 
 /// The family. Each step leaves nothing behind.
 pub const FAMILY: Family = Family {

@@ -1,10 +1,10 @@
 //! Graphs with memory nodes, made node by node and captured: their memory is live from a launch on
 //! until it is freed, by a node or by the program.
 
-use super::Family;
 use super::graph_nodes::{by_capture, by_nodes};
+use crate::model::{Ended, Executable, Given, Owner};
 use crate::pass::Addr;
-use crate::world::{Ended, Owner, World};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -14,39 +14,6 @@ pub const FAMILY: Family = Family {
     ended,
     end,
 };
-
-/// Memory that a graph gives at a launch and no node of it frees.
-#[derive(Clone, Copy, Debug)]
-pub struct Given {
-    /// Its address, of every launch the same.
-    pub pointer: Addr,
-    /// The device.
-    pub device: i32,
-}
-
-/// A graph that can be launched.
-#[derive(Clone, Debug)]
-pub struct Executable {
-    /// Its handle.
-    pub handle: usize,
-    /// What a launch leaves live.
-    pub given: Vec<Given>,
-    /// What a launch frees of other graphs' memory.
-    pub frees: Vec<Addr>,
-    /// Whether a launch frees what the last one left live.
-    pub auto_free: bool,
-}
-
-/// What there is of it.
-#[derive(Debug, Default)]
-pub struct Graphs {
-    /// Graphs that were instantiated and not destroyed.
-    pub graphs: Vec<usize>,
-    /// What was instantiated.
-    pub executables: Vec<Executable>,
-    /// Memory that launches have left live.
-    pub live: Vec<Given>,
-}
 
 fn step(world: &mut World) {
     match world.rng.below(20) {

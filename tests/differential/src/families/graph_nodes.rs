@@ -6,8 +6,8 @@ use gpumem_cuda_abi::{
     CuGraphNodeParams, CuGraphNodeType, CuGraphNodeUnion, CuMemAllocNodeParams, CuStream,
 };
 
-use super::graph::{Executable, Given};
 use super::pool;
+use crate::model::{Executable, Given};
 use crate::pass::{Addr, Made, Updated};
 use crate::world::World;
 

@@ -1,8 +1,9 @@
 //! Green contexts: parts of a device, over its primary context, which each of them holds.
 
-use super::{Family, context, device, pool};
+use super::{context, device, pool};
+use crate::model::Ended;
 use crate::pass::{DeviceResource, Made};
-use crate::world::{Ended, World};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -17,19 +18,6 @@ pub const FAMILY: Family = Family {
 const MULTIPROCESSORS: u32 = 1;
 /// `CU_GREEN_CTX_DEFAULT_STREAM`, which must be given.
 const DEFAULT_STREAM: u32 = 1;
-
-/// The green contexts that live.
-#[derive(Debug, Default)]
-pub struct Greens {
-    /// With their devices.
-    live: Vec<(usize, i32)>,
-    gone: Vec<usize>,
-}
-
-/// Whether a green context holds the primary context of the device.
-pub fn holds(world: &World, device: i32) -> bool {
-    world.greens.live.iter().any(|(_, of)| *of == device)
-}
 
 fn step(world: &mut World) {
     match world.rng.below(16) {
@@ -166,7 +154,7 @@ fn end(world: &mut World) {
         0 if world.alone => (context::FAMILY.end)(world),
         1 if world.alone => {
             for device in 0..world.devices as i32 {
-                if holds(world, device) {
+                if world.greens.hold(device) {
                     context::release_all(world, device);
                 }
             }

@@ -1,8 +1,8 @@
 //! Host memory: pinned, and the program's own, registered.
 
-use super::Family;
+use crate::model::{Ended, Owner};
 use crate::pass::{Addr, Made};
-use crate::world::{Ended, Owner, World};
+use crate::world::{Family, World};
 
 /// Pinned memory.
 pub const FAMILY: Family = Family {
@@ -26,14 +26,6 @@ pub const REGISTERED: Family = Family {
 pub const SLOT: usize = 64 << 10;
 /// Slots of a thread.
 pub const SLOTS: usize = 16;
-
-/// The host blocks that live.
-#[derive(Debug, Default)]
-pub struct Host {
-    /// Pinned blocks.
-    pub pinned: Vec<(Addr, Owner)>,
-    registered: Vec<(Addr, Owner)>,
-}
 
 fn step(world: &mut World) {
     match world.rng.below(16) {

@@ -3,9 +3,9 @@
 
 use gpumem_cuda_abi::CuIpcMemHandle;
 
-use super::Family;
+use crate::model::{Block, Ended};
 use crate::pass::{Addr, Private};
-use crate::world::{Ended, World};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -16,18 +16,12 @@ pub const FAMILY: Family = Family {
     end,
 };
 
-/// What is open.
-#[derive(Debug, Default)]
-pub struct Ipc {
-    open: Vec<Private<usize>>,
-}
-
 fn step(world: &mut World) {
     let mut handle = CuIpcMemHandle { reserved: [0; 64] };
     match world.rng.below(6) {
         0..3 => {
             // Small blocks are copied with the page that they share: a few are enough.
-            let wanted = |block: &super::device::Block| !block.managed && block.bytes < 4 << 20;
+            let wanted = |block: &Block| !block.managed && block.bytes < 4 << 20;
             let place = world.rng.find(&world.blocks.live, wanted);
             let block = place.and_then(|place| world.blocks.live.get(place).copied());
             let Some(block) = block else { return };

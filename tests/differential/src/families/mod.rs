@@ -17,22 +17,7 @@ pub mod pool;
 pub mod runtime;
 pub mod vmm;
 
-use crate::world::{Ended, World};
-
-/// A family.
-#[derive(Clone, Copy)]
-pub struct Family {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// How often it is chosen.
-    pub weight: usize,
-    /// A few calls of it.
-    pub step: fn(&mut World),
-    /// A context has ended.
-    pub ended: fn(&mut World, &Ended),
-    /// Releases what is left, at the end of a sequence.
-    pub end: fn(&mut World),
-}
+use crate::world::{Family, World};
 
 /// Every family, in the order in which they clean up: contexts last.
 pub static ALL: &[Family] = &[
@@ -54,3 +39,23 @@ pub static ALL: &[Family] = &[
     green::FAMILY,
     context::FAMILY,
 ];
+
+/// One random step of one of the families to choose from.
+pub fn step(world: &mut World) {
+    if !world.rng.percent(8) {
+        context::bind(world);
+    }
+    let weights: usize = world
+        .families
+        .chosen
+        .iter()
+        .map(|family| family.weight)
+        .sum();
+    let mut chosen = world.rng.below(weights);
+    for family in world.families.chosen {
+        match chosen.checked_sub(family.weight) {
+            Some(rest) => chosen = rest,
+            None => return (family.step)(world),
+        }
+    }
+}

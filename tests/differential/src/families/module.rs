@@ -1,8 +1,8 @@
 //! Modules and libraries of kernels, and launches.
 
-use super::Family;
+use crate::model::Ended;
 use crate::pass::{LaunchConfig, Made, Private};
-use crate::world::{Ended, Owner, World};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -15,16 +15,6 @@ pub const FAMILY: Family = Family {
 
 /// An image that is as good as any: the simulator looks at none. A fat binary's header, then nothing.
 static IMAGE: [u32; 8] = [0xba55_ed50, 0x0010_0001, 0, 0, 0, 0, 0, 0];
-
-/// What is loaded.
-#[derive(Debug, Default)]
-pub struct Modules {
-    modules: Vec<(usize, Owner)>,
-    libraries: Vec<usize>,
-    /// Functions, and the module or library of each.
-    functions: Vec<(usize, usize)>,
-    gone: Vec<usize>,
-}
 
 fn image() -> Private<usize> {
     Private(IMAGE.as_ptr() as usize)

@@ -3,9 +3,9 @@
 
 use gpumem_cuda_abi::{CuArray3dDescriptorV1, CuArrayDescriptorV1};
 
-use super::Family;
+use crate::model::Ended;
 use crate::pass::Private;
-use crate::world::{Ended, World};
+use crate::world::{Family, World};
 
 /// The family. Nothing of it lives on.
 pub const FAMILY: Family = Family {

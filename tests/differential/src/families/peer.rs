@@ -10,10 +10,12 @@ use gpumem_cuda_abi::{
 };
 
 use super::vmm::PAGE;
-use super::{Family, context, device, pool, vmm};
+use super::{context, device, pool, vmm};
+use crate::model::{Block, Ended, Open, Owner, Theirs, What};
 use crate::pass::{Addr, Made, Private};
-use crate::peer::{Answer, Request, Wanted, ask};
-use crate::world::{Ended, Owner, World};
+use crate::peer::ask;
+use crate::peer::message::{Answer, Request, Wanted};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -26,57 +28,6 @@ pub const FAMILY: Family = Family {
 
 /// Most of what the peer has, and of what is open of it.
 const MOST: usize = 6;
-
-/// Something that the peer has and the program may open.
-#[derive(Clone, Copy, Debug)]
-struct Theirs {
-    item: u64,
-    what: What,
-    device: i32,
-    bytes: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Memory,
-    Handle,
-    /// Memory of a pool, which the peer has as this item.
-    PoolMemory(u64),
-}
-
-/// What is open of it.
-#[derive(Clone, Copy, Debug)]
-enum Open {
-    Memory(Private<usize>, Owner),
-    Handle {
-        handle: u64,
-        device: i32,
-        at: Addr,
-        bytes: usize,
-    },
-    /// Addresses from which the device's last context took the mapping.
-    Range(Addr, usize),
-    Pool(usize),
-    Pointer(Addr),
-    External(usize),
-    Buffer(Addr, Owner),
-    Array(usize, Owner),
-}
-
-/// What there is of it.
-#[derive(Debug, Default)]
-pub struct Peer {
-    theirs: Vec<Theirs>,
-    /// Pools of the peer's, whose memory is among `theirs`.
-    pools: Vec<u64>,
-    open: Vec<Open>,
-    /// What the peer has open of the program's memory.
-    lent: Vec<u64>,
-    /// Physical memory that was made to be lent, and its device.
-    handles: Vec<(u64, i32)>,
-    /// Pools that were made to be lent from.
-    own_pools: Vec<usize>,
-}
 
 fn step(world: &mut World) {
     match world.rng.below(30) {
@@ -398,7 +349,7 @@ fn close(world: &mut World, open: Open) {
 }
 
 fn lend_memory(world: &mut World) {
-    let wanted = |block: &device::Block| !block.managed && block.bytes < 4 << 20;
+    let wanted = |block: &Block| !block.managed && block.bytes < 4 << 20;
     if world.rng.find(&world.blocks.live, wanted).is_none() {
         let (mut pointer, bytes) = (Made(0), world.rng.within(1, 3 << 20));
         let code = world.cuda.cuMemAlloc_v2(Some(&mut pointer), bytes);

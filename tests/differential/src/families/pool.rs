@@ -2,9 +2,9 @@
 
 use gpumem_cuda_abi::{CuMemLocation, CuMemLocationType, CuMemPoolProps};
 
-use super::Family;
+use crate::model::{Ended, Owner};
 use crate::pass::{Addr, Made, Private};
-use crate::world::{Ended, Owner, World};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -14,18 +14,6 @@ pub const FAMILY: Family = Family {
     ended,
     end,
 };
-
-/// What lives of it.
-#[derive(Debug, Default)]
-pub struct Pools {
-    /// Blocks and their devices.
-    pub blocks: Vec<(Addr, i32)>,
-    /// Pools that were created, and their devices.
-    pools: Vec<(usize, i32)>,
-    streams: Vec<(usize, Owner)>,
-    events: Vec<(usize, Owner)>,
-    gone: Vec<usize>,
-}
 
 fn step(world: &mut World) {
     match world.rng.below(40) {

@@ -1,9 +1,9 @@
 //! The runtime's own allocations: each is the driver's too, and is counted once.
 
-use super::Family;
 use super::device::made;
+use crate::model::Ended;
 use crate::pass::{Addr, Made};
-use crate::world::{Ended, World};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {

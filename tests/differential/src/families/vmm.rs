@@ -4,9 +4,9 @@ use gpumem_cuda_abi::{
     CuMemAccessDesc, CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType,
 };
 
-use super::Family;
+use crate::model::{Ended, Handle, Mapping};
 use crate::pass::{Addr, Made, Private};
-use crate::world::{Ended, World};
+use crate::world::{Family, World};
 
 /// The family.
 pub const FAMILY: Family = Family {
@@ -19,33 +19,6 @@ pub const FAMILY: Family = Family {
 
 /// What handles and mappings are multiples of.
 pub const PAGE: usize = 2 << 20;
-
-/// A handle that the program holds so often.
-#[derive(Clone, Copy, Debug)]
-struct Handle {
-    handle: u64,
-    pages: usize,
-    references: u32,
-    /// `None`: it lies on the host.
-    device: Option<i32>,
-}
-
-/// A mapping: so many pages of a handle at an address.
-#[derive(Clone, Copy, Debug)]
-struct Mapping {
-    at: u64,
-    pages: usize,
-    device: Option<i32>,
-}
-
-/// What lives of it.
-#[derive(Debug, Default)]
-pub struct Vmm {
-    handles: Vec<Handle>,
-    ranges: Vec<(u64, usize)>,
-    mappings: Vec<Mapping>,
-    gone: Vec<u64>,
-}
 
 /// Properties of a handle there; it can be exported.
 pub fn properties(device: Option<i32>) -> CuMemAllocationProp {

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use super::{Answer, Request};
+use super::message::{Answer, Request};
 
 /// Room for a control message with one descriptor, aligned as the kernel wants it.
 #[repr(C, align(8))]
@@ -108,7 +108,7 @@ pub fn exchange(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peer::Wanted;
+    use crate::peer::message::Wanted;
 
     #[test]
     fn a_message_arrives_with_its_descriptor() {

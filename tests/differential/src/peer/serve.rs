@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use gpumem_cuda_abi::{CuIpcMemHandle, CuMemAccessDesc, CuMemLocation, CuMemLocationType};
 
 use super::channel::{receive, send};
-use super::{Answer, Request, Wanted};
+use super::message::{Answer, Request, Wanted};
 use crate::cuda::Cuda;
 use crate::driver::{Driver, Reach};
 use crate::families::{pool, vmm};
