@@ -20,6 +20,8 @@ mod bound;
 mod context;
 mod copy;
 mod copy_box;
+mod copy_rows;
+mod copy_side;
 mod device;
 mod entry;
 mod error;

@@ -1,7 +1,7 @@
 //! The books, for others to read: C functions at any time, a JSON file at exit.
 
 use crate::ffi::Text;
-use crate::model::books::DeviceBooks;
+use crate::model::device_books::DeviceBooks;
 use crate::model::state::{machine, state};
 use libc::{c_char, c_int};
 

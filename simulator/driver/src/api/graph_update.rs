@@ -1,6 +1,6 @@
 //! Changes of executables.
 
-use super::graph_node::{KernelParamsV1, copy_work, fill_work, host_work, kernel_work, work_of};
+use super::graph_work::{KernelParamsV1, copy_work, fill_work, host_work, kernel_work, work_of};
 use crate::ffi::{Answer, Handle, In, Out, answer, require};
 use crate::model::graph::Work;
 use crate::model::state::state;
@@ -107,7 +107,7 @@ setters! {
 pub extern "C" fn set_fill(
     executable: Handle,
     node: Handle,
-    parameters: In<super::graph_node::MemsetParamsV1>,
+    parameters: In<super::graph_work::MemsetParamsV1>,
     context: Handle,
 ) -> CuResult {
     answer(|| {

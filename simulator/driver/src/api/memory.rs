@@ -2,7 +2,7 @@
 
 use super::on_stream::on_stream;
 use crate::ffi::{Answer, Out, answer, require};
-use crate::model::books::Kind;
+use crate::model::kind::Kind;
 use crate::model::state::{machine, state};
 use crate::model::stream::On;
 use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuMemLocationType, CuResult};

@@ -2,7 +2,7 @@
 
 use crate::ffi::{Answer, Handle, In, Out, answer, require};
 use crate::model::State;
-use crate::model::books::Kind;
+use crate::model::kind::Kind;
 use crate::model::memory::{Allocation, Backing};
 use crate::model::state::state;
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};

@@ -2,10 +2,10 @@
 //! live allocations says, and pages what the worst moment needed.
 
 use super::State;
-use super::books::Kind;
 use super::capture::{GLOBAL, RELAXED};
 use super::executable::{AUTO_FREE, Launch};
 use super::graph::Work;
+use super::kind::Kind;
 use super::stream::On;
 use super::tests::{MIB, Random, at, machine};
 use super::user_object::Ended;

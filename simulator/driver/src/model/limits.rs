@@ -6,8 +6,8 @@
 //! of it is the context's and goes with it.
 
 use super::State;
-use super::books::Holding;
 use super::context::Current;
+use super::kind::Holding;
 use super::memory::whole_pages;
 use crate::api::device::MULTIPROCESSORS;
 use crate::ffi::Answer;

@@ -1,6 +1,6 @@
 //! Allocations: device, managed, pinned, registered; found by any address inside them.
 
-use super::books::Kind;
+use super::kind::Kind;
 use crate::ffi::Answer;
 use crate::host::Access;
 use gpumem_cuda_abi::CuResult;

@@ -2,8 +2,8 @@
 //! allocations says.
 
 use super::State;
-use super::books::Kind;
 use super::context::Current;
+use super::kind::Kind;
 use gpumem_cuda_abi::{
     CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType, CuResult,
 };

@@ -5,7 +5,7 @@
 //! all gone, whichever goes last. If another process still has it then, the card keeps the bytes for
 //! that process, and the books here have them as physical only.
 
-use super::books::Kind;
+use super::kind::Kind;
 use crate::ffi::{Answer, require};
 use gpumem_cuda_abi::{CuMemAllocationProp, CuResult};
 use std::collections::BTreeMap;

@@ -3,9 +3,9 @@
 use crate::ffi::{Answer, require};
 use crate::model::State;
 use crate::model::array::*;
-use crate::model::books::Kind;
 use crate::model::context::Current;
 use crate::model::formats::planes;
+use crate::model::kind::Kind;
 use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
 
 impl State {

@@ -2,8 +2,8 @@
 
 use crate::ffi::Answer;
 use crate::model::State;
-use crate::model::books::Holding;
 use crate::model::context::*;
+use crate::model::kind::Holding;
 use gpumem_cuda_abi::CuResult;
 
 impl State {

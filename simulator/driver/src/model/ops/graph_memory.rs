@@ -3,9 +3,9 @@
 use crate::ffi::{Answer, require};
 use crate::host::{self, Access};
 use crate::model::State;
-use crate::model::books::Kind;
 use crate::model::graph::Work;
 use crate::model::graph_memory::*;
+use crate::model::kind::Kind;
 use crate::model::memory::{Allocation, Backing, whole_pages};
 use gpumem_cuda_abi::CuResult;
 use std::collections::{BTreeMap, BTreeSet};

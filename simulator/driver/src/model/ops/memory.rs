@@ -3,8 +3,8 @@
 use crate::ffi::{Answer, require};
 use crate::host::{self, Access};
 use crate::model::State;
-use crate::model::books::{Holding, Kind};
 use crate::model::context::Current;
+use crate::model::kind::{Holding, Kind};
 use crate::model::memory::*;
 use gpumem_cuda_abi::CuResult;
 

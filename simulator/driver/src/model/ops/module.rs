@@ -2,8 +2,8 @@
 
 use crate::ffi::Answer;
 use crate::model::State;
-use crate::model::books::Holding;
 use crate::model::context::Current;
+use crate::model::kind::Holding;
 use crate::model::module::*;
 use gpumem_cuda_abi::CuResult;
 use std::ffi::CStr;

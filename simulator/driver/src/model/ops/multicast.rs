@@ -4,7 +4,7 @@ use crate::ffi::{Answer, require};
 use crate::files;
 use crate::host::Access;
 use crate::model::State;
-use crate::model::books::Kind;
+use crate::model::kind::Kind;
 use crate::model::memory::Backing;
 use crate::model::multicast::*;
 use crate::model::sharing::{Label, check_handle_types};

@@ -4,8 +4,8 @@ use crate::ffi::{Answer, require};
 use crate::files;
 use crate::host::{self, Access};
 use crate::model::State;
-use crate::model::books::{Holding, Kind};
 use crate::model::context::Current;
+use crate::model::kind::{Holding, Kind};
 use crate::model::memory::{Allocation, Backing, Import};
 use crate::model::sharing::*;
 use gpumem_cuda_abi::{
