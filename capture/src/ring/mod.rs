@@ -52,9 +52,9 @@ pub(crate) struct Ring<'a> {
     checks: Checks,
 }
 
-/// What the consumer finds at a sequence number.
+/// What a scan of the ring finds at a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Scan {
     /// A committed record of this many slots; its first slot's words.
     Record(u64, [u64; 8]),
     /// Nothing committed yet.
@@ -232,28 +232,28 @@ impl<'a> Ring<'a> {
     }
 
     /// What is at `seq`, which lies in `[tail, head)`. Consumer only.
-    pub(crate) fn find(&self, seq: u64) -> Found {
+    pub(crate) fn scan(&self, seq: u64) -> Scan {
         let words = self.load(seq);
         match words[0] {
-            0 => return Found::Pending,
+            0 => return Scan::Pending,
             commit if commit as u32 != checksum::tag(seq, self.checks.nonce) => {
-                return Found::Damaged;
+                return Scan::Damaged;
             }
             _ => {}
         }
         let count = slot::slots_of(&words);
         if count == 0 || count > self.capacity() {
-            return Found::Damaged;
+            return Scan::Damaged;
         }
         let others = (1..count).map(|n| self.load(seq + n));
         if self.checks.record(seq, &words, others) == words[0] {
-            Found::Record(count, words)
+            Scan::Record(count, words)
         } else {
-            Found::Damaged
+            Scan::Damaged
         }
     }
 
-    /// Appends the payload of the record at `seq`, which [`Ring::find`] has found. Consumer only.
+    /// Appends the payload of the record at `seq`, which [`Ring::scan`] has found. Consumer only.
     pub(crate) fn copy_payload(&self, seq: u64, words: &[u64; 8], to: &mut Vec<u8>) {
         let length = slot::payload_bytes_of(words) as usize;
         let wanted = to.len() + length.min(self.slots.len() * SLOT_BYTES);
@@ -290,7 +290,7 @@ impl<'a> Ring<'a> {
     pub(crate) fn committed(&self, from: u64) -> u64 {
         let (mut seq, head) = (from.max(self.tail()), self.head());
         while seq < head
-            && let Found::Record(count, _) = self.find(seq)
+            && let Scan::Record(count, _) = self.scan(seq)
         {
             seq += count;
         }

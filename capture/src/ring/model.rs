@@ -43,13 +43,13 @@ fn take(ring: &Ring<'_>) -> Option<u64> {
     if seq == ring.head() {
         return None;
     }
-    match ring.find(seq) {
-        Found::Record(count, words) => {
+    match ring.scan(seq) {
+        Scan::Record(count, words) => {
             ring.release(seq + count);
             Some(words[1])
         }
-        Found::Pending => None,
-        Found::Damaged => panic!("a record was torn"),
+        Scan::Pending => None,
+        Scan::Damaged => panic!("a record was torn"),
     }
 }
 
@@ -134,14 +134,14 @@ fn a_payload_is_whole_or_not_there() {
             if ring.head() == 0 {
                 return false;
             }
-            match ring.find(0) {
-                Found::Record(2, words) => {
+            match ring.scan(0) {
+                Scan::Record(2, words) => {
                     let mut payload = Vec::new();
                     ring.copy_payload(0, &words, &mut payload);
                     assert_eq!(payload, b"0123456789");
                     true
                 }
-                Found::Pending => false,
+                Scan::Pending => false,
                 other => panic!("{other:?}"),
             }
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::shared::{Phase, Writer};
-use crate::ring::Found;
+use crate::ring::Scan;
 use crate::{Nanos, layout};
 
 /// At a clean exit, how often it is looked for what threads are about to commit: some 50 µs, without sleep.
@@ -76,9 +76,9 @@ impl Writer {
                 if seq >= head {
                     return head;
                 }
-                match self.ring.find(seq) {
-                    Found::Record(count, _) => seq += count,
-                    Found::Pending | Found::Damaged => break,
+                match self.ring.scan(seq) {
+                    Scan::Record(count, _) => seq += count,
+                    Scan::Pending | Scan::Damaged => break,
                 }
             }
             std::hint::spin_loop();

@@ -13,7 +13,7 @@ use super::drain_state::State;
 use super::error::{Ended, Trouble};
 use super::shared::{Phase, Writer};
 use crate::reader::{Record, definition};
-use crate::ring::Found;
+use crate::ring::Scan;
 use crate::{DefKind, EventKind, Seq, layout, page, slot};
 
 /// So many waiting slots are worth a page, or a quarter of the ring if that is less.
@@ -243,7 +243,7 @@ impl Writer {
         let head = self.ring.head();
         while builder.next() < head {
             let seq = builder.next();
-            let Found::Record(count, words) = self.ring.find(seq) else {
+            let Scan::Record(count, words) = self.ring.scan(seq) else {
                 break;
             };
             if !builder.is_empty() && seq + count - first > most {
@@ -269,7 +269,7 @@ impl Writer {
         if builder.is_empty() {
             // Somebody's stray store hit the ring. Pass over the slot: the reader finds that it is
             // missing between two pages.
-            let is_damaged = first < head && self.ring.find(first) == Found::Damaged;
+            let is_damaged = first < head && self.ring.scan(first) == Scan::Damaged;
             if is_damaged {
                 self.pass_over(first);
             }
