@@ -5,7 +5,7 @@ use super::cursor::Cursor;
 use super::dynamic::Dynamic;
 use super::error::ReadError;
 use super::input::Input;
-use super::parallel_decode::{self, Ahead};
+use super::parallel_decode::{self, ParallelDecode};
 use super::progress::{How, Progress};
 use crate::layout;
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC};
@@ -70,15 +70,15 @@ impl<'a> Pages<'a> {
             None => parallel_decode::threads_for(rest),
         };
         let (input, nonce) = (self.input, self.nonce);
-        parallel_decode::with(input, nonce, published, threads, |ahead| {
-            self.read_with(ahead, cursor, progress, published, past)
+        parallel_decode::with(input, nonce, published, threads, |parallel| {
+            self.read_with(parallel, cursor, progress, published, past)
         })
     }
 
     /// The same, with pages that others have decoded.
     fn read_with(
         &mut self,
-        ahead: Option<&Ahead<'_>>,
+        parallel: Option<&ParallelDecode<'_>>,
         cursor: &mut Cursor<'_>,
         progress: &Progress,
         published: u64,
@@ -88,7 +88,7 @@ impl<'a> Pages<'a> {
         while past || self.offset < published {
             let offset = self.offset;
             let is_published = offset < published;
-            let there = ahead.and_then(|ahead| ahead.take(offset, &mut self.decoded));
+            let there = parallel.and_then(|parallel| parallel.take(offset, &mut self.decoded));
             let found = match there {
                 Some(header) => Found::Page(header),
                 None => self.at(offset)?,

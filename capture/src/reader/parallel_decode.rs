@@ -1,6 +1,6 @@
 //! Decodes pages on other threads, ahead of the one that gives their records.
 //!
-//! Only what the header says is published is read ahead: that stands still also while the process runs. The
+//! Only what the header says is published is read parallel: that stands still also while the process runs. The
 //! other threads follow the pages from one whole header to the next, and put aside what they decoded. What
 //! is not whole they leave: whoever gives the records looks at it again, and says what is wrong. So what is
 //! read, and what is said to be missing, does not depend on how many threads there are.
@@ -28,7 +28,7 @@ pub(super) fn threads_for(bytes: u64) -> usize {
 }
 
 /// What threads have decoded and nobody has taken yet.
-pub(super) struct Ahead<'a> {
+pub(super) struct ParallelDecode<'a> {
     input: &'a Input,
     nonce: u64,
     /// Nothing is read from here on.
@@ -73,7 +73,7 @@ enum State {
 
 /// A page that one thread decodes. Whatever happens, it does not stay in work.
 struct Work<'a, 'b> {
-    ahead: &'a Ahead<'b>,
+    parallel: &'a ParallelDecode<'b>,
     number: u64,
     offset: u64,
     header: Header,
@@ -84,7 +84,7 @@ struct Work<'a, 'b> {
 impl Drop for Work<'_, '_> {
     fn drop(&mut self) {
         let (header, to) = (self.header, std::mem::take(&mut self.to));
-        let mut queue = self.ahead.queue();
+        let mut queue = self.parallel.queue();
         let at = self.number.checked_sub(queue.first);
         let at = at.and_then(|at| usize::try_from(at).ok());
         match at.and_then(|at| queue.pages.get_mut(at)) {
@@ -94,12 +94,12 @@ impl Drop for Work<'_, '_> {
             None => queue.spare.push(to),
         }
         drop(queue);
-        self.ahead.decoded.notify_all();
+        self.parallel.decoded.notify_all();
     }
 }
 
 /// A thread that decodes, until it ends in whichever way.
-struct AtWork<'a, 'b>(&'a Ahead<'b>);
+struct AtWork<'a, 'b>(&'a ParallelDecode<'b>);
 
 impl Drop for AtWork<'_, '_> {
     fn drop(&mut self) {
@@ -109,7 +109,7 @@ impl Drop for AtWork<'_, '_> {
 }
 
 /// Sends the threads home.
-struct Over<'a, 'b>(&'a Ahead<'b>);
+struct Over<'a, 'b>(&'a ParallelDecode<'b>);
 
 impl Drop for Over<'_, '_> {
     fn drop(&mut self) {
@@ -125,12 +125,12 @@ pub(super) fn with<T>(
     nonce: u64,
     end: u64,
     threads: usize,
-    work: impl FnOnce(Option<&Ahead<'_>>) -> T,
+    work: impl FnOnce(Option<&ParallelDecode<'_>>) -> T,
 ) -> T {
     if threads == 0 {
         return work(None);
     }
-    let ahead = Ahead {
+    let parallel = ParallelDecode {
         input,
         nonce,
         end,
@@ -140,19 +140,19 @@ pub(super) fn with<T>(
         wanted: Condvar::new(),
     };
     thread::scope(|scope| {
-        let _over = Over(&ahead);
+        let _over = Over(&parallel);
         for _ in 0..threads {
-            ahead.queue().at_work += 1;
-            let at_work = AtWork(&ahead);
+            parallel.queue().at_work += 1;
+            let at_work = AtWork(&parallel);
             let thread = thread::Builder::new().name("pages".into());
             // The system may have no thread to give: then there is one less at work.
             let _ = thread.spawn_scoped(scope, move || at_work.0.decode());
         }
-        work(Some(&ahead))
+        work(Some(&parallel))
     })
 }
 
-impl Ahead<'_> {
+impl ParallelDecode<'_> {
     /// A thread that panicked has left the queue as it was before or after, never between.
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
@@ -235,7 +235,7 @@ impl Ahead<'_> {
             queue.pages.push_back(Page { offset, state });
             let to = queue.spare.pop().unwrap_or_default();
             return Some(Work {
-                ahead: self,
+                parallel: self,
                 number,
                 offset,
                 header,
