@@ -54,7 +54,7 @@ impl Writer {
         loop {
             // All waiting is done before any lock is taken.
             if may_wait && !self.ring.has_space(1) {
-                may_wait = self.space.wait(&self.ring, 1, self.nudge());
+                may_wait = self.backpressure.wait(&self.ring, 1, self.nudge());
             }
             let (reserved, rows) = self.through_all(anew, || match self.ring.reserve(1) {
                 Some(seq) => Some(Some(seq)),

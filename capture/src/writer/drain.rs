@@ -94,7 +94,7 @@ impl Writer {
         let mut last = Instant::now();
         while self.owner.is_this_process() {
             // The mark is taken before looking, so no wake-up between the two is missed.
-            let mark = self.space.work_mark();
+            let mark = self.backpressure.work_mark();
             let phase = self.phase();
             let stopping = phase != Phase::Run || self.ended().is_some();
             let waiting = self.ring.head().saturating_sub(self.ring.tail());
@@ -156,7 +156,7 @@ impl Writer {
                     Phase::Stop | Phase::Close => return,
                 }
             }
-            state.write.slept += self.space.sleep(mark);
+            state.write.slept += self.backpressure.sleep(mark);
         }
     }
 
@@ -216,7 +216,7 @@ impl Writer {
     fn pass_over(&self, seq: u64) {
         self.ring.release(seq + 1);
         self.head.drained.0.tail.store(seq + 1, self.nonce());
-        self.space.made_room();
+        self.backpressure.made_room();
     }
 
     /// Writes one page of what is committed. False: there was nothing.
@@ -293,7 +293,7 @@ impl Writer {
         drained.pages_end.store(state.pages_end, self.nonce());
         self.ring.release(next);
         drained.tail.store(next, self.nonce());
-        self.space.made_room();
+        self.backpressure.made_room();
         if let Some((log, keeper)) = &mut bounded {
             log.wrote(start, length, next);
             if log.is_due() {
@@ -320,14 +320,14 @@ impl Writer {
             return Ok(());
         }
         let file = self.file()?;
-        self.space.set_writing(true);
+        self.backpressure.set_writing(true);
         let mut at = offset;
         let written = parts.iter().try_for_each(|part| {
             file.write_at(part, at)?;
             at += part.len() as u64;
             Ok(())
         });
-        self.space.set_writing(false);
+        self.backpressure.set_writing(false);
         written
     }
 
@@ -338,7 +338,7 @@ impl Writer {
             state.first_failure = self.now().0;
         }
         self.note_error(Some(error), state.failures, state.first_failure);
-        self.space.give_up();
+        self.backpressure.give_up();
     }
 
     fn note_success(&self, state: &mut State) {

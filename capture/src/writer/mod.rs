@@ -11,6 +11,7 @@
 //! - A forked child records nothing and disturbs nothing.
 
 mod attempt;
+mod backpressure;
 mod bounded;
 mod clock;
 mod close;
@@ -31,7 +32,6 @@ mod record;
 mod room;
 mod rows;
 mod shared;
-mod space;
 mod state;
 mod store;
 mod store_state;

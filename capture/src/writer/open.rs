@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use std::sync::{Mutex, OnceLock};
 
+use super::backpressure::Backpressure;
 use super::clock::Clock;
 use super::drain_state::Drain;
 use super::error::CreateError;
@@ -17,7 +18,6 @@ use super::options::{Options, Origin, RingPlace};
 use super::queue::Queue;
 use super::rows::{Rows, Used};
 use super::shared::{Phase, Writer};
-use super::space::Space;
 use super::store_state::Stored;
 use super::sys;
 use crate::areas::Areas;
@@ -109,7 +109,7 @@ impl Writer {
             rows: Rows::new(),
             clock: Clock::new(header.started_monotonic),
             quarter: u64::from(slots) / 4,
-            space: Space::new(options.stall, header.has_ring()),
+            backpressure: Backpressure::new(options.stall, header.has_ring()),
             losses: Losses::new(),
             used: Used::new(),
             ended: AtomicU8::new(0),

@@ -83,7 +83,7 @@ impl Writer {
         loop {
             // All waiting is done before the lock is taken.
             if may_wait && !self.ring.has_space(1) {
-                may_wait = self.space.wait(&self.ring, 1, self.nudge());
+                may_wait = self.backpressure.wait(&self.ring, 1, self.nudge());
             }
             let reserved = match row {
                 None => self.ring.reserve(1),
@@ -170,7 +170,7 @@ impl Writer {
             if let Some(seq) = self.ring.reserve(slots) {
                 return Some(seq);
             }
-            if if_full != IfFull::Wait || !self.space.wait(&self.ring, slots, self.nudge()) {
+            if if_full != IfFull::Wait || !self.backpressure.wait(&self.ring, slots, self.nudge()) {
                 return self.ring.reserve(slots);
             }
         }

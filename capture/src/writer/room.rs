@@ -67,7 +67,10 @@ impl Writer {
     /// waiting was in vain.
     pub fn wait_for_room(&self, refused: Refused) -> Attempt {
         assert_may_wait();
-        match self.space.wait(&self.ring, refused.slots, self.nudge()) {
+        match self
+            .backpressure
+            .wait(&self.ring, refused.slots, self.nudge())
+        {
             true => Attempt::FIRST,
             false => Attempt(IfFull::Lose),
         }

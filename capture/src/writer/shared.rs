@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use super::backpressure::Backpressure;
 use super::clock::Clock;
 use super::drain_state::Drain;
 use super::error::{Ended, Lost};
@@ -17,7 +18,6 @@ use super::memory::Memory;
 pub(super) use super::phase::Phase;
 use super::queue::Queue;
 use super::rows::{self, Rows, Used};
-use super::space::Space;
 use super::store_state::{self, Stored};
 use crate::header::StaticHeader;
 use crate::ring::Ring;
@@ -35,7 +35,7 @@ pub struct Writer {
     /// Producers wake the drain when they cross a multiple of this many slots.
     pub(super) quarter: u64,
     pub(super) clock: Clock,
-    pub(super) space: Space,
+    pub(super) backpressure: Backpressure,
     pub(super) losses: Losses,
     /// Rows in which something is counted.
     pub(super) used: Used,
@@ -147,7 +147,7 @@ impl Writer {
 
     pub(super) fn enter(&self, phase: Phase) {
         self.phase.store(phase as u32, Ordering::Release);
-        self.space.wake_drain();
+        self.backpressure.wake_drain();
         self.stored.wake();
     }
 
@@ -190,7 +190,7 @@ impl Writer {
                 .compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Relaxed);
         if swap.is_ok() {
             self.owner.end();
-            self.space.give_up();
+            self.backpressure.give_up();
         }
         Lost::Ended
     }
@@ -218,14 +218,14 @@ impl Writer {
     }
 
     pub(super) fn nudge(&self) -> impl Fn() {
-        || self.space.wake_drain()
+        || self.backpressure.wake_drain()
     }
 
     /// Wakes the drain when the record crossed into another quarter of the ring.
     #[inline(always)]
     pub(super) fn wake_drain(&self, seq: u64, slots: u64) {
         if seq & (self.quarter - 1) >= self.quarter.saturating_sub(slots) {
-            self.space.wake_drain();
+            self.backpressure.wake_drain();
         }
     }
 }

@@ -16,10 +16,10 @@ impl Writer {
     ) -> io::Result<()> {
         let mut body = std::mem::take(&mut log.state);
         body.clear();
-        self.space.set_busy(true);
+        self.backpressure.set_busy(true);
         keeper.state(log.areas.state_limit(), &mut body);
         if body.len() > log.areas.state_limit() {
-            self.space.set_busy(false);
+            self.backpressure.set_busy(false);
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         let header = StateHeader {
@@ -38,7 +38,7 @@ impl Writer {
             .put(&[&body], behind, pages_end, next)
             .and_then(|()| self.put(&[&header.encode()], offset, pages_end, next));
         log.state = body;
-        self.space.set_busy(false);
+        self.backpressure.set_busy(false);
         written?;
         log.kept = log.taken;
         log.which = 1 - log.which;

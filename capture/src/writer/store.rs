@@ -294,7 +294,7 @@ impl Writer {
             if waited >= limit {
                 return false;
             }
-            self.space.wake_drain();
+            self.backpressure.wake_drain();
             self.stored.wake();
             wait::nap(Duration::from_millis(2));
             waited += Duration::from_millis(2);

@@ -24,7 +24,7 @@ const DRAIN_SLEEP: Duration = Duration::from_millis(50);
 /// No stall.
 const NONE: u64 = u64::MAX;
 
-pub(super) struct Space {
+pub(super) struct Backpressure {
     /// How long producers wait for a drain that writes and does not move.
     stall: Duration,
     /// The same for one that does not write.
@@ -44,7 +44,7 @@ pub(super) struct Space {
     work: AtomicU32,
 }
 
-impl Space {
+impl Backpressure {
     /// With `writes`, the drain itself writes to the file.
     pub(super) const fn new(stall: Duration, writes: bool) -> Self {
         Self {
@@ -144,7 +144,7 @@ impl Space {
         wait::wake(&self.work);
     }
 
-    /// A mark to hand to [`Space::sleep`]: take it before looking for work.
+    /// A mark to hand to [`Backpressure::sleep`]: take it before looking for work.
     pub(super) fn work_mark(&self) -> u32 {
         self.work.load(Ordering::Acquire)
     }
