@@ -48,7 +48,7 @@ fn head(next: u64, tail: u64, page_bytes: usize) -> Vec<u8> {
         process_start_ticks: 6,
         boot_id: [7; 16],
         ring_slots: SLOTS,
-        areas: None,
+        bounded: None,
         ring_at: RingAt::Capture,
     };
     let pages = layout::ring_end(SLOTS);

@@ -33,7 +33,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::areas::Areas;
+use crate::bounded_layout::BoundedLayout;
 use crate::checksum::Checks;
 use crate::layout::{self, MAGIC, STATIC_BYTES, VERSION};
 
@@ -114,7 +114,7 @@ pub(crate) struct StaticHeader {
     pub(crate) boot_id: [u8; 16],
     pub(crate) ring_slots: u32,
     /// Of a bounded capture.
-    pub(crate) areas: Option<Areas>,
+    pub(crate) bounded: Option<BoundedLayout>,
     pub(crate) ring_at: RingAt,
 }
 
@@ -148,8 +148,10 @@ impl StaticHeader {
         for word in self.geometry() {
             out.extend_from_slice(&word.to_le_bytes());
         }
-        let areas = self.areas.map_or([0, 0], |areas| [areas.state, areas.log]);
-        for bytes in areas {
+        let sizes = self
+            .bounded
+            .map_or([0, 0], |bounded| [bounded.state, bounded.log]);
+        for bytes in sizes {
             out.extend_from_slice(&bytes.to_le_bytes());
         }
         let (kind, path) = self.ring_at.encode();
@@ -247,7 +249,7 @@ impl StaticHeader {
             process_start_ticks: u64_at(56),
             boot_id,
             ring_slots: u32_at(80),
-            areas: (u64_at(128) != 0 || u64_at(136) != 0).then(|| Areas {
+            bounded: (u64_at(128) != 0 || u64_at(136) != 0).then(|| BoundedLayout {
                 state: u64_at(128),
                 log: u64_at(136),
             }),
@@ -257,7 +259,7 @@ impl StaticHeader {
         {
             return Err(Unreadable::Damaged("it states an impossible ring"));
         }
-        if (header.areas).is_some_and(|areas| !areas.are_possible(header.ring_slots)) {
+        if (header.bounded).is_some_and(|bounded| !bounded.is_possible(header.ring_slots)) {
             return Err(Unreadable::Damaged("it states impossible areas"));
         }
         let geometry = header.geometry();
@@ -283,14 +285,14 @@ mod tests {
             process_start_ticks: 7,
             boot_id: [8; 16],
             ring_slots: 1024,
-            areas: None,
+            bounded: None,
             ring_at: RingAt::Capture,
         }
     }
 
     fn bounded() -> StaticHeader {
         StaticHeader {
-            areas: Areas::within(64 << 20, 1024),
+            bounded: BoundedLayout::within(64 << 20, 1024),
             ..sample()
         }
     }
@@ -315,11 +317,14 @@ mod tests {
     #[test]
     fn impossible_areas_are_refused() {
         for state in [0, 1 << 20, u64::MAX / 2] {
-            let areas = Some(Areas {
+            let bounded = Some(BoundedLayout {
                 state,
                 log: 64 << 20,
             });
-            let header = StaticHeader { areas, ..sample() };
+            let header = StaticHeader {
+                bounded,
+                ..sample()
+            };
             let decoded = StaticHeader::decode(&header.encode());
             assert!(matches!(decoded, Err(Unreadable::Damaged(_))), "{state}");
         }

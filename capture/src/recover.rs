@@ -229,8 +229,8 @@ fn write(capture: &File, header: &StaticHeader, ring: &Ring) -> io::Result<()> {
     put(dynamic::QUEUE, &[0; 4]);
     let pages_end = pages_end(ring, header).ok_or_else(damaged)?;
     let start = header.pages_offset();
-    let journal = match header.areas {
-        Some(areas) => areas.end(start),
+    let journal = match header.bounded {
+        Some(bounded) => bounded.end(start),
         None => pages_end.next_multiple_of(4096),
     };
     let mut time = [0; 8];

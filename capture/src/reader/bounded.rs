@@ -9,7 +9,7 @@ use super::input::Input;
 use super::integrity::Bounded;
 use super::progress::Progress;
 use super::ring_image::RingImage;
-use crate::areas::{Areas, STATE_HEADER_BYTES, StateHeader};
+use crate::bounded_layout::{BoundedLayout, STATE_HEADER_BYTES, StateHeader};
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header, MAGIC};
 use crate::{Seq, layout};
 
@@ -32,17 +32,17 @@ struct Choice {
 impl Snapshot {
     fn take(
         input: &Input,
-        areas: Areas,
+        bounded: BoundedLayout,
         start: u64,
         nonce: u64,
         progress: &Progress,
     ) -> Result<Self, ReadError> {
         let mut states = [None, None];
         for (which, state) in states.iter_mut().enumerate() {
-            let offset = areas.state_offset(start, which);
+            let offset = bounded.state_offset(start, which);
             let mut header = [0; STATE_HEADER_BYTES];
             input.read(offset, &mut header)?;
-            let limit = areas.state_limit() as u64;
+            let limit = bounded.state_limit() as u64;
             if let Some(header) = StateHeader::decode(&header, nonce, limit) {
                 let body = read(input, offset + STATE_HEADER_BYTES as u64, header.bytes)?;
                 let whole =
@@ -50,9 +50,9 @@ impl Snapshot {
                 *state = whole.then_some((header, body));
             }
         }
-        let start = areas.log_offset(start);
+        let start = bounded.log_offset(start);
         progress.set(start);
-        let log = read(input, start, areas.log)?;
+        let log = read(input, start, bounded.log)?;
         let mut snapshot = Self {
             states,
             log,
@@ -165,7 +165,7 @@ fn read(input: &Input, offset: u64, length: u64) -> Result<Vec<u8>, ReadError> {
 /// it is in the log afterwards.
 pub(super) fn read_all(
     capture: &Capture,
-    areas: Areas,
+    bounded: BoundedLayout,
     progress: &Progress,
     cursor: &mut Cursor<'_>,
 ) -> Result<Dynamic, ReadError> {
@@ -175,7 +175,7 @@ pub(super) fn read_all(
         capture.header.ring_slots,
     );
     let start = capture.header.pages_offset();
-    let log_offset = areas.log_offset(start);
+    let log_offset = bounded.log_offset(start);
     let error = |source| input.error(log_offset, source);
     let mut decoder = Decoder::new().map_err(error)?;
     let mut ring = RingImage::new(slots, capture.header.checks());
@@ -183,7 +183,7 @@ pub(super) fn read_all(
     loop {
         let indexes = capture.dynamic()?;
         capture.load_ring(&mut ring, &indexes)?;
-        let snapshot = Snapshot::take(input, areas, start, nonce, progress)?;
+        let snapshot = Snapshot::take(input, bounded, start, nonce, progress)?;
         let choice = snapshot.choose();
         let now = capture.dynamic()?;
         let moved = (now.tail, now.pages_end) != (indexes.tail, indexes.pages_end);
@@ -197,7 +197,7 @@ pub(super) fn read_all(
         }
         cursor.integrity.bounded = Some(Bounded {
             // While the process runs there is room for the ring, here or as the journal.
-            bytes: areas.end(layout::ring_end(slots)),
+            bytes: bounded.end(layout::ring_end(slots)),
             from: Seq(choice.from),
         });
         if choice.reach == 0 && left_the_ring > 0 {
@@ -209,7 +209,7 @@ pub(super) fn read_all(
         // Of what the ring held then, the rest.
         ring.read(cursor, &indexes);
         if capture.baked.is_none() && !capture.has_journal_behind(&now) {
-            let end = areas.end(start);
+            let end = bounded.end(start);
             baked::report_cut_off(input, nonce, end, cursor)?;
         }
         return Ok(now);

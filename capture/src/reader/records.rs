@@ -26,9 +26,9 @@ pub(super) fn read_all(
     if let Some(part) = capture.baked {
         baked::read(&capture.input, capture.header.nonce, part, &mut cursor)?;
     }
-    let dynamic = match capture.header.areas {
+    let dynamic = match capture.header.bounded {
         None => growing::read_all(capture, how, progress, &mut cursor)?,
-        Some(areas) => bounded::read_all(capture, areas, progress, &mut cursor)?,
+        Some(bounded) => bounded::read_all(capture, bounded, progress, &mut cursor)?,
     };
     progress.set(progress.total());
     let mut integrity = cursor.finish();

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use crate::areas::Areas;
+use crate::bounded_layout::BoundedLayout;
 use crate::reader::Record;
 
 /// Keeps the state of a bounded capture: what a replay of all its records knows.
@@ -33,7 +33,7 @@ struct PageAt {
 
 /// Where the drain stands in the areas.
 pub(super) struct Log {
-    pub(super) areas: Areas,
+    pub(super) layout: BoundedLayout,
     /// Where the areas start in the file.
     pub(super) start: u64,
     /// Pages that are in the log, the oldest first.
@@ -55,12 +55,12 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(areas: Areas, start: u64) -> Self {
+    pub(super) fn new(layout: BoundedLayout, start: u64) -> Self {
         Self {
-            areas,
+            layout,
             start,
             pages: VecDeque::new(),
-            at: areas.log_offset(start),
+            at: layout.log_offset(start),
             kept: 0,
             which: 0,
             pages_since: 0,
@@ -97,8 +97,8 @@ impl Log {
         write_state: impl FnOnce(&mut Self) -> io::Result<()>,
     ) -> io::Result<u64> {
         let (start, end) = (
-            self.areas.log_offset(self.start),
-            self.areas.end(self.start),
+            self.layout.log_offset(self.start),
+            self.layout.end(self.start),
         );
         if bytes > end - start {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
@@ -132,7 +132,7 @@ impl Log {
 
     /// Whether it is time for a state.
     pub(super) fn is_due(&self) -> bool {
-        self.pages_since >= self.areas.log / STATES_A_LAP
-            || self.definitions_since >= self.areas.state
+        self.pages_since >= self.layout.log / STATES_A_LAP
+            || self.definitions_since >= self.layout.state
     }
 }

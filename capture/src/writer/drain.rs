@@ -82,14 +82,14 @@ impl Writer {
             Box::new(State {
                 log: self
                     .header
-                    .areas
-                    .map(|areas| Log::new(areas, self.header.pages_offset())),
+                    .bounded
+                    .map(|bounded| Log::new(bounded, self.header.pages_offset())),
                 pages_end: self.first_page(),
                 ..State::default()
             })
         });
-        let areas = self.header.areas;
-        let most = areas.map_or(page::SLOTS, |areas| areas.page_slots());
+        let bounded = self.header.bounded;
+        let most = bounded.map_or(page::SLOTS, |bounded| bounded.page_slots());
         let worth_a_page = WORTH_A_PAGE.min(self.ring.capacity() / 4).min(most);
         let mut last = Instant::now();
         while self.owner.is_this_process() {

@@ -20,7 +20,7 @@ use super::rows::{Rows, Used};
 use super::shared::{Phase, Writer};
 use super::store_state::Stored;
 use super::sys;
-use crate::areas::Areas;
+use crate::bounded_layout::BoundedLayout;
 use crate::header::{RingAt, StaticHeader};
 use crate::layout;
 use crate::ring::Ring;
@@ -47,13 +47,13 @@ impl Writer {
             }
         };
         let slots = Options::default().ring_slots(options.ring_slots).ring_slots;
-        let areas = bounded_areas(path, options, slots)?;
+        let bounded = bounded_layout(path, options, slots)?;
         let start = layout::ring_end(slots);
         // The blocks of the ring are reserved: a store to it needs none unless the file system copies on writing.
-        let file = CaptureFile::create(path, areas.map_or(start, |areas| areas.end(start)))?;
+        let file = CaptureFile::create(path, bounded.map_or(start, |bounded| bounded.end(start)))?;
         let opened = Memory::in_capture(&file, slots)
             .map_err(fail("map"))
-            .and_then(|memory| Self::over(memory, slots, areas, options).map_err(fail("open")));
+            .and_then(|memory| Self::over(memory, slots, bounded, options).map_err(fail("open")));
         let written = opened.and_then(|writer| {
             let bytes = writer.header.encode();
             for offset in layout::STATIC_COPIES {
@@ -80,24 +80,24 @@ impl Writer {
     /// [`CreateError`]: there is no memory, or a bounded capture is to be too small.
     pub fn begin(path: &Path, options: &Options) -> Result<&'static Writer, CreateError> {
         let slots = Options::default().ring_slots(options.ring_slots).ring_slots;
-        let areas = bounded_areas(path, options, slots)?;
+        let bounded = bounded_layout(path, options, slots)?;
         let fail = |source| CreateError {
             path: path.to_owned(),
             action: "take memory for",
             source,
         };
         let memory = Memory::create(&options.ring, slots, options.queue_bytes).map_err(fail)?;
-        Self::over(memory, slots, areas, options).map_err(fail)
+        Self::over(memory, slots, bounded, options).map_err(fail)
     }
 
     fn over(
         memory: Memory,
         slots: u32,
-        areas: Option<Areas>,
+        bounded: Option<BoundedLayout>,
         options: &Options,
     ) -> io::Result<&'static Writer> {
         let owner = Owner::new().ok_or_else(io::Error::last_os_error)?;
-        let header = static_header(slots, areas, options.origin, memory.at);
+        let header = static_header(slots, bounded, options.origin, memory.at);
         let (head, slots_of_ring) = memory.parts(slots);
         let indexes = Box::leak(Box::new([0; 2].map(|index| Line(AtomicU64::new(index)))));
         let [at_head, at_tail] = indexes;
@@ -145,7 +145,10 @@ impl Writer {
     /// [`CreateError`] carries the path, what failed and the system's error; the file is then removed again.
     pub fn create_file(&self, path: &std::path::Path) -> Result<(), CreateError> {
         let start = self.header.pages_offset();
-        let length = self.header.areas.map_or(start, |areas| areas.end(start));
+        let length = self
+            .header
+            .bounded
+            .map_or(start, |bounded| bounded.end(start));
         let file = CaptureFile::create(path, length)?;
         let bytes = self.header.encode();
         for offset in layout::STATIC_COPIES {
@@ -167,29 +170,29 @@ impl Writer {
 }
 
 /// The areas of a bounded capture.
-fn bounded_areas(
+fn bounded_layout(
     path: &Path,
     options: &Options,
     ring_slots: u32,
-) -> Result<Option<Areas>, CreateError> {
+) -> Result<Option<BoundedLayout>, CreateError> {
     let Some(bytes) = options.bounded else {
         return Ok(None);
     };
-    let areas = Areas::within(bytes, ring_slots).ok_or_else(|| CreateError {
+    let bounded = BoundedLayout::within(bytes, ring_slots).ok_or_else(|| CreateError {
         path: path.to_owned(),
         action: "bound to so few bytes",
         source: io::Error::other(format!(
             "with a ring of {ring_slots} slots it needs at least {}",
-            Areas::least_file(ring_slots)
+            BoundedLayout::least_file(ring_slots)
         )),
     })?;
-    Ok(Some(areas))
+    Ok(Some(bounded))
 }
 
 /// What is known at opening.
 fn static_header(
     ring_slots: u32,
-    areas: Option<Areas>,
+    bounded: Option<BoundedLayout>,
     origin: Option<Origin>,
     ring_at: RingAt,
 ) -> StaticHeader {
@@ -208,7 +211,7 @@ fn static_header(
             process_start_ticks: 0,
             boot_id: [0; 16],
             ring_slots,
-            areas,
+            bounded,
             ring_at,
         };
     }
@@ -226,7 +229,7 @@ fn static_header(
         process_start_ticks: start_ticks,
         boot_id: crate::procfs::boot_id(),
         ring_slots,
-        areas,
+        bounded,
         ring_at,
     }
 }

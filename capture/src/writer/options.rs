@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::areas::Areas;
+use crate::bounded_layout::BoundedLayout;
 use crate::layout::RING_SLOTS;
 
 /// How to open a capture.
@@ -106,6 +106,6 @@ impl Options {
 
     /// The fewest bytes that a bounded capture may have with this ring.
     pub fn least_bounded(&self) -> u64 {
-        Areas::least_file(self.ring_slots)
+        BoundedLayout::least_file(self.ring_slots)
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use super::bounded::{Keeper, Log};
 use super::shared::Writer;
-use crate::areas::{STATE_HEADER_BYTES, StateHeader};
+use crate::bounded_layout::{STATE_HEADER_BYTES, StateHeader};
 
 impl Writer {
     /// Writes the state into the older area.
@@ -17,8 +17,8 @@ impl Writer {
         let mut body = std::mem::take(&mut log.state);
         body.clear();
         self.backpressure.set_busy(true);
-        keeper.state(log.areas.state_limit(), &mut body);
-        if body.len() > log.areas.state_limit() {
+        keeper.state(log.layout.state_limit(), &mut body);
+        if body.len() > log.layout.state_limit() {
             self.backpressure.set_busy(false);
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
@@ -30,7 +30,7 @@ impl Writer {
             bytes: body.len() as u64,
             crc: crc32fast::hash(&body),
         };
-        let offset = log.areas.state_offset(log.start, log.which);
+        let offset = log.layout.state_offset(log.start, log.which);
         let next = self.ring.tail();
         let behind = offset + STATE_HEADER_BYTES as u64;
         // The header last: a state whose header is whole is whole.

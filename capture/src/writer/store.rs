@@ -48,8 +48,8 @@ impl Writer {
             State {
                 pages_end: self.first_page(),
                 next: 0,
-                journal: match self.header.areas {
-                    Some(areas) => areas.end(start),
+                journal: match self.header.bounded {
+                    Some(bounded) => bounded.end(start),
                     None => start + ROOM,
                 },
                 known: 0,
@@ -128,7 +128,7 @@ impl Writer {
         loop {
             while let Some((op, bytes)) = self.queue.front(&self.memory) {
                 let end = op.offset + u64::from(op.bytes);
-                if self.header.areas.is_none() && end > state.journal {
+                if self.header.bounded.is_none() && end > state.journal {
                     self.move_journal(state, file, end)?;
                 }
                 let lost = match &bytes {
@@ -253,8 +253,8 @@ impl Writer {
         let start = self.header.pages_offset();
         let end = self
             .header
-            .areas
-            .map_or(state.pages_end, |areas| areas.end(start));
+            .bounded
+            .map_or(state.pages_end, |bounded| bounded.end(start));
         let facts = [self.stamp(), 0, 1];
         let mut bytes = Vec::with_capacity(32);
         let check = self.ring.checks().words(dynamic::JOURNAL, &facts);
@@ -270,8 +270,8 @@ impl Writer {
     pub(super) fn first_page(&self) -> u64 {
         let start = self.header.pages_offset();
         self.header
-            .areas
-            .map_or(start, |areas| areas.log_offset(start))
+            .bounded
+            .map_or(start, |bounded| bounded.log_offset(start))
     }
 
     /// Whether the capture was deleted under the program, as far as the thread that writes it has seen.

@@ -37,24 +37,24 @@ const DEFINITIONS: u64 = 4;
 /// Areas are whole pages of memory.
 const STEP: u64 = 4096;
 
-/// The sizes of a bounded capture's areas.
+/// The sizes of a bounded capture's areas, and with them where they lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Areas {
+pub(crate) struct BoundedLayout {
     /// Bytes of each of the two areas for the state.
     pub(crate) state: u64,
     /// Bytes of the log.
     pub(crate) log: u64,
 }
 
-impl Areas {
+impl BoundedLayout {
     /// Those of a file of `bytes` with that ring, whether or not the ring is in the file; `None`: it is too small.
     pub(crate) fn within(bytes: u64, ring_slots: u32) -> Option<Self> {
         let third = bytes.checked_sub(layout::ring_end(ring_slots))? / 3 / STEP * STEP;
-        let areas = Self {
+        let bounded = Self {
             state: third,
             log: third,
         };
-        (third >= Self::least(ring_slots)).then_some(areas)
+        (third >= Self::least(ring_slots)).then_some(bounded)
     }
 
     fn least(ring_slots: u32) -> u64 {
@@ -67,7 +67,7 @@ impl Areas {
     }
 
     /// Whether a header's sizes can be those of a capture.
-    pub(crate) fn are_possible(&self, ring_slots: u32) -> bool {
+    pub(crate) fn is_possible(&self, ring_slots: u32) -> bool {
         let fits = |bytes: u64| bytes >= Self::least(ring_slots) && bytes < 1 << 40;
         fits(self.state) && fits(self.log)
     }
@@ -161,15 +161,15 @@ mod tests {
     #[test]
     fn areas_fill_the_file_and_small_files_are_refused() {
         for slots in [64, 1024, 65_536, 1 << 24] {
-            let least = Areas::least_file(slots);
-            let areas = Areas::within(least, slots).unwrap();
-            assert!(areas.end(layout::ring_end(slots)) <= least && areas.are_possible(slots));
-            assert_eq!(Areas::within(least - 1, slots), None);
-            assert_eq!(Areas::within(0, slots), None);
+            let least = BoundedLayout::least_file(slots);
+            let bounded = BoundedLayout::within(least, slots).unwrap();
+            assert!(bounded.end(layout::ring_end(slots)) <= least && bounded.is_possible(slots));
+            assert_eq!(BoundedLayout::within(least - 1, slots), None);
+            assert_eq!(BoundedLayout::within(0, slots), None);
         }
-        let areas = Areas::within(64 << 20, 65_536).unwrap();
-        assert!((64 << 20) - areas.end(layout::ring_end(65_536)) < 3 * STEP);
-        assert_eq!(areas.page_slots(), 20_472);
+        let bounded = BoundedLayout::within(64 << 20, 65_536).unwrap();
+        assert!((64 << 20) - bounded.end(layout::ring_end(65_536)) < 3 * STEP);
+        assert_eq!(bounded.page_slots(), 20_472);
     }
 
     #[test]
