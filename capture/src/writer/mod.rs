@@ -42,6 +42,6 @@ pub use bounded::Keeper;
 pub use cut::Cut;
 pub use error::{CreateError, Ended, Lost, Trouble};
 pub use options::{Options, Origin, RingPlace};
-pub use record::Counting;
+pub use record::CounterGuard;
 pub use rows::RowAtCut;
 pub use shared::Writer;

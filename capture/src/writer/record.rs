@@ -32,25 +32,25 @@ impl Writer {
         if !self.owner.records() {
             return Err(Lost::OtherProcess);
         }
-        let counting = self.counting(event.device, event.level);
-        match counting.and_then(|counting| counting.event(event, live)) {
+        let counters = self.lock_counters(event.device, event.level);
+        match counters.and_then(|counters| counters.event(event, live)) {
             Some(seq) => Ok(seq),
             None => self.event_otherwise(event, live, IfFull::Wait),
         }
     }
 
-    /// The counters of a device and level, in which nobody else counts as long as the result lives: some twenty
+    /// Locks the counters of a device and level: nobody else counts in them as long as the guard lives, some twenty
     /// nanoseconds, with nothing in them that could wait or fail. None for a device or level that has none.
     ///
     /// It neither panics nor asks whose the capture is ([`Writer::is_own_process`]), and becomes part of the caller:
     /// for the one place where events are frequent.
     #[inline(always)]
-    pub fn counting(&self, device: DeviceOrdinal, level: Level) -> Option<Counting<'_>> {
+    pub fn lock_counters(&self, device: DeviceOrdinal, level: Level) -> Option<CounterGuard<'_>> {
         let number = layout::row_number(device, level)?;
         let row = self.rows.get(number)?.lock()?;
         // Whoever counts here waits for this lock before it wants the head of the ring.
         self.ring.expect_reservation();
-        Some(Counting {
+        Some(CounterGuard {
             writer: self,
             row,
             #[cfg(debug_assertions)]
@@ -177,15 +177,15 @@ impl Writer {
     }
 }
 
-/// The counters of a device and level, held: see [`Writer::counting`].
-pub struct Counting<'a> {
+/// The counters of a device and level, locked: see [`Writer::lock_counters`].
+pub struct CounterGuard<'a> {
     writer: &'a Writer,
     row: LockedRow<'a>,
     #[cfg(debug_assertions)]
     number: u64,
 }
 
-impl Counting<'_> {
+impl CounterGuard<'_> {
     /// Records an allocation or a release of this device and level for which there is room; None, and nothing
     /// happens, for any other event and for the first one, for [`Writer::event_to`] to record. `live` is as
     /// there.

@@ -23,7 +23,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use gpumem_capture::{Counting, DeviceOrdinal, Event, EventFlags, Level, Seq, StackId, Writer};
+use gpumem_capture::{CounterGuard, DeviceOrdinal, Event, EventFlags, Level, Seq, StackId, Writer};
 use gpumem_sys::prefetch;
 use rustc_hash::FxHasher;
 
@@ -221,7 +221,7 @@ impl<'a> Tensor<'a> {
     #[inline(always)]
     pub(crate) fn hold(self) -> Option<Holding<'a>> {
         let line = self.line?;
-        let counting = self.all.writer.counting(self.device, Level::TENSOR)?;
+        let counting = self.all.writer.lock_counters(self.device, Level::TENSOR)?;
         Some(Holding {
             line,
             tensor: self,
@@ -278,7 +278,7 @@ impl<'a> Tensor<'a> {
 pub(crate) struct Holding<'a> {
     line: &'a UnsafeCell<Line>,
     tensor: Tensor<'a>,
-    counting: Counting<'a>,
+    counting: CounterGuard<'a>,
 }
 
 impl Holding<'_> {
@@ -319,7 +319,7 @@ impl Holding<'_> {
         Some(held.block(device))
     }
 
-    /// Records what became of it: see [`Counting::event`].
+    /// Records what became of it: see [`CounterGuard::event`].
     #[inline(always)]
     pub(crate) fn record(self, event: &Event, live: Option<u64>) -> Option<Seq> {
         self.counting.event(event, live)
