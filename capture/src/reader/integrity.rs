@@ -47,7 +47,7 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// Of a bounded capture, first of all: the state that stands for all records before this seq, as
-    /// its writer's [`crate::Keeper`] wrote it.
+    /// its writer's [`crate::StateSink`] wrote it.
     State(Seq, &'a [u8]),
     /// Something happened.
     Event(Seq, &'a Event),

@@ -11,7 +11,7 @@ use crate::bounded_layout::BoundedLayout;
 use crate::reader::Record;
 
 /// Keeps the state of a bounded capture: what a replay of all its records knows.
-pub trait Keeper {
+pub trait StateSink {
     /// Takes in a record. Each comes once, in order.
     fn take(&mut self, record: Record<'_>);
 
@@ -47,7 +47,7 @@ pub(super) struct Log {
     /// Bytes of pages, and of definitions as they came, since the newest state.
     pub(super) pages_since: u64,
     pub(super) definitions_since: u64,
-    /// The keeper has all records before this.
+    /// The sink has all records before this.
     pub(super) taken: u64,
     pub(super) events: u64,
     pub(super) definitions: u64,
@@ -72,8 +72,8 @@ impl Log {
         }
     }
 
-    /// Gives the keeper a record of `slots` slots, unless it has it from a page that could not be written.
-    pub(super) fn take(&mut self, keeper: &mut dyn Keeper, record: Record<'_>, slots: u64) {
+    /// Gives the sink a record of `slots` slots, unless it has it from a page that could not be written.
+    pub(super) fn take(&mut self, sink: &mut dyn StateSink, record: Record<'_>, slots: u64) {
         let (Record::Event(seq, _) | Record::Definition(seq, _) | Record::State(seq, _)) = record;
         if seq.0 < self.taken {
             return;
@@ -86,7 +86,7 @@ impl Log {
                 self.definitions_since += 64 * slots;
             }
         }
-        keeper.take(record);
+        sink.take(record);
     }
 
     /// Makes room for a page of so many bytes: where it goes. What would be lost with the pages in its way is in the

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::bounded::{Keeper, Log};
+use super::bounded::{Log, StateSink};
 use super::drain_state::State;
 use super::error::{Ended, Trouble};
 use super::shared::{Phase, Writer};
@@ -44,31 +44,31 @@ impl Writer {
         self.drain_and_store(None, tell);
     }
 
-    /// [`Writer::drain`] of a bounded capture: `keeper` is given every record and keeps the state that
+    /// [`Writer::drain`] of a bounded capture: `sink` is given every record and keeps the state that
     /// stands for those whose pages are gone. The file's size never changes.
-    pub fn drain_bounded(&self, keeper: &mut dyn Keeper) {
-        self.drain_and_store(Some(keeper), &|_| {});
+    pub fn drain_bounded(&self, sink: &mut dyn StateSink) {
+        self.drain_and_store(Some(sink), &|_| {});
     }
 
     fn drain_and_store(
         &self,
-        keeper: Option<&mut dyn Keeper>,
+        sink: Option<&mut dyn StateSink>,
         tell: &(dyn Fn(Trouble<'_>) + Sync),
     ) {
         if self.is_direct {
-            return self.run_drain(keeper, tell, &|| {});
+            return self.run_drain(sink, tell, &|| {});
         }
         std::thread::scope(|scope| {
             scope.spawn(|| self.run_store(tell));
-            self.run_drain(keeper, tell, &|| {});
+            self.run_drain(sink, tell, &|| {});
         });
     }
 
     /// The drain alone: [`Writer::run_store`] is to run in another thread, but for a capture that holds its ring.
-    /// Without a keeper for one that is not bounded. `tick` is called each time that it wakes, at least every 50 ms.
+    /// Without a sink for one that is not bounded. `tick` is called each time that it wakes, at least every 50 ms.
     pub fn run_drain(
         &self,
-        mut keeper: Option<&mut dyn Keeper>,
+        mut sink: Option<&mut dyn StateSink>,
         tell: &dyn Fn(Trouble<'_>),
         tick: &dyn Fn(),
     ) {
@@ -109,7 +109,7 @@ impl Writer {
                 && waiting < self.ring.capacity() / 2;
             if waiting > 0 && is_due && !stands_still && self.ended() != Some(Ended::MemoryGone) {
                 last = Instant::now();
-                match self.move_page(state, &mut keeper, most) {
+                match self.move_page(state, &mut sink, most) {
                     Ok(moved) => {
                         self.note_success(state);
                         if moved {
@@ -223,12 +223,12 @@ impl Writer {
     fn move_page(
         &self,
         state: &mut State,
-        keeper: &mut Option<&mut dyn Keeper>,
+        sink: &mut Option<&mut dyn StateSink>,
         most: u64,
     ) -> io::Result<bool> {
-        let mut bounded = match (&mut state.log, keeper.as_deref_mut()) {
+        let mut bounded = match (&mut state.log, sink.as_deref_mut()) {
             (None, None) => None,
-            (Some(log), Some(keeper)) => Some((log, keeper)),
+            (Some(log), Some(sink)) => Some((log, sink)),
             // The wrong drain for this capture.
             (None, Some(_)) | (Some(_), None) => {
                 return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -253,16 +253,16 @@ impl Writer {
             if EventKind(kind).is_event() {
                 let event = slot::event_from_words(&words);
                 builder.event(&event);
-                if let Some((log, keeper)) = &mut bounded {
-                    log.take(*keeper, Record::Event(Seq(seq), &event), count);
+                if let Some((log, sink)) = &mut bounded {
+                    log.take(*sink, Record::Event(Seq(seq), &event), count);
                 }
             } else {
                 state.payload.clear();
                 self.ring.copy_payload(seq, &words, &mut state.payload);
                 builder.definition(DefKind(kind), &state.payload);
-                if let Some((log, keeper)) = &mut bounded {
+                if let Some((log, sink)) = &mut bounded {
                     let (definition, _) = definition(DefKind(kind), &state.payload);
-                    log.take(*keeper, Record::Definition(Seq(seq), &definition), count);
+                    log.take(*sink, Record::Definition(Seq(seq), &definition), count);
                 }
             }
         }
@@ -280,9 +280,9 @@ impl Writer {
         let length = page.len() as u64;
         let start = match &mut bounded {
             None => state.pages_end,
-            Some((log, keeper)) => log.room(length, |log| {
-                self.write_state(log, *keeper, state.pages_end)
-            })?,
+            Some((log, sink)) => {
+                log.room(length, |log| self.write_state(log, *sink, state.pages_end))?
+            }
         };
         if !self.was_read_from_memory() {
             return Ok(false);
@@ -294,10 +294,10 @@ impl Writer {
         self.ring.release(next);
         drained.tail.store(next, self.nonce());
         self.backpressure.made_room();
-        if let Some((log, keeper)) = &mut bounded {
+        if let Some((log, sink)) = &mut bounded {
             log.wrote(start, length, next);
             if log.is_due() {
-                self.write_state(log, *keeper, state.pages_end)?;
+                self.write_state(log, *sink, state.pages_end)?;
             }
         }
         Ok(true)

@@ -38,7 +38,7 @@ mod store_state;
 pub(crate) mod sys;
 
 pub use attempt::{Attempt, LockHeld, Refused, assert_may_wait};
-pub use bounded::Keeper;
+pub use bounded::StateSink;
 pub use cut::Cut;
 pub use error::{CreateError, Ended, Lost, Trouble};
 pub use options::{Options, Origin, RingPlace};

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::bounded::{Keeper, Log};
+use super::bounded::{Log, StateSink};
 use super::shared::Writer;
 use crate::bounded_layout::{STATE_HEADER_BYTES, StateHeader};
 
@@ -11,13 +11,13 @@ impl Writer {
     pub(super) fn write_state(
         &self,
         log: &mut Log,
-        keeper: &mut dyn Keeper,
+        sink: &mut dyn StateSink,
         pages_end: u64,
     ) -> io::Result<()> {
         let mut body = std::mem::take(&mut log.state);
         body.clear();
         self.backpressure.set_busy(true);
-        keeper.state(log.layout.state_limit(), &mut body);
+        sink.state(log.layout.state_limit(), &mut body);
         if body.len() > log.layout.state_limit() {
             self.backpressure.set_busy(false);
             return Err(io::Error::from_raw_os_error(libc::EFBIG));

@@ -46,7 +46,7 @@ impl Counts {
     }
 }
 
-impl Keeper for Counts {
+impl StateSink for Counts {
     fn take(&mut self, record: Record<'_>) {
         self.feed(record);
     }
@@ -281,11 +281,11 @@ fn a_running_capture_is_read_whole() {
     assert_eq!(found(&path).counts.events(), 600_000);
 }
 
-/// A keeper whose state takes longer than producers wait for a drain that does not move.
+/// A sink whose state takes longer than producers wait for a drain that does not move.
 #[derive(Default)]
 struct Slow(Counts);
 
-impl Keeper for Slow {
+impl StateSink for Slow {
     fn take(&mut self, record: Record<'_>) {
         self.0.feed(record);
     }
@@ -313,11 +313,11 @@ fn a_state_that_takes_its_time_loses_no_event() {
     assert!(integrity.bounded.unwrap().from > Seq(0), "{integrity:?}");
 }
 
-/// A keeper that gets no turn for a while: it neither writes nor says that it is busy.
+/// A sink that gets no turn for a while: it neither writes nor says that it is busy.
 #[derive(Default)]
 struct Starved(Counts, bool);
 
-impl Keeper for Starved {
+impl StateSink for Starved {
     fn take(&mut self, record: Record<'_>) {
         if !std::mem::replace(&mut self.1, true) {
             std::thread::sleep(Duration::from_millis(200));

@@ -202,7 +202,7 @@ fn a_capture_that_was_closed_has_nothing_of_its_ring() {
 
 pub struct Nothing;
 
-impl Keeper for Nothing {
+impl StateSink for Nothing {
     fn take(&mut self, _: Record<'_>) {}
 
     fn state(&mut self, _: usize, out: &mut Vec<u8>) {

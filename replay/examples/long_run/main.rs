@@ -37,7 +37,7 @@ struct Timed {
     bytes: usize,
 }
 
-impl Keeper for Timed {
+impl StateSink for Timed {
     fn take(&mut self, record: Record<'_>) {
         self.kept.take(record);
     }

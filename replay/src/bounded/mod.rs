@@ -1,6 +1,6 @@
 //! The replay that a recorder keeps beside a bounded capture.
 
-use gpumem_capture::{Keeper, Record};
+use gpumem_capture::{Record, StateSink};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ids::KeyId;
@@ -12,7 +12,7 @@ const STAYS: (usize, usize) = (3, 4);
 /// Stacks whose ids are among the newest keep their definitions: their events may not have come yet.
 const NEWEST: u32 = 4096;
 
-/// A replay of all records of a bounded capture, as its [`Keeper`]. Its state fits what it is given:
+/// A replay of all records of a bounded capture, as its [`StateSink`]. Its state fits what it is given:
 /// stacks that hold nothing, and held nothing at a peak, are evicted, those with the fewest bytes first.
 /// If the live blocks alone do not fit, the smallest are no longer kept one by one. Both is counted.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl BoundedReplay {
     }
 }
 
-impl Keeper for BoundedReplay {
+impl StateSink for BoundedReplay {
     fn take(&mut self, record: Record<'_>) {
         self.replay.feed(record);
     }
