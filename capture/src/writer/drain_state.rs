@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bounded::Log;
-use super::rows::RowAtCut;
+use super::rows::RowSnapshot;
 use crate::page;
 
 /// A write that has not returned for so long is stuck.
@@ -25,7 +25,7 @@ pub(super) struct State {
     /// How often the record at `known` was found unfinished.
     pub(super) looks: u32,
     /// Counters that are not yet of known records.
-    pub(super) counted: Option<(u64, Vec<RowAtCut>)>,
+    pub(super) counted: Option<(u64, Vec<RowSnapshot>)>,
     /// The place that the newest published counters are of.
     pub(super) published: Option<u64>,
     pub(super) write: Write,

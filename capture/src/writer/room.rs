@@ -14,7 +14,7 @@
 //! ```
 
 use super::attempt::{Attempt, IfFull, Refused, assert_may_wait};
-use super::cut::Cut;
+use super::counter_snapshot::CounterSnapshot;
 use super::error::Lost;
 use super::shared::Writer;
 use crate::{DefKind, Event, Seq, slot};
@@ -50,17 +50,17 @@ impl Writer {
         attempt.result(result, slot::slots_for(bytes))
     }
 
-    /// [`Writer::cut`] without waiting.
+    /// [`Writer::counter_snapshot`] without waiting.
     ///
     /// # Errors
     /// As [`Writer::event_without_waiting`]'s.
-    pub fn cut_without_waiting(
+    pub fn counter_snapshot_without_waiting(
         &self,
         attempt: Attempt,
         event: &Event,
         anew: bool,
-    ) -> Result<Result<Cut, Lost>, Refused> {
-        attempt.result(self.cut_if_full(event, anew, attempt.0), 1)
+    ) -> Result<Result<CounterSnapshot, Lost>, Refused> {
+        attempt.result(self.counter_snapshot_if_full(event, anew, attempt.0), 1)
     }
 
     /// Waits for the room that was missing, as [`Writer::event`] does; the next attempt, which is not refused if

@@ -1,5 +1,5 @@
 //! The counters of each device and level, in this process's own memory. The capture gets copies of them as of one
-//! place in the order of records: [`super::cut`].
+//! place in the order of records: [`super::counter_snapshot`].
 
 use core::time::Duration;
 use std::sync::atomic::AtomicU64 as Bits;
@@ -33,8 +33,8 @@ impl Rows {
 #[repr(C, align(64))]
 pub(super) struct Row {
     values: [AtomicU64; 5],
-    /// The most that was live at once since the newest cut ([`super::cut`]).
-    since_cut: AtomicU64,
+    /// The most that was live at once since the newest snapshot ([`super::counter_snapshot`]).
+    since_snapshot: AtomicU64,
     lock: Lock,
 }
 
@@ -100,17 +100,17 @@ impl LockedRow<'_> {
         self.guard.changes()
     }
 
-    /// The most that was live at once since the newest cut.
+    /// The most that was live at once since the newest snapshot.
     #[inline]
-    pub(super) fn since_cut(&self) -> u64 {
-        self.row.since_cut.load(Ordering::Relaxed)
+    pub(super) fn since_snapshot(&self) -> u64 {
+        self.row.since_snapshot.load(Ordering::Relaxed)
     }
 
-    /// Cuts here: what is live now is the most that was, so far.
-    pub(super) fn cut(&self) {
+    /// Begins a new reckoning: what is live now is the most that was, so far.
+    pub(super) fn begin_anew(&self) {
         let [live, ..] = &self.row.values;
         let live = live.load(Ordering::Relaxed);
-        self.row.since_cut.store(live, Ordering::Relaxed);
+        self.row.since_snapshot.store(live, Ordering::Relaxed);
     }
 
     /// Makes a change, and says what is live after it.
@@ -130,8 +130,8 @@ impl LockedRow<'_> {
                 if now > peak.load(Ordering::Relaxed) {
                     set(peak, now);
                 }
-                if now > self.since_cut() {
-                    set(&self.row.since_cut, now);
+                if now > self.since_snapshot() {
+                    set(&self.row.since_snapshot, now);
                 }
                 now
             }
@@ -151,8 +151,8 @@ impl LockedRow<'_> {
         for (to, from) in self.row.values.iter().zip(new.words()) {
             to.store(from, Ordering::Relaxed);
         }
-        if new.live > self.since_cut() {
-            self.row.since_cut.store(new.live, Ordering::Relaxed);
+        if new.live > self.since_snapshot() {
+            self.row.since_snapshot.store(new.live, Ordering::Relaxed);
         }
         self.guard.changed();
     }
@@ -163,7 +163,7 @@ const WORDS: usize = (layout::COUNTER_ROWS / 64) as usize;
 /// Which rows anything is counted in.
 pub(super) struct Used {
     bits: [Bits; WORDS],
-    /// Held while a row becomes used, and while all that are used are cut through.
+    /// Held while a row becomes used, and while a snapshot of all that are used is taken.
     changing: Mutex<()>,
 }
 
@@ -199,20 +199,20 @@ impl Used {
     }
 }
 
-/// A row of counters at a cut.
+/// A row of counters in a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RowAtCut {
+pub struct RowSnapshot {
     /// Its number: by device and level, below 256.
     pub row: u8,
     /// Its figures.
     pub values: CounterValues,
-    /// The most that was live at once since the newest cut before that began a new reckoning.
-    pub since_cut: u64,
+    /// The most that was live at once since the newest snapshot before that began a new reckoning.
+    pub since_snapshot: u64,
     /// How often it was changed, modulo 2^31.
     pub changes: u32,
 }
 
-impl RowAtCut {
+impl RowSnapshot {
     /// The number of the row of a device and level; None for one that has no counters.
     pub fn number(device: DeviceOrdinal, level: Level) -> Option<u8> {
         u8::try_from(layout::row_number(device, level)?).ok()
@@ -222,7 +222,7 @@ impl RowAtCut {
         Self {
             row,
             values: locked.values(),
-            since_cut: locked.since_cut(),
+            since_snapshot: locked.since_snapshot(),
             changes: locked.changes(),
         }
     }

@@ -54,7 +54,7 @@ fn what_is_refused_has_not_happened() {
                 ..Event::default()
             };
             let _ = writer
-                .cut_without_waiting(Attempt::FIRST, &mark, true)
+                .counter_snapshot_without_waiting(Attempt::FIRST, &mark, true)
                 .unwrap_err();
         }
         assert!(began.elapsed() < writer_stall(), "nothing has waited");
@@ -150,7 +150,7 @@ fn what_may_wait_panics_under_a_lock_even_if_there_is_room() {
     let found = [
         panics(|writer| _ = writer.event(&resize(writer, 0))),
         panics(|writer| _ = writer.definition(DefKind::NOTE, &[b"x"])),
-        panics(|writer| _ = writer.cut(&Event::default(), true)),
+        panics(|writer| _ = writer.counter_snapshot(&Event::default(), true)),
         panics(|writer| _ = writer.event_without_waiting(Attempt::FIRST, &resize(writer, 0))),
     ];
     std::panic::set_hook(hook);

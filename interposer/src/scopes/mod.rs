@@ -2,7 +2,7 @@
 //! peak, exact in the order of events.
 //!
 //! The beginning and the end of a scope are events, and its figures are those of just that place in the
-//! order ([`gpumem_capture::Cut`]): a replay of the capture finds the same. A scope that begins before there
+//! order ([`gpumem_capture::CounterSnapshot`]): a replay of the capture finds the same. A scope that begins before there
 //! is a capture waits for it with zeros, which is what all counters are until then, and is recorded as
 //! the first thing once there is one. Scopes belong to a process: in a forked child there are none.
 
@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use gpumem_capture::{
-    ApiId, Attempt, DeviceOrdinal, Event, EventKind, Level, Refused, RowAtCut, ThreadId, Writer,
+    ApiId, Attempt, DeviceOrdinal, Event, EventKind, Level, Refused, RowSnapshot, ThreadId, Writer,
 };
 
 use crate::lock::{Guard, Lock};
@@ -88,8 +88,8 @@ impl Inside {
         name: u32,
     ) -> Result<(), Refused> {
         let event = event(writer, thread, EventKind::SCOPE_BEGIN, number, name);
-        if let Ok(cut) = writer.cut_without_waiting(attempt, &event, true)? {
-            self.table.begin(number, name, &cut.rows);
+        if let Ok(snapshot) = writer.counter_snapshot_without_waiting(attempt, &event, true)? {
+            self.table.begin(number, name, &snapshot.rows);
         }
         Ok(())
     }
@@ -104,8 +104,10 @@ impl Inside {
         match self.writer {
             Some(writer) if self.table.is_open(number) => {
                 let event = event(writer, thread, EventKind::SCOPE_END, number, name);
-                if let Ok(cut) = writer.cut_without_waiting(attempt, &event, false)? {
-                    self.table.end(number, &cut.rows);
+                if let Ok(snapshot) =
+                    writer.counter_snapshot_without_waiting(attempt, &event, false)?
+                {
+                    self.table.end(number, &snapshot.rows);
                 }
             }
             _ => self.table.end_waiting(number),
@@ -114,7 +116,7 @@ impl Inside {
     }
 }
 
-/// Makes a change under the lock and records it there without waiting: cuts are in the order in which the table has
+/// Makes a change under the lock and records it there without waiting: snapshots are in the order in which the table has
 /// them.
 fn in_order<R>(mut change: impl FnMut(&mut Inside, Attempt) -> Result<R, Refused>) -> R {
     let mut attempt = Attempt::FIRST;
@@ -226,7 +228,7 @@ pub(crate) fn forget(thread: &Thread, number: u64) -> bool {
 /// What a scope says of a device and level. None: there is no such scope.
 pub(crate) fn read(number: u64, device: DeviceOrdinal, level: Level) -> Option<GpumemScopeFigures> {
     let inside = inside();
-    let Some(row) = RowAtCut::number(device, level) else {
+    let Some(row) = RowSnapshot::number(device, level) else {
         return inside
             .table
             .name(number)

@@ -4,7 +4,7 @@
 //! whichever; [`PeaksSince`] has the ones before. So an event costs the same with no scope and with ten
 //! thousand of them.
 
-use gpumem_capture::RowAtCut;
+use gpumem_capture::RowSnapshot;
 use gpumem_replay::peaks_since::{PeaksSince, Since};
 use rustc_hash::FxHashMap;
 
@@ -130,10 +130,12 @@ impl Table {
         scope.is_some_and(|scope| matches!(scope.state, State::Open { .. }))
     }
 
-    /// A scope begins, or begins anew, where the rows have been cut anew.
-    pub(super) fn begin(&mut self, number: u64, name: u32, rows: &[RowAtCut]) {
+    /// A scope begins, or begins anew, at a snapshot that begins a new reckoning.
+    pub(super) fn begin(&mut self, number: u64, name: u32, rows: &[RowSnapshot]) {
         self.close(number);
-        let closed = rows.iter().map(|row| (usize::from(row.row), row.since_cut));
+        let closed = rows
+            .iter()
+            .map(|row| (usize::from(row.row), row.since_snapshot));
         let since = self.maxima.begin(closed);
         let start = rows.iter().map(|row| Start {
             row: row.row,
@@ -149,9 +151,10 @@ impl Table {
         self.scopes.insert(number, Scope { state, name });
     }
 
-    /// A scope that is open ends where the rows have been cut.
-    pub(super) fn end(&mut self, number: u64, rows: &[RowAtCut]) {
-        let figures = |row: &RowAtCut| Some((row.row, self.figures(number, row.row, Some(*row))?));
+    /// A scope that is open ends at a snapshot.
+    pub(super) fn end(&mut self, number: u64, rows: &[RowSnapshot]) {
+        let figures =
+            |row: &RowSnapshot| Some((row.row, self.figures(number, row.row, Some(*row))?));
         let frozen = rows.iter().filter_map(figures).collect();
         self.close(number);
         if let Some(scope) = self.scopes.get_mut(&number) {
@@ -179,7 +182,7 @@ impl Table {
         &self,
         number: u64,
         row: u8,
-        now: Option<RowAtCut>,
+        now: Option<RowSnapshot>,
     ) -> Option<GpumemScopeFigures> {
         let (since, start) = match &self.scopes.get(&number)?.state {
             State::Pending { .. } => return Some(GpumemScopeFigures::default()),
@@ -197,7 +200,7 @@ impl Table {
             (start.live, start.allocations, start.frees)
         });
         let before = self.maxima.since(usize::from(row), since);
-        let peak = before.max(now.since_cut).max(live);
+        let peak = before.max(now.since_snapshot).max(live);
         Some(GpumemScopeFigures {
             start_bytes: live,
             live_bytes: now.values.live,
@@ -227,21 +230,21 @@ mod tests {
     #[derive(Default)]
     struct Row {
         values: CounterValues,
-        since_cut: u64,
+        since_snapshot: u64,
     }
 
     impl Row {
         fn change(&mut self, by: i64) {
             let live = &mut self.values.live;
             *live = live.saturating_add_signed(by);
-            self.since_cut = self.since_cut.max(*live);
+            self.since_snapshot = self.since_snapshot.max(*live);
         }
 
-        fn now(&self, row: u8) -> RowAtCut {
-            RowAtCut {
+        fn now(&self, row: u8) -> RowSnapshot {
+            RowSnapshot {
                 row,
                 values: self.values,
-                since_cut: self.since_cut,
+                since_snapshot: self.since_snapshot,
                 changes: 1,
             }
         }

@@ -1,47 +1,47 @@
-//! A cut through all counters at one place in the order of records: where scopes begin and end, and what the
-//! capture's copies of the counters are of.
+//! A snapshot of all counters at one place in the order of records: taken where scopes begin and end, and for the
+//! capture's copies of the counters.
 //!
 //! The rows of counters each have a lock of their own, under which an event's place in the order is
 //! reserved. Whoever holds the locks of all rows and reserves a place then knows the figures of all of
 //! them as a replay finds them at that place. That takes some nanoseconds a row; rows in which nothing was
-//! ever counted are left out, and become used only while nobody cuts.
+//! ever counted are left out, and become used only while no snapshot is taken.
 
 use super::attempt::{IfFull, assert_may_wait};
 use super::error::{Ended, Lost};
-use super::rows::RowAtCut;
+use super::rows::RowSnapshot;
 use super::shared::Writer;
 use crate::{CounterValues, Event, Seq, layout, slot};
 
-/// What a cut found.
+/// The figures of all counters at one place in the order of records.
 #[derive(Debug)]
-pub struct Cut {
+pub struct CounterSnapshot {
     /// Its place in the order of records; [`Lost::RingFull`] if the event found no room. The figures are
     /// of one moment all the same.
     pub seq: Result<Seq, Lost>,
     /// Every row in which anything is counted, by their numbers.
-    pub rows: Vec<RowAtCut>,
+    pub rows: Vec<RowSnapshot>,
 }
 
 impl Writer {
     /// Records an event that changes no counter, and gives the figures of all devices and levels as they
-    /// are just there in the order of records. With `anew`, [`RowAtCut::since_cut`] is reckoned from here on.
+    /// are just there in the order of records. With `anew`, [`RowSnapshot::since_snapshot`] is reckoned from here on.
     ///
     /// Not for hooks: it may allocate, and holds up those who count while it looks.
     ///
     /// # Errors
     /// [`Lost::OtherProcess`] in a forked child, where nothing at all happens; [`Lost::Ended`] once recording has
     /// ended.
-    pub fn cut(&self, event: &Event, anew: bool) -> Result<Cut, Lost> {
+    pub fn counter_snapshot(&self, event: &Event, anew: bool) -> Result<CounterSnapshot, Lost> {
         assert_may_wait();
-        self.cut_if_full(event, anew, IfFull::Wait)
+        self.counter_snapshot_if_full(event, anew, IfFull::Wait)
     }
 
-    pub(super) fn cut_if_full(
+    pub(super) fn counter_snapshot_if_full(
         &self,
         event: &Event,
         anew: bool,
         if_full: IfFull,
-    ) -> Result<Cut, Lost> {
+    ) -> Result<CounterSnapshot, Lost> {
         if !self.is_own_process() {
             return Err(Lost::OtherProcess);
         }
@@ -69,14 +69,14 @@ impl Writer {
                     self.ring.commit(seq, &slot::event_words(event));
                     self.wake_drain(seq, 1);
                     let seq = Ok(Seq(seq));
-                    return Ok(Cut { seq, rows });
+                    return Ok(CounterSnapshot { seq, rows });
                 }
                 Some(None) => {
                     let stall = self.ring.tail();
                     self.losses
                         .event(self.head, self.ring.checks(), event.time, stall);
                     let seq = Err(Lost::RingFull);
-                    return Ok(Cut { seq, rows });
+                    return Ok(CounterSnapshot { seq, rows });
                 }
             }
         }
@@ -87,7 +87,7 @@ impl Writer {
         &self,
         anew: bool,
         place: impl FnOnce() -> Option<P>,
-    ) -> Result<(Option<P>, Vec<RowAtCut>), Lost> {
+    ) -> Result<(Option<P>, Vec<RowSnapshot>), Lost> {
         let mut rows = Vec::with_capacity(layout::COUNTER_ROWS as usize);
         let mut held = Vec::with_capacity(layout::COUNTER_ROWS as usize);
         let _changing = self.used.hold();
@@ -102,22 +102,25 @@ impl Writer {
         }
         let place = place();
         if place.is_some() {
-            rows.extend(held.iter().map(|(row, locked)| RowAtCut::of(*row, locked)));
+            rows.extend(
+                held.iter()
+                    .map(|(row, locked)| RowSnapshot::of(*row, locked)),
+            );
             if anew {
-                held.iter().for_each(|(_, locked)| locked.cut());
+                held.iter().for_each(|(_, locked)| locked.begin_anew());
             }
         }
         Ok((place, rows))
     }
 
     /// The figures of all rows at a place in the order of records that is not before any record so far.
-    pub(super) fn counters_now(&self) -> Result<(u64, Vec<RowAtCut>), Lost> {
+    pub(super) fn counters_now(&self) -> Result<(u64, Vec<RowSnapshot>), Lost> {
         let (place, rows) = self.through_all(false, || Some(self.ring.head()))?;
         Ok((place.unwrap_or_default(), rows))
     }
 
     /// Stores the counters in the head, as of the place before `seq`, unless `newest` is a later place.
-    pub(super) fn publish_counters(&self, newest: &mut u64, seq: u64, rows: &[RowAtCut]) {
+    pub(super) fn publish_counters(&self, newest: &mut u64, seq: u64, rows: &[RowSnapshot]) {
         if seq < *newest {
             return;
         }
@@ -137,8 +140,8 @@ impl Writer {
     }
 
     /// One row as it is now; None if nothing was ever counted in it.
-    pub fn row_now(&self, number: u8) -> Option<RowAtCut> {
+    pub fn row_now(&self, number: u8) -> Option<RowSnapshot> {
         let locked = self.rows.get(u64::from(number))?.lock()?;
-        (locked.changes() != 0).then(|| RowAtCut::of(number, &locked))
+        (locked.changes() != 0).then(|| RowSnapshot::of(number, &locked))
     }
 }
