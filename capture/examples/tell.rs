@@ -1,4 +1,4 @@
-//! `tell FILE…`: all that captures say, one JSON object or array a line: the header, baked names, records,
+//! `tell FILE…`: all that captures say, one JSON object or array a line: the header, embedded names, records,
 //! counters, the account. The tests compare it with what a second reader, written from SPEC.md, says.
 
 use std::io::{BufWriter, Write};
@@ -202,7 +202,7 @@ fn tell(path: &Path, out: &mut dyn Write) -> Result<(), Box<dyn std::error::Erro
         ])
     });
     let rows = rows.collect::<Value>();
-    // Baked names come first, as many as the account then says.
+    // Embedded names come first, as many as the account then says.
     let mut lines = Vec::new();
     let integrity = reader.read(&mut |record| {
         lines.push(match record {

@@ -53,7 +53,7 @@ impl DefKind {
     pub const BACKWARD: Self = Self(140);
     /// u32 id, str text: what a range is called.
     pub const RANGE: Self = Self(141);
-    /// What stands at a place of a module, baked in by `gpumem-analyze symbolize`: u32 module id, u64
+    /// What stands at a place of a module, embedded by `gpumem-analyze symbolize`: u32 module id, u64
     /// link address, u32 count, then for each function, the innermost of those that are inlined there
     /// first, str name (demangled), str file (empty: not known), u32 line (0: not known).
     pub const SYMBOL: Self = Self(142);

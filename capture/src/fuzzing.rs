@@ -5,8 +5,8 @@
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
-use crate::baked::{MARK_BYTES, Part, page_nonce};
 use crate::checksum::Checks;
+use crate::embedded::{MARK_BYTES, Part, page_nonce};
 use crate::header::{RingAt, StaticHeader};
 use crate::page::{self, Decoded, Decoder, HEADER_BYTES, Header};
 use crate::slot::{self, SLOT_BYTES};
@@ -126,7 +126,7 @@ pub fn page_seed(capture: &[u8]) -> Vec<u8> {
     seed_of_pages(capture.get(start..).unwrap_or_default(), word(capture, 16))
 }
 
-/// What [`names_file`] makes the names of a whole baked capture of again.
+/// What [`names_file`] makes the names of a whole embedded capture of again.
 pub fn names_seed(capture: &[u8]) -> Vec<u8> {
     let mark = capture.len().saturating_sub(MARK_BYTES);
     let start = word(capture, mark + 24) as usize + MARK_BYTES;
@@ -203,7 +203,7 @@ pub fn ring_file(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A capture with no records whose baked part is made of these bytes: pages as of [`page_file`].
+/// A capture with no records whose embedded part is made of these bytes: pages as of [`page_file`].
 pub fn names_file(bytes: &[u8]) -> Vec<u8> {
     let mut file = head(0, 0, 0);
     let (pages, _, symbols) = pages(&mut Bytes(bytes), page_nonce(NONCE));

@@ -18,11 +18,11 @@
 //! - Everything that a hook had written when the process was killed can be read back.
 //! - The reader treats damage as normal input: it says what is missing and never makes up a number.
 
-pub mod baked;
 mod bounded_layout;
 mod checksum;
 mod counters;
 mod definition;
+pub mod embedded;
 mod event;
 mod file;
 #[doc(hidden)]

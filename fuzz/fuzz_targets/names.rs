@@ -1,4 +1,4 @@
-//! Baked names whose marks and checks fit and whose content is anything.
+//! Embedded names whose marks and checks fit and whose content is anything.
 #![no_main]
 
 use gpumem_capture::fuzzing::names_file;

@@ -11,7 +11,7 @@ use gpumem_analyzer::account::many;
 use gpumem_analyzer::render::{bytes, count, partial};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::symbols::{Nameless, Spots};
-use gpumem_capture::baked::{BakeError, bake};
+use gpumem_capture::embedded::{EmbedError, embed};
 use gpumem_capture::{Reader, RingState};
 
 use super::exit::{Exit, explained};
@@ -63,13 +63,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let mut nameless = Vec::new();
     let to = target(&args.output)?;
     let reader = Reader::open(&args.file).map_err(|error| explained(&args.file, &error.into()))?;
-    let written = in_its_place(&to, |part| -> Result<_, BakeError> {
+    let written = in_its_place(&to, |part| -> Result<_, EmbedError> {
         let mut file = BufWriter::with_capacity(1 << 20, File::create(part)?);
         let copied = Arc::new(AtomicU64::new(0));
         let (watched, all) = (Arc::clone(&copied), reader.own_bytes());
         let copying = Bar::counting("copying", move || (watched.load(Ordering::Relaxed), all));
         let mut copying = Some(copying);
-        let written = bake(
+        let written = embed(
             &reader,
             spots.symbols(names, &mut symbols, &mut nameless),
             &mut file,

@@ -1,7 +1,7 @@
 //! Why an import fails.
 
 use gpumem_capture::OpenError;
-use gpumem_capture::baked::BakeError;
+use gpumem_capture::embedded::EmbedError;
 
 use super::capture::CaptureError;
 use super::snapshot::SnapshotError;
@@ -18,7 +18,7 @@ pub enum ImportError {
     Capture(#[from] CaptureError),
     /// The names of native functions cannot be written into it.
     #[error(transparent)]
-    Names(#[from] BakeError),
+    Names(#[from] EmbedError),
     /// What was written cannot be read.
     #[error(transparent)]
     Open(#[from] OpenError),

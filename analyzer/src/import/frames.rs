@@ -155,7 +155,7 @@ impl Frames {
         Ok(stacks)
     }
 
-    /// The names of native code, for [`gpumem_capture::baked::bake`].
+    /// The names of native code, for [`gpumem_capture::embedded::embed`].
     pub fn symbols(self) -> impl Iterator<Item = Definition> {
         self.places.into_iter().map(|place| Definition::Symbol {
             module: place.module,

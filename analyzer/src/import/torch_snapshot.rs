@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use gpumem_capture::baked::bake;
+use gpumem_capture::embedded::embed;
 use gpumem_capture::{ApiId, Definition, Nanos, Origin, ProcessKey, Reader};
 
 use super::capture::{Out, cut};
@@ -296,7 +296,7 @@ fn name_natives(path: &Path, frames: Frames) -> Result<(), ImportError> {
     let named = PathBuf::from(named);
     let reader = Reader::open(path)?;
     let mut file = BufWriter::with_capacity(1 << 20, std::fs::File::create(&named)?);
-    let written = bake(&reader, frames.symbols(), &mut file, &mut |_| {});
+    let written = embed(&reader, frames.symbols(), &mut file, &mut |_| {});
     let flushed = file.into_inner().map_err(|error| error.into_error());
     let moved = written.map_err(ImportError::from).and_then(|_| {
         flushed?;

@@ -1,9 +1,9 @@
 //! A bounded capture: a state, the pages of the log that follow it, and the ring.
 
-use super::baked;
 use super::capture::{Capture, LIVE_ATTEMPTS};
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
+use super::embedded;
 use super::error::ReadError;
 use super::input::Input;
 use super::integrity::Bounded;
@@ -208,9 +208,9 @@ pub(super) fn read_all(
         snapshot.give(choice, log_offset, &mut decoder, cursor);
         // Of what the ring held then, the rest.
         ring.read(cursor, &indexes);
-        if capture.baked.is_none() && !capture.has_journal_behind(&now) {
+        if capture.embedded.is_none() && !capture.has_journal_behind(&now) {
             let end = bounded.end(start);
-            baked::report_cut_off(input, nonce, end, cursor)?;
+            embedded::report_cut_off(input, nonce, end, cursor)?;
         }
         return Ok(now);
     }

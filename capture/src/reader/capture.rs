@@ -10,8 +10,8 @@ use super::input::Input;
 use super::integrity::{Counters, Header, RingState};
 use super::queue::Queue;
 use super::ring_image::RingImage;
-use super::{baked, ring_file};
-use crate::baked::Part;
+use super::{embedded, ring_file};
+use crate::embedded::Part;
 use crate::header::StaticHeader;
 use crate::{Nanos, Seq, layout};
 
@@ -24,8 +24,8 @@ pub(super) struct Capture {
     pub(super) header: StaticHeader,
     /// Which copy of the static header does not fit the other: the first (true), the second, none.
     pub(super) bad_copy: Option<bool>,
-    /// Where names are baked in behind the capture.
-    pub(super) baked: Option<Part>,
+    /// Where names are embedded behind the capture.
+    pub(super) embedded: Option<Part>,
     /// The ring's file, if the capture does not hold its ring and the file is there.
     ring: Option<Input>,
     /// Why a file in its place was not taken.
@@ -39,13 +39,13 @@ impl Capture {
         bad_copy: Option<bool>,
         length: u64,
     ) -> io::Result<Self> {
-        let baked = baked::find(&input, length, header.nonce)?;
-        if let Some(part) = baked {
+        let embedded = embedded::find(&input, length, header.nonce)?;
+        if let Some(part) = embedded {
             input.end_at(part.start);
         }
         let (mut ring, mut refused) = (None, None);
-        // Names are baked into captures of processes that have ended.
-        if baked.is_none() && !header.has_ring() && !is_closed(&input, &header)? {
+        // Names are embedded into captures of processes that have ended.
+        if embedded.is_none() && !header.has_ring() && !is_closed(&input, &header)? {
             match ring_file::find(&header, input.metadata()?.uid()) {
                 Ok(None) => {}
                 Ok(Some(found)) => {
@@ -62,7 +62,7 @@ impl Capture {
             input,
             header,
             bad_copy,
-            baked,
+            embedded,
             ring,
             refused,
         })
@@ -75,7 +75,7 @@ impl Capture {
 
     /// The capture's own length, of a file with `length` bytes.
     pub(super) fn own_bytes(&self, length: u64) -> u64 {
-        self.baked.map_or(length, |part| part.start)
+        self.embedded.map_or(length, |part| part.start)
     }
 
     /// See [`super::Reader::own_bytes_at`].

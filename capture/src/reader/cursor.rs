@@ -92,8 +92,8 @@ impl<'a> Cursor<'a> {
         (self.sink)(Record::Definition(Seq(seq), &definition));
     }
 
-    /// A definition that was baked in: it stands outside the order of records, before all of them.
-    pub(super) fn baked(&mut self, kind: DefKind, payload: &[u8], offset: u64) {
+    /// An embedded definition: it stands outside the order of records, before all of them.
+    pub(super) fn embedded(&mut self, kind: DefKind, payload: &[u8], offset: u64) {
         let (definition, fits) = integrity::definition(kind, payload);
         if !fits {
             let what = "a baked name makes no sense".to_owned();

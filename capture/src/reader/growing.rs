@@ -36,7 +36,7 @@ pub(super) fn read_all(
                 || !pages.read(cursor, progress, after.pages_end.unwrap_or(0), true)?)
         {
             pages.finish(cursor, &after);
-            if capture.baked.is_none() && !capture.has_journal_behind(&after) {
+            if capture.embedded.is_none() && !capture.has_journal_behind(&after) {
                 pages.report_cut_off_names(cursor)?;
             }
             ring.read(cursor, &indexes);

@@ -18,7 +18,7 @@ const LOOKS: usize = 16;
 pub(crate) struct Input {
     path: PathBuf,
     file: File,
-    /// Where the capture itself ends, if names are baked in behind it.
+    /// Where the capture itself ends, if names are embedded behind it.
     own_end: u64,
     /// What is still to be written to the file.
     queue: Option<Box<Queue>>,
@@ -83,7 +83,7 @@ impl Input {
         Ok(rest.clamp(SEARCH_BYTES.0, SEARCH_BYTES.1))
     }
 
-    /// From now on the file ends there, but for [`Input::read_baked`].
+    /// From now on the file ends there, but for [`Input::read_embedded`].
     pub(crate) fn end_at(&mut self, own_end: u64) {
         self.own_end = own_end;
     }
@@ -97,7 +97,7 @@ impl Input {
     }
 
     /// [`Input::read`] of what lies behind the capture itself.
-    pub(crate) fn read_baked(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, ReadError> {
+    pub(crate) fn read_embedded(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, ReadError> {
         self.fill_any(offset, bytes)
             .map_err(|source| self.error(offset, source))
     }

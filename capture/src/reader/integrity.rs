@@ -111,7 +111,7 @@ pub struct Integrity {
     pub pages: u64,
     /// If the capture is bounded: what it still has.
     pub bounded: Option<Bounded>,
-    /// Places whose functions' names are baked in behind the capture.
+    /// Places whose functions' names are embedded behind the capture.
     pub symbols: u64,
     /// Events that the recorder had to drop (the ring was full): counted, but not in the file.
     pub events_lost: u64,

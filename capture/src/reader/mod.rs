@@ -7,11 +7,11 @@
 //! - Every released version of the format is read, for ever. So far there is one.
 #![forbid(unsafe_code)]
 
-mod baked;
 mod bounded;
 mod capture;
 mod cursor;
 mod dynamic;
+mod embedded;
 mod error;
 mod growing;
 mod input;
@@ -124,7 +124,7 @@ impl Reader {
         })
     }
 
-    /// Bytes of the capture itself, as of opening, without what is baked in behind it.
+    /// Bytes of the capture itself, as of opening, without what is embedded behind it.
     pub fn own_bytes(&self) -> u64 {
         self.own_bytes
     }

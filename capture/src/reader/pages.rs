@@ -1,8 +1,8 @@
 //! The pages, in the order in which they lie in the file.
 
-use super::baked;
 use super::cursor::Cursor;
 use super::dynamic::Dynamic;
+use super::embedded;
 use super::error::ReadError;
 use super::input::Input;
 use super::parallel_decode::{self, ParallelDecode};
@@ -159,9 +159,9 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// Says if names were baked in behind the pages whose end is missing.
+    /// Says if names were embedded behind the pages whose end is missing.
     pub(super) fn report_cut_off_names(&self, cursor: &mut Cursor<'_>) -> Result<(), ReadError> {
-        baked::report_cut_off(self.input, self.nonce, self.offset, cursor)
+        embedded::report_cut_off(self.input, self.nonce, self.offset, cursor)
     }
 
     fn at(&mut self, offset: u64) -> Result<Found, ReadError> {

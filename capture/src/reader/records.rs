@@ -1,11 +1,11 @@
-//! All that a capture gives: what is baked in, its records, and how whole they are.
+//! All that a capture gives: what is embedded, its records, and how whole they are.
 
 use super::capture::Capture;
 use super::cursor::Cursor;
 use super::error::ReadError;
 use super::integrity::{Integrity, Record};
 use super::progress::{How, Progress};
-use super::{baked, bounded, growing};
+use super::{bounded, embedded, growing};
 use crate::layout;
 
 /// Gives every record to `sink`, and says how whole the capture is.
@@ -23,8 +23,8 @@ pub(super) fn read_all(
             "a copy of the header is damaged; the other was used",
         );
     }
-    if let Some(part) = capture.baked {
-        baked::read(&capture.input, capture.header.nonce, part, &mut cursor)?;
+    if let Some(part) = capture.embedded {
+        embedded::read(&capture.input, capture.header.nonce, part, &mut cursor)?;
     }
     let dynamic = match capture.header.bounded {
         None => growing::read_all(capture, how, progress, &mut cursor)?,

@@ -122,7 +122,7 @@ fn rings_of_anything() {
 }
 
 #[test]
-fn baked_names_of_anything() {
+fn embedded_names_of_anything() {
     let seed = names_seed(&fixture("baked.bin"));
     let whole = judged(&names_file(&seed));
     assert_eq!((whole.symbols, whole.damage.len()), (60, 0), "{whole:?}");

@@ -1,9 +1,9 @@
 //! The crate's integration tests: what is written, however its process ends, is what is read.
 
-mod baked;
 mod bounded;
 mod damage;
 mod elsewhere;
+mod embedded;
 mod files;
 mod fuzz;
 mod held;

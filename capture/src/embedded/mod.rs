@@ -1,7 +1,7 @@
-//! The baked part: names of native functions that `gpumem-analyze symbolize` puts behind a capture,
+//! The embedded part: names of native functions that `gpumem-analyze symbolize` puts behind a capture,
 //! so that people without the libraries can read them.
 //!
-//! A baked capture is the capture, byte for byte, then an opening mark, pages of SYMBOL definitions and
+//! A capture with embedded names is the capture, byte for byte, then an opening mark, pages of SYMBOL definitions and
 //! a closing mark. A reader that finds the closing mark at the file's end reads what lies before the
 //! opening mark as if the file ended there, so nothing that the capture says, of its damage too, can
 //! change. A mark has 64 bytes:
@@ -26,4 +26,4 @@ mod part;
 mod write;
 
 pub(crate) use part::{MARK_BYTES, Part, page_nonce};
-pub use write::{BakeError, bake};
+pub use write::{EmbedError, embed};

@@ -1,4 +1,4 @@
-//! Where a baked part lies, and the marks at its ends.
+//! Where an embedded part lies, and the marks at its ends.
 
 /// Bytes of a mark.
 pub(crate) const MARK_BYTES: usize = 64;
@@ -6,7 +6,7 @@ const OPENING: [u8; 8] = *b"GPUMBAKE";
 const CLOSING: [u8; 8] = *b"GPUMBEND";
 const CODING: u32 = 1;
 
-/// Where the baked part lies.
+/// Where the embedded part lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Offset of the opening mark: the capture's own length.

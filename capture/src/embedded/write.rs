@@ -1,4 +1,4 @@
-//! Writes a capture once more, with a baked part behind it.
+//! Writes a capture once more, with an embedded part behind it.
 
 use std::io::{self, Write};
 
@@ -16,7 +16,7 @@ const TEXT_BYTES: usize = 16 << 10;
 /// Why a capture could not be written once more.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BakeError {
+pub enum EmbedError {
     /// The capture cannot be read.
     #[error("cannot read the capture: {0}")]
     Read(io::Error),
@@ -25,19 +25,19 @@ pub enum BakeError {
     Write(#[from] io::Error),
 }
 
-/// Writes the capture that `reader` has open to `to`, without what may be baked in already and with
-/// `symbols` baked in: [`Definition::Symbol`] each, others are left out. `copied` is told how many
+/// Writes the capture that `reader` has open to `to`, without what may be embedded already and with
+/// `symbols` embedded: [`Definition::Symbol`] each, others are left out. `copied` is told how many
 /// bytes of the capture have been copied so far. Returns how many symbols were written. The same
 /// symbols give the same bytes.
 ///
 /// # Errors
 /// The system's, from either side.
-pub fn bake(
+pub fn embed(
     reader: &Reader,
     symbols: impl IntoIterator<Item = Definition>,
     to: &mut dyn Write,
     copied: &mut dyn FnMut(u64),
-) -> Result<u64, BakeError> {
+) -> Result<u64, EmbedError> {
     let (nonce, start) = (reader.header().nonce, reader.own_bytes());
     copy(reader, start, to, copied)?;
     to.write_all(&Part::opening(nonce, start))?;
@@ -84,17 +84,17 @@ fn copy(
     length: u64,
     to: &mut dyn Write,
     copied: &mut dyn FnMut(u64),
-) -> Result<(), BakeError> {
+) -> Result<(), EmbedError> {
     let mut bytes = vec![0; 1 << 20];
     let mut offset = 0;
     while offset < length {
         let wanted = bytes.len().min((length - offset) as usize);
         let have = reader
             .own_bytes_at(offset, &mut bytes[..wanted])
-            .map_err(BakeError::Read)?;
+            .map_err(EmbedError::Read)?;
         if have < wanted {
             let shrank = io::Error::new(io::ErrorKind::UnexpectedEof, "it became shorter");
-            return Err(BakeError::Read(shrank));
+            return Err(EmbedError::Read(shrank));
         }
         to.write_all(&bytes[..wanted])?;
         offset += wanted as u64;

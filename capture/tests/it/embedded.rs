@@ -1,11 +1,11 @@
-//! A capture with names baked in says all that it said before, and the names.
+//! A capture with embedded names says all that it said before, and the names.
 
 use std::path::{Path, PathBuf};
 
-use gpumem_capture::baked::bake;
+use gpumem_capture::embedded::embed;
 use gpumem_capture::*;
 
-/// Bytes of a mark of the baked part.
+/// Bytes of a mark of the embedded part.
 const MARK: usize = 64;
 
 struct Sample {
@@ -44,11 +44,11 @@ impl Sample {
         path
     }
 
-    /// The file with that content, baked.
-    fn baked(&self, bytes: &[u8], symbols: &[Definition]) -> Vec<u8> {
+    /// The file with that content, embedded.
+    fn embedded(&self, bytes: &[u8], symbols: &[Definition]) -> Vec<u8> {
         let reader = Reader::open(&self.file("from.bin", bytes)).unwrap();
         let (mut out, mut copied) = (Vec::new(), 0);
-        let written = bake(&reader, symbols.to_vec(), &mut out, &mut |bytes| {
+        let written = embed(&reader, symbols.to_vec(), &mut out, &mut |bytes| {
             copied = bytes;
         })
         .unwrap();
@@ -135,9 +135,9 @@ fn names_come_back_and_all_else_stays() {
     let sample = Sample::new();
     let before = sample.told(&sample.bytes).unwrap();
     assert!(before.integrity.is_whole() && before.records.len() == 84);
-    let baked = sample.baked(&sample.bytes, &symbols());
-    assert_eq!(baked[..sample.bytes.len()], sample.bytes);
-    let after = sample.told(&baked).unwrap();
+    let embedded = sample.embedded(&sample.bytes, &symbols());
+    assert_eq!(embedded[..sample.bytes.len()], sample.bytes);
+    let after = sample.told(&embedded).unwrap();
     assert_eq!(after.symbols, symbols());
     assert_eq!(after.without_names(), before);
 }
@@ -150,7 +150,7 @@ fn a_cut_or_damaged_capture_says_the_same_of_itself_once_names_are_in_it() {
         let Some(before) = sample.told(bytes) else {
             return;
         };
-        let after = sample.told(&sample.baked(bytes, &symbols())).unwrap();
+        let after = sample.told(&sample.embedded(bytes, &symbols())).unwrap();
         assert_eq!(after.symbols.len(), 100);
         told += 1;
         partial += u32::from(!before.integrity.is_whole());
@@ -174,14 +174,14 @@ fn a_cut_or_damaged_capture_says_the_same_of_itself_once_names_are_in_it() {
 }
 
 #[test]
-fn baking_again_replaces_the_names_and_the_same_names_give_the_same_bytes() {
+fn embedding_again_replaces_the_names_and_the_same_names_give_the_same_bytes() {
     let sample = Sample::new();
-    let once = sample.baked(&sample.bytes, &symbols());
-    assert_eq!(sample.baked(&once, &symbols()), once);
-    let fewer = sample.baked(&once, &symbols()[..3]);
-    assert_eq!(fewer, sample.baked(&sample.bytes, &symbols()[..3]));
+    let once = sample.embedded(&sample.bytes, &symbols());
+    assert_eq!(sample.embedded(&once, &symbols()), once);
+    let fewer = sample.embedded(&once, &symbols()[..3]);
+    assert_eq!(fewer, sample.embedded(&sample.bytes, &symbols()[..3]));
     assert_eq!(sample.told(&fewer).unwrap().symbols, symbols()[..3]);
-    let none = sample.told(&sample.baked(&once, &[])).unwrap();
+    let none = sample.told(&sample.embedded(&once, &[])).unwrap();
     assert_eq!(none, sample.told(&sample.bytes).unwrap());
 }
 
@@ -189,7 +189,7 @@ fn baking_again_replaces_the_names_and_the_same_names_give_the_same_bytes() {
 fn damage_to_the_names_is_said_and_touches_nothing_else() {
     let sample = Sample::new();
     let before = sample.told(&sample.bytes).unwrap();
-    let baked = sample.baked(&sample.bytes, &symbols());
+    let embedded = sample.embedded(&sample.bytes, &symbols());
     let own = sample.bytes.len();
     let check = |bytes: &[u8], what: &str| {
         let mut after = sample.told(bytes).unwrap();
@@ -199,20 +199,20 @@ fn damage_to_the_names_is_said_and_touches_nothing_else() {
         after.integrity.damage.clear();
         assert_eq!(after.without_names(), before, "{what}");
     };
-    for at in own..baked.len() {
-        let mut bytes = baked.clone();
+    for at in own..embedded.len() {
+        let mut bytes = embedded.clone();
         bytes[at] ^= 0x10;
         check(&bytes, &format!("byte {} of the part", at - own));
     }
-    for length in own + 8..baked.len() {
-        check(&baked[..length], &format!("cut after {}", length - own));
+    for length in own + 8..embedded.len() {
+        check(&embedded[..length], &format!("cut after {}", length - own));
     }
-    let behind = [&baked[..], &[0; MARK]].concat();
+    let behind = [&embedded[..], &[0; MARK]].concat();
     check(&behind, "something behind the names");
 }
 
 #[test]
-fn other_definitions_and_endless_names_are_not_baked_in() {
+fn other_definitions_and_endless_names_are_not_embedded() {
     let sample = Sample::new();
     let reader = Reader::open(&sample.file("from.bin", &sample.bytes)).unwrap();
     let endless = Definition::Symbol {
@@ -230,7 +230,7 @@ fn other_definitions_and_endless_names_are_not_baked_in() {
         text: "not a name".to_owned(),
     };
     let mut out = Vec::new();
-    let written = bake(&reader, [note, endless], &mut out, &mut |_| {}).unwrap();
+    let written = embed(&reader, [note, endless], &mut out, &mut |_| {}).unwrap();
     assert_eq!(written, 1);
     let told = sample.told(&out).unwrap();
     assert!(told.integrity.is_whole(), "{:?}", told.integrity);

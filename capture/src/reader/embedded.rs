@@ -1,9 +1,9 @@
-//! The names that were baked in behind the capture.
+//! The names that are embedded behind the capture.
 
 use super::cursor::Cursor;
 use super::error::ReadError;
 use super::input::Input;
-use crate::baked::{MARK_BYTES, Part, page_nonce};
+use crate::embedded::{MARK_BYTES, Part, page_nonce};
 use crate::page::{Decoded, Decoder, HEADER_BYTES, Header};
 use crate::{DefKind, layout};
 
@@ -26,7 +26,7 @@ pub(super) fn read(
     cursor: &mut Cursor<'_>,
 ) -> Result<(), ReadError> {
     let mut mark = [0; MARK_BYTES];
-    input.read_baked(part.start, &mut mark)?;
+    input.read_embedded(part.start, &mut mark)?;
     if !Part::opens(&mark, nonce, part.start) {
         let what = "where the baked names start is damaged";
         cursor.integrity.damaged(part.start, what);
@@ -38,7 +38,7 @@ pub(super) fn read(
     let mut found = 0;
     while offset < part.end {
         let mut bytes = [0; HEADER_BYTES];
-        input.read_baked(offset, &mut bytes)?;
+        input.read_embedded(offset, &mut bytes)?;
         let header = match Header::decode(&bytes, page_nonce(nonce)) {
             Ok(header) => header,
             Err(what) => {
@@ -50,12 +50,12 @@ pub(super) fn read(
         };
         // At most 16 MiB: the header's limits hold.
         payload.resize(header.payload_bytes as usize, 0);
-        input.read_baked(offset + HEADER_BYTES as u64, &mut payload)?;
+        input.read_embedded(offset + HEADER_BYTES as u64, &mut payload)?;
         found += u64::from(header.definitions);
         match decoder.decode(&header, &payload, &mut decoded) {
             Ok(()) => decoded.each(&header, |_, record| {
                 if let Err((DefKind::SYMBOL, payload)) = record {
-                    cursor.baked(DefKind::SYMBOL, payload, offset);
+                    cursor.embedded(DefKind::SYMBOL, payload, offset);
                 }
             }),
             Err(what) => {
@@ -69,7 +69,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// Says if names were baked in whose end is missing: an opening mark lies between where the pages end
+/// Says if names were embedded whose end is missing: an opening mark lies between where the pages end
 /// and the file's end.
 pub(super) fn report_cut_off(
     input: &Input,
