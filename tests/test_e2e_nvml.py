@@ -99,6 +99,10 @@ STEPS = {
 }
 
 
+# Where code is loaded in a context that nothing was got in, the sum is exact, and whose it is an estimate.
+ESTIMATES = {"a library in the next context", "a library after a reset"}
+
+
 def is_within(part, whole):
     """Whether `part` is what is left of `whole` if some is left out."""
     rest = iter(whole)
@@ -112,7 +116,7 @@ def test_what_no_call_asks_for(name, loading, recorded):
     records, books = recorded(STEPS[name], env={"CUDA_MODULE_LOADING": loading})
     contexts, modules, states = 0, 0, [(0, 0)]
     for event in of_kind(records, RESIZE):
-        assert not event["flags"] & ESTIMATED
+        assert not event["flags"] & ESTIMATED or name in ESTIMATES
         contexts += (event["bytes"] - event["aux"]) if event["flags"] & CONTEXT else 0
         modules += (event["bytes"] - event["aux"]) if event["flags"] & MODULE else 0
         states.append((contexts, modules))

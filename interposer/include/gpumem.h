@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define GPUMEM_API_VERSION 4 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes, marks, gpumem_limit */
+#define GPUMEM_API_VERSION 5 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes, marks, gpumem_limit; 5: gpumem_read_card */
 
 enum gpumem_level {
     GPUMEM_TENSOR = 0, /* inside a framework's pool */
@@ -76,6 +76,13 @@ int gpumem_mark(const char *name);
  * GPUMEM_LIMIT does from the start; 0 lifts the limit. 0: done. 1: nothing is recorded in this process, nor
  * will be. 2: an argument is not valid. */
 int gpumem_limit(int device, uint64_t bytes);
+
+/* Reads the card of a device (-1: of every device that the process has used) now, on the calling thread: what NVML
+ * says is recorded, and what contexts and modules took since the last reading is charged. Readings come by themselves
+ * too, a few milliseconds after they are called for. It may take milliseconds. 0: done. 1: nothing is recorded in this
+ * process. 2: an argument is not valid. 3: NVML is not there, or does not know the device. 4: other threads moved
+ * memory meanwhile, so that nothing could be charged. */
+int gpumem_read_card(int device);
 
 /* Path of this process's capture; returns its length without the NUL, 0 if nothing is recorded. */
 size_t gpumem_report_path(char *buffer, size_t size);

@@ -12,7 +12,7 @@ use rustc_hash::FxHasher;
 
 use crate::call::Call;
 use crate::driver;
-use crate::record::{self, Remark};
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
 /// What is reached.
@@ -70,12 +70,12 @@ pub(crate) fn begun(thread: &Thread, call: &Call, ptr: u64, bytes: u64, flags: E
         opens: 1,
     };
     table().insert(ptr, alias);
-    let what = Remark {
+    let what = Sideband {
         aux: call.caller(),
         with_stacks: true,
         ..remark_of(ptr, &alias)
     };
-    record::remark(thread, call.api(), EventKind::ALIAS, Level::DRIVER, what);
+    sideband::record(thread, call.api(), EventKind::ALIAS, Level::DRIVER, what);
 }
 
 /// Records that an alias is about to be closed; `None` if nothing of it is known at `ptr`.
@@ -88,7 +88,7 @@ pub(crate) fn ending(thread: &Thread, api: ApiId, ptr: u64) -> Option<Ended> {
     if alias.opens == 0 {
         table().remove(&ptr);
         let what = remark_of(ptr, &alias);
-        record::remark(thread, api, EventKind::ALIAS_END, Level::DRIVER, what);
+        sideband::record(thread, api, EventKind::ALIAS_END, Level::DRIVER, what);
     }
     Some(Ended { ptr, alias })
 }
@@ -108,7 +108,7 @@ pub(crate) fn take_back(thread: &Thread, api: ApiId, ended: Ended) {
     table().insert(ptr, alias);
     if closed {
         let what = remark_of(ptr, &alias);
-        record::remark(thread, api, EventKind::ALIAS, Level::DRIVER, what);
+        sideband::record(thread, api, EventKind::ALIAS, Level::DRIVER, what);
     }
 }
 
@@ -122,17 +122,17 @@ pub(crate) fn end_all(thread: &Thread, api: ApiId, wanted: impl Fn(&Alias) -> bo
     for (ptr, alias) in gone {
         if table().remove(&ptr).is_some() {
             let what = remark_of(ptr, &alias);
-            record::remark(thread, api, EventKind::ALIAS_END, Level::DRIVER, what);
+            sideband::record(thread, api, EventKind::ALIAS_END, Level::DRIVER, what);
         }
     }
 }
 
-fn remark_of(ptr: u64, alias: &Alias) -> Remark {
-    Remark {
+fn remark_of(ptr: u64, alias: &Alias) -> Sideband {
+    Sideband {
         ptr,
         bytes: alias.bytes,
         device: alias.device,
         flags: alias.flags,
-        ..Remark::default()
+        ..Sideband::default()
     }
 }

@@ -9,24 +9,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gpumem_capture::ApiId;
 use gpumem_unwind::Registers;
 
-use crate::hold;
 use crate::hook::Hook;
-use crate::nvml::remainder;
 use crate::physical;
 use crate::thread::{self, Thread};
 
-/// Calls so far that may move memory and are recorded under their own name, and those of them that have
-/// returned, with their events recorded.
+/// Calls so far that may move memory, and those of them that have returned with their events recorded. In between,
+/// what the driver has done and what is recorded differ.
 static ENTERED: AtomicU64 = AtomicU64::new(0);
 static LEFT: AtomicU64 = AtomicU64::new(0);
-
-/// While no such call is in progress on any thread: how many there were. In between, what the driver has
-/// done and what is recorded differ.
-pub(crate) fn quiet() -> Option<u64> {
-    let left = LEFT.load(Ordering::Acquire);
-    let entered = ENTERED.load(Ordering::Acquire);
-    (entered == left).then_some(entered)
-}
 
 /// Calls so far that synchronise, in which pools give back what they do not use, and those of them that
 /// have returned.
@@ -40,8 +30,17 @@ pub(crate) struct Moment {
     waits: u64,
 }
 
-/// This moment, if no more than so many calls are in progress.
-fn moment(at_most: u64) -> Option<Moment> {
+/// Whether no call is in progress on any thread that may move memory.
+pub(crate) fn is_quiet() -> bool {
+    let left = LEFT.load(Ordering::Acquire);
+    ENTERED.load(Ordering::Acquire) == left
+}
+
+/// This moment, if no call is in progress but this thread's own that may move memory, nor one that synchronises
+/// where that may.
+pub(crate) fn still(thread: &Thread) -> Option<Moment> {
+    let own =
+        u64::from(thread.depth.get() != 0 && Counted::from_thread(thread) != Counted::Nowhere);
     let (left, waited) = (LEFT.load(Ordering::SeqCst), WAITED.load(Ordering::SeqCst));
     let entered = ENTERED.load(Ordering::SeqCst);
     let mut waits = WAITS.load(Ordering::SeqCst);
@@ -51,44 +50,13 @@ fn moment(at_most: u64) -> Option<Moment> {
     } else {
         waits = 0;
     }
-    (in_progress <= at_most).then_some(Moment { entered, waits })
-}
-
-/// This moment, if no call is in progress that may move memory, nor one that synchronises where that may.
-pub(crate) fn still() -> Option<Moment> {
-    moment(0)
-}
-
-/// This moment, if this thread's call is the only one in progress.
-pub(crate) fn alone() -> Option<Moment> {
-    moment(1)
-}
-
-/// Whether no more than so many calls are in progress that may move memory, or synchronise where that may.
-pub(crate) fn no_more_than(calls: u64) -> bool {
-    moment(calls).is_some()
-}
-
-/// Work of our own that changes figures: as long as it lasts no call is alone.
-pub(crate) struct OwnWork;
-
-impl OwnWork {
-    pub(crate) fn begin() -> Self {
-        ENTERED.fetch_add(1, Ordering::SeqCst);
-        Self
-    }
-}
-
-impl Drop for OwnWork {
-    fn drop(&mut self) {
-        LEFT.fetch_add(1, Ordering::SeqCst);
-    }
+    (in_progress <= own).then_some(Moment { entered, waits })
 }
 
 /// Where the beginning and the end of a call are counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Counted {
+enum Counted {
     Nowhere,
     /// It may move memory.
     Moving,
@@ -108,7 +76,7 @@ impl Counted {
     }
 
     /// As the outermost call on the thread is counted.
-    pub(crate) fn from_thread(thread: &Thread) -> Self {
+    fn from_thread(thread: &Thread) -> Self {
         match thread.counted.get() {
             n if n == Self::Moving as u8 => Self::Moving,
             n if n == Self::Waiting as u8 => Self::Waiting,
@@ -116,26 +84,18 @@ impl Counted {
         }
     }
 
-    /// Counts a beginning, as soon as no call has the driver to itself.
+    /// Counts a beginning.
     #[inline]
-    pub(crate) fn begin(self) {
-        loop {
-            match self {
-                Self::Nowhere => return,
-                Self::Moving => _ = ENTERED.fetch_add(1, Ordering::SeqCst),
-                Self::Waiting => _ = WAITS.fetch_add(1, Ordering::SeqCst),
-            }
-            // Looked at only now: whoever begins a hold later finds this call.
-            if !hold::is_on() {
-                return;
-            }
-            self.end();
-            hold::await_end();
+    fn begin(self) {
+        match self {
+            Self::Nowhere => {}
+            Self::Moving => _ = ENTERED.fetch_add(1, Ordering::SeqCst),
+            Self::Waiting => _ = WAITS.fetch_add(1, Ordering::SeqCst),
         }
     }
 
     /// Counts an end.
-    pub(crate) fn end(self) {
+    fn end(self) {
         match self {
             Self::Nowhere => {}
             Self::Moving => _ = LEFT.fetch_add(1, Ordering::SeqCst),
@@ -278,9 +238,6 @@ impl Drop for Call {
                 thread.api.set(0);
             }
         });
-        if self.counted != Counted::Nowhere && remainder::any() {
-            let _ = thread::in_hook(|_| remainder::put_right());
-        }
     }
 }
 

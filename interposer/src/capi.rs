@@ -5,11 +5,12 @@ use core::ffi::{CStr, c_char, c_int};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::autograd::steps;
-use crate::{limit, options, process, scopes, session, storage, thread};
+use crate::sampler::{self, Asked};
+use crate::{card, limit, options, process, scopes, session, storage, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
-const API_VERSION: c_int = 4;
+const API_VERSION: c_int = 5;
 
 /// Counters of one device and level, in bytes and calls.
 #[repr(C)]
@@ -200,6 +201,29 @@ pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
     match thread::quietly(|_| set()) {
         Some(true) => 0,
         Some(false) => 2,
+        None => 1,
+    }
+}
+
+/// Reads the card of `device` (-1: of every device that this process has used) on the calling thread: what NVML says is
+/// recorded, and what contexts and modules took since the last reading is charged. It may take milliseconds. 0 on
+/// success, 1 if nothing is recorded in this process, 2 if there is no such device, 3 if NVML is not there or does not
+/// know the device, 4 if other threads moved memory meanwhile, so that nothing could be charged.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_read_card(device: c_int) -> c_int {
+    let device = match (device, u8::try_from(device)) {
+        (-1, _) => None,
+        (_, Ok(device)) if usize::from(device) < card::MOST => Some(DeviceOrdinal(device)),
+        _ => return 2,
+    };
+    let Some(session) = session::session() else {
+        return 1;
+    };
+    let came = thread::in_hook(|thread| sampler::read_for_program(session, thread, device));
+    match came {
+        Some(Asked::Taken) => 0,
+        Some(Asked::Unreadable) => 3,
+        Some(Asked::Disturbed) => 4,
         None => 1,
     }
 }

@@ -1,6 +1,6 @@
 //! Which contexts there are, and whether asking something would bring one back.
 
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 
 use gpumem_capture::DeviceOrdinal;
@@ -22,14 +22,14 @@ pub(crate) fn is_inactive(context: u64, device: DeviceOrdinal) -> bool {
 }
 
 /// A context whose creation is recorded.
-pub(crate) struct Seen {
+struct Seen {
     /// Its handle; 0 is a free place.
-    pub(crate) context: AtomicU64,
-    pub(crate) device: AtomicU8,
+    context: AtomicU64,
+    device: AtomicU8,
 }
 
 /// The contexts whose creation is recorded. More than these are recorded again.
-pub(crate) static SEEN: [Seen; 64] = [const {
+static SEEN: [Seen; 64] = [const {
     Seen {
         context: AtomicU64::new(0),
         device: AtomicU8::new(0),
@@ -58,6 +58,58 @@ pub(crate) fn is_new(context: u64, device: DeviceOrdinal) -> bool {
     };
     let _ = SEEN.iter().any(take);
     true
+}
+
+/// The primary context of each device that has ended, by its handle: it may come back to life, unseen, at
+/// its first use after a reset.
+static ENDED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+static ANY_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the primary context of any device has ended and is not known to be back.
+#[inline]
+pub(crate) fn any_ended() -> bool {
+    ANY_ENDED.load(Ordering::Acquire)
+}
+
+/// Those contexts and their devices.
+pub(crate) fn ended() -> impl Iterator<Item = (u64, DeviceOrdinal)> {
+    let places = (0u8..).zip(if any_ended() { &ENDED[..] } else { &[] });
+    let context = |(ordinal, place): (u8, &AtomicU64)| {
+        (place.load(Ordering::Acquire), DeviceOrdinal(ordinal))
+    };
+    places.map(context).filter(|(context, _)| *context != 0)
+}
+
+/// The primary context of a device has ended.
+pub(crate) fn note_ended(context: u64, device: DeviceOrdinal) {
+    if let Some(place) = ENDED.get(usize::from(device.0)) {
+        place.store(context, Ordering::Release);
+        ANY_ENDED.store(true, Ordering::Release);
+    }
+}
+
+/// The primary context of a device is back. Whether it was known to have ended until now.
+pub(crate) fn is_back(device: DeviceOrdinal) -> bool {
+    let place = ENDED.get(usize::from(device.0));
+    let was_ended = place.is_some_and(|place| place.swap(0, Ordering::AcqRel) != 0);
+    if was_ended && ended().next().is_none() {
+        ANY_ENDED.store(false, Ordering::Release);
+    }
+    was_ended
+}
+
+/// Forgets the places of the contexts that `wanted` picks, which have ended: they are recorded anew when they are seen.
+pub(crate) fn forget(wanted: impl Fn(u64, DeviceOrdinal) -> bool) -> Vec<u64> {
+    let gone = SEEN.iter().filter_map(|place| {
+        let context = place.context.load(Ordering::Acquire);
+        let device = DeviceOrdinal(place.device.load(Ordering::Acquire));
+        let is_gone = context != 0 && wanted(context, device);
+        is_gone.then(|| {
+            place.context.store(0, Ordering::Release);
+            context
+        })
+    });
+    gone.collect()
 }
 
 /// Whether a stream is being captured into a graph, or still has a capture to end that was spoilt.

@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_void};
 
 use crate::resolve::unhooked;
 use crate::session::{Session, session, session_of_process};
-use crate::{definitions, facts, message, nvml, storage, thread};
+use crate::{definitions, facts, message, sampler, storage, thread};
 
 /// The end of the process, as far as it comes by here: says where the capture is. Events may follow.
 extern "C" fn at_exit() {
@@ -15,11 +15,11 @@ extern "C" fn at_exit() {
             }
             return;
         };
-        let reading = nvml::begin_last();
+        let reading = sampler::begin_last();
         unhooked::look(session.writer);
         definitions::write_calls(session.writer);
         // Before other libraries are taken down.
-        nvml::end(reading);
+        sampler::end(reading);
         definitions::write(session.writer);
         session.writer.finish();
         let is_written = storage::pause(session.writer);

@@ -19,15 +19,16 @@ mod call;
 mod call_counts;
 mod caller;
 mod capi;
+mod card;
 mod contexts;
 mod definitions;
 mod driver;
+mod evidence;
 mod exit;
 mod facts;
 mod failed;
 mod fault;
 mod graph_nodes;
-mod hold;
 mod hook;
 mod hooks;
 mod limit;
@@ -36,7 +37,6 @@ mod local;
 mod lock;
 mod message;
 mod names;
-mod nvml;
 mod nvtx;
 mod open;
 mod options;
@@ -46,20 +46,23 @@ mod postmortem;
 mod process;
 mod record;
 mod resolve;
+mod sampler;
 mod scopes;
 mod session;
+mod sideband;
 mod stack;
 pub mod stacks;
 mod storage;
 mod tensor;
 mod thread;
-mod withheld;
+mod tracked;
 mod workspace;
 
 pub use capi::{
     GpumemCounters, GpumemScopeFigures, gpumem_api_version, gpumem_counters, gpumem_help_env,
-    gpumem_limit, gpumem_mark, gpumem_recording, gpumem_report_path, gpumem_scope_begin,
-    gpumem_scope_end, gpumem_scope_forget, gpumem_scope_read, gpumem_scope_reset, gpumem_step,
+    gpumem_limit, gpumem_mark, gpumem_read_card, gpumem_recording, gpumem_report_path,
+    gpumem_scope_begin, gpumem_scope_end, gpumem_scope_forget, gpumem_scope_read,
+    gpumem_scope_reset, gpumem_step,
 };
 pub use fault::exports::{
     __sigaction, __sysv_signal, bsd_signal, sigaction, sigignore, siginterrupt, signal, sigset,
@@ -99,11 +102,6 @@ pub use hooks::graphs::{
 };
 pub use hooks::green::{cuCtxFromGreenCtx, cuGreenCtxCreate, cuGreenCtxDestroy};
 pub use hooks::host_register::{cuMemHostRegister, cuMemHostRegister_v2, cuMemHostUnregister};
-pub use hooks::launch::{
-    cuLaunch, cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, cuLaunchGrid,
-    cuLaunchGridAsync, cuLaunchKernel, cuLaunchKernel_ptsz, cuLaunchKernelEx,
-    cuLaunchKernelEx_ptsz,
-};
 pub use hooks::legacy_contexts::{cuCtxAttach, cuCtxDetach, cuVDPAUCtxCreate, cuVDPAUCtxCreate_v2};
 pub use hooks::limits::cuCtxSetLimit;
 pub use hooks::memory::{

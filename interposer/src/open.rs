@@ -15,12 +15,14 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::lock::Lock;
 use crate::options::Options;
 use crate::session::{self, Observers, Session};
 use crate::{
-    account, definitions, facts, limit, live, message, nvml, output, postmortem, process, scopes,
-    storage, thread,
+    account, definitions, facts, limit, live, message, output, postmortem, process, sampler,
+    scopes, storage, thread,
 };
+use gpumem_tracker::Tracker;
 
 /// See the diagram.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,6 +126,7 @@ fn open() -> bool {
     let session = Box::leak(Box::new(Session {
         writer,
         tensors: live::open_tensors(writer),
+        tracker: Lock::new(Tracker::new()),
         stacks: options.stacks,
         backward: options.backward && options.stacks.python(),
         free_stacks: options.free_stacks && options.stacks.python(),
@@ -132,8 +135,10 @@ fn open() -> bool {
         postmortem: options.postmortem.unwrap_or(!options.quiet),
         known_devices: Default::default(),
         observers: Observers {
-            device: nvml::know,
-            allocated: nvml::grown,
+            device: sampler::know,
+            allocated: sampler::grown,
+            read_soon: sampler::ask,
+            read_now: sampler::read_now,
             out_of_memory: postmortem::tell,
         },
     }));

@@ -4,17 +4,14 @@
 //! function's name. A release is recorded before the real call, by the outermost hook; if the call
 //! then fails, the release is cancelled. So no address is ever live twice in the order of events.
 
-use gpumem_capture::{
-    ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Seq, StackId, Writer,
-};
+use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Seq, StackId};
 
 use crate::aliases::{self, Ended};
 use crate::failed::Failed;
 use crate::live::{self, Block, Place};
-use crate::nvml::remainder;
-use crate::physical::holdings::Holding;
 use crate::physical::{self, Cause};
 use crate::session::{self, Session};
+use crate::sideband::event;
 use crate::thread::Thread;
 use crate::{account, definitions, limit, stack, stacks};
 
@@ -48,17 +45,6 @@ pub(crate) enum Released {
     },
     /// Of memory that belongs to somebody else: its end is recorded, counted nowhere.
     Alias(Ended),
-}
-
-/// An event of the present moment on this thread.
-fn event(writer: &Writer, thread: &Thread, kind: EventKind, level: Level) -> Event {
-    Event {
-        time: writer.now(),
-        thread: thread.id(),
-        kind,
-        level,
-        ..Event::default()
-    }
 }
 
 /// Records an allocation that succeeded. Opens the capture if it is the first event.
@@ -129,13 +115,6 @@ pub(crate) fn allocated(thread: &Thread, api: ApiId, new: New) {
 pub(crate) fn settle(thread: &Thread, api: ApiId) {
     if let (true, Some(session)) = (physical::anything_to_settle(), session::session()) {
         physical::settle(&cause(session, thread, api));
-    }
-}
-
-/// Leaves it open what a holding has until nobody is at work: see [`remainder`].
-pub(crate) fn owe(thread: &Thread, api: ApiId, device: DeviceOrdinal, holding: Holding) {
-    if let Some(session) = session::session() {
-        remainder::owe(&cause(session, thread, api), device, holding, 0);
     }
 }
 
@@ -313,47 +292,7 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
     if let Ok(seq) = recorded {
         (session.observers.out_of_memory)(session, thread, failed, seq, stacks);
     }
-}
-
-/// What an event that changes no live figure says.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Remark {
-    pub(crate) ptr: u64,
-    pub(crate) bytes: u64,
-    pub(crate) aux: u64,
-    pub(crate) device: DeviceOrdinal,
-    pub(crate) flags: EventFlags,
-    pub(crate) with_stacks: bool,
-}
-
-/// Records an event that changes no live figure: contexts, mappings, aliases.
-pub(crate) fn remark(thread: &Thread, api: ApiId, kind: EventKind, level: Level, what: Remark) {
-    let session = if what.with_stacks {
-        session::open()
-    } else {
-        session::session()
-    };
-    let Some(session) = session else { return };
-    session.know_device(what.device);
-    if matches!(kind, EventKind::CONTEXT | EventKind::MODULE_LOAD) {
-        // A return address, and an image of code in memory, which may be another module's.
-        stacks::know_caller(session.writer, what.aux);
-        stacks::know_image(session.writer, what.bytes);
+    if failed.level != Level::TENSOR {
+        (session.observers.read_soon)();
     }
-    let (py_stack, native_stack) = if what.with_stacks {
-        stack::take(session.writer, session.stacks)
-    } else {
-        (StackId::NONE, StackId::NONE)
-    };
-    let _ = session.writer.event(&Event {
-        ptr: what.ptr,
-        bytes: what.bytes,
-        aux: what.aux,
-        device: what.device,
-        flags: what.flags,
-        api,
-        py_stack,
-        native_stack,
-        ..event(session.writer, thread, kind, level)
-    });
 }

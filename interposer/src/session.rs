@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, Seq, StackId, Writer};
 use gpumem_cuda_abi::CuDevice;
+use gpumem_tracker::Tracker;
 
 use crate::driver::{self, DeviceFacts};
 use crate::failed::Failed;
 use crate::live::Tensors;
+use crate::lock::Lock;
 use crate::stacks::Stacks;
 use crate::thread::Thread;
 
@@ -20,6 +22,10 @@ pub(crate) struct Observers {
     pub(crate) device: fn(&'static Session, DeviceOrdinal, &DeviceFacts),
     /// An allocation of the driver's on a device.
     pub(crate) allocated: fn(&'static Writer, DeviceOrdinal),
+    /// Cards are to be read soon: there is evidence of bytes that no call asks for, or memory was wanting.
+    pub(crate) read_soon: fn(),
+    /// A device is to be read now: a context was made there, or has ended.
+    pub(crate) read_now: fn(&'static Session, DeviceOrdinal),
     /// An allocation that failed, with its event and its stacks.
     pub(crate) out_of_memory: fn(&'static Session, &Thread, Failed, Seq, (StackId, StackId)),
 }
@@ -38,6 +44,8 @@ pub(crate) struct Session {
     pub(crate) writer: &'static Writer,
     /// The tensors that are live.
     pub(crate) tensors: &'static Tensors,
+    /// What no call says.
+    pub(crate) tracker: Lock<Tracker>,
     pub(crate) stacks: Stacks,
     /// Whether PyTorch's backward is charged to forward lines: needs Python stacks.
     pub(crate) backward: bool,

@@ -11,7 +11,7 @@ use gpumem_python_frames::{Finding, Frame, finding};
 
 use super::{run, session, steps};
 use crate::local::thread_static;
-use crate::record::{self, Remark};
+use crate::sideband::{self, Sideband};
 use crate::thread::{self, Thread};
 
 /// A phase that the thread is in; all zeros are none.
@@ -113,11 +113,11 @@ fn is_in(phase: Phase) -> bool {
 }
 
 fn tell(thread: &Thread, api: ApiId, kind: EventKind, phase: Phase) {
-    let what = Remark {
+    let what = Sideband {
         aux: phase.0,
-        ..Remark::default()
+        ..Sideband::default()
     };
-    record::remark(thread, api, kind, Level::TENSOR, what);
+    sideband::record(thread, api, kind, Level::TENSOR, what);
 }
 
 /// A stay of autograd's engine; it ends with the value, by an exception as well.

@@ -13,8 +13,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use gpumem_capture::{ApiId, EventKind, Level, ThreadId};
 
 use crate::lock::{Guard, Lock};
-use crate::record::{self, Remark};
 use crate::session;
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
 /// An optimizer: the thread and the Python stack of its steps.
@@ -128,12 +128,12 @@ fn steps() -> Guard<'static, Steps> {
 
 fn tell(thread: &Thread, api: ApiId, number: Option<u64>, said: bool) {
     if let Some(aux) = number {
-        let what = Remark {
+        let what = Sideband {
             aux,
             bytes: u64::from(said),
-            ..Remark::default()
+            ..Sideband::default()
         };
-        record::remark(thread, api, EventKind::STEP, Level::TENSOR, what);
+        sideband::record(thread, api, EventKind::STEP, Level::TENSOR, what);
     }
 }
 

@@ -10,7 +10,7 @@ use gpumem_cuda_abi::{
 
 use super::ask::{ask, relaxed};
 use super::context::{current_device, ordinal};
-use crate::withheld;
+use crate::card::withheld;
 
 /// The device that holds `pointer`.
 pub(crate) fn device_of(pointer: u64) -> DeviceOrdinal {

@@ -7,7 +7,7 @@ use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 
 use crate::call::Call;
 use crate::lock::{Guard, Lock};
-use crate::record::{self, Remark};
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
 /// The ranges that are reserved, by first address, never locked across a driver call.
@@ -18,15 +18,15 @@ fn reserved() -> Guard<'static, BTreeMap<u64, u64>> {
 
 fn remark(thread: &Thread, call: &Call, kind: EventKind, ptr: u64, bytes: u64) {
     let begins = kind == EventKind::ADDRESS;
-    let what = Remark {
+    let what = Sideband {
         ptr,
         bytes,
         aux: if begins { call.caller() } else { 0 },
         device: DeviceOrdinal::NONE,
         with_stacks: begins,
-        ..Remark::default()
+        ..Sideband::default()
     };
-    record::remark(thread, call.api(), kind, Level::DRIVER, what);
+    sideband::record(thread, call.api(), kind, Level::DRIVER, what);
 }
 
 hook! {

@@ -1,132 +1,42 @@
 //! Contexts: their births, and their ends, which take what they own with them.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
-use super::{attached, vmm};
-use crate::aliases;
+use gpumem_tracker::Ended;
+
+use super::{attached, contexts_seen, handles};
 use crate::call::Call;
-use crate::contexts::{SEEN, created, is_inactive, is_known, is_new};
-use crate::driver;
+use crate::contexts::{self, created, is_new};
 use crate::failed::Failed;
 use crate::limit::{self, Takes};
-use crate::nvml::endings::{self, Held};
-use crate::nvml::implicit::{self, Unborn};
-use crate::nvml::kernels;
-use crate::record::{self, Released, Remark};
+use crate::record::{self, Released};
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
-
-fn born(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
-    let what = Remark {
-        ptr: context,
-        aux: call.caller(),
-        device,
-        with_stacks: true,
-        ..Remark::default()
-    };
-    kernels::context_born();
-    record::remark(thread, call.api(), EventKind::CONTEXT, Level::DRIVER, what);
-}
-
-/// Records the birth of the context that a block came from, if no hook has seen it: runtimes bring
-/// primary contexts to life by tables of the driver's own. Whether it was so.
-pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> bool {
-    // A context that was destroyed may still be current, and has no device any more.
-    let alive = context != 0 && device != DeviceOrdinal::NONE;
-    let unseen = alive && is_new(context, device);
-    if unseen {
-        born(thread, call, context, device);
-    }
-    unseen
-}
-
-/// The primary context of each device that has ended, by its handle: it may come back to life, unseen, at
-/// its first use after a reset.
-static ENDED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
-static ANY_ENDED: AtomicBool = AtomicBool::new(false);
-
-/// After a release of memory that another process may still have open: while a primary context sleeps, what
-/// is left of it is no cost of the context's.
-pub(super) fn may_linger() {
-    if ANY_ENDED.load(Ordering::Acquire) {
-        for (ordinal, place) in (0u8..).zip(&ENDED) {
-            let (context, device) = (place.load(Ordering::Acquire), DeviceOrdinal(ordinal));
-            if context != 0 && is_inactive(context, device) {
-                implicit::note_left(device);
-            }
-        }
-    }
-}
-
-/// A green context has brought the primary context of `device` back to life: what both cost is charged.
-pub(super) fn revived(thread: &Thread, call: &Call, device: DeviceOrdinal) {
-    if let Some(place) = ENDED.get(usize::from(device.0)) {
-        used(thread, call, place.swap(0, Ordering::AcqRel), device);
-    }
-}
-
-/// After calls that used contexts, and before one of them may end: if one came to life unseen, records
-/// its birth and what it costs.
-pub(crate) fn in_use(thread: &Thread, call: &Call) {
-    if ANY_ENDED.load(Ordering::Acquire) {
-        for (ordinal, place) in (0u8..).zip(&ENDED) {
-            let context = place.load(Ordering::Acquire);
-            let device = DeviceOrdinal(ordinal);
-            if context != 0
-                && !is_inactive(context, device)
-                && place.swap(0, Ordering::AcqRel) != 0
-                && used(thread, call, context, device)
-            {
-                implicit::found(thread, call, device, context);
-            }
-        }
-    }
-    let context = driver::current_context();
-    if context == 0 || is_known(context) {
-        return;
-    }
-    let device = driver::current_device();
-    if !is_inactive(context, device) && used(thread, call, context, device) {
-        implicit::found(thread, call, device, context);
-    }
-}
+use crate::{aliases, driver, evidence};
 
 /// Records the end of a context; 0 is the primary one.
 fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     let others = created().clone();
     attached::forget(context);
-    for place in &SEEN {
-        let known = place.context.load(Ordering::Acquire);
-        // The primary context's handle is not told at its end: it is the one that nobody created.
-        let primary =
-            place.device.load(Ordering::Acquire) == device.0 && !others.contains_key(&known);
-        if known == context || (context == 0 && primary) {
-            place.context.store(0, Ordering::Release);
-            kernels::stacks_grew(known);
-            attached::forget(known);
-        }
-        if known != 0
-            && context == 0
-            && primary
-            && let Some(ended) = ENDED.get(usize::from(device.0))
-        {
-            ended.store(known, Ordering::Release);
-            ANY_ENDED.store(true, Ordering::Release);
+    // The primary context's handle is not told at its end: it is the one that nobody created.
+    let is_primary = |known: u64, of| context == 0 && of == device && !others.contains_key(&known);
+    for known in contexts::forget(|known, of| known == context || is_primary(known, of)) {
+        attached::forget(known);
+        if context == 0 {
+            contexts::note_ended(known, device);
         }
     }
-    kernels::stacks_grew(context);
-    kernels::context_gone();
     let flags = EventFlags::RESET;
-    let what = Remark {
+    let what = Sideband {
         ptr: context,
         device,
         flags,
-        ..Remark::default()
+        ..Sideband::default()
     };
-    record::remark(
+    sideband::record(
         thread,
         call.api(),
         EventKind::CONTEXT_END,
@@ -138,7 +48,7 @@ fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
 /// What ends with a context, should it not end.
 struct Taken {
     released: Vec<Released>,
-    held: Option<Held>,
+    ended: Option<Ended>,
     /// Whether the device has no other: what belongs to it alone ends too (pools, physical handles).
     last: bool,
 }
@@ -155,12 +65,12 @@ fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken
                 owner => !others.contains_key(&owner),
             }
     });
-    let held = endings::ending(thread, call, device, |context| {
+    let ended = evidence::contexts_ending(thread, call, device, |context| {
         !others.contains_key(&context)
     });
     Taken {
         released,
-        held,
+        ended,
         last,
     }
 }
@@ -177,10 +87,10 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
                 owner => owner == context,
             }
     });
-    let held = endings::ending(thread, call, device, |ending| ending == context);
+    let ended = evidence::contexts_ending(thread, call, device, |ending| ending == context);
     Taken {
         released,
-        held,
+        ended,
         last,
     }
 }
@@ -189,7 +99,7 @@ fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 /// `last`: the device has no other context.
 fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool) {
     if last {
-        vmm::forget(thread, call, device);
+        handles::forget(thread, call, device);
     }
     let others = created().clone();
     aliases::end_all(thread, call.api(), |alias| {
@@ -197,7 +107,7 @@ fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool
     });
     ended(thread, call, 0, device);
     record::settle(thread, call.api());
-    implicit::note_left(device);
+    evidence::contexts_ended(device);
 }
 
 /// After a call that gave up one hold on the primary context of `device`, which was alive before: if it
@@ -214,8 +124,8 @@ fn undo(thread: &Thread, call: &Call, taken: Taken) {
     for one in taken.released {
         record::cancel(thread, call.api(), one);
     }
-    if let Some(held) = taken.held {
-        endings::restore(thread, call, held);
+    if let Some(ended) = taken.ended {
+        evidence::restore(thread, call, ended);
     }
 }
 
@@ -244,17 +154,21 @@ hook! {
     takes Takes::context(device);
     with call, thread, result, held;
     before {
-        let unborn = driver::primary_is_active(device) == Some(false);
-        unborn.then(|| implicit::before_birth(driver::ordinal(device)))
+        let is_new = driver::primary_is_active(device) == Some(false);
+        if is_new {
+            evidence::before_context(driver::ordinal(device));
+        }
+        is_new
     }
     after {
-        if let (true, Some(Some(before))) = (result.is_success(), held) {
+        if result.is_success() && held == Some(true) {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { *context }.0 as u64;
             let device = driver::ordinal(device);
             is_new(context, device);
-            born(thread, &call, context, device);
-            implicit::born(thread, &call, device, context, before);
+            contexts::is_back(device);
+            contexts_seen::made(thread, &call, context, device);
+            evidence::context_seen(thread, &call, device, context, false);
         }
         refused(thread, &call, result, device);
     }
@@ -270,7 +184,7 @@ macro_rules! primary {
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
             before {
-                in_use(thread, &call);
+                contexts_seen::in_use(thread, &call);
                 driver::primary_is_active(device)
             }
             after {
@@ -287,7 +201,7 @@ macro_rules! primary {
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
             before {
-                in_use(thread, &call);
+                contexts_seen::in_use(thread, &call);
                 let active = driver::primary_is_active(device) != Some(false);
                 active.then(|| release_primary(thread, &call, driver::ordinal(device)))
             }
@@ -319,7 +233,6 @@ pub(super) unsafe fn made(
     result: CuResult,
     context: *mut CuContext,
     device: CuDevice,
-    before: Option<Unborn>,
 ) {
     if result.is_success() {
         // SAFETY: the caller's promise.
@@ -327,8 +240,8 @@ pub(super) unsafe fn made(
         let device = driver::ordinal(device);
         created().insert(context.0 as u64, device);
         is_new(context.0 as u64, device);
-        born(thread, call, context.0 as u64, device);
-        implicit::born(thread, call, device, context.0 as u64, before);
+        contexts_seen::made(thread, call, context.0 as u64, device);
+        evidence::context_seen(thread, call, device, context.0 as u64, false);
         return;
     }
     refused(thread, call, result, device);
@@ -343,10 +256,10 @@ macro_rules! creating {
             missing CuResult::NOT_INITIALIZED;
             takes Takes::context(device);
             with call, thread, result, held;
-            before { implicit::before_birth(driver::ordinal(device)) }
+            before { evidence::before_context(driver::ordinal(device)) }
             after {
                 // SAFETY: the caller's own argument, written if the call succeeded.
-                unsafe { made(thread, &call, result, context, device, held.flatten()) };
+                unsafe { made(thread, &call, result, context, device) };
             }
         }
     )*};
@@ -376,10 +289,10 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     takes Takes::context(device);
     with call, thread, result, held;
-    before { implicit::before_birth(driver::ordinal(device)) }
+    before { evidence::before_context(driver::ordinal(device)) }
     after {
         // SAFETY: the caller's own argument, written if the call succeeded.
-        unsafe { made(thread, &call, result, context, device, held.flatten()) };
+        unsafe { made(thread, &call, result, context, device) };
     }
 }
 
@@ -395,10 +308,10 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     takes Takes::context(device);
     with call, thread, result, held;
-    before { implicit::before_birth(driver::ordinal(device)) }
+    before { evidence::before_context(driver::ordinal(device)) }
     after {
         // SAFETY: the caller's own argument, written if the call succeeded.
-        unsafe { made(thread, &call, result, context, device, held.flatten()) };
+        unsafe { made(thread, &call, result, context, device) };
     }
 }
 
@@ -433,11 +346,12 @@ pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: 
                 (none, release_created(thread, call, context, none))
             });
             if taken.last {
-                vmm::forget(thread, call, device);
+                handles::forget(thread, call, device);
             }
             aliases::end_all(thread, call.api(), |alias| alias.context == context);
             ended(thread, call, context, device);
             record::settle(thread, call.api());
+            evidence::contexts_ended(device);
         }
         _ => {}
     }

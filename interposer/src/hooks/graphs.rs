@@ -17,7 +17,8 @@ use crate::driver;
 use crate::graph_nodes::{self, Node, Work};
 use crate::limit::Takes;
 use crate::physical::graphs;
-use crate::record::{self, New, Released, Remark};
+use crate::record::{self, New, Released};
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
 /// Takes note of a node that allocates. Nothing becomes live.
@@ -32,7 +33,7 @@ pub(super) fn allocates(thread: &Thread, call: &Call, graph: u64, node: Node) {
     };
     graphs::used(device);
     graph_nodes::add(graph, node);
-    let what = Remark {
+    let what = Sideband {
         ptr: node.ptr,
         bytes,
         aux: graph,
@@ -40,7 +41,7 @@ pub(super) fn allocates(thread: &Thread, call: &Call, graph: u64, node: Node) {
         flags,
         with_stacks: true,
     };
-    record::remark(thread, call.api(), EventKind::NODE, Level::DRIVER, what);
+    sideband::record(thread, call.api(), EventKind::NODE, Level::DRIVER, what);
 }
 
 /// Takes note of a node that frees.

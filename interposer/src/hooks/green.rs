@@ -7,15 +7,13 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
 
-use super::context;
+use super::{context, contexts_seen};
 use crate::call::Call;
-use crate::contexts;
-use crate::driver;
 use crate::limit::Takes;
 use crate::lock::{Guard, Lock};
-use crate::nvml::implicit::{self, Unborn};
-use crate::record::{self, Remark};
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
+use crate::{contexts, driver, evidence};
 
 /// The green contexts and their devices, never locked across a driver call.
 fn created() -> Guard<'static, BTreeMap<u64, CuDevice>> {
@@ -25,14 +23,14 @@ fn created() -> Guard<'static, BTreeMap<u64, CuDevice>> {
 
 fn remark(thread: &Thread, call: &Call, kind: EventKind, context: u64, device: DeviceOrdinal) {
     let begins = kind == EventKind::CONTEXT;
-    let what = Remark {
+    let what = Sideband {
         ptr: context,
         aux: if begins { call.caller() } else { 0 },
         device,
         with_stacks: begins,
-        ..Remark::default()
+        ..Sideband::default()
     };
-    record::remark(thread, call.api(), kind, Level::DRIVER, what);
+    sideband::record(thread, call.api(), kind, Level::DRIVER, what);
 }
 
 hook! {
@@ -48,8 +46,8 @@ hook! {
     takes Takes::context(device);
     with call, thread, result, held;
     before {
-        context::in_use(thread, &call);
-        implicit::before_birth(driver::ordinal(device)).map(Unborn::of_part)
+        contexts_seen::in_use(thread, &call);
+        evidence::before_context(driver::ordinal(device));
     }
     after {
         if result.is_success() {
@@ -59,8 +57,8 @@ hook! {
             let ordinal = driver::ordinal(device);
             remark(thread, &call, EventKind::CONTEXT, context, ordinal);
             // It may have brought the primary context to life: what it took goes with that one.
-            implicit::born(thread, &call, ordinal, context, held.flatten());
-            context::revived(thread, &call, ordinal);
+            evidence::context_seen(thread, &call, ordinal, context, true);
+            contexts_seen::in_use(thread, &call);
         }
     }
 }
@@ -79,10 +77,8 @@ hook! {
             let device = created().get(&(green.0 as u64)).map(|device| driver::ordinal(*device));
             let device = device.unwrap_or(DeviceOrdinal::NONE);
             // Asking for one that was reset does not bring it back to life: its next use does.
-            if !contexts::is_inactive(context, device)
-                && context::used(thread, &call, context, device)
-            {
-                implicit::found(thread, &call, device, context);
+            if !contexts::is_inactive(context, device) {
+                contexts_seen::seen(thread, &call, context, device);
             }
         }
     }
@@ -95,7 +91,7 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
-        context::in_use(thread, &call);
+        contexts_seen::in_use(thread, &call);
         let device = created().get(&(green.0 as u64)).copied();
         device.map(|device| (device, driver::primary_is_active(device)))
     }

@@ -4,10 +4,9 @@ use core::ffi::c_void;
 
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
-use super::{attached, context};
-use crate::driver;
+use super::{attached, context, contexts_seen};
 use crate::limit::Takes;
-use crate::nvml::implicit;
+use crate::{driver, evidence};
 
 macro_rules! vdpau {
     ($($name:ident;)*) => {$(
@@ -24,10 +23,10 @@ macro_rules! vdpau {
             missing CuResult::NOT_INITIALIZED;
             takes Takes::context(device);
             with call, thread, result, held;
-            before { implicit::before_birth(driver::ordinal(device)) }
+            before { evidence::before_context(driver::ordinal(device)) }
             after {
                 // SAFETY: the caller's own argument, written if the call succeeded.
-                unsafe { context::made(thread, &call, result, context, device, held.flatten()) };
+                unsafe { context::made(thread, &call, result, context, device) };
             }
         }
     )*};
@@ -50,7 +49,7 @@ hook! {
             // SAFETY: the call succeeded, so the driver has just written there.
             attached::more(unsafe { (*context).0 as u64 });
             // It may have brought a primary context back to life.
-            context::in_use(thread, &call);
+            contexts_seen::in_use(thread, &call);
         }
     }
 }

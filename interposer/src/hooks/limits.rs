@@ -2,12 +2,8 @@
 
 use gpumem_cuda_abi::CuResult;
 
+use crate::evidence;
 use crate::limit::Takes;
-use crate::nvml::implicit::{self, Before};
-use crate::nvml::kernels;
-
-/// `CU_LIMIT_STACK_SIZE`, which takes effect at the next launch.
-const STACK: u32 = 0;
 
 hook! {
     /// Sets a limit of the current context.
@@ -16,17 +12,10 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     takes Takes::context_limit();
     with call, thread, result, held;
-    before {
-        let asking = (limit == STACK).then(kernels::Asking::begin);
-        (asking, implicit::before())
-    }
+    before {}
     after {
-        if let (true, Some((_asking, Some(before)))) = (result.is_success(), held) {
-            let context = Before::context(&before);
-            implicit::settle_context(thread, &call, before);
-            if limit == STACK {
-                kernels::stacks_grow(context);
-            }
+        if result.is_success() {
+            evidence::limit_set(thread, &call);
         }
     }
 }

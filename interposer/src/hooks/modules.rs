@@ -2,46 +2,51 @@
 
 use core::ffi::{c_char, c_uint, c_void};
 
-use gpumem_capture::{EventKind, Level};
+use gpumem_capture::{DeviceOrdinal, EventKind, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, CuResult};
 
+use gpumem_tracker::FunctionOf;
+
+use super::contexts_seen;
 use crate::call::Call;
 use crate::driver;
+use crate::evidence::{self, Place};
 use crate::limit::Takes;
-use crate::nvml::endings;
-use crate::nvml::implicit::{self, Before};
-use crate::nvml::kernels;
-use crate::record::{self, Remark};
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
 /// A module or library was loaded, from an image in memory or (0) from a file.
-fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, before: Option<Before>) {
-    let what = Remark {
+fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, place: Option<Place>) {
+    let is_known = place.is_some();
+    let place = place.or_else(|| {
+        Some(Place {
+            context: driver::current_context(),
+            device: driver::current_device(),
+        })
+    });
+    let what = Sideband {
         ptr: handle,
         bytes: image,
         aux: call.caller(),
-        device: driver::current_device(),
+        device: place.map_or(DeviceOrdinal::NONE, |place| place.device),
         with_stacks: true,
-        ..Remark::default()
+        ..Sideband::default()
     };
-    record::remark(
-        thread,
-        call.api(),
-        EventKind::MODULE_LOAD,
-        Level::DRIVER,
-        what,
-    );
-    if let Some(before) = before {
-        implicit::settle_growth(thread, call, before, Some(handle));
+    let (kind, level) = (EventKind::MODULE_LOAD, Level::DRIVER);
+    sideband::record(thread, call.api(), kind, level, what);
+    evidence::loaded(thread, call, place, handle);
+    if !is_known {
+        // It may have brought a context to life.
+        contexts_seen::in_use(thread, call);
     }
 }
 
-/// What a function's code may take, if it is not there yet.
-fn code_of(function: u64) -> Takes {
-    match kernels::is_loaded(function) {
-        true => Takes::nothing(),
-        false => Takes::unknown(),
-    }
+/// Where a module or library is about to be loaded; `None` if that brings a context to life.
+fn before_load(thread: &Thread, call: &Call) -> Option<Place> {
+    evidence::before_load(thread).or_else(|| {
+        contexts_seen::in_use(thread, call);
+        evidence::before_load(thread)
+    })
 }
 
 macro_rules! loads {
@@ -57,7 +62,7 @@ macro_rules! loads {
             missing CuResult::NOT_INITIALIZED;
             takes Takes::unknown();
             with call, thread, result, held;
-            before { implicit::before() }
+            before { before_load(thread, &call) }
             after {
                 if result.is_success() && !$made.is_null() {
                     // SAFETY: checked for null; the call succeeded, so the driver has just written there.
@@ -110,30 +115,23 @@ macro_rules! unloads {
             missing CuResult::NOT_INITIALIZED;
             with call, thread, result, held;
             before {
-                let before = implicit::before();
-                (before, endings::unloading(thread, &call, $gone.0 as u64))
+                evidence::unloading(thread, &call, $gone.0 as u64)
             }
             after {
                 let handle = $gone.0 as u64;
-                if let Some((before, ended)) = held {
-                    if !result.is_success() {
-                        if let Some(ended) = ended {
-                            endings::restore(thread, &call, ended);
-                        }
-                    } else {
-                        kernels::gone(handle);
-                        let what = Remark {
-                            ptr: handle,
-                            device: driver::current_device(),
-                            ..Remark::default()
-                        };
-                        record::remark(
-                            thread, call.api(), EventKind::MODULE_UNLOAD, Level::DRIVER, what,
-                        );
-                        if let Some(before) = before {
-                            implicit::settle_context(thread, &call, before);
-                        }
+                if !result.is_success() {
+                    if let Some(Some(ended)) = held {
+                        evidence::restore(thread, &call, ended);
                     }
+                } else {
+                    let what = Sideband {
+                        ptr: handle,
+                        device: driver::current_device(),
+                        ..Sideband::default()
+                    };
+                    let (kind, level) = (EventKind::MODULE_UNLOAD, Level::DRIVER);
+                    sideband::record(thread, call.api(), kind, level, what);
+                    evidence::unloaded(handle);
                 }
             }
         }
@@ -159,7 +157,8 @@ hook! {
     after {
         if result.is_success() && !kernel.is_null() {
             // SAFETY: checked for null; the call succeeded, so the driver has just written there.
-            kernels::got(unsafe { *kernel }.0 as u64, library.0 as u64);
+            let kernel = unsafe { *kernel }.0 as u64;
+            evidence::function_got(thread, &call, kernel, FunctionOf::Library(library.0 as u64));
         }
     }
 }
@@ -171,26 +170,12 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     takes Takes::unknown();
     with call, thread, result, held;
-    before { implicit::before() }
+    before {}
     after {
         if result.is_success() && !module.is_null() {
             // SAFETY: checked for null; the call succeeded, so the driver has just written there.
-            implicit::is_module_of(unsafe { *module }.0 as u64, library.0 as u64);
-            if let Some(before) = held.flatten() {
-                implicit::settle_growth(thread, &call, before, Some(library.0 as u64));
-            }
+            evidence::part_got(thread, &call, unsafe { *module }.0 as u64, library.0 as u64);
         }
-    }
-}
-
-/// A function was got, which may have loaded its code.
-fn got(thread: &Thread, call: &Call, function: u64, owner: Option<u64>, before: Option<Before>) {
-    if let Some(owner) = owner {
-        kernels::got(function, owner);
-    }
-    if let Some(before) = before {
-        implicit::settle_growth(thread, call, before, owner);
-        kernels::loaded(function);
     }
 }
 
@@ -203,12 +188,12 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     takes Takes::unknown();
     with call, thread, result, held;
-    before { implicit::before() }
+    before {}
     after {
         if result.is_success() && !function.is_null() {
-            let owner = implicit::library_of(module.0 as u64);
             // SAFETY: checked for null; the call succeeded, so the driver has just written there.
-            got(thread, &call, unsafe { *function }.0 as u64, Some(owner), held.flatten());
+            let function = unsafe { *function }.0 as u64;
+            evidence::function_got(thread, &call, function, FunctionOf::Module(module.0 as u64));
         }
     }
 }
@@ -218,15 +203,14 @@ hook! {
     Driver Optional
     fn cuKernelGetFunction(function: *mut CuFunction, kernel: CuKernel) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
-    takes code_of(kernel.0 as u64);
+    takes Takes::unknown();
     with call, thread, result, held;
-    before { if kernels::is_loaded(kernel.0 as u64) { None } else { implicit::before() } }
+    before {}
     after {
         if result.is_success() && !function.is_null() {
-            let owner = kernels::owner(kernel.0 as u64);
             // SAFETY: checked for null; the call succeeded, so the driver has just written there.
-            got(thread, &call, unsafe { *function }.0 as u64, owner, held.flatten());
-            kernels::loaded(kernel.0 as u64);
+            let function = unsafe { *function }.0 as u64;
+            evidence::function_got(thread, &call, function, FunctionOf::Kernel(kernel.0 as u64));
         }
     }
 }
@@ -236,14 +220,12 @@ hook! {
     Driver Optional
     fn cuFuncLoad(function: CuFunction) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
-    takes code_of(function.0 as u64);
+    takes Takes::unknown();
     with call, thread, result, held;
-    before { if kernels::is_loaded(function.0 as u64) { None } else { implicit::before() } }
+    before {}
     after {
-        if let (true, Some(before)) = (result.is_success(), held.flatten()) {
-            let owner = kernels::owner(function.0 as u64);
-            implicit::settle_growth(thread, &call, before, owner);
-            kernels::loaded(function.0 as u64);
+        if result.is_success() {
+            evidence::function_got(thread, &call, function.0 as u64, FunctionOf::Unknown);
         }
     }
 }
@@ -262,11 +244,10 @@ macro_rules! variables {
             missing CuResult::NOT_INITIALIZED;
             takes Takes::unknown();
             with call, thread, result, held;
-            before { implicit::before() }
+            before {}
             after {
-                if let (true, Some(before)) = (result.is_success(), held.flatten()) {
-                    let owner = implicit::library_of($owner.0 as u64);
-                    implicit::settle_growth(thread, &call, before, Some(owner));
+                if result.is_success() {
+                    evidence::variable_got(thread, &call, $owner.0 as u64);
                 }
             }
         }

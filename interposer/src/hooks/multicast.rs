@@ -2,50 +2,14 @@
 //! created, and is held for as long as it is bound; the object itself is a handle like any other and
 //! ends with `cuMemRelease`.
 
-use std::collections::BTreeMap;
-
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemHandle, CuMulticastObjectProp, CuResult};
 
-use super::vmm;
+use super::handles;
 use crate::call::Call;
 use crate::driver;
-use crate::lock::{Guard, Lock};
-use crate::record::{self, Remark};
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
-
-/// Where something is bound: object, device, offset in the object.
-type Place = (u64, u8, usize);
-
-/// The handles that are bound, never locked across a driver call.
-fn bindings() -> Guard<'static, BTreeMap<Place, u64>> {
-    static BINDINGS: Lock<BTreeMap<Place, u64>> = Lock::new(BTreeMap::new());
-    BINDINGS.lock()
-}
-
-/// Takes note of what was bound, if it is a handle that is known.
-fn bound(object: CuMemHandle, device: DeviceOrdinal, offset: usize, handle: Option<u64>) {
-    if let Some(handle) = handle {
-        vmm::mapped(handle);
-        bindings().insert((object.0, device.0, offset), handle);
-    }
-}
-
-/// Forgets what is bound to an object that has ended; what only it held ends with it.
-pub(super) fn forget(thread: &Thread, call: &Call, object: u64) {
-    let gone: Vec<u64> = {
-        let mut all = bindings();
-        let of_object = (object, 0, 0)..=(object, u8::MAX, usize::MAX);
-        let places: Vec<Place> = all.range(of_object).map(|(place, _)| *place).collect();
-        places
-            .into_iter()
-            .filter_map(|place| all.remove(&place))
-            .collect()
-    };
-    for handle in gone {
-        vmm::unmapped(thread, call, handle);
-    }
-}
 
 /// Records that an alias came or went: `bytes` of the object `object`.
 fn remark(
@@ -57,7 +21,7 @@ fn remark(
     device: DeviceOrdinal,
 ) {
     let begins = kind == EventKind::ALIAS;
-    let what = Remark {
+    let what = Sideband {
         ptr: object.0,
         bytes: bytes as u64,
         aux: if begins { call.caller() } else { 0 },
@@ -65,7 +29,7 @@ fn remark(
         flags: EventFlags::VMM_HANDLE,
         with_stacks: begins,
     };
-    record::remark(thread, call.api(), kind, Level::DRIVER, what);
+    sideband::record(thread, call.api(), kind, Level::DRIVER, what);
 }
 
 hook! {
@@ -80,7 +44,7 @@ hook! {
             // SAFETY: the call succeeded: the driver has just read the one and written to the other.
             let (made, bytes) = unsafe { (*object, (*properties).size) };
             let device = driver::current_device();
-            vmm::imported(made.0, device);
+            handles::made(made.0, Level::DRIVER, device, true);
             remark(thread, &call, EventKind::ALIAS, made, bytes, device);
         }
     }
@@ -102,8 +66,8 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            let device = vmm::device_of(memory.0).unwrap_or(DeviceOrdinal::NONE);
-            bound(object, device, object_offset, Some(memory.0));
+            let device = handles::device_of(memory.0).unwrap_or(DeviceOrdinal::NONE);
+            handles::bound(object.0, device, object_offset, Some(memory.0));
             remark(thread, &call, EventKind::ALIAS, object, bytes, device);
         }
     }
@@ -127,7 +91,7 @@ hook! {
     after {
         if result.is_success() {
             let device = driver::ordinal(device);
-            bound(object, device, object_offset, Some(memory.0));
+            handles::bound(object.0, device, object_offset, Some(memory.0));
             remark(thread, &call, EventKind::ALIAS, object, bytes, device);
         }
     }
@@ -148,11 +112,11 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            let handle = vmm::handle_at(pointer.0);
+            let handle = handles::handle_at(pointer.0);
             // The driver tells a pointer's device only to threads that have a context.
-            let device = handle.and_then(vmm::device_of);
+            let device = handle.and_then(handles::device_of);
             let device = device.unwrap_or_else(|| driver::device_of(pointer.0));
-            bound(object, device, object_offset, handle);
+            handles::bound(object.0, device, object_offset, handle);
             remark(thread, &call, EventKind::ALIAS, object, bytes, device);
         }
     }
@@ -175,7 +139,7 @@ hook! {
     after {
         if result.is_success() {
             let device = driver::ordinal(device);
-            bound(object, device, object_offset, vmm::handle_at(pointer.0));
+            handles::bound(object.0, device, object_offset, handles::handle_at(pointer.0));
             remark(thread, &call, EventKind::ALIAS, object, bytes, device);
         }
     }
@@ -197,10 +161,7 @@ hook! {
         if result.is_success() {
             let device = driver::ordinal(device);
             remark(thread, &call, EventKind::ALIAS_END, object, bytes, device);
-            let gone = bindings().remove(&(object.0, device.0, offset));
-            if let Some(handle) = gone {
-                vmm::unmapped(thread, &call, handle);
-            }
+            handles::unbound(thread, &call, object.0, device, offset);
         }
     }
 }

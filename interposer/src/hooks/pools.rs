@@ -4,26 +4,15 @@ use core::ffi::{c_int, c_void};
 
 use gpumem_cuda_abi::{CuMemoryPool, CuResult};
 
-use super::context;
-use crate::aliases;
-use crate::call::Call;
-use crate::hold::Hold;
-use crate::nvml::remainder;
+use crate::call::{self, Call};
 use crate::physical::pools;
-use crate::record;
 use crate::thread::Thread;
-
-/// A pool was destroyed while others were at work: if it outlives that, what it holds is found out later.
-fn unseen_growth(thread: &Thread, call: &Call, pool: u64) {
-    if let Some(device) = pools::outlives_its_end(pool) {
-        record::owe(thread, call.api(), device, pools::holding(pool));
-    }
-}
+use crate::{aliases, evidence, record};
 
 /// A pool was made, perhaps where a destroyed one was.
 fn made(thread: &Thread, call: &Call, pool: u64) {
     if pools::made(pool) {
-        let _ = remainder::ended(|_, holding, _| holding == pools::holding(pool));
+        evidence::pool_made(pool);
         record::settle(thread, call.api());
     }
 }
@@ -50,24 +39,25 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
-        let hold = Hold::begin(thread);
+        let still = call::still(thread);
         // While the driver answers questions about it.
         record::settle(thread, call.api());
         let first = pools::about_to_destroy(pool.0 as u64);
-        (hold, first, aliases::ending(thread, call.api(), pool.0 as u64))
+        (still, first, aliases::ending(thread, call.api(), pool.0 as u64))
     }
     after {
-        if let Some((hold, first, alias)) = held {
+        if let Some((still, first, alias)) = held {
             aliases::settle(thread, call.api(), result.is_success(), Some(alias));
             if !result.is_success() && first {
                 pools::spared(pool.0 as u64);
             }
             record::settle(thread, call.api());
-            if !hold.end() {
+            if (still.is_none() || call::still(thread) != still)
+                && let Some(device) = pools::outlives_its_end(pool.0 as u64)
+            {
                 // What it took last, nobody can ask for any more.
-                unseen_growth(thread, &call, pool.0 as u64);
+                evidence::pool_unasked(thread, &call, device, pool.0 as u64);
             }
-            context::may_linger();
         }
     }
 }
@@ -79,10 +69,7 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {}
-    after {
-        record::settle(thread, call.api());
-        context::may_linger();
-    }
+    after { record::settle(thread, call.api()); }
 }
 
 hook! {

@@ -3,15 +3,14 @@
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use gpumem_cuda_abi::{CuMemoryPool, CuStream};
 
-use super::{context, graphs};
+use super::{contexts_seen, graphs};
 use crate::call::Call;
-use crate::driver;
 use crate::failed::Failed;
 use crate::graph_nodes::{Node, Work};
-use crate::nvml::{self, implicit};
 use crate::physical::pools;
 use crate::record::{self, New, Released};
 use crate::thread::Thread;
+use crate::{driver, evidence};
 
 /// The result code for want of memory, the same in both APIs.
 const OUT_OF_MEMORY: u32 = 2;
@@ -98,7 +97,6 @@ pub(super) fn asked_for(
             caller: call.caller(),
         };
         record::out_of_memory(thread, failed, result.into());
-        nvml::ask();
     } else {
         let context = match asked.owner {
             Owner::Context => driver::current_context(),
@@ -107,7 +105,7 @@ pub(super) fn asked_for(
         };
         let mut unseen = false;
         match asked.owner {
-            Owner::Context => unseen = context::used(thread, call, context, device),
+            Owner::Context => unseen = contexts_seen::used(thread, call, context, device),
             Owner::Pool(..) => pools::used(context, device),
             Owner::Named(_) | Owner::Graph(_) => {}
         }
@@ -136,9 +134,9 @@ pub(super) fn asked_for(
         );
         if unseen {
             // Only now is the new block explained.
-            implicit::found(thread, call, device, context);
+            evidence::context_seen(thread, call, device, context, false);
         } else if !matches!(asked.owner, Owner::Context) {
-            context::in_use(thread, call);
+            contexts_seen::in_use(thread, call);
         }
     }
     call.note_allocated();

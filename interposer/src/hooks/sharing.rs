@@ -5,7 +5,7 @@ use core::ffi::c_void;
 
 use gpumem_cuda_abi::{CuDevicePtr, CuIpcMemHandle, CuMemHandle, CuMemoryPool, CuResult};
 
-use crate::nvml::remainder;
+use crate::evidence;
 
 macro_rules! exports {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*);)*) => {$(
@@ -18,7 +18,7 @@ macro_rules! exports {
             before {}
             after {
                 if result.is_success() {
-                    remainder::shared();
+                    evidence::handed_out();
                 }
             }
         }

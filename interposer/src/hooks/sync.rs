@@ -3,7 +3,7 @@
 
 use gpumem_cuda_abi::{CuContext, CuEvent, CuResult, CuStream};
 
-use super::context;
+use super::contexts_seen;
 use crate::record;
 
 macro_rules! synchronising {
@@ -16,7 +16,7 @@ macro_rules! synchronising {
             with call, thread, result, held;
             before {}
             after {
-                context::in_use(thread, &call);
+                contexts_seen::in_use(thread, &call);
                 record::settle(thread, call.api());
             }
         }

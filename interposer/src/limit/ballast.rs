@@ -19,9 +19,10 @@ use gpumem_cuda_abi::CuMemHandle;
 use gpumem_sys::wait;
 
 use super::spec::DEVICES;
+use crate::card::withheld;
 use crate::driver;
 use crate::lock::{Guard, Lock};
-use crate::{account, thread, withheld};
+use crate::{account, thread};
 
 /// What the card gives at the least.
 pub(crate) const PAGE: u64 = 2 << 20;

@@ -27,10 +27,10 @@ use self::ballast::Ballast;
 use self::spec::{DEVICES, Spec};
 use self::takes::CONTEXT;
 pub(crate) use self::takes::Takes;
+use crate::card::{reading, withheld};
 use crate::driver;
 use crate::failed::Failed;
-use crate::nvml::reading;
-use crate::{contexts, message, thread, withheld};
+use crate::{contexts, message, thread};
 
 const UNREAD: u8 = 0;
 const NONE: u8 = 1;

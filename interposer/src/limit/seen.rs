@@ -9,11 +9,11 @@ use gpumem_cuda_abi::CuDevice;
 
 use super::spec::DEVICES;
 use super::{any, asked, beyond, is_foreign};
+use crate::card::withheld;
 use crate::driver;
 use crate::lock::Lock;
 use crate::resolve::libraries::{self, Home};
 use crate::thread;
-use crate::withheld;
 
 /// A card's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ fn ordinal(handle: *mut c_void) -> Option<Option<DeviceOrdinal>> {
     let uuid = uuid(handle)?;
     let same = |device: &u8| {
         let bytes = driver::device_facts(CuDevice(i32::from(*device))).uuid;
-        let text = crate::nvml::uuid_text(&bytes);
+        let text = crate::card::uuid_text(&bytes);
         uuid.get(4..) == Some(text.as_bytes())
     };
     let found = (0..count.min(DEVICES as u8)).find(same)?;

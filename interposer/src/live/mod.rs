@@ -10,10 +10,11 @@ mod block;
 mod tensors;
 
 use core::hash::BuildHasherDefault;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use dashmap::DashMap;
-use gpumem_capture::{Level, Writer};
+use gpumem_capture::{EventFlags, Level, Writer};
 use rustc_hash::FxHasher;
 
 pub(crate) use block::Block;
@@ -50,16 +51,36 @@ impl Place {
     }
 }
 
+/// Managed blocks that are live.
+static MANAGED: AtomicU64 = AtomicU64::new(0);
+
+/// Counts managed blocks.
+fn count(block: &Block, one: u64) {
+    if block.flags.contains(EventFlags::MANAGED) {
+        MANAGED.fetch_add(one, Ordering::AcqRel);
+    }
+}
+
+/// Whether any managed memory is live.
+pub(crate) fn has_managed() -> bool {
+    MANAGED.load(Ordering::Acquire) != 0
+}
+
 /// Adds a block that is no tensor; the one that was there before, whose release went unseen.
 #[inline]
 pub(crate) fn insert(place: Place, block: Block) -> Option<Block> {
-    map().insert(place, block)
+    count(&block, 1);
+    let stale = map().insert(place, block);
+    stale.inspect(|stale| count(stale, u64::MAX))
 }
 
 /// Takes a block out that is no tensor.
 #[inline]
 pub(crate) fn remove(place: Place) -> Option<Block> {
-    map().remove(&place).map(|(_, block)| block)
+    let removed = map().remove(&place);
+    removed
+        .map(|(_, block)| block)
+        .inspect(|block| count(block, u64::MAX))
 }
 
 /// Every block but the tensors that `wanted` picks, in no order: no end of a context, a pool or a device

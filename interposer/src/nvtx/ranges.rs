@@ -10,8 +10,8 @@ use gpumem_capture::{ApiId, EventKind, Level};
 use rustc_hash::FxHasher;
 
 use crate::names;
-use crate::record::{self, Remark};
 use crate::session;
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
 type Map<K, V> = DashMap<K, V, BuildHasherDefault<FxHasher>>;
@@ -53,12 +53,12 @@ fn begin(thread: &Thread, name: &[u8], handle: u64) -> bool {
 }
 
 fn tell(thread: &Thread, kind: EventKind, aux: u64, handle: u64) {
-    let what = Remark {
+    let what = Sideband {
         ptr: handle,
         aux,
-        ..Remark::default()
+        ..Sideband::default()
     };
-    record::remark(thread, ApiId(0), kind, Level::TENSOR, what);
+    sideband::record(thread, ApiId(0), kind, Level::TENSOR, what);
 }
 
 /// A range that the thread has pushed.

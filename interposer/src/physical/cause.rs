@@ -4,7 +4,9 @@ use gpumem_capture::{
     ApiId, Attempt, DeviceOrdinal, Event, EventFlags, EventKind, Level, Refused, StackId, ThreadId,
 };
 
-use crate::session::{self, Session};
+use gpumem_tracker::Origin;
+
+use crate::session::Session;
 
 /// On whose behalf the card gives or takes back: the fields that every event of a call has.
 #[derive(Clone, Copy)]
@@ -15,45 +17,14 @@ pub(crate) struct Cause<'a> {
     pub(crate) stacks: (StackId, StackId),
 }
 
-/// What is kept of a cause whose change is recorded later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Debtor {
-    thread: ThreadId,
-    api: ApiId,
-    stacks: (StackId, StackId),
-}
-
-impl Debtor {
-    /// The cause as it was; `None` without a capture.
-    pub(crate) fn cause(self) -> Option<Cause<'static>> {
-        let Self {
-            thread,
-            api,
-            stacks,
-        } = self;
-        let session = session::session()?;
-        Some(Cause {
-            session,
-            thread,
-            api,
-            stacks,
-        })
-    }
-}
-
 impl Cause<'_> {
-    /// What is to be kept of it if its change is recorded later.
-    pub(crate) fn debtor(&self) -> Debtor {
-        let Self {
-            thread,
-            api,
-            stacks,
-            ..
-        } = *self;
-        Debtor {
-            thread,
-            api,
-            stacks,
+    /// The same to the tracker.
+    pub(super) fn origin(&self) -> Origin {
+        Origin {
+            thread: self.thread,
+            api: self.api,
+            py_stack: self.stacks.0,
+            native_stack: self.stacks.1,
         }
     }
 

@@ -4,9 +4,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuDevice;
+use gpumem_tracker::Kind;
 
-use super::holdings::{self, Figure, Holding, Kind};
-use crate::driver;
+use super::Figure;
+use crate::session::Session;
+use crate::{driver, tracked};
 
 /// The devices that have had a memory node, a bit each.
 static DEVICES: AtomicU64 = AtomicU64::new(0);
@@ -25,19 +27,17 @@ pub(crate) fn used(device: DeviceOrdinal) {
 }
 
 /// What stands behind each device's graphs, by the driver's word.
-pub(super) fn figures() -> Vec<Figure> {
+pub(super) fn figures(session: &Session) -> Vec<Figure> {
     let devices = DEVICES.load(Ordering::Acquire);
     let used = (0..64u8).filter(|ordinal| devices & (1 << ordinal) != 0);
     let figure = |ordinal: u8| {
-        let holding = Holding {
-            kind: Kind::Graphs,
-            ptr: 1 + u64::from(ordinal),
-        };
+        let reservation = Kind::Graphs.of(1 + u64::from(ordinal));
         let asked = driver::graph_reserved(CuDevice(i32::from(ordinal)));
         Figure {
-            holding,
+            reservation,
             device: DeviceOrdinal(ordinal),
-            bytes: asked.or_else(|| Some(holdings::size(holding))),
+            bytes: asked
+                .or_else(|| Some(tracked::look(session, |tracker| tracker.bytes(reservation)))),
         }
     };
     used.map(figure).collect()

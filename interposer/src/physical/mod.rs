@@ -6,7 +6,7 @@
 //! | handles | `cuMemCreate`'s bytes | the call itself |
 //! | [`pools`] | what each memory pool holds from the device | `cuMemPoolGetAttribute` |
 //! | [`graphs`] | what stands behind graphs' memory nodes | `cuDeviceGetGraphMemAttribute` |
-//! | [`holdings`] | contexts, modules: whatever grows and shrinks | whoever measures them |
+//! | the tracker | contexts, modules: what no call says | readings of the card ([`gpumem_tracker`]) |
 //!
 //! Every change is an event at the physical level, recorded in the order in which the figures changed:
 //! a part's lock is held while its event is recorded, but never while it waits for room, nor across a call
@@ -14,18 +14,18 @@
 
 mod cause;
 pub(crate) mod graphs;
-pub(crate) mod holdings;
 mod pages;
 pub(crate) mod pools;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
+use gpumem_tracker::Reservation;
 
+pub(crate) use self::cause::Cause;
 use self::cause::Change;
-pub(crate) use self::cause::{Cause, Debtor};
 use crate::live::{self, Block, Place};
-use crate::nvml::remainder;
+use crate::tracked;
 
 /// How the card stands behind a block.
 enum Behind {
@@ -88,6 +88,9 @@ pub(crate) fn lost(cause: &Cause<'_>, place: Place, block: &Block) {
 
 /// The most that managed memory can take of a device.
 pub(crate) fn managed(device: DeviceOrdinal) -> u64 {
+    if !live::has_managed() {
+        return 0;
+    }
     let of_device = |_: &Place, block: &Block| {
         block.device == device && block.flags.contains(EventFlags::MANAGED)
     };
@@ -111,30 +114,34 @@ pub(crate) fn settle(cause: &Cause<'_>) {
     let ticket = BEGUN.fetch_add(1, Ordering::AcqRel) + 1;
     // Looked at where no other can record: one that begins later records later.
     let last = || BEGUN.load(Ordering::Acquire) == ticket;
-    let mut figures = pools::figures();
-    figures.extend(graphs::figures());
-    for figure in figures.iter().filter(|figure| figure.bytes.is_none()) {
-        // Before its end is recorded: until then it may be put right.
-        let _ = remainder::ended(|_, holding, _| holding == figure.holding);
-    }
-    for growth in [false, true] {
-        for figure in &figures {
-            let (none, bytes) = (EventFlags::NONE, figure.bytes.unwrap_or(0));
-            holdings::resize(cause, figure.device, figure.holding, none, |before| {
-                if last() && (bytes > before) == growth {
-                    bytes
-                } else {
-                    before
+    let mut figures = pools::figures(cause.session);
+    figures.extend(graphs::figures(cause.session));
+    tracked::apply(cause.session, |tracker| {
+        if !last() {
+            return;
+        }
+        for growth in [false, true] {
+            for figure in &figures {
+                let bytes = figure.bytes.unwrap_or(0);
+                if (bytes > tracker.bytes(figure.reservation)) == growth {
+                    tracker.reserved(figure.device, figure.reservation, bytes, cause.origin());
                 }
-            });
-            if !last() {
-                return;
             }
         }
+    });
+    if last() {
+        for figure in figures.iter().filter(|figure| figure.bytes.is_none()) {
+            pools::forget(figure.reservation.handle);
+        }
     }
-    for figure in figures.iter().filter(|figure| figure.bytes.is_none()) {
-        pools::forget(figure.holding.ptr);
-    }
+}
+
+/// What a pool, or the graphs of a device, hold by the driver's word.
+struct Figure {
+    reservation: Reservation,
+    device: DeviceOrdinal,
+    /// `None`: it is gone.
+    bytes: Option<u64>,
 }
 
 /// Whether [`settle`] would have anything to ask.

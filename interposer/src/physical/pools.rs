@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuMemoryPool;
+use gpumem_tracker::Kind;
 
-use super::holdings::{self, Figure, Holding, Kind};
-use crate::driver;
-use crate::live;
+use super::Figure;
 use crate::lock::{Guard, Lock};
+use crate::session::Session;
+use crate::{driver, live, tracked};
 
 /// A pool that memory has come from.
 #[derive(Clone, Copy)]
@@ -119,15 +120,8 @@ pub(crate) fn any_destroyed() -> bool {
     ANY_DESTROYED.load(Ordering::Relaxed)
 }
 
-pub(crate) fn holding(handle: u64) -> Holding {
-    Holding {
-        kind: Kind::Pool,
-        ptr: handle,
-    }
-}
-
 /// What a pool holds now; `None`: it is gone.
-fn holds(handle: u64) -> Option<u64> {
+fn holds(session: &Session, handle: u64) -> Option<u64> {
     driver::pool_reserved(CuMemoryPool(handle as *mut _)).or_else(|| {
         // Only now: another thread may have destroyed it since.
         let destroyed = known().get(&handle).is_some_and(|pool| pool.destroyed);
@@ -137,12 +131,13 @@ fn holds(handle: u64) -> Option<u64> {
         if allocating && !lives {
             KEPT.store(true, Ordering::SeqCst);
         }
-        (allocating || lives).then(|| holdings::size(holding(handle)))
+        let size = || tracked::look(session, |tracker| tracker.bytes(Kind::Pool.of(handle)));
+        (allocating || lives).then(size)
     })
 }
 
 /// What every known pool holds by the driver's word. No lock is held while it is asked.
-pub(super) fn figures() -> Vec<Figure> {
+pub(super) fn figures(session: &Session) -> Vec<Figure> {
     let pools: Vec<_> = {
         let known = known();
         known
@@ -151,9 +146,9 @@ pub(super) fn figures() -> Vec<Figure> {
             .collect()
     };
     let figure = |(handle, pool): (u64, Pool)| Figure {
-        holding: holding(handle),
+        reservation: Kind::Pool.of(handle),
         device: pool.device,
-        bytes: holds(handle),
+        bytes: holds(session, handle),
     };
     pools.into_iter().map(figure).collect()
 }

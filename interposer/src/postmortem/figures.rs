@@ -3,15 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
+use gpumem_tracker::Kind;
 
 use super::pieces::{self, Pieces};
 use super::recorded::Recorded;
 use crate::limit::{self, InForce};
-use crate::physical::holdings::{self, Kind};
 use crate::session::Session;
-use crate::{live, nvml};
+use crate::{card, live, tracked};
 
-pub(super) use crate::nvml::Now as Card;
+/// What NVML says of a card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Card {
+    /// Its memory, and what of it is in use: with what the driver keeps for itself.
+    pub(super) total: u64,
+    pub(super) used: u64,
+    /// What this process and all others use; `None` if NVML does not tell.
+    pub(super) mine: Option<u64>,
+    pub(super) others: Option<u64>,
+}
 
 /// What lines hold at a level.
 #[derive(Clone, Debug, Default)]
@@ -80,23 +89,23 @@ impl Figures {
             level: failed.level,
             is_the_drivers: recorded.is_the_drivers,
             framework: failed.framework,
-            card: nvml::now(session.writer, device).map(|card| Card {
-                total: card.total.saturating_sub(beyond),
-                ..card
+            card: card::read(session.writer, device).map(|read| Card {
+                total: read.reading.card.total.saturating_sub(beyond),
+                used: read.reading.card.used,
+                mine: read.reading.figures.mine,
+                others: read.reading.figures.others,
             }),
             drivers_free: recorded.free.map(|free| free.saturating_sub(beyond)),
             physical: session.writer.counters(device, Level::PHYSICAL).live,
             ..Self::default()
         };
         figures.blocks(device);
-        let holding = |kind: Kind| -> u64 {
-            let all = holdings::of_device(device, |of| of == kind);
-            all.into_iter().map(holdings::size).sum()
-        };
-        figures.contexts = holding(Kind::Context);
-        figures.modules = holding(Kind::Module);
-        figures.pools = holding(Kind::Pool);
-        figures.graphs = holding(Kind::Graphs);
+        tracked::look(session, |tracker| {
+            figures.contexts = tracker.bytes_of(device, Kind::Context);
+            figures.modules = tracker.bytes_of(device, Kind::Module);
+            figures.pools = tracker.bytes_of(device, Kind::Pool);
+            figures.graphs = tracker.bytes_of(device, Kind::Graphs);
+        });
         figures
     }
 

@@ -4,7 +4,7 @@
 //! A library loaded with that flag searches its own dependencies before the global scope: its `dlsym`
 //! would be the C library's, its `cuMemAlloc_v2` the driver's, and no call of it would be seen. The
 //! jump leaves the caller's return address where the C library looks for it, so that the caller's
-//! RPATH, RUNPATH, `$ORIGIN` and namespace stay in force. docs/architecture.md says why the flag goes.
+//! RPATH, RUNPATH, `$ORIGIN` and namespace stay in force. docs/loading.md says why the flag goes.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};

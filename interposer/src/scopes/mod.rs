@@ -16,7 +16,7 @@ use gpumem_capture::{
 };
 
 use crate::lock::{Guard, Lock};
-use crate::record::{self, Remark};
+use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 use crate::{message, names, session};
 pub use table::GpumemScopeFigures;
@@ -267,10 +267,10 @@ pub(crate) fn mark(thread: &Thread, name: &[u8]) -> bool {
     let Some(session) = session::session() else {
         return false;
     };
-    let what = Remark {
+    let what = Sideband {
         aux: u64::from(number_of(session.writer, name)),
-        ..Remark::default()
+        ..Sideband::default()
     };
-    record::remark(thread, ApiId(0), EventKind::MARK, Level::TENSOR, what);
+    sideband::record(thread, ApiId(0), EventKind::MARK, Level::TENSOR, what);
     true
 }

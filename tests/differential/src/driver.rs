@@ -16,6 +16,8 @@ pub struct Driver {
     pub books: usize,
     /// `gpumem_counters` of the recorder; 0 without it.
     pub counters: usize,
+    /// `gpumem_read_card` of the recorder; 0 without it.
+    pub read_card: usize,
 }
 
 /// How the driver is reached.
@@ -66,6 +68,7 @@ impl Driver {
             );
         }
         let counters = symbol(libc::RTLD_DEFAULT, c"gpumem_counters");
+        let read_card = symbol(libc::RTLD_DEFAULT, c"gpumem_read_card");
         let mut ways = Vec::with_capacity(ALL.len());
         for function in ALL {
             let is_in = |list: &[String]| list.iter().any(|name| name == function.symbol);
@@ -83,6 +86,7 @@ impl Driver {
             ways,
             books,
             counters,
+            read_card,
         })
     }
 }

@@ -15,8 +15,9 @@ pub enum Level {
     /// What the card gave, managed memory's residency left out: nobody but the driver knows it. Left
     /// out, too, is what this process has released while another one still has it open: to the recorder
     /// it is released, so where NVML counts it as this process's it is unexplained there.
-    /// Compared where the program synchronises: what is measured and not told (a context that a
-    /// call brings back after a reset) shows there.
+    /// Compared where the program synchronises, after the card was read: what contexts and modules take is told by
+    /// readings alone. While managed memory is live, which may hide it, they may lack it; while memory lingers for
+    /// another process, as much of it may be taken for theirs.
     Physical,
     /// The same without contexts and modules, which are measured and not told.
     Pages,
@@ -50,6 +51,7 @@ struct Counters {
 }
 
 type BooksOf = unsafe extern "C" fn(c_int, *const c_char, *mut u64, *mut u64) -> c_int;
+type ReadCard = unsafe extern "C" fn(c_int) -> c_int;
 type CountersOf = unsafe extern "C" fn(c_int, c_int, *mut Counters) -> c_int;
 
 /// The one comparison of peaks that may fail for good reason.
@@ -97,6 +99,7 @@ struct Line {
 pub struct Ledger {
     books: BooksOf,
     counters: Option<CountersOf>,
+    read_card: Option<ReadCard>,
     devices: c_int,
     lines: Vec<Line>,
     /// Whether single calls take and give back (a graph's launch), or give back what is known only
@@ -116,6 +119,10 @@ impl Ledger {
             // SAFETY: the recorder's function of this name, whose type this is.
             unsafe { core::mem::transmute::<usize, CountersOf>(driver.counters) }
         });
+        let read_card = (driver.read_card != 0).then(|| {
+            // SAFETY: as above.
+            unsafe { core::mem::transmute::<usize, ReadCard>(driver.read_card) }
+        });
         let line = |level, device| Line {
             level,
             device,
@@ -130,6 +137,7 @@ impl Ledger {
         Self {
             books,
             counters,
+            read_card,
             devices,
             lines,
             transients: false,
@@ -210,6 +218,11 @@ impl Ledger {
         }
         let counters = self.counters?;
         self.comparisons += 1;
+        let is_physical = |line: &Line| line.level == Level::Physical;
+        if synchronised && self.lines.iter().any(is_physical) {
+            // SAFETY: the function takes a number and touches nothing of ours.
+            let _ = self.read_card.map(|read_card| unsafe { read_card(-1) });
+        }
         let mut lines = std::mem::take(&mut self.lines);
         let compared = |line: &&mut Line| synchronised || line.level != Level::Physical;
         let found = lines.iter_mut().filter(compared).find_map(|line| {
@@ -249,7 +262,8 @@ fn compare_line(
             books,
         })
     };
-    if ours.now != theirs.now {
+    let (less, more) = untold(books, device, level);
+    if ours.now > theirs.now.saturating_add(more) || ours.now < theirs.now.saturating_sub(less) {
         return difference("live bytes", ours.now, theirs.now);
     }
     line.largest = line.largest.max(ours.now);
@@ -283,6 +297,18 @@ fn compare_line(
     None
 }
 
+/// By how much the recorder's figure may be less and more than the books'.
+fn untold(books: BooksOf, device: c_int, level: Level) -> (u64, u64) {
+    let now = |kind| figures(books, device, kind).map_or(0, |figures| figures.now);
+    match level {
+        Level::Physical if now(c"managed") != 0 => {
+            (now(c"context") + now(c"module"), now(c"lingering"))
+        }
+        Level::Physical => (0, now(c"lingering")),
+        _ => (0, 0),
+    }
+}
+
 fn figures(books: BooksOf, device: c_int, kind: &CStr) -> Option<Figures> {
     let (mut now, mut peak) = (0, 0);
     // SAFETY: a C string and two places, alive for the call.
@@ -310,7 +336,8 @@ fn by_the_books(books: BooksOf, device: c_int, level: Level) -> Figures {
             }
             // The peak of a difference is not the difference of peaks.
             let never = |kind| figure(kind).is_none_or(|figures| figures.peak == Some(0));
-            let whole = level == Level::Physical && never(c"resident") && never(c"lingering");
+            let measured = [c"resident", c"lingering", c"context", c"module"];
+            let whole = level == Level::Physical && measured.into_iter().all(never);
             Figures {
                 now: all.now.saturating_sub(less),
                 peak: all.peak.filter(|_| whole),

@@ -12,7 +12,7 @@ use super::library;
 use crate::driver::DeviceFacts;
 
 /// More devices than these are not measured.
-pub(super) const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 /// Each device once it was looked for; `None` inside if NVML does not know it.
 static FOUND: [OnceLock<Option<Device<'static>>>; MOST] = [const { OnceLock::new() }; MOST];

@@ -6,34 +6,27 @@ use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
 
 use super::process::{self, Figures, Listed};
+use super::withheld;
 use super::{device, library};
-use crate::{driver, withheld};
+use crate::driver;
 
 /// What the card itself says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Card {
+pub(crate) struct Card {
     /// With what the driver keeps for itself.
-    pub(super) used: u64,
+    pub(crate) used: u64,
     /// What the driver keeps for itself; 0 if it does not tell.
-    pub(super) reserved: u64,
-    pub(super) total: u64,
+    pub(crate) reserved: u64,
+    pub(crate) total: u64,
 }
 
 /// One answer.
 #[derive(Clone, Debug)]
-pub(super) struct Reading {
-    pub(super) card: Card,
+pub(crate) struct Reading {
+    pub(crate) card: Card,
     /// The processes; `None` if NVML does not tell.
-    pub(super) list: Option<Vec<Listed>>,
-    pub(super) figures: Figures,
-}
-
-impl Reading {
-    /// Bytes that NVML puts down to this process or, if it does not know the process, to the whole
-    /// card: good for differences only.
-    pub(super) fn ours_or_all(&self) -> u64 {
-        self.figures.mine.unwrap_or(self.card.used)
-    }
+    pub(crate) list: Option<Vec<Listed>>,
+    pub(crate) figures: Figures,
 }
 
 /// What the card says, in the newest form that the library has.
@@ -121,10 +114,10 @@ pub(super) fn unborn(ordinal: DeviceOrdinal, device: &Device<'_>) -> Option<Read
 
 /// A reading and the physical level's live bytes, the same before and after it if it is stable.
 #[derive(Clone, Debug)]
-pub(super) struct Settled<R> {
-    pub(super) reading: R,
-    pub(super) physical: u64,
-    pub(super) stable: bool,
+pub(crate) struct Settled<R> {
+    pub(crate) reading: R,
+    pub(crate) physical: u64,
+    pub(crate) stable: bool,
 }
 
 /// How often a reading is tried while the physical level moves.

@@ -22,17 +22,17 @@ static PROBLEM: OnceLock<String> = OnceLock::new();
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Ends all questions: the process ends, and the library may be taken down at any moment. It stays mapped.
-pub(super) fn close() {
+pub(crate) fn close() {
     CLOSED.store(true, Ordering::SeqCst);
 }
 
 /// Whether [`close`] was called. To be asked before each call of NVML, for the one before may have taken long.
-pub(super) fn is_closed() -> bool {
+pub(crate) fn is_closed() -> bool {
     CLOSED.load(Ordering::SeqCst)
 }
 
 /// The library, if it is open and not closed, and this is the process that opened it.
-pub(super) fn opened() -> Option<&'static Nvml> {
+pub(crate) fn opened() -> Option<&'static Nvml> {
     if STATE.load(Ordering::Acquire) != OPEN
         || OPENER.load(Ordering::Relaxed) != std::process::id()
         || is_closed()
@@ -44,7 +44,7 @@ pub(super) fn opened() -> Option<&'static Nvml> {
 }
 
 /// The library, opened now if nobody has tried. Nobody waits for another thread that tries.
-pub(super) fn open() -> Option<&'static Nvml> {
+pub(crate) fn open() -> Option<&'static Nvml> {
     let take = || STATE.compare_exchange(UNTRIED, TRYING, Ordering::AcqRel, Ordering::Acquire);
     if !is_closed() && take().is_ok() {
         OPENER.store(std::process::id(), Ordering::Relaxed);
@@ -67,6 +67,6 @@ pub(super) fn open() -> Option<&'static Nvml> {
 }
 
 /// Why there is none; `None` while it has not been tried, or there is one.
-pub(super) fn problem() -> Option<&'static str> {
+pub(crate) fn problem() -> Option<&'static str> {
     PROBLEM.get().map(String::as_str)
 }

@@ -15,9 +15,9 @@ use crate::lock::{Guard, Lock};
 
 /// A process that NVML lists, and what it uses if NVML tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Listed {
-    pub(super) pid: u32,
-    pub(super) bytes: Option<u64>,
+pub(crate) struct Listed {
+    pub(crate) pid: u32,
+    pub(crate) bytes: Option<u64>,
 }
 
 /// The number that this process goes by in NVML's lists; 0 while it is not known.
@@ -132,9 +132,9 @@ fn add(all: &mut Vec<Listed>, one: Listed) {
 
 /// The figures of a list: this process's, and all others' summed; `None` for what is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Figures {
-    pub(super) mine: Option<u64>,
-    pub(super) others: Option<u64>,
+pub(crate) struct Figures {
+    pub(crate) mine: Option<u64>,
+    pub(crate) others: Option<u64>,
 }
 
 /// Tells this process's figure from the others'. A process that was listed once and no longer is
@@ -159,15 +159,36 @@ pub(super) fn me() -> Option<u32> {
     Some(ME.load(Ordering::Relaxed)).filter(|pid| *pid != 0)
 }
 
-/// Each device's list from before this process's first context there.
-fn before() -> Guard<'static, BTreeMap<u8, Vec<Listed>>> {
-    static BEFORE: Lock<BTreeMap<u8, Vec<Listed>>> = Lock::new(BTreeMap::new());
+/// A device before this process's first context there.
+#[derive(Clone)]
+struct Before {
+    /// The processes there; `None`: NVML does not tell.
+    list: Option<Vec<Listed>>,
+    /// Bytes of the card that were in use, and the physical level's live bytes.
+    used: (u64, u64),
+}
+
+fn before() -> Guard<'static, BTreeMap<u8, Before>> {
+    static BEFORE: Lock<BTreeMap<u8, Before>> = Lock::new(BTreeMap::new());
     BEFORE.lock()
 }
 
-/// Keeps the list from before this process's first context on a device.
-pub(super) fn keep_before(device: DeviceOrdinal, list: &[Listed]) {
-    before().entry(device.0).or_insert_with(|| list.to_vec());
+/// Keeps what a device was like before this process's first context there.
+pub(super) fn keep_before(
+    device: DeviceOrdinal,
+    list: Option<&[Listed]>,
+    used: u64,
+    explained: u64,
+) {
+    before().entry(device.0).or_insert_with(|| Before {
+        list: list.map(<[Listed]>::to_vec),
+        used: (used, explained),
+    });
+}
+
+/// What of a device was in use before this process's first context there, beside the physical level's live bytes.
+pub(crate) fn used_before_first(device: DeviceOrdinal) -> Option<(u64, u64)> {
+    before().get(&device.0).map(|before| before.used)
 }
 
 /// The numbers that this process goes by, here and in outer namespaces. Read once: a file that is open
@@ -186,7 +207,9 @@ fn own_pids() -> &'static [u32] {
 /// Looks for this process in the list of a device on which it has a context.
 pub(super) fn identify(device: DeviceOrdinal, now: &[Listed]) -> Option<u32> {
     me().or_else(|| {
-        let found = find(own_pids(), before().get(&device.0).map(Vec::as_slice), now)?;
+        let before = before().get(&device.0).cloned();
+        let listed = before.as_ref().and_then(|before| before.list.as_deref());
+        let found = find(own_pids(), listed, now)?;
         ME.store(found, Ordering::Relaxed);
         Some(found)
     })

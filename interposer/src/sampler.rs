@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer};
 use gpumem_sys::wait::Alarm;
 
-use super::reading::{self, Card, Reading, Settled};
-use super::{
-    device, implicit, library, note_hidden, note_missing, note_unknown_device, remainder,
-    used_devices,
-};
+use gpumem_tracker::{Tracker, Verdict};
+
+use crate::card::reading::{Card, Reading, Settled};
+use crate::card::{self, library};
+use crate::driver::DeviceFacts;
 use crate::lock::Lock;
 use crate::session::Session;
-use crate::thread::{self, Started};
-use crate::{account, call, fault, process};
+use crate::thread::{self, Started, Thread};
+use crate::{account, call, fault, physical, process, tracked};
 
 /// The thread, once it was started.
 static SAMPLER: OnceLock<Started> = OnceLock::new();
@@ -32,14 +32,37 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 const PAUSE: Duration = Duration::from_millis(2);
 /// How often in that time it is looked whether the process ends.
 const LOOKS: u32 = 4;
-/// How long a reading waits for calls in progress, looking now and then; after that it is an estimate.
+/// How long a reading waits until nothing moves, looking now and then; after that it is an estimate.
 const LONGEST_CALL: Duration = Duration::from_millis(50);
 const BETWEEN_TRIES: Duration = Duration::from_micros(200);
+/// How often a reading that the program asks for is tried.
+const READINGS: u32 = 100;
+/// After how long it is read again where evidence waits.
+const AGAIN: Duration = Duration::from_millis(100);
 /// How long the end of the process waits for its last reading, and for the thread to end.
 const PATIENCE: Duration = Duration::from_millis(250);
 
+/// Takes note of a device that this process uses, and sees to it that it is read.
+pub(crate) fn know(session: &'static Session, ordinal: DeviceOrdinal, facts: &DeviceFacts) {
+    if card::know(ordinal, facts) {
+        start(session);
+    }
+}
+
+/// A driver-level peak was reached on a device: it is worth a reading.
+#[inline]
+pub(crate) fn grown(writer: &'static Writer, ordinal: DeviceOrdinal) {
+    static PEAKS: [AtomicU64; card::MOST] = [const { AtomicU64::new(0) }; card::MOST];
+    if let Some(known) = PEAKS.get(usize::from(ordinal.0)) {
+        let peak = writer.counters(ordinal, Level::DRIVER).peak;
+        if known.fetch_max(peak, Ordering::Relaxed) < peak {
+            ask();
+        }
+    }
+}
+
 /// Starts the thread, once.
-pub(super) fn start(session: &'static Session) {
+fn start(session: &'static Session) {
     static STARTED: AtomicBool = AtomicBool::new(false);
     if STARTED.swap(true, Ordering::AcqRel) {
         return;
@@ -68,12 +91,12 @@ pub(crate) fn ask() {
 
 fn run(session: &'static Session, every: Option<Duration>) {
     if library::open().is_none() {
-        note_missing(session.writer);
+        card::note_missing(session.writer);
     }
     while !library::is_closed() {
         fault::check();
         let asked = ASKED.load(Ordering::Acquire);
-        round(session);
+        let again = round(session);
         ANSWERED.store(asked, Ordering::Release);
         if library::problem().is_some() || !session.writer.is_own_process() {
             return;
@@ -81,7 +104,7 @@ fn run(session: &'static Session, every: Option<Duration>) {
         pause();
         let slept = Instant::now();
         while ASKED.load(Ordering::Acquire) == asked && !library::is_closed() {
-            match every {
+            match every.or(again.then_some(AGAIN)) {
                 None => ALARM.sleep(Duration::MAX),
                 Some(every) => match every.checked_sub(slept.elapsed()) {
                     Some(left) if !left.is_zero() => ALARM.sleep(left),
@@ -103,50 +126,114 @@ fn pause() {
     }
 }
 
-/// Reads every device that this process has used.
-fn round(session: &'static Session) {
-    for (ordinal, identity) in used_devices() {
-        let Some(nvml) = library::opened() else {
-            return;
-        };
-        if !device::find(nvml, ordinal, &identity) && !library::is_closed() {
-            note_unknown_device(session.writer, ordinal);
+/// Reads every device that this process has used. Whether that is to be done again soon: evidence waits for a reading
+/// at which nothing moves.
+fn round(session: &'static Session) -> bool {
+    let mut again = false;
+    for ordinal in card::used_devices() {
+        if library::opened().is_none() {
+            return false;
         }
-        let Some(device) = device::known(ordinal) else {
-            continue;
-        };
-        let before = call::still();
-        // Looked at before the reading: whoever pays what is owed takes the mark away first.
-        let settled = before.is_some() && !remainder::is_owed(ordinal);
-        if let Some(read) = undisturbed(|| reading::settled(session.writer, ordinal, device)) {
-            if settled && call::still() == before {
-                remainder::seen(ordinal, &read);
+        let began = Instant::now();
+        loop {
+            let is_patient = began.elapsed() < LONGEST_CALL;
+            match thread::with(|thread| read(session, thread, ordinal, is_patient)) {
+                None | Some(true) => break,
+                Some(false) if is_patient && library::opened().is_some() => {
+                    std::thread::sleep(BETWEEN_TRIES);
+                }
+                Some(false) => break,
             }
-            record(session.writer, ordinal, &read);
         }
+        again |= tracked::look(session, |tracker| tracker.has_fresh_evidence(ordinal));
+    }
+    again
+}
+
+/// Reads a device on this thread: what is unexplained is charged, and the figures are recorded. Whether nothing moved
+/// meanwhile; if something did and `only_still` is set, nothing is recorded. None: there is no reading.
+fn read(
+    session: &'static Session,
+    thread: &Thread,
+    ordinal: DeviceOrdinal,
+    only_still: bool,
+) -> Option<bool> {
+    let before = call::still(thread);
+    if before.is_none() && only_still {
+        return Some(false);
+    }
+    let ticket = tracked::look(session, Tracker::begin_reading);
+    let mut read = card::read(session.writer, ordinal)?;
+    let figures = read.reading.figures;
+    let verdict = {
+        let managed = physical::managed(ordinal);
+        let is_still = read.stable && before.is_some() && call::still(thread) == before;
+        tracked::apply(session, |tracker| {
+            tracker.read(&gpumem_tracker::Reading {
+                device: ordinal,
+                mine: figures.mine,
+                others: figures.others,
+                used: read.reading.card.used,
+                explained: read.physical,
+                managed,
+                ticket,
+                is_still,
+            })
+        })
+    };
+    match verdict {
+        Verdict::Taken { explained, .. } => read.physical = explained,
+        Verdict::Disturbed if only_still => return Some(false),
+        Verdict::Disturbed => read.stable = false,
+    }
+    record(session.writer, thread, ordinal, &read);
+    Some(read.stable)
+}
+
+/// Reads a device now, on this thread: a context was made there, or has ended.
+pub(crate) fn read_now(session: &'static Session, ordinal: DeviceOrdinal) {
+    if library::open().is_none() {
+        return;
+    }
+    if thread::with(|thread| read(session, thread, ordinal, true)) == Some(false) {
+        ask();
     }
 }
 
-/// A reading with no call in progress that moves memory; after a while any, as an estimate.
-fn undisturbed<R>(read: impl Fn() -> Option<Settled<R>>) -> Option<Settled<R>> {
-    let quiet = || call::quiet().filter(|_| !implicit::in_progress());
-    let began = Instant::now();
-    loop {
-        library::opened()?;
-        let before = quiet();
-        let patient = began.elapsed() < LONGEST_CALL;
-        if before.is_some() || !patient {
-            let mut settled = read()?;
-            if before.is_some() && quiet() == before {
-                return Some(settled);
+/// What came of a reading that the program asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Taken,
+    /// NVML is not there, or does not know the device.
+    Unreadable,
+    /// Other threads moved memory meanwhile.
+    Disturbed,
+}
+
+/// Reads a device, or (`None`) all that this process has used, because the program asks for it.
+pub(crate) fn read_for_program(
+    session: &'static Session,
+    thread: &Thread,
+    device: Option<DeviceOrdinal>,
+) -> Asked {
+    let devices = device.map_or_else(card::used_devices, |device| vec![device]);
+    let mut came = Asked::Taken;
+    for device in devices {
+        let mut taken = None;
+        for _ in 0..READINGS {
+            taken = read(session, thread, device, true);
+            if taken != Some(false) {
+                break;
             }
-            if !patient {
-                settled.stable = false;
-                return Some(settled);
-            }
+            std::thread::sleep(BETWEEN_TRIES);
         }
-        std::thread::sleep(BETWEEN_TRIES);
+        match taken {
+            Some(true) => {}
+            Some(false) => came = Asked::Disturbed,
+            None => return Asked::Unreadable,
+        }
     }
+    came
 }
 
 /// What was last recorded of a device.
@@ -159,7 +246,12 @@ struct Recorded {
 }
 
 /// Records a reading if a figure has changed, or the process ends.
-fn record(writer: &'static Writer, device: DeviceOrdinal, read: &Settled<Reading>) {
+fn record(
+    writer: &'static Writer,
+    thread: &Thread,
+    device: DeviceOrdinal,
+    read: &Settled<Reading>,
+) {
     static RECORDED: Lock<BTreeMap<u8, Recorded>> = Lock::new(BTreeMap::new());
     let now = Recorded {
         mine: read.reading.figures.mine,
@@ -178,9 +270,6 @@ fn record(writer: &'static Writer, device: DeviceOrdinal, read: &Settled<Reading
     if before == Some(now) && !ending {
         return;
     }
-    if now.mine.is_none() {
-        note_hidden(writer);
-    }
     let unknown = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
     let flags = if read.stable {
         EventFlags::NONE
@@ -189,7 +278,7 @@ fn record(writer: &'static Writer, device: DeviceOrdinal, read: &Settled<Reading
     };
     let event = Event {
         time: writer.now(),
-        thread: thread::with(|thread| thread.id()),
+        thread: thread.id(),
         level: Level::PHYSICAL,
         device,
         ..Event::default()
@@ -236,7 +325,7 @@ impl Last {
     fn wait(self, began: Instant) {
         while ANSWERED.load(Ordering::Acquire) < self.wanted
             && began.elapsed() < PATIENCE
-            && call::quiet().is_some()
+            && call::is_quiet()
         {
             std::thread::sleep(Duration::from_micros(100));
         }

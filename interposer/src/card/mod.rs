@@ -1,42 +1,35 @@
-//! NVML: what the card itself says of this process, and what follows from it.
+//! NVML: what the card itself says of this process.
 //!
 //! | part | what it does |
 //! |---|---|
 //! | [`library`] | opens libnvidia-ml.so.1, once, off the paths that matter |
 //! | [`device`] | NVML's devices by CUDA's ordinals |
 //! | [`process`] | this process among those that NVML lists |
-//! | [`reading`] | one answer, at a moment when the second ledger stood still |
-//! | [`sample`] | the thread that reads now and then, and the last reading |
-//! | [`implicit`] | bytes that no call asked for: contexts, modules, limits, stacks |
-//! | [`endings`] | what contexts and modules held, as they end |
-//! | [`remainder`] | what was measured while others were at work, put right when nobody is |
-//! | [`kernels`] | which functions have run, and of which module they are |
+//! | [`reading`] | one answer, beside the physical level's figure |
+//! | [`withheld`] | what a limit takes of a card for a moment, which answers are corrected by |
 //!
 //! Where NVML is not there, or does not know the card or this process, one line of the account says so
 //! and all else works as before. No lock is held while NVML or the driver is asked.
 
 mod device;
-pub(crate) mod endings;
-pub(crate) mod implicit;
-pub(crate) mod kernels;
-mod library;
+pub(crate) mod library;
 mod process;
 pub(crate) mod reading;
-pub(crate) mod remainder;
-mod sample;
+pub(crate) mod withheld;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
 
-use gpumem_capture::{DeviceOrdinal, Level, Writer};
-
-pub(crate) use sample::{ask, begin_last, end};
+use gpumem_capture::{DeviceOrdinal, Writer};
+use gpumem_cuda_abi::CuDevice;
 
 use self::device::Identity;
+pub(crate) use self::device::MOST;
+pub(crate) use self::process::used_before_first;
+use self::reading::{Reading, Settled};
 use crate::account;
-use crate::driver::DeviceFacts;
+use crate::driver::{self, DeviceFacts};
 use crate::lock::{Guard, Lock};
-use crate::session::Session;
 
 /// By what each device that this process has used can be found.
 fn identities() -> Guard<'static, BTreeMap<u8, Identity>> {
@@ -44,66 +37,59 @@ fn identities() -> Guard<'static, BTreeMap<u8, Identity>> {
     IDENTITIES.lock()
 }
 
-/// Takes note of a device that this process uses, and sees to it that it is sampled.
-pub(crate) fn know(session: &'static Session, ordinal: DeviceOrdinal, facts: &DeviceFacts) {
-    if usize::from(ordinal.0) >= device::MOST {
-        return;
+/// Takes note of a device that this process uses. Whether it can be read.
+pub(crate) fn know(ordinal: DeviceOrdinal, facts: &DeviceFacts) -> bool {
+    if usize::from(ordinal.0) >= MOST {
+        return false;
     }
     identities()
         .entry(ordinal.0)
         .or_insert_with(|| Identity::of(facts));
-    sample::start(session);
+    true
 }
 
 /// The devices that this process has used.
-fn used_devices() -> Vec<(DeviceOrdinal, Identity)> {
-    let all = identities();
-    all.iter()
-        .map(|(ordinal, identity)| (DeviceOrdinal(*ordinal), identity.clone()))
-        .collect()
+pub(crate) fn used_devices() -> Vec<DeviceOrdinal> {
+    identities().keys().copied().map(DeviceOrdinal).collect()
 }
 
-/// What NVML says of a device at this moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Now {
-    /// The card's memory, and what of it is in use: with what the driver keeps for itself.
-    pub(crate) total: u64,
-    pub(crate) used: u64,
-    /// What this process and all others use; `None` if NVML does not tell.
-    pub(crate) mine: Option<u64>,
-    pub(crate) others: Option<u64>,
+/// Whether NVML is there, or nobody has tried yet.
+pub(crate) fn can_be_read() -> bool {
+    library::problem().is_none() && !library::is_closed()
 }
 
-/// Asks NVML about a device, on this thread. It may take milliseconds.
-pub(crate) fn now(writer: &Writer, ordinal: DeviceOrdinal) -> Option<Now> {
+/// Reads a device that this process has used, on this thread. It may take milliseconds.
+pub(crate) fn read(writer: &'static Writer, ordinal: DeviceOrdinal) -> Option<Settled<Reading>> {
     let identity = identities().get(&ordinal.0).cloned()?;
     if !device::find(library::open()?, ordinal, &identity) {
+        if !library::is_closed() {
+            note_unknown_device(writer, ordinal);
+        }
         return None;
     }
-    let read = reading::settled(writer, ordinal, device::known(ordinal)?)?.reading;
-    Some(Now {
-        total: read.card.total,
-        used: read.card.used,
-        mine: read.figures.mine,
-        others: read.figures.others,
-    })
+    let read = reading::settled(writer, ordinal, device::known(ordinal)?)?;
+    if read.reading.figures.mine.is_none() {
+        note_hidden(writer);
+    }
+    Some(read)
+}
+
+/// Reads a device before this process has a context on it: who else is there, and what is in use.
+pub(crate) fn read_before_first(ordinal: DeviceOrdinal, explained: u64) {
+    let Some(nvml) = library::open() else {
+        return;
+    };
+    let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
+    device::find(nvml, ordinal, &Identity::of(&facts));
+    let device = device::known(ordinal);
+    if let Some(read) = device.and_then(|device| reading::unborn(ordinal, device)) {
+        process::keep_before(ordinal, read.list.as_deref(), read.card.used, explained);
+    }
 }
 
 /// A device's UUID as NVML writes it, less its prefix.
 pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
     device::text(uuid)
-}
-
-/// A driver-level peak was reached on a device: it is worth a reading.
-#[inline]
-pub(crate) fn grown(writer: &'static Writer, ordinal: DeviceOrdinal) {
-    static PEAKS: [AtomicU64; device::MOST] = [const { AtomicU64::new(0) }; device::MOST];
-    if let Some(known) = PEAKS.get(usize::from(ordinal.0)) {
-        let peak = writer.counters(ordinal, Level::DRIVER).peak;
-        if known.fetch_max(peak, Ordering::Relaxed) < peak {
-            ask();
-        }
-    }
 }
 
 /// Writes a line for the account the first time that `said` is used.
@@ -114,7 +100,7 @@ fn note_once(said: &AtomicBool, writer: &'static Writer, line: &str) {
 }
 
 /// Says why there is no figure, where there is none.
-fn note_missing(writer: &'static Writer) {
+pub(crate) fn note_missing(writer: &'static Writer) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if let Some(problem) = library::problem() {
         let line = format!(

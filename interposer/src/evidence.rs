@@ -1,0 +1,235 @@
+//! Evidence of bytes that no call asks for, as calls leave it with the tracker. None of this measures: readings of the
+//! card do ([`crate::sampler`]).
+
+use gpumem_capture::{DeviceOrdinal, Level, StackId};
+use gpumem_tracker::{Ended, FunctionOf, Kind, Origin, Tracker};
+
+use crate::call::{self, Call};
+use crate::session::{self, Session};
+use crate::thread::Thread;
+use crate::tracked::{apply, look};
+use crate::{card, contexts, driver, stack};
+
+/// A context and its device.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) context: u64,
+    pub(crate) device: DeviceOrdinal,
+}
+
+/// The session, if cards can be read: else nothing comes of evidence.
+fn reading_session() -> Option<&'static Session> {
+    session::session().filter(|_| card::can_be_read())
+}
+
+/// Who calls, with stacks.
+fn origin(session: &Session, thread: &Thread, call: &Call) -> Origin {
+    let (py_stack, native_stack) = stack::take(session.writer, session.stacks);
+    Origin {
+        thread: thread.id(),
+        api: call.api(),
+        py_stack,
+        native_stack,
+    }
+}
+
+/// Who calls, without stacks.
+fn caller(thread: &Thread, call: &Call) -> Origin {
+    Origin {
+        thread: thread.id(),
+        api: call.api(),
+        py_stack: StackId::NONE,
+        native_stack: StackId::NONE,
+    }
+}
+
+/// The only context, if it is one whose memory can be asked for: one that was reset would come back to life.
+fn only_context(session: &Session) -> Option<Place> {
+    let (context, device) = look(session, Tracker::only_context)?;
+    (!contexts::any_ended()).then_some(Place { context, device })
+}
+
+/// The only context, or else the current one, if it was seen.
+fn place(session: &Session) -> Option<Place> {
+    only_context(session).or_else(|| {
+        let context = driver::current_context();
+        let device = look(session, |tracker| tracker.device_of(context))?;
+        Some(Place { context, device })
+    })
+}
+
+/// Before a module or library is loaded: where to, if that is known. With one context, the driver is asked how much is
+/// free: what it fell by since the last time is the weight of the evidence in between.
+pub(crate) fn before_load(thread: &Thread) -> Option<Place> {
+    let session = reading_session()?;
+    let Some(place) = only_context(session) else {
+        return self::place(session);
+    };
+    let still = call::still(thread);
+    let free = driver::free_bytes();
+    let explained = session.writer.counters(place.device, Level::PHYSICAL).live;
+    let free = free.filter(|_| still.is_some() && call::still(thread) == still);
+    apply(session, |tracker| {
+        tracker.asked_free(place.device, free, explained)
+    });
+    Some(place)
+}
+
+fn leave(
+    thread: &Thread,
+    call: &Call,
+    place: Option<Place>,
+    change: impl FnOnce(&mut Tracker, Place, Origin),
+) {
+    let Some(session) = reading_session() else {
+        return;
+    };
+    if let Some(place) = place.or_else(|| self::place(session)) {
+        let origin = origin(session, thread, call);
+        apply(session, |tracker| change(tracker, place, origin));
+        (session.observers.read_soon)();
+    }
+}
+
+/// A module or library was loaded.
+pub(crate) fn loaded(thread: &Thread, call: &Call, place: Option<Place>, library: u64) {
+    leave(thread, call, place, |tracker, place, origin| {
+        tracker.loaded(place.device, place.context, library, origin);
+    });
+}
+
+/// A module is the part of a library in the current context: its code is loaded if it was not.
+pub(crate) fn part_got(thread: &Thread, call: &Call, module: u64, library: u64) {
+    leave(thread, call, None, |tracker, place, origin| {
+        tracker.is_part_of(module, library);
+        tracker.loaded(place.device, place.context, library, origin);
+    });
+}
+
+/// A function was got: its code may be loaded now or at its first launch.
+pub(crate) fn function_got(thread: &Thread, call: &Call, function: u64, of: FunctionOf) {
+    let is_known = |session| look(session, |tracker| tracker.knows_function(function));
+    if of == FunctionOf::Unknown || !session::session().is_some_and(is_known) {
+        leave(thread, call, None, |tracker, place, origin| {
+            tracker.function_got(place.device, place.context, function, of, origin);
+        });
+    }
+}
+
+/// A variable was got: it may be given its memory only now.
+pub(crate) fn variable_got(thread: &Thread, call: &Call, module: u64) {
+    leave(thread, call, None, |tracker, place, origin| {
+        tracker.variable_got(place.device, place.context, module, origin);
+    });
+}
+
+/// A limit of the current context was set: it takes effect now or at a later launch.
+pub(crate) fn limit_set(thread: &Thread, call: &Call) {
+    leave(thread, call, None, |tracker, place, origin| {
+        tracker.limit_set(place.device, place.context, origin);
+    });
+}
+
+/// Before a context is made on a device: the first time, who else is there and what the card has in use.
+pub(crate) fn before_context(device: DeviceOrdinal) {
+    if session::session()
+        .is_some_and(|session| look(session, |tracker| tracker.has_context(device)))
+    {
+        return;
+    }
+    let explained = session::session().map_or(0, |session| {
+        session.writer.counters(device, Level::PHYSICAL).live
+    });
+    card::read_before_first(device, explained);
+}
+
+/// A context was made, or was first seen in use; `is_part`: a part of one was. Its event is recorded.
+pub(crate) fn context_seen(
+    thread: &Thread,
+    call: &Call,
+    device: DeviceOrdinal,
+    context: u64,
+    is_part: bool,
+) {
+    let Some(session) = session::session() else {
+        return;
+    };
+    let origin = origin(session, thread, call);
+    let used = card::used_before_first(device);
+    apply(session, |tracker| {
+        if let Some((used, explained)) = used {
+            tracker.before_first_context(device, used, explained);
+        }
+        tracker.context_seen(device, context, is_part, origin);
+    });
+    (session.observers.read_now)(session, device);
+}
+
+/// The contexts of a device that `wanted` picks are about to end, or have ended, with their code.
+pub(crate) fn contexts_ending(
+    thread: &Thread,
+    call: &Call,
+    device: DeviceOrdinal,
+    wanted: impl Fn(u64) -> bool,
+) -> Option<Ended> {
+    let session = session::session()?;
+    let origin = caller(thread, call);
+    Some(apply(session, |tracker| {
+        tracker.contexts_ending(device, wanted, origin)
+    }))
+}
+
+/// Contexts of a device have ended: what is left there of this process's is nobody's cost.
+pub(crate) fn contexts_ended(device: DeviceOrdinal) {
+    if let Some(session) = reading_session() {
+        (session.observers.read_now)(session, device);
+    }
+}
+
+/// A module or library is about to be unloaded.
+pub(crate) fn unloading(thread: &Thread, call: &Call, library: u64) -> Option<Ended> {
+    let session = session::session()?;
+    let origin = caller(thread, call);
+    Some(apply(session, |tracker| tracker.unloading(library, origin)))
+}
+
+/// It is unloaded.
+pub(crate) fn unloaded(library: u64) {
+    if let Some(session) = reading_session() {
+        apply(session, |tracker| tracker.unloaded(library));
+        (session.observers.read_soon)();
+    }
+}
+
+/// It did not end after all.
+pub(crate) fn restore(thread: &Thread, call: &Call, ended: Ended) {
+    if let Some(session) = session::session() {
+        let origin = caller(thread, call);
+        apply(session, |tracker| tracker.restore(ended, origin));
+    }
+}
+
+/// A pool ended that others used meanwhile, and has memory live: what it took last, nobody can ask for any more.
+pub(crate) fn pool_unasked(thread: &Thread, call: &Call, device: DeviceOrdinal, pool: u64) {
+    if let Some(session) = reading_session() {
+        let origin = caller(thread, call);
+        apply(session, |tracker| {
+            tracker.pool_unasked(device, Kind::Pool.of(pool), origin);
+        });
+        (session.observers.read_soon)();
+    }
+}
+
+/// A pool was made where a destroyed one was.
+pub(crate) fn pool_made(pool: u64) {
+    if let Some(session) = session::session() {
+        apply(session, |tracker| tracker.pool_made(Kind::Pool.of(pool)));
+    }
+}
+
+/// Memory was handed to other processes.
+pub(crate) fn handed_out() {
+    if let Some(session) = session::session() {
+        apply(session, Tracker::handed_out);
+    }
+}

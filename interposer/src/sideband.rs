@@ -1,0 +1,60 @@
+//! Events that change no live figure: contexts, modules, mappings, aliases, marks.
+
+use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, Writer};
+
+use crate::thread::Thread;
+use crate::{session, stack, stacks};
+
+/// An event of the present moment on this thread.
+pub(crate) fn event(writer: &Writer, thread: &Thread, kind: EventKind, level: Level) -> Event {
+    Event {
+        time: writer.now(),
+        thread: thread.id(),
+        kind,
+        level,
+        ..Event::default()
+    }
+}
+
+/// What such an event says.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sideband {
+    pub(crate) ptr: u64,
+    pub(crate) bytes: u64,
+    pub(crate) aux: u64,
+    pub(crate) device: DeviceOrdinal,
+    pub(crate) flags: EventFlags,
+    pub(crate) with_stacks: bool,
+}
+
+/// Records one.
+pub(crate) fn record(thread: &Thread, api: ApiId, kind: EventKind, level: Level, what: Sideband) {
+    let session = if what.with_stacks {
+        session::open()
+    } else {
+        session::session()
+    };
+    let Some(session) = session else { return };
+    session.know_device(what.device);
+    if matches!(kind, EventKind::CONTEXT | EventKind::MODULE_LOAD) {
+        // A return address, and an image of code in memory, which may be another module's.
+        stacks::know_caller(session.writer, what.aux);
+        stacks::know_image(session.writer, what.bytes);
+    }
+    let (py_stack, native_stack) = if what.with_stacks {
+        stack::take(session.writer, session.stacks)
+    } else {
+        (StackId::NONE, StackId::NONE)
+    };
+    let _ = session.writer.event(&Event {
+        ptr: what.ptr,
+        bytes: what.bytes,
+        aux: what.aux,
+        device: what.device,
+        flags: what.flags,
+        api,
+        py_stack,
+        native_stack,
+        ..event(session.writer, thread, kind, level)
+    });
+}

@@ -1,0 +1,150 @@
+//! What calls leave behind: evidence, and how much was free.
+
+use gpumem_capture::DeviceOrdinal;
+
+use crate::Tracker;
+use crate::change::Origin;
+use crate::code::Loaded;
+use crate::evidence::{Weight, What};
+use crate::reservations::{Kind, Reservation};
+use crate::residual::signed;
+
+/// Whose a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionOf {
+    /// A module's.
+    Module(u64),
+    /// That of a kernel, in one context.
+    Kernel(u64),
+    /// A library's: a kernel.
+    Library(u64),
+    /// That of whoever it was got from.
+    Unknown,
+}
+
+impl Tracker {
+    /// A context was made, or was first seen in use; `is_part`: a part of one was.
+    pub fn context_seen(
+        &mut self,
+        device: DeviceOrdinal,
+        context: u64,
+        is_part: bool,
+        origin: Origin,
+    ) {
+        self.changes += 1;
+        if !is_part {
+            self.contexts.insert(context, device);
+        }
+        let code: Vec<_> = self
+            .code
+            .with_functions()
+            .into_iter()
+            .map(|library| (self.code.reservation(Loaded { library, context }), context))
+            .collect();
+        let residual = self.residual(device);
+        residual.code.splice(0..0, code);
+        let cost = residual.context_cost.filter(|_| !is_part);
+        let weight = cost.map_or(Weight::Unknown, Weight::Remembered);
+        let what = if is_part { What::Part } else { What::Context };
+        let owner = Kind::Context.of(context);
+        residual.evidence.add(owner, context, what, weight, origin);
+    }
+
+    /// A limit of a context was set.
+    pub fn limit_set(&mut self, device: DeviceOrdinal, context: u64, origin: Origin) {
+        let owner = Kind::Context.of(context);
+        self.leave(device, owner, context, What::Limit, origin);
+    }
+
+    /// A module or library was loaded.
+    pub fn loaded(&mut self, device: DeviceOrdinal, context: u64, library: u64, origin: Origin) {
+        let owner = self.code.reservation(Loaded { library, context });
+        self.leave(device, owner, context, What::Load, origin);
+    }
+
+    /// A module is the part of a library in some context.
+    pub fn is_part_of(&mut self, module: u64, library: u64) {
+        self.code.is_part(module, library);
+    }
+
+    /// A function was got, or its code was asked for, in a context.
+    pub fn function_got(
+        &mut self,
+        device: DeviceOrdinal,
+        context: u64,
+        function: u64,
+        of: FunctionOf,
+        origin: Origin,
+    ) {
+        let library = match of {
+            FunctionOf::Module(module) => Some(self.code.library_of(module)),
+            FunctionOf::Kernel(kernel) => self.code.owner(kernel),
+            FunctionOf::Library(library) => Some(library),
+            FunctionOf::Unknown => self.code.owner(function),
+        };
+        let Some(library) = library else {
+            let owner = Kind::Context.of(context);
+            return self.leave(device, owner, context, What::Function, origin);
+        };
+        self.code.got(function, library);
+        let owner = self.code.reservation(Loaded { library, context });
+        self.leave(device, owner, context, What::Function, origin);
+        let code = &mut self.residual(device).code;
+        code.retain(|(known, _)| *known != owner);
+        code.push((owner, context));
+    }
+
+    /// What a variable is of may be given its memory only now.
+    pub fn variable_got(
+        &mut self,
+        device: DeviceOrdinal,
+        context: u64,
+        module: u64,
+        origin: Origin,
+    ) {
+        let library = self.code.library_of(module);
+        self.loaded(device, context, library, origin);
+    }
+
+    /// A pool was made where a destroyed one was: what is left of that one's evidence is not the new one's.
+    pub fn pool_made(&mut self, pool: Reservation) {
+        self.forget_evidence(|one| one.owner == pool);
+    }
+
+    /// Another thread may have made a pool larger or smaller between the last question about it and its end.
+    pub fn pool_unasked(&mut self, device: DeviceOrdinal, pool: Reservation, origin: Origin) {
+        self.leave(device, pool, 0, What::End, origin);
+    }
+
+    /// Whether a function or kernel is known to be of a module or library.
+    pub fn knows_function(&self, function: u64) -> bool {
+        self.code.knows(function)
+    }
+
+    pub(crate) fn leave(
+        &mut self,
+        device: DeviceOrdinal,
+        owner: Reservation,
+        context: u64,
+        what: What,
+        origin: Origin,
+    ) {
+        self.changes += 1;
+        let evidence = &mut self.residual(device).evidence;
+        evidence.add(owner, context, what, Weight::Unknown, origin);
+    }
+
+    /// The driver says how much of a device is free, before something is loaded: `None` if other calls were in
+    /// progress. `explained` are the physical level's live bytes.
+    pub fn asked_free(&mut self, device: DeviceOrdinal, free: Option<u64>, explained: u64) {
+        let residual = self.residual(device);
+        let before = residual.asked.take();
+        residual.asked = free.map(|free| (free, explained));
+        let fell = before.zip(free).map(|((was_free, was_explained), free)| {
+            let fell = signed(was_free) - signed(free);
+            let grown = signed(explained) - signed(was_explained);
+            u64::try_from(fell - grown).unwrap_or(0)
+        });
+        residual.evidence.measured(fell);
+    }
+}

@@ -1,0 +1,152 @@
+//! Modules and libraries of kernels, in contexts.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::reservations::{Kind, Reservation};
+
+/// A module or library in one context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loaded {
+    pub(crate) library: u64,
+    pub(crate) context: u64,
+}
+
+/// Which code there is.
+#[derive(Debug, Default)]
+pub(crate) struct Code {
+    /// What reservations of code stand for, by their handles.
+    charged: BTreeMap<u64, Loaded>,
+    /// The library of a module that is its part in one context.
+    part_of: BTreeMap<u64, u64>,
+    /// The module or library of a function or kernel.
+    functions: BTreeMap<u64, u64>,
+}
+
+impl Code {
+    pub(crate) const fn new() -> Self {
+        Self {
+            charged: BTreeMap::new(),
+            part_of: BTreeMap::new(),
+            functions: BTreeMap::new(),
+        }
+    }
+
+    /// The reservation of a module or library in a context. Its handle is the library's or, of a library that has
+    /// one in another context already, a number of both.
+    pub(crate) fn reservation(&mut self, loaded: Loaded) -> Reservation {
+        let Loaded { library, context } = loaded;
+        if let Some((handle, _)) = self.charged.iter().find(|(_, one)| **one == loaded) {
+            return Kind::Module.of(*handle);
+        }
+        if let Entry::Vacant(free) = self.charged.entry(library) {
+            free.insert(loaded);
+            return Kind::Module.of(library);
+        }
+        // Handles are addresses: no library has an odd one.
+        let both = library ^ context.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        self.charged.insert(both, loaded);
+        Kind::Module.of(both)
+    }
+
+    /// The reservations of code that `wanted` picks.
+    pub(crate) fn reservations(
+        &self,
+        wanted: impl Fn(Loaded) -> bool,
+    ) -> Vec<(Reservation, Loaded)> {
+        self.charged
+            .iter()
+            .filter(|(_, loaded)| wanted(**loaded))
+            .map(|(handle, loaded)| (Kind::Module.of(*handle), *loaded))
+            .collect()
+    }
+
+    pub(crate) fn forget(&mut self, reservation: Reservation) {
+        self.charged.remove(&reservation.handle);
+    }
+
+    pub(crate) fn restore(&mut self, reservation: Reservation, loaded: Loaded) {
+        self.charged.insert(reservation.handle, loaded);
+    }
+
+    /// A module is the part of a library in some context.
+    pub(crate) fn is_part(&mut self, module: u64, library: u64) {
+        self.part_of.insert(module, library);
+    }
+
+    /// The library whose part a module is, or else the module itself.
+    pub(crate) fn library_of(&self, module: u64) -> u64 {
+        self.part_of.get(&module).copied().unwrap_or(module)
+    }
+
+    /// A function or kernel was got from a module or library.
+    pub(crate) fn got(&mut self, function: u64, library: u64) {
+        self.functions.insert(function, library);
+    }
+
+    /// The module or library of a function or kernel; `None` if nobody was seen to get it.
+    pub(crate) fn owner(&self, function: u64) -> Option<u64> {
+        self.functions.get(&function).copied()
+    }
+
+    /// Whether a function or kernel is known to be of a module or library.
+    pub(crate) fn knows(&self, function: u64) -> bool {
+        self.functions.contains_key(&function)
+    }
+
+    /// The libraries that have functions.
+    pub(crate) fn with_functions(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.functions.values().copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// A module or library is no more, and its functions with it.
+    pub(crate) fn unloaded(&mut self, library: u64) {
+        self.part_of.retain(|_, of| *of != library);
+        self.functions.retain(|_, of| *of != library);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_has_a_reservation_in_each_context() {
+        let mut code = Code::new();
+        let loaded = |context| Loaded {
+            library: 0x5000,
+            context,
+        };
+        let first = code.reservation(loaded(0x10));
+        let (second, third) = (
+            code.reservation(loaded(0x20)),
+            code.reservation(loaded(0x30)),
+        );
+        assert_eq!(first, Kind::Module.of(0x5000));
+        assert!(second != first && third != first && second != third);
+        assert_eq!(code.reservation(loaded(0x10)), first);
+        assert_eq!(code.reservation(loaded(0x20)), second);
+        assert_eq!(code.reservations(|one| one.library == 0x5000).len(), 3);
+        code.forget(first);
+        assert_eq!(
+            code.reservation(loaded(0x20)),
+            second,
+            "also when the first is gone"
+        );
+    }
+
+    #[test]
+    fn functions_go_with_their_library() {
+        let mut code = Code::new();
+        code.is_part(0x60, 0x50);
+        code.got(1, code.library_of(0x60));
+        code.got(2, 0x70);
+        assert_eq!((code.owner(1), code.owner(2)), (Some(0x50), Some(0x70)));
+        code.unloaded(0x50);
+        assert_eq!((code.owner(1), code.library_of(0x60)), (None, 0x60));
+        assert_eq!(code.with_functions(), [0x70]);
+    }
+}

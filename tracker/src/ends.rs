@@ -1,0 +1,141 @@
+//! Ends of modules and contexts: what they held is given back at the call, and taken up again if the call fails.
+
+use gpumem_capture::DeviceOrdinal;
+
+use crate::Tracker;
+use crate::change::Origin;
+use crate::code::Loaded;
+use crate::evidence::{Evidence, What};
+use crate::reservations::{Kind, Reservation};
+
+/// What ended, should it not have.
+#[must_use]
+#[derive(Debug)]
+pub struct Ended {
+    all: Vec<Held>,
+    evidence: Vec<(u8, Vec<Evidence>)>,
+    contexts: Vec<(u64, DeviceOrdinal)>,
+}
+
+#[derive(Debug)]
+struct Held {
+    device: DeviceOrdinal,
+    reservation: Reservation,
+    bytes: u64,
+    loaded: Option<Loaded>,
+}
+
+impl Tracker {
+    /// A module or library is about to be unloaded, from every context.
+    pub fn unloading(&mut self, library: u64, origin: Origin) -> Ended {
+        let gone = self.code.reservations(|loaded| loaded.library == library);
+        let contexts: Vec<u64> = gone.iter().map(|(_, loaded)| loaded.context).collect();
+        let gone = gone
+            .into_iter()
+            .map(|(owner, loaded)| (owner, Some(loaded)));
+        let ended = self.end(gone.collect(), origin);
+        let devices = self.devices.values_mut();
+        devices.for_each(|residual| residual.has_ended = true);
+        for context in contexts {
+            let owner = Kind::Context.of(context);
+            // What the driver keeps of the code is the context's.
+            if let Some(device) = self.reservations.device(owner) {
+                self.leave(device, owner, context, What::End, origin);
+            }
+        }
+        ended
+    }
+
+    /// It is unloaded.
+    pub fn unloaded(&mut self, library: u64) {
+        self.code.unloaded(library);
+    }
+
+    /// The contexts of a device that `wanted` picks are about to end, or have ended, with their code.
+    pub fn contexts_ending(
+        &mut self,
+        device: DeviceOrdinal,
+        wanted: impl Fn(u64) -> bool,
+        origin: Origin,
+    ) -> Ended {
+        let code = self.code.reservations(|loaded| wanted(loaded.context));
+        let mut gone: Vec<_> = code
+            .into_iter()
+            .filter(|(owner, _)| self.is_on(*owner, device))
+            .map(|(owner, loaded)| (owner, Some(loaded)))
+            .collect();
+        let contexts = self.reservations.of_device(device);
+        let contexts = contexts.filter(|(one, _)| one.kind == Kind::Context && wanted(one.handle));
+        gone.extend(contexts.map(|(owner, _)| (owner, None)));
+        let mut ended = self.end(gone, origin);
+        let live = self.contexts.iter().map(|(context, of)| (*context, *of));
+        ended.contexts = live
+            .filter(|(one, of)| *of == device && wanted(*one))
+            .collect();
+        self.contexts
+            .retain(|one, of| *of != device || !wanted(*one));
+        if let Some(residual) = self.devices.get_mut(&device.0) {
+            let of_context = |one: &Evidence| one.context != 0 && wanted(one.context);
+            let evidence = residual.evidence.forget(of_context);
+            ended.evidence.push((device.0, evidence));
+            residual.code.retain(|(_, context)| !wanted(*context));
+            residual.has_ended = true;
+        }
+        ended
+    }
+
+    /// Whether a reservation is on a device, or empty.
+    fn is_on(&self, owner: Reservation, device: DeviceOrdinal) -> bool {
+        self.reservations
+            .device(owner)
+            .is_none_or(|of| of == device)
+    }
+
+    fn end(&mut self, gone: Vec<(Reservation, Option<Loaded>)>, origin: Origin) -> Ended {
+        let owners: Vec<_> = gone.iter().map(|(owner, _)| *owner).collect();
+        let evidence = self.forget_evidence(|one| owners.contains(&one.owner));
+        let mut all = Vec::with_capacity(gone.len());
+        for (reservation, loaded) in gone {
+            self.forget_code(reservation);
+            if loaded.is_some() {
+                self.code.forget(reservation);
+            }
+            let bytes = self.bytes(reservation);
+            let device = self.reservations.device(reservation);
+            if let Some(device) = device {
+                self.resize(device, reservation, 0, false, origin);
+            }
+            all.push(Held {
+                device: device.unwrap_or(DeviceOrdinal::NONE),
+                reservation,
+                bytes,
+                loaded,
+            });
+        }
+        self.changes += 1;
+        Ended {
+            all,
+            evidence,
+            contexts: Vec::new(),
+        }
+    }
+
+    /// It did not end after all.
+    pub fn restore(&mut self, ended: Ended, origin: Origin) {
+        self.changes += 1;
+        self.contexts.extend(ended.contexts);
+        for one in ended.all {
+            if let Some(loaded) = one.loaded {
+                self.code.restore(one.reservation, loaded);
+            }
+            if one.bytes != 0 {
+                self.resize(one.device, one.reservation, one.bytes, false, origin);
+            }
+        }
+        for (device, evidence) in ended.evidence {
+            self.residual(DeviceOrdinal(device))
+                .evidence
+                .restore(evidence);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Reservations: what grows and shrinks under one name.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, EventFlags};
+
+/// What a reservation is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reservation {
+    /// Of which kind it is.
+    pub kind: Kind,
+    /// Its handle: see [`gpumem_capture::EventKind::RESIZE`].
+    pub handle: u64,
+}
+
+/// Of which kind a reservation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A memory pool.
+    Pool,
+    /// What stands behind the graphs of a device; the handle is 1 + the device's ordinal.
+    Graphs,
+    /// A context, with its limits.
+    Context,
+    /// A module or library of kernels.
+    Module,
+}
+
+impl Kind {
+    /// The reservation of that kind and handle.
+    pub const fn of(self, handle: u64) -> Reservation {
+        Reservation { kind: self, handle }
+    }
+
+    pub(crate) fn flags(self) -> EventFlags {
+        match self {
+            Self::Pool => EventFlags::STREAM_ORDERED,
+            Self::Graphs => EventFlags::GRAPH,
+            Self::Context => EventFlags::CONTEXT,
+            Self::Module => EventFlags::MODULE,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    device: DeviceOrdinal,
+    bytes: u64,
+    /// The change by which some of it was last estimated; 0: none of it is an estimate.
+    estimate: u64,
+}
+
+/// The reservations that are not empty.
+#[derive(Debug, Default)]
+pub(crate) struct Reservations(BTreeMap<Reservation, Held>);
+
+impl Reservations {
+    pub(crate) const fn new() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    pub(crate) fn bytes(&self, reservation: Reservation) -> u64 {
+        self.0.get(&reservation).map_or(0, |held| held.bytes)
+    }
+
+    /// The device of a reservation that is not empty.
+    pub(crate) fn device(&self, reservation: Reservation) -> Option<DeviceOrdinal> {
+        self.0.get(&reservation).map(|held| held.device)
+    }
+
+    pub(crate) fn of_device(
+        &self,
+        device: DeviceOrdinal,
+    ) -> impl Iterator<Item = (Reservation, u64)> {
+        let here = move |held: &Held| held.device == device;
+        self.0
+            .iter()
+            .filter(move |(_, held)| here(held))
+            .map(|(reservation, held)| (*reservation, held.bytes))
+    }
+
+    /// The reservations of a device of which something was estimated, the newest estimate first.
+    pub(crate) fn estimated(&self, device: DeviceOrdinal) -> Vec<Reservation> {
+        let mut all: Vec<(u64, Reservation)> = self
+            .0
+            .iter()
+            .filter(|(_, held)| held.device == device && held.estimate != 0)
+            .map(|(reservation, held)| (held.estimate, *reservation))
+            .collect();
+        all.sort_unstable_by(|a, b| b.cmp(a));
+        all.into_iter()
+            .map(|(_, reservation)| reservation)
+            .collect()
+    }
+
+    /// Sets a size; the one before. An estimate is numbered by its change.
+    pub(crate) fn resize(
+        &mut self,
+        device: DeviceOrdinal,
+        reservation: Reservation,
+        bytes: u64,
+        estimate: Option<u64>,
+    ) -> u64 {
+        let before = self.0.get(&reservation).copied();
+        let estimate = estimate.or(before.map(|held| held.estimate)).unwrap_or(0);
+        if bytes == 0 {
+            self.0.remove(&reservation);
+        } else {
+            let held = Held {
+                device,
+                bytes,
+                estimate,
+            };
+            self.0.insert(reservation, held);
+        }
+        before.map_or(0, |held| held.bytes)
+    }
+}
