@@ -1,9 +1,9 @@
 """Names of native functions: from every place where a file with the build id may lie, from no file with
-another one, and baked into a capture for people who have none of the files.
+another one, and embedded in a capture for people who have none of the files.
 
 What breaks these tests: a file taken by its name alone, a place that is not looked at, an inlined
 function left out or not marked, a name guessed where only the nearest exported one is known, a view
-that differs once names are baked in, or a baked capture that hides what the capture said of itself."""
+that differs once names are embedded, or a capture with embedded names that hides what the capture said of itself."""
 
 import json
 import os
@@ -298,48 +298,48 @@ def views(report, *options, env=None):
     return shown
 
 
-def test_a_baked_capture_needs_no_libraries(libraries, record, nowhere, tmp_path):
+def test_a_capture_with_embedded_names_needs_no_libraries(libraries, record, nowhere, tmp_path):
     options, env = nowhere
     folder = tmp_path / "lib"
     folder.mkdir()
     copies = [shutil.copy(library, folder) for library in libraries.values()]
     report, _ = record("jit", *copies)
     here = views(report)
-    baked = tmp_path / "baked" / "report.bin"
-    baked.parent.mkdir()
-    said = view("symbolize", report, "-o", baked).stdout
+    embedded = tmp_path / "embedded" / "report.bin"
+    embedded.parent.mkdir()
+    said = view("symbolize", report, "-o", embedded).stdout
     assert re.search(r"[\d,]+ of [\d,]+ places in \d+ modules have names", said)
-    assert baked.read_bytes().startswith(report.read_bytes())
+    assert embedded.read_bytes().startswith(report.read_bytes())
     shutil.rmtree(folder)
     without = views(report, *options, env=env)
     assert "hidden" not in without["folded"] and "(JIT code)" in without["folded"]
-    there = views(baked, *options, env=env)
+    there = views(embedded, *options, env=env)
     for name, text in here.items():
         assert there[name] == text, name
     # Again, now with no file to be found: the same bytes.
     again = tmp_path / "again.bin"
     for more in ([], ["--anew"]):
-        view("symbolize", *more, *options, baked, "-o", again, env=env)
-        assert again.read_bytes() == baked.read_bytes()
+        view("symbolize", *more, *options, embedded, "-o", again, env=env)
+        assert again.read_bytes() == embedded.read_bytes()
     # In its own place.
     view("symbolize", *options, again, "-o", again, env=env)
-    assert again.read_bytes() == baked.read_bytes()
+    assert again.read_bytes() == embedded.read_bytes()
     assert not list(tmp_path.glob("**/*.part"))
-    checked, whole = (json.loads(view("check", "--format", "json", path).stdout) for path in (baked, report))
+    checked, whole = (json.loads(view("check", "--format", "json", path).stdout) for path in (embedded, report))
     assert checked.pop("names") > 10 and whole.pop("names") == 0
     assert checked.pop("bytes") > whole.pop("bytes")
     assert checked == whole
 
 
 def test_names_can_be_looked_up_anew(separate, record, tmp_path):
-    """Baked in where only exported names were known, and again where the debug file has come."""
+    """Embedded where only exported names were known, and again where the debug file has come."""
     library, debug, _ = separate
     report, _ = record(library)
     view("symbolize", report, "-o", report)
     assert fits(stacks(report)[0], expected("cpp", "stripped", library.name))
     shutil.copy(debug, library.parent)
     kept, found = stacks(report)[0], expected("cpp", "debug", library.name)
-    assert kept[0].startswith("grow+0x"), "what is baked in holds"
+    assert kept[0].startswith("grow+0x"), "embedded names hold"
     assert re.fullmatch(found[1], kept[1]), "what is not is looked up"
     view("symbolize", "--anew", report, "-o", report)
     assert fits(stacks(report)[0], expected("cpp", "debug", library.name))
@@ -356,31 +356,31 @@ def test_a_damaged_capture_is_still_said_to_be(harm, libraries, record, tmp_path
     else:
         content[-1_000] ^= 0x40
     report.write_bytes(content)
-    baked = tmp_path / "baked.bin"
-    done = view("symbolize", report, "-o", baked, check=False)
+    embedded = tmp_path / "embedded.bin"
+    done = view("symbolize", report, "-o", embedded, check=False)
     assert done.returncode == 3 and done.stdout.startswith("PARTIAL:"), harness.described(done)
-    checks = [view("check", "--format", "json", path, check=False) for path in (report, baked)]
+    checks = [view("check", "--format", "json", path, check=False) for path in (report, embedded)]
     assert [check.returncode for check in checks] == [3, 3]
     first, second = (json.loads(check.stdout) for check in checks)
     assert first["damage"] and first["damage"] == second["damage"]
     for told in (first, second):
         told.pop("bytes"), told.pop("names")
     assert first == second
-    summaries = [view("summary", path, check=False).stdout for path in (report, baked)]
-    assert summaries[0] == summaries[1].replace(baked.name, report.name)
+    summaries = [view("summary", path, check=False).stdout for path in (report, embedded)]
+    assert summaries[0] == summaries[1].replace(embedded.name, report.name)
 
 
 def test_damage_to_the_names_is_said(libraries, record, tmp_path):
     report, _ = record(libraries["c", "debug"])
-    baked = tmp_path / "baked.bin"
-    view("symbolize", report, "-o", baked)
-    whole = baked.read_bytes()
-    baked.write_bytes(whole[:-100])
-    done = view("check", baked, check=False)
-    assert done.returncode == 3 and "names were baked in" in done.stdout, harness.described(done)
+    embedded = tmp_path / "embedded.bin"
+    view("symbolize", report, "-o", embedded)
+    whole = embedded.read_bytes()
+    embedded.write_bytes(whole[:-100])
+    done = view("check", embedded, check=False)
+    assert done.returncode == 3 and "names were embedded" in done.stdout, harness.described(done)
     # The capture itself can still be given its names again.
-    view("symbolize", baked, "-o", baked, check=False)
-    assert "hidden" in view("flamegraph", "--folded", baked, check=False).stdout
+    view("symbolize", embedded, "-o", embedded, check=False)
+    assert "hidden" in view("flamegraph", "--folded", embedded, check=False).stdout
 
 
 def test_errors_leave_no_file_behind(libraries, record, tmp_path):
@@ -440,11 +440,11 @@ def test_code_made_at_run_time_is_named_from_its_map(record, tmp_path):
     beside.write_text(f"{address} 8 made_here\n")
     named = view("flamegraph", "--folded", report).stdout
     assert named == folded.replace("(JIT code)", "made_here (JIT code)")
-    baked = tmp_path / "elsewhere" / "report.bin"
-    baked.parent.mkdir()
-    view("symbolize", report, "-o", baked)
+    embedded = tmp_path / "elsewhere" / "report.bin"
+    embedded.parent.mkdir()
+    view("symbolize", report, "-o", embedded)
     beside.unlink()
-    assert view("flamegraph", "--folded", baked).stdout == named
+    assert view("flamegraph", "--folded", embedded).stdout == named
     assert view("flamegraph", "--folded", report).stdout == folded
 
 
@@ -469,13 +469,13 @@ def test_a_map_of_an_earlier_process_with_the_number_is_not_used(record):
         stale.unlink()
 
 
-def test_a_baked_training_says_the_same_anywhere(trained, nowhere, tmp_path):
+def test_a_training_with_embedded_names_says_the_same_anywhere(trained, nowhere, tmp_path):
     options, env = nowhere
     report = trained("torch215").report
-    baked = tmp_path / "baked.bin"
-    said = view("symbolize", report, "-o", baked).stdout
+    embedded = tmp_path / "embedded.bin"
+    said = view("symbolize", report, "-o", embedded).stdout
     places = re.search(r"([\d,]+) of ([\d,]+) places", said)
     assert int(places[1].replace(",", "")) > 0.95 * int(places[2].replace(",", "")), said
     here = view("flamegraph", "--folded", report).stdout
-    assert view("flamegraph", "--folded", *options, baked, env=env).stdout == here
+    assert view("flamegraph", "--folded", *options, embedded, env=env).stdout == here
     assert "at::_ops::" in here

@@ -29,8 +29,8 @@ CHANGED, CUT = 240, 60
 # SPEC.md's kinds of damage, by what our reader says of them to people.
 KINDS = [
     (r"a copy of the header is damaged", "header copy"),
-    (r"(in the baked names|where the baked names start|a baked name makes)", "names"),
-    (r"names were baked in from here on", "end of names"),
+    (r"(in the embedded names|where the embedded names start|an embedded name makes)", "names"),
+    (r"names were embedded from here on", "end of names"),
     (r"(no page starts here|the page's|the page (belongs|is coded)|a column|the file ends (before its pages|within a page))", "page"),
     (r"a page repeats records", "repeated page"),
     (r"records before this place are missing", "gap"),

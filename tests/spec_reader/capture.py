@@ -22,7 +22,7 @@ class Capture:
         self.facts, self.rows, self.of, self.order, self.account = facts, rows, of, order, account
 
     def lines(self):
-        """As JSON: the header, baked names, records, counters and the account."""
+        """As JSON: the header, embedded names, records, counters and the account."""
         yield self.facts
         yield from self.order.symbols
         yield from self.order.records
@@ -37,20 +37,20 @@ def read(path) -> Capture:
     order = Order()
     if bad_copy is not None:
         order.damaged("header copy", bad_copy)
-    baked = closing(data, static.nonce)
-    own = data if baked is None else data[: baked[0]]
+    embedded = closing(data, static.nonce)
+    own = data if embedded is None else data[: embedded[0]]
     if len(own) < head.LEAST:
         raise Refused("too short")
     if static.is_bounded:
         raise NotImplementedError("bounded captures")
-    if baked is not None:
-        names(data, static.nonce, baked, order)
+    if embedded is not None:
+        names(data, static.nonce, embedded, order)
     dynamic = head.Dynamic(own, static.nonce)
     ring, state = None, "not needed"
     if not static.has_ring and not dynamic.is_complete:
         since = dynamic.journal[0] if dynamic.journal else 0
-        # Names are baked into captures of programs that have ended.
-        ring, refused = ring_file.find(static, owner) if baked is None else (None, False)
+        # Names are embedded in captures of programs that have ended.
+        ring, refused = ring_file.find(static, owner) if embedded is None else (None, False)
         state = ["refused" if refused else "gone", since]
     of_head = own
     if ring is not None:
@@ -61,7 +61,7 @@ def read(path) -> Capture:
         and not (dynamic.journal and dynamic.journal[1] == 0)
     )
     end = pages(own, static, dynamic, order, not journal_behind)
-    if baked is None and not journal_behind:
+    if embedded is None and not journal_behind:
         cut_off(own, static.nonce, end, order)
     image = image_of(own, ring, static, dynamic)
     Ring(image, static.nonce).read(order, dynamic)
@@ -167,9 +167,9 @@ def closing(data, nonce):
     return (start, end, count) if fits and head.LEAST <= start <= at - MARK else None
 
 
-def names(data, nonce, baked, order):
-    """Step 1: the baked part."""
-    start, end, _ = baked
+def names(data, nonce, embedded, order):
+    """Step 1: the embedded part."""
+    start, end, _ = embedded
     if data[start : start + MARK] != mark(OPENING, nonce, (start, 0, 0)):
         order.damaged("names", start)
     at = start + MARK

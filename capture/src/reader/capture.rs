@@ -44,7 +44,7 @@ impl Capture {
             input.end_at(part.start);
         }
         let (mut ring, mut refused) = (None, None);
-        // Names are embedded into captures of processes that have ended.
+        // Names are embedded in captures of processes that have ended.
         if embedded.is_none() && !header.has_ring() && !is_closed(&input, &header)? {
             match ring_file::find(&header, input.metadata()?.uid()) {
                 Ok(None) => {}

@@ -96,7 +96,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn embedded(&mut self, kind: DefKind, payload: &[u8], offset: u64) {
         let (definition, fits) = integrity::definition(kind, payload);
         if !fits {
-            let what = "a baked name makes no sense".to_owned();
+            let what = "an embedded name makes no sense".to_owned();
             self.integrity.damaged(offset, what);
             return;
         }

@@ -28,7 +28,7 @@ pub(super) fn read(
     let mut mark = [0; MARK_BYTES];
     input.read_embedded(part.start, &mut mark)?;
     if !Part::opens(&mark, nonce, part.start) {
-        let what = "where the baked names start is damaged";
+        let what = "where the embedded names start is damaged";
         cursor.integrity.damaged(part.start, what);
     }
     let error = |source| input.error(part.start, source);
@@ -43,7 +43,7 @@ pub(super) fn read(
             Ok(header) => header,
             Err(what) => {
                 let lost = part.symbols.saturating_sub(found);
-                let what = format!("in the baked names: {what}: {lost} of them are lost");
+                let what = format!("in the embedded names: {what}: {lost} of them are lost");
                 cursor.integrity.damaged(offset, what);
                 return Ok(());
             }
@@ -60,7 +60,7 @@ pub(super) fn read(
             }),
             Err(what) => {
                 let lost = header.definitions;
-                let what = format!("in the baked names: {what}: {lost} of them are lost");
+                let what = format!("in the embedded names: {what}: {lost} of them are lost");
                 cursor.integrity.damaged(offset, what);
             }
         }
@@ -89,7 +89,7 @@ pub(super) fn report_cut_off(
             let mut mark = [0; MARK_BYTES];
             let have = input.read(at, &mut mark)?;
             if Part::may_open(&mark[..have], nonce, at) {
-                let what = "names were baked in from here on, but the end of them is missing";
+                let what = "names were embedded from here on, but the end of them is missing";
                 cursor.integrity.damaged(at, what);
                 return Ok(());
             }
