@@ -162,7 +162,7 @@ pub enum Command {
         docs/commands/export.md says what each format holds, and what opens it."
     )]
     Export(cmd_export::Args),
-    /// Names of native functions baked into a copy, for people who have none of the libraries
+    /// Names of native functions embedded in a copy, for people who have none of the libraries
     #[command(
         after_help = "Examples:\n  gpumem-analyze symbolize report.bin -o for-you.bin\n  \
         gpumem-analyze symbolize report.bin -o report.bin    # in its own place\n  \

@@ -29,7 +29,7 @@ pub struct Args {
     /// Where to. To name the capture itself writes it anew in its place, whole or not at all
     #[arg(short, long, value_name = "OUT.bin")]
     pub output: PathBuf,
-    /// Look all names up again; those baked in before stay only where nothing is found
+    /// Look all names up again; those embedded before stay only where nothing is found
     #[arg(long)]
     pub anew: bool,
     /// Where names are looked for.
