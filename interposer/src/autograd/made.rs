@@ -6,11 +6,12 @@ use gpumem_capture::{StackId, Writer};
 
 use super::layout::{Check, Verdict};
 use super::node::{NO_SEQUENCE, Node};
-use super::rings::{Found, Map};
+use super::sequence_map::SequenceMap;
+use super::thread_nodes::Found;
 use crate::account;
 
 /// What all threads' nodes were made by.
-pub(super) static MADE: Map = Map::new();
+pub(super) static MADE: SequenceMap = SequenceMap::new();
 
 /// Whether PyTorch's nodes are laid out as we know them.
 static CHECK: Check = Check::new();

@@ -4,7 +4,7 @@
 //! PyTorch runs backward on threads of its own, with no Python frames; half of a training's memory is
 //! allocated there. Each node remembers who made it: the thread and a running number, drawn from a
 //! function that PyTorch exports. That function is hooked: the Python stack of the moment is kept by
-//! that key ([`rings`]). When PyTorch evaluates a node, which is hooked as well, the node is noted as
+//! that key ([`sequence_map`]). When PyTorch evaluates a node, which is hooked as well, the node is noted as
 //! the thread's running one ([`run`]); what is allocated then gets a stack of the kind
 //! `DefKind::BACKWARD`, which names the node's forward.
 //!
@@ -27,9 +27,11 @@ mod made;
 mod memory;
 mod node;
 pub(crate) mod phases;
-mod rings;
+mod places;
 mod run;
+mod sequence_map;
 pub(crate) mod steps;
+mod thread_nodes;
 
 use core::ffi::c_void;
 use core::ptr::null;
@@ -42,24 +44,24 @@ use crate::resolve::elf;
 use crate::session::{self, Session};
 use crate::{stacks, thread};
 use made::MADE;
-use rings::Ring;
 use run::Entered;
 pub(crate) use run::Run;
+use thread_nodes::ThreadNodes;
 
 thread_static! {
     /// Where this thread has its ring; null before its first node and after its end.
-    fn place() -> *const Ring as "gpumem_nodes";
+    fn place() -> *const ThreadNodes as "gpumem_nodes";
 }
 
 /// This thread's ring.
 #[inline(always)]
-fn mine() -> Option<&'static Ring> {
+fn mine() -> Option<&'static ThreadNodes> {
     // SAFETY: the word is this thread's alone, lives as long as the thread, and holds null or the address of a
     // ring, whose memory is never given back.
     unsafe { place().read().as_ref() }
 }
 
-fn set_mine(ring: *const Ring) {
+fn set_mine(ring: *const ThreadNodes) {
     // SAFETY: as above.
     unsafe { place().write(ring) };
 }
@@ -87,7 +89,7 @@ pub(crate) fn made(sequence: u64) {
 /// Keeps what makes a node.
 fn keep(writer: &'static Writer, sequence: u64) {
     if let Some(ring) = mine().or_else(|| ring_of_this_thread(sequence)) {
-        ring.put(&MADE, sequence, site(writer).0);
+        MADE.put(ring, sequence, site(writer).0);
     }
 }
 
@@ -104,8 +106,8 @@ fn site(writer: &'static Writer) -> StackId {
 
 /// This thread's ring, made now; None if there is no room for it.
 #[cold]
-fn ring_of_this_thread(sequence: u64) -> Option<&'static Ring> {
-    let ring = MADE.ring_for(this_thread()?, sequence)?;
+fn ring_of_this_thread(sequence: u64) -> Option<&'static ThreadNodes> {
+    let ring = MADE.nodes_for(this_thread()?, sequence)?;
     set_mine(ring);
     AT_END.ask(ring);
     Some(ring)
@@ -118,7 +120,8 @@ static AT_END: ThreadEnd = ThreadEnd::new(thread_ends);
 unsafe extern "C" fn thread_ends(ring: *mut c_void) {
     set_mine(null());
     // SAFETY: what `ring_of_this_thread` asked with: a ring, which is never given back.
-    unsafe { &*ring.cast_const().cast::<Ring>() }.end(&MADE);
+    let ring = unsafe { &*ring.cast_const().cast::<ThreadNodes>() };
+    MADE.end(ring);
 }
 
 /// PyTorch's own number of the calling thread; None if it cannot be asked.
