@@ -7,6 +7,7 @@
 //! no guard but the counters that an event holds.
 
 mod block;
+mod line;
 mod tensors;
 
 use core::hash::BuildHasherDefault;
