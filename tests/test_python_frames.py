@@ -69,6 +69,27 @@ outer()
     assert frames == [["inner", "<string>", "3"], ["outer", "<string>", "5"], ["<module>", "<string>", "1"]], done.stdout
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_whether_the_interpreter_is_finalizing(version, python_env, probe):
+    """Py_AtExit's functions are called while it is, those of atexit before. The end of a subinterpreter is not meant."""
+    program = f"""import atexit, ctypes, sys
+probe = ctypes.CDLL({str(probe)!r})
+for _ in range(2000):
+    probe.probe_take(1)
+probe.probe_print_finalizing()
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+interpreters.destroy(interpreters.create())
+probe.probe_print_finalizing()
+atexit.register(probe.probe_print_finalizing)  # before it begins
+ctypes.pythonapi.Py_AtExit(probe.probe_print_finalizing)
+"""
+    done = harness.run([python_env(version), "-c", program])
+    assert done.stdout.split("\n") == ["finalizing 0"] * 3 + ["finalizing 1", ""], done.stderr
+
+
 def test_frames_of_code_that_the_interpreter_compiled(python_env, probe, tmp_path):
     """CPython's own compiler to machine code, where it is built in."""
     python = python_env("py314")

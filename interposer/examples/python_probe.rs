@@ -1,6 +1,7 @@
 //! The stacks that libgpumem.so would record, handed to the Python program that loads this library
 //! with ctypes: for tests/test_python_frames.py.
 
+use core::ffi::c_int;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -63,6 +64,15 @@ pub unsafe extern "C" fn probe_definitions(buffer: *mut u8, size: usize) -> usiz
         kept.clear();
     }
     length
+}
+
+/// Prints whether the interpreter is finalizing.
+#[unsafe(no_mangle)]
+pub extern "C" fn probe_print_finalizing() {
+    let Some(Finding::Readable(runtime)) = finding() else {
+        return;
+    };
+    println!("finalizing {}", c_int::from(runtime.is_finalizing()));
 }
 
 /// Nanoseconds of one [`probe_take`], on average over `times`.

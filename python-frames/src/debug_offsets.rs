@@ -18,6 +18,8 @@ const LARGEST_INTERPRETER_OFFSET: u64 = 1 << 20;
 
 /// Word numbers in `_Py_DebugOffsets`, which is laid out anew in each minor version.
 struct Words {
+    /// Of `runtime_state`: finalizing.
+    finalizing: usize,
     /// Of `interpreter_state`: id.
     interpreter_number: usize,
     /// Of `thread_state`: interp, current_frame.
@@ -35,6 +37,7 @@ struct Words {
 }
 
 const WORDS_313: Words = Words {
+    finalizing: 4,
     interpreter_number: 7,
     interpreter: 22,
     newest_frame: 23,
@@ -46,6 +49,7 @@ const WORDS_313: Words = Words {
 };
 
 const WORDS_314: Words = Words {
+    finalizing: 4,
     interpreter_number: 7,
     interpreter: 25,
     newest_frame: 26,
@@ -114,6 +118,7 @@ fn read(words: &[u64; DEBUG_OFFSETS_WORDS], numbers: &Words, row: Layout) -> Opt
     let code_start = offset(code_start)?;
     let ascii_data = offset(ascii_size)?;
     Some(Layout {
+        finalizing: offset(numbers.finalizing)?,
         newest: Newest::Direct {
             frame: offset(numbers.newest_frame)?,
         },
@@ -180,6 +185,7 @@ mod tests {
         let interpreter = layout.interpreter.unwrap();
         for (numbers, offsets) in [
             (&[numbers.newest_frame][..], &[frame][..]),
+            (&[numbers.finalizing], &[layout.finalizing]),
             (
                 &[numbers.interpreter, numbers.interpreter_number],
                 &[interpreter.interpreter, interpreter.number],

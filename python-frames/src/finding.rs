@@ -6,12 +6,13 @@ use std::sync::OnceLock;
 
 use super::debug_offsets::{self, DEBUG_OFFSETS_WORDS, Unusable};
 use super::declined::Declined;
+use super::finalizing::{Finalizing, IsFinalizing};
 use super::last_stack::Places;
-use super::layout::{Check, type_object};
-use super::library::{Library, extent};
+use super::layout::{Check, Layout, type_object};
+use super::library::{Library, extent, same_file};
 use super::memory::load;
 use super::rows;
-use super::runtime::{IsFinalizing, Runtime, ThreadState};
+use super::runtime::{Runtime, ThreadState};
 use super::version::Version;
 
 /// What was found.
@@ -98,10 +99,20 @@ fn examine(library: &Library) -> Result<Runtime, Declined> {
             .map_or((0, 0), extent),
         // SAFETY: the functions have had these types in every version of the table.
         thread_state: unsafe { core::mem::transmute::<usize, ThreadState>(thread_state) },
-        // SAFETY: as above.
-        is_finalizing: unsafe { core::mem::transmute::<usize, IsFinalizing>(is_finalizing) },
+        finalizing: finalizing(library, &layout, is_finalizing),
         places: Places::of(&layout, code_type),
     })
+}
+
+/// By the word that the function reads, if that word is where the layout says; else by the function.
+fn finalizing(library: &Library, layout: &Layout, function: usize) -> Finalizing {
+    let runtime = library.symbol(c"_PyRuntime");
+    // A function of the program's own may read any word.
+    let runtime = runtime.filter(|&runtime| same_file(runtime, function));
+    let word = runtime.map(|runtime| runtime + layout.finalizing);
+    // SAFETY: the function has had this type in every version of the table, reads a word of static state and needs no
+    // GIL. The offset is the layout's.
+    unsafe { Finalizing::new(core::mem::transmute::<usize, IsFinalizing>(function), word) }
 }
 
 fn version_text(library: &Library) -> Option<&'static CStr> {

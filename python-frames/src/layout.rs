@@ -5,6 +5,8 @@
 /// Offsets of one minor version of CPython.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
+    /// Of the word in `_PyRuntime` that is not 0 while the interpreter is finalizing, and after that.
+    pub(crate) finalizing: usize,
     /// The way from a thread state to its newest frame.
     pub(crate) newest: Newest,
     /// The way from a thread state to its interpreter's number, where each interpreter has numbers of

@@ -34,7 +34,7 @@
 //!
 //! # Design constraints
 //! - Never the GIL, never a Python call, but for two that read one word each and need no lock:
-//!   "is the interpreter finalizing" and "which thread state is mine".
+//!   "which thread state is mine", and "is the interpreter finalizing" where that word is not read directly.
 //! - A thread's own frames cannot change while it is inside native code: no lock is needed to walk
 //!   them.
 //! - The interpreter may end during a walk: what it frees of a thread is read between two questions whether it is
@@ -48,6 +48,7 @@
 mod code;
 mod debug_offsets;
 mod declined;
+mod finalizing;
 mod finding;
 mod frame;
 pub mod hash;

@@ -61,6 +61,18 @@ pub(crate) fn extent(address: usize) -> (u64, u64) {
     }
 }
 
+/// Whether two addresses are in one loaded file.
+pub(crate) fn same_file(one: usize, other: usize) -> bool {
+    let start = |address: usize| {
+        let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: the result is valid for writing, and zeros are a value of it.
+        let found = unsafe { libc::dladdr(address as *const c_void, info.as_mut_ptr()) };
+        // SAFETY: as above.
+        (found != 0).then(|| unsafe { info.assume_init() }.dli_fbase)
+    };
+    start(one).is_some_and(|file| start(other) == Some(file))
+}
+
 /// Asks dladdr1 for the ELF symbol (<dlfcn.h>).
 const RTLD_DL_SYMENT: c_int = 1;
 
@@ -74,5 +86,13 @@ mod tests {
         assert_eq!(start, libc::malloc as *const () as u64);
         assert!((16..100_000).contains(&(end - start)));
         assert_eq!(extent(0), (0, 0));
+    }
+
+    #[test]
+    fn the_file_of_an_address_is_told() {
+        let malloc = libc::malloc as *const () as usize;
+        assert!(same_file(malloc, libc::free as *const () as usize));
+        assert!(!same_file(malloc, extent as *const () as usize));
+        assert!(!same_file(0, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! The table of offsets: one row for each minor version.
 //!
 //! The rows were taken from CPython's headers (Include/cpython/{pystate,code,frame,unicodeobject}.h,
-//! Include/internal/pycore_frame.h) and are tested by tests/test_python_frames.py on each of these
+//! Include/internal/pycore_{frame,runtime}.h) and are tested by tests/test_python_frames.py on each of these
 //! interpreters that is installed.
 
 use super::layout::{
@@ -56,6 +56,7 @@ pub(crate) const BEFORE_CODE: usize = 16;
 
 /// 3.8 and 3.9; `f_lasti` counts bytes.
 const PY_39: Layout = Layout {
+    finalizing: 16,
     newest: Newest::Direct { frame: 24 },
     interpreter: None,
     frame: FrameLayout {
@@ -87,6 +88,7 @@ const PY_310: Layout = Layout {
 };
 
 const PY_311: Layout = Layout {
+    finalizing: 24,
     newest: Newest::CFrame {
         cframe: 56,
         frame: 8,
@@ -111,6 +113,7 @@ const PY_311: Layout = Layout {
 };
 
 const PY_312: Layout = Layout {
+    finalizing: 24,
     newest: Newest::CFrame {
         cframe: 56,
         frame: 0,
@@ -138,6 +141,7 @@ const PY_312: Layout = Layout {
 };
 
 pub(crate) const PY_313: Layout = Layout {
+    finalizing: 608,
     newest: Newest::Direct { frame: 72 },
     interpreter: Some(InterpreterNumber {
         interpreter: 16,
@@ -162,6 +166,7 @@ pub(crate) const PY_313: Layout = Layout {
 };
 
 pub(crate) const PY_314: Layout = Layout {
+    finalizing: 784,
     interpreter: Some(InterpreterNumber {
         interpreter: 16,
         number: 7280,

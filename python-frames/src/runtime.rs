@@ -1,8 +1,9 @@
 //! The interpreter in this process, and what it says of the calling thread.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_void;
 
 use super::code::{self, CodeText};
+use super::finalizing::Finalizing;
 use super::frame::Frame;
 use super::last_stack::{Lookup, Places, StackMemo};
 use super::layout::Layout;
@@ -18,15 +19,13 @@ pub struct Runtime {
     pub(crate) code_type: usize,
     pub(crate) evaluation: (u64, u64),
     pub(crate) thread_state: ThreadState,
-    pub(crate) is_finalizing: IsFinalizing,
+    pub(crate) finalizing: Finalizing,
     /// For [`Runtime::look`]; None where it is of no use.
     pub(crate) places: Option<Places>,
 }
 
 /// `PyGILState_GetThisThreadState`.
 pub(crate) type ThreadState = unsafe extern "C" fn() -> *mut c_void;
-/// `Py_IsFinalizing`, before 3.13 `_Py_IsFinalizing`.
-pub(crate) type IsFinalizing = unsafe extern "C" fn() -> c_int;
 
 impl Runtime {
     /// Its version.
@@ -81,11 +80,10 @@ impl Runtime {
         Some(look(thread))
     }
 
-    /// Whether the interpreter is being torn down, or has been.
+    /// Whether the interpreter is being torn down, or has been. Needs no GIL and may be called at any time.
     #[inline(always)]
-    fn is_finalizing(&self) -> bool {
-        // SAFETY: it reads a word of the interpreter's static state, needs no GIL and may be called at any time.
-        unsafe { (self.is_finalizing)() != 0 }
+    pub fn is_finalizing(&self) -> bool {
+        self.finalizing.get()
     }
 
     /// Address of the calling thread's newest frame; 0 if the thread runs no Python. While that frame

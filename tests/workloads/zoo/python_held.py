@@ -11,8 +11,12 @@ import card
 library = ctypes.CDLL(sys.argv[1])
 at, calls = map(int, sys.argv[2:])
 api = ctypes.pythonapi
-asks = api.Py_IsFinalizing if sys.version_info >= (3, 13) else api._Py_IsFinalizing
-library.prepare(ctypes.cast(asks, ctypes.c_void_p))
+runtime = ctypes.addressof(ctypes.c_char.in_dll(api, "_PyRuntime"))
+if sys.version_info >= (3, 13):  # _Py_DebugOffsets.runtime_state.finalizing
+    finalizing = (ctypes.c_uint64 * 5).from_address(runtime)[4]
+else:
+    finalizing = 24 if sys.version_info >= (3, 11) else 16
+library.prepare(ctypes.c_size_t(runtime + finalizing))
 library.allocate.restype = ctypes.c_long
 answers = []
 
