@@ -55,7 +55,7 @@ def dependencies(package):
 
 TOP_LEVEL_FOLDERS = {
     ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "python-frames", "replay", "scripts",
-    "simulator", "sys", "tests", "unwind",
+    "simulator", "stacks", "sys", "tests", "unwind",
 }
 TOP_LEVEL_FILES = {
     ".gitattributes", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml",
@@ -114,6 +114,12 @@ def test_the_replay_knows_records_alone():
 def test_the_capture_knows_neither():
     linked = dependencies("gpumem-capture")
     assert not linked & {"gpumem-cuda-abi", "gpumem-unwind", "clap", "inferno", "gpumem"}
+
+
+def test_the_stacks_know_captures_alone():
+    linked = dependencies("gpumem-stacks")
+    assert {"gpumem-capture", "gpumem-unwind", "gpumem-python-frames"} <= linked
+    assert not linked & {"gpumem-cuda-abi", "gpumem-replay", "gpumem", "nvml-wrapper", "serde", "clap"}
 
 
 def test_what_other_profilers_could_use_knows_libc_alone():

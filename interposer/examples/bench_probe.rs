@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use gpumem::stacks::{Interner, Stacks};
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Options, Writer};
 use gpumem_python_frames::{Finding, Frame, StackMemo, finding};
+use gpumem_stacks::{Interner, Stacks};
 use gpumem_unwind::Unwinder;
 
 static WRITER: OnceLock<&'static Writer> = OnceLock::new();

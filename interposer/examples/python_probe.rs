@@ -5,9 +5,11 @@ use core::ffi::c_int;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use gpumem::stacks::{DefinitionSink, Interner, Stacks};
+// For its hooks: a test preloads this library.
+use gpumem as _;
 use gpumem_capture::{DefKind, Lost};
 use gpumem_python_frames::{Finding, Frame, finding};
+use gpumem_stacks::{DefinitionSink, Interner, Stacks};
 
 /// Keeps definitions as bytes: u8 kind, u32 length, payload.
 struct Collector(Mutex<Vec<u8>>);

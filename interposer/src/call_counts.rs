@@ -8,7 +8,8 @@ use core::ffi::c_void;
 use core::ptr::null;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::local::ThreadEnd;
+use gpumem_stacks::ThreadEnd;
+
 use crate::thread::{self, CallCounts, HOOKS};
 
 /// Rows: those of threads that count alone, and one for all others.

@@ -4,9 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use gpumem_capture::{DefKind, ProcessKey, Writer};
+use gpumem_stacks::Stacks;
 
 use crate::driver;
-use crate::options::{Options, Stacks};
+use crate::options::Options;
 use crate::output::Rank;
 
 /// This machine's name.

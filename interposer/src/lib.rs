@@ -33,8 +33,6 @@ mod hook;
 mod hooks;
 mod limit;
 mod live;
-mod local;
-mod lock;
 mod message;
 mod names;
 mod nvtx;
@@ -51,12 +49,14 @@ mod scopes;
 mod session;
 mod sideband;
 mod stack;
-pub mod stacks;
+mod stacks;
 mod storage;
 mod tensor;
 mod thread;
 mod tracked;
 mod workspace;
+
+use gpumem_capture::writer::lock;
 
 pub use capi::{
     GpumemCounters, GpumemScopeFigures, gpumem_api_version, gpumem_counters, gpumem_help_env,

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use gpumem_capture::{DefKind, DeviceOrdinal, Seq, StackId, Writer};
 use gpumem_cuda_abi::CuDevice;
+use gpumem_stacks::Stacks;
 use gpumem_tracker::Tracker;
 
 use crate::driver::{self, DeviceFacts};
 use crate::failed::Failed;
 use crate::live::Tensors;
-use crate::lock::Lock;
-use crate::stacks::Stacks;
 use crate::thread::Thread;
 
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());

@@ -1,10 +1,10 @@
 //! The stacks that an event carries: the thread's own, or those of the node of PyTorch's autograd that runs on it.
 
 use gpumem_capture::{StackId, Writer};
+use gpumem_stacks::Stacks;
 use gpumem_unwind::Registers;
 
-use crate::stacks::{self, Stacks};
-use crate::{autograd, thread};
+use crate::{autograd, stacks, thread};
 
 /// The Python and the native stack of the calling thread; [`StackId::NONE`] for one that is not wanted,
 /// not there, or could not be defined in the capture. Where a node of PyTorch's autograd runs on the

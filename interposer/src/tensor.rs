@@ -5,14 +5,13 @@
 //! other calls ([`crate::record`]): what happens each time stands here in a row, the rest elsewhere.
 
 use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, Writer};
+use gpumem_stacks::Stacks;
 use gpumem_unwind::Registers;
 
 use crate::live::{Block, Tensor};
 use crate::session::{self, Session};
-use crate::stack;
-use crate::stacks::{self, Stacks};
 use crate::thread::{self, Quiet, Thread};
-use crate::{account, definitions, workspace};
+use crate::{account, definitions, stack, stacks, workspace};
 
 /// A report of a block.
 #[derive(Clone, Copy)]

@@ -10,9 +10,9 @@ use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 
 use gpumem_capture::ThreadId;
+use gpumem_stacks::thread_static;
 use gpumem_unwind::Registers;
 
-use crate::local::thread_static;
 use crate::process;
 pub(crate) use start::{Started, start};
 

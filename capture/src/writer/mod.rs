@@ -22,6 +22,7 @@ mod error;
 mod file;
 mod fork;
 mod head;
+pub mod lock;
 mod loss;
 mod memory;
 mod open;

@@ -38,8 +38,8 @@ use core::ptr::null;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumem_capture::{StackId, Writer};
+use gpumem_stacks::{ThreadEnd, thread_static};
 
-use crate::local::{ThreadEnd, thread_static};
 use crate::resolve::elf;
 use crate::session::{self, Session};
 use crate::{stacks, thread};

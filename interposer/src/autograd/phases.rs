@@ -8,9 +8,9 @@ use core::cell::Cell;
 
 use gpumem_capture::{ApiId, EventKind, Level, Phase};
 use gpumem_python_frames::{Finding, Frame, finding};
+use gpumem_stacks::thread_static;
 
 use super::{run, session, steps};
-use crate::local::thread_static;
 use crate::sideband::{self, Sideband};
 use crate::thread::{self, Thread};
 

@@ -4,10 +4,10 @@ use core::cell::Cell;
 
 use gpumem_capture::{StackId, Writer};
 use gpumem_python_frames::{Finding, finding};
+use gpumem_stacks::thread_static;
 
 use super::made::{self, Forward};
 use super::node::{self, Node};
-use crate::local::thread_static;
 use crate::stacks::{self, Backward};
 
 /// A node's run, as long as PyTorch is in it.

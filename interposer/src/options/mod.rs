@@ -8,7 +8,6 @@ use std::ffi::OsString;
 use self::table::TABLE;
 pub(crate) use self::values::{Options, Ring};
 use crate::message;
-pub(crate) use crate::stacks::Stacks;
 
 impl Options {
     /// Reads the options through `get`. A value that is not one is told on stderr and left aside.
@@ -50,6 +49,7 @@ pub(crate) fn help() -> String {
 mod tests {
     use super::table::bytes;
     use super::*;
+    use gpumem_stacks::Stacks;
 
     fn read(pairs: &[(&str, &str)]) -> Options {
         Options::read(|name| {

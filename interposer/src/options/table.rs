@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
+use gpumem_stacks::Stacks;
+
 use super::values::{Options, Ring};
 use crate::limit::spec::Spec;
-use crate::stacks::Stacks;
 
 /// One option as the help prints it.
 pub(crate) struct Described {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::stacks::Stacks;
+use gpumem_stacks::Stacks;
 
 /// Where the ring is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

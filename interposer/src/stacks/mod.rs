@@ -1,34 +1,12 @@
-//! The stacks that an event carries: taken, told apart by one hash each, and defined in the capture
-//! the first time that they are seen.
-//!
-//! # Design constraints
-//! - A stack that has been seen costs a walk, a hash and one look-up: no lock, no allocation.
-//! - An id is handed out only once its definition is recorded, so no event refers to what the capture
-//!   does not have. If the definition cannot be recorded the event has no stack, and the next event
-//!   tries again.
-//! - Two threads that meet the same new stack get the same id.
-//! - Nothing is torn down.
+//! The process's stacks: those of its one capture.
 
 mod backward;
-mod buffers;
-mod codes;
-pub(crate) mod hash;
-mod interner;
-mod kinds;
-mod modules;
-mod segment;
-mod sink;
-mod table;
-#[cfg(test)]
-mod tests;
 
 use gpumem_capture::{StackId, Writer};
+use gpumem_stacks::{Interner, Stacks};
 use gpumem_unwind::Registers;
 
 pub(crate) use backward::Backward;
-pub use interner::Interner;
-pub use kinds::Stacks;
-pub use sink::DefinitionSink;
 
 /// The process's one interner: there is one capture in a process.
 static INTERNER: Interner = Interner::new();
@@ -54,14 +32,14 @@ pub(crate) fn own_python(writer: &'static Writer) -> StackId {
     INTERNER.take(writer, Stacks::Python, None).0
 }
 
-/// The number of what a node made: see [`Interner::backward`].
+/// The number of what a node made: see [`Backward::id`].
 #[inline]
 pub(crate) fn backward(
     writer: &'static Writer,
     made: &Backward,
     name: impl FnOnce(&mut [u8]) -> usize,
 ) -> StackId {
-    INTERNER.backward(writer, made, name)
+    made.id(&INTERNER, writer, name)
 }
 
 /// The Python and the native stack of the calling thread, which entered the call from `entry` (none: not known).

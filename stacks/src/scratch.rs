@@ -8,13 +8,14 @@ use std::alloc::{Layout, alloc_zeroed};
 use gpumem_python_frames::{Frame, StackMemo};
 use gpumem_unwind::Unwinder;
 
-use crate::local::{ThreadEnd, thread_static};
+use crate::thread_static;
+use crate::tls::ThreadEnd;
 
 /// Frames of a Python stack that are kept, the newest.
 pub(super) const PYTHON_FRAMES: usize = 256;
 
 /// One thread's room.
-pub(super) struct Buffers {
+pub(super) struct Scratch {
     pub(super) python: [Frame; PYTHON_FRAMES],
     /// The last look at the Python stack.
     pub(super) last: StackMemo,
@@ -28,80 +29,80 @@ pub(super) struct Buffers {
 
 thread_static! {
     /// This thread's; null before the first use and while it is in use.
-    fn place() -> *mut Buffers as "gpumem_buffers";
+    fn place() -> *mut Scratch as "gpumem_scratch";
 }
 
 /// Puts `new` in the place of this thread's.
 #[inline(always)]
-fn replace_mine(new: *mut Buffers) -> *mut Buffers {
+fn replace_mine(new: *mut Scratch) -> *mut Scratch {
     // SAFETY: the word is this thread's alone, and lives as long as the thread.
     unsafe { place().replace(new) }
 }
 
-/// Buffers of threads that have ended.
-static SPARE: [AtomicPtr<Buffers>; 64] = [const { AtomicPtr::new(null_mut()) }; 64];
+/// Scratch of threads that have ended.
+static SPARE: [AtomicPtr<Scratch>; 64] = [const { AtomicPtr::new(null_mut()) }; 64];
 
-/// Runs `use_them` with this thread's buffers; None if there is no memory for any.
+/// Runs `use_it` with this thread's scratch; None if there is no memory for any.
 #[inline]
-pub(super) fn with<R>(use_them: impl FnOnce(&mut Buffers) -> R) -> Option<R> {
-    let mut buffers = match NonNull::new(replace_mine(null_mut())) {
-        Some(buffers) => buffers,
+pub(super) fn with<R>(use_it: impl FnOnce(&mut Scratch) -> R) -> Option<R> {
+    let mut scratch = match NonNull::new(replace_mine(null_mut())) {
+        Some(scratch) => scratch,
         None => obtain()?,
     };
     // SAFETY: taken out of the thread's word or out of `SPARE`, they belong to this call alone; should it be
     // interrupted by another one on this thread, that one gets others.
-    let result = use_them(unsafe { buffers.as_mut() });
-    if let Some(others) = NonNull::new(replace_mine(buffers.as_ptr())) {
+    let result = use_it(unsafe { scratch.as_mut() });
+    if let Some(others) = NonNull::new(replace_mine(scratch.as_ptr())) {
         hand_back(others.as_ptr());
     }
     Some(result)
 }
 
 #[cold]
-fn obtain() -> Option<NonNull<Buffers>> {
+fn obtain() -> Option<NonNull<Scratch>> {
     let spare = SPARE
         .iter()
         .find_map(|place| NonNull::new(place.swap(null_mut(), Ordering::Acquire)));
-    let mut buffers = spare.or_else(allocate)?;
+    let mut scratch = spare.or_else(allocate)?;
     // SAFETY: taken out of `SPARE` or just allocated, they are in nobody else's hands.
-    unsafe { buffers.as_mut() }.unwinder.change_thread();
-    AT_END.ask(buffers.as_ptr());
-    Some(buffers)
+    unsafe { scratch.as_mut() }.unwinder.change_thread();
+    AT_END.ask(scratch.as_ptr());
+    Some(scratch)
 }
 
-fn allocate() -> Option<NonNull<Buffers>> {
+fn allocate() -> Option<NonNull<Scratch>> {
     // SAFETY: the layout is not of size 0.
-    let buffers =
-        NonNull::new(unsafe { alloc_zeroed(Layout::new::<Buffers>()) })?.cast::<Buffers>();
+    let scratch =
+        NonNull::new(unsafe { alloc_zeroed(Layout::new::<Scratch>()) })?.cast::<Scratch>();
     // SAFETY: zeros are valid numbers, frames, and a memo and an unwinder that have seen nothing; the vectors, for which they are not, are written
     // before anybody sees them.
     unsafe {
-        (&raw mut (*buffers.as_ptr()).payload).write(Vec::new());
-        (&raw mut (*buffers.as_ptr()).names).write(Vec::new());
+        (&raw mut (*scratch.as_ptr()).payload).write(Vec::new());
+        (&raw mut (*scratch.as_ptr()).names).write(Vec::new());
     }
-    Some(buffers)
+    Some(scratch)
 }
 
 static AT_END: ThreadEnd = ThreadEnd::new(thread_ends);
 
-/// Keeps the buffers for the next thread. Events that this thread still has get others, and this
+/// Keeps the scratch for the next thread. Events that this thread still has get others, and this
 /// runs once more.
 unsafe extern "C" fn thread_ends(_: *mut c_void) {
     hand_back(replace_mine(null_mut()));
 }
 
-fn hand_back(mut buffers: *mut Buffers) {
+fn hand_back(mut scratch: *mut Scratch) {
     for place in &SPARE {
-        if buffers.is_null() {
+        if scratch.is_null() {
             return;
         }
         if place.load(Ordering::Relaxed).is_null() {
-            buffers = place.swap(buffers, Ordering::AcqRel);
+            scratch = place.swap(scratch, Ordering::AcqRel);
         }
     }
-    if !buffers.is_null() {
+    if !scratch.is_null() {
         // SAFETY: allocated with this layout by the global allocator, and in nobody's hands.
-        drop(unsafe { Box::from_raw(buffers) });
+        drop(unsafe { Box::from_raw(scratch) });
     }
 }
 
@@ -133,7 +134,7 @@ mod tests {
         // Tests beside this one have threads too.
         assert!(
             addresses.len() < 100,
-            "{} buffers for 500 threads",
+            "{} rooms for 500 threads",
             addresses.len()
         );
     }

@@ -3,9 +3,9 @@
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use gpumem_capture::Refused;
+use gpumem_capture::writer::lock::Lock;
 
 use super::segment::Segment;
-use crate::lock::Lock;
 
 /// Places of the first segment.
 const FIRST_PLACES: usize = 1 << 12;
@@ -33,6 +33,7 @@ impl IdTable {
         }
     }
 
+    #[inline]
     fn segment(&self) -> Option<&'static Segment> {
         // SAFETY: null, or a segment that `grow` leaked.
         unsafe { self.current.load(Ordering::Acquire).as_ref() }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpumem_capture::{DefKind, Lost, StackId};
 
-use super::{DefinitionSink, Interner, Stacks};
+use crate::{DefinitionSink, Interner, Stacks};
 
 /// Keeps definitions in the order in which they were recorded; refuses every `fails`-th.
 #[derive(Default)]

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use gpumem_capture::{Attempt, CodeId, DefKind, Lost, Refused};
 use gpumem_python_frames::{CodeText, Frame, Runtime, hash};
 
+use super::id_table::IdTable;
 use super::sink::{DefinitionSink, length};
-use super::table::IdTable;
 
 /// Ids of code objects.
 pub(super) struct Codes {

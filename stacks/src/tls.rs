@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 /// Declares a value for each thread, all zeros at first, and a function that gives its address. It has no
 /// destructor: it is there before the first and after the last line of a thread's own code.
+#[macro_export]
 macro_rules! thread_static {
     ($(#[$doc:meta])* fn $name:ident() -> $type:ty as $symbol:literal;) => {
         core::arch::global_asm!(
@@ -41,10 +42,8 @@ macro_rules! thread_static {
         }
     };
 }
-pub(crate) use thread_static;
-
 /// What is done at the end of the threads that ask for it.
-pub(crate) struct ThreadEnd {
+pub struct ThreadEnd {
     /// Made when it is first asked for; None if there are no more keys.
     key: OnceLock<Option<libc::pthread_key_t>>,
     run: unsafe extern "C" fn(*mut c_void),
@@ -52,7 +51,7 @@ pub(crate) struct ThreadEnd {
 
 impl ThreadEnd {
     /// `run` is given what the thread asked with.
-    pub(crate) const fn new(run: unsafe extern "C" fn(*mut c_void)) -> Self {
+    pub const fn new(run: unsafe extern "C" fn(*mut c_void)) -> Self {
         Self {
             key: OnceLock::new(),
             run,
@@ -62,7 +61,7 @@ impl ThreadEnd {
     /// Has it done with `what`, not null, when the calling thread ends: once. Who asks again after that, as the
     /// thread's own destructors may make it, has it done once more.
     #[cold]
-    pub(crate) fn ask<T>(&self, what: *const T) {
+    pub fn ask<T>(&self, what: *const T) {
         let key = *self.key.get_or_init(|| {
             let mut key = 0;
             // SAFETY: `key` is valid for writing; the destructor is never unloaded with this library, as a

@@ -1,29 +1,24 @@
 //! Takes stacks and gives them ids.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
-use gpumem_capture::{DefKind, Lost, StackId};
-use gpumem_python_frames::{self as python, Finding, Frame, Lookup, Runtime, StackHash};
+use gpumem_capture::{DefKind, StackId};
+use gpumem_python_frames::{self as python, Frame, Lookup, Runtime, StackHash};
 use gpumem_unwind::modules::Span;
 use gpumem_unwind::{Registers, Stack};
 
-use super::backward::Backward;
-use super::buffers::{self, Buffers, PYTHON_FRAMES};
 use super::codes::Codes;
 use super::hash;
+use super::id_table::IdTable;
+use super::interpreter::Interpreter;
 use super::kinds::Stacks;
 use super::modules::Modules;
-use super::sink::{DefinitionSink, length};
-use super::table::IdTable;
-
-use crate::lock::Lock;
+use super::scratch::{self, PYTHON_FRAMES, Scratch};
+use super::sink::DefinitionSink;
 
 /// Flag of a stack whose older frames were cut off.
 const TRUNCATED: u32 = 1;
-
-/// Bytes of the name of a node's class that are kept.
-const NODE_NAME: usize = 256;
 
 /// The stacks of one capture.
 pub struct Interner {
@@ -33,11 +28,7 @@ pub struct Interner {
     next: AtomicU32,
     codes: Codes,
     modules: Modules,
-    /// Whether the capture says which Python this is, or why its stacks are missing.
-    announced: AtomicBool,
-    /// The interpreter, once the capture says which it is; null before, and if there is none to be read.
-    runtime: AtomicPtr<Runtime>,
-    announcing: Lock<()>,
+    interpreter: Interpreter,
 }
 
 impl Default for Interner {
@@ -55,14 +46,13 @@ impl Interner {
             next: AtomicU32::new(1),
             codes: Codes::new(),
             modules: Modules::new(),
-            announced: AtomicBool::new(false),
-            runtime: AtomicPtr::new(core::ptr::null_mut()),
-            announcing: Lock::new(()),
+            interpreter: Interpreter::new(),
         }
     }
 
-    /// The Python and the native stack of the calling thread: see [`super::own`]. The native one begins
-    /// at `from`, or at the caller of this. An interner serves one sink only.
+    /// The Python and the native stack of the calling thread; [`StackId::NONE`] for one that is not wanted, not there,
+    /// or could not be defined. The native one begins at `from`, or at the caller of this. An interner serves one sink
+    /// only.
     #[inline]
     pub fn take<S: DefinitionSink + ?Sized>(
         &self,
@@ -73,12 +63,12 @@ impl Interner {
         if want == Stacks::Off || !sink.is_open() {
             return (StackId::NONE, StackId::NONE);
         }
-        buffers::with(|buffers| {
+        scratch::with(|scratch| {
             let python = match want.python() {
-                true => self.python(sink, buffers),
+                true => self.python(sink, scratch),
                 false => 0,
             };
-            let native = want.native().then(|| self.native(sink, from, buffers));
+            let native = want.native().then(|| self.native(sink, from, scratch));
             (
                 StackId(python),
                 native.flatten().map_or(StackId::NONE, StackId),
@@ -93,56 +83,40 @@ impl Interner {
         let _ = self.modules.define(sink, addresses);
     }
 
-    /// The number of what a node of PyTorch's autograd made, one of the Python stacks'; none if it could
-    /// not be defined. `name` writes the name of the node's class to the room given and says how long it
-    /// is.
-    pub(crate) fn backward<S: DefinitionSink + ?Sized>(
+    /// The number of a definition of another kind, one of the Python stacks', by its hash; none if it could not be
+    /// defined. If it is new, `define` calls the function that it is given with what is recorded of it, which begins
+    /// with its number.
+    pub fn derived<S: DefinitionSink + ?Sized>(
         &self,
         sink: &S,
-        made: &Backward,
-        name: impl FnOnce(&mut [u8]) -> usize,
+        hash: u64,
+        kind: DefKind,
+        define: impl FnOnce(u32, &dyn Fn(&[&[u8]]) -> Option<u32>) -> Option<u32>,
     ) -> StackId {
-        let hash = hash::backward(made);
         let id = self.python.get(hash).or_else(|| {
-            let mut room = [0; NODE_NAME];
-            let length_of_name = name(&mut room);
-            let name = room.get(..length_of_name).unwrap_or_default();
             let id = self.next.fetch_add(1, Ordering::Relaxed);
-            let parts: [&[u8]; 7] = [
-                &id.to_le_bytes(),
-                &u32::from(made.lost).to_le_bytes(),
-                &made.forward.0.to_le_bytes(),
-                &made.own.0.to_le_bytes(),
-                &made.newer.to_le_bytes(),
-                &length(name),
-                name,
-            ];
-            define(&self.python, sink, hash, id, DefKind::BACKWARD, &parts)
+            define(id, &|parts| {
+                self::define(&self.python, sink, hash, id, kind, parts)
+            })
         });
         id.map_or(StackId::NONE, StackId)
     }
 
     /// The number of the calling thread's Python stack; 0 for none.
     #[inline(never)]
-    fn python<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> u32 {
-        // SAFETY: null, or that of the process's one finding.
-        let Some(runtime) = (unsafe { self.runtime.load(Ordering::Acquire).as_ref() }) else {
-            return self.first_python(sink, buffers);
-        };
-        self.looked(sink, runtime, buffers)
+    fn python<S: DefinitionSink + ?Sized>(&self, sink: &S, scratch: &mut Scratch) -> u32 {
+        match self.interpreter.announced() {
+            Some(runtime) => self.looked(sink, runtime, scratch),
+            None => self.first_python(sink, scratch),
+        }
     }
 
     /// The same where the capture does not say which Python this is, or says why there are no stacks.
     #[cold]
     #[inline(never)]
-    fn first_python<S: DefinitionSink + ?Sized>(&self, sink: &S, buffers: &mut Buffers) -> u32 {
-        match python::finding() {
-            Some(finding) if self.announce(sink, finding).is_ok() => match finding {
-                Finding::Readable(runtime) => self.looked(sink, runtime, buffers),
-                Finding::Declined(_) => 0,
-            },
-            _ => 0,
-        }
+    fn first_python<S: DefinitionSink + ?Sized>(&self, sink: &S, scratch: &mut Scratch) -> u32 {
+        let runtime = self.interpreter.find(sink);
+        runtime.map_or(0, |runtime| self.looked(sink, runtime, scratch))
     }
 
     /// Whose the numbers are that a thread remembers.
@@ -157,12 +131,12 @@ impl Interner {
         &self,
         sink: &S,
         runtime: &Runtime,
-        buffers: &mut Buffers,
+        scratch: &mut Scratch,
     ) -> u32 {
-        match runtime.look(&mut buffers.last, PYTHON_FRAMES, self.owner()) {
+        match runtime.look(&mut scratch.last, PYTHON_FRAMES, self.owner()) {
             Some(Lookup::Known(id)) => id,
-            Some(Lookup::Hashed(hashed)) => self.python_by_hash(sink, runtime, buffers, hashed),
-            Some(Lookup::Unknown) => self.python_by_walk(sink, runtime, buffers).unwrap_or(0),
+            Some(Lookup::Hashed(hashed)) => self.python_by_hash(sink, runtime, scratch, hashed),
+            Some(Lookup::Unknown) => self.python_by_walk(sink, runtime, scratch).unwrap_or(0),
             Some(Lookup::Empty) | None => 0,
         }
     }
@@ -173,14 +147,14 @@ impl Interner {
         &self,
         sink: &S,
         runtime: &Runtime,
-        buffers: &mut Buffers,
+        scratch: &mut Scratch,
         hashed: StackHash,
     ) -> u32 {
         if let Some(id) = self.python.get(hashed.finish()) {
-            buffers.last.note(id);
+            scratch.last.note(id);
             return id;
         }
-        self.python_by_walk(sink, runtime, buffers).unwrap_or(0)
+        self.python_by_walk(sink, runtime, scratch).unwrap_or(0)
     }
 
     /// The number of a new stack, or of one that is not told by what is remembered.
@@ -189,16 +163,16 @@ impl Interner {
         &self,
         sink: &S,
         runtime: &Runtime,
-        buffers: &mut Buffers,
+        scratch: &mut Scratch,
     ) -> Option<u32> {
-        let walked = runtime.walk(&mut buffers.python)?;
-        let frames = buffers.python.get(..walked.len).unwrap_or_default();
+        let walked = runtime.walk(&mut scratch.python)?;
+        let frames = scratch.python.get(..walked.len).unwrap_or_default();
         if frames.is_empty() {
             return None;
         }
         let hash = python::hash::stack(frames, walked.truncated);
         self.python.get(hash).or_else(|| {
-            let Buffers { payload, names, .. } = buffers;
+            let Scratch { payload, names, .. } = scratch;
             let id = self.begin(payload, walked.truncated, frames.len(), size_of::<u64>())?;
             // SAFETY: the frames are those of the walk above, on this thread.
             unsafe { self.define_codes(sink, runtime, frames, payload, names)? };
@@ -232,9 +206,9 @@ impl Interner {
         &self,
         sink: &S,
         from: Option<Registers>,
-        buffers: &mut Buffers,
+        scratch: &mut Scratch,
     ) -> Option<u32> {
-        let taken = buffers.unwinder.take(from, own_span());
+        let taken = scratch.unwinder.take(from, own_span());
         // After the walk, which notices what has been unloaded.
         self.modules.look(sink);
         if taken.len == 0 {
@@ -243,13 +217,13 @@ impl Interner {
         let epoch = self.modules.epoch();
         // Ids are this interner's, and of the modules of this epoch: the address has no bits where the epoch's are.
         let by = core::ptr::from_ref(self) as u64 ^ epoch.rotate_right(16);
-        if let Some(id) = buffers.unwinder.noted(by) {
+        if let Some(id) = scratch.unwinder.noted(by) {
             return Some(id);
         }
         let id = self.native.get(hash::native(&taken, epoch));
         match id {
-            Some(id) => buffers.unwinder.note(by, id),
-            None => return self.define_native(sink, taken, buffers),
+            Some(id) => scratch.unwinder.note(by, id),
+            None => return self.define_native(sink, taken, scratch),
         }
         id
     }
@@ -259,14 +233,14 @@ impl Interner {
         &self,
         sink: &S,
         taken: Stack,
-        buffers: &mut Buffers,
+        scratch: &mut Scratch,
     ) -> Option<u32> {
-        let Buffers {
+        let Scratch {
             unwinder,
             native,
             payload,
             ..
-        } = buffers;
+        } = scratch;
         let len = unwinder.frames(native);
         let addresses = native.get(..len)?;
         self.modules.define(sink, addresses).ok()?;
@@ -298,46 +272,6 @@ impl Interner {
             payload.extend_from_slice(&word.to_le_bytes());
         }
         Some(id)
-    }
-
-    /// Says in the capture which Python this is, or why there are no Python stacks; once.
-    #[cold]
-    fn announce<S: DefinitionSink + ?Sized>(
-        &self,
-        sink: &S,
-        finding: &'static Finding,
-    ) -> Result<(), Lost> {
-        sink.in_order(|attempt| {
-            if self.announced.load(Ordering::Acquire) {
-                return Ok(Ok(()));
-            }
-            let _alone = self.announcing.lock();
-            if self.announced.load(Ordering::Acquire) {
-                return Ok(Ok(()));
-            }
-            let define =
-                |kind, parts: &[&[u8]]| sink.definition_without_waiting(attempt, kind, parts);
-            let recorded = match finding {
-                Finding::Readable(runtime) => {
-                    let (start, end) = runtime.evaluation();
-                    let version = runtime.version().0.to_le_bytes();
-                    let (start, end) = (start.to_le_bytes(), end.to_le_bytes());
-                    define(DefKind::PYTHON, &[&version, &start, &end])?
-                }
-                Finding::Declined(why) => {
-                    let note = format!("no Python stacks are recorded: {why}");
-                    define(DefKind::NOTE, &[&length(note.as_bytes()), note.as_bytes()])?
-                }
-            };
-            if recorded.is_ok() {
-                if let Finding::Readable(runtime) = finding {
-                    let runtime = core::ptr::from_ref::<Runtime>(runtime).cast_mut();
-                    self.runtime.store(runtime, Ordering::Release);
-                }
-                self.announced.store(true, Ordering::Release);
-            }
-            Ok(recorded)
-        })
     }
 }
 

@@ -2,11 +2,11 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use gpumem_capture::writer::lock::Lock;
 use gpumem_capture::{Attempt, DefKind, Lost, Refused};
 use gpumem_unwind::modules::{self, Module, Span, describe};
 
 use super::sink::{DefinitionSink, length};
-use crate::lock::Lock;
 
 /// Modules that have been defined and, as far as is known, are still loaded.
 pub(super) struct Modules {

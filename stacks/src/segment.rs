@@ -65,11 +65,13 @@ impl Segment {
     }
 
     /// Where the search for a hash begins. The next places are those up to the last, then the first.
+    #[inline]
     fn first_place(&self, hash: u64) -> usize {
         ((u128::from(hash) * self.places as u128) >> 64) as usize
     }
 
     /// The place after `place` in such a search.
+    #[inline]
     fn next_place(&self, place: usize) -> usize {
         if place + 1 == self.places {
             0
@@ -79,6 +81,7 @@ impl Segment {
     }
 
     /// `place` is less than `places`.
+    #[inline]
     fn hash_at(&self, place: usize) -> &AtomicU64 {
         debug_assert!(place < self.places);
         // SAFETY: the mapping begins with `places` hashes and is never unmapped; all accesses are
@@ -87,6 +90,7 @@ impl Segment {
     }
 
     /// `place` is less than `places`.
+    #[inline]
     fn id_at(&self, place: usize) -> &AtomicU32 {
         debug_assert!(place < self.places);
         // SAFETY: `places` ids follow the hashes.
