@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering
 use gpumem_capture::{DefKind, Writer};
 use gpumem_sys::loaded;
 
-use crate::lock::Lock;
+use gpumem_capture::writer::lock::Lock;
 
 /// How a client came to call a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

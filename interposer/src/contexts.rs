@@ -7,7 +7,7 @@ use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{CuDevice, CuGraph, CuStream};
 
 use crate::driver;
-use crate::lock::{Guard, Lock};
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// Contexts that `cuCtxCreate` made and their devices, never locked across a driver call.
 pub(crate) fn created() -> Guard<'static, BTreeMap<u64, DeviceOrdinal>> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 
 use crate::live::{self, Place};
-use crate::lock::{Guard, Lock};
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// A memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

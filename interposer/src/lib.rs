@@ -56,8 +56,6 @@ mod thread;
 mod tracked;
 mod workspace;
 
-use gpumem_capture::writer::lock;
-
 pub use capi::{
     GpumemCounters, GpumemScopeFigures, gpumem_api_version, gpumem_counters, gpumem_help_env,
     gpumem_limit, gpumem_mark, gpumem_read_card, gpumem_recording, gpumem_report_path,

@@ -15,13 +15,13 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::lock::Lock;
 use crate::options::Options;
 use crate::session::{self, Observers, Session};
 use crate::{
     account, definitions, facts, limit, live, message, output, postmortem, process, sampler,
     scopes, storage, thread,
 };
+use gpumem_capture::writer::lock::Lock;
 use gpumem_tracker::Tracker;
 
 /// See the diagram.

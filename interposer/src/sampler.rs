@@ -13,10 +13,10 @@ use gpumem_tracker::{Tracker, Verdict};
 use crate::card::reading::{Card, Reading, Settled};
 use crate::card::{self, library};
 use crate::driver::DeviceFacts;
-use crate::lock::Lock;
 use crate::session::Session;
 use crate::thread::{self, Started, Thread};
 use crate::{account, call, fault, physical, process, tracked};
+use gpumem_capture::writer::lock::Lock;
 
 /// The thread, once it was started.
 static SAMPLER: OnceLock<Started> = OnceLock::new();

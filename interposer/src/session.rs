@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::time::Duration;
 
+use gpumem_capture::writer::lock::Lock;
 use gpumem_capture::{DefKind, DeviceOrdinal, Seq, StackId, Writer};
 use gpumem_cuda_abi::CuDevice;
 use gpumem_stacks::Stacks;

@@ -12,10 +12,10 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use gpumem_capture::{ApiId, EventKind, Level, ThreadId};
 
-use crate::lock::{Guard, Lock};
 use crate::session;
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// An optimizer: the thread and the Python stack of its steps.
 type Optimizer = (ThreadId, u32);

@@ -29,7 +29,7 @@ pub(crate) use self::process::used_before_first;
 use self::reading::{Reading, Settled};
 use crate::account;
 use crate::driver::{self, DeviceFacts};
-use crate::lock::{Guard, Lock};
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// By what each device that this process has used can be found.
 fn identities() -> Guard<'static, BTreeMap<u8, Identity>> {

@@ -11,7 +11,7 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 
 use super::library;
-use crate::lock::{Guard, Lock};
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// A process that NVML lists, and what it uses if NVML tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use gpumem_capture::{DeviceOrdinal, EventKind, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 
 use crate::call::Call;
-use crate::lock::{Guard, Lock};
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// The ranges that are reserved, by first address, never locked across a driver call.
 fn reserved() -> Guard<'static, BTreeMap<u64, u64>> {

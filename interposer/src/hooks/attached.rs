@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::lock::{Guard, Lock};
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// Never locked across a driver call.
 fn attached() -> Guard<'static, BTreeMap<u64, u32>> {

@@ -10,10 +10,10 @@ use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
 use super::{context, contexts_seen};
 use crate::call::Call;
 use crate::limit::Takes;
-use crate::lock::{Guard, Lock};
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 use crate::{contexts, driver, evidence};
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// The green contexts and their devices, never locked across a driver call.
 fn created() -> Guard<'static, BTreeMap<u64, CuDevice>> {

@@ -9,10 +9,10 @@ use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use rustc_hash::FxHasher;
 
 use crate::call::Call;
-use crate::lock::{Guard, Lock};
 use crate::record::{self, Released};
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// A physical handle.
 #[derive(Clone, Copy, Debug)]

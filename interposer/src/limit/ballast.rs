@@ -21,8 +21,8 @@ use gpumem_sys::wait;
 use super::spec::DEVICES;
 use crate::card::withheld;
 use crate::driver;
-use crate::lock::{Guard, Lock};
 use crate::{account, thread};
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// What the card gives at the least.
 pub(crate) const PAGE: u64 = 2 << 20;

@@ -11,9 +11,9 @@ use super::spec::DEVICES;
 use super::{any, asked, beyond, is_foreign};
 use crate::card::withheld;
 use crate::driver;
-use crate::lock::Lock;
 use crate::resolve::libraries::{self, Home};
 use crate::thread;
+use gpumem_capture::writer::lock::Lock;
 
 /// A card's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind};
 
 use super::cause::{Cause, Change};
-use crate::lock::{Guard, Lock};
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// Bytes of a page, of every card since Pascal.
 const PAGE: u64 = 2 << 20;

@@ -8,9 +8,9 @@ use gpumem_cuda_abi::CuMemoryPool;
 use gpumem_tracker::Kind;
 
 use super::Figure;
-use crate::lock::{Guard, Lock};
 use crate::session::Session;
 use crate::{driver, live, tracked};
+use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// A pool that memory has come from.
 #[derive(Clone, Copy)]

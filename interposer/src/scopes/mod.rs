@@ -15,10 +15,10 @@ use gpumem_capture::{
     ApiId, Attempt, DeviceOrdinal, Event, EventKind, Level, Refused, RowSnapshot, ThreadId, Writer,
 };
 
-use crate::lock::{Guard, Lock};
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 use crate::{message, names, session};
+use gpumem_capture::writer::lock::{Guard, Lock};
 pub use table::GpumemScopeFigures;
 use table::{Name, Table, Waiting};
 
