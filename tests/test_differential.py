@@ -29,10 +29,13 @@ DROPPED = [
     "cuGraphInstantiate", "cuGraphInstantiateWithParams", "cuGraphInstantiateWithParams_ptsz",
     "cuGraphLaunch_ptsz",
 ]
-# What only the second ledger shows.
-DROPPED_BELOW = [
-    "cuModuleLoadData", "cuModuleUnload", "cuLibraryGetModule", "cuLibraryUnload", "cuKernelGetFunction",
-    "cuCtxCreate_v4", "cuCtxSetLimit", "cuMemPoolDestroy", "cuDeviceGraphMemTrim", "cuGraphLaunch",
+# What only the second ledger shows, until the card is read.
+DROPPED_BELOW = ["cuMemPoolDestroy", "cuDeviceGraphMemTrim", "cuGraphLaunch"]
+# What leaves evidence. Without it a reading finds the bytes all the same, and not whose they are: see test_e2e_nvml.
+EVIDENCE = [
+    "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuModuleGetGlobal_v2", "cuLibraryLoadData",
+    "cuLibraryGetKernel", "cuLibraryGetModule", "cuLibraryUnload", "cuKernelGetFunction", "cuCtxCreate_v4",
+    "cuCtxSetLimit",
 ]
 # Where a runtime holds the primary contexts too, a green context is hardly ever the last to do so.
 FEWER_FAMILIES = {"cuGreenCtxDestroy": ["--families", "green,device,pool,context"]}
@@ -290,13 +293,30 @@ def test_a_dropped_hook_is_found(tmp_path, function):
 
 @pytest.mark.parametrize("function", DROPPED_BELOW)
 def test_a_dropped_hook_below_the_pointers_is_found(tmp_path, function):
-    """The same, and the second ledger alone is looked at."""
+    """The same, and the second ledger alone is looked at, where contexts and modules cost nothing."""
     _, done = run(
         tmp_path, "--sequences", "5000", "--threads", "turns", "--seed", "5", "--drop", function,
-        "--ledger", "physical", "--families", MEASURABLE, check=False,
+        "--ledger", "pages", "--families", MEASURABLE, "--without", "cuCtxSetLimit", check=False,
+        GPUMEM_SIM_CONTEXT_BYTES="0", GPUMEM_SIM_MODULE_BYTES="0",
     )
     assert done.returncode == 1, harness.described(done)
-    assert "Physical level" in done.stdout, harness.described(done)
+    assert "Pages level" in done.stdout, harness.described(done)
+
+
+@pytest.mark.parametrize("drop", (False, True))
+def test_what_leaves_evidence_is_hooked(tmp_path, read, drop):
+    """The capture counts each call, and none that goes past the hook."""
+    dropped = [option for function in EVIDENCE for option in ("--drop", function)] if drop else []
+    statistics, _ = run(
+        tmp_path, "--sequences", "1000", "--seed", "900000", "--threads", "turns",
+        "--families", "module,context,device", *dropped, check=False,
+    )
+    (report,) = tmp_path.glob("report.*.bin")
+    facts = read(report).facts
+    for function in EVIDENCE:
+        calls, _ = statistics[0]["apis"][function]
+        assert calls > 0
+        assert int(facts.get(f"calls.{function}", 0)) == (0 if drop else calls), function
 
 
 def test_a_double_count_is_found(tmp_path, build_c):

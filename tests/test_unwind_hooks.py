@@ -9,7 +9,7 @@ import pytest
 
 LIBRARY = harness.RELEASE / "libgpumem.so"
 # Crates whose code is in the library.
-CRATES = ("interposer", "stacks", "python-frames", "unwind", "capture", "cuda-abi")
+CRATES = ("interposer", "stacks", "tracker", "python-frames", "unwind", "capture", "cuda-abi")
 
 
 def read(*command) -> str:

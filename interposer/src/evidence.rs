@@ -2,7 +2,7 @@
 //! card do ([`crate::sampler`]).
 
 use gpumem_capture::{DeviceOrdinal, Level, StackId};
-use gpumem_tracker::{Ended, FunctionOf, Kind, Origin, Tracker};
+use gpumem_tracker::{Ended, FunctionOf, Kind, Origin, Seen, Tracker};
 
 use crate::call::{self, Call};
 use crate::session::{self, Session};
@@ -49,8 +49,9 @@ fn only_context(session: &Session) -> Option<Place> {
     (!contexts::any_ended()).then_some(Place { context, device })
 }
 
-/// The only context, or else the current one, if it was seen.
-fn place(session: &Session) -> Option<Place> {
+/// The only context, or else the current one, if it was seen. Else a call may have brought one to life.
+pub(crate) fn place() -> Option<Place> {
+    let session = reading_session()?;
     only_context(session).or_else(|| {
         let context = driver::current_context();
         let device = look(session, |tracker| tracker.device_of(context))?;
@@ -63,7 +64,7 @@ fn place(session: &Session) -> Option<Place> {
 pub(crate) fn before_load(thread: &Thread) -> Option<Place> {
     let session = reading_session()?;
     let Some(place) = only_context(session) else {
-        return self::place(session);
+        return self::place();
     };
     let still = call::still(thread);
     let free = driver::free_bytes();
@@ -84,7 +85,7 @@ fn leave(
     let Some(session) = reading_session() else {
         return;
     };
-    if let Some(place) = place.or_else(|| self::place(session)) {
+    if let Some(place) = place {
         let origin = origin(session, thread, call);
         apply(session, |tracker| change(tracker, place, origin));
         (session.observers.read_soon)();
@@ -99,57 +100,73 @@ pub(crate) fn loaded(thread: &Thread, call: &Call, place: Option<Place>, library
 }
 
 /// A module is the part of a library in the current context: its code is loaded if it was not.
-pub(crate) fn part_got(thread: &Thread, call: &Call, module: u64, library: u64) {
-    leave(thread, call, None, |tracker, place, origin| {
+pub(crate) fn part_got(
+    thread: &Thread,
+    call: &Call,
+    place: Option<Place>,
+    module: u64,
+    library: u64,
+) {
+    leave(thread, call, place, |tracker, place, origin| {
         tracker.is_part_of(module, library);
         tracker.loaded(place.device, place.context, library, origin);
     });
 }
 
+/// Whether it is known already whose a function is: getting it once more is no evidence.
+pub(crate) fn is_known(function: u64) -> bool {
+    let session = session::session();
+    session.is_some_and(|session| look(session, |tracker| tracker.knows_function(function)))
+}
+
 /// A function was got: its code may be loaded now or at its first launch.
-pub(crate) fn function_got(thread: &Thread, call: &Call, function: u64, of: FunctionOf) {
-    let is_known = |session| look(session, |tracker| tracker.knows_function(function));
-    if of == FunctionOf::Unknown || !session::session().is_some_and(is_known) {
-        leave(thread, call, None, |tracker, place, origin| {
-            tracker.function_got(place.device, place.context, function, of, origin);
-        });
-    }
+pub(crate) fn function_got(
+    thread: &Thread,
+    call: &Call,
+    place: Option<Place>,
+    function: u64,
+    of: FunctionOf,
+) {
+    leave(thread, call, place, |tracker, place, origin| {
+        tracker.function_got(place.device, place.context, function, of, origin);
+    });
 }
 
 /// A variable was got: it may be given its memory only now.
-pub(crate) fn variable_got(thread: &Thread, call: &Call, module: u64) {
-    leave(thread, call, None, |tracker, place, origin| {
+pub(crate) fn variable_got(thread: &Thread, call: &Call, place: Option<Place>, module: u64) {
+    leave(thread, call, place, |tracker, place, origin| {
         tracker.variable_got(place.device, place.context, module, origin);
     });
 }
 
 /// A limit of the current context was set: it takes effect now or at a later launch.
-pub(crate) fn limit_set(thread: &Thread, call: &Call) {
-    leave(thread, call, None, |tracker, place, origin| {
+pub(crate) fn limit_set(thread: &Thread, call: &Call, place: Option<Place>) {
+    leave(thread, call, place, |tracker, place, origin| {
         tracker.limit_set(place.device, place.context, origin);
     });
 }
 
-/// Before a context is made on a device: the first time, who else is there and what the card has in use.
+/// Before a context is made on a device: what is there of this process's already is no cost of the context's. The first
+/// time, who else is there and what the card has in use.
 pub(crate) fn before_context(device: DeviceOrdinal) {
-    if session::session()
-        .is_some_and(|session| look(session, |tracker| tracker.has_context(device)))
-    {
-        return;
-    }
-    let explained = session::session().map_or(0, |session| {
+    let session = session::session();
+    let explained = session.map_or(0, |session| {
         session.writer.counters(device, Level::PHYSICAL).live
     });
-    card::read_before_first(device, explained);
+    if card::read_before_first(device, explained)
+        && let Some(session) = session
+    {
+        (session.observers.read_now)(session, device);
+    }
 }
 
-/// A context was made, or was first seen in use; `is_part`: a part of one was. Its event is recorded.
+/// A context is there, whose event is recorded.
 pub(crate) fn context_seen(
     thread: &Thread,
     call: &Call,
     device: DeviceOrdinal,
     context: u64,
-    is_part: bool,
+    how: Seen,
 ) {
     let Some(session) = session::session() else {
         return;
@@ -160,7 +177,7 @@ pub(crate) fn context_seen(
         if let Some((used, explained)) = used {
             tracker.before_first_context(device, used, explained);
         }
-        tracker.context_seen(device, context, is_part, origin);
+        tracker.context_seen(device, context, how, origin);
     });
     (session.observers.read_now)(session, device);
 }

@@ -91,12 +91,14 @@ pub use hooks::context::{
     cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxReset,
     cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxRetain, cuGLCtxCreate, cuGLCtxCreate_v2,
 };
+pub use hooks::graph_launches::{
+    cuDeviceGraphMemTrim, cuGraphExecDestroy, cuGraphInstantiate, cuGraphInstantiate_v2,
+    cuGraphInstantiateWithFlags, cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz,
+    cuGraphLaunch, cuGraphLaunch_ptsz, cuGraphUpload, cuGraphUpload_ptsz,
+};
 pub use hooks::graphs::{
-    cuDeviceGraphMemTrim, cuGraphAddChildGraphNode, cuGraphAddMemAllocNode, cuGraphAddMemFreeNode,
-    cuGraphAddNode, cuGraphAddNode_v2, cuGraphAddNode_v3, cuGraphDestroy, cuGraphDestroyNode,
-    cuGraphExecDestroy, cuGraphInstantiate, cuGraphInstantiate_v2, cuGraphInstantiateWithFlags,
-    cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz, cuGraphLaunch,
-    cuGraphLaunch_ptsz, cuGraphUpload, cuGraphUpload_ptsz,
+    cuGraphAddChildGraphNode, cuGraphAddMemAllocNode, cuGraphAddMemFreeNode, cuGraphAddNode,
+    cuGraphAddNode_v2, cuGraphAddNode_v3, cuGraphDestroy, cuGraphDestroyNode,
 };
 pub use hooks::green::{cuCtxFromGreenCtx, cuGreenCtxCreate, cuGreenCtxDestroy};
 pub use hooks::host_register::{cuMemHostRegister, cuMemHostRegister_v2, cuMemHostUnregister};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer};
+use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, Writer};
 use gpumem_sys::wait::Alarm;
 
 use gpumem_tracker::{Tracker, Verdict};
@@ -13,9 +13,10 @@ use gpumem_tracker::{Tracker, Verdict};
 use crate::card::reading::{Card, Reading, Settled};
 use crate::card::{self, library};
 use crate::driver::DeviceFacts;
+use crate::physical::{self, Cause};
 use crate::session::Session;
 use crate::thread::{self, Started, Thread};
-use crate::{account, call, fault, physical, process, tracked};
+use crate::{account, call, fault, process, tracked};
 use gpumem_capture::writer::lock::Lock;
 
 /// The thread, once it was started.
@@ -161,6 +162,15 @@ fn read(
     let before = call::still(thread);
     if before.is_none() && only_still {
         return Some(false);
+    }
+    if !ENDING.load(Ordering::Acquire) {
+        // What pools and graphs gave back to make room for something else.
+        physical::settle(&Cause {
+            session,
+            thread: thread.id(),
+            api: ApiId(0),
+            stacks: (StackId::NONE, StackId::NONE),
+        });
     }
     let ticket = tracked::look(session, Tracker::begin_reading);
     let mut read = card::read(session.writer, ordinal)?;

@@ -14,7 +14,7 @@ library in this process, which is there if it was preloaded:
 `api_version()` is None, counters are zero, and scopes have what PyTorch's own counters say now and then."""
 
 from ._counters import Counters, DeviceCounters, counters
-from ._library import api_version, mark, recording, report_path, step
+from ._library import api_version, mark, read_card, recording, report_path, step
 from ._limit import limit
 from ._live import LiveLine, Snapshot, snapshot
 from ._scopes import DeviceFigures, Figures, Scope, scope
@@ -31,6 +31,7 @@ __all__ = [
     "counters",
     "limit",
     "mark",
+    "read_card",
     "recording",
     "report_path",
     "scope",

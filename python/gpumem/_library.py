@@ -108,6 +108,15 @@ def step() -> bool:
     return hasattr(_library, "gpumem_step") and _library.gpumem_step() == 0
 
 
+def read_card() -> bool:
+    """Reads every card that the process has used, now and on this thread; whether that could be done while nothing moved.
+    What contexts and code took since the last reading is charged. Readings come by themselves too, a few
+    milliseconds after they are called for. It may take milliseconds, without the GIL."""
+    if not hasattr(_library, "gpumem_read_card"):
+        return False
+    return int(ctypes.CDLL(None).gpumem_read_card(-1)) == 0
+
+
 def mark(name: str) -> bool:
     """Marks this moment in the capture; whether it was recorded."""
     return _has_scopes and _library.gpumem_mark(_text(name)) == 0

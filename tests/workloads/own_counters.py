@@ -20,7 +20,9 @@ driver = gpumem.counters(0).driver
 assert driver.live_bytes == torch.cuda.memory_reserved(), driver
 if simulator.simulated():
     (books,) = simulator.books()["devices"]
+    assert gpumem.read_card()
     physical = gpumem.counters(0).physical
     assert physical.live_bytes == books["physical"]["current"], physical
-    assert physical.peak_bytes == books["physical"]["peak"], physical
+    # Code that was loaded after the last reading before the peak is not in it.
+    assert physical.live_bytes <= physical.peak_bytes <= books["physical"]["peak"], physical
 print("same", gpumem.api_version())

@@ -2,12 +2,23 @@
 
 use gpumem_capture::DeviceOrdinal;
 
-use crate::Tracker;
 use crate::change::Origin;
 use crate::code::Loaded;
 use crate::evidence::{Weight, What};
 use crate::reservations::{Kind, Reservation};
 use crate::residual::signed;
+use crate::tracker::Tracker;
+
+/// How it is known that a context is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A call made it.
+    Made,
+    /// A call made a part of one: what it takes tells nothing of a whole one's cost.
+    Part,
+    /// It was found in use: it came to life at some moment before.
+    Found,
+}
 
 /// Whose a function is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,29 +34,22 @@ pub enum FunctionOf {
 }
 
 impl Tracker {
-    /// A context was made, or was first seen in use; `is_part`: a part of one was.
-    pub fn context_seen(
-        &mut self,
-        device: DeviceOrdinal,
-        context: u64,
-        is_part: bool,
-        origin: Origin,
-    ) {
+    /// A context is there.
+    pub fn context_seen(&mut self, device: DeviceOrdinal, context: u64, how: Seen, origin: Origin) {
         self.changes += 1;
-        if !is_part {
+        if how != Seen::Part {
             self.contexts.insert(context, device);
         }
-        let code: Vec<_> = self
-            .code
-            .with_functions()
+        let libraries: Vec<u64> = self.code.with_kernels().collect();
+        let code: Vec<_> = libraries
             .into_iter()
             .map(|library| (self.code.reservation(Loaded { library, context }), context))
             .collect();
         let residual = self.residual(device);
         residual.code.splice(0..0, code);
-        let cost = residual.context_cost.filter(|_| !is_part);
+        let cost = residual.context_cost.filter(|_| how != Seen::Part);
         let weight = cost.map_or(Weight::Unknown, Weight::Remembered);
-        let what = if is_part { What::Part } else { What::Context };
+        let what = What::Context(how);
         let owner = Kind::Context.of(context);
         residual.evidence.add(owner, context, what, weight, origin);
     }
@@ -86,7 +90,10 @@ impl Tracker {
             let owner = Kind::Context.of(context);
             return self.leave(device, owner, context, What::Function, origin);
         };
-        self.code.got(function, library);
+        match of {
+            FunctionOf::Library(_) => self.code.kernel_got(function, library),
+            _ => self.code.got(function, library),
+        }
         let owner = self.code.reservation(Loaded { library, context });
         self.leave(device, owner, context, What::Function, origin);
         let code = &mut self.residual(device).code;

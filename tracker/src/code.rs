@@ -1,7 +1,7 @@
 //! Modules and libraries of kernels, in contexts.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::reservations::{Kind, Reservation};
 
@@ -21,6 +21,8 @@ pub(crate) struct Code {
     part_of: BTreeMap<u64, u64>,
     /// The module or library of a function or kernel.
     functions: BTreeMap<u64, u64>,
+    /// The libraries whose kernels were got: they are of every context.
+    with_kernels: BTreeSet<u64>,
 }
 
 impl Code {
@@ -29,6 +31,7 @@ impl Code {
             charged: BTreeMap::new(),
             part_of: BTreeMap::new(),
             functions: BTreeMap::new(),
+            with_kernels: BTreeSet::new(),
         }
     }
 
@@ -94,18 +97,27 @@ impl Code {
         self.functions.contains_key(&function)
     }
 
-    /// The libraries that have functions.
-    pub(crate) fn with_functions(&self) -> Vec<u64> {
-        let mut all: Vec<u64> = self.functions.values().copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        all
+    /// A kernel was got from a library: it is of every context.
+    pub(crate) fn kernel_got(&mut self, kernel: u64, library: u64) {
+        self.functions.insert(kernel, library);
+        self.with_kernels.insert(library);
+    }
+
+    /// The newest module or library that has functions, as handles tell.
+    pub(crate) fn newest_with_functions(&self) -> Option<u64> {
+        self.functions.values().copied().max()
+    }
+
+    /// The libraries whose kernels were got.
+    pub(crate) fn with_kernels(&self) -> impl Iterator<Item = u64> {
+        self.with_kernels.iter().copied()
     }
 
     /// A module or library is no more, and its functions with it.
     pub(crate) fn unloaded(&mut self, library: u64) {
         self.part_of.retain(|_, of| *of != library);
         self.functions.retain(|_, of| *of != library);
+        self.with_kernels.remove(&library);
     }
 }
 
@@ -143,10 +155,10 @@ mod tests {
         let mut code = Code::new();
         code.is_part(0x60, 0x50);
         code.got(1, code.library_of(0x60));
-        code.got(2, 0x70);
+        code.kernel_got(2, 0x70);
         assert_eq!((code.owner(1), code.owner(2)), (Some(0x50), Some(0x70)));
         code.unloaded(0x50);
         assert_eq!((code.owner(1), code.library_of(0x60)), (None, 0x60));
-        assert_eq!(code.with_functions(), [0x70]);
+        assert!(code.with_kernels().eq([0x70]));
     }
 }

@@ -2,11 +2,11 @@
 
 use gpumem_capture::DeviceOrdinal;
 
-use crate::Tracker;
 use crate::change::Origin;
 use crate::code::Loaded;
 use crate::evidence::{Evidence, What};
 use crate::reservations::{Kind, Reservation};
+use crate::tracker::Tracker;
 
 /// What ended, should it not have.
 #[must_use]

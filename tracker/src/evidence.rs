@@ -1,15 +1,14 @@
 //! What calls have left behind after which the card may have given or taken back what nobody asked for.
 
+use crate::calls::Seen;
 use crate::change::Origin;
 use crate::reservations::Reservation;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A context was made, or was first seen in use.
-    Context,
-    /// A part of one was: what it takes tells nothing of a whole one's cost.
-    Part,
+    /// A context is there.
+    Context(Seen),
     /// A module or library was loaded.
     Load,
     /// A function was got: its code may be loaded at its first launch only.
@@ -71,7 +70,7 @@ impl Trail {
         let before = before.map(|place| self.0.remove(place));
         let (what, weight) = match before {
             // What was measured of it says nothing of what came since.
-            Some(before) if before.what == What::Context => (What::Context, before.weight),
+            Some(before) if matches!(before.what, What::Context(_)) => (before.what, before.weight),
             Some(_) => (what, Weight::Unknown),
             None => (what, weight),
         };

@@ -74,17 +74,22 @@ pub(crate) fn read(writer: &'static Writer, ordinal: DeviceOrdinal) -> Option<Se
     Some(read)
 }
 
-/// Reads a device before this process has a context on it: who else is there, and what is in use.
-pub(crate) fn read_before_first(ordinal: DeviceOrdinal, explained: u64) {
+/// Reads a device before this process's first context on it: who else is there, and what is in use. Whether that was
+/// done before.
+pub(crate) fn read_before_first(ordinal: DeviceOrdinal, explained: u64) -> bool {
     let Some(nvml) = library::open() else {
-        return;
+        return false;
     };
+    if process::used_before_first(ordinal).is_some() {
+        return true;
+    }
     let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
     device::find(nvml, ordinal, &Identity::of(&facts));
     let device = device::known(ordinal);
     if let Some(read) = device.and_then(|device| reading::unborn(ordinal, device)) {
         process::keep_before(ordinal, read.list.as_deref(), read.card.used, explained);
     }
+    false
 }
 
 /// A device's UUID as NVML writes it, less its prefix.

@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
-use gpumem_tracker::Ended;
+use gpumem_tracker::{Ended, Seen};
 
 use super::{attached, contexts_seen, handles};
 use crate::call::Call;
@@ -168,7 +168,7 @@ hook! {
             is_new(context, device);
             contexts::is_back(device);
             contexts_seen::made(thread, &call, context, device);
-            evidence::context_seen(thread, &call, device, context, false);
+            evidence::context_seen(thread, &call, device, context, Seen::Made);
         }
         refused(thread, &call, result, device);
     }
@@ -241,7 +241,7 @@ pub(super) unsafe fn made(
         created().insert(context.0 as u64, device);
         is_new(context.0 as u64, device);
         contexts_seen::made(thread, call, context.0 as u64, device);
-        evidence::context_seen(thread, call, device, context.0 as u64, false);
+        evidence::context_seen(thread, call, device, context.0 as u64, Seen::Made);
         return;
     }
     refused(thread, call, result, device);

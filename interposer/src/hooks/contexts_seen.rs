@@ -2,12 +2,14 @@
 //! own, and a reset one comes back with its next use.
 
 use gpumem_capture::{DeviceOrdinal, EventKind, Level};
+use gpumem_tracker::Seen;
 
 use crate::call::Call;
 use crate::contexts::{self, is_inactive, is_known, is_new};
+use crate::driver;
+use crate::evidence::{self, Place};
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
-use crate::{driver, evidence};
 
 /// Records a context that was made, or first seen in use.
 pub(super) fn made(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
@@ -36,8 +38,16 @@ pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 /// The same of a context that no block came from.
 pub(super) fn seen(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
     if used(thread, call, context, device) {
-        evidence::context_seen(thread, call, device, context, false);
+        evidence::context_seen(thread, call, device, context, Seen::Found);
     }
+}
+
+/// Where a call has left evidence: the context may have come to life with it.
+pub(super) fn place(thread: &Thread, call: &Call) -> Option<Place> {
+    evidence::place().or_else(|| {
+        in_use(thread, call);
+        evidence::place()
+    })
 }
 
 /// After calls that used contexts, and before one of them may end: if one came to life unseen, records it.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, EventKind, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
+use gpumem_tracker::Seen;
 
 use super::{context, contexts_seen};
 use crate::call::Call;
@@ -57,7 +58,7 @@ hook! {
             let ordinal = driver::ordinal(device);
             remark(thread, &call, EventKind::CONTEXT, context, ordinal);
             // It may have brought the primary context to life: what it took goes with that one.
-            evidence::context_seen(thread, &call, ordinal, context, true);
+            evidence::context_seen(thread, &call, ordinal, context, Seen::Part);
             contexts_seen::in_use(thread, &call);
         }
     }

@@ -2,6 +2,7 @@
 
 use gpumem_cuda_abi::CuResult;
 
+use super::contexts_seen;
 use crate::evidence;
 use crate::limit::Takes;
 
@@ -15,7 +16,7 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            evidence::limit_set(thread, &call);
+            evidence::limit_set(thread, &call, contexts_seen::place(thread, &call));
         }
     }
 }

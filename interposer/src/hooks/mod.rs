@@ -111,6 +111,7 @@ mod attached;
 pub(crate) mod autograd;
 pub(crate) mod context;
 mod contexts_seen;
+pub(crate) mod graph_launches;
 pub(crate) mod graphs;
 pub(crate) mod green;
 mod handles;

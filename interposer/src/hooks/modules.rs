@@ -145,6 +145,14 @@ unloads! {
     fn cuLibraryUnload(library: CuLibrary);
 }
 
+/// A function was got, which may have loaded its code.
+fn got(thread: &Thread, call: &Call, function: u64, of: FunctionOf) {
+    if of == FunctionOf::Unknown || !evidence::is_known(function) {
+        let place = contexts_seen::place(thread, call);
+        evidence::function_got(thread, call, place, function, of);
+    }
+}
+
 hook! {
     /// A kernel of a library, in no context yet.
     Driver Optional
@@ -158,7 +166,7 @@ hook! {
         if result.is_success() && !kernel.is_null() {
             // SAFETY: checked for null; the call succeeded, so the driver has just written there.
             let kernel = unsafe { *kernel }.0 as u64;
-            evidence::function_got(thread, &call, kernel, FunctionOf::Library(library.0 as u64));
+            got(thread, &call, kernel, FunctionOf::Library(library.0 as u64));
         }
     }
 }
@@ -174,7 +182,9 @@ hook! {
     after {
         if result.is_success() && !module.is_null() {
             // SAFETY: checked for null; the call succeeded, so the driver has just written there.
-            evidence::part_got(thread, &call, unsafe { *module }.0 as u64, library.0 as u64);
+            let module = unsafe { *module }.0 as u64;
+            let place = contexts_seen::place(thread, &call);
+            evidence::part_got(thread, &call, place, module, library.0 as u64);
         }
     }
 }
@@ -193,7 +203,7 @@ hook! {
         if result.is_success() && !function.is_null() {
             // SAFETY: checked for null; the call succeeded, so the driver has just written there.
             let function = unsafe { *function }.0 as u64;
-            evidence::function_got(thread, &call, function, FunctionOf::Module(module.0 as u64));
+            got(thread, &call, function, FunctionOf::Module(module.0 as u64));
         }
     }
 }
@@ -210,7 +220,7 @@ hook! {
         if result.is_success() && !function.is_null() {
             // SAFETY: checked for null; the call succeeded, so the driver has just written there.
             let function = unsafe { *function }.0 as u64;
-            evidence::function_got(thread, &call, function, FunctionOf::Kernel(kernel.0 as u64));
+            got(thread, &call, function, FunctionOf::Kernel(kernel.0 as u64));
         }
     }
 }
@@ -225,7 +235,7 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            evidence::function_got(thread, &call, function.0 as u64, FunctionOf::Unknown);
+            got(thread, &call, function.0 as u64, FunctionOf::Unknown);
         }
     }
 }
@@ -247,7 +257,8 @@ macro_rules! variables {
             before {}
             after {
                 if result.is_success() {
-                    evidence::variable_got(thread, &call, $owner.0 as u64);
+                    let place = contexts_seen::place(thread, &call);
+                    evidence::variable_got(thread, &call, place, $owner.0 as u64);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use gpumem_cuda_abi::{CuMemoryPool, CuStream};
+use gpumem_tracker::Seen;
 
 use super::{contexts_seen, graphs};
 use crate::call::Call;
@@ -134,7 +135,7 @@ pub(super) fn asked_for(
         );
         if unseen {
             // Only now is the new block explained.
-            evidence::context_seen(thread, call, device, context, false);
+            evidence::context_seen(thread, call, device, context, Seen::Found);
         } else if !matches!(asked.owner, Owner::Context) {
             contexts_seen::in_use(thread, call);
         }

@@ -6,7 +6,7 @@ use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuDevice;
 use gpumem_tracker::Kind;
 
-use super::Figure;
+use super::figure::Figure;
 use crate::session::Session;
 use crate::{driver, tracked};
 

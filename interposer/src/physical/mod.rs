@@ -13,6 +13,7 @@
 //! of the driver. Where managed memory resides nobody but the driver knows, so it is not here.
 
 mod cause;
+mod figure;
 pub(crate) mod graphs;
 mod pages;
 pub(crate) mod pools;
@@ -20,7 +21,6 @@ pub(crate) mod pools;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
-use gpumem_tracker::Reservation;
 
 pub(crate) use self::cause::Cause;
 use self::cause::Change;
@@ -134,14 +134,6 @@ pub(crate) fn settle(cause: &Cause<'_>) {
             pools::forget(figure.reservation.handle);
         }
     }
-}
-
-/// What a pool, or the graphs of a device, hold by the driver's word.
-struct Figure {
-    reservation: Reservation,
-    device: DeviceOrdinal,
-    /// `None`: it is gone.
-    bytes: Option<u64>,
 }
 
 /// Whether [`settle`] would have anything to ask.

@@ -7,7 +7,7 @@ use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuMemoryPool;
 use gpumem_tracker::Kind;
 
-use super::Figure;
+use super::figure::Figure;
 use crate::session::Session;
 use crate::{driver, live, tracked};
 use gpumem_capture::writer::lock::{Guard, Lock};

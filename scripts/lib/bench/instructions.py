@@ -31,7 +31,7 @@ CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=49152,12,64", "--LL=209715
 # What the recorder's own threads run: one empties the ring, one writes the file.
 BESIDE = ("gpumem_capture::writer::drain", "gpumem_capture::writer::store")
 # Of the library; the simulator's own are PyTorch's here.
-OURS = ("gpumem::", "gpumem_capture::", "gpumem_python_frames::", "gpumem_stacks::", "gpumem_unwind::")
+OURS = ("gpumem::", "gpumem_capture::", "gpumem_python_frames::", "gpumem_stacks::", "gpumem_tracker::", "gpumem_unwind::")
 
 
 def functions(path: Path) -> dict[str, Counter]:

@@ -16,8 +16,8 @@ pub enum Level {
     /// out, too, is what this process has released while another one still has it open: to the recorder
     /// it is released, so where NVML counts it as this process's it is unexplained there.
     /// Compared where the program synchronises, after the card was read: what contexts and modules take is told by
-    /// readings alone. While managed memory is live, which may hide it, they may lack it; while memory lingers for
-    /// another process, as much of it may be taken for theirs.
+    /// readings alone. While managed memory is live, which may hide it, they may lack it. Once memory has lingered for
+    /// another process, as much as ever did may be taken for theirs, or hide theirs.
     Physical,
     /// The same without contexts and modules, which are measured and not told.
     Pages,
@@ -87,6 +87,8 @@ struct Line {
     device: c_int,
     /// The most bytes that were seen at any point.
     largest: u64,
+    /// The most that other processes kept of what this one had released.
+    lingered: u64,
     /// The recorder's peak must be this or what was seen since: where threads called at once, its
     /// own peak may lie below the books'.
     from: u64,
@@ -127,6 +129,7 @@ impl Ledger {
             level,
             device,
             largest: 0,
+            lingered: 0,
             from: 0,
             strict: true,
         };
@@ -219,11 +222,19 @@ impl Ledger {
         let counters = self.counters?;
         self.comparisons += 1;
         let is_physical = |line: &Line| line.level == Level::Physical;
+        // From before the card is read: another process may let go of it at any moment.
+        let lingered: Vec<u64> = (0..self.devices)
+            .map(|device| lingering(self.books, device))
+            .collect();
         if synchronised && self.lines.iter().any(is_physical) {
             // SAFETY: the function takes a number and touches nothing of ours.
             let _ = self.read_card.map(|read_card| unsafe { read_card(-1) });
         }
         let mut lines = std::mem::take(&mut self.lines);
+        for line in &mut lines {
+            let now = lingered.get(line.device as usize).copied().unwrap_or(0);
+            line.lingered = line.lingered.max(now);
+        }
         let compared = |line: &&mut Line| synchronised || line.level != Level::Physical;
         let found = lines.iter_mut().filter(compared).find_map(|line| {
             let exact = !self.transients || (in_turns && line.strict);
@@ -262,7 +273,7 @@ fn compare_line(
             books,
         })
     };
-    let (less, more) = untold(books, device, level);
+    let (less, more) = untold(books, line);
     if ours.now > theirs.now.saturating_add(more) || ours.now < theirs.now.saturating_sub(less) {
         return difference("live bytes", ours.now, theirs.now);
     }
@@ -298,15 +309,22 @@ fn compare_line(
 }
 
 /// By how much the recorder's figure may be less and more than the books'.
-fn untold(books: BooksOf, device: c_int, level: Level) -> (u64, u64) {
-    let now = |kind| figures(books, device, kind).map_or(0, |figures| figures.now);
-    match level {
-        Level::Physical if now(c"managed") != 0 => {
-            (now(c"context") + now(c"module"), now(c"lingering"))
-        }
-        Level::Physical => (0, now(c"lingering")),
+fn untold(books: BooksOf, line: &Line) -> (u64, u64) {
+    let now = |kind| figures(books, line.device, kind).map_or(0, |figures| figures.now);
+    // What it may have on the card hides code and contexts.
+    let hidden = match now(c"managed") {
+        0 => 0,
+        _ => now(c"context") + now(c"module"),
+    };
+    match line.level {
+        Level::Physical => (hidden + line.lingered, line.lingered),
         _ => (0, 0),
     }
+}
+
+/// What other processes keep on a device of what this one has released.
+fn lingering(books: BooksOf, device: c_int) -> u64 {
+    figures(books, device, c"lingering").map_or(0, |figures| figures.now)
 }
 
 fn figures(books: BooksOf, device: c_int, kind: &CStr) -> Option<Figures> {

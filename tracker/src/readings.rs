@@ -1,0 +1,328 @@
+//! Readings: what NVML puts down to this process beyond what is explained, and whose it is.
+
+use gpumem_capture::DeviceOrdinal;
+
+use crate::calls::Seen;
+use crate::change::Origin;
+use crate::code::Loaded;
+use crate::evidence::{Evidence, Weight, What};
+use crate::reservations::{Kind, Reservation};
+use crate::residual::signed;
+use crate::tracker::Tracker;
+
+/// The state of the tracker at the beginning of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket(u64);
+
+/// One answer of NVML's, beside the physical level's figure of the same moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Of which device.
+    pub device: DeviceOrdinal,
+    /// Bytes that NVML puts down to this process; `None`: it does not tell.
+    pub mine: Option<u64>,
+    /// Bytes that it puts down to all others; `None`: it does not tell.
+    pub others: Option<u64>,
+    /// Bytes of the whole card that are in use.
+    pub used: u64,
+    /// The physical level's live bytes.
+    pub explained: u64,
+    /// The most bytes that managed memory may have on the card.
+    pub managed: u64,
+    /// From before NVML was asked.
+    pub ticket: Ticket,
+    /// Whether no call of this process moved memory meanwhile.
+    pub is_still: bool,
+}
+
+/// What became of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Something moved meanwhile: it changes nothing.
+    Disturbed,
+    /// It is taken: so many bytes of NVML's figure stay unexplained (negative: so many too many are explained).
+    Taken {
+        /// The physical level's live bytes, with what was charged.
+        explained: u64,
+        /// NVML's figure less that.
+        unexplained: i64,
+    },
+}
+
+/// Of what is unexplained beyond `base`, how much is not managed memory's for sure.
+fn beyond(residual: i64, base: i64, managed: u64) -> i64 {
+    let grown = residual.saturating_sub(base);
+    match signed(managed) {
+        0 => grown,
+        managed if grown > managed => grown - managed,
+        _ => grown.min(0),
+    }
+}
+
+/// Who is charged how many bytes, by places in the evidence; whether the shares are an estimate.
+fn shares(evidence: &[Evidence], bytes: u64, others_moved: bool) -> (Vec<(usize, u64)>, bool) {
+    if let [_] = evidence {
+        return (vec![(0, bytes)], false);
+    }
+    let (mut left, mut all, mut is_estimate) = (bytes, Vec::new(), false);
+    let mut open = Vec::new();
+    for (place, one) in evidence.iter().enumerate() {
+        let (known, is_sure) = match one.weight {
+            Weight::Unknown => {
+                open.push(place);
+                continue;
+            }
+            Weight::Remembered(bytes) => (bytes, false),
+            Weight::Measured(bytes) => (bytes, !others_moved),
+        };
+        let share = known.min(left);
+        left -= share;
+        is_estimate |= !is_sure || share < known;
+        if share != 0 {
+            all.push((place, share));
+        }
+    }
+    is_estimate |= open.len() > 1;
+    let fresh = open
+        .iter()
+        .rev()
+        .find(|place| evidence.get(**place).is_some_and(|one| one.is_fresh));
+    let rest = fresh.or(open.last()).copied();
+    match (rest, left) {
+        (_, 0) => {}
+        (Some(place), left) => all.push((place, left)),
+        // More than all of them weigh.
+        (None, left) => {
+            is_estimate = true;
+            match all.last_mut() {
+                Some((_, share)) => *share += left,
+                None => all.extend(evidence.len().checked_sub(1).map(|last| (last, left))),
+            }
+        }
+    }
+    (all, is_estimate)
+}
+
+impl Tracker {
+    /// Whether there is evidence that no reading has seen yet.
+    pub fn has_fresh_evidence(&self, device: DeviceOrdinal) -> bool {
+        let residual = self.devices.get(&device.0);
+        residual.is_some_and(|residual| residual.evidence.has_fresh())
+    }
+
+    /// What the card has in use before this process has a context on it.
+    pub fn before_first_context(&mut self, device: DeviceOrdinal, used: u64, explained: u64) {
+        let base = signed(used) - signed(explained);
+        self.residual(device).base_of_card.get_or_insert(base);
+    }
+
+    /// Before NVML is asked.
+    pub fn begin_reading(&self) -> Ticket {
+        Ticket(self.changes)
+    }
+
+    /// Takes a reading: what is unexplained beyond the last one is charged.
+    pub fn read(&mut self, reading: &Reading) -> Verdict {
+        if !reading.is_still || reading.ticket != self.begin_reading() {
+            return Verdict::Disturbed;
+        }
+        let device = reading.device;
+        let explained = signed(reading.explained);
+        let is_hidden = reading.mine.is_none();
+        let figure = signed(reading.mine.unwrap_or(reading.used));
+        let unexplained = figure.saturating_sub(explained);
+        let has_context = self.has_context(device);
+        let residual = self.residual(device);
+        let others_moved = residual.others != reading.others || reading.others.is_none();
+        residual.others = reading.others;
+        let base = match is_hidden {
+            true => *residual.base_of_card.get_or_insert(unexplained),
+            false => residual.base,
+        };
+        let is_estimate = is_hidden || reading.managed != 0 || self.handed_out;
+        let mut grown = beyond(unexplained, base, reading.managed);
+        let hidden = self.hidden_by_base(device, grown, base);
+        let is_estimate = is_estimate || hidden != 0;
+        grown += hidden;
+        let charged = if grown > 0 {
+            let keeps = reading.managed != 0;
+            signed(self.charge(
+                device,
+                grown.unsigned_abs(),
+                is_estimate,
+                others_moved,
+                keeps,
+            ))
+        } else {
+            let too_many = unexplained.min(0).unsigned_abs();
+            -signed(self.take_off(device, grown.unsigned_abs(), too_many, is_estimate))
+        };
+        let residual = self.residual(device);
+        let unexplained = unexplained - charged;
+        if charged != 0 {
+            // What is explained from now on was not asked for meanwhile.
+            residual.asked = None;
+        }
+        if reading.managed == 0 {
+            residual.evidence.read();
+            let has_ended = core::mem::take(&mut residual.has_ended);
+            // Without a context, what grows is one's that came to life unseen: it is charged once that is seen. What is
+            // there when the last one has ended is none's.
+            let left = match has_context || has_ended {
+                true => unexplained,
+                false => unexplained.min(base.max(0)),
+            };
+            match is_hidden {
+                true => residual.base_of_card = Some(left),
+                false => residual.base = left,
+            }
+        }
+        Verdict::Taken {
+            explained: reading.explained.saturating_add_signed(charged),
+            unexplained,
+        }
+    }
+
+    /// How much of what was nobody's until now is a context's: one that was found came to life before, perhaps before the
+    /// last reading; and what another process has let go of since hides as much of any.
+    fn hidden_by_base(&self, device: DeviceOrdinal, grown: i64, base: i64) -> i64 {
+        let Some(residual) = self.devices.get(&device.0) else {
+            return 0;
+        };
+        let owners = residual.evidence.owners();
+        let cost = owners.iter().find_map(|one| match (one.what, one.weight) {
+            (What::Context(how), Weight::Remembered(cost))
+                if how == Seen::Found || self.handed_out =>
+            {
+                Some(signed(cost))
+            }
+            _ => None,
+        });
+        cost.filter(|cost| grown < *cost)
+            .map_or(0, |cost| cost.min(base.max(0)))
+    }
+
+    /// Charges bytes to who left evidence; how many of them. Where managed memory may hide more, the evidence is kept.
+    fn charge(
+        &mut self,
+        device: DeviceOrdinal,
+        bytes: u64,
+        is_estimate: bool,
+        others_moved: bool,
+        keeps_evidence: bool,
+    ) -> u64 {
+        let residual = self.residual(device);
+        let evidence = residual.evidence.owners();
+        if evidence.is_empty() {
+            return self.charge_code(device, bytes);
+        }
+        let (shares, is_split) = shares(&evidence, bytes, others_moved);
+        // Of code that has functions, any may be run for the first time.
+        let is_late = evidence
+            .iter()
+            .all(|one| one.what == What::Function && !one.is_fresh);
+        let is_split = is_split || (is_late && residual.code.len() > 1);
+        for (place, share) in shares {
+            let Some(one) = evidence.get(place) else {
+                continue;
+            };
+            // A context that has its cost takes no more.
+            if !keeps_evidence || matches!(one.weight, Weight::Remembered(cost) if share >= cost) {
+                let evidence = &mut self.residual(device).evidence;
+                evidence.forget(|other| other.owner == one.owner);
+            }
+            let is_whole = matches!(one.what, What::Context(Seen::Made | Seen::Found));
+            if is_whole && !is_split && !is_estimate {
+                self.residual(device).context_cost = Some(share);
+            }
+            let to = self.bytes(one.owner).saturating_add(share);
+            self.resize(device, one.owner, to, is_estimate || is_split, one.origin);
+        }
+        bytes
+    }
+
+    /// Nobody left evidence: a function that was got before may have been launched for the first time.
+    fn charge_code(&mut self, device: DeviceOrdinal, bytes: u64) -> u64 {
+        let newest = self.residual(device).code.last().map(|(owner, _)| *owner);
+        let Some(owner) = newest.or_else(|| self.code_of_any_context(device)) else {
+            return 0;
+        };
+        let to = self.bytes(owner).saturating_add(bytes);
+        self.resize(device, owner, to, true, Origin::default());
+        bytes
+    }
+
+    /// Code with functions in a context of a device where nobody got one: kernels are of every context.
+    fn code_of_any_context(&mut self, device: DeviceOrdinal) -> Option<Reservation> {
+        let library = self.code.newest_with_functions()?;
+        let (context, _) = self.contexts.iter().find(|(_, of)| **of == device)?;
+        let context = *context;
+        Some(self.code.reservation(Loaded { library, context }))
+    }
+
+    /// Takes bytes off limits that were lowered, then off the newest evidence, then off what was estimated; how many.
+    /// If there is evidence, or something has ended, and `too_many` bytes are explained: those at least, whosever they are.
+    fn take_off(
+        &mut self,
+        device: DeviceOrdinal,
+        bytes: u64,
+        too_many: u64,
+        is_estimate: bool,
+    ) -> u64 {
+        if bytes == 0 {
+            return 0;
+        }
+        let residual = self.residual(device);
+        let (evidence, has_ended) = (residual.evidence.owners(), residual.has_ended);
+        let is_split = is_estimate || evidence.len() > 1;
+        let is_limit = |one: &&Evidence| one.what == What::Limit;
+        let limits = evidence.iter().filter(is_limit);
+        let others = evidence.iter().rev().filter(|one| !is_limit(one));
+        let by_evidence = limits
+            .chain(others)
+            .map(|one| (one.owner, one.origin, is_split));
+        let estimated = self.reservations.estimated(device).into_iter();
+        let estimated = estimated.map(|owner| (owner, Origin::default(), true));
+        let mut from: Vec<_> = by_evidence.chain(estimated).collect();
+        let sure = from.len();
+        if !evidence.is_empty() || has_ended {
+            let all = self.reservations.of_device(device);
+            let measured = |kind| matches!(kind, Kind::Context | Kind::Module);
+            let any = all.filter(|(owner, _)| measured(owner.kind));
+            from.extend(any.map(|(owner, _)| (owner, Origin::default(), true)));
+        }
+        let mut left = bytes;
+        for (place, (owner, origin, is_estimate)) in from.into_iter().enumerate() {
+            let before = self.bytes(owner);
+            let most = match place < sure {
+                true => left,
+                false => left.min(too_many.saturating_sub(bytes - left)),
+            };
+            let less = before.min(most);
+            if less != 0 {
+                self.resize(device, owner, before - less, is_estimate, origin);
+                self.residual(device)
+                    .evidence
+                    .forget(|one| one.owner == owner);
+                left -= less;
+            }
+        }
+        bytes - left
+    }
+
+    pub(crate) fn forget_code(&mut self, owner: Reservation) {
+        for residual in self.devices.values_mut() {
+            residual.code.retain(|(known, _)| *known != owner);
+        }
+    }
+
+    pub(crate) fn forget_evidence(
+        &mut self,
+        wanted: impl Fn(&Evidence) -> bool,
+    ) -> Vec<(u8, Vec<Evidence>)> {
+        let devices = self.devices.iter_mut();
+        devices
+            .map(|(device, residual)| (*device, residual.evidence.forget(&wanted)))
+            .collect()
+    }
+}
