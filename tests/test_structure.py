@@ -122,6 +122,14 @@ def test_the_stacks_know_captures_alone():
     assert not linked & {"gpumem-cuda-abi", "gpumem-replay", "gpumem", "nvml-wrapper", "serde", "clap"}
 
 
+def test_the_tracker_calls_nothing():
+    """It neither asks, waits, locks nor reads a clock: its properties need no process."""
+    assert not dependencies("gpumem-tracker") & {"gpumem", "gpumem-cuda-abi", "gpumem-stacks", "nvml-wrapper"}
+    calls = re.compile(r"std::(fs|io|net|process|sync|thread|time|env)|libc|Instant|Mutex|Atomic|unsafe \{")
+    for path in (ROOT / "tracker" / "src").glob("*.rs"):
+        assert not calls.search(path.read_text()), path
+
+
 def test_what_other_profilers_could_use_knows_libc_alone():
     assert dependencies("gpumem-sys") == {"libc"}
     assert dependencies("gpumem-python-frames") == {"gpumem-sys", "libc"}

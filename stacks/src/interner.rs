@@ -295,6 +295,7 @@ fn define<S: DefinitionSink + ?Sized>(
 }
 
 /// Where this library lies; None if it is part of the program, as in tests.
+#[inline]
 fn own_span() -> Option<Span> {
     static OWN: OnceLock<Option<Span>> = OnceLock::new();
     *OWN.get_or_init(|| {
