@@ -4,21 +4,10 @@ use gpumem_capture::DeviceOrdinal;
 
 use crate::change::Origin;
 use crate::code::Loaded;
-use crate::evidence::{Weight, What};
+use crate::evidence::{Seen, Weight, What};
 use crate::reservations::{Kind, Reservation};
 use crate::residual::signed;
 use crate::tracker::Tracker;
-
-/// How it is known that a context is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
-    /// A call made it.
-    Made,
-    /// A call made a part of one: what it takes tells nothing of a whole one's cost.
-    Part,
-    /// It was found in use: it came to life at some moment before.
-    Found,
-}
 
 /// Whose a function is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,18 @@
 //! What calls have left behind after which the card may have given or taken back what nobody asked for.
 
-use crate::calls::Seen;
 use crate::change::Origin;
 use crate::reservations::Reservation;
+
+/// How it is known that a context is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// A call made it.
+    Made,
+    /// A call made a part of one: what it takes tells nothing of a whole one's cost.
+    Part,
+    /// It was found in use: it came to life at some moment before.
+    Found,
+}
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,9 +33,10 @@ mod reservations;
 mod residual;
 mod tracker;
 
-pub use calls::{FunctionOf, Seen};
+pub use calls::FunctionOf;
 pub use change::{Origin, Resized};
 pub use ends::Ended;
+pub use evidence::Seen;
 pub use readings::{Reading, Ticket, Verdict};
 pub use reservations::{Kind, Reservation};
 pub use tracker::Tracker;

@@ -2,10 +2,9 @@
 
 use gpumem_capture::DeviceOrdinal;
 
-use crate::calls::Seen;
 use crate::change::Origin;
 use crate::code::Loaded;
-use crate::evidence::{Evidence, Weight, What};
+use crate::evidence::{Evidence, Seen, Weight, What};
 use crate::reservations::{Kind, Reservation};
 use crate::residual::signed;
 use crate::tracker::Tracker;
