@@ -1,6 +1,5 @@
 //! Modules and libraries of kernels, in contexts.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::reservations::{Kind, Reservation};
@@ -39,17 +38,21 @@ impl Code {
     /// one in another context already, a number of both.
     pub(crate) fn reservation(&mut self, loaded: Loaded) -> Reservation {
         let Loaded { library, context } = loaded;
-        if let Some((handle, _)) = self.charged.iter().find(|(_, one)| **one == loaded) {
-            return Kind::Module.of(*handle);
-        }
-        if let Entry::Vacant(free) = self.charged.entry(library) {
-            free.insert(loaded);
-            return Kind::Module.of(library);
-        }
         // Handles are addresses: no library has an odd one.
         let both = library ^ context.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        self.charged.insert(both, loaded);
-        Kind::Module.of(both)
+        let known = [library, both]
+            .into_iter()
+            .find(|handle| self.charged.get(handle) == Some(&loaded));
+        let handle = known.unwrap_or_else(|| {
+            let handle = if self.charged.contains_key(&library) {
+                both
+            } else {
+                library
+            };
+            self.charged.insert(handle, loaded);
+            handle
+        });
+        Kind::Module.of(handle)
     }
 
     /// The reservations of code that `wanted` picks.

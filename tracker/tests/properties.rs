@@ -499,6 +499,39 @@ fn what_is_left_after_the_last_context_is_nobodys() {
     assert_eq!(world.explained_by_tracker(), 500 * MIB);
 }
 
+/// A library that is loaded into two contexts has bytes in each, and the end of one takes its own.
+#[test]
+fn a_library_has_bytes_of_its_own_in_each_context() {
+    let mut world = World::default();
+    world.run(Op::MakeContext);
+    world.read();
+    world.run(Op::MakeContext);
+    world.read();
+    let contexts: Vec<u64> = world.contexts.keys().copied().collect();
+    for (context, size) in contexts.iter().copied().zip([2 * MIB, 6 * MIB]) {
+        let library = Library {
+            handle: 0x8000,
+            context,
+            size,
+            loaded: true,
+            has_function: false,
+        };
+        world.libraries.push(library);
+        let origin = world.origin;
+        world.tracker.loaded(DEVICE, context, 0x8000, origin);
+        assert_eq!(world.read(), 0);
+    }
+    assert_eq!(world.tracker.bytes_of(DEVICE, Kind::Module), 8 * MIB);
+    let first = Op::EndContext {
+        pick: 0,
+        fails: false,
+    };
+    world.run(first);
+    assert_eq!(world.read(), 0);
+    assert_eq!(world.tracker.bytes_of(DEVICE, Kind::Module), 6 * MIB);
+    assert!(!world.estimated);
+}
+
 /// Two that weigh nothing, in one interval: the sum is right, and whose it is is said to be an estimate.
 #[test]
 fn what_cannot_be_told_apart_is_an_estimate() {
