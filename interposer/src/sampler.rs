@@ -136,17 +136,17 @@ fn round(session: &'static Session) -> bool {
             return false;
         }
         let began = Instant::now();
-        loop {
-            let is_patient = began.elapsed() < LONGEST_CALL;
-            match thread::with(|thread| read(session, thread, ordinal, is_patient)) {
-                None | Some(true) => break,
-                Some(false) if is_patient && library::opened().is_some() => {
-                    std::thread::sleep(BETWEEN_TRIES);
-                }
-                Some(false) => break,
+        let mut is_patient = true;
+        let mut was_still = Some(false);
+        while is_patient && was_still == Some(false) && library::opened().is_some() {
+            is_patient = began.elapsed() < LONGEST_CALL;
+            was_still = thread::with(|thread| read(session, thread, ordinal, is_patient));
+            if is_patient && was_still == Some(false) {
+                std::thread::sleep(BETWEEN_TRIES);
             }
         }
-        again |= tracked::look(session, |tracker| tracker.has_fresh_evidence(ordinal));
+        again |= was_still == Some(false)
+            && tracked::look(session, |tracker| tracker.has_fresh_evidence(ordinal));
     }
     again
 }
