@@ -1,16 +1,12 @@
-"""No file of a crate may use one that uses it, by however many steps: what a change moves could not be seen.
+"""No file of a crate may use one that uses it, by however many steps: what a change moves could not be seen. In the
+recorder no file uses one of a floor above its own, and no observer another (docs/architecture.md)."""
 
-Files that still do are listed in tests/module_circles.txt, which may only become shorter: a file that is in a circle and
-not in the list fails, and so does one that is listed and in none. GPUMEM_BLESS=1 takes files off the list, and adds none."""
-
-import os
 import shutil
 
 import harness
 import module_graph
 import pytest
 
-LIST = harness.ROOT / "tests" / "module_circles.txt"
 SOURCES = sorted(
     source.relative_to(harness.ROOT).as_posix()
     for pattern in ("*/src", "simulator/*/src", "tests/*/src")
@@ -19,30 +15,50 @@ SOURCES = sorted(
 )
 
 
-def listed():
-    return {line for line in LIST.read_text().splitlines() if line and not line.startswith("#")}
+# The recorder's floors, from the top: the first part of each module's name.
+FLOORS = [
+    {"lib", "capi", "hooks", "nvtx"},
+    {"open", "exit"},
+    {"sampler", "postmortem", "scopes"},
+    {
+        "aliases", "autograd", "call", "definitions", "evidence", "facts", "graph_nodes", "live", "names", "options", "output", "physical",
+        "record", "session", "sideband", "stack", "stacks", "storage", "tensor", "tracked", "workspace",
+    },
+    {"card", "contexts", "driver", "limit"},
+    {"account", "call_counts", "caller", "failed", "fault", "hook", "message", "process", "resolve", "thread"},
+]
+OBSERVERS = 2
+# `dlsym` answers another tool's question for NVTX's entry with our own.
+UPWARDS = {("crate::resolve::dlsym", "crate::nvtx")}
 
 
-def in_circles(source):
-    """The files of a crate that are in a circle, each as `folder: module`."""
-    circles = module_graph.circles(module_graph.graph(harness.ROOT / source))
-    return {f"{source}: {module}" for circle in circles for module in circle}
+def upward(graph):
+    """Uses of a file that stands above, or beside among the observers."""
+    floor_of = {name: number for number, floor in enumerate(FLOORS) for name in floor}
+    for module, used in graph.items():
+        name, *others = [(of.split("::") + ["lib"])[1] for of in (module, *sorted(used))]
+        for other, of in zip(others, sorted(used)):
+            beside = floor_of[name] == floor_of[other] == OBSERVERS and name != other
+            if floor_of[other] < floor_of[name] or beside:
+                yield module, of
 
 
 def test_all_crates_are_looked_at():
-    assert {"interposer/src", "analyzer/src", "capture/src", "replay/src", "unwind/src", "simulator/driver/src"} <= set(SOURCES)
-    assert {line.split(":")[0] for line in listed()} <= set(SOURCES)
+    assert {"interposer/src", "analyzer/src", "capture/src", "tracker/src", "unwind/src", "simulator/driver/src"} <= set(SOURCES)
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_no_circle_but_those_that_are_listed(source):
-    found, known = in_circles(source), {line for line in listed() if line.startswith(f"{source}: ")}
-    if os.environ.get("GPUMEM_BLESS") == "1":
-        lines = LIST.read_text().splitlines(keepends=True)
-        LIST.write_text("".join(line for line in lines if line.strip() not in known - found))
-        known &= found
-    assert found - known == set(), "these files are in a circle"
-    assert known - found == set(), "these files are in no circle any more: GPUMEM_BLESS=1 takes them off the list"
+def test_no_file_is_in_a_circle(source):
+    assert module_graph.circles(module_graph.graph(harness.ROOT / source)) == []
+
+
+def test_no_file_of_the_recorder_uses_one_above_it():
+    graph = module_graph.graph(harness.ROOT / "interposer" / "src")
+    assert set(upward(graph)) == UPWARDS
+    planted = {**graph, "crate::thread": graph["crate::thread"] | {"crate::record"}}
+    assert set(upward(planted)) == UPWARDS | {("crate::thread", "crate::record")}
+    planted = {**graph, "crate::sampler": graph["crate::sampler"] | {"crate::postmortem"}}
+    assert set(upward(planted)) == UPWARDS | {("crate::sampler", "crate::postmortem")}
 
 
 def test_no_folder_of_the_analyzer_uses_one_that_uses_it():
