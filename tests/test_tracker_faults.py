@@ -25,7 +25,7 @@ FAULTS = {
     "shares of several are called exact": ("readings.rs", "is_estimate |= open.len() > 1;", ""),
     "weights of a moved card are called sure": ("readings.rs", "(bytes, !others_moved)", "(bytes, true)"),
     "the card's figure is called exact": ("readings.rs", "let is_estimate = is_hidden || ", "let is_estimate = "),
-    "an unseen context is nobody's": ("readings.rs", "false => unexplained.min(base.max(0)),", "false => unexplained,"),
+    "code of other contexts ends": ("ends.rs", "|loaded| wanted(loaded.context)", "|_| true"),
     "late functions are forgotten": ("evidence.rs", "matches!(self, Self::Function | Self::Limit)", "matches!(self, Self::Limit)"),
     "what calls tell is a weight": ("calls.rs", "unwrap_or(0)\n        });", "unwrap_or(0) + u64::try_from(grown).unwrap_or(0)\n        });"),
     "two contexts share a library's bytes": ("code.rs", "if self.charged.contains_key(&library) {", "if false {"),

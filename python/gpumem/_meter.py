@@ -60,6 +60,8 @@ def used(device: Optional[int] = None, level: int = PHYSICAL) -> int:
     """Bytes used now: of this process with the hooks; else of the card (PHYSICAL), or PyTorch's (TENSOR)."""
     ordinal = current() if device is None else device
     if exact():
+        if level == PHYSICAL:
+            _library.read_card()
         return _library.counters(ordinal, level)[0]
     return _pools.tensor_bytes(ordinal) if level == TENSOR else card_memory(ordinal).used
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Optional, Tuple
 
-from .. import _pools, _meter
+from .. import _library, _meter, _pools
 
 __all__ = ["Trace", "b2mb"]
 
@@ -33,6 +33,8 @@ class Trace:
     def reset(self) -> None:
         """Everything is counted from now on."""
         _pools.empty_caches()
+        # What contexts and code took until now is not this trace's.
+        _library.read_card()
         if self._mark is None:
             self._mark = _meter.Mark(name=self._name)
         else:
@@ -56,6 +58,7 @@ class Trace:
         """Takes the figures of this moment; of the stop, once stopped."""
         if not self.is_running or self._mark is None:
             return
+        _library.read_card()
         peak = self._mark.read(_meter.PHYSICAL).peak
         _pools.empty_caches()
         figures = self._mark.read(_meter.PHYSICAL)

@@ -10,7 +10,7 @@ import time
 import weakref
 from typing import Any, List, NamedTuple, Optional, Tuple
 
-from ... import _devices, _meter, _ram
+from ... import _devices, _library, _meter, _ram
 from .. import _host
 from . import _notebook, _report
 from ._device import DeviceMemory
@@ -74,6 +74,8 @@ class _Cell:
 
     def __init__(self, device: Optional[int]) -> None:
         self._device = device
+        if device is not None:
+            _library.read_card()
         self._gpu = _meter.Mark(device, name="CellLogger") if device is not None else None
         self._host = _host.HostMark()
         self._began = time.monotonic()
