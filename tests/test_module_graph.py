@@ -21,10 +21,10 @@ FLOORS = [
     {"open", "exit"},
     {"sampler", "postmortem", "scopes"},
     {
-        "aliases", "autograd", "call", "definitions", "evidence", "facts", "graph_nodes", "live", "names", "options", "output", "physical",
-        "record", "session", "sideband", "stack", "stacks", "storage", "tensor", "tracked", "workspace",
+        "autograd", "call", "contexts", "definitions", "evidence", "facts", "live", "names", "options", "output", "record", "session",
+        "sideband", "stack", "stacks", "storage", "tensor", "tracked", "workspace",
     },
-    {"card", "contexts", "driver", "limit"},
+    {"card", "driver", "limit"},
     {"account", "call_counts", "caller", "failed", "fault", "hook", "message", "process", "resolve", "thread"},
 ]
 OBSERVERS = 2

@@ -7,10 +7,11 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_capture::ApiId;
+use gpumem_tracker::Interest;
 use gpumem_unwind::Registers;
 
 use crate::hook::Hook;
-use crate::physical;
+use crate::session;
 use crate::thread::{self, Thread};
 
 /// Calls so far that may move memory, and those of them that have returned with their events recorded. In between,
@@ -45,12 +46,18 @@ pub(crate) fn still(thread: &Thread) -> Option<Moment> {
     let entered = ENTERED.load(Ordering::SeqCst);
     let mut waits = WAITS.load(Ordering::SeqCst);
     let mut in_progress = entered.wrapping_sub(left);
-    if physical::anything_to_settle() {
+    if has_questions() {
         in_progress = in_progress.wrapping_add(waits.wrapping_sub(waited));
     } else {
         waits = 0;
     }
     (in_progress <= own).then_some(Moment { entered, waits })
+}
+
+/// Whether there are pools or graphs, which give back by themselves what they do not use.
+fn has_questions() -> bool {
+    let session = session::session();
+    session.is_some_and(|session| session.interest().has(Interest::QUESTIONS))
 }
 
 /// Where the beginning and the end of a call are counted.

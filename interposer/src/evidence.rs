@@ -1,14 +1,14 @@
 //! Evidence of bytes that no call asks for, as calls leave it with the tracker. None of this measures: readings of the
 //! card do ([`crate::sampler`]).
 
-use gpumem_capture::{DeviceOrdinal, Level, StackId};
-use gpumem_tracker::{Ended, FunctionOf, Kind, Origin, Seen, Tracker};
+use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_tracker::{FunctionOf, Kind, Origin, Pending, Seen, Tracker};
 
 use crate::call::{self, Call};
 use crate::session::{self, Session};
 use crate::thread::Thread;
 use crate::tracked::{apply, look};
-use crate::{card, contexts, driver, stack};
+use crate::{card, driver, record};
 
 /// A context and its device.
 #[derive(Clone, Copy)]
@@ -22,31 +22,10 @@ fn reading_session() -> Option<&'static Session> {
     session::session().filter(|_| card::can_be_read())
 }
 
-/// Who calls, with stacks.
-fn origin(session: &Session, thread: &Thread, call: &Call) -> Origin {
-    let (py_stack, native_stack) = stack::take(session.writer, session.stacks);
-    Origin {
-        thread: thread.id(),
-        api: call.api(),
-        py_stack,
-        native_stack,
-    }
-}
-
-/// Who calls, without stacks.
-fn caller(thread: &Thread, call: &Call) -> Origin {
-    Origin {
-        thread: thread.id(),
-        api: call.api(),
-        py_stack: StackId::NONE,
-        native_stack: StackId::NONE,
-    }
-}
-
 /// The only context, if it is one whose memory can be asked for: one that was reset would come back to life.
 fn only_context(session: &Session) -> Option<Place> {
     let (context, device) = look(session, Tracker::only_context)?;
-    (!contexts::any_ended()).then_some(Place { context, device })
+    Some(Place { context, device })
 }
 
 /// The only context, or else the current one, if it was seen. Else a call may have brought one to life.
@@ -86,7 +65,7 @@ fn leave(
         return;
     };
     if let Some(place) = place {
-        let origin = origin(session, thread, call);
+        let origin = record::origin(session, thread, call);
         apply(session, |tracker| change(tracker, place, origin));
         (session.observers.read_soon)();
     }
@@ -171,7 +150,7 @@ pub(crate) fn context_seen(
     let Some(session) = session::session() else {
         return;
     };
-    let origin = origin(session, thread, call);
+    let origin = record::origin(session, thread, call);
     let used = card::used_before_first(device);
     apply(session, |tracker| {
         if let Some((used, explained)) = used {
@@ -182,20 +161,6 @@ pub(crate) fn context_seen(
     (session.observers.read_now)(session, device);
 }
 
-/// The contexts of a device that `wanted` picks are about to end, or have ended, with their code.
-pub(crate) fn contexts_ending(
-    thread: &Thread,
-    call: &Call,
-    device: DeviceOrdinal,
-    wanted: impl Fn(u64) -> bool,
-) -> Option<Ended> {
-    let session = session::session()?;
-    let origin = caller(thread, call);
-    Some(apply(session, |tracker| {
-        tracker.contexts_ending(device, wanted, origin)
-    }))
-}
-
 /// Contexts of a device have ended: what is left there of this process's is nobody's cost.
 pub(crate) fn contexts_ended(device: DeviceOrdinal) {
     if let Some(session) = reading_session() {
@@ -204,43 +169,27 @@ pub(crate) fn contexts_ended(device: DeviceOrdinal) {
 }
 
 /// A module or library is about to be unloaded.
-pub(crate) fn unloading(thread: &Thread, call: &Call, library: u64) -> Option<Ended> {
-    let session = session::session()?;
-    let origin = caller(thread, call);
-    Some(apply(session, |tracker| tracker.unloading(library, origin)))
+pub(crate) fn unloading(thread: &Thread, call: &Call, library: u64) -> Option<Pending> {
+    record::without_stacks(thread, call, |tracker, origin| {
+        tracker.unloading(library, origin)
+    })
 }
 
 /// It is unloaded.
-pub(crate) fn unloaded(library: u64) {
+pub(crate) fn unloaded() {
     if let Some(session) = reading_session() {
-        apply(session, |tracker| tracker.unloaded(library));
         (session.observers.read_soon)();
-    }
-}
-
-/// It did not end after all.
-pub(crate) fn restore(thread: &Thread, call: &Call, ended: Ended) {
-    if let Some(session) = session::session() {
-        let origin = caller(thread, call);
-        apply(session, |tracker| tracker.restore(ended, origin));
     }
 }
 
 /// A pool ended that others used meanwhile, and has memory live: what it took last, nobody can ask for any more.
 pub(crate) fn pool_unasked(thread: &Thread, call: &Call, device: DeviceOrdinal, pool: u64) {
     if let Some(session) = reading_session() {
-        let origin = caller(thread, call);
+        let origin = record::caller(thread, call.api());
         apply(session, |tracker| {
             tracker.pool_unasked(device, Kind::Pool.of(pool), origin);
         });
         (session.observers.read_soon)();
-    }
-}
-
-/// A pool was made where a destroyed one was.
-pub(crate) fn pool_made(pool: u64) {
-    if let Some(session) = session::session() {
-        apply(session, |tracker| tracker.pool_made(Kind::Pool.of(pool)));
     }
 }
 

@@ -13,7 +13,6 @@
 //! Linking into a program. Preload it: `LD_PRELOAD=libgpumem.so python train.py`.
 
 mod account;
-mod aliases;
 mod autograd;
 mod call;
 mod call_counts;
@@ -28,7 +27,6 @@ mod exit;
 mod facts;
 mod failed;
 mod fault;
-mod graph_nodes;
 mod hook;
 mod hooks;
 mod limit;
@@ -39,7 +37,6 @@ mod nvtx;
 mod open;
 mod options;
 mod output;
-mod physical;
 mod postmortem;
 mod process;
 mod record;

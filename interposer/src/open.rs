@@ -15,11 +15,12 @@ use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::live::Tensors;
 use crate::options::Options;
 use crate::session::{self, Observers, Session};
 use crate::{
-    account, definitions, facts, limit, live, message, output, postmortem, process, sampler,
-    scopes, storage, thread,
+    account, definitions, facts, limit, message, output, postmortem, process, sampler, scopes,
+    storage, thread,
 };
 use gpumem_capture::writer::lock::Lock;
 use gpumem_tracker::Tracker;
@@ -125,8 +126,9 @@ fn open() -> bool {
     limit::tell(writer);
     let session = Box::leak(Box::new(Session {
         writer,
-        tensors: live::open_tensors(writer),
+        tensors: Box::leak(Box::new(Tensors::new(writer))),
         tracker: Lock::new(Tracker::new()),
+        interest: Default::default(),
         stacks: options.stacks,
         backward: options.backward && options.stacks.python(),
         free_stacks: options.free_stacks && options.stacks.python(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, Writer};
+use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Writer};
 use gpumem_sys::wait::Alarm;
 
 use gpumem_tracker::{Tracker, Verdict};
@@ -13,10 +13,9 @@ use gpumem_tracker::{Tracker, Verdict};
 use crate::card::reading::{Card, Reading, Settled};
 use crate::card::{self, library};
 use crate::driver::DeviceFacts;
-use crate::physical::{self, Cause};
 use crate::session::Session;
 use crate::thread::{self, Started, Thread};
-use crate::{account, call, fault, process, tracked};
+use crate::{account, call, fault, process, record, tracked};
 use gpumem_capture::writer::lock::Lock;
 
 /// The thread, once it was started.
@@ -165,18 +164,13 @@ fn read(
     }
     if !ENDING.load(Ordering::Acquire) {
         // What pools and graphs gave back to make room for something else.
-        physical::settle(&Cause {
-            session,
-            thread: thread.id(),
-            api: ApiId(0),
-            stacks: (StackId::NONE, StackId::NONE),
-        });
+        record::settle_in(session, record::caller(thread, ApiId(0)));
     }
     let ticket = tracked::look(session, Tracker::begin_reading);
     let mut read = card::read(session.writer, ordinal)?;
     let figures = read.reading.figures;
     let verdict = {
-        let managed = physical::managed(ordinal);
+        let managed = tracked::look(session, |tracker| tracker.managed(ordinal));
         let is_still = read.stable && before.is_some() && call::still(thread) == before;
         tracked::apply(session, |tracker| {
             tracker.read(&gpumem_tracker::Reading {

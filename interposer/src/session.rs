@@ -1,13 +1,13 @@
 //! The open capture, and what stands around it.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
 use std::time::Duration;
 
 use gpumem_capture::writer::lock::Lock;
 use gpumem_capture::{DefKind, DeviceOrdinal, Seq, StackId, Writer};
 use gpumem_cuda_abi::CuDevice;
 use gpumem_stacks::Stacks;
-use gpumem_tracker::Tracker;
+use gpumem_tracker::{Interest, Tracker};
 
 use crate::driver::{self, DeviceFacts};
 use crate::failed::Failed;
@@ -44,8 +44,10 @@ pub(crate) struct Session {
     pub(crate) writer: &'static Writer,
     /// The tensors that are live.
     pub(crate) tensors: &'static Tensors,
-    /// What no call says.
+    /// What else is live.
     pub(crate) tracker: Lock<Tracker>,
+    /// What the tracker has, as of its last transition: see [`Session::interest`].
+    pub(crate) interest: AtomicU8,
     pub(crate) stacks: Stacks,
     /// Whether PyTorch's backward is charged to forward lines: needs Python stacks.
     pub(crate) backward: bool,
@@ -102,6 +104,12 @@ pub(crate) fn open() -> Option<&'static Session> {
 }
 
 impl Session {
+    /// What there is that needs questions or care.
+    #[inline]
+    pub(crate) fn interest(&self) -> Interest {
+        Interest(self.interest.load(Ordering::Acquire))
+    }
+
     /// Makes sure that a device is defined before an event names it.
     #[inline]
     pub(crate) fn know_device(&'static self, device: DeviceOrdinal) {

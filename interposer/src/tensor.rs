@@ -6,9 +6,10 @@
 
 use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, Writer};
 use gpumem_stacks::Stacks;
+use gpumem_tracker::Block;
 use gpumem_unwind::Registers;
 
-use crate::live::{Block, Tensor};
+use crate::live::Tensor;
 use crate::session::{self, Session};
 use crate::thread::{self, Quiet, Thread};
 use crate::{account, definitions, stack, stacks, workspace};

@@ -2,11 +2,11 @@
 
 use gpumem_capture::DeviceOrdinal;
 
-use crate::change::Origin;
-use crate::code::Loaded;
-use crate::evidence::{Seen, Weight, What};
-use crate::reservations::{Kind, Reservation};
-use crate::residual::signed;
+use crate::state::code::Loaded;
+use crate::state::evidence::{Seen, Weight, What};
+use crate::state::origin::Origin;
+use crate::state::reservations::{Kind, Reservation};
+use crate::state::residual::signed;
 use crate::tracker::Tracker;
 
 /// Whose a function is.
@@ -23,12 +23,9 @@ pub enum FunctionOf {
 }
 
 impl Tracker {
-    /// A context is there.
+    /// A context is there: evidence of what it takes.
     pub fn context_seen(&mut self, device: DeviceOrdinal, context: u64, how: Seen, origin: Origin) {
         self.changes += 1;
-        if how != Seen::Part {
-            self.contexts.insert(context, device);
-        }
         let libraries: Vec<u64> = self.code.with_kernels().collect();
         let code: Vec<_> = libraries
             .into_iter()
@@ -100,11 +97,6 @@ impl Tracker {
     ) {
         let library = self.code.library_of(module);
         self.loaded(device, context, library, origin);
-    }
-
-    /// A pool was made where a destroyed one was: what is left of that one's evidence is not the new one's.
-    pub fn pool_made(&mut self, pool: Reservation) {
-        self.forget_evidence(|one| one.owner == pool);
     }
 
     /// Another thread may have made a pool larger or smaller between the last question about it and its end.

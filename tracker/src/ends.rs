@@ -2,32 +2,17 @@
 
 use gpumem_capture::DeviceOrdinal;
 
-use crate::change::Origin;
-use crate::code::Loaded;
-use crate::evidence::{Evidence, What};
-use crate::reservations::{Kind, Reservation};
+use crate::state::code::Loaded;
+use crate::state::ended::{Ended, Held};
+use crate::state::evidence::{Evidence, What};
+use crate::state::origin::Origin;
+use crate::state::reservations::{Kind, Reservation};
+use crate::state::work::{Pending, Then, Undo};
 use crate::tracker::Tracker;
-
-/// What ended, should it not have.
-#[must_use]
-#[derive(Debug)]
-pub struct Ended {
-    all: Vec<Held>,
-    evidence: Vec<(u8, Vec<Evidence>)>,
-    contexts: Vec<(u64, DeviceOrdinal)>,
-}
-
-#[derive(Debug)]
-struct Held {
-    device: DeviceOrdinal,
-    reservation: Reservation,
-    bytes: u64,
-    loaded: Option<Loaded>,
-}
 
 impl Tracker {
     /// A module or library is about to be unloaded, from every context.
-    pub fn unloading(&mut self, library: u64, origin: Origin) -> Ended {
+    pub fn unloading(&mut self, library: u64, origin: Origin) -> Pending {
         let gone = self.code.reservations(|loaded| loaded.library == library);
         let contexts: Vec<u64> = gone.iter().map(|(_, loaded)| loaded.context).collect();
         let gone = gone
@@ -43,16 +28,14 @@ impl Tracker {
                 self.leave(device, owner, context, What::End, origin);
             }
         }
-        ended
-    }
-
-    /// It is unloaded.
-    pub fn unloaded(&mut self, library: u64) {
-        self.code.unloaded(library);
+        let mut work = self.begin();
+        work.undo.push(Undo::Reserved(ended));
+        work.then = Some(Then::Unload(library));
+        self.keep(work)
     }
 
     /// The contexts of a device that `wanted` picks are about to end, or have ended, with their code.
-    pub fn contexts_ending(
+    pub(crate) fn contexts_ending(
         &mut self,
         device: DeviceOrdinal,
         wanted: impl Fn(u64) -> bool,
@@ -68,12 +51,6 @@ impl Tracker {
         let contexts = contexts.filter(|(one, _)| one.kind == Kind::Context && wanted(one.handle));
         gone.extend(contexts.map(|(owner, _)| (owner, None)));
         let mut ended = self.end(gone, origin);
-        let live = self.contexts.iter().map(|(context, of)| (*context, *of));
-        ended.contexts = live
-            .filter(|(one, of)| *of == device && wanted(*one))
-            .collect();
-        self.contexts
-            .retain(|one, of| *of != device || !wanted(*one));
         if let Some(residual) = self.devices.get_mut(&device.0) {
             let of_context = |one: &Evidence| one.context != 0 && wanted(one.context);
             let evidence = residual.evidence.forget(of_context);
@@ -113,17 +90,12 @@ impl Tracker {
             });
         }
         self.changes += 1;
-        Ended {
-            all,
-            evidence,
-            contexts: Vec::new(),
-        }
+        Ended { all, evidence }
     }
 
     /// It did not end after all.
-    pub fn restore(&mut self, ended: Ended, origin: Origin) {
+    pub(crate) fn restore(&mut self, ended: Ended, origin: Origin) {
         self.changes += 1;
-        self.contexts.extend(ended.contexts);
         for one in ended.all {
             if let Some(loaded) = one.loaded {
                 self.code.restore(one.reservation, loaded);

@@ -1,14 +1,19 @@
-//! What the card gave this process, as far as no single call says it: a pure state machine.
+//! What is live, owned, mapped and reserved in a process, but for tensors; what a call changes of it: a pure state machine.
 //!
 //! | part | what it holds |
 //! |---|---|
+//! | [`Block`]s, pages | what programs asked the driver for, and what the card gave for it |
+//! | handles, [`Alias`]es | physical memory with its references and mappings; memory of others |
+//! | contexts | which there are, and what ends with them |
+//! | pools, graphs | what only the driver can say, by [`Questions`] |
 //! | [`Reservation`] | what grows and shrinks under one name: a pool, the graphs of a device, a context, a module |
 //! | code | which function is of which library, and what a library is charged in each context |
 //! | evidence | calls after which the card may have given or taken back what nobody asked for |
 //! | residual | what a reading of NVML leaves unexplained, and whose it is |
 //!
-//! Nothing here asks, waits, locks or reads a clock. Callers pass what a call did or what a reading said;
-//! what follows from it is queued as [`Resized`], in the order in which it is to be recorded.
+//! Nothing here asks, waits, locks or reads a clock. Callers pass what a call did, what the driver answered or what a
+//! reading said; what follows from it is queued as events, in the order in which they are to be recorded. What is about to
+//! end is ended before the call, and taken back by [`Tracker::settle`] if the call fails.
 //!
 //! # How bytes that no call asks for are found
 //!
@@ -23,20 +28,27 @@
 
 #![forbid(unsafe_code)]
 
+mod aliases;
+mod blocks;
 mod calls;
-mod change;
-mod code;
+mod contexts;
 mod ends;
-mod evidence;
+mod graphs;
+mod handles;
+mod pools;
 mod readings;
-mod reservations;
-mod residual;
+mod settle;
+mod state;
 mod tracker;
 
 pub use calls::FunctionOf;
-pub use change::{Origin, Resized};
-pub use ends::Ended;
-pub use evidence::Seen;
 pub use readings::{Reading, Ticket, Verdict};
-pub use reservations::{Kind, Reservation};
-pub use tracker::Tracker;
+pub use state::alias::Alias;
+pub use state::block::{Block, Key};
+pub use state::evidence::Seen;
+pub use state::graph::{Node, NodeWork};
+pub use state::origin::Origin;
+pub use state::pool::Questions;
+pub use state::reservations::{Kind, Reservation};
+pub use state::work::Pending;
+pub use tracker::{Interest, Tracker};

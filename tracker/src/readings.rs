@@ -2,11 +2,11 @@
 
 use gpumem_capture::DeviceOrdinal;
 
-use crate::change::Origin;
-use crate::code::Loaded;
-use crate::evidence::{Evidence, Seen, Weight, What};
-use crate::reservations::{Kind, Reservation};
-use crate::residual::signed;
+use crate::state::code::Loaded;
+use crate::state::evidence::{Evidence, Seen, Weight, What};
+use crate::state::origin::Origin;
+use crate::state::reservations::{Kind, Reservation};
+use crate::state::residual::signed;
 use crate::tracker::Tracker;
 
 /// The state of the tracker at the beginning of a reading.
@@ -254,8 +254,7 @@ impl Tracker {
     /// Code with functions in a context of a device where nobody got one: kernels are of every context.
     fn code_of_any_context(&mut self, device: DeviceOrdinal) -> Option<Reservation> {
         let library = self.code.newest_with_functions()?;
-        let (context, _) = self.contexts.iter().find(|(_, of)| **of == device)?;
-        let context = *context;
+        let context = self.context_on(device)?;
         Some(self.code.reservation(Loaded { library, context }))
     }
 

@@ -1,51 +1,154 @@
-//! The state, and what every transition does to it.
+//! The state, and the events that are to be recorded of it.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use gpumem_capture::DeviceOrdinal;
+use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Seq};
 
-use crate::change::{Origin, Resized};
-use crate::code::Code;
-use crate::reservations::{Kind, Reservation, Reservations};
-use crate::residual::Residual;
+use crate::state::alias::Opened;
+use crate::state::block::Blocks;
+use crate::state::code::Code;
+use crate::state::context::Context;
+use crate::state::graph::Graphs;
+use crate::state::handle::{Handle, Mapping, Place};
+use crate::state::origin::Origin;
+use crate::state::pages::Pages;
+use crate::state::pool::Pools;
+use crate::state::reservations::{Kind, Reservation, Reservations};
+use crate::state::residual::Residual;
+use crate::state::work::{Pending, Undo, Work};
 
 /// The state machine.
 #[derive(Debug, Default)]
 pub struct Tracker {
+    pub(crate) blocks: Blocks,
+    pub(crate) pages: Pages,
+    /// By address, or by handle where the thing has none.
+    pub(crate) aliases: BTreeMap<u64, Opened>,
+    pub(crate) handles: BTreeMap<u64, Handle>,
+    /// By first address.
+    pub(crate) mappings: BTreeMap<u64, Mapping>,
+    /// The handles that are bound to multicast objects.
+    pub(crate) bindings: BTreeMap<Place, u64>,
+    /// Ranges of addresses: how large each is, by the first one.
+    addresses: BTreeMap<u64, u64>,
+    pub(crate) contexts: BTreeMap<u64, Context>,
+    /// Green contexts and their devices.
+    pub(crate) parts: BTreeMap<u64, DeviceOrdinal>,
+    pub(crate) pools: Pools,
+    pub(crate) graphs: Graphs,
     pub(crate) reservations: Reservations,
     pub(crate) code: Code,
-    /// The contexts that were seen and have not ended.
-    pub(crate) contexts: BTreeMap<u64, DeviceOrdinal>,
     pub(crate) devices: BTreeMap<u8, Residual>,
-    /// Transitions so far.
+    /// Transitions so far that may change what a reading of the card is compared with.
     pub(crate) changes: u64,
     /// Whether memory was handed to other processes, which may keep it on the card after its release here.
     pub(crate) handed_out: bool,
-    unwritten: VecDeque<Resized>,
+    /// Calls so far that have ended something, and those that have not returned.
+    pub(crate) calls: u64,
+    pub(crate) pending: BTreeMap<u64, Work>,
+    /// Releases that went unseen: what was live where something new is.
+    pub(crate) missed_releases: u64,
+    unwritten: Unwritten,
+}
+
+/// Events that are not recorded yet, each with the call that wants to know its number.
+#[derive(Debug, Default)]
+struct Unwritten {
+    events: VecDeque<(Event, Option<u64>)>,
+    /// How many there were so far.
+    pushed: u64,
+}
+
+/// What there is of that the recorder need not ask for, or be careful with, as long as there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest(pub u8);
+
+impl Interest {
+    /// Something of which only the driver says how much it holds: pools, graphs.
+    pub const QUESTIONS: Self = Self(1);
+    /// Pools that were destroyed and still hold something.
+    pub const DESTROYED_POOLS: Self = Self(2);
+    /// Graphs with memory nodes.
+    pub const GRAPHS: Self = Self(4);
+    /// Primary contexts that were reset and may come back to life unseen.
+    pub const INACTIVE_CONTEXTS: Self = Self(8);
+
+    /// Whether all of `other` is in it.
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
 }
 
 impl Tracker {
-    /// Nothing is reserved and nothing is known.
-    pub const fn new() -> Self {
-        Self {
-            reservations: Reservations::new(),
-            code: Code::new(),
-            contexts: BTreeMap::new(),
-            devices: BTreeMap::new(),
-            changes: 0,
-            handed_out: false,
-            unwritten: VecDeque::new(),
+    /// Nothing is live and nothing is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What there is.
+    pub fn interest(&self) -> Interest {
+        let has_graphs = !self.graphs.is_empty();
+        let asks = !self.pools.is_empty() || self.graphs.devices().next().is_some();
+        let all = [
+            (Interest::QUESTIONS, asks),
+            (Interest::DESTROYED_POOLS, self.pools.any_destroyed()),
+            (Interest::GRAPHS, has_graphs),
+            (Interest::INACTIVE_CONTEXTS, self.has_inactive_context()),
+        ];
+        let bits = all.iter().filter(|(_, is)| *is).map(|(bit, _)| bit.0);
+        Interest(bits.sum())
+    }
+
+    pub(crate) fn begin(&mut self) -> Work {
+        self.calls += 1;
+        Work {
+            id: self.calls,
+            undo: Vec::new(),
+            then: None,
         }
     }
 
-    /// The oldest change that is not recorded yet.
-    pub fn unwritten(&self) -> Option<&Resized> {
-        self.unwritten.front()
+    /// Keeps what a call has ended until it has returned.
+    pub(crate) fn keep(&mut self, work: Work) -> Pending {
+        let id = work.id;
+        self.pending.insert(id, work);
+        Pending(id)
     }
 
-    /// The oldest change is recorded, or given up.
-    pub fn written(&mut self) {
-        self.unwritten.pop_front();
+    pub(crate) fn push(&mut self, event: Event) {
+        self.unwritten.events.push_back((event, None));
+        self.unwritten.pushed += 1;
+    }
+
+    /// The same of an event whose number a call wants to know.
+    pub(crate) fn push_of(&mut self, work: &Work, event: Event) {
+        self.unwritten.events.push_back((event, Some(work.id)));
+        self.unwritten.pushed += 1;
+    }
+
+    /// The oldest event that is not recorded yet; its time is to be set.
+    pub fn unwritten(&self) -> Option<&Event> {
+        self.unwritten.events.front().map(|(event, _)| event)
+    }
+
+    /// The oldest event is recorded under this number, or (`None`) given up.
+    pub fn written(&mut self, seq: Option<Seq>) {
+        if let Some((_, Some(call))) = self.unwritten.events.pop_front()
+            && let Some(work) = self.pending.get_mut(&call)
+        {
+            work.recorded(seq);
+        }
+    }
+
+    /// How many events there were, and how many of them are recorded or given up.
+    pub fn progress(&self) -> (u64, u64) {
+        let pushed = self.unwritten.pushed;
+        (pushed, pushed - self.unwritten.events.len() as u64)
+    }
+
+    /// Releases that went unseen since this was last asked.
+    pub fn take_missed_releases(&mut self) -> u64 {
+        core::mem::take(&mut self.missed_releases)
     }
 
     /// Bytes of a reservation.
@@ -61,25 +164,34 @@ impl Tracker {
             .sum()
     }
 
-    /// The only context that there is.
-    pub fn only_context(&self) -> Option<(u64, DeviceOrdinal)> {
-        let mut all = self.contexts.iter();
-        let only = all.next().filter(|_| all.next().is_none());
-        only.map(|(context, device)| (*context, *device))
+    /// Addresses were reserved, with no memory behind them. `caller` is the return address of the call.
+    pub fn address_reserved(&mut self, ptr: u64, bytes: u64, caller: u64, origin: Origin) {
+        self.addresses.insert(ptr, bytes);
+        self.push(Event {
+            ptr,
+            bytes,
+            aux: caller,
+            device: DeviceOrdinal::NONE,
+            ..origin.event(EventKind::ADDRESS, Level::DRIVER)
+        });
     }
 
-    /// The device of a context that was seen and has not ended.
-    pub fn device_of(&self, context: u64) -> Option<DeviceOrdinal> {
-        self.contexts.get(&context).copied()
-    }
-
-    /// Whether any context was seen on a device and has not ended.
-    pub fn has_context(&self, device: DeviceOrdinal) -> bool {
-        self.contexts.values().any(|of| *of == device)
+    /// Addresses are about to be given back.
+    pub fn address_ending(&mut self, ptr: u64, origin: Origin) -> Option<Pending> {
+        let bytes = self.addresses.remove(&ptr)?;
+        self.push(Event {
+            ptr,
+            bytes,
+            device: DeviceOrdinal::NONE,
+            ..origin.event(EventKind::ADDRESS_END, Level::DRIVER)
+        });
+        let mut work = self.begin();
+        work.undo.push(Undo::Address { ptr, bytes });
+        Some(self.keep(work))
     }
 
     /// The driver says what a pool, or the graphs of a device, hold now; 0: it is gone.
-    pub fn reserved(
+    pub(crate) fn reserved(
         &mut self,
         device: DeviceOrdinal,
         reservation: Reservation,
@@ -114,15 +226,20 @@ impl Tracker {
         self.changes += 1;
         let estimate = estimated.then_some(self.changes);
         let from = self.reservations.resize(device, reservation, to, estimate);
-        if from != to {
-            self.unwritten.push_back(Resized {
-                device,
-                reservation,
-                from,
-                to,
-                estimated,
-                origin,
-            });
+        if from == to {
+            return;
         }
+        let flags = reservation.kind.flags();
+        self.push(Event {
+            ptr: reservation.handle,
+            bytes: to,
+            aux: from,
+            device,
+            flags: match estimated {
+                true => flags.with(EventFlags::ESTIMATED),
+                false => flags,
+            },
+            ..origin.event(EventKind::RESIZE, Level::PHYSICAL)
+        });
     }
 }

@@ -1,10 +1,10 @@
 //! What is read of an autograd node: its key in the map, its class, its parameter.
 
-use gpumem_capture::{Level, StackId};
+use gpumem_capture::StackId;
 
 use super::layout::{self, DATA_PATHS};
 use super::memory;
-use crate::live::{self, Place};
+use crate::session;
 
 /// The sequence number of nodes that have none: those that accumulate a parameter's gradient.
 pub(super) const NO_SEQUENCE: u64 = u64::MAX;
@@ -62,11 +62,7 @@ impl Node {
         DATA_PATHS.iter().find_map(|[storage, data]| {
             let storage = memory::word(variable.checked_add(*storage)?)?;
             let data = memory::word(storage.checked_add(*data)?)?;
-            let block = live::at(Place {
-                level: Level::TENSOR,
-                vmm: false,
-                ptr: data as u64,
-            })?;
+            let block = session::session()?.tensors.at(data as u64)?;
             (block.py_stack != StackId::NONE).then_some(block.py_stack)
         })
     }

@@ -1,33 +1,11 @@
 //! Address space: reserved and given back, with no memory behind it until something is mapped there.
 
-use std::collections::BTreeMap;
-
-use gpumem_capture::{DeviceOrdinal, EventKind, Level};
+use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
+use gpumem_tracker::Tracker;
 
-use crate::call::Call;
-use crate::sideband::{self, Sideband};
-use crate::thread::Thread;
-use gpumem_capture::writer::lock::{Guard, Lock};
-
-/// The ranges that are reserved, by first address, never locked across a driver call.
-fn reserved() -> Guard<'static, BTreeMap<u64, u64>> {
-    static RESERVED: Lock<BTreeMap<u64, u64>> = Lock::new(BTreeMap::new());
-    RESERVED.lock()
-}
-
-fn remark(thread: &Thread, call: &Call, kind: EventKind, ptr: u64, bytes: u64) {
-    let begins = kind == EventKind::ADDRESS;
-    let what = Sideband {
-        ptr,
-        bytes,
-        aux: if begins { call.caller() } else { 0 },
-        device: DeviceOrdinal::NONE,
-        with_stacks: begins,
-        ..Sideband::default()
-    };
-    sideband::record(thread, call.api(), kind, Level::DRIVER, what);
-}
+use super::seen;
+use crate::record;
 
 hook! {
     /// Reserves a range of addresses.
@@ -46,8 +24,9 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let ptr = unsafe { (*pointer).0 };
-            reserved().insert(ptr, bytes as u64);
-            remark(thread, &call, EventKind::ADDRESS, ptr, bytes as u64);
+            record::with_stacks(thread, &call, DeviceOrdinal::NONE, |tracker, origin| {
+                tracker.address_reserved(ptr, bytes as u64, call.caller(), origin);
+            });
         }
     }
 }
@@ -59,13 +38,8 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
-        let known = reserved().remove(&pointer.0);
-        known.inspect(|bytes| remark(thread, &call, EventKind::ADDRESS_END, pointer.0, *bytes))
+        let ending = |tracker: &mut Tracker, origin| tracker.address_ending(pointer.0, origin);
+        record::without_stacks(thread, &call, ending).flatten()
     }
-    after {
-        if let (Some(Some(bytes)), false) = (held, result.is_success()) {
-            reserved().insert(pointer.0, bytes);
-            remark(thread, &call, EventKind::ADDRESS, pointer.0, bytes);
-        }
-    }
+    after { seen::ended(&call, thread, result, held); }
 }

@@ -8,9 +8,42 @@ use gpumem_cuda_abi::{
     CuExternalMemoryMipmappedArrayDesc, CuIpcMemHandle, CuMemoryPool, CuMipmappedArray, CuResult,
 };
 
-use super::array_size;
-use crate::aliases;
-use crate::driver;
+use gpumem_tracker::{Alias, Pending};
+
+use super::{array_size, seen};
+use crate::call::Call;
+use crate::thread::Thread;
+use crate::{driver, record};
+
+/// Records that foreign memory can be reached at `ptr`: on the current context's device, or where the pool lies.
+fn opened(thread: &Thread, call: &Call, ptr: u64, bytes: u64, flags: EventFlags) {
+    if ptr == 0 {
+        return;
+    }
+    let is_pooled = flags.contains(EventFlags::STREAM_ORDERED);
+    let device = match is_pooled && bytes > 0 {
+        true => driver::device_of(ptr),
+        false => driver::current_device(),
+    };
+    let alias = Alias {
+        bytes,
+        device,
+        context: if is_pooled {
+            0
+        } else {
+            driver::current_context()
+        },
+        flags,
+    };
+    record::with_stacks(thread, call, device, |tracker, origin| {
+        tracker.opened(ptr, alias, call.caller(), origin);
+    });
+}
+
+/// Records that what was opened at `ptr` is about to be closed.
+fn closing(thread: &Thread, call: &Call, ptr: u64) -> Option<Pending> {
+    record::without_stacks(thread, call, |tracker, origin| tracker.closing(ptr, origin)).flatten()
+}
 
 macro_rules! opening {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -26,7 +59,7 @@ macro_rules! opening {
                     // SAFETY: the call succeeded, so the driver has just written there.
                     let pointer = unsafe { *pointer };
                     let bytes = driver::range_of(pointer).map_or(0, |range| range.bytes);
-                    aliases::begun(thread, &call, pointer.0, bytes, EventFlags::NONE);
+                    opened(thread, &call, pointer.0, bytes, EventFlags::NONE);
                 }
             }
         }
@@ -46,8 +79,8 @@ hook! {
     fn cuIpcCloseMemHandle(pointer: CuDevicePtr) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before { aliases::ending(thread, call.api(), pointer.0) }
-    after { aliases::settle(thread, call.api(), result.is_success(), held); }
+    before { closing(thread, &call, pointer.0) }
+    after { seen::ended(&call, thread, result, held); }
 }
 
 hook! {
@@ -64,7 +97,7 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded: the driver has just read the one and written to the other.
             let (made, bytes) = unsafe { ((*memory).0 as u64, (*description).size) };
-            aliases::begun(thread, &call, made, bytes, EventFlags::NONE);
+            opened(thread, &call, made, bytes, EventFlags::NONE);
         }
     }
 }
@@ -84,7 +117,7 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded: the driver has just read the one and written to the other.
             let (pointer, bytes) = unsafe { ((*pointer).0, (*description).size) };
-            aliases::begun(thread, &call, pointer, bytes, EventFlags::NONE);
+            opened(thread, &call, pointer, bytes, EventFlags::NONE);
         }
     }
 }
@@ -105,7 +138,7 @@ hook! {
             // SAFETY: the call succeeded: the driver has just read the one and written to the other.
             let (array, description) = unsafe { ((*array).0 as u64, &*description) };
             let bytes = array_size::mipmapped(&description.array, description.num_levels);
-            aliases::begun(thread, &call, array, bytes.unwrap_or(0), EventFlags::ARRAY);
+            opened(thread, &call, array, bytes.unwrap_or(0), EventFlags::ARRAY);
         }
     }
 }
@@ -116,8 +149,8 @@ hook! {
     fn cuDestroyExternalMemory(memory: CuExternalMemory) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
-    before { aliases::ending(thread, call.api(), memory.0 as u64) }
-    after { aliases::settle(thread, call.api(), result.is_success(), held); }
+    before { closing(thread, &call, memory.0 as u64) }
+    after { seen::ended(&call, thread, result, held); }
 }
 
 hook! {
@@ -136,7 +169,7 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let made = unsafe { (*pool).0 as u64 };
-            aliases::begun(thread, &call, made, 0, EventFlags::STREAM_ORDERED);
+            opened(thread, &call, made, 0, EventFlags::STREAM_ORDERED);
         }
     }
 }
@@ -157,7 +190,7 @@ hook! {
             // SAFETY: the call succeeded, so the driver has just written there.
             let pointer = unsafe { *pointer };
             let bytes = driver::range_of(pointer).map_or(0, |range| range.bytes);
-            aliases::begun(thread, &call, pointer.0, bytes, EventFlags::STREAM_ORDERED);
+            opened(thread, &call, pointer.0, bytes, EventFlags::STREAM_ORDERED);
         }
     }
 }

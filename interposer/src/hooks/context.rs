@@ -2,110 +2,29 @@
 
 use core::ffi::{c_int, c_void};
 
-use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
+use gpumem_capture::{DeviceOrdinal, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
+use gpumem_tracker::{Pending, Seen};
 
-use gpumem_tracker::{Ended, Seen};
-
-use super::{attached, contexts_seen, handles};
+use super::{contexts_seen, seen};
 use crate::call::Call;
-use crate::contexts::{self, created, is_new};
 use crate::failed::Failed;
 use crate::limit::{self, Takes};
-use crate::record::{self, Released};
-use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
-use crate::{aliases, driver, evidence};
-
-/// Records the end of a context; 0 is the primary one.
-fn ended(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
-    let others = created().clone();
-    attached::forget(context);
-    // The primary context's handle is not told at its end: it is the one that nobody created.
-    let is_primary = |known: u64, of| context == 0 && of == device && !others.contains_key(&known);
-    for known in contexts::forget(|known, of| known == context || is_primary(known, of)) {
-        attached::forget(known);
-        if context == 0 {
-            contexts::note_ended(known, device);
-        }
-    }
-    let flags = EventFlags::RESET;
-    let what = Sideband {
-        ptr: context,
-        device,
-        flags,
-        ..Sideband::default()
-    };
-    sideband::record(
-        thread,
-        call.api(),
-        EventKind::CONTEXT_END,
-        Level::DRIVER,
-        what,
-    );
-}
-
-/// What ends with a context, should it not end.
-struct Taken {
-    released: Vec<Released>,
-    ended: Option<Ended>,
-    /// Whether the device has no other: what belongs to it alone ends too (pools, physical handles).
-    last: bool,
-}
+use crate::{driver, evidence, record, session, tracked};
 
 /// Records the release of all that ends with the primary context of `device`.
-fn release_primary(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Taken {
-    let others = created().clone();
-    let last = !others.values().any(|&d| d == device);
-    let released = record::releasing_all(thread, call.api(), |place, block| {
-        block.device == device
-            && place.level != Level::TENSOR
-            && match block.owner() {
-                0 => last,
-                owner => !others.contains_key(&owner),
-            }
-    });
-    let ended = evidence::contexts_ending(thread, call, device, |context| {
-        !others.contains_key(&context)
-    });
-    Taken {
-        released,
-        ended,
-        last,
-    }
+fn primary_ending(thread: &Thread, call: &Call, device: DeviceOrdinal) -> Option<Pending> {
+    record::without_stacks(thread, call, |tracker, origin| {
+        tracker.primary_ending(device, origin)
+    })
 }
 
-/// The same of a context of the caller's own, which is in `created` no more.
-fn release_created(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> Taken {
-    let has_other = created().values().any(|&d| d == device);
-    let last =
-        !has_other && driver::primary_is_active(CuDevice(i32::from(device.0))) == Some(false);
-    let released = record::releasing_all(thread, call.api(), |place, block| {
-        place.level != Level::TENSOR
-            && match block.owner() {
-                0 => last && block.device == device,
-                owner => owner == context,
-            }
-    });
-    let ended = evidence::contexts_ending(thread, call, device, |ending| ending == context);
-    Taken {
-        released,
-        ended,
-        last,
+/// A context of a device has ended, with all that it owned.
+fn ended(thread: &Thread, call: &Call, pending: Option<Pending>, device: DeviceOrdinal) {
+    if let Some(pending) = pending {
+        record::returned(thread, call, pending, true);
     }
-}
-
-/// After the primary context of `device` has ended and the release of what it owned is recorded;
-/// `last`: the device has no other context.
-fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool) {
-    if last {
-        handles::forget(thread, call, device);
-    }
-    let others = created().clone();
-    aliases::end_all(thread, call.api(), |alias| {
-        alias.device == device && alias.context != 0 && !others.contains_key(&alias.context)
-    });
-    ended(thread, call, 0, device);
     record::settle(thread, call.api());
     evidence::contexts_ended(device);
 }
@@ -115,17 +34,8 @@ fn primary_ended(thread: &Thread, call: &Call, device: DeviceOrdinal, last: bool
 pub(super) fn primary_may_have_ended(thread: &Thread, call: &Call, device: CuDevice) {
     if driver::primary_is_active(device) == Some(false) {
         let device = driver::ordinal(device);
-        let last = release_primary(thread, call, device).last;
-        primary_ended(thread, call, device, last);
-    }
-}
-
-fn undo(thread: &Thread, call: &Call, taken: Taken) {
-    for one in taken.released {
-        record::cancel(thread, call.api(), one);
-    }
-    if let Some(ended) = taken.ended {
-        evidence::restore(thread, call, ended);
+        let pending = primary_ending(thread, call, device);
+        ended(thread, call, pending, device);
     }
 }
 
@@ -165,9 +75,7 @@ hook! {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { *context }.0 as u64;
             let device = driver::ordinal(device);
-            is_new(context, device);
-            contexts::is_back(device);
-            contexts_seen::made(thread, &call, context, device);
+            contexts_seen::made(thread, &call, context, device, false);
             evidence::context_seen(thread, &call, device, context, Seen::Made);
         }
         refused(thread, &call, result, device);
@@ -203,15 +111,14 @@ macro_rules! primary {
             before {
                 contexts_seen::in_use(thread, &call);
                 let active = driver::primary_is_active(device) != Some(false);
-                active.then(|| release_primary(thread, &call, driver::ordinal(device)))
+                active.then(|| primary_ending(thread, &call, driver::ordinal(device))).flatten()
             }
             after {
-                if let Some(Some(taken)) = held {
-                    if result.is_success() {
-                        primary_ended(thread, &call, driver::ordinal(device), taken.last);
-                    } else {
-                        undo(thread, &call, taken);
+                match held {
+                    Some(Some(pending)) if result.is_success() => {
+                        ended(thread, &call, Some(pending), driver::ordinal(device));
                     }
+                    held => seen::ended(&call, thread, result, held),
                 }
             }
         }
@@ -238,9 +145,7 @@ pub(super) unsafe fn made(
         // SAFETY: the caller's promise.
         let context = unsafe { *context };
         let device = driver::ordinal(device);
-        created().insert(context.0 as u64, device);
-        is_new(context.0 as u64, device);
-        contexts_seen::made(thread, call, context.0 as u64, device);
+        contexts_seen::made(thread, call, context.0 as u64, device, true);
         evidence::context_seen(thread, call, device, context.0 as u64, Seen::Made);
         return;
     }
@@ -315,45 +220,45 @@ hook! {
     }
 }
 
-/// A context of the caller's own that is about to end, should that have to be undone.
-pub(super) struct Ending {
-    context: u64,
-    /// Its device and what it owns; `None` of a handle that is no such context as far as we know.
-    known: Option<(DeviceOrdinal, Taken)>,
-}
+/// A context that is about to end: its device and what it owns; `None` of a handle that is no context of the caller's own
+/// as far as we know.
+pub(super) type Ending = Option<(DeviceOrdinal, Pending)>;
 
 /// Records the release of all that `context` owns: it is about to end. Of a handle that is not known
 /// nothing is taken: it may be another context, whose memory other threads use.
 pub(super) fn about_to_end(thread: &Thread, call: &Call, context: CuContext) -> Ending {
     let context = context.0 as u64;
-    let device = created().remove(&context);
-    let known = device.map(|device| (device, release_created(thread, call, context, device)));
-    Ending { context, known }
+    let session = session::session()?;
+    let device = tracked::look(session, |tracker| tracker.created_device(context))?;
+    let has_primary = driver::primary_is_active(CuDevice(i32::from(device.0))) != Some(false);
+    let pending = record::without_stacks(thread, call, |tracker, origin| {
+        tracker.context_ending(context, has_primary, origin)
+    });
+    Some((device, pending??))
 }
 
 /// Settles the end of a context by the call's result.
-pub(super) fn settle_end(thread: &Thread, call: &Call, succeeded: bool, ending: Ending) {
-    let Ending { context, known } = ending;
-    match known {
-        Some((device, taken)) if !succeeded => {
-            created().insert(context, device);
-            undo(thread, call, taken);
+pub(super) fn settle_end(
+    thread: &Thread,
+    call: &Call,
+    context: CuContext,
+    result: CuResult,
+    ending: Ending,
+) {
+    match ending {
+        Some((device, pending)) if result.is_success() => {
+            ended(thread, call, Some(pending), device)
         }
-        _ if succeeded => {
-            // One that was made unseen has not been taken from yet.
-            let (device, taken) = known.unwrap_or_else(|| {
-                let none = DeviceOrdinal::NONE;
-                (none, release_created(thread, call, context, none))
+        Some((_, pending)) => record::returned(thread, call, pending, false),
+        // One that was made unseen has not been taken from yet.
+        None if result.is_success() => {
+            let context = context.0 as u64;
+            let device = record::without_stacks(thread, call, |tracker, origin| {
+                tracker.unknown_context_ended(context, origin)
             });
-            if taken.last {
-                handles::forget(thread, call, device);
-            }
-            aliases::end_all(thread, call.api(), |alias| alias.context == context);
-            ended(thread, call, context, device);
-            record::settle(thread, call.api());
-            evidence::contexts_ended(device);
+            ended(thread, call, None, device.unwrap_or(DeviceOrdinal::NONE));
         }
-        _ => {}
+        None => {}
     }
 }
 
@@ -368,7 +273,7 @@ macro_rules! destroying {
             before { about_to_end(thread, &call, context) }
             after {
                 if let Some(ending) = held {
-                    settle_end(thread, &call, result.is_success(), ending);
+                    settle_end(thread, &call, context, result, ending);
                 }
             }
         }

@@ -1,26 +1,26 @@
 //! Contexts as they are made, or first seen in use: runtimes bring primary contexts to life by tables of the driver's
 //! own, and a reset one comes back with its next use.
 
-use gpumem_capture::{DeviceOrdinal, EventKind, Level};
-use gpumem_tracker::Seen;
+use gpumem_capture::DeviceOrdinal;
+use gpumem_tracker::{Interest, Seen, Tracker};
 
 use crate::call::Call;
-use crate::contexts::{self, is_inactive, is_known, is_new};
-use crate::driver;
+use crate::contexts::is_inactive;
 use crate::evidence::{self, Place};
-use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
+use crate::{driver, record, session, tracked};
 
-/// Records a context that was made, or first seen in use.
-pub(super) fn made(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) {
-    let what = Sideband {
-        ptr: context,
-        aux: call.caller(),
-        device,
-        with_stacks: true,
-        ..Sideband::default()
-    };
-    sideband::record(thread, call.api(), EventKind::CONTEXT, Level::DRIVER, what);
+/// Records a context that the program made, or a primary one that was brought to life or found in use.
+pub(super) fn made(
+    thread: &Thread,
+    call: &Call,
+    context: u64,
+    device: DeviceOrdinal,
+    is_created: bool,
+) {
+    record::with_stacks(thread, call, device, |tracker, origin| {
+        tracker.context_made(context, device, is_created, call.caller(), origin);
+    });
 }
 
 /// Records the context that a block came from, if no hook has seen it. Whether it was so: once the block is recorded,
@@ -28,9 +28,9 @@ pub(super) fn made(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> bool {
     // A context that was destroyed may still be current, and has no device any more.
     let alive = context != 0 && device != DeviceOrdinal::NONE;
-    let unseen = alive && is_new(context, device);
+    let unseen = alive && !is_known(context);
     if unseen {
-        made(thread, call, context, device);
+        made(thread, call, context, device, false);
     }
     unseen
 }
@@ -52,9 +52,13 @@ pub(super) fn place(thread: &Thread, call: &Call) -> Option<Place> {
 
 /// After calls that used contexts, and before one of them may end: if one came to life unseen, records it.
 pub(super) fn in_use(thread: &Thread, call: &Call) {
-    for (context, device) in contexts::ended() {
-        if !is_inactive(context, device) && contexts::is_back(device) {
-            seen(thread, call, context, device);
+    if let Some(session) = session::session()
+        && session.interest().has(Interest::INACTIVE_CONTEXTS)
+    {
+        for (context, device) in tracked::look(session, Tracker::inactive_contexts) {
+            if !is_inactive(context, device) {
+                seen(thread, call, context, device);
+            }
         }
     }
     let context = driver::current_context();
@@ -65,4 +69,10 @@ pub(super) fn in_use(thread: &Thread, call: &Call) {
     if !is_inactive(context, device) {
         seen(thread, call, context, device);
     }
+}
+
+/// Whether a context's creation is recorded.
+fn is_known(context: u64) -> bool {
+    let session = session::session();
+    session.is_some_and(|session| tracked::look(session, |tracker| tracker.knows_context(context)))
 }

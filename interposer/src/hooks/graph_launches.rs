@@ -2,16 +2,25 @@
 
 use core::ffi::c_char;
 
-use gpumem_capture::{EventFlags, Level};
+use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{
     CuDevice, CuGraph, CuGraphExec, CuGraphInstantiateParams, CuGraphNode, CuResult, CuStream,
 };
 
+use gpumem_tracker::{Interest, Pending, Tracker};
+
 use crate::call::Call;
-use crate::graph_nodes::{self, Node, Work};
 use crate::limit::Takes;
-use crate::record::{self, New, Released};
+use crate::session::{self, Session};
 use crate::thread::Thread;
+use crate::{record, tracked};
+
+/// Makes a transition, if there are graphs with memory nodes.
+fn change(thread: &Thread, call: &Call, change: impl FnOnce(&mut Tracker)) {
+    if has_nodes().is_some() {
+        record::without_stacks(thread, call, |tracker, _| change(tracker));
+    }
+}
 
 /// After an instantiation.
 ///
@@ -27,7 +36,10 @@ unsafe fn instantiated(
     if result.is_success() {
         // SAFETY: the caller's promise.
         let exec = unsafe { *exec };
-        graph_nodes::instantiate(exec.0 as u64, graph.0 as u64, flags);
+        let (exec, graph) = (exec.0 as u64, graph.0 as u64);
+        change(thread, call, |tracker| {
+            tracker.instantiated(exec, graph, flags)
+        });
     }
     // What an upload reserved before it failed stays reserved.
     record::settle(thread, call.api());
@@ -46,7 +58,7 @@ macro_rules! with_a_log {
                 size: usize,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
-            takes Takes::unknown_and(graph_nodes::taken_by_graph(graph.0 as u64));
+            takes taken_by_graph(graph);
             with call, thread, result, held;
             before {}
             after {
@@ -69,7 +81,7 @@ hook! {
     Driver Optional
     fn cuGraphInstantiateWithFlags(exec: *mut CuGraphExec, graph: CuGraph, flags: u64) -> CuResult;
     missing CuResult::NOT_INITIALIZED;
-    takes Takes::unknown_and(graph_nodes::taken_by_graph(graph.0 as u64));
+    takes taken_by_graph(graph);
     with call, thread, result, held;
     before {}
     after {
@@ -89,7 +101,7 @@ macro_rules! on_streams {
                 params: *mut CuGraphInstantiateParams,
             ) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
-            takes Takes::unknown_and(graph_nodes::taken_by_graph(graph.0 as u64));
+            takes taken_by_graph(graph);
             with call, thread, result, held;
             before {}
             after {
@@ -105,7 +117,7 @@ macro_rules! on_streams {
             Driver Optional
             fn $upload(exec: CuGraphExec, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
-            takes Takes::unknown_and(graph_nodes::taken_by_launch(exec.0 as u64).unwrap_or_default());
+            takes taken_by_launch(exec).unwrap_or_else(Takes::unknown);
             with call, thread, result, held;
             before {}
             after { record::settle(thread, call.api()); }
@@ -116,8 +128,7 @@ macro_rules! on_streams {
             Driver Optional
             fn $launch(exec: CuGraphExec, stream: CuStream) -> CuResult;
             missing CuResult::NOT_INITIALIZED;
-            takes graph_nodes::taken_by_launch(exec.0 as u64)
-                .map_or_else(Takes::nothing, Takes::unknown_and);
+            takes taken_by_launch(exec).unwrap_or_else(Takes::nothing);
             with call, thread, result, held;
             before { about_to_launch(thread, &call, exec) }
             after {
@@ -143,7 +154,7 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            graph_nodes::destroy_exec(exec.0 as u64);
+            change(thread, &call, |tracker| tracker.exec_destroyed(exec.0 as u64));
             record::settle(thread, call.api());
         }
     }
@@ -159,68 +170,47 @@ hook! {
     after { record::settle(thread, call.api()); }
 }
 
-/// A launch of a graph that has memory nodes.
-struct Launch {
-    /// What it frees that was live before.
-    released: Vec<Released>,
-    /// The rest of its work, in order.
-    nodes: Vec<Node>,
-}
+/// A launch of a graph that has memory nodes, and the devices on which they allocate.
+type Launch = (Pending, Vec<DeviceOrdinal>);
 
 /// Records what the launch frees that is live now. What it allocates, and frees again, comes afterwards.
 fn about_to_launch(thread: &Thread, call: &Call, exec: CuGraphExec) -> Option<Launch> {
-    let work = graph_nodes::of_launch(exec.0 as u64)?;
-    let release = |ptr| {
-        let (level, flags) = (Level::DRIVER, EventFlags::GRAPH);
-        record::releasing(thread, call.api(), level, ptr, flags, 0)
-    };
-    Some(Launch {
-        released: work.frees_before.into_iter().filter_map(release).collect(),
-        nodes: work.nodes,
-    })
+    let exec = exec.0 as u64;
+    has_nodes()?;
+    record::without_stacks(thread, call, |tracker, origin| {
+        let taken = tracker.taken_by_launch(exec)?;
+        let devices = taken.into_keys().map(DeviceOrdinal).collect();
+        Some((tracker.launching(exec, call.caller(), origin)?, devices))
+    })?
 }
 
-fn launched(thread: &Thread, call: &Call, result: CuResult, launch: Launch) {
-    for released in launch.released {
-        if result.is_success() {
-            record::done(thread, call.api(), released);
-        } else {
-            record::cancel(thread, call.api(), released);
-        }
-    }
+fn launched(thread: &Thread, call: &Call, result: CuResult, (pending, devices): Launch) {
     // What a launch reserved before it failed stays reserved.
-    let nodes = if result.is_success() {
-        launch.nodes
-    } else {
-        Vec::new()
-    };
-    for node in nodes {
-        let (level, ptr) = (Level::DRIVER, node.ptr);
-        match node.work {
-            Work::Allocate {
-                bytes,
-                device,
-                flags,
-            } => {
-                let new = New {
-                    level,
-                    ptr,
-                    bytes,
-                    device,
-                    context: 0,
-                    flags,
-                    aux: call.caller(),
-                };
-                record::allocated(thread, call.api(), new);
-            }
-            Work::Free => {
-                let flags = EventFlags::GRAPH;
-                if let Some(released) = record::releasing(thread, call.api(), level, ptr, flags, 0)
-                {
-                    record::done(thread, call.api(), released);
-                }
-            }
-        }
-    }
+    record::with_stacks(thread, call, DeviceOrdinal::NONE, |tracker, origin| {
+        tracker.settle(pending, result.is_success(), origin);
+    });
     record::settle(thread, call.api());
+    if let Some(session) = session::session() {
+        let allocated = |device| (session.observers.allocated)(session.writer, device);
+        devices.into_iter().for_each(allocated);
+    }
+}
+
+/// The capture, if there are graphs with memory nodes.
+fn has_nodes() -> Option<&'static Session> {
+    session::session().filter(|session| session.interest().has(Interest::GRAPHS))
+}
+
+/// What an instantiation, which may bring the graph to its device, may take.
+fn taken_by_graph(graph: CuGraph) -> Takes {
+    let taken = |tracker: &Tracker| tracker.taken_by_graph(graph.0 as u64);
+    let taken = has_nodes().map(|session| tracked::look(session, taken));
+    Takes::unknown_and(taken.unwrap_or_default())
+}
+
+/// The same of a launch; `None` if it has no memory nodes.
+fn taken_by_launch(exec: CuGraphExec) -> Option<Takes> {
+    let taken = |tracker: &Tracker| tracker.taken_by_launch(exec.0 as u64);
+    let taken = tracked::look(has_nodes()?, taken)?;
+    Some(Takes::unknown_and(taken))
 }

@@ -6,50 +6,44 @@
 
 use core::ffi::c_void;
 
-use gpumem_capture::{EventFlags, EventKind, Level};
+use gpumem_capture::{DeviceOrdinal, EventFlags};
 use gpumem_cuda_abi::{
     CuChildGraphNodeParams, CuDevice, CuDevicePtr, CuGraph, CuGraphNode, CuGraphNodeParams,
     CuGraphNodeType, CuMemAllocNodeParams, CuResult,
 };
 
-use crate::call::Call;
-use crate::driver;
-use crate::graph_nodes::{self, Node, Work};
-use crate::physical::graphs;
-use crate::record;
-use crate::sideband::{self, Sideband};
-use crate::thread::Thread;
+use gpumem_tracker::{Node, NodeWork, Origin, Tracker};
 
-/// Takes note of a node that allocates. Nothing becomes live.
-pub(super) fn allocates(thread: &Thread, call: &Call, graph: u64, node: Node) {
-    let Work::Allocate {
-        bytes,
-        device,
-        flags,
-    } = node.work
-    else {
-        return;
+use crate::call::Call;
+use crate::thread::Thread;
+use crate::{driver, record};
+
+/// Records a node that allocates. Nothing becomes live.
+pub(super) fn added(thread: &Thread, call: &Call, graph: u64, node: Node) {
+    let device = match node.work {
+        NodeWork::Allocate { device, .. } => device,
+        NodeWork::Free => DeviceOrdinal::NONE,
     };
-    graphs::used(device);
-    graph_nodes::add(graph, node);
-    let what = Sideband {
-        ptr: node.ptr,
-        bytes,
-        aux: graph,
-        device,
-        flags,
-        with_stacks: true,
-    };
-    sideband::record(thread, call.api(), EventKind::NODE, Level::DRIVER, what);
+    record::with_stacks(thread, call, device, |tracker, origin| {
+        tracker.node_added(graph, node, origin);
+    });
 }
 
 /// Takes note of a node that frees.
-pub(super) fn frees(graph: u64, handle: u64, ptr: u64) {
-    let work = Work::Free;
-    graph_nodes::add(graph, Node { handle, ptr, work });
+pub(super) fn frees(thread: &Thread, call: &Call, graph: u64, handle: u64, ptr: u64) {
+    let work = NodeWork::Free;
+    let node = Node { handle, ptr, work };
+    change(thread, call, |tracker, origin| {
+        tracker.node_added(graph, node, origin)
+    });
 }
 
-/// Takes note of a node that allocates, from the parameters that the driver has written to.
+/// Makes a transition of graphs that no event tells of.
+fn change(thread: &Thread, call: &Call, change: impl FnOnce(&mut Tracker, Origin)) {
+    record::without_stacks(thread, call, change);
+}
+
+/// Records a node that allocates, from the parameters that the driver has written to.
 fn made(
     thread: &Thread,
     call: &Call,
@@ -57,13 +51,13 @@ fn made(
     node: CuGraphNode,
     params: &CuMemAllocNodeParams,
 ) {
-    let work = Work::Allocate {
+    let work = NodeWork::Allocate {
         bytes: params.bytesize as u64,
         device: driver::ordinal(CuDevice(params.pool_props.location.id)),
         flags: EventFlags::GRAPH,
     };
     let (handle, ptr) = (node.0 as u64, params.dptr.0);
-    allocates(thread, call, graph.0 as u64, Node { handle, ptr, work });
+    added(thread, call, graph.0 as u64, Node { handle, ptr, work });
 }
 
 hook! {
@@ -104,7 +98,7 @@ hook! {
     after {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
-            frees(graph.0 as u64, unsafe { (*node).0 } as u64, pointer.0);
+            frees(thread, &call, graph.0 as u64, unsafe { (*node).0 } as u64, pointer.0);
         }
     }
 }
@@ -113,7 +107,7 @@ hook! {
 ///
 /// # Safety
 /// The call that made the node succeeded, and these are its arguments.
-unsafe fn added(
+unsafe fn of_any_kind(
     thread: &Thread,
     call: &Call,
     graph: CuGraph,
@@ -131,17 +125,20 @@ unsafe fn added(
         CuGraphNodeType::MEM_FREE => {
             // SAFETY: as above.
             let pointer = unsafe { params.parameters.free };
-            frees(graph.0 as u64, node.0 as u64, pointer.0);
+            frees(thread, call, graph.0 as u64, node.0 as u64, pointer.0);
         }
         CuGraphNodeType::GRAPH => {
             // SAFETY: as above.
             let child = unsafe { params.parameters.child };
             let (graph, node, inner) = (graph.0 as u64, node.0 as u64, child.graph.0 as u64);
-            graph_nodes::add_child(graph, node, inner);
-            if child.ownership == CuChildGraphNodeParams::MOVE {
-                // It ends with the node, and its handle may then be another graph's.
-                graph_nodes::destroy_graph(inner);
-            }
+            // It ends with the node, and its handle may then be another graph's.
+            let is_moved = child.ownership == CuChildGraphNodeParams::MOVE;
+            change(thread, call, |tracker, _| {
+                tracker.child_added(graph, node, inner);
+                if is_moved {
+                    tracker.graph_destroyed(inner);
+                }
+            });
         }
         _ => {}
     }
@@ -163,7 +160,7 @@ hook! {
     after {
         if result.is_success() {
             // SAFETY: the call succeeded with these arguments.
-            unsafe { added(thread, &call, graph, node, params) };
+            unsafe { of_any_kind(thread, &call, graph, node, params) };
         }
     }
 }
@@ -187,7 +184,7 @@ macro_rules! with_edge_data {
             after {
                 if result.is_success() {
                     // SAFETY: the call succeeded with these arguments.
-                    unsafe { added(thread, &call, graph, node, params) };
+                    unsafe { of_any_kind(thread, &call, graph, node, params) };
                 }
             }
         }
@@ -216,7 +213,9 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let node = unsafe { (*node).0 } as u64;
-            graph_nodes::add_child(graph.0 as u64, node, child.0 as u64);
+            change(thread, &call, |tracker, _| {
+                tracker.child_added(graph.0 as u64, node, child.0 as u64);
+            });
         }
     }
 }
@@ -230,7 +229,7 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            graph_nodes::destroy_node(node.0 as u64);
+            change(thread, &call, |tracker, _| tracker.node_destroyed(node.0 as u64));
         }
     }
 }
@@ -244,7 +243,7 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            graph_nodes::destroy_graph(graph.0 as u64);
+            change(thread, &call, |tracker, _| tracker.graph_destroyed(graph.0 as u64));
             record::settle(thread, call.api());
         }
     }

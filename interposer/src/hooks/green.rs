@@ -2,36 +2,19 @@
 //! belongs to the primary context, which it holds while it lives.
 
 use core::ffi::c_void;
-use std::collections::BTreeMap;
 
-use gpumem_capture::{DeviceOrdinal, EventKind, Level};
+use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{CuContext, CuDevice, CuGreenCtx, CuResult};
 use gpumem_tracker::Seen;
 
 use super::{context, contexts_seen};
-use crate::call::Call;
 use crate::limit::Takes;
-use crate::sideband::{self, Sideband};
-use crate::thread::Thread;
-use crate::{contexts, driver, evidence};
-use gpumem_capture::writer::lock::{Guard, Lock};
+use crate::{contexts, driver, evidence, record, session, tracked};
 
-/// The green contexts and their devices, never locked across a driver call.
-fn created() -> Guard<'static, BTreeMap<u64, CuDevice>> {
-    static CREATED: Lock<BTreeMap<u64, CuDevice>> = Lock::new(BTreeMap::new());
-    CREATED.lock()
-}
-
-fn remark(thread: &Thread, call: &Call, kind: EventKind, context: u64, device: DeviceOrdinal) {
-    let begins = kind == EventKind::CONTEXT;
-    let what = Sideband {
-        ptr: context,
-        aux: if begins { call.caller() } else { 0 },
-        device,
-        with_stacks: begins,
-        ..Sideband::default()
-    };
-    sideband::record(thread, call.api(), kind, Level::DRIVER, what);
+/// The device of a part, if it is known.
+fn device_of(green: CuGreenCtx) -> Option<DeviceOrdinal> {
+    let session = session::session()?;
+    tracked::look(session, |tracker| tracker.part_device(green.0 as u64))
 }
 
 hook! {
@@ -54,9 +37,10 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { (*context).0 as u64 };
-            created().insert(context, device);
             let ordinal = driver::ordinal(device);
-            remark(thread, &call, EventKind::CONTEXT, context, ordinal);
+            record::with_stacks(thread, &call, ordinal, |tracker, origin| {
+                tracker.part_made(context, ordinal, call.caller(), origin);
+            });
             // It may have brought the primary context to life: what it took goes with that one.
             evidence::context_seen(thread, &call, ordinal, context, Seen::Part);
             contexts_seen::in_use(thread, &call);
@@ -75,8 +59,7 @@ hook! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { (*context).0 as u64 };
-            let device = created().get(&(green.0 as u64)).map(|device| driver::ordinal(*device));
-            let device = device.unwrap_or(DeviceOrdinal::NONE);
+            let device = device_of(green).unwrap_or(DeviceOrdinal::NONE);
             // Asking for one that was reset does not bring it back to life: its next use does.
             if !contexts::is_inactive(context, device) {
                 contexts_seen::seen(thread, &call, context, device);
@@ -93,14 +76,14 @@ hook! {
     with call, thread, result, held;
     before {
         contexts_seen::in_use(thread, &call);
-        let device = created().get(&(green.0 as u64)).copied();
+        let device = device_of(green).map(|device| CuDevice(i32::from(device.0)));
         device.map(|device| (device, driver::primary_is_active(device)))
     }
     after {
         if let (Some(Some((device, active))), true) = (held, result.is_success()) {
-            created().remove(&(green.0 as u64));
-            let ordinal = driver::ordinal(device);
-            remark(thread, &call, EventKind::CONTEXT_END, green.0 as u64, ordinal);
+            record::without_stacks(thread, &call, |tracker, origin| {
+                tracker.part_ended(green.0 as u64, origin);
+            });
             if active == Some(true) {
                 context::primary_may_have_ended(thread, &call, device);
             }

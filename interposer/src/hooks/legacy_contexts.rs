@@ -4,9 +4,11 @@ use core::ffi::c_void;
 
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 
-use super::{attached, context, contexts_seen};
+use gpumem_tracker::Tracker;
+
+use super::{context, contexts_seen};
 use crate::limit::Takes;
-use crate::{driver, evidence};
+use crate::{driver, evidence, record};
 
 macro_rules! vdpau {
     ($($name:ident;)*) => {$(
@@ -47,9 +49,10 @@ hook! {
     after {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
-            attached::more(unsafe { (*context).0 as u64 });
+            let context = unsafe { (*context).0 as u64 };
             // It may have brought a primary context back to life.
             contexts_seen::in_use(thread, &call);
+            record::without_stacks(thread, &call, |tracker, _| tracker.attached(context));
         }
     }
 }
@@ -61,15 +64,18 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
-        let is_last = !attached::is_held(context.0 as u64);
+        let is_held = |tracker: &mut Tracker, _| tracker.is_attached(context.0 as u64);
+        let is_last = record::without_stacks(thread, &call, is_held) != Some(true);
         is_last.then(|| context::about_to_end(thread, &call, context))
     }
     after {
         match held {
             Some(Some(ending)) => {
-                context::settle_end(thread, &call, result.is_success(), ending);
+                context::settle_end(thread, &call, context, result, ending);
             }
-            Some(None) if result.is_success() => attached::less(context.0 as u64),
+            Some(None) if result.is_success() => {
+                record::without_stacks(thread, &call, |tracker, _| tracker.detached(context.0 as u64));
+            }
             _ => {}
         }
     }

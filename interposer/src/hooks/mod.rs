@@ -59,7 +59,7 @@ macro_rules! hook {
                 let mut $call = crate::call::Call::enter(&HOOK, caller);
                 #[allow(unused_variables, clippy::let_unit_value)]
                 let $held = crate::thread::in_hook(|$thread| $before);
-                $(let limited = crate::limit::before(|| $takes);)?
+                $(let limited = crate::limit::before(|| $takes, crate::contexts::is_inactive);)?
                 // SAFETY: the caller's own arguments.
                 #[allow(clippy::let_unit_value, clippy::let_and_return)]
                 let $result = unsafe { real($($arg),*) };
@@ -107,14 +107,12 @@ pub(crate) mod address;
 pub(crate) mod aliases;
 mod array_size;
 pub(crate) mod arrays;
-mod attached;
 pub(crate) mod autograd;
 pub(crate) mod context;
 mod contexts_seen;
 pub(crate) mod graph_launches;
 pub(crate) mod graphs;
 pub(crate) mod green;
-mod handles;
 pub(crate) mod host_register;
 pub(crate) mod legacy_contexts;
 pub(crate) mod limits;

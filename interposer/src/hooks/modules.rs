@@ -7,7 +7,7 @@ use gpumem_cuda_abi::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, Cu
 
 use gpumem_tracker::FunctionOf;
 
-use super::contexts_seen;
+use super::{contexts_seen, seen};
 use crate::call::Call;
 use crate::driver;
 use crate::evidence::{self, Place};
@@ -119,11 +119,8 @@ macro_rules! unloads {
             }
             after {
                 let handle = $gone.0 as u64;
-                if !result.is_success() {
-                    if let Some(Some(ended)) = held {
-                        evidence::restore(thread, &call, ended);
-                    }
-                } else {
+                seen::ended(&call, thread, result, held);
+                if result.is_success() {
                     let what = Sideband {
                         ptr: handle,
                         device: driver::current_device(),
@@ -131,7 +128,7 @@ macro_rules! unloads {
                     };
                     let (kind, level) = (EventKind::MODULE_UNLOAD, Level::DRIVER);
                     sideband::record(thread, call.api(), kind, level, what);
-                    evidence::unloaded(handle);
+                    evidence::unloaded();
                 }
             }
         }

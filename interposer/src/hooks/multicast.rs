@@ -2,34 +2,47 @@
 //! created, and is held for as long as it is bound; the object itself is a handle like any other and
 //! ends with `cuMemRelease`.
 
-use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
+use gpumem_capture::{DeviceOrdinal, EventFlags};
 use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemHandle, CuMulticastObjectProp, CuResult};
+use gpumem_tracker::{Alias, Tracker};
 
-use super::handles;
 use crate::call::Call;
-use crate::driver;
-use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
+use crate::{driver, record, session, tracked};
 
-/// Records that an alias came or went: `bytes` of the object `object`.
-fn remark(
-    thread: &Thread,
-    call: &Call,
-    kind: EventKind,
-    object: CuMemHandle,
-    bytes: usize,
-    device: DeviceOrdinal,
-) {
-    let begins = kind == EventKind::ALIAS;
-    let what = Sideband {
-        ptr: object.0,
+/// What the tracker knows, if there is a capture.
+fn known<R>(look: impl FnOnce(&Tracker) -> Option<R>) -> Option<R> {
+    session::session().and_then(|session| tracked::look(session, look))
+}
+
+fn alias(bytes: usize, device: DeviceOrdinal) -> Alias {
+    Alias {
         bytes: bytes as u64,
-        aux: if begins { call.caller() } else { 0 },
         device,
         flags: EventFlags::VMM_HANDLE,
-        with_stacks: begins,
-    };
-    sideband::record(thread, call.api(), kind, Level::DRIVER, what);
+        ..Alias::default()
+    }
+}
+
+/// Records that memory was bound to an object: a handle, if it is known.
+fn bound(
+    thread: &Thread,
+    call: &Call,
+    object: CuMemHandle,
+    (offset, bytes): (usize, usize),
+    device: DeviceOrdinal,
+    handle: Option<u64>,
+) {
+    record::with_stacks(thread, call, device, |tracker, origin| {
+        let alias = alias(bytes, device);
+        tracker.bound(
+            (object.0, device, offset as u64),
+            alias,
+            handle,
+            call.caller(),
+            origin,
+        );
+    });
 }
 
 hook! {
@@ -44,8 +57,9 @@ hook! {
             // SAFETY: the call succeeded: the driver has just read the one and written to the other.
             let (made, bytes) = unsafe { (*object, (*properties).size) };
             let device = driver::current_device();
-            handles::made(made.0, Level::DRIVER, device, true);
-            remark(thread, &call, EventKind::ALIAS, made, bytes, device);
+            record::with_stacks(thread, &call, device, |tracker, origin| {
+                tracker.handle_opened(made.0, alias(bytes, device), call.caller(), origin);
+            });
         }
     }
 }
@@ -66,9 +80,9 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            let device = handles::device_of(memory.0).unwrap_or(DeviceOrdinal::NONE);
-            handles::bound(object.0, device, object_offset, Some(memory.0));
-            remark(thread, &call, EventKind::ALIAS, object, bytes, device);
+            let device = known(|tracker| tracker.handle_device(memory.0));
+            let device = device.unwrap_or(DeviceOrdinal::NONE);
+            bound(thread, &call, object, (object_offset, bytes), device, Some(memory.0));
         }
     }
 }
@@ -91,8 +105,7 @@ hook! {
     after {
         if result.is_success() {
             let device = driver::ordinal(device);
-            handles::bound(object.0, device, object_offset, Some(memory.0));
-            remark(thread, &call, EventKind::ALIAS, object, bytes, device);
+            bound(thread, &call, object, (object_offset, bytes), device, Some(memory.0));
         }
     }
 }
@@ -112,12 +125,11 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            let handle = handles::handle_at(pointer.0);
+            let handle = known(|tracker| tracker.handle_at(pointer.0));
             // The driver tells a pointer's device only to threads that have a context.
-            let device = handle.and_then(handles::device_of);
+            let device = handle.and_then(|handle| known(|tracker| tracker.handle_device(handle)));
             let device = device.unwrap_or_else(|| driver::device_of(pointer.0));
-            handles::bound(object.0, device, object_offset, handle);
-            remark(thread, &call, EventKind::ALIAS, object, bytes, device);
+            bound(thread, &call, object, (object_offset, bytes), device, handle);
         }
     }
 }
@@ -139,8 +151,8 @@ hook! {
     after {
         if result.is_success() {
             let device = driver::ordinal(device);
-            handles::bound(object.0, device, object_offset, handles::handle_at(pointer.0));
-            remark(thread, &call, EventKind::ALIAS, object, bytes, device);
+            let handle = known(|tracker| tracker.handle_at(pointer.0));
+            bound(thread, &call, object, (object_offset, bytes), device, handle);
         }
     }
 }
@@ -160,8 +172,10 @@ hook! {
     after {
         if result.is_success() {
             let device = driver::ordinal(device);
-            remark(thread, &call, EventKind::ALIAS_END, object, bytes, device);
-            handles::unbound(thread, &call, object.0, device, offset);
+            record::without_stacks(thread, &call, |tracker, origin| {
+                let place = (object.0, device, offset as u64);
+                tracker.unbound(place, alias(bytes, device), origin);
+            });
         }
     }
 }

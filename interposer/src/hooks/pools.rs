@@ -2,18 +2,32 @@
 
 use core::ffi::{c_int, c_void};
 
+use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{CuMemoryPool, CuResult};
 
+use gpumem_tracker::Tracker;
+
+use super::seen;
 use crate::call::{self, Call};
-use crate::physical::pools;
 use crate::thread::Thread;
-use crate::{aliases, evidence, record};
+use crate::{driver, evidence, record, session, tracked};
 
 /// A pool was made, perhaps where a destroyed one was.
 fn made(thread: &Thread, call: &Call, pool: u64) {
-    if pools::made(pool) {
-        evidence::pool_made(pool);
+    let again = |tracker: &mut Tracker, _| tracker.pool_made(pool);
+    if record::without_stacks(thread, call, again) == Some(true) {
         record::settle(thread, call.api());
+    }
+}
+
+/// The device of a pool that no memory is known to have come from: another thread may be about to learn of its first block.
+fn device_if_unknown(pool: CuMemoryPool) -> Option<DeviceOrdinal> {
+    let session = session::session()?;
+    let is_known = tracked::look(session, |tracker| tracker.knows_pool(pool.0 as u64));
+    if is_known {
+        None
+    } else {
+        driver::pool_device(pool)
     }
 }
 
@@ -42,18 +56,19 @@ hook! {
         let still = call::still(thread);
         // While the driver answers questions about it.
         record::settle(thread, call.api());
-        let first = pools::about_to_destroy(pool.0 as u64);
-        (still, first, aliases::ending(thread, call.api(), pool.0 as u64))
+        let device = device_if_unknown(pool);
+        let pending = record::without_stacks(thread, &call, |tracker, origin| {
+            tracker.pool_ending(pool.0 as u64, device, origin)
+        });
+        (still, pending)
     }
     after {
-        if let Some((still, first, alias)) = held {
-            aliases::settle(thread, call.api(), result.is_success(), Some(alias));
-            if !result.is_success() && first {
-                pools::spared(pool.0 as u64);
-            }
+        if let Some((still, pending)) = held {
+            seen::ended(&call, thread, result, Some(pending));
             record::settle(thread, call.api());
+            let outlives = |tracker: &mut Tracker, _| tracker.outlives_its_end(pool.0 as u64);
             if (still.is_none() || call::still(thread) != still)
-                && let Some(device) = pools::outlives_its_end(pool.0 as u64)
+                && let Some(device) = record::without_stacks(thread, &call, outlives).flatten()
             {
                 // What it took last, nobody can ask for any more.
                 evidence::pool_unasked(thread, &call, device, pool.0 as u64);

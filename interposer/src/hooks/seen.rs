@@ -1,17 +1,15 @@
 //! What the families have in common: what was seen when a call returned, or is about to be made.
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
-use gpumem_cuda_abi::{CuMemoryPool, CuStream};
-use gpumem_tracker::Seen;
+use gpumem_cuda_abi::{CuMemoryPool, CuResult, CuStream};
+use gpumem_tracker::{Interest, Node, NodeWork, Pending, Seen};
 
 use super::{contexts_seen, graphs};
 use crate::call::Call;
 use crate::failed::Failed;
-use crate::graph_nodes::{Node, Work};
-use crate::physical::pools;
-use crate::record::{self, New, Released};
+use crate::record::{self, New};
 use crate::thread::Thread;
-use crate::{driver, evidence};
+use crate::{driver, evidence, session};
 
 /// The result code for want of memory, the same in both APIs.
 const OUT_OF_MEMORY: u32 = 2;
@@ -81,13 +79,13 @@ pub(super) fn asked_for(
     };
     if let (0, Owner::Graph(graph)) = (result, asked.owner) {
         let Asked { bytes, flags, .. } = asked;
-        let work = Work::Allocate {
+        let work = NodeWork::Allocate {
             bytes,
             device,
             flags,
         };
         let (handle, ptr) = (0, pointer);
-        graphs::allocates(thread, call, graph, Node { handle, ptr, work });
+        graphs::added(thread, call, graph, Node { handle, ptr, work });
     } else if result == OUT_OF_MEMORY {
         let failed = Failed {
             api: call.api(),
@@ -104,39 +102,27 @@ pub(super) fn asked_for(
             Owner::Pool(..) => pool.0 as u64,
             _ => 0,
         };
-        let mut unseen = false;
-        match asked.owner {
-            Owner::Context => unseen = contexts_seen::used(thread, call, context, device),
-            Owner::Pool(..) => pools::used(context, device),
-            Owner::Named(_) | Owner::Graph(_) => {}
-        }
-        let (
-            Asked {
-                level,
-                bytes,
-                flags,
-                ..
-            },
-            ptr,
-            aux,
-        ) = (asked, pointer, call.caller());
-        record::allocated(
-            thread,
-            call.api(),
-            New {
-                level,
-                ptr,
-                bytes,
-                device,
-                context,
-                flags,
-                aux,
-            },
-        );
+        let is_contexts = matches!(asked.owner, Owner::Context);
+        let unseen = is_contexts && contexts_seen::used(thread, call, context, device);
+        let Asked {
+            level,
+            bytes,
+            flags,
+            ..
+        } = asked;
+        let new = New {
+            level,
+            ptr: pointer,
+            bytes,
+            device,
+            context,
+            flags,
+        };
+        record::allocated(thread, call, new);
         if unseen {
             // Only now is the new block explained.
             evidence::context_seen(thread, call, device, context, Seen::Found);
-        } else if !matches!(asked.owner, Owner::Context) {
+        } else if !is_contexts {
             contexts_seen::in_use(thread, call);
         }
     }
@@ -150,23 +136,28 @@ pub(super) fn about_to_release(
     level: Level,
     pointer: u64,
     flags: EventFlags,
-) -> Option<Released> {
+) -> Option<Pending> {
     if pointer == 0 || !call.claim_release(pointer) {
         return None;
     }
-    record::releasing(thread, call.api(), level, pointer, flags, 0)
+    record::releasing(thread, call.api(), level, pointer, flags)
 }
 
 /// Settles a release by the call's result: it stands, or is taken back.
-pub(super) fn released(call: &Call, thread: &Thread, result: u32, held: Option<Option<Released>>) {
-    match held {
-        Some(Some(released)) if result == 0 => {
-            record::done(thread, call.api(), released);
-            if pools::any_destroyed() {
-                record::settle(thread, call.api());
-            }
-        }
-        Some(Some(released)) => record::cancel(thread, call.api(), released),
-        _ => {}
+pub(super) fn released(call: &Call, thread: &Thread, result: u32, held: Option<Option<Pending>>) {
+    let Some(Some(pending)) = held else {
+        return;
+    };
+    record::returned(thread, call, pending, result == 0);
+    let any = |interest| session::session().is_some_and(|session| session.interest().has(interest));
+    if result == 0 && any(Interest::DESTROYED_POOLS) {
+        record::settle(thread, call.api());
+    }
+}
+
+/// Settles the end of something by the call's result.
+pub(super) fn ended(call: &Call, thread: &Thread, result: CuResult, held: Option<Option<Pending>>) {
+    if let Some(Some(pending)) = held {
+        record::returned(thread, call, pending, result.is_success());
     }
 }

@@ -2,15 +2,15 @@
 
 use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
+use gpumem_tracker::{Pending, Tracker};
 
 use super::graphs;
 use super::seen::{self, Asked, Owner};
 use crate::call::Call;
-use crate::contexts;
 use crate::limit::Takes;
-use crate::physical::pools::Allocating;
-use crate::record::{self, Released};
+use crate::record;
 use crate::thread::Thread;
+use crate::{contexts, session, tracked};
 
 /// A stream as a function sees it: null is the thread's own default stream in the `_ptsz` forms.
 fn stream_of(function: &str, stream: CuStream) -> CuStream {
@@ -45,9 +45,20 @@ pub(super) fn from_pool(
     }
 }
 
-/// An allocation has ended, and its block, if there is one, is in the live map.
-fn ended(thread: &Thread, call: &Call, allocating: Option<Allocating>) {
-    if allocating.is_some_and(Allocating::end) {
+/// An allocation begins. Whether its end is to be told.
+fn begins() -> bool {
+    let session = session::session();
+    session
+        .map(|session| tracked::apply(session, Tracker::pool_allocation_begins))
+        .is_some()
+}
+
+/// An allocation has ended that the tracker was told of, and its block, if there is one, is live there.
+fn ended(thread: &Thread, call: &Call, was_told: Option<bool>) {
+    if was_told == Some(true)
+        && let Some(session) = session::session()
+        && tracked::apply(session, Tracker::pool_allocation_ended)
+    {
         record::settle(thread, call.api());
     }
 }
@@ -59,7 +70,7 @@ pub(super) fn about_to_release(
     thread: &Thread,
     pointer: u64,
     stream: CuStream,
-) -> Option<Released> {
+) -> Option<Pending> {
     if contexts::captured_graph(stream_of(function, stream)).is_some() {
         return None;
     }
@@ -68,11 +79,18 @@ pub(super) fn about_to_release(
 }
 
 /// Takes note of a release that was captured: it is a node of the graph.
-fn captured(function: &str, result: CuResult, pointer: CuDevicePtr, stream: CuStream) {
+fn captured(
+    thread: &Thread,
+    call: &Call,
+    function: &str,
+    result: CuResult,
+    pointer: CuDevicePtr,
+    stream: CuStream,
+) {
     if result.is_success()
         && let Some(graph) = contexts::captured_graph(stream_of(function, stream))
     {
-        graphs::frees(graph.0 as u64, 0, pointer.0);
+        graphs::frees(thread, call, graph.0 as u64, 0, pointer.0);
     }
 }
 
@@ -87,7 +105,7 @@ macro_rules! stream_ordered {
             CuMemoryPool::NULL, stream_of(stringify!($alloc), stream), bytes as u64,
             );
             with call, thread, result, held;
-            before { Allocating::begin() }
+            before { begins() }
             after {
                 let asked = from_pool(stringify!($alloc), bytes, CuMemoryPool::NULL, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
@@ -108,7 +126,7 @@ macro_rules! stream_ordered {
             missing CuResult::NOT_INITIALIZED;
             takes Takes::of_pool(pool, stream, bytes as u64);
             with call, thread, result, held;
-            before { Allocating::begin() }
+            before { begins() }
             after {
                 let asked = from_pool(stringify!($from_pool), bytes, pool, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
@@ -126,7 +144,7 @@ macro_rules! stream_ordered {
             before { about_to_release(stringify!($free), &mut call, thread, pointer.0, stream) }
             after {
                 seen::released(&call, thread, result.0, held);
-                captured(stringify!($free), result, pointer, stream);
+                captured(thread, &call, stringify!($free), result, pointer, stream);
             }
         }
     )*};

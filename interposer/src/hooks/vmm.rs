@@ -4,16 +4,16 @@
 
 use core::ffi::c_void;
 
-use gpumem_capture::{DeviceOrdinal, EventFlags, EventKind, Level};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use gpumem_cuda_abi::{
     CuDevice, CuDevicePtr, CuMemAllocationProp, CuMemHandle, CuMemLocationType, CuResult,
 };
 
-use super::handles;
+use gpumem_tracker::{Alias, Tracker};
+
 use super::seen::{self, Asked, Owner};
-use crate::driver;
 use crate::limit::Takes;
-use crate::sideband::{self, Sideband};
+use crate::{driver, record};
 
 /// What a handle takes of a device; one of the host takes nothing.
 fn taken_by(properties: Option<&CuMemAllocationProp>, bytes: usize) -> Takes {
@@ -54,12 +54,8 @@ hook! {
                 owner: Owner::Named(device),
                 flags: EventFlags::VMM_HANDLE,
             };
-            seen::asked_for(&call, thread, result.0, asked, || {
-                // SAFETY: the call succeeded, so the driver has just written there.
-                let made = unsafe { (*handle).0 };
-                handles::made(made, asked.level, device, false);
-                made
-            });
+            // SAFETY: the call succeeded, so the driver has just written there.
+            seen::asked_for(&call, thread, result.0, asked, || unsafe { (*handle).0 });
         }
     }
 }
@@ -71,13 +67,10 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
-        handles::releasing(thread, &call, handle.0)
+        let ending = |tracker: &mut Tracker, origin| tracker.handle_releasing(handle.0, origin);
+        record::without_stacks(thread, &call, ending).flatten()
     }
-    after {
-        if let (Some(Some(undo)), false) = (held, result.is_success()) {
-            undo.apply(thread, &call);
-        }
-    }
+    after { seen::ended(&call, thread, result, held); }
 }
 
 hook! {
@@ -90,7 +83,8 @@ hook! {
     after {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
-            handles::retained(unsafe { (*handle).0 });
+            let handle = unsafe { (*handle).0 };
+            record::without_stacks(thread, &call, |tracker, _| tracker.retained(handle));
         }
     }
 }
@@ -113,12 +107,10 @@ hook! {
             // A multicast object is told by no properties.
             let device = driver::handle_device(CuMemHandle(made))
                 .unwrap_or_else(driver::current_device);
-            // A driver may answer with a handle that this process already has.
-            if !handles::retained(made) {
-                handles::made(made, Level::DRIVER, device, true);
-                let what = Sideband { ptr: made, device, with_stacks: true, ..Sideband::default() };
-                sideband::record(thread, call.api(), EventKind::ALIAS, Level::DRIVER, what);
-            }
+            let alias = Alias { device, ..Alias::default() };
+            record::with_stacks(thread, &call, device, |tracker, origin| {
+                tracker.handle_opened(made, alias, 0, origin);
+            });
         }
     }
 }
@@ -138,17 +130,9 @@ hook! {
     before {}
     after {
         if result.is_success() {
-            let bytes = bytes as u64;
-            let device = handles::mapped_at(address.0, bytes, handle.0);
-            let what = Sideband {
-                ptr: address.0,
-                bytes,
-                aux: handle.0,
-                device,
-                flags: EventFlags::NONE,
-                with_stacks: true,
-            };
-            sideband::record(thread, call.api(), EventKind::MAP, Level::DRIVER, what);
+            record::with_stacks(thread, &call, DeviceOrdinal::NONE, |tracker, origin| {
+                tracker.mapped(address.0, bytes as u64, handle.0, origin);
+            });
         }
     }
 }
@@ -160,11 +144,8 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
-        handles::unmapping(thread, &call, address.0, address.0.saturating_add(bytes as u64))
+        let (from, to) = (address.0, address.0.saturating_add(bytes as u64));
+        record::without_stacks(thread, &call, |tracker, origin| tracker.unmapping(from, to, origin))
     }
-    after {
-        if let (Some(undo), false) = (held, result.is_success()) {
-            undo.apply(thread, &call);
-        }
-    }
+    after { seen::ended(&call, thread, result, held); }
 }

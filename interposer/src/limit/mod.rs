@@ -30,7 +30,7 @@ pub(crate) use self::takes::Takes;
 use crate::card::{reading, withheld};
 use crate::driver;
 use crate::failed::Failed;
-use crate::{contexts, message, thread};
+use crate::{message, thread};
 
 const UNREAD: u8 = 0;
 const NONE: u8 = 1;
@@ -206,12 +206,13 @@ pub(crate) fn tell(writer: &'static Writer) {
     );
 }
 
+/// Whether a context on a device is a primary one that was reset: who knows contexts stands above.
+pub(crate) type IsInactive = fn(u64, DeviceOrdinal) -> bool;
+
 /// What is free of a card, by the card's own word and without regard to a limit.
-fn free(device: DeviceOrdinal) -> Option<u64> {
+fn free(device: DeviceOrdinal, is_inactive: IsInactive) -> Option<u64> {
     let current = driver::current_context();
-    let awake = current != 0
-        && driver::current_device() == device
-        && !contexts::is_inactive(current, device);
+    let awake = current != 0 && driver::current_device() == device && !is_inactive(current, device);
     match awake {
         true => driver::free_bytes(),
         false => reading::free(device),
@@ -247,12 +248,16 @@ impl Drop for OnDevice {
 
 /// Before a call that takes memory of a card; what comes back is to be dropped as soon as it has returned.
 #[inline]
-pub(crate) fn before(takes: impl FnOnce() -> Takes) -> Option<Limited> {
-    if any() { near(takes) } else { None }
+pub(crate) fn before(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> Option<Limited> {
+    if any() {
+        near(takes, is_inactive)
+    } else {
+        None
+    }
 }
 
 #[cold]
-fn near(takes: impl FnOnce() -> Takes) -> Option<Limited> {
+fn near(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> Option<Limited> {
     // What our own code calls is not the program's.
     if thread::with(|thread| thread.busy.get()) {
         return None;
@@ -264,12 +269,10 @@ fn near(takes: impl FnOnce() -> Takes) -> Option<Limited> {
         let mut takes = takes();
         let current = driver::current_device();
         // A primary context that was reset comes back to life with the first call that uses it.
-        if current != DeviceOrdinal::NONE
-            && contexts::is_inactive(driver::current_context(), current)
-        {
+        if current != DeviceOrdinal::NONE && is_inactive(driver::current_context(), current) {
             takes = takes.and(current, CONTEXT);
         }
-        let of = |(device, bytes): (u8, u64)| enter(DeviceOrdinal(device), bytes);
+        let of = |(device, bytes): (u8, u64)| enter(DeviceOrdinal(device), bytes, is_inactive);
         Some(Limited {
             _of: takes.0.into_iter().filter_map(of).collect(),
         })
@@ -284,7 +287,7 @@ fn is_foreign() -> bool {
     owner != 0 && owner != std::process::id()
 }
 
-fn enter(ordinal: DeviceOrdinal, bytes: u64) -> Option<OnDevice> {
+fn enter(ordinal: DeviceOrdinal, bytes: u64, is_inactive: IsInactive) -> Option<OnDevice> {
     let beyond = beyond(ordinal);
     if beyond == 0 {
         return None;
@@ -295,12 +298,12 @@ fn enter(ordinal: DeviceOrdinal, bytes: u64) -> Option<OnDevice> {
     // Others that went ahead are counted before it is asked what is free: what they take until then is
     // counted twice, and never not at all.
     if let Some(all) = ballast::go_ahead(device, bytes) {
-        if free(ordinal).is_some_and(|free| free.saturating_sub(beyond) >= all) {
+        if free(ordinal, is_inactive).is_some_and(|free| free.saturating_sub(beyond) >= all) {
             return Some(OnDevice::WithRoom { device, bytes });
         }
         ballast::leave(device, bytes);
     }
-    let _ballast = Ballast::take(ordinal, beyond, free(ordinal))?;
+    let _ballast = Ballast::take(ordinal, beyond, free(ordinal, is_inactive))?;
     Some(OnDevice::Small { _ballast })
 }
 
@@ -324,7 +327,7 @@ pub(crate) fn context_takes(ordinal: DeviceOrdinal) -> Option<u64> {
 }
 
 /// Whether it was for the limit that an allocation failed: the card itself would have had as much.
-pub(crate) fn refused(failed: &Failed, me: u32) -> bool {
+pub(crate) fn refused(failed: &Failed, me: u32, is_inactive: IsInactive) -> bool {
     let Some(last) = REFUSED.get(usize::from(failed.device.0)) else {
         return false;
     };
@@ -338,7 +341,9 @@ pub(crate) fn refused(failed: &Failed, me: u32) -> bool {
     let beyond = beyond(failed.device);
     let needed = failed.bytes.checked_next_multiple_of(ballast::PAGE);
     let by_limit = beyond != 0
-        && needed.is_some_and(|needed| free(failed.device).is_some_and(|free| free >= needed));
+        && needed.is_some_and(|needed| {
+            free(failed.device, is_inactive).is_some_and(|free| free >= needed)
+        });
     last.store(if by_limit { me } else { 0 }, Ordering::Relaxed);
     by_limit
 }

@@ -8,8 +8,7 @@
 //! ```
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, StackId};
-
-use super::block::Block;
+use gpumem_tracker::Block;
 
 /// A tensor in its line; the address 0 is none. It is of the line's device, and no context's.
 #[derive(Clone, Copy)]

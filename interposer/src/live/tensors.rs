@@ -18,9 +18,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use dashmap::DashMap;
 use gpumem_capture::{CounterGuard, DeviceOrdinal, Event, Level, Seq, Writer};
 use gpumem_sys::prefetch;
+use gpumem_tracker::Block;
 use rustc_hash::FxHasher;
 
-use super::block::Block;
 use super::line::{Entry, Line};
 
 /// Lines of a device, a power of two: 128 KiB. More would lie on more pages than the processor keeps in mind.
@@ -49,7 +49,7 @@ unsafe impl Send for Tensors {}
 
 impl Tensors {
     /// There are none.
-    pub(super) fn new(writer: &'static Writer) -> Self {
+    pub(crate) fn new(writer: &'static Writer) -> Self {
         const SIZE: usize = size_of::<[Lines; DEVICES]>();
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -100,7 +100,7 @@ impl Tensors {
 
     /// Goes through all of them, in no order. `look` asks for none.
     #[cold]
-    pub(super) fn each(&self, mut look: impl FnMut(u64, &Block)) {
+    pub(crate) fn each(&self, mut look: impl FnMut(u64, &Block)) {
         for device in self.devices() {
             let lines = self.lines.get(usize::from(device.0));
             for line in lines.into_iter().flatten() {
@@ -124,7 +124,7 @@ impl Tensors {
     }
 
     /// The one at `ptr`.
-    pub(super) fn at(&self, ptr: u64) -> Option<Block> {
+    pub(crate) fn at(&self, ptr: u64) -> Option<Block> {
         let in_line = self
             .devices()
             .find_map(|device| self.tensor(device, ptr).in_line());

@@ -9,7 +9,7 @@ use super::pieces::{self, Pieces};
 use super::recorded::Recorded;
 use crate::limit::{self, InForce};
 use crate::session::Session;
-use crate::{card, live, tracked};
+use crate::{card, tracked};
 
 /// What NVML says of a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Figures {
             physical: session.writer.counters(device, Level::PHYSICAL).live,
             ..Self::default()
         };
-        figures.blocks(device);
+        figures.blocks(session, device);
         tracked::look(session, |tracker| {
             figures.contexts = tracker.bytes_of(device, Kind::Context);
             figures.modules = tracker.bytes_of(device, Kind::Module);
@@ -110,28 +110,31 @@ impl Figures {
     }
 
     /// Goes through the live blocks once.
-    fn blocks(&mut self, device: DeviceOrdinal) {
+    fn blocks(&mut self, session: &Session, device: DeviceOrdinal) {
         let (mut tensors, mut plain) = (Vec::new(), Vec::new());
-        live::each(|place, block| {
-            if place.level == Level::HOST {
-                self.pinned.add(block.py_stack, block.bytes);
-                return;
-            }
-            if block.device != device {
-                return;
-            }
-            if place.level == Level::TENSOR {
+        session.tensors.each(|ptr, block| {
+            if block.device == device {
                 self.tensors.add(block.py_stack, block.bytes);
-                tensors.push((place.ptr, block.bytes));
-            } else if place.level == Level::DRIVER {
-                let is_plain = !place.vmm
+                tensors.push((ptr, block.bytes));
+            }
+        });
+        tracked::look(session, |tracker| {
+            for (key, block) in tracker.blocks() {
+                if key.level == Level::HOST {
+                    self.pinned.add(block.py_stack, block.bytes);
+                    continue;
+                }
+                if block.device != device {
+                    continue;
+                }
+                let is_plain = !key.is_handle
                     && !block.flags.contains(EventFlags::MANAGED)
                     && !block.flags.contains(EventFlags::ARRAY);
                 if block.flags.contains(EventFlags::STREAM_ORDERED) {
                     self.pools_used += block.bytes;
                 }
                 if is_plain {
-                    plain.push((place.ptr, block.bytes, block.py_stack));
+                    plain.push((key.ptr, block.bytes, block.py_stack));
                 } else {
                     self.others_of_driver.add(block.py_stack, block.bytes);
                 }

@@ -1,7 +1,7 @@
 //! What is known of what NVML puts down to this process beyond what is explained.
 
-use crate::evidence::Trail;
-use crate::reservations::Reservation;
+use super::evidence::Trail;
+use super::reservations::Reservation;
 
 /// What is known of a device's residual.
 #[derive(Debug, Default)]

@@ -55,10 +55,6 @@ struct Held {
 pub(crate) struct Reservations(BTreeMap<Reservation, Held>);
 
 impl Reservations {
-    pub(crate) const fn new() -> Self {
-        Self(BTreeMap::new())
-    }
-
     pub(crate) fn bytes(&self, reservation: Reservation) -> u64 {
         self.0.get(&reservation).map_or(0, |held| held.bytes)
     }

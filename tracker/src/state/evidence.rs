@@ -1,7 +1,7 @@
 //! What calls have left behind after which the card may have given or taken back what nobody asked for.
 
-use crate::change::Origin;
-use crate::reservations::Reservation;
+use super::origin::Origin;
+use super::reservations::Reservation;
 
 /// How it is known that a context is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

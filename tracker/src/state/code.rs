@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::reservations::{Kind, Reservation};
+use super::reservations::{Kind, Reservation};
 
 /// A module or library in one context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,15 +25,6 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    pub(crate) const fn new() -> Self {
-        Self {
-            charged: BTreeMap::new(),
-            part_of: BTreeMap::new(),
-            functions: BTreeMap::new(),
-            with_kernels: BTreeSet::new(),
-        }
-    }
-
     /// The reservation of a module or library in a context. Its handle is the library's or, of a library that has
     /// one in another context already, a number of both.
     pub(crate) fn reservation(&mut self, loaded: Loaded) -> Reservation {
@@ -130,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_library_has_a_reservation_in_each_context() {
-        let mut code = Code::new();
+        let mut code = Code::default();
         let loaded = |context| Loaded {
             library: 0x5000,
             context,
@@ -155,7 +146,7 @@ mod tests {
 
     #[test]
     fn functions_go_with_their_library() {
-        let mut code = Code::new();
+        let mut code = Code::default();
         code.is_part(0x60, 0x50);
         code.got(1, code.library_of(0x60));
         code.kernel_got(2, 0x70);

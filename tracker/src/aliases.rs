@@ -1,0 +1,65 @@
+//! Aliases: memory of another process, device or API that this process can reach. Its bytes are counted where they were
+//! asked for; here only the coming and going is recorded.
+
+use gpumem_capture::{Event, EventKind};
+
+use crate::state::alias::{Alias, Opened};
+use crate::state::origin::Origin;
+use crate::state::work::{Pending, Undo, Work};
+use crate::tracker::Tracker;
+
+impl Tracker {
+    /// Foreign memory can be reached at an address, or by a handle where it has none.
+    pub fn opened(&mut self, ptr: u64, alias: Alias, caller: u64, origin: Origin) {
+        let opened = self
+            .aliases
+            .entry(ptr)
+            .or_insert(Opened { alias, times: 0 });
+        opened.times += 1;
+        if opened.times == 1 {
+            self.push(Event {
+                aux: caller,
+                ..alias.event(EventKind::ALIAS, ptr, origin)
+            });
+        }
+    }
+
+    /// An alias is about to be closed; `None` if nothing of it is known.
+    pub fn closing(&mut self, ptr: u64, origin: Origin) -> Option<Pending> {
+        let mut work = self.begin();
+        let is_known = self.close_alias(ptr, origin, &mut work);
+        is_known.then(|| self.keep(work))
+    }
+
+    /// Closes one opening. Whether there was one.
+    pub(crate) fn close_alias(&mut self, ptr: u64, origin: Origin, work: &mut Work) -> bool {
+        let Some(opened) = self.aliases.get_mut(&ptr) else {
+            return false;
+        };
+        let alias = opened.alias;
+        opened.times -= 1;
+        if opened.times == 0 {
+            self.aliases.remove(&ptr);
+            self.push(alias.event(EventKind::ALIAS_END, ptr, origin.without_stacks()));
+        }
+        work.undo.push(Undo::Alias { ptr, alias });
+        true
+    }
+
+    pub(crate) fn reopen_alias(&mut self, ptr: u64, alias: Alias, origin: Origin) {
+        self.opened(ptr, alias, 0, origin);
+    }
+
+    /// Every alias that `wanted` picks ends: its context has ended.
+    pub(crate) fn end_aliases(&mut self, wanted: impl Fn(&Alias) -> bool, origin: Origin) {
+        let all = self.aliases.iter();
+        let gone: Vec<_> = all
+            .filter(|(_, opened)| wanted(&opened.alias))
+            .map(|(ptr, opened)| (*ptr, opened.alias))
+            .collect();
+        for (ptr, alias) in gone {
+            self.aliases.remove(&ptr);
+            self.push(alias.event(EventKind::ALIAS_END, ptr, origin));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The memory nodes of graphs, and of what was instantiated from them.
+//!
+//! A node has a fixed address from the moment it is made. Its bytes are live from a launch that runs it to the free, which
+//! is a node of the same launch or of another one, or a call.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{Event, EventFlags, EventKind, Level};
+
+use crate::state::block::{Block, Key};
+use crate::state::graph::{Exec, Node, NodeWork, taken_by, work_of};
+use crate::state::origin::Origin;
+use crate::state::work::{Pending, Then};
+use crate::tracker::Tracker;
+
+impl Tracker {
+    /// A node was added to a graph. Nothing becomes live.
+    pub fn node_added(&mut self, graph: u64, node: Node, origin: Origin) {
+        self.graphs.graphs.entry(graph).or_default().push(node);
+        let NodeWork::Allocate {
+            bytes,
+            device,
+            flags,
+        } = node.work
+        else {
+            return;
+        };
+        if device.0 < 64 {
+            self.graphs.devices |= 1 << device.0;
+        }
+        self.push(Event {
+            ptr: node.ptr,
+            bytes,
+            aux: graph,
+            device,
+            flags,
+            ..origin.event(EventKind::NODE, Level::DRIVER)
+        });
+    }
+
+    /// The nodes of a child were added to a graph, as one node of that handle.
+    pub fn child_added(&mut self, graph: u64, handle: u64, child: u64) {
+        let nodes = self.graphs.graphs.get(&child).cloned().unwrap_or_default();
+        if !nodes.is_empty() {
+            let renamed = nodes.into_iter().map(|node| Node { handle, ..node });
+            self.graphs.graphs.entry(graph).or_default().extend(renamed);
+        }
+    }
+
+    /// A node was taken out of its graph.
+    pub fn node_destroyed(&mut self, handle: u64) {
+        if handle != 0 {
+            for nodes in self.graphs.graphs.values_mut() {
+                nodes.retain(|node| node.handle != handle);
+            }
+        }
+    }
+
+    /// A graph has ended. What its launches have made live stays so.
+    pub fn graph_destroyed(&mut self, graph: u64) {
+        self.graphs.graphs.remove(&graph);
+    }
+
+    /// A graph was instantiated.
+    pub fn instantiated(&mut self, exec: u64, graph: u64, flags: u64) {
+        const AUTO_FREE_ON_LAUNCH: u64 = 1;
+        let nodes = self.graphs.graphs.get(&graph).cloned().unwrap_or_default();
+        if nodes.is_empty() {
+            self.graphs.execs.remove(&exec);
+            return;
+        }
+        let made = Exec {
+            nodes: nodes.into(),
+            frees_on_launch: flags & AUTO_FREE_ON_LAUNCH != 0,
+        };
+        self.graphs.execs.insert(exec, made);
+    }
+
+    /// An instantiated graph has ended.
+    pub fn exec_destroyed(&mut self, exec: u64) {
+        self.graphs.execs.remove(&exec);
+    }
+
+    /// The most that the memory nodes of a graph take, by device.
+    pub fn taken_by_graph(&self, graph: u64) -> BTreeMap<u8, u64> {
+        taken_by(self.graphs.graphs.get(&graph).map_or(&[], Vec::as_slice))
+    }
+
+    /// The same of a launch; `None` if it has no such nodes.
+    pub fn taken_by_launch(&self, exec: u64) -> Option<BTreeMap<u8, u64>> {
+        Some(taken_by(&self.graphs.execs.get(&exec)?.nodes))
+    }
+
+    /// An instantiated graph is about to be launched: what it frees that is live now ends; what it allocates, and frees
+    /// again, comes with [`Tracker::settle`]. `None`: it does nothing to memory. `caller` is the return address of the call.
+    pub fn launching(&mut self, exec: u64, caller: u64, origin: Origin) -> Option<Pending> {
+        let exec = self.graphs.execs.get(&exec)?;
+        let (frees, nodes) = work_of(exec, |ptr| self.blocks.has(key(ptr)));
+        let mut work = self.begin();
+        for ptr in frees {
+            self.release(key(ptr), EventFlags::GRAPH, origin, &mut work);
+        }
+        work.then = Some(Then::Launch { nodes, caller });
+        Some(self.keep(work))
+    }
+
+    /// A launch's nodes have run.
+    pub(crate) fn launched(&mut self, nodes: &[Node], caller: u64, origin: Origin) {
+        for node in nodes {
+            match node.work {
+                NodeWork::Allocate {
+                    bytes,
+                    device,
+                    flags,
+                } => {
+                    let block = Block {
+                        bytes,
+                        context: 0,
+                        device,
+                        flags,
+                        py_stack: origin.py_stack,
+                    };
+                    self.allocated(key(node.ptr), block, caller, origin);
+                }
+                NodeWork::Free => {
+                    let mut work = self.begin();
+                    let free = origin.without_stacks();
+                    self.release(key(node.ptr), EventFlags::GRAPH, free, &mut work);
+                }
+            }
+        }
+    }
+}
+
+/// What a node's address is known by.
+fn key(ptr: u64) -> Key {
+    Key {
+        level: Level::DRIVER,
+        is_handle: false,
+        ptr,
+    }
+}

@@ -1,0 +1,102 @@
+//! What programs asked the driver for and is live.
+
+use std::collections::BTreeMap;
+
+use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId};
+
+use super::origin::Origin;
+
+/// What a block is known by: a pointer of one level is never the same block as that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Whose pointer it is.
+    pub level: Level,
+    /// Whether it is a physical handle, not an address.
+    pub is_handle: bool,
+    /// The pointer.
+    pub ptr: u64,
+}
+
+/// A live block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Block {
+    /// How large it is.
+    pub bytes: u64,
+    /// The context that owns it, or the pool that stream-ordered memory came from; 0: its device alone.
+    pub context: u64,
+    /// Where it is.
+    pub device: DeviceOrdinal,
+    /// Of which kind it is.
+    pub flags: EventFlags,
+    /// The Python stack of its allocation.
+    pub py_stack: StackId,
+}
+
+impl Block {
+    /// The context that owns it; 0: its device alone.
+    pub(crate) fn owner(&self) -> u64 {
+        match self.pool() {
+            Some(_) => 0,
+            None => self.context,
+        }
+    }
+
+    /// The pool that it came from, if it is stream-ordered.
+    pub(crate) fn pool(&self) -> Option<u64> {
+        let is_pooled = self.flags.contains(EventFlags::STREAM_ORDERED);
+        is_pooled.then_some(self.context)
+    }
+
+    pub(crate) fn event(&self, kind: EventKind, key: Key, origin: Origin) -> Event {
+        Event {
+            ptr: key.ptr,
+            bytes: self.bytes,
+            device: self.device,
+            flags: self.flags,
+            ..origin.event(kind, key.level)
+        }
+    }
+
+    pub(crate) fn is_managed(&self) -> bool {
+        self.flags.contains(EventFlags::MANAGED)
+    }
+}
+
+/// The live blocks, and how many of them are managed memory.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    pub(crate) all: BTreeMap<Key, Block>,
+    pub(crate) managed: usize,
+}
+
+impl Blocks {
+    pub(crate) fn insert(&mut self, key: Key, block: Block) -> Option<Block> {
+        let stale = self.all.insert(key, block);
+        self.managed += usize::from(block.is_managed());
+        self.managed -= usize::from(stale.is_some_and(|stale| stale.is_managed()));
+        stale
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) -> Option<Block> {
+        let block = self.all.remove(&key)?;
+        self.managed -= usize::from(block.is_managed());
+        Some(block)
+    }
+
+    pub(crate) fn has(&self, key: Key) -> bool {
+        self.all.contains_key(&key)
+    }
+
+    /// Whether any block came from a pool.
+    pub(crate) fn any_of_pool(&self, pool: u64) -> bool {
+        self.all.values().any(|block| block.pool() == Some(pool))
+    }
+
+    /// The blocks whose owner `wanted` picks by their device and their context.
+    pub(crate) fn owned(&self, wanted: impl Fn(DeviceOrdinal, u64) -> bool) -> Vec<Key> {
+        let all = self.all.iter();
+        all.filter(|(_, block)| wanted(block.device, block.owner()))
+            .map(|(key, _)| *key)
+            .collect()
+    }
+}

@@ -1,0 +1,22 @@
+//! Reservations that ended with a module or a context, should it not have ended.
+
+use gpumem_capture::DeviceOrdinal;
+
+use super::code::Loaded;
+use super::evidence::Evidence;
+use super::reservations::Reservation;
+
+/// What ended, should it not have.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) all: Vec<Held>,
+    pub(crate) evidence: Vec<(u8, Vec<Evidence>)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) device: DeviceOrdinal,
+    pub(crate) reservation: Reservation,
+    pub(crate) bytes: u64,
+    pub(crate) loaded: Option<Loaded>,
+}

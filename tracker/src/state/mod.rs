@@ -1,0 +1,16 @@
+//! What the tracker knows: data, and what can be said of one piece alone.
+
+pub(crate) mod alias;
+pub(crate) mod block;
+pub(crate) mod code;
+pub(crate) mod context;
+pub(crate) mod ended;
+pub(crate) mod evidence;
+pub(crate) mod graph;
+pub(crate) mod handle;
+pub(crate) mod origin;
+pub(crate) mod pages;
+pub(crate) mod pool;
+pub(crate) mod reservations;
+pub(crate) mod residual;
+pub(crate) mod work;
