@@ -180,9 +180,9 @@ impl Tracker {
             device,
             is_last,
         } = ending;
-        let created = self.created();
+        let others = self.others_than_primary(device);
         let owns = |owner: u64| match context {
-            0 => !created.contains(&owner),
+            0 => !others.contains(&owner),
             _ => owner == context,
         };
         let gone = self.blocks.owned(|of, owner| match owner {
@@ -203,6 +203,19 @@ impl Tracker {
         work.undo.push(Undo::Context(ending));
         work.then = Some(Then::EndContext(ending));
         self.keep(work)
+    }
+
+    /// Whatever is not the primary context of a device or a part of it: the contexts that the program made, and all of other
+    /// devices.
+    fn others_than_primary(&self, device: DeviceOrdinal) -> BTreeSet<u64> {
+        let all = self
+            .contexts
+            .iter()
+            .map(|(context, of)| (context, of.device));
+        let all = all.chain(self.parts.iter().map(|(part, of)| (part, *of)));
+        let elsewhere = all.filter(|(_, of)| *of != device);
+        let elsewhere = elsewhere.map(|(context, _)| *context);
+        elsewhere.chain(self.created()).collect()
     }
 
     /// The contexts that the program made and that have not begun to end.

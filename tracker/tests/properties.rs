@@ -535,6 +535,32 @@ fn a_library_has_bytes_of_its_own_in_each_context() {
     assert!(!world.estimated);
 }
 
+/// The end of one device's primary context leaves alone what was loaded on another one and has not been read yet.
+#[test]
+fn what_was_loaded_elsewhere_outlives_a_primary_context() {
+    let mut world = World::default();
+    let (origin, other) = (world.origin, DeviceOrdinal(1));
+    for (device, context) in [(DEVICE, 0x10), (other, 0x20)] {
+        world
+            .tracker
+            .context_made(context, device, false, 0, origin);
+    }
+    world.tracker.loaded(DEVICE, 0x10, 0x30, origin);
+    let ending = world.tracker.primary_ending(other, origin);
+    world.tracker.settle(ending, true, origin);
+    let size = 2 * MIB;
+    let library = Library {
+        handle: 0x30,
+        context: 0x10,
+        size,
+        loaded: true,
+        has_function: false,
+    };
+    world.libraries.push(library);
+    assert_eq!(world.read(), 0);
+    assert_eq!(world.tracker.bytes(Kind::Module.of(0x30)), size);
+}
+
 /// Two that weigh nothing, in one interval: the sum is right, and whose it is is said to be an estimate.
 #[test]
 fn what_cannot_be_told_apart_is_an_estimate() {
