@@ -1,4 +1,4 @@
-//! What the card, the ledgers and the live map say at the moment of a failure.
+//! What the card, the ledgers and the live blocks say at the moment of a failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

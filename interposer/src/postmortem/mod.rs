@@ -3,7 +3,7 @@
 //!
 //! | part | what it does |
 //! |---|---|
-//! | [`figures`] | what the card, the ledgers and the live map say at that moment |
+//! | [`figures`] | what the card, the ledgers and the live blocks say at that moment |
 //! | [`pieces`] | what a framework's cache has free, and in how large pieces |
 //! | [`cause`] | why the allocation failed, from those figures |
 //! | [`lines`] | whose lines the stacks are, from the capture's own names |

@@ -1,0 +1,294 @@
+//! Random programs on a card that is nothing but numbers, against the tracker: no driver, no process, no simulator.
+//!
+//! The model knows what every context and library really takes. After each reading that counts, what is explained and what
+//! is not add up to the card's figure; where calls come one at a time, every byte is whose it is.
+
+mod world;
+
+use gpumem_capture::DeviceOrdinal;
+use gpumem_tracker::{Kind, Seen};
+use proptest::prelude::*;
+
+use world::{Context, DEVICE, Library, MIB, Op, World, ops};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever comes between two readings: the sum is right, events are in order, nothing is negative.
+    #[test]
+    fn explained_and_unexplained_bytes_are_the_cards(program in prop::collection::vec(ops(), 1..120)) {
+        let mut world = World::default();
+        for op in program {
+            world.run(op);
+        }
+        world.read();
+    }
+
+    /// Read after every call, with one library at most that could run: every byte is whose it is, and none is an estimate.
+    #[test]
+    fn one_call_at_a_time_is_exact(program in prop::collection::vec(ops(), 1..80)) {
+        let mut world = World::default();
+        for op in program {
+            let several = world.libraries.iter().filter(|one| one.has_function).count() > 1;
+            let ambiguous = match op {
+                // It shows at a launch, with what else is to show then; one that changes nothing may show at any time.
+                Op::SetLimit { pick, mib, later } => {
+                    let state = world.context_at(pick).and_then(|one| world.contexts.get(&one));
+                    later || state.is_none_or(|state| state.limit == mib * MIB)
+                }
+                Op::Launch { .. } => several,
+                Op::GetFunction { .. } => world.libraries.len() > 1,
+                Op::Disturbed => true,
+                _ => false,
+            };
+            if ambiguous {
+                continue;
+            }
+            world.run(op);
+            prop_assert_eq!(world.read(), 0);
+            prop_assert!(!world.estimated, "{:?}", op);
+            for (context, real) in &world.contexts {
+                let has = world.tracker.bytes(Kind::Context.of(*context));
+                prop_assert_eq!(has, real.own + real.limit);
+            }
+            for library in &world.libraries {
+                let real = if library.loaded { library.size } else { 0 };
+                prop_assert_eq!(world.tracker.bytes(world.owner(library)), real);
+            }
+        }
+    }
+
+    /// Two that weigh nothing are told apart by the free memory that is asked for before each load.
+    #[test]
+    fn what_is_asked_before_loads_tells_them_apart(sizes in prop::collection::vec(1..64u64, 1..8), others in any::<bool>()) {
+        let mut world = World::default();
+        world.run(Op::MakeContext);
+        world.read();
+        let context = world.context_at(0).unwrap_or(0);
+        let card = 64 * 1024 * MIB;
+        let mut handles = Vec::new();
+        for size in &sizes {
+            let explained = world.told + world.explained_by_tracker();
+            let free = card - world.told - world.real();
+            world.tracker.asked_free(DEVICE, Some(free), explained);
+            let handle = world.handle();
+            let library = Library { handle, context, size: size * MIB, loaded: true, has_function: false };
+            world.libraries.push(library);
+            world.tracker.loaded(DEVICE, context, handle, world.origin);
+            handles.push((handle, size * MIB));
+            // What calls tell in between is no one's weight.
+            world.told += 3 * MIB;
+        }
+        let mut reading = world.reading(true);
+        if others {
+            reading.others = Some(MIB);
+        }
+        world.tracker.read(&reading);
+        world.record();
+        for (handle, size) in handles {
+            prop_assert_eq!(world.tracker.bytes(Kind::Module.of(handle)), size);
+        }
+        // Weights are of the card's free memory: if others moved, they may be theirs.
+        prop_assert_eq!(world.estimated, others && sizes.len() > 1);
+    }
+
+    /// What managed memory may have on the card is nobody's until it is gone; then the sum is right.
+    #[test]
+    fn managed_memory_hides_no_more_than_it_may_have(code in 0..64u64, managed in 1..64u64, resident in 0..64u64) {
+        let mut world = World::default();
+        world.run(Op::MakeContext);
+        world.read();
+        let context = world.context_at(0).unwrap_or(0);
+        let handle = world.handle();
+        world.libraries.push(Library { handle, context, size: code * MIB, loaded: true, has_function: false });
+        world.tracker.loaded(DEVICE, context, handle, world.origin);
+        let mut reading = world.reading(true);
+        reading.managed = managed * MIB;
+        reading.mine = reading.mine.map(|mine| mine + resident.min(managed) * MIB);
+        world.tracker.read(&reading);
+        world.record();
+        let charged = world.tracker.bytes(Kind::Module.of(handle));
+        prop_assert!(charged <= code * MIB, "nothing of the managed memory's is charged");
+        prop_assert!(charged == 0 || world.estimated);
+        prop_assert_eq!(charged, (code + resident.min(managed)).saturating_sub(managed) * MIB);
+        world.read();
+        prop_assert_eq!(world.tracker.bytes(Kind::Module.of(handle)), code * MIB);
+    }
+
+    /// Without NVML's figure of this process the card's own serves, from before the first context; all is an estimate.
+    #[test]
+    fn the_cards_figure_serves_where_processes_are_not_told(before in 0..512u64, contexts in 1..4usize) {
+        let mut world = World::default();
+        world.tracker.before_first_context(DEVICE, before * MIB, 0);
+        for _ in 0..contexts {
+            world.run(Op::MakeContext);
+            let mut reading = world.reading(true);
+            reading.used = world.real() + before * MIB;
+            reading.mine = None;
+            reading.others = None;
+            world.tracker.read(&reading);
+            world.record();
+            prop_assert!(world.estimated);
+            prop_assert_eq!(world.explained_by_tracker(), world.real());
+        }
+    }
+}
+
+/// A context that comes back unseen after the last one has ended is charged when it is seen, whatever was read meanwhile.
+#[test]
+fn what_grows_without_a_context_is_the_next_ones() {
+    let mut world = World::default();
+    world.run(Op::MakeContext);
+    world.read();
+    world.run(Op::EndContext {
+        pick: 0,
+        fails: false,
+    });
+    assert_eq!(world.read(), 0);
+    world.contexts.insert(
+        0x10,
+        Context {
+            own: 500 * MIB,
+            ..Context::default()
+        },
+    );
+    assert_eq!(world.read(), 500 * MIB as i64, "nobody was seen");
+    world.see(0x10, Seen::Found);
+    assert_eq!(world.read(), 0);
+    assert_eq!(world.tracker.bytes(Kind::Context.of(0x10)), 500 * MIB);
+}
+
+/// What other processes keep of a context's memory after its end is no cost of the next one.
+#[test]
+fn what_is_left_after_the_last_context_is_nobodys() {
+    let mut world = World::default();
+    world.run(Op::MakeContext);
+    world.read();
+    world.tracker.handed_out();
+    world.run(Op::EndContext {
+        pick: 0,
+        fails: false,
+    });
+    world.contexts.insert(
+        0x999,
+        Context {
+            own: 7 * MIB,
+            ..Context::default()
+        },
+    );
+    assert_eq!(world.read(), 7 * MIB as i64);
+    world.run(Op::MakeContext);
+    assert_eq!(world.read(), 7 * MIB as i64);
+    assert_eq!(world.explained_by_tracker(), 500 * MIB);
+}
+
+/// A library that is loaded into two contexts has bytes in each, and the end of one takes its own.
+#[test]
+fn a_library_has_bytes_of_its_own_in_each_context() {
+    let mut world = World::default();
+    world.run(Op::MakeContext);
+    world.read();
+    world.run(Op::MakeContext);
+    world.read();
+    let contexts: Vec<u64> = world.contexts.keys().copied().collect();
+    for (context, size) in contexts.iter().copied().zip([2 * MIB, 6 * MIB]) {
+        let library = Library {
+            handle: 0x8000,
+            context,
+            size,
+            loaded: true,
+            has_function: false,
+        };
+        world.libraries.push(library);
+        let origin = world.origin;
+        world.tracker.loaded(DEVICE, context, 0x8000, origin);
+        assert_eq!(world.read(), 0);
+    }
+    assert_eq!(world.tracker.bytes_of(DEVICE, Kind::Module), 8 * MIB);
+    let first = Op::EndContext {
+        pick: 0,
+        fails: false,
+    };
+    world.run(first);
+    assert_eq!(world.read(), 0);
+    assert_eq!(world.tracker.bytes_of(DEVICE, Kind::Module), 6 * MIB);
+    assert!(!world.estimated);
+}
+
+/// The end of one device's primary context leaves alone what was loaded on another one and has not been read yet.
+#[test]
+fn what_was_loaded_elsewhere_outlives_a_primary_context() {
+    let mut world = World::default();
+    let (origin, other) = (world.origin, DeviceOrdinal(1));
+    for (device, context) in [(DEVICE, 0x10), (other, 0x20)] {
+        world
+            .tracker
+            .context_made(context, device, false, 0, origin);
+    }
+    world.tracker.loaded(DEVICE, 0x10, 0x30, origin);
+    let ending = world.tracker.primary_ending(other, origin);
+    world.tracker.settle(ending, true, origin);
+    let size = 2 * MIB;
+    let library = Library {
+        handle: 0x30,
+        context: 0x10,
+        size,
+        loaded: true,
+        has_function: false,
+    };
+    world.libraries.push(library);
+    assert_eq!(world.read(), 0);
+    assert_eq!(world.tracker.bytes(Kind::Module.of(0x30)), size);
+}
+
+/// Two that weigh nothing, in one interval: the sum is right, and whose it is is said to be an estimate.
+#[test]
+fn what_cannot_be_told_apart_is_an_estimate() {
+    let mut world = World::default();
+    world.run(Op::MakeContext);
+    let load = Op::Load {
+        pick: 0,
+        lazy: false,
+    };
+    world.run(load);
+    assert_eq!(world.read(), 0);
+    assert!(world.estimated);
+    assert_eq!(world.explained_by_tracker(), world.real());
+}
+
+/// What the driver keeps of a library that was unloaded is its context's.
+#[test]
+fn what_is_kept_of_code_is_the_contexts() {
+    let mut world = World::default();
+    world.run(Op::MakeContext);
+    world.read();
+    world.run(Op::Load {
+        pick: 0,
+        lazy: false,
+    });
+    world.read();
+    let context = world.context_at(0).unwrap_or(0);
+    world.run(Op::Unload {
+        pick: 0,
+        fails: false,
+    });
+    if let Some(context) = world.contexts.get_mut(&context) {
+        context.limit = MIB;
+    }
+    assert_eq!(world.read(), 0);
+    assert_eq!(world.tracker.bytes(Kind::Context.of(context)), 501 * MIB);
+    assert!(!world.estimated);
+}
+
+/// Millions of transitions a second, so that properties may make many.
+#[test]
+fn transitions_are_quick() {
+    let mut world = World::default();
+    world.run(Op::MakeContext);
+    let began = std::time::Instant::now();
+    for step in 0..100_000u64 {
+        world.told = step % 7 * MIB;
+        world.read();
+    }
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}
