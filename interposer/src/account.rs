@@ -3,7 +3,7 @@
 //! Facts arrive at any time, also before a capture is open; they wait here and are written once one
 //! is.
 
-use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use gpumem_capture::{DefKind, Writer};
 use gpumem_sys::loaded;
@@ -42,61 +42,120 @@ struct Armed {
     library: AtomicU64,
 }
 
-/// Room for each hook in each way by each library that has one.
-static ARMED: [Armed; 1024] = [const {
-    Armed {
-        what: AtomicU64::new(0),
-        caller: AtomicU64::new(0),
-        library: AtomicU64::new(0),
-    }
-}; 1024];
-static ARMED_COUNT: AtomicUsize = AtomicUsize::new(0);
-/// How many of [`ARMED`] are written to the capture.
-static ARMED_WRITTEN: AtomicUsize = AtomicUsize::new(0);
+/// A function that is hooked and not recorded: how often it succeeded, and how many of these calls are written.
+struct Unrecorded {
+    hook: AtomicU16,
+    calls: AtomicU64,
+    written: AtomicU64,
+}
 
-/// How often functions succeeded that are hooked and not recorded: hook, calls, calls that are written to the capture.
-static UNRECORDED: [(AtomicU16, AtomicU64, AtomicU64); 16] =
-    [const { (AtomicU16::new(0), AtomicU64::new(0), AtomicU64::new(0)) }; 16];
+/// Something that can go unseen: how often it did, and how many of these are written.
+struct Unseen {
+    count: AtomicU64,
+    written: AtomicU64,
+}
+
+/// What is said, or noted of the program, once in a process.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(crate) enum Once {
+    /// NVML is not there.
+    NvmlMissing,
+    /// NVML does not tell this process's figure.
+    NvmlHidden,
+    /// What is beyond a limit could not be taken.
+    LimitNotHeld,
+    /// There is no room for one more scope.
+    TooManyScopes,
+    /// A mapping of ours was lost.
+    MemoryLost,
+    /// PyTorch has noted the use of something: it would have noted that of optimizers.
+    PytorchNotes,
+    /// An optimizer was made.
+    OptimizerMade,
+    /// The program tells its steps itself.
+    StepsTold,
+}
+
+/// What waits for a capture, and what is said once.
+struct Account {
+    /// Room for each hook in each way by each library that has one.
+    armed: [Armed; 1024],
+    armed_count: AtomicUsize,
+    /// How many of `armed` are written to the capture.
+    armed_written: AtomicUsize,
+    unrecorded: [Unrecorded; 16],
+    /// In the order of [`TALLIES`].
+    unseen: [Unseen; TALLIES.len()],
+    /// Whether there is something to write.
+    unwritten: AtomicBool,
+    /// Lines that wait for a writer.
+    lines: Lock<Vec<String>>,
+    /// A bit for each [`Once`].
+    once: AtomicU32,
+}
+
+static ACCOUNT: Account = Account {
+    armed: [const {
+        Armed {
+            what: AtomicU64::new(0),
+            caller: AtomicU64::new(0),
+            library: AtomicU64::new(0),
+        }
+    }; 1024],
+    armed_count: AtomicUsize::new(0),
+    armed_written: AtomicUsize::new(0),
+    unrecorded: [const {
+        Unrecorded {
+            hook: AtomicU16::new(0),
+            calls: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+        }
+    }; 16],
+    unseen: [const {
+        Unseen {
+            count: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+        }
+    }; TALLIES.len()],
+    unwritten: AtomicBool::new(false),
+    lines: Lock::new(Vec::new()),
+    once: AtomicU32::new(0),
+};
+
+/// Notes that something has happened. Whether it is the first time in this process.
+pub(crate) fn is_first(what: Once) -> bool {
+    let bit = 1 << what as u8;
+    ACCOUNT.once.fetch_or(bit, Ordering::Relaxed) & bit == 0
+}
+
+/// Whether something has happened in this process.
+pub(crate) fn has_been(what: Once) -> bool {
+    ACCOUNT.once.load(Ordering::Relaxed) & (1 << what as u8) != 0
+}
 
 /// A function that is hooked and not recorded succeeded.
 pub(crate) fn unrecorded(id: u16) {
-    let is_of = |(hook, ..): &&(AtomicU16, AtomicU64, AtomicU64)| {
-        let took = hook.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
+    let is_of = |entry: &&Unrecorded| {
+        let took = (entry.hook).compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
         took.is_ok() || took == Err(id)
     };
-    if let Some((_, calls, _)) = UNRECORDED.iter().find(is_of) {
-        calls.fetch_add(1, Ordering::Relaxed);
-        UNWRITTEN.store(true, Ordering::Release);
+    if let Some(entry) = ACCOUNT.unrecorded.iter().find(is_of) {
+        entry.calls.fetch_add(1, Ordering::Relaxed);
+        something_new();
     }
 }
 
 macro_rules! tallies {
     ($($(#[$doc:meta])* $name:ident: $text:literal;)*) => {
-        /// Everything that can go unseen, each with its count and what the account says of it.
-        static TALLIES: &[Tally] = &[$(Tally {
-            text: $text, count: &counts::$name, written: &written::$name,
-        }),*];
-        #[allow(non_upper_case_globals)]
-        mod counts {
-            use core::sync::atomic::AtomicU64;
-            $(pub(super) static $name: AtomicU64 = AtomicU64::new(0);)*
-        }
-        #[allow(non_upper_case_globals)]
-        mod written {
-            use core::sync::atomic::AtomicU64;
-            $(pub(super) static $name: AtomicU64 = AtomicU64::new(0);)*
-        }
+        #[allow(non_camel_case_types)]
+        enum Tally { $($name),* }
+        /// Everything that can go unseen, as the account says it.
+        const TALLIES: &[&str] = &[$($text),*];
         $($(#[$doc])* pub(crate) fn $name() {
-            counts::$name.fetch_add(1, Ordering::Relaxed);
-            UNWRITTEN.store(true, Ordering::Release);
+            count(Tally::$name);
         })*
     };
-}
-
-struct Tally {
-    text: &'static str,
-    count: &'static AtomicU64,
-    written: &'static AtomicU64,
 }
 
 tallies! {
@@ -118,23 +177,28 @@ tallies! {
     unreached: "calls of the runtime reached the driver by a way that is not hooked";
 }
 
-/// Whether a tally has changed since it was last written.
-static UNWRITTEN: AtomicBool = AtomicBool::new(false);
+#[cold]
+fn count(tally: Tally) {
+    if let Some(unseen) = ACCOUNT.unseen.get(tally as usize) {
+        unseen.count.fetch_add(1, Ordering::Relaxed);
+        something_new();
+    }
+}
 
 /// Whether there is something to write: one load, with each event.
 #[inline]
 pub(crate) fn is_new() -> bool {
-    UNWRITTEN.load(Ordering::Relaxed)
+    ACCOUNT.unwritten.load(Ordering::Relaxed)
 }
 
 /// What comes up from now on is new.
 pub(crate) fn begin_writing() {
-    UNWRITTEN.store(false, Ordering::Release);
+    ACCOUNT.unwritten.store(false, Ordering::Release);
 }
 
 /// There is something to write.
 pub(crate) fn something_new() {
-    UNWRITTEN.store(true, Ordering::Release);
+    ACCOUNT.unwritten.store(true, Ordering::Release);
 }
 
 /// The driver answered a request for a hooked function with an export that is not hooked.
@@ -152,35 +216,39 @@ pub(crate) fn armed(id: u16, by: BoundBy, caller: usize) {
 pub(crate) fn armed_in(id: u16, by: BoundBy, caller: usize, library: usize) {
     let what = (u64::from(id) << 8) | (by as u64 + 1);
     let library = library as u64;
-    let known = ARMED_COUNT.load(Ordering::Acquire).min(ARMED.len());
+    let known = ACCOUNT
+        .armed_count
+        .load(Ordering::Acquire)
+        .min(ACCOUNT.armed.len());
     let same = |entry: &Armed| {
         entry.what.load(Ordering::Acquire) == what
             && entry.library.load(Ordering::Relaxed) == library
     };
-    if ARMED.iter().take(known).any(same) {
+    if ACCOUNT.armed.iter().take(known).any(same) {
         return;
     }
-    let place = ARMED_COUNT.fetch_add(1, Ordering::AcqRel);
-    let Some(entry) = ARMED.get(place) else {
+    let place = ACCOUNT.armed_count.fetch_add(1, Ordering::AcqRel);
+    let Some(entry) = ACCOUNT.armed.get(place) else {
         return;
     };
     entry.caller.store(caller as u64, Ordering::Relaxed);
     entry.library.store(library, Ordering::Relaxed);
     entry.what.store(what, Ordering::Release);
-    UNWRITTEN.store(true, Ordering::Release);
+    ACCOUNT.unwritten.store(true, Ordering::Release);
 }
 
 /// The next hook that was armed and is not written: hook, way, an address in the library that asked for it, and that
 /// library's own.
 pub(crate) fn take_armed() -> Option<(u16, BoundBy, usize, usize)> {
-    let next = ARMED_WRITTEN.load(Ordering::Acquire);
-    if next >= ARMED_COUNT.load(Ordering::Acquire) {
+    let next = ACCOUNT.armed_written.load(Ordering::Acquire);
+    if next >= ACCOUNT.armed_count.load(Ordering::Acquire) {
         return None;
     }
-    let entry = ARMED.get(next)?;
+    let entry = ACCOUNT.armed.get(next)?;
     let what = entry.what.load(Ordering::Acquire);
     if what == 0
-        || ARMED_WRITTEN
+        || ACCOUNT
+            .armed_written
             .compare_exchange(next, next + 1, Ordering::AcqRel, Ordering::Acquire)
             .is_err()
     {
@@ -196,35 +264,33 @@ pub(crate) fn take_armed() -> Option<(u16, BoundBy, usize, usize)> {
 
 /// Everything that went unseen since it was last written.
 pub(crate) fn take_unseen() -> impl Iterator<Item = String> {
-    TALLIES.iter().filter_map(|tally| {
-        let count = tally.count.load(Ordering::Relaxed);
-        let is_new = tally.written.swap(count, Ordering::AcqRel) != count;
-        is_new.then(|| format!("{count} {}", tally.text))
+    let all = TALLIES.iter().zip(&ACCOUNT.unseen);
+    all.filter_map(|(text, unseen)| {
+        let count = unseen.count.load(Ordering::Relaxed);
+        let is_new = unseen.written.swap(count, Ordering::AcqRel) != count;
+        is_new.then(|| format!("{count} {text}"))
     })
 }
 
 /// Functions that succeeded and are not recorded, since they were last written: hook, calls.
 pub(crate) fn take_unrecorded() -> impl Iterator<Item = (u16, u64)> {
-    UNRECORDED.iter().filter_map(|(hook, calls, written)| {
-        let calls = calls.load(Ordering::Relaxed);
-        let is_new = written.swap(calls, Ordering::AcqRel) != calls;
-        is_new.then(|| (hook.load(Ordering::Acquire), calls))
+    ACCOUNT.unrecorded.iter().filter_map(|entry| {
+        let calls = entry.calls.load(Ordering::Relaxed);
+        let is_new = entry.written.swap(calls, Ordering::AcqRel) != calls;
+        is_new.then(|| (entry.hook.load(Ordering::Acquire), calls))
     })
 }
-
-/// Lines for the account that wait for a writer.
-static LINES: Lock<Vec<String>> = Lock::new(Vec::new());
 
 /// Leaves a line for the account with who writes next.
 #[cold]
 pub(crate) fn leave(line: String) {
-    LINES.lock().push(line);
+    ACCOUNT.lines.lock().push(line);
     something_new();
 }
 
 /// The lines that were left.
 pub(crate) fn take_lines() -> Vec<String> {
-    core::mem::take(&mut *LINES.lock())
+    core::mem::take(&mut *ACCOUNT.lines.lock())
 }
 
 /// Writes a line for the account. One that begins with "inexact: " takes the word "exact" from it; of
@@ -241,9 +307,9 @@ mod tests {
     #[test]
     fn a_hook_that_is_just_being_noted_is_taken_later() {
         const WHAT: u64 = 500 << 8 | 1;
-        let place = ARMED_COUNT.fetch_add(1, Ordering::AcqRel);
+        let place = ACCOUNT.armed_count.fetch_add(1, Ordering::AcqRel);
         while take_armed().is_some() {}
-        ARMED[place].what.store(WHAT, Ordering::Release);
+        ACCOUNT.armed[place].what.store(WHAT, Ordering::Release);
         let taken = core::iter::from_fn(take_armed).find(|(hook, ..)| *hook == 500);
         assert_eq!(taken, Some((500, BoundBy::Symbol, 0, 0)));
     }

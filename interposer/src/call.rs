@@ -4,25 +4,16 @@
 //! thread would seem to be within that call for ever. The next call on the thread finds that it does not
 //! lie below the outermost one on the stack, as all that is called from there must, and gives it up.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use gpumem_capture::ApiId;
 use gpumem_tracker::Interest;
 use gpumem_unwind::Registers;
 
+use crate::call_counts::CALLS;
 use crate::hook::Hook;
 use crate::session;
 use crate::thread::{self, Thread};
-
-/// Calls so far that may move memory, and those of them that have returned with their events recorded. In between,
-/// what the driver has done and what is recorded differ.
-static ENTERED: AtomicU64 = AtomicU64::new(0);
-static LEFT: AtomicU64 = AtomicU64::new(0);
-
-/// Calls so far that synchronise, in which pools give back what they do not use, and those of them that
-/// have returned.
-static WAITS: AtomicU64 = AtomicU64::new(0);
-static WAITED: AtomicU64 = AtomicU64::new(0);
 
 /// How many calls there were by some moment. Two that are equal have none between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +24,8 @@ pub(crate) struct Moment {
 
 /// Whether no call is in progress on any thread that may move memory.
 pub(crate) fn is_quiet() -> bool {
-    let left = LEFT.load(Ordering::Acquire);
-    ENTERED.load(Ordering::Acquire) == left
+    let left = CALLS.left.load(Ordering::Acquire);
+    CALLS.entered.load(Ordering::Acquire) == left
 }
 
 /// This moment, if no call is in progress but this thread's own that may move memory, nor one that synchronises
@@ -42,9 +33,12 @@ pub(crate) fn is_quiet() -> bool {
 pub(crate) fn still(thread: &Thread) -> Option<Moment> {
     let own =
         u64::from(thread.depth.get() != 0 && Counted::from_thread(thread) != Counted::Nowhere);
-    let (left, waited) = (LEFT.load(Ordering::SeqCst), WAITED.load(Ordering::SeqCst));
-    let entered = ENTERED.load(Ordering::SeqCst);
-    let mut waits = WAITS.load(Ordering::SeqCst);
+    let (left, waited) = (
+        CALLS.left.load(Ordering::SeqCst),
+        CALLS.waited.load(Ordering::SeqCst),
+    );
+    let entered = CALLS.entered.load(Ordering::SeqCst);
+    let mut waits = CALLS.waits.load(Ordering::SeqCst);
     let mut in_progress = entered.wrapping_sub(left);
     if has_questions() {
         in_progress = in_progress.wrapping_add(waits.wrapping_sub(waited));
@@ -96,8 +90,8 @@ impl Counted {
     fn begin(self) {
         match self {
             Self::Nowhere => {}
-            Self::Moving => _ = ENTERED.fetch_add(1, Ordering::SeqCst),
-            Self::Waiting => _ = WAITS.fetch_add(1, Ordering::SeqCst),
+            Self::Moving => _ = CALLS.entered.fetch_add(1, Ordering::SeqCst),
+            Self::Waiting => _ = CALLS.waits.fetch_add(1, Ordering::SeqCst),
         }
     }
 
@@ -105,8 +99,8 @@ impl Counted {
     fn end(self) {
         match self {
             Self::Nowhere => {}
-            Self::Moving => _ = LEFT.fetch_add(1, Ordering::SeqCst),
-            Self::Waiting => _ = WAITED.fetch_add(1, Ordering::SeqCst),
+            Self::Moving => _ = CALLS.left.fetch_add(1, Ordering::SeqCst),
+            Self::Waiting => _ = CALLS.waited.fetch_add(1, Ordering::SeqCst),
         }
     }
 }

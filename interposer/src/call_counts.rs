@@ -1,4 +1,4 @@
-//! How often each hook was called: for the account.
+//! How often each hook was called: for the account. How many calls are in progress.
 //!
 //! Each thread counts in a row of its own, so that a call costs a load and a store and no cache line is
 //! fought over. A thread that ends leaves its row, with what is counted in it, to the next one. Those for which
@@ -16,27 +16,50 @@ use crate::thread::{self, CallCounts, HOOKS};
 const ROWS: usize = 64;
 const SHARED: usize = ROWS - 1;
 
-static COUNTS: [CallCounts; ROWS] = [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS];
-/// Which rows are a thread's: a bit for each.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// The calls of all threads.
+#[repr(C, align(64))]
+pub(crate) struct Calls {
+    rows: [CallCounts; ROWS],
+    /// Which rows are a thread's: a bit for each.
+    taken: AtomicU64,
+    at_end: ThreadEnd,
+    /// Calls so far that may move memory, and those of them that have returned with their events recorded. In between,
+    /// what the driver has done and what is recorded differ.
+    pub(crate) entered: AtomicU64,
+    pub(crate) left: AtomicU64,
+    /// Calls so far that synchronise, in which pools give back what they do not use, and those of them that have
+    /// returned.
+    pub(crate) waits: AtomicU64,
+    pub(crate) waited: AtomicU64,
+}
+
+pub(crate) static CALLS: Calls = Calls {
+    rows: [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS],
+    taken: AtomicU64::new(0),
+    at_end: ThreadEnd::new(thread_ends),
+    entered: AtomicU64::new(0),
+    left: AtomicU64::new(0),
+    waits: AtomicU64::new(0),
+    waited: AtomicU64::new(0),
+};
 
 /// A row that is nobody's; None if each is somebody's.
 fn take_row() -> Option<&'static CallCounts> {
     let free = |taken: u64| (taken.trailing_ones() as usize) < SHARED;
     let lowest = |taken: u64| free(taken).then_some(taken | (taken + 1));
     // What its thread before has counted is seen.
-    let before = TAKEN.fetch_update(Ordering::Acquire, Ordering::Relaxed, lowest);
-    COUNTS.get(before.ok()?.trailing_ones() as usize)
+    let before = CALLS
+        .taken
+        .fetch_update(Ordering::Acquire, Ordering::Relaxed, lowest);
+    CALLS.rows.get(before.ok()?.trailing_ones() as usize)
 }
 
 /// Leaves a row to others.
 fn leave(row: *const CallCounts) {
-    if let Some(place) = COUNTS.iter().position(|each| core::ptr::eq(each, row)) {
-        TAKEN.fetch_and(!(1 << place), Ordering::Release);
+    if let Some(place) = CALLS.rows.iter().position(|each| core::ptr::eq(each, row)) {
+        CALLS.taken.fetch_and(!(1 << place), Ordering::Release);
     }
 }
-
-static AT_END: ThreadEnd = ThreadEnd::new(thread_ends);
 
 /// Leaves the thread's row. Should it be in a hook after this, it takes one again, and this runs once more.
 unsafe extern "C" fn thread_ends(_: *mut c_void) {
@@ -51,9 +74,9 @@ fn count_without_a_row(id: u16) {
     if let Some(row) = own {
         // Not null where a signal's handler was in a hook meanwhile.
         leave(thread::with(|thread| thread.calls.replace(row)));
-        thread::with_errno_kept(|| AT_END.ask(row));
+        thread::with_errno_kept(|| CALLS.at_end.ask(row));
     }
-    let row = own.unwrap_or(&COUNTS[SHARED]);
+    let row = own.unwrap_or(&CALLS.rows[SHARED]);
     if let Some(counter) = row.get(usize::from(id)) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -74,7 +97,8 @@ pub(crate) fn count(id: u16) {
 
 /// Calls of the hook of that number by all threads.
 pub(crate) fn calls(id: u16) -> u64 {
-    COUNTS
+    CALLS
+        .rows
         .iter()
         .filter_map(|row| row.get(usize::from(id)))
         .map(|counter| counter.load(Ordering::Relaxed))

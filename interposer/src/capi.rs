@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char, c_int};
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
-use crate::autograd::steps;
+use crate::autograd::phases;
 use crate::sampler::{self, Asked};
 use crate::{card, limit, options, process, scopes, session, storage, thread};
 pub use scopes::GpumemScopeFigures;
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn gpumem_counters(
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_step() -> c_int {
     let recorded = thread::in_hook(|thread| {
-        steps::said(thread);
+        phases::step_said(thread);
         session::session().is_some()
     });
     c_int::from(recorded != Some(true))

@@ -1,11 +1,10 @@
 //! Lines on stderr: few, whole, and only while stderr is still what it was when we first looked.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use gpumem_sys::signal::Blocked;
 
-/// Device and inode of stderr when the capture was opened; 0 if it was closed.
-static STDERR: AtomicU64 = AtomicU64::new(0);
+use crate::process::PROCESS;
 
 /// What the file descriptor 2 leads to now, as one number; 0 if it is closed.
 fn identity() -> u64 {
@@ -20,7 +19,7 @@ fn identity() -> u64 {
 
 /// Remembers what stderr is.
 pub(crate) fn remember() {
-    STDERR.store(identity(), Ordering::Relaxed);
+    PROCESS.stderr.store(identity(), Ordering::Relaxed);
 }
 
 /// How long a reader of stderr that does not keep up is waited for.
@@ -31,7 +30,7 @@ const PATIENCE_MS: libc::c_int = 100;
 /// there: a program that writes nothing must neither end by SIGPIPE nor wait for us.
 pub(crate) fn line(text: &str) {
     let now = identity();
-    let then = STDERR.load(Ordering::Relaxed);
+    let then = PROCESS.stderr.load(Ordering::Relaxed);
     if now == 0 || (then != 0 && then != now) {
         return;
     }

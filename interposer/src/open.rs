@@ -11,33 +11,20 @@
 //! gone, or until the ring's memory is lost ([`crate::fault`]). A forked child finds RECORDING, but the writer knows by a page that fork wipes that it is not
 //! its process, and records nothing.
 
-use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 use std::ffi::OsString;
 use std::time::Duration;
 
 use crate::live::Tensors;
 use crate::options::Options;
+use crate::process::{self, PROCESS, State};
 use crate::session::{self, Observers, Session};
 use crate::{
-    account, definitions, facts, limit, message, output, postmortem, process, sampler, scopes,
-    storage, thread,
+    account, definitions, facts, limit, message, output, postmortem, sampler, scopes, storage,
+    thread,
 };
 use gpumem_capture::writer::lock::Lock;
 use gpumem_tracker::Tracker;
-
-/// See the diagram.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum State {
-    Dormant,
-    Opening,
-    Recording,
-    Off,
-}
-
-static STATE: AtomicU8 = AtomicU8::new(State::Dormant as u8);
-/// The process that is opening: a child forked meanwhile must not wait for it.
-static OPENER: AtomicU32 = AtomicU32::new(0);
 
 /// How often, and how long at a time, a thread waits for another one to open the capture: 5 s in all. It is
 /// counted, for a clock may be put forward meanwhile.
@@ -52,7 +39,7 @@ static OPEN: session::Open = open_or_wait;
 /// Opens the capture, or waits until another thread has. Whether there is a session after all.
 #[cold]
 extern "C" fn open_or_wait() -> bool {
-    let swap = STATE.compare_exchange(
+    let swap = PROCESS.state.compare_exchange(
         State::Dormant as u8,
         State::Opening as u8,
         Ordering::AcqRel,
@@ -60,12 +47,8 @@ extern "C" fn open_or_wait() -> bool {
     );
     match swap {
         Ok(_) => {
-            OPENER.store(std::process::id(), Ordering::Release);
-            let is_open = open_by(&STATE, open);
-            if !is_open {
-                process::turn_off();
-            }
-            is_open
+            PROCESS.opener.store(std::process::id(), Ordering::Release);
+            open_by(&PROCESS.state, open)
         }
         Err(state) if state == State::Opening as u8 => wait(),
         Err(state) => state == State::Recording as u8,
@@ -94,8 +77,8 @@ fn open_by(state: &AtomicU8, open: impl FnOnce() -> bool) -> bool {
 /// Waits while another thread opens.
 fn wait() -> bool {
     let mut looks = 0;
-    while STATE.load(Ordering::Acquire) == State::Opening as u8 {
-        let opener = OPENER.load(Ordering::Acquire);
+    while PROCESS.state.load(Ordering::Acquire) == State::Opening as u8 {
+        let opener = PROCESS.opener.load(Ordering::Acquire);
         if (opener != 0 && opener != std::process::id()) || looks == LOOKS {
             account::opening_timed_out();
             return false;
@@ -103,7 +86,7 @@ fn wait() -> bool {
         looks += 1;
         std::thread::sleep(BETWEEN_LOOKS);
     }
-    STATE.load(Ordering::Acquire) == State::Recording as u8
+    PROCESS.state.load(Ordering::Acquire) == State::Recording as u8
 }
 
 /// Opens the capture: the first thread's work, once in a process.
@@ -136,6 +119,7 @@ fn open() -> bool {
         quiet: options.quiet,
         postmortem: options.postmortem.unwrap_or(!options.quiet),
         known_devices: Default::default(),
+        steps: Lock::default(),
         observers: Observers {
             device: sampler::know,
             allocated: sampler::grown,

@@ -1,20 +1,47 @@
-//! Whether this process is one in which something may be recorded.
+//! The process: which one it is, and how far it has come with recording.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::ffi::c_void;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use gpumem_capture::Writer;
 
-static WRITER: AtomicPtr<Writer> = AtomicPtr::new(core::ptr::null_mut());
-static OFF: AtomicBool = AtomicBool::new(false);
+/// See the diagram of [`crate::open`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    Dormant,
+    Opening,
+    Recording,
+    Off,
+}
+
+/// What is known of the process before there is a session, and where that is found afterwards.
+pub(crate) struct Process {
+    /// A [`State`].
+    pub(crate) state: AtomicU8,
+    /// The process that is opening: a child forked meanwhile must not wait for it.
+    pub(crate) opener: AtomicU32,
+    /// The session, whose type stands above: [`crate::session`] reads and writes it.
+    pub(crate) session: AtomicPtr<c_void>,
+    /// The session's capture.
+    writer: AtomicPtr<Writer>,
+    /// Device and inode of stderr when the capture was opened; 0 if it was closed.
+    pub(crate) stderr: AtomicU64,
+}
+
+pub(crate) static PROCESS: Process = Process {
+    state: AtomicU8::new(State::Dormant as u8),
+    opener: AtomicU32::new(0),
+    session: AtomicPtr::new(null_mut()),
+    writer: AtomicPtr::new(null_mut()),
+    stderr: AtomicU64::new(0),
+};
 
 /// Says that `writer` is the capture of this process from now on.
 pub(crate) fn records_to(writer: &'static Writer) {
-    WRITER.store(core::ptr::from_ref(writer).cast_mut(), Ordering::Release);
-}
-
-/// Says that there is no capture and will be none.
-pub(crate) fn turn_off() {
-    OFF.store(true, Ordering::Relaxed);
+    let writer = core::ptr::from_ref(writer).cast_mut();
+    PROCESS.writer.store(writer, Ordering::Release);
 }
 
 /// Whether nothing will be recorded in this process any more: it is a child forked from one that
@@ -22,8 +49,8 @@ pub(crate) fn turn_off() {
 /// may have held it at the fork.
 pub(crate) fn is_aside() -> bool {
     // SAFETY: null, or the writer of `records_to`, published with Release.
-    match unsafe { WRITER.load(Ordering::Acquire).as_ref() } {
+    match unsafe { PROCESS.writer.load(Ordering::Acquire).as_ref() } {
         Some(writer) => !writer.is_own_process(),
-        None => OFF.load(Ordering::Relaxed),
+        None => PROCESS.state.load(Ordering::Relaxed) == State::Off as u8,
     }
 }

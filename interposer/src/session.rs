@@ -1,6 +1,6 @@
 //! The open capture, and what stands around it.
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use gpumem_capture::writer::lock::Lock;
@@ -9,12 +9,12 @@ use gpumem_cuda_abi::CuDevice;
 use gpumem_stacks::Stacks;
 use gpumem_tracker::{Interest, Tracker};
 
+use crate::autograd::steps::Steps;
 use crate::driver::{self, DeviceFacts};
 use crate::failed::Failed;
 use crate::live::Tensors;
+use crate::process::PROCESS;
 use crate::thread::Thread;
-
-static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
 
 /// Who stands above what records, and is told of it: after the event is in the ring, with no lock held.
 pub(crate) struct Observers {
@@ -60,27 +60,36 @@ pub(crate) struct Session {
     /// Whether allocations that fail are told of at once.
     pub(crate) postmortem: bool,
     pub(crate) known_devices: Known,
+    /// The training's steps.
+    pub(crate) steps: Lock<Steps>,
     pub(crate) observers: Observers,
+}
+
+/// The session, if there is one, also in a child that was forked since.
+#[inline(always)]
+fn published() -> Option<&'static Session> {
+    let session = PROCESS.session.load(Ordering::Acquire).cast::<Session>();
+    // SAFETY: null, or stored by `publish` alone: a leaked session, published with Release.
+    unsafe { session.as_ref() }
 }
 
 /// The session, if one is open and this is its process.
 #[inline]
 pub(crate) fn session() -> Option<&'static Session> {
-    // SAFETY: the pointer is null or that of a leaked session, published with Release.
-    let session = unsafe { SESSION.load(Ordering::Acquire).as_ref() }?;
+    let session = published()?;
     session.writer.is_own_process().then_some(session)
 }
 
 /// The session of this process, also after recording has ended.
 pub(crate) fn session_of_process() -> Option<&'static Session> {
-    // SAFETY: the pointer is null or that of a leaked session, published with Release.
-    let session = unsafe { SESSION.load(Ordering::Acquire).as_ref() }?;
+    let session = published()?;
     session.writer.is_of_this_process().then_some(session)
 }
 
 /// Makes `session` that of the process, for good.
 pub(crate) fn publish(session: &'static Session) {
-    SESSION.store(core::ptr::from_ref(session).cast_mut(), Ordering::Release);
+    let session = core::ptr::from_ref(session).cast_mut().cast();
+    PROCESS.session.store(session, Ordering::Release);
 }
 
 /// Opens the capture, or waits until another thread has; false: there is none.
@@ -97,7 +106,7 @@ unsafe extern "C" {
 /// The session, opened now if there is none yet.
 pub(crate) fn open() -> Option<&'static Session> {
     // SAFETY: the section holds one function of this type, and the loader has relocated it before anything here runs.
-    if SESSION.load(Ordering::Acquire).is_null() && !unsafe { OPEN }() {
+    if published().is_none() && !unsafe { OPEN }() {
         return None;
     }
     session()

@@ -10,7 +10,9 @@ use gpumem_capture::{ApiId, EventKind, Level, Phase};
 use gpumem_python_frames::{Finding, Frame, finding};
 use gpumem_stacks::thread_static;
 
-use super::{run, session, steps};
+use super::steps::Steps;
+use super::{run, session};
+use crate::account::{self, Once};
 use crate::sideband::{self, Sideband};
 use crate::thread::{self, Thread};
 
@@ -100,8 +102,10 @@ fn end(thread: &Thread, api: ApiId, kept: usize) {
             continue;
         }
         match left.phase {
-            Phase::BACKWARD => steps::backward_ended(thread, api),
-            Phase::OPTIMIZER => steps::optimizer_ended(thread, api, left.place),
+            Phase::BACKWARD => step(thread, api, Steps::backward_ended),
+            Phase::OPTIMIZER => step(thread, api, |steps| {
+                steps.optimizer_ended((thread.id(), left.place))
+            }),
             _ => {}
         }
     }
@@ -118,6 +122,30 @@ fn tell(thread: &Thread, api: ApiId, kind: EventKind, phase: Phase) {
         ..Sideband::default()
     };
     sideband::record(thread, api, kind, Level::TENSOR, what);
+}
+
+/// Records a step, if one has ended by what `change` comes to.
+fn step(thread: &Thread, api: ApiId, change: impl FnOnce(&mut Steps) -> Option<u64>) {
+    let number = session().and_then(|session| change(session.steps.lock().note()));
+    tell_step(thread, api, number, false);
+}
+
+fn tell_step(thread: &Thread, api: ApiId, number: Option<u64>, said: bool) {
+    if let Some(aux) = number {
+        let what = Sideband {
+            aux,
+            bytes: u64::from(said),
+            ..Sideband::default()
+        };
+        sideband::record(thread, api, EventKind::STEP, Level::TENSOR, what);
+    }
+}
+
+/// The program says that a step has ended.
+pub(crate) fn step_said(thread: &Thread) {
+    account::is_first(Once::StepsTold);
+    let number = session::session().map(|session| session.steps.lock().note().said());
+    tell_step(thread, ApiId(0), number, true);
 }
 
 /// A stay of autograd's engine; it ends with the value, by an exception as well.
@@ -158,7 +186,7 @@ pub(crate) fn announced(api: ApiId, key: u64) {
         };
         // Gradients that an optimizer zeroes while it steps are its own affair.
         if phase == Phase::ZERO_GRAD && is_first {
-            steps::zeroing(thread, api);
+            step(thread, api, Steps::zeroing);
         }
         begin(thread, api, Open { phase, key, place });
     });

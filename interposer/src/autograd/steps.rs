@@ -8,14 +8,9 @@
 //! steps with the backward; PyTorch notes the first time that such things are made. `gpumem_step` ends
 //! all this: steps are then what the program says.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use gpumem_capture::ThreadId;
 
-use gpumem_capture::{ApiId, EventKind, Level, ThreadId};
-
-use crate::session;
-use crate::sideband::{self, Sideband};
-use crate::thread::Thread;
-use gpumem_capture::writer::lock::{Guard, Lock};
+use crate::account::{self, Once};
 
 /// An optimizer: the thread and the Python stack of its steps.
 type Optimizer = (ThreadId, u32);
@@ -24,7 +19,8 @@ type Optimizer = (ThreadId, u32);
 const OTHERS: usize = 64;
 
 /// What has been seen.
-struct Steps {
+#[derive(Default)]
+pub(crate) struct Steps {
     /// Steps so far.
     number: u64,
     /// The program tells its steps itself.
@@ -42,20 +38,13 @@ struct Steps {
     others: Vec<Optimizer>,
 }
 
-static STEPS: Lock<Steps> = Lock::new(Steps::new());
-
 impl Steps {
-    const fn new() -> Self {
-        Self {
-            number: 0,
-            told: false,
-            unstepped: false,
-            optimizers: false,
-            notes: false,
-            backwards: 0,
-            leading: None,
-            others: Vec::new(),
-        }
+    /// Takes in what was noted of the process without a lock, for a fork may have come meanwhile.
+    pub(super) fn note(&mut self) -> &mut Self {
+        self.notes |= account::has_been(Once::PytorchNotes);
+        self.optimizers |= account::has_been(Once::OptimizerMade);
+        self.told |= account::has_been(Once::StepsTold);
+        self
     }
 
     /// One more step; its number.
@@ -67,7 +56,7 @@ impl Steps {
         Some(self.number)
     }
 
-    fn backward_ended(&mut self) -> Option<u64> {
+    pub(super) fn backward_ended(&mut self) -> Option<u64> {
         self.unstepped = true;
         if self.optimizers {
             return None;
@@ -81,7 +70,7 @@ impl Steps {
         }
     }
 
-    fn optimizer_ended(&mut self, who: Optimizer) -> Option<u64> {
+    pub(super) fn optimizer_ended(&mut self, who: Optimizer) -> Option<u64> {
         self.optimizers = true;
         if !core::mem::replace(&mut self.unstepped, false) {
             return None;
@@ -98,7 +87,7 @@ impl Steps {
         self.end()
     }
 
-    fn zeroing(&mut self) -> Option<u64> {
+    pub(super) fn zeroing(&mut self) -> Option<u64> {
         self.optimizers = true;
         if core::mem::replace(&mut self.unstepped, false) {
             self.end()
@@ -107,66 +96,20 @@ impl Steps {
         }
     }
 
-    /// The program says that a step has ended; its number, if it is recorded.
-    fn said(&mut self, is_recorded: bool) -> Option<u64> {
+    /// The program says that a step has ended; its number.
+    pub(super) fn said(&mut self) -> u64 {
         self.told = true;
-        self.number += u64::from(is_recorded);
-        is_recorded.then_some(self.number)
+        self.number += 1;
+        self.number
     }
 }
 
-/// [`Steps::notes`] and [`Steps::optimizers`], noted without a lock: a fork may come meanwhile.
-static NOTES: AtomicBool = AtomicBool::new(false);
-static OPTIMIZERS: AtomicBool = AtomicBool::new(false);
-
-fn steps() -> Guard<'static, Steps> {
-    let mut steps = STEPS.lock();
-    steps.notes |= NOTES.load(Ordering::Relaxed);
-    steps.optimizers |= OPTIMIZERS.load(Ordering::Relaxed);
-    steps
-}
-
-fn tell(thread: &Thread, api: ApiId, number: Option<u64>, said: bool) {
-    if let Some(aux) = number {
-        let what = Sideband {
-            aux,
-            bytes: u64::from(said),
-            ..Sideband::default()
-        };
-        sideband::record(thread, api, EventKind::STEP, Level::TENSOR, what);
-    }
-}
-
-/// PyTorch notes the use of one of its parts.
+/// PyTorch notes the use of one of its parts, which may be long before there is a session.
 pub(crate) fn used(event: &[u8]) {
-    NOTES.store(true, Ordering::Relaxed);
+    account::is_first(Once::PytorchNotes);
     if event == b"python.optimizer" {
-        OPTIMIZERS.store(true, Ordering::Relaxed);
+        account::is_first(Once::OptimizerMade);
     }
-}
-
-/// A thread has left autograd's engine.
-pub(super) fn backward_ended(thread: &Thread, api: ApiId) {
-    let number = steps().backward_ended();
-    tell(thread, api, number, false);
-}
-
-/// An optimizer's step that was called from the Python stack `place` has ended.
-pub(super) fn optimizer_ended(thread: &Thread, api: ApiId, place: u32) {
-    let number = steps().optimizer_ended((thread.id(), place));
-    tell(thread, api, number, false);
-}
-
-/// An optimizer is about to zero gradients.
-pub(super) fn zeroing(thread: &Thread, api: ApiId) {
-    let number = steps().zeroing();
-    tell(thread, api, number, false);
-}
-
-/// The program says that a step has ended.
-pub(crate) fn said(thread: &Thread) {
-    let number = steps().said(session::session().is_some());
-    tell(thread, ApiId(0), number, true);
 }
 
 #[cfg(test)]
@@ -179,7 +122,7 @@ mod tests {
     /// Steps that end in the course of what the letters say: b backward, A and B optimizers, z zeroing, m
     /// and o the first module and the first optimizer made.
     fn ends(course: &str) -> Vec<usize> {
-        let mut steps = Steps::new();
+        let mut steps = Steps::default();
         let told = course.chars().enumerate().filter(|(_, what)| {
             let ended = match what {
                 'b' => steps.backward_ended(),
@@ -236,13 +179,12 @@ mod tests {
 
     #[test]
     fn what_the_program_says_counts_alone() {
-        let mut steps = Steps::new();
+        let mut steps = Steps::default();
         steps.backward_ended();
         assert_eq!(steps.optimizer_ended(A), Some(1));
-        assert_eq!(steps.said(true), Some(2));
+        assert_eq!(steps.said(), 2);
         steps.backward_ended();
         assert_eq!(steps.optimizer_ended(A), None);
-        assert_eq!(steps.said(false), None);
-        assert_eq!(steps.said(true), Some(3));
+        assert_eq!(steps.said(), 3);
     }
 }

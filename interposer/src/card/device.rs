@@ -3,26 +3,12 @@
 //! The two count differently: CUDA's numbers go by CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and MIG,
 //! NVML's by none of them. What both know is the UUID that the driver itself tells, and the bus.
 
-use std::sync::OnceLock;
-
 use gpumem_capture::DeviceOrdinal;
 use nvml_wrapper::{Device, Nvml};
 
 use super::library;
+use super::state::{CARD, Identity};
 use crate::driver::DeviceFacts;
-
-/// More devices than these are not measured.
-pub(crate) const MOST: usize = 64;
-
-/// Each device once it was looked for; `None` inside if NVML does not know it.
-static FOUND: [OnceLock<Option<Device<'static>>>; MOST] = [const { OnceLock::new() }; MOST];
-
-/// What a device is found by.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    uuid: [u8; 16],
-    bus: Option<String>,
-}
 
 impl Identity {
     pub(super) fn of(facts: &DeviceFacts) -> Self {
@@ -48,12 +34,12 @@ pub(super) fn text(uuid: &[u8; 16]) -> String {
 
 /// NVML's device, as far as it was looked for.
 pub(super) fn known(ordinal: DeviceOrdinal) -> Option<&'static Device<'static>> {
-    FOUND.get(usize::from(ordinal.0))?.get()?.as_ref()
+    CARD.found.get(usize::from(ordinal.0))?.get()?.as_ref()
 }
 
 /// Looks for a device, the first time that it is named. False if NVML does not know it.
 pub(super) fn find(nvml: &'static Nvml, ordinal: DeviceOrdinal, identity: &Identity) -> bool {
-    let Some(place) = FOUND.get(usize::from(ordinal.0)) else {
+    let Some(place) = CARD.found.get(usize::from(ordinal.0)) else {
         return false;
     };
     if place.get().is_none() {

@@ -6,6 +6,7 @@
 //! | [`device`] | NVML's devices by CUDA's ordinals |
 //! | [`process`] | this process among those that NVML lists |
 //! | [`reading`] | one answer, beside the physical level's figure |
+//! | [`state`] | what is kept of all these |
 //! | [`withheld`] | what a limit takes of a card for a moment, which answers are corrected by |
 //!
 //! Where NVML is not there, or does not know the card or this process, one line of the account says so
@@ -15,34 +16,28 @@ mod device;
 pub(crate) mod library;
 mod process;
 pub(crate) mod reading;
+mod state;
 pub(crate) mod withheld;
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::collections::BTreeMap;
+use core::sync::atomic::Ordering;
 
 use gpumem_capture::{DeviceOrdinal, Writer};
 use gpumem_cuda_abi::CuDevice;
 
-use self::device::Identity;
-pub(crate) use self::device::MOST;
 pub(crate) use self::process::used_before_first;
 use self::reading::{Reading, Settled};
-use crate::account;
+pub(crate) use self::state::MOST;
+use self::state::{CARD, Identity};
+use crate::account::{self, Once};
 use crate::driver::{self, DeviceFacts};
-use gpumem_capture::writer::lock::{Guard, Lock};
-
-/// By what each device that this process has used can be found.
-fn identities() -> Guard<'static, BTreeMap<u8, Identity>> {
-    static IDENTITIES: Lock<BTreeMap<u8, Identity>> = Lock::new(BTreeMap::new());
-    IDENTITIES.lock()
-}
 
 /// Takes note of a device that this process uses. Whether it can be read.
 pub(crate) fn know(ordinal: DeviceOrdinal, facts: &DeviceFacts) -> bool {
     if usize::from(ordinal.0) >= MOST {
         return false;
     }
-    identities()
+    CARD.identities
+        .lock()
         .entry(ordinal.0)
         .or_insert_with(|| Identity::of(facts));
     true
@@ -50,7 +45,12 @@ pub(crate) fn know(ordinal: DeviceOrdinal, facts: &DeviceFacts) -> bool {
 
 /// The devices that this process has used.
 pub(crate) fn used_devices() -> Vec<DeviceOrdinal> {
-    identities().keys().copied().map(DeviceOrdinal).collect()
+    CARD.identities
+        .lock()
+        .keys()
+        .copied()
+        .map(DeviceOrdinal)
+        .collect()
 }
 
 /// Whether NVML is there, or nobody has tried yet.
@@ -60,7 +60,7 @@ pub(crate) fn can_be_read() -> bool {
 
 /// Reads a device that this process has used, on this thread. It may take milliseconds.
 pub(crate) fn read(writer: &'static Writer, ordinal: DeviceOrdinal) -> Option<Settled<Reading>> {
-    let identity = identities().get(&ordinal.0).cloned()?;
+    let identity = CARD.identities.lock().get(&ordinal.0).cloned()?;
     if !device::find(library::open()?, ordinal, &identity) {
         if !library::is_closed() {
             note_unknown_device(writer, ordinal);
@@ -97,30 +97,23 @@ pub(crate) fn uuid_text(uuid: &[u8; 16]) -> String {
     device::text(uuid)
 }
 
-/// Writes a line for the account the first time that `said` is used.
-fn note_once(said: &AtomicBool, writer: &'static Writer, line: &str) {
-    if !said.swap(true, Ordering::Relaxed) {
-        account::note(writer, line);
-    }
-}
-
 /// Says why there is no figure, where there is none.
 pub(crate) fn note_missing(writer: &'static Writer) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if let Some(problem) = library::problem() {
+    if let Some(problem) = library::problem()
+        && account::is_first(Once::NvmlMissing)
+    {
         let line = format!(
             "NVML cannot be used ({problem}): physical memory beyond what calls asked for is not \
              measured"
         );
-        note_once(&SAID, writer, &line);
+        account::note(writer, &line);
     }
 }
 
 /// Says that NVML does not know a device.
 fn note_unknown_device(writer: &'static Writer, ordinal: DeviceOrdinal) {
-    static SAID: AtomicU64 = AtomicU64::new(0);
     let bit = 1 << (ordinal.0 & 63);
-    if SAID.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+    if CARD.unknown.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
         let line = format!(
             "NVML does not know GPU {}: physical memory beyond what calls asked for is not measured \
              there",
@@ -132,8 +125,9 @@ fn note_unknown_device(writer: &'static Writer, ordinal: DeviceOrdinal) {
 
 /// Says that NVML does not tell this process's figure.
 fn note_hidden(writer: &'static Writer) {
-    static SAID: AtomicBool = AtomicBool::new(false);
     let line = "NVML does not tell what this process uses: what contexts and modules cost is taken from \
                 the card's own figure";
-    note_once(&SAID, writer, line);
+    if account::is_first(Once::NvmlHidden) {
+        account::note(writer, line);
+    }
 }

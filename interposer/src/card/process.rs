@@ -1,9 +1,7 @@
 //! This process among those that NVML lists.
 
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU32, Ordering};
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use core::sync::atomic::Ordering;
 
 use gpumem_capture::DeviceOrdinal;
 use nvml_wrapper::Device;
@@ -11,17 +9,7 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::struct_wrappers::device::ProcessInfo;
 
 use super::library;
-use gpumem_capture::writer::lock::{Guard, Lock};
-
-/// A process that NVML lists, and what it uses if NVML tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) pid: u32,
-    pub(crate) bytes: Option<u64>,
-}
-
-/// The number that this process goes by in NVML's lists; 0 while it is not known.
-static ME: AtomicU32 = AtomicU32::new(0);
+use super::state::{Before, CARD, Listed};
 
 /// Every process on a device; `None` if NVML does not tell.
 pub(super) fn list(device: &Device<'_>) -> Option<Vec<Listed>> {
@@ -156,21 +144,7 @@ pub(super) fn figures(list: &[Listed], me: Option<u32>) -> Figures {
 
 /// The number that this process goes by, if it was found.
 pub(super) fn me() -> Option<u32> {
-    Some(ME.load(Ordering::Relaxed)).filter(|pid| *pid != 0)
-}
-
-/// A device before this process's first context there.
-#[derive(Clone)]
-struct Before {
-    /// The processes there; `None`: NVML does not tell.
-    list: Option<Vec<Listed>>,
-    /// Bytes of the card that were in use, and the physical level's live bytes.
-    used: (u64, u64),
-}
-
-fn before() -> Guard<'static, BTreeMap<u8, Before>> {
-    static BEFORE: Lock<BTreeMap<u8, Before>> = Lock::new(BTreeMap::new());
-    BEFORE.lock()
+    Some(CARD.me.load(Ordering::Relaxed)).filter(|pid| *pid != 0)
 }
 
 /// Keeps what a device was like before this process's first context there.
@@ -180,7 +154,8 @@ pub(super) fn keep_before(
     used: u64,
     explained: u64,
 ) {
-    before().entry(device.0).or_insert_with(|| Before {
+    let mut all = CARD.before.lock();
+    all.entry(device.0).or_insert_with(|| Before {
         list: list.map(<[Listed]>::to_vec),
         used: (used, explained),
     });
@@ -188,15 +163,15 @@ pub(super) fn keep_before(
 
 /// What of a device was in use before this process's first context there, beside the physical level's live bytes.
 pub(crate) fn used_before_first(device: DeviceOrdinal) -> Option<(u64, u64)> {
-    before().get(&device.0).map(|before| before.used)
+    let all = CARD.before.lock();
+    all.get(&device.0).map(|before| before.used)
 }
 
 /// The numbers that this process goes by, here and in outer namespaces. Read once: a file that is open
 /// for a moment, on another thread, would take the number of a descriptor that the program expects to
 /// be free.
 fn own_pids() -> &'static [u32] {
-    static OWN: OnceLock<Vec<u32>> = OnceLock::new();
-    OWN.get_or_init(|| {
+    CARD.own_pids.get_or_init(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mut own = vec![std::process::id()];
         own.extend(outer_pids(&status));
@@ -207,10 +182,10 @@ fn own_pids() -> &'static [u32] {
 /// Looks for this process in the list of a device on which it has a context.
 pub(super) fn identify(device: DeviceOrdinal, now: &[Listed]) -> Option<u32> {
     me().or_else(|| {
-        let before = before().get(&device.0).cloned();
+        let before = CARD.before.lock().get(&device.0).cloned();
         let listed = before.as_ref().and_then(|before| before.list.as_deref());
         let found = find(own_pids(), listed, now)?;
-        ME.store(found, Ordering::Relaxed);
+        CARD.me.store(found, Ordering::Relaxed);
         Some(found)
     })
 }

@@ -5,7 +5,8 @@ use gpumem_cuda_abi::CuDevice;
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
 
-use super::process::{self, Figures, Listed};
+use super::process::{self, Figures};
+use super::state::{Identity, Listed};
 use super::withheld;
 use super::{device, library};
 use crate::driver;
@@ -101,7 +102,7 @@ pub(crate) fn free(ordinal: DeviceOrdinal) -> Option<u64> {
     let nvml = library::open()?;
     if device::known(ordinal).is_none() {
         let facts = driver::device_facts(CuDevice(i32::from(ordinal.0)));
-        device::find(nvml, ordinal, &device::Identity::of(&facts));
+        device::find(nvml, ordinal, &Identity::of(&facts));
     }
     let card = card_of(ordinal, device::known(ordinal)?)?;
     Some(card.total.saturating_sub(card.used))

@@ -2,44 +2,30 @@
 //!
 //! A sequence lock a device: who reads looks again if it changed meanwhile.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_sys::wait;
 
+use super::state::CARD;
+
 /// How often a reading is tried while it changes: some 7 ms.
 const LOOKS: u32 = 100;
 
-struct Withheld {
-    /// Odd while it changes.
-    changes: AtomicU64,
-    bytes: AtomicU64,
-}
-
-static WITHHELD: [Withheld; 64] = [const {
-    Withheld {
-        changes: AtomicU64::new(0),
-        bytes: AtomicU64::new(0),
-    }
-}; 64];
-
-/// Until it is known whether there is a limit, there may be one.
-static MAY_BE: AtomicBool = AtomicBool::new(true);
-
 /// Says whether there is a limit: without one nothing is withheld.
 pub(crate) fn expect(any: bool) {
-    MAY_BE.store(any, Ordering::SeqCst);
+    CARD.may_be_withheld.store(any, Ordering::SeqCst);
 }
 
 /// Whether anything may be withheld of any device.
 #[inline]
 pub(crate) fn may_be() -> bool {
-    MAY_BE.load(Ordering::SeqCst)
+    CARD.may_be_withheld.load(Ordering::SeqCst)
 }
 
 /// Changes what is withheld of a device by `change`, which says how many bytes it is then. One at a time for each device.
 pub(crate) fn change<R>(device: DeviceOrdinal, change: impl FnOnce() -> (R, u64)) -> R {
-    let Some(place) = WITHHELD.get(usize::from(device.0)) else {
+    let Some(place) = CARD.withheld.get(usize::from(device.0)) else {
         return change().0;
     };
     place.changes.fetch_add(1, Ordering::SeqCst);
@@ -51,7 +37,7 @@ pub(crate) fn change<R>(device: DeviceOrdinal, change: impl FnOnce() -> (R, u64)
 
 /// Reads what a card says of itself, and how many bytes were withheld of it meanwhile.
 pub(crate) fn read<R>(device: DeviceOrdinal, mut read: impl FnMut() -> R) -> (R, u64) {
-    let Some(place) = WITHHELD.get(usize::from(device.0)) else {
+    let Some(place) = CARD.withheld.get(usize::from(device.0)) else {
         return (read(), 0);
     };
     let mut found = None;

@@ -1,21 +1,8 @@
 //! A signal's disposition as the kernel keeps it, and how ours stands in for the host's.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::sys::Signals;
-
-/// The address of our handler; 0 before it is installed.
-static OURS: AtomicUsize = AtomicUsize::new(0);
-
-/// Says where our handler is. To be called before it is installed.
-pub(super) fn set_ours(handler: usize) {
-    OURS.store(handler, Ordering::Relaxed);
-}
-
-fn ours() -> usize {
-    OURS.load(Ordering::Relaxed)
-}
 
 /// Flags of ours that may differ from the host's. Every kernel knows them, so it gives them back as they were set.
 const STAND_IN: c_int = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART | libc::SA_RESETHAND;
@@ -67,20 +54,20 @@ impl Action {
         self.handler != libc::SIG_DFL && self.handler != libc::SIG_IGN
     }
 
-    /// Whether it is our handler.
-    pub(super) fn is_ours(&self) -> bool {
-        self.handler != libc::SIG_DFL && self.handler == ours()
+    /// Whether it is our handler, which is at `ours`.
+    pub(super) fn is_at(&self, ours: usize) -> bool {
+        self.handler != libc::SIG_DFL && self.handler == ours
     }
 
-    /// What the kernel gets in this one's place: our handler, entered with the mask, on the stack and with the
+    /// What the kernel gets in this one's place: our handler (at `ours`), entered with the mask, on the stack and with the
     /// restart of system calls that the host asked for. It then only has to jump to the host's.
-    pub(super) fn stand_in(&self) -> Self {
+    pub(super) fn stand_in(&self, ours: usize) -> Self {
         let mut flags = self.flags & !libc::SA_RESETHAND | libc::SA_SIGINFO;
         if !self.is_function() {
             flags |= libc::SA_ONSTACK | libc::SA_RESTART;
         }
         Self {
-            handler: ours(),
+            handler: ours,
             flags,
             ..*self
         }
@@ -122,11 +109,10 @@ mod tests {
 
     #[test]
     fn the_kernel_gets_the_hosts_flags_but_never_drops_ours() {
-        set_ours(0x5000);
-        let stand_in = host(libc::SA_NODEFER | libc::SA_RESETHAND).stand_in();
-        assert!(stand_in.is_ours() && stand_in.mask == 6);
+        let stand_in = host(libc::SA_NODEFER | libc::SA_RESETHAND).stand_in(0x5000);
+        assert!(stand_in.is_at(0x5000) && stand_in.mask == 6);
         assert_eq!(stand_in.flags, libc::SA_NODEFER | libc::SA_SIGINFO);
-        let default = Action::DEFAULT.stand_in();
+        let default = Action::DEFAULT.stand_in(0x5000);
         assert_eq!(
             default.flags,
             libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART
@@ -137,7 +123,7 @@ mod tests {
     fn what_the_kernel_leaves_out_is_left_out() {
         const UNKNOWN: c_int = 0x2000_0000;
         let asked = host(UNKNOWN | libc::SA_NODEFER | libc::SA_RESETHAND);
-        let mut kept = asked.stand_in();
+        let mut kept = asked.stand_in(0x5000);
         kept.flags &= !UNKNOWN;
         kept.mask = 2;
         let expected = Action {

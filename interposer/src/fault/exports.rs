@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 
 use super::host;
-use super::next::{self, Next, Signal};
+use super::next::{Next, OfSignal};
 
 type Sigaction = unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int;
 
@@ -27,7 +27,7 @@ macro_rules! sigactions {
                 return result;
             }
             // SAFETY: the address is that of the next function of this name, whose type this is.
-            let real = unsafe { core::mem::transmute::<usize, Sigaction>(next::$next.address()) };
+            let real = unsafe { core::mem::transmute::<usize, Sigaction>(Next::$next.address()) };
             // SAFETY: the caller's own arguments.
             unsafe { real(signal, new, old) }
         }
@@ -35,8 +35,8 @@ macro_rules! sigactions {
 }
 
 sigactions! {
-    sigaction: SIGACTION,
-    __sigaction: SIGACTION_INTERNAL,
+    sigaction: Sigaction,
+    __sigaction: SigactionInternal,
 }
 
 macro_rules! signals {
@@ -51,18 +51,18 @@ macro_rules! signals {
                 return before;
             }
             // SAFETY: the caller's own arguments.
-            unsafe { go_on(&next::$next, signal, handler) }
+            unsafe { go_on(Next::$next, signal, handler) }
         }
     )*};
 }
 
 signals! {
-    signal: SIGNAL, host::signal;
-    bsd_signal: BSD_SIGNAL, host::signal;
-    ssignal: SSIGNAL, host::signal;
-    sysv_signal: SYSV_SIGNAL, host::sysv_signal;
-    __sysv_signal: SYSV_SIGNAL_INTERNAL, host::sysv_signal;
-    sigset: SIGSET, host::sigset;
+    signal: Signal, host::signal;
+    bsd_signal: BsdSignal, host::signal;
+    ssignal: Ssignal, host::signal;
+    sysv_signal: SysvSignal, host::sysv_signal;
+    __sysv_signal: SysvSignalInternal, host::sysv_signal;
+    sigset: Sigset, host::sigset;
 }
 
 /// `sigignore`, for every program under LD_PRELOAD.
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn sigignore(signal: c_int) -> c_int {
         return result;
     }
     // SAFETY: the caller's own argument; the function takes no second one.
-    unsafe { go_on(&next::SIGIGNORE, signal, 0) as c_int }
+    unsafe { go_on(Next::Sigignore, signal, 0) as c_int }
 }
 
 /// `siginterrupt`, for every program under LD_PRELOAD.
@@ -92,15 +92,15 @@ pub unsafe extern "C" fn siginterrupt(signal: c_int, interrupts: c_int) -> c_int
         return result;
     }
     // SAFETY: the caller's own arguments; a number is passed as an address is.
-    unsafe { go_on(&next::SIGINTERRUPT, signal, interrupts as usize) as c_int }
+    unsafe { go_on(Next::Siginterrupt, signal, interrupts as usize) as c_int }
 }
 
 /// # Safety
 /// As the next function's.
 #[inline(always)]
-unsafe fn go_on(next: &Next, signal: c_int, second: usize) -> usize {
+unsafe fn go_on(next: Next, signal: c_int, second: usize) -> usize {
     // SAFETY: the address is that of a function of two arguments of these sizes, or of the first of them.
-    let real = unsafe { core::mem::transmute::<usize, Signal>(next.address()) };
+    let real = unsafe { core::mem::transmute::<usize, OfSignal>(next.address()) };
     // SAFETY: the caller's promise.
     unsafe { real(signal, second) }
 }

@@ -4,19 +4,17 @@
 //! The forms other than `sigaction` are as glibc defines them by it.
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use super::action::Action;
 use super::install::{self, Installed};
+use super::state::FAULT;
 use super::sys;
 
 /// `SIG_HOLD` of `sigset`.
 const SIG_HOLD: usize = 2;
 /// `SA_INTERRUPT`: without effect, but the host finds it again where the kernel keeps it.
 const SA_INTERRUPT: c_int = 0x2000_0000;
-
-/// Whether `siginterrupt` has said that SIGBUS interrupts system calls: `signal` then leaves `SA_RESTART` out.
-static INTERRUPTS: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn set_errno(errno: c_int) {
     // SAFETY: errno's address is valid for the thread's life.
@@ -68,7 +66,7 @@ fn with_handler(handler: usize, flags: c_int, mask: sys::Signals) -> Option<usiz
 
 /// `signal`, which keeps the handler and restarts system calls.
 pub(super) fn signal(handler: usize) -> Option<usize> {
-    let flags = match INTERRUPTS.load(Ordering::Relaxed) {
+    let flags = match FAULT.interrupts.load(Ordering::Relaxed) {
         true => 0,
         false => libc::SA_RESTART,
     };
@@ -104,7 +102,7 @@ pub(super) fn sigignore() -> Option<c_int> {
 
 /// `siginterrupt`. What it says is noted at any time.
 pub(super) fn siginterrupt(interrupts: bool) -> Option<c_int> {
-    INTERRUPTS.store(interrupts, Ordering::Relaxed);
+    FAULT.interrupts.store(interrupts, Ordering::Relaxed);
     let mut action = exchange(None)?;
     match interrupts {
         true => action.flags &= !libc::SA_RESTART,

@@ -1,29 +1,12 @@
 //! Our handler at the kernel, and the host's disposition behind it.
 
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use super::action::Action;
-use super::chain::{Chain, Found};
+use super::chain::Found;
+use super::state::FAULT;
 use super::sys;
 use crate::resolve::elf;
-
-/// The host's disposition.
-static CHAIN: Chain = Chain::new();
-/// What was the host's when another one was first found at the kernel in our handler's place: whoever set that one
-/// by a system call may have read our handler's address and calls it for what is not its own.
-static BENEATH: Chain = Chain::new();
-static HAS_BENEATH: AtomicBool = AtomicBool::new(false);
-
-/// The process that installed the handler; 0 before.
-static INSTALLED: AtomicI32 = AtomicI32::new(0);
-/// The process is about to end by the default disposition, which nobody may replace any more.
-static ENDING: AtomicBool = AtomicBool::new(false);
-/// Where the kernel has our handler return to; 0: not known yet.
-static RESTORER: AtomicUsize = AtomicUsize::new(0);
-/// The C library's own `sigaction`: only the kernel is behind it.
-static LIBC: AtomicUsize = AtomicUsize::new(0);
-/// Held by who changes the disposition.
-static LOCK: AtomicBool = AtomicBool::new(false);
 
 /// Whose the handler is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,11 +21,19 @@ pub(super) enum Installed {
 
 /// Whether the handler is installed. One load where it is not.
 pub(super) fn installed() -> Installed {
-    match INSTALLED.load(Ordering::Acquire) {
+    match FAULT.installed.load(Ordering::Acquire) {
         0 => Installed::Not,
         process if process == sys::process() => Installed::Here,
         _ => Installed::ByParent,
     }
+}
+
+fn ours() -> usize {
+    FAULT.ours.load(Ordering::Relaxed)
+}
+
+fn is_ours(action: &Action) -> bool {
+    action.is_at(ours())
 }
 
 /// The lock, with all signals blocked as long as it is held: no handler can want it on the same thread.
@@ -53,7 +44,7 @@ struct Lock {
 impl Lock {
     fn take() -> Self {
         let mask = sys::mask(libc::SIG_SETMASK, sys::ALL_SIGNALS);
-        while LOCK.swap(true, Ordering::Acquire) {
+        while FAULT.changes.swap(true, Ordering::Acquire) {
             sys::yield_now();
         }
         Self { mask }
@@ -62,7 +53,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        LOCK.store(false, Ordering::Release);
+        FAULT.changes.store(false, Ordering::Release);
         sys::mask(libc::SIG_SETMASK, self.mask);
     }
 }
@@ -72,7 +63,7 @@ impl Drop for Lock {
 fn kernel(new: Option<&Action>) -> Option<Action> {
     type Sigaction =
         unsafe extern "C" fn(libc::c_int, *const libc::sigaction, *mut libc::sigaction) -> i32;
-    let address = match LIBC.load(Ordering::Relaxed) {
+    let address = match FAULT.libc.load(Ordering::Relaxed) {
         0 => return None,
         address => address,
     };
@@ -88,10 +79,13 @@ fn kernel(new: Option<&Action>) -> Option<Action> {
     (result == 0).then(|| Action::from_libc(&old))
 }
 
-/// Installs the handler. False if that is not possible, or a parent has installed it.
-pub(super) fn install() -> bool {
-    if LIBC.load(Ordering::Relaxed) == 0 {
-        LIBC.store(elf::in_libc(c"sigaction"), Ordering::Relaxed);
+/// Installs the handler, which is at `ours`. False if that is not possible, or a parent has installed it.
+pub(super) fn install(ours: usize) -> bool {
+    FAULT.ours.store(ours, Ordering::Relaxed);
+    if FAULT.libc.load(Ordering::Relaxed) == 0 {
+        FAULT
+            .libc
+            .store(elf::in_libc(c"sigaction"), Ordering::Relaxed);
     }
     let _lock = Lock::take();
     match installed() {
@@ -103,7 +97,7 @@ pub(super) fn install() -> bool {
         return false;
     };
     // From here on the host's calls wait for the lock.
-    INSTALLED.store(sys::process(), Ordering::Release);
+    FAULT.installed.store(sys::process(), Ordering::Release);
     stand_before(found);
     true
 }
@@ -112,39 +106,39 @@ pub(super) fn install() -> bool {
 /// lock.
 fn stand_before(mut found: Action) {
     loop {
-        CHAIN.publish(&found);
-        match kernel(Some(&found.stand_in())) {
+        FAULT.chain.publish(&found);
+        match kernel(Some(&found.stand_in(ours()))) {
             // Set by a system call a moment ago.
-            Some(other) if other != found && !other.is_ours() => found = other,
+            Some(other) if other != found && !is_ours(&other) => found = other,
             _ => break,
         }
     }
-    if let Some(kept) = kernel(None).filter(Action::is_ours) {
-        RESTORER.store(kept.restorer, Ordering::Relaxed);
+    if let Some(kept) = kernel(None).filter(is_ours) {
+        FAULT.restorer.store(kept.restorer, Ordering::Relaxed);
     }
 }
 
 /// Looks whether the kernel still has our handler. A disposition that was set by a system call is made the host's, and
 /// ours is put before it. For a thread of our own, each 50 ms or so.
 pub(super) fn check() {
-    let is_replaced = || kernel(None).filter(|found| !found.is_ours());
+    let is_replaced = || kernel(None).filter(|found| !is_ours(found));
     if installed() != Installed::Here || is_replaced().is_none() {
         return;
     }
     let _lock = Lock::take();
-    if ENDING.load(Ordering::SeqCst) {
+    if FAULT.ending.load(Ordering::SeqCst) {
         return;
     }
     if let Some(found) = is_replaced() {
-        note_beneath(&CHAIN.load().action);
+        note_beneath(&FAULT.chain.load().action);
         stand_before(found);
     }
 }
 
 fn note_beneath(action: &Action) {
-    if !HAS_BENEATH.load(Ordering::Relaxed) {
-        BENEATH.publish(action);
-        HAS_BENEATH.store(true, Ordering::Release);
+    if !FAULT.has_beneath.load(Ordering::Relaxed) {
+        FAULT.beneath.publish(action);
+        FAULT.has_beneath.store(true, Ordering::Release);
     }
 }
 
@@ -152,17 +146,19 @@ fn note_beneath(action: &Action) {
 pub(super) fn exchange(new: Option<Action>) -> Action {
     let _lock = Lock::take();
     // What was set by a system call and not yet noticed is the host's, too.
-    let past = |found: Option<Action>| found.filter(|found| !found.is_ours());
+    let past = |found: Option<Action>| found.filter(|found| !is_ours(found));
     let Some(mut new) = new else {
-        return past(kernel(None)).unwrap_or_else(|| CHAIN.load().action);
+        return past(kernel(None)).unwrap_or_else(|| FAULT.chain.load().action);
     };
-    if new.is_ours() {
+    if is_ours(&new) {
         // Read from the kernel by a system call, and given back.
         new = behind(false).action;
     }
-    let found = past(kernel(Some(&new.stand_in())));
-    let kept = kernel(None).filter(Action::is_ours);
-    let before = CHAIN.publish(&kept.map_or(new, |kept| new.as_kept(&kept)));
+    let found = past(kernel(Some(&new.stand_in(ours()))));
+    let kept = kernel(None).filter(is_ours);
+    let before = FAULT
+        .chain
+        .publish(&kept.map_or(new, |kept| new.as_kept(&kept)));
     if found.is_some() {
         note_beneath(&before);
     }
@@ -172,22 +168,22 @@ pub(super) fn exchange(new: Option<Action>) -> Action {
 /// The same for [`Installed::ByParent`]: the kernel has the child's disposition, and nothing is stored.
 pub(super) fn exchange_in_child(new: Option<Action>) -> Action {
     match kernel(new.as_ref()) {
-        Some(found) if !found.is_ours() => found,
-        _ => CHAIN.load().action,
+        Some(found) if !is_ours(&found) => found,
+        _ => FAULT.chain.load().action,
     }
 }
 
 /// Whether our handler was entered by the kernel, and not called by a handler that stands before it.
 pub(super) fn is_entered_by_kernel(returns_to: usize) -> bool {
-    let restorer = RESTORER.load(Ordering::Relaxed);
+    let restorer = FAULT.restorer.load(Ordering::Relaxed);
     restorer == 0 || restorer == returns_to
 }
 
 /// The disposition behind ours, for a signal that the kernel has delivered or that a handler before ours hands on.
 pub(super) fn behind(delivered: bool) -> Found {
-    match !delivered && HAS_BENEATH.load(Ordering::Acquire) {
-        true => BENEATH.load(),
-        false => CHAIN.load(),
+    match !delivered && FAULT.has_beneath.load(Ordering::Acquire) {
+        true => FAULT.beneath.load(),
+        false => FAULT.chain.load(),
     }
 }
 
@@ -202,14 +198,14 @@ pub(super) fn reset(found: &Found) -> bool {
             };
             kernel(Some(&reset)).is_some()
         }
-        Installed::Here | Installed::Not => CHAIN.reset(found),
+        Installed::Here | Installed::Not => FAULT.chain.reset(found),
     }
 }
 
 /// Gives the kernel the default disposition, for good: the process is about to end by it.
 pub(super) fn restore_default() {
     if installed() == Installed::Here {
-        ENDING.store(true, Ordering::SeqCst);
+        FAULT.ending.store(true, Ordering::SeqCst);
     }
     kernel(Some(&Action::DEFAULT));
 }

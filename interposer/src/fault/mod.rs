@@ -30,25 +30,26 @@ mod host;
 mod install;
 mod next;
 mod ranges;
+mod state;
 mod sys;
 mod threads;
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::AtomicU32;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 pub(crate) use threads::own;
 
+use crate::account::{self, Once};
 use crate::message;
 use install::Installed;
+use state::FAULT;
 
 /// Guards a mapping of ours, whole pages from `base` on, and installs the handler with the first. False if it is not
 /// guarded: there are four already, or the handler cannot be installed.
 pub(crate) fn guard(base: *mut u8, len: usize) -> bool {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    action::set_ours(handler::address());
-    len != 0 && install::install() && ranges::add(base as usize, len)
+    let _one = FAULT.adds.lock().unwrap_or_else(PoisonError::into_inner);
+    len != 0 && install::install(handler::address()) && ranges::add(base as usize, len)
 }
 
 /// Names the word in which the handler stores 0 at a fault, before it replaces the mapping. Its owner then knows that
@@ -72,9 +73,9 @@ pub(crate) fn check() {
 
 /// Says on stderr, once, that recording has ended and why, if a fault has ended it. Not for a signal handler.
 pub(crate) fn tell(capture: &Path) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
     // A child that was forked meanwhile leaves it to its parent.
-    if !broken() || install::installed() != Installed::Here || TOLD.swap(true, Ordering::Relaxed) {
+    if !broken() || install::installed() != Installed::Here || !account::is_first(Once::MemoryLost)
+    {
         return;
     }
     let why = match ranges::code() {

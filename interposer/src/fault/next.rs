@@ -1,64 +1,69 @@
 //! The functions that come after ours: those of another preloaded library, or the C library's.
 
 use core::ffi::{CStr, c_int};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
+use super::state::{FAULT, NEXT};
 use crate::resolve::elf;
 
-/// A function of ours that has a next one.
-pub(super) struct Next {
-    name: &'static CStr,
-    address: AtomicUsize,
-}
-
 macro_rules! next {
-    ($($constant:ident = $name:literal),* $(,)?) => {
-        $(pub(super) static $constant: Next = Next { name: $name, address: AtomicUsize::new(0) };)*
-        static ALL: &[&Next] = &[$(&$constant),*];
+    ($($function:ident = $name:literal),* $(,)?) => {
+        /// A function of ours that has a next one.
+        #[derive(Clone, Copy)]
+        pub(super) enum Next { $($function),* }
+
+        const NAMES: [&CStr; NEXT] = [$($name),*];
     };
 }
 
 next! {
-    SIGACTION = c"sigaction",
-    SIGACTION_INTERNAL = c"__sigaction",
-    SIGNAL = c"signal",
-    BSD_SIGNAL = c"bsd_signal",
-    SSIGNAL = c"ssignal",
-    SYSV_SIGNAL = c"sysv_signal",
-    SYSV_SIGNAL_INTERNAL = c"__sysv_signal",
-    SIGSET = c"sigset",
-    SIGIGNORE = c"sigignore",
-    SIGINTERRUPT = c"siginterrupt",
+    Sigaction = c"sigaction",
+    SigactionInternal = c"__sigaction",
+    Signal = c"signal",
+    BsdSignal = c"bsd_signal",
+    Ssignal = c"ssignal",
+    SysvSignal = c"sysv_signal",
+    SysvSignalInternal = c"__sysv_signal",
+    Sigset = c"sigset",
+    Sigignore = c"sigignore",
+    Siginterrupt = c"siginterrupt",
 }
 
 impl Next {
     /// Its address.
     #[inline]
-    pub(super) fn address(&self) -> usize {
-        match self.address.load(Ordering::Relaxed) {
+    pub(super) fn address(self) -> usize {
+        match self.known() {
             0 => self.find(),
             known => known,
         }
+    }
+
+    #[inline]
+    fn known(self) -> usize {
+        let [first, ..] = &FAULT.next;
+        let next = FAULT.next.get(self as usize).unwrap_or(first);
+        next.load(Ordering::Relaxed)
     }
 
     /// Looks all of them up. The first handler of a process cannot have run before the first call that installs one, so
     /// none is looked up inside a handler.
     #[cold]
     #[inline(never)]
-    fn find(&self) -> usize {
+    fn find(self) -> usize {
         let own = missing as *const () as usize;
-        for next in ALL {
-            let found = match elf::after(own, next.name) {
-                0 => elf::in_libc(next.name),
+        for (name, address) in NAMES.iter().zip(&FAULT.next) {
+            let found = match elf::after(own, name) {
+                0 => elf::in_libc(name),
                 found => found,
             };
             let found = match found {
                 0 => own,
                 found => found,
             };
-            next.address.store(found, Ordering::Relaxed);
+            address.store(found, Ordering::Relaxed);
         }
-        self.address.load(Ordering::Relaxed)
+        self.known()
     }
 }
 
@@ -69,4 +74,4 @@ unsafe extern "C" fn missing() -> isize {
 }
 
 /// The type of most of them.
-pub(super) type Signal = unsafe extern "C" fn(c_int, usize) -> usize;
+pub(super) type OfSignal = unsafe extern "C" fn(c_int, usize) -> usize;

@@ -1,37 +1,18 @@
 //! The mappings that are guarded, and what is known of a fault in one.
 
 use core::ffi::c_int;
-use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence,
-};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 
+use super::state::{FAULT, Range};
 use super::sys;
 
 /// Part of a page that a mapping's length need not be a multiple of.
 const IN_PAGE: usize = 4095;
 
-/// A mapping: its start, 0 for none, and its length.
-struct Range {
-    base: AtomicUsize,
-    len: AtomicUsize,
-}
-
-static RANGES: [Range; 4] = [const {
-    Range {
-        base: AtomicUsize::new(0),
-        len: AtomicUsize::new(0),
-    }
-}; 4];
-static BROKEN: AtomicBool = AtomicBool::new(false);
-/// `si_code` of the fault.
-static CODE: AtomicI32 = AtomicI32::new(0);
-/// What ends recording when 0 is stored there.
-static RECORDING: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
-
 /// Adds a mapping. False if there is no room for it. For one thread at a time.
 pub(super) fn add(base: usize, len: usize) -> bool {
     let free = |range: &&Range| range.base.load(Ordering::Relaxed) == 0;
-    let Some(range) = RANGES.iter().find(free) else {
+    let Some(range) = FAULT.ranges.iter().find(free) else {
         return false;
     };
     range
@@ -43,18 +24,20 @@ pub(super) fn add(base: usize, len: usize) -> bool {
 
 /// Names the word that ends recording.
 pub(super) fn set_recording(word: &'static AtomicU32) {
-    RECORDING.store(core::ptr::from_ref(word).cast_mut(), Ordering::Release);
+    FAULT
+        .recording
+        .store(core::ptr::from_ref(word).cast_mut(), Ordering::Release);
 }
 
 /// Whether a mapping was lost.
 #[inline]
 pub(super) fn broken() -> bool {
-    BROKEN.load(Ordering::Relaxed)
+    FAULT.broken.load(Ordering::Relaxed)
 }
 
 /// Why, as `si_code` has it.
 pub(super) fn code() -> c_int {
-    CODE.load(Ordering::Relaxed)
+    FAULT.code.load(Ordering::Relaxed)
 }
 
 /// Ends recording and puts zeroed memory in the place of the mapping that holds `address`: the instruction can then
@@ -64,13 +47,13 @@ pub(super) fn replace(address: usize, code: c_int) -> bool {
         let base = range.base.load(Ordering::Acquire);
         base != 0 && address.wrapping_sub(base) < range.len.load(Ordering::Relaxed)
     };
-    let Some(range) = RANGES.iter().find(holds) else {
+    let Some(range) = FAULT.ranges.iter().find(holds) else {
         return false;
     };
-    CODE.store(code, Ordering::Relaxed);
-    BROKEN.store(true, Ordering::Release);
+    FAULT.code.store(code, Ordering::Relaxed);
+    FAULT.broken.store(true, Ordering::Release);
     // SAFETY: null, or a word that lives as long as the process.
-    if let Some(word) = unsafe { RECORDING.load(Ordering::Acquire).as_ref() } {
+    if let Some(word) = unsafe { FAULT.recording.load(Ordering::Acquire).as_ref() } {
         word.store(0, Ordering::Release);
     }
     // Who reads zeros that are not the file's can know that recording has ended.

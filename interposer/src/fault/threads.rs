@@ -4,13 +4,11 @@
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use super::install::{self, Installed};
+use super::state::FAULT;
 use super::sys;
 
 /// How long one of them waits for a thread of the host's to take a signal.
 const PATIENCE_MS: u32 = 100;
-
-/// Their numbers; 0 for none.
-static OWN: [AtomicI32; 16] = [const { AtomicI32::new(0) }; 16];
 
 /// As long as it lives, the thread that it was made on takes SIGBUS.
 pub(crate) struct Own(Option<&'static AtomicI32>);
@@ -26,7 +24,7 @@ pub(crate) fn own() -> Own {
             .compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     };
-    let place = OWN.iter().find(take);
+    let place = FAULT.threads.iter().find(take);
     if place.is_some() {
         accept();
     }
@@ -57,7 +55,9 @@ pub(super) fn accept_again() {
 /// Whether the calling thread is ours.
 pub(super) fn is_own() -> bool {
     let thread = sys::thread();
-    OWN.iter()
+    FAULT
+        .threads
+        .iter()
         .any(|place| place.load(Ordering::Relaxed) == thread)
         && install::installed() == Installed::Here
 }

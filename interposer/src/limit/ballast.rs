@@ -12,16 +12,16 @@
 //! Who finds room goes ahead without; who does not waits until those have come back, and from then on
 //! nobody goes ahead. So two calls at once are told apart by the driver, on a card of the limit's size.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuMemHandle;
 use gpumem_sys::wait;
 
-use super::spec::DEVICES;
+use crate::account::{self, Once};
 use crate::card::withheld;
 use crate::driver;
-use crate::{account, thread};
+use crate::thread;
 use gpumem_capture::writer::lock::{Guard, Lock};
 
 /// What the card gives at the least.
@@ -48,8 +48,8 @@ struct Taken {
     handles: Vec<CuMemHandle>,
 }
 
-/// One device.
-struct Place {
+/// What calls take of one device, or have taken from it.
+pub(super) struct Ballast {
     taken: Lock<Taken>,
     /// Calls that need it taken, or wait until it is.
     wanted: AtomicU32,
@@ -57,63 +57,53 @@ struct Place {
     ahead: AtomicU64,
 }
 
-static PLACES: [Place; DEVICES] = [const {
-    Place {
-        taken: Lock::new(Taken {
-            phase: Phase::None,
-            users: 0,
-            handles: Vec::new(),
-        }),
-        wanted: AtomicU32::new(0),
-        ahead: AtomicU64::new(0),
+impl Ballast {
+    /// Nobody calls.
+    pub(super) const fn new() -> Self {
+        Self {
+            taken: Lock::new(Taken {
+                phase: Phase::None,
+                users: 0,
+                handles: Vec::new(),
+            }),
+            wanted: AtomicU32::new(0),
+            ahead: AtomicU64::new(0),
+        }
     }
-}; DEVICES];
 
-impl Place {
     /// Never locked across a driver call.
     fn lock(&self) -> Guard<'_, Taken> {
         self.taken.lock()
     }
-}
 
-/// A call that takes no more than `bytes` would go ahead: how much all those take that have, with it. `None`
-/// if it has to wait, for there may be no room.
-pub(super) fn go_ahead(device: usize, bytes: u64) -> Option<u64> {
-    let place = PLACES.get(device)?;
-    let all = place
-        .ahead
-        .fetch_add(bytes, Ordering::SeqCst)
-        .saturating_add(bytes);
-    if place.wanted.load(Ordering::SeqCst) == 0 {
-        return Some(all);
+    /// A call that takes no more than `bytes` would go ahead: how much all those take that have, with it. `None`
+    /// if it has to wait, for there may be no room.
+    pub(super) fn go_ahead(&self, bytes: u64) -> Option<u64> {
+        let all = self.ahead.fetch_add(bytes, Ordering::SeqCst);
+        if self.wanted.load(Ordering::SeqCst) == 0 {
+            return Some(all.saturating_add(bytes));
+        }
+        self.leave(bytes);
+        None
     }
-    leave(device, bytes);
-    None
-}
 
-/// Such a call has come back, or does not go.
-pub(super) fn leave(device: usize, bytes: u64) {
-    if let Some(place) = PLACES.get(device) {
-        place.ahead.fetch_sub(bytes, Ordering::SeqCst);
+    /// Such a call has come back, or does not go.
+    pub(super) fn leave(&self, bytes: u64) {
+        self.ahead.fetch_sub(bytes, Ordering::SeqCst);
     }
-}
 
-/// All of a card beyond its limit, for as long as a call needs it taken.
-pub(crate) struct Ballast {
-    device: DeviceOrdinal,
-    place: &'static Place,
-    joined: bool,
-}
-
-impl Ballast {
-    /// Takes `beyond` bytes of a device, or as much of it as is free, unless another call has.
-    pub(super) fn take(device: DeviceOrdinal, beyond: u64, free: Option<u64>) -> Option<Self> {
-        let place = PLACES.get(usize::from(device.0))?;
-        place.wanted.fetch_add(1, Ordering::SeqCst);
-        let _ = wait::until(LOOKS, || place.ahead.load(Ordering::SeqCst) == 0);
+    /// Takes `beyond` bytes of the device, or as much of it as is free, unless another call has.
+    pub(super) fn hold(
+        &'static self,
+        device: DeviceOrdinal,
+        beyond: u64,
+        free: Option<u64>,
+    ) -> Held {
+        self.wanted.fetch_add(1, Ordering::SeqCst);
+        let _ = wait::until(LOOKS, || self.ahead.load(Ordering::SeqCst) == 0);
         let mut makes = false;
         let joined = wait::until(LONG_LOOKS, || {
-            let mut taken = place.lock();
+            let mut taken = self.lock();
             match taken.phase {
                 Phase::Changing => return false,
                 Phase::Taken => {}
@@ -127,21 +117,29 @@ impl Ballast {
         });
         if makes {
             let handles = withheld::change(device, || make(device, beyond, free));
-            let mut taken = place.lock();
+            let mut taken = self.lock();
             taken.handles = handles;
             taken.phase = Phase::Taken;
         }
-        Some(Self {
+        Held {
             device,
-            place,
+            of: self,
             joined,
-        })
+        }
     }
+}
 
+/// All of a card beyond its limit, for as long as a call needs it taken.
+pub(super) struct Held {
+    device: DeviceOrdinal,
+    of: &'static Ballast,
+    joined: bool,
+}
+
+impl Held {
     fn give_back(&self) {
-        let place = self.place;
         let handles = {
-            let mut taken = place.lock();
+            let mut taken = self.of.lock();
             taken.users -= 1;
             if taken.users != 0 {
                 return;
@@ -153,16 +151,16 @@ impl Ballast {
             handles.into_iter().for_each(driver::release_physical);
             ((), 0)
         });
-        place.lock().phase = Phase::None;
+        self.of.lock().phase = Phase::None;
     }
 }
 
-impl Drop for Ballast {
+impl Drop for Held {
     fn drop(&mut self) {
         if self.joined {
             let _ = thread::quietly(|_| self.give_back());
         }
-        self.place.wanted.fetch_sub(1, Ordering::SeqCst);
+        self.of.wanted.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -190,8 +188,7 @@ fn make(device: DeviceOrdinal, wanted: u64, free: Option<u64>) -> (Vec<CuMemHand
 /// Says once that the rest of a card could not be taken, though it was free.
 #[cold]
 fn say_not_held(device: DeviceOrdinal) {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
+    if account::is_first(Once::LimitNotHeld) {
         account::leave(format!(
             "the limit of GPU {} did not hold: the driver did not give what is beyond it (cuMemCreate)",
             device.0
@@ -205,15 +202,15 @@ mod tests {
 
     #[test]
     fn nobody_goes_ahead_while_another_needs_it_taken() {
-        const DEVICE: usize = 60;
-        assert_eq!(go_ahead(DEVICE, 10), Some(10));
-        assert_eq!(go_ahead(DEVICE, 5), Some(15));
-        leave(DEVICE, 10);
-        leave(DEVICE, 5);
-        PLACES[DEVICE].wanted.fetch_add(1, Ordering::SeqCst);
-        assert_eq!(go_ahead(DEVICE, 10), None);
-        PLACES[DEVICE].wanted.fetch_sub(1, Ordering::SeqCst);
-        assert_eq!(go_ahead(DEVICE, 10), Some(10));
-        leave(DEVICE, 10);
+        let device = Ballast::new();
+        assert_eq!(device.go_ahead(10), Some(10));
+        assert_eq!(device.go_ahead(5), Some(15));
+        device.leave(10);
+        device.leave(5);
+        device.wanted.fetch_add(1, Ordering::SeqCst);
+        assert_eq!(device.go_ahead(10), None);
+        device.wanted.fetch_sub(1, Ordering::SeqCst);
+        assert_eq!(device.go_ahead(10), Some(10));
+        device.leave(10);
     }
 }

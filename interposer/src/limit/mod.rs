@@ -18,12 +18,14 @@ pub(crate) mod spec;
 mod takes;
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::collections::BTreeMap;
 use std::sync::Once;
 
+use gpumem_capture::writer::lock::Lock;
 use gpumem_capture::{DefKind, DeviceOrdinal, Level, ProcessKey, Writer};
 use gpumem_cuda_abi::CuDevice;
 
-use self::ballast::Ballast;
+use self::ballast::{Ballast, Held};
 use self::spec::{DEVICES, Spec};
 use self::takes::CONTEXT;
 pub(crate) use self::takes::Takes;
@@ -36,22 +38,51 @@ const UNREAD: u8 = 0;
 const NONE: u8 = 1;
 const SOME: u8 = 2;
 
-static STATE: AtomicU8 = AtomicU8::new(UNREAD);
-/// The limit of each device; 0: none.
-static LIMITS: [AtomicU64; DEVICES] = [const { AtomicU64::new(0) }; DEVICES];
-/// The devices whose limit the program itself has set, a bit each.
-static BY_PROGRAM: AtomicU64 = AtomicU64::new(0);
-/// What each card really has; 0: not asked yet.
-static TOTALS: [AtomicU64; DEVICES] = [const { AtomicU64::new(0) }; DEVICES];
-/// The process that first came near a limit: the driver is of no use to a child forked since.
-static OWNER: AtomicU32 = AtomicU32::new(0);
-/// By device: the thread that the driver last refused memory for which the card itself had.
-static REFUSED: [AtomicU32; DEVICES] = [const { AtomicU32::new(0) }; DEVICES];
+/// The limits, which hold before there is a session and without one.
+struct Limit {
+    state: AtomicU8,
+    read: Once,
+    /// The limit of each device; 0: none.
+    limits: [AtomicU64; DEVICES],
+    /// The devices whose limit the program itself has set, a bit each.
+    by_program: AtomicU64,
+    /// Whether limits were written into the capture.
+    written: AtomicBool,
+    /// The devices of which it was said that the limit is beyond what they have, a bit each.
+    too_large: AtomicU64,
+    /// What each card really has; 0: not asked yet.
+    totals: [AtomicU64; DEVICES],
+    /// The process that first came near a limit: the driver is of no use to a child forked since.
+    owner: AtomicU32,
+    /// By device: the thread that the driver last refused memory for which the card itself had.
+    refused: [AtomicU32; DEVICES],
+    /// What a context takes; 0: not measured.
+    context_takes: [AtomicU64; DEVICES],
+    /// What is taken for the moment of a call.
+    ballast: [Ballast; DEVICES],
+    /// CUDA's ordinals of NVML's devices.
+    nvml_devices: Lock<BTreeMap<usize, u8>>,
+}
+
+static LIMIT: Limit = Limit {
+    state: AtomicU8::new(UNREAD),
+    read: Once::new(),
+    limits: [const { AtomicU64::new(0) }; DEVICES],
+    by_program: AtomicU64::new(0),
+    written: AtomicBool::new(false),
+    too_large: AtomicU64::new(0),
+    totals: [const { AtomicU64::new(0) }; DEVICES],
+    owner: AtomicU32::new(0),
+    refused: [const { AtomicU32::new(0) }; DEVICES],
+    context_takes: [const { AtomicU64::new(0) }; DEVICES],
+    ballast: [const { Ballast::new() }; DEVICES],
+    nvml_devices: Lock::new(BTreeMap::new()),
+};
 
 /// Whether any device has a limit.
 #[inline]
 pub(crate) fn any() -> bool {
-    match STATE.load(Ordering::Acquire) {
+    match LIMIT.state.load(Ordering::Acquire) {
         NONE => false,
         SOME => true,
         _ => read(),
@@ -61,24 +92,26 @@ pub(crate) fn any() -> bool {
 /// Reads the option, once. A value that is none is told where all options are read.
 #[cold]
 fn read() -> bool {
-    static READ: Once = Once::new();
-    READ.call_once(|| {
+    LIMIT.read.call_once(|| {
         let value = std::env::var("GPUMEM_LIMIT").ok();
         let spec = value.as_deref().and_then(Spec::parse).unwrap_or_default();
-        for (device, limit) in (0u8..).zip(&LIMITS) {
+        for (device, limit) in (0u8..).zip(&LIMIT.limits) {
             limit.store(spec.of(device).unwrap_or(0), Ordering::Relaxed);
         }
         note_whether_any();
     });
-    STATE.load(Ordering::Acquire) == SOME
+    LIMIT.state.load(Ordering::Acquire) == SOME
 }
 
 fn note_whether_any() {
-    let any = LIMITS
+    let any = LIMIT
+        .limits
         .iter()
         .any(|limit| limit.load(Ordering::Relaxed) != 0);
     withheld::expect(any);
-    STATE.store(if any { SOME } else { NONE }, Ordering::Release);
+    LIMIT
+        .state
+        .store(if any { SOME } else { NONE }, Ordering::Release);
 }
 
 /// Sets the limit of a device, or (`None`) of all, at run time; 0 lifts it. False if there is no such device.
@@ -92,9 +125,9 @@ pub(crate) fn set(device: Option<u8>, bytes: u64) -> bool {
         Some(_) => return false,
     };
     for device in devices {
-        if let Some(limit) = LIMITS.get(device) {
+        if let Some(limit) = LIMIT.limits.get(device) {
             limit.store(bytes, Ordering::Relaxed);
-            BY_PROGRAM.fetch_or(1 << device, Ordering::Relaxed);
+            LIMIT.by_program.fetch_or(1 << device, Ordering::Relaxed);
         }
     }
     note_whether_any();
@@ -103,13 +136,16 @@ pub(crate) fn set(device: Option<u8>, bytes: u64) -> bool {
 
 /// The limit that was asked for of a device; it may be more than the card has.
 fn asked(device: DeviceOrdinal) -> Option<u64> {
-    let limit = LIMITS.get(usize::from(device.0))?.load(Ordering::Relaxed);
+    let limit = LIMIT
+        .limits
+        .get(usize::from(device.0))?
+        .load(Ordering::Relaxed);
     (limit != 0).then_some(limit)
 }
 
 /// What the card itself has.
 fn total(device: DeviceOrdinal) -> Option<u64> {
-    let known = TOTALS.get(usize::from(device.0))?;
+    let known = LIMIT.totals.get(usize::from(device.0))?;
     match known.load(Ordering::Relaxed) {
         0 => {
             let total = driver::total_bytes(CuDevice(i32::from(device.0)))?;
@@ -134,9 +170,8 @@ pub(crate) fn beyond(device: DeviceOrdinal) -> u64 {
 
 #[cold]
 fn say_too_large(device: DeviceOrdinal, limit: u64, total: u64) {
-    static SAID: AtomicU64 = AtomicU64::new(0);
     let bit = 1 << (device.0 & 63);
-    if SAID.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+    if LIMIT.too_large.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
         message::line(&format!(
             "{}: GPU {} has {} in all, so it is not limited. Name less than that.",
             name(device, limit),
@@ -148,7 +183,7 @@ fn say_too_large(device: DeviceOrdinal, limit: u64, total: u64) {
 
 /// How a limit is called: by the option or the function that set it.
 fn name(device: DeviceOrdinal, limit: u64) -> String {
-    let by_program = BY_PROGRAM.load(Ordering::Relaxed) & (1 << (device.0 & 63)) != 0;
+    let by_program = LIMIT.by_program.load(Ordering::Relaxed) & (1 << (device.0 & 63)) != 0;
     let size = spec::written(limit);
     match by_program {
         true => format!("gpumem_limit {size}"),
@@ -179,12 +214,12 @@ pub(crate) fn in_force(device: DeviceOrdinal) -> Option<InForce> {
 
 /// Writes into the capture which limits there are: now, and whenever they change.
 pub(crate) fn tell(writer: &'static Writer) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if !any() && !TOLD.load(Ordering::Relaxed) {
+    if !any() && !LIMIT.written.load(Ordering::Relaxed) {
         return;
     }
-    TOLD.store(true, Ordering::Relaxed);
-    let limits: Vec<u64> = LIMITS
+    LIMIT.written.store(true, Ordering::Relaxed);
+    let limits: Vec<u64> = LIMIT
+        .limits
         .iter()
         .map(|limit| limit.load(Ordering::Relaxed))
         .collect();
@@ -233,15 +268,15 @@ pub(crate) struct Limited {
 /// Such a call, on one device.
 enum OnDevice {
     /// There is room for all that it may take.
-    WithRoom { device: usize, bytes: u64 },
+    WithRoom { of: &'static Ballast, bytes: u64 },
     /// It finds a card that has no more than the limit.
-    Small { _ballast: Ballast },
+    Small { _held: Held },
 }
 
 impl Drop for OnDevice {
     fn drop(&mut self) {
-        if let Self::WithRoom { device, bytes } = self {
-            ballast::leave(*device, *bytes);
+        if let Self::WithRoom { of, bytes } = self {
+            of.leave(*bytes);
         }
     }
 }
@@ -283,7 +318,7 @@ fn near(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> Option<Limite
 /// Whether another process came near its limit before this one was forked from it: CUDA is of no use here,
 /// and nothing of ours may be touched, for another thread may have held it.
 fn is_foreign() -> bool {
-    let owner = OWNER.load(Ordering::Relaxed);
+    let owner = LIMIT.owner.load(Ordering::Relaxed);
     owner != 0 && owner != std::process::id()
 }
 
@@ -292,26 +327,25 @@ fn enter(ordinal: DeviceOrdinal, bytes: u64, is_inactive: IsInactive) -> Option<
     if beyond == 0 {
         return None;
     }
-    OWNER.store(std::process::id(), Ordering::Relaxed);
-    let device = usize::from(ordinal.0);
+    LIMIT.owner.store(std::process::id(), Ordering::Relaxed);
+    let of = LIMIT.ballast.get(usize::from(ordinal.0))?;
     let bytes = bytes.saturating_add(BESIDES).min(ENDLESS);
     // Others that went ahead are counted before it is asked what is free: what they take until then is
     // counted twice, and never not at all.
-    if let Some(all) = ballast::go_ahead(device, bytes) {
+    if let Some(all) = of.go_ahead(bytes) {
         if free(ordinal, is_inactive).is_some_and(|free| free.saturating_sub(beyond) >= all) {
-            return Some(OnDevice::WithRoom { device, bytes });
+            return Some(OnDevice::WithRoom { of, bytes });
         }
-        ballast::leave(device, bytes);
+        of.leave(bytes);
     }
-    let _ballast = Ballast::take(ordinal, beyond, free(ordinal, is_inactive))?;
-    Some(OnDevice::Small { _ballast })
+    let _held = of.hold(ordinal, beyond, free(ordinal, is_inactive));
+    Some(OnDevice::Small { _held })
 }
 
 /// What a context of a device takes that the limit has refused: one is made beyond the limit, measured and given back,
 /// once for each device. `None` without a limit, and where nobody says.
 pub(crate) fn context_takes(ordinal: DeviceOrdinal) -> Option<u64> {
-    static TAKES: [AtomicU64; DEVICES] = [const { AtomicU64::new(0) }; DEVICES];
-    let takes = TAKES.get(usize::from(ordinal.0))?;
+    let takes = LIMIT.context_takes.get(usize::from(ordinal.0))?;
     let device = CuDevice(i32::from(ordinal.0));
     let known = takes.load(Ordering::Relaxed);
     if known != 0 || beyond(ordinal) == 0 || driver::primary_is_active(device) != Some(false) {
@@ -328,7 +362,7 @@ pub(crate) fn context_takes(ordinal: DeviceOrdinal) -> Option<u64> {
 
 /// Whether it was for the limit that an allocation failed: the card itself would have had as much.
 pub(crate) fn refused(failed: &Failed, me: u32, is_inactive: IsInactive) -> bool {
-    let Some(last) = REFUSED.get(usize::from(failed.device.0)) else {
+    let Some(last) = LIMIT.refused.get(usize::from(failed.device.0)) else {
         return false;
     };
     if failed.level == Level::HOST || !any() {

@@ -1,19 +1,16 @@
 //! What the program is told of its card: what it would be told of one that has no more than the limit.
 
 use core::ffi::{c_char, c_void};
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::CuDevice;
 
 use super::spec::DEVICES;
-use super::{any, asked, beyond, is_foreign};
+use super::{LIMIT, any, asked, beyond, is_foreign};
 use crate::card::withheld;
 use crate::driver;
 use crate::resolve::libraries::{self, Home};
 use crate::thread;
-use gpumem_capture::writer::lock::Lock;
 
 /// A card's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +114,7 @@ fn of_every_device() -> Option<u64> {
 /// CUDA's ordinal of a device of NVML's: `Some(None)` while CUDA is not initialised; `None` for a device that
 /// this process does not see.
 fn ordinal(handle: *mut c_void) -> Option<Option<DeviceOrdinal>> {
-    static KNOWN: Lock<BTreeMap<usize, u8>> = Lock::new(BTreeMap::new());
-    let known = || KNOWN.lock();
+    let known = || LIMIT.nvml_devices.lock();
     if let Some(device) = known().get(&(handle as usize)) {
         return Some(Some(DeviceOrdinal(*device)));
     }
@@ -139,8 +135,7 @@ fn ordinal(handle: *mut c_void) -> Option<Option<DeviceOrdinal>> {
 /// A device's UUID by NVML: `GPU-…` or `MIG-…`.
 fn uuid(handle: *mut c_void) -> Option<Vec<u8>> {
     type Function = unsafe extern "C" fn(*mut c_void, *mut c_char, u32) -> u32;
-    static FOUND: OnceLock<usize> = OnceLock::new();
-    let address = *FOUND.get_or_init(|| libraries::find(Home::Nvml, c"nvmlDeviceGetUUID", 0));
+    let address = libraries::find(Home::Nvml, c"nvmlDeviceGetUUID", 0);
     if address == 0 {
         return None;
     }

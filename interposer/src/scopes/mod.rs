@@ -9,12 +9,13 @@
 mod table;
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use gpumem_capture::{
     ApiId, Attempt, DeviceOrdinal, Event, EventKind, Level, Refused, RowSnapshot, ThreadId, Writer,
 };
 
+use crate::account::{self, Once};
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 use crate::{message, names, session};
@@ -35,15 +36,23 @@ struct Inside {
     writer: Option<&'static Writer>,
 }
 
-static SCOPES: AtomicPtr<Scopes> = AtomicPtr::new(null_mut());
+/// Scopes may begin before there is a session.
+struct Processes {
+    /// Those of this process, or of the parent that it was forked from.
+    newest: AtomicPtr<Scopes>,
+    /// A number is never given again, not even by a child to which it means nothing.
+    next: AtomicU64,
+}
 
-/// A number is never given again, not even by a child to which it means nothing.
-static NEXT: AtomicU64 = AtomicU64::new(1);
+static SCOPES: Processes = Processes {
+    newest: AtomicPtr::new(null_mut()),
+    next: AtomicU64::new(1),
+};
 
 /// This process's scopes. Those of a parent, whose lock somebody may have held at the fork, are left alone.
 fn inside() -> Guard<'static, Inside> {
     let process = std::process::id();
-    let mut found = SCOPES.load(Ordering::Acquire);
+    let mut found = SCOPES.newest.load(Ordering::Acquire);
     loop {
         // SAFETY: null, or leaked by this function, here or in a parent.
         if let Some(scopes) = unsafe { found.as_ref() }
@@ -55,14 +64,18 @@ fn inside() -> Guard<'static, Inside> {
             process,
             inside: Lock::default(),
         }));
-        found = match SCOPES.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => new,
-            Err(other) => {
-                // SAFETY: made above, and given to nobody.
-                drop(unsafe { Box::from_raw(new) });
-                other
-            }
-        };
+        found =
+            match SCOPES
+                .newest
+                .compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => new,
+                Err(other) => {
+                    // SAFETY: made above, and given to nobody.
+                    drop(unsafe { Box::from_raw(new) });
+                    other
+                }
+            };
     }
 }
 
@@ -160,7 +173,7 @@ pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
         too_many();
         return 0;
     }
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let number = SCOPES.next.fetch_add(1, Ordering::Relaxed);
     let Some(writer) = inside.writer else {
         inside.table.wait(Waiting {
             number,
@@ -177,8 +190,7 @@ pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
 
 /// Said once: the program goes on without.
 fn too_many() {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
+    if account::is_first(Once::TooManyScopes) {
         message::line(&format!(
             "{} scopes are kept, which is the most there can be: no more begin until some are given \
              back with gpumem_scope_forget.",
