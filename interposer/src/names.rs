@@ -2,7 +2,6 @@
 
 use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::OnceLock;
 
 use dashmap::DashMap;
 use gpumem_capture::{DefKind, Writer};
@@ -17,12 +16,12 @@ pub(crate) const MOST: usize = 1 << 14;
 /// What all others are called.
 const OTHERS: &[u8] = b"(one of more names than are kept)";
 
-type Names = DashMap<Box<[u8]>, u32, BuildHasherDefault<FxHasher>>;
-
 /// The numbers of names that are defined in the capture.
-fn names() -> &'static Names {
-    static NAMES: OnceLock<Names> = OnceLock::new();
-    NAMES.get_or_init(Names::default)
+#[derive(Default)]
+pub(crate) struct Names {
+    numbers: DashMap<Box<[u8]>, u32, BuildHasherDefault<FxHasher>>,
+    /// The newest number.
+    newest: AtomicU32,
 }
 
 /// The beginning of a text that is kept.
@@ -30,24 +29,25 @@ pub(crate) fn cut(text: &[u8]) -> &[u8] {
     text.get(..LONGEST).unwrap_or(text)
 }
 
-/// The number of a name, which is defined if it is new; None if that failed.
-pub(crate) fn id_of(writer: &'static Writer, name: &[u8]) -> Option<u32> {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    let mut name = cut(name);
-    if let Some(known) = names().get(name) {
-        return Some(*known);
-    }
-    if names().len() >= MOST {
-        name = OTHERS;
-        if let Some(known) = names().get(name) {
+impl Names {
+    /// The number of a name, which is defined if it is new; None if that failed.
+    pub(crate) fn id_of(&self, writer: &'static Writer, name: &[u8]) -> Option<u32> {
+        let mut name = cut(name);
+        if let Some(known) = self.numbers.get(name) {
             return Some(*known);
         }
+        if self.numbers.len() >= MOST {
+            name = OTHERS;
+            if let Some(known) = self.numbers.get(name) {
+                return Some(*known);
+            }
+        }
+        let id = self.newest.fetch_add(1, Ordering::Relaxed) + 1;
+        let text = String::from_utf8_lossy(name);
+        let length = (text.len() as u32).to_le_bytes();
+        let parts: [&[u8]; 3] = [&id.to_le_bytes(), &length, text.as_bytes()];
+        writer.definition(DefKind::RANGE, &parts).ok()?;
+        self.numbers.insert(name.into(), id);
+        Some(id)
     }
-    let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    let text = String::from_utf8_lossy(name);
-    let length = (text.len() as u32).to_le_bytes();
-    let parts: [&[u8]; 3] = [&id.to_le_bytes(), &length, text.as_bytes()];
-    writer.definition(DefKind::RANGE, &parts).ok()?;
-    names().insert(name.into(), id);
-    Some(id)
 }

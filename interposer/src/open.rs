@@ -20,8 +20,8 @@ use crate::options::Options;
 use crate::process::{self, PROCESS, State};
 use crate::session::{self, Observers, Session};
 use crate::{
-    account, definitions, facts, limit, message, output, postmortem, sampler, scopes, storage,
-    thread,
+    account, autograd, definitions, facts, limit, message, output, postmortem, sampler, scopes,
+    storage, thread,
 };
 use gpumem_capture::writer::lock::Lock;
 use gpumem_tracker::Tracker;
@@ -113,13 +113,16 @@ fn open() -> bool {
         tracker: Lock::new(Tracker::new()),
         interest: Default::default(),
         stacks: options.stacks,
+        interner: Default::default(),
         backward: options.backward && options.stacks.python(),
         free_stacks: options.free_stacks && options.stacks.python(),
         sample_every: options.sample_every,
         quiet: options.quiet,
         postmortem: options.postmortem.unwrap_or(!options.quiet),
         known_devices: Default::default(),
-        steps: Lock::default(),
+        names: Default::default(),
+        nodes: autograd::nodes(),
+        steps: Default::default(),
         observers: Observers {
             device: sampler::know,
             allocated: sampler::grown,
@@ -130,7 +133,7 @@ fn open() -> bool {
     }));
     definitions::note_missing(writer);
     definitions::write(writer);
-    scopes::opened(writer);
+    scopes::opened(session);
     session::publish(session);
     process::records_to(writer);
     true

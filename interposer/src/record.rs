@@ -39,8 +39,8 @@ pub(crate) fn caller(thread: &Thread, api: ApiId) -> Origin {
 
 /// Who calls, with stacks.
 pub(crate) fn origin(session: &'static Session, thread: &Thread, call: &Call) -> Origin {
-    let (py_stack, native_stack) = stack::take(session.writer, session.stacks);
-    stacks::know_caller(session.writer, call.caller());
+    let (py_stack, native_stack) = stack::take(session);
+    stacks::know_caller(session, call.caller());
     Origin {
         py_stack,
         native_stack,
@@ -168,7 +168,7 @@ pub(crate) fn releasing(
     let session = session::session()?;
     let origin = Origin {
         py_stack: match session.free_stacks {
-            true => stacks::own_python(session.writer),
+            true => stacks::own_python(session),
             false => StackId::NONE,
         },
         ..caller(thread, api)
@@ -193,7 +193,7 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
         return;
     };
     session.know_device(failed.device);
-    let stacks = stack::take(session.writer, session.stacks);
+    let stacks = stack::take(session);
     let by_limit = limit::refused(&failed, thread.id().0, contexts::is_inactive);
     let recorded = session.writer.event(&Event {
         flags: if by_limit {

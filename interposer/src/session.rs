@@ -6,13 +6,15 @@ use std::time::Duration;
 use gpumem_capture::writer::lock::Lock;
 use gpumem_capture::{DefKind, DeviceOrdinal, Seq, StackId, Writer};
 use gpumem_cuda_abi::CuDevice;
-use gpumem_stacks::Stacks;
+use gpumem_stacks::{Interner, Stacks};
 use gpumem_tracker::{Interest, Tracker};
 
+use crate::autograd::nodes::Nodes;
 use crate::autograd::steps::Steps;
 use crate::driver::{self, DeviceFacts};
 use crate::failed::Failed;
 use crate::live::Tensors;
+use crate::names::Names;
 use crate::process::PROCESS;
 use crate::thread::Thread;
 
@@ -48,7 +50,9 @@ pub(crate) struct Session {
     pub(crate) tracker: Lock<Tracker>,
     /// What the tracker has, as of its last transition: see [`Session::interest`].
     pub(crate) interest: AtomicU8,
+    /// Which stacks are taken.
     pub(crate) stacks: Stacks,
+    pub(crate) interner: Interner,
     /// Whether PyTorch's backward is charged to forward lines: needs Python stacks.
     pub(crate) backward: bool,
     /// Whether releases carry a Python stack too.
@@ -60,6 +64,9 @@ pub(crate) struct Session {
     /// Whether allocations that fail are told of at once.
     pub(crate) postmortem: bool,
     pub(crate) known_devices: Known,
+    /// What the program calls its ranges, scopes and marks.
+    pub(crate) names: Names,
+    pub(crate) nodes: Nodes,
     /// The training's steps.
     pub(crate) steps: Lock<Steps>,
     pub(crate) observers: Observers,

@@ -38,11 +38,11 @@ pub(crate) fn record(thread: &Thread, api: ApiId, kind: EventKind, level: Level,
     session.know_device(what.device);
     if matches!(kind, EventKind::CONTEXT | EventKind::MODULE_LOAD) {
         // A return address, and an image of code in memory, which may be another module's.
-        stacks::know_caller(session.writer, what.aux);
-        stacks::know_image(session.writer, what.bytes);
+        stacks::know_caller(session, what.aux);
+        stacks::know_image(session, what.bytes);
     }
     let (py_stack, native_stack) = if what.with_stacks {
-        stack::take(session.writer, session.stacks)
+        stack::take(session)
     } else {
         (StackId::NONE, StackId::NONE)
     };

@@ -1,9 +1,10 @@
 //! The stacks that an event carries: the thread's own, or those of the node of PyTorch's autograd that runs on it.
 
-use gpumem_capture::{StackId, Writer};
+use gpumem_capture::StackId;
 use gpumem_stacks::Stacks;
 use gpumem_unwind::Registers;
 
+use crate::session::Session;
 use crate::{autograd, stacks, thread};
 
 /// The Python and the native stack of the calling thread; [`StackId::NONE`] for one that is not wanted,
@@ -13,14 +14,18 @@ use crate::{autograd, stacks, thread};
 /// Call it with no lock of the host's held that a full ring must not hold up (a definition may wait
 /// 0.1 s), and not from a signal handler.
 #[inline]
-pub(crate) fn take(writer: &'static Writer, want: Stacks) -> (StackId, StackId) {
-    take_at(writer, want, thread::with(|thread| thread.entry.get()))
+pub(crate) fn take(session: &'static Session) -> (StackId, StackId) {
+    take_at(
+        session,
+        session.stacks,
+        thread::with(|thread| thread.entry.get()),
+    )
 }
 
 /// The same where a call was entered from `entry`.
 #[inline]
 pub(crate) fn take_at(
-    writer: &'static Writer,
+    session: &'static Session,
     want: Stacks,
     entry: Registers,
 ) -> (StackId, StackId) {
@@ -28,6 +33,6 @@ pub(crate) fn take_at(
         return (StackId::NONE, StackId::NONE);
     }
     let from = (entry.pc != 0).then_some(entry);
-    let (python, native) = stacks::own(writer, want, from);
-    (autograd::owner(writer, python), native)
+    let (python, native) = stacks::own(session, want, from);
+    (autograd::owner(session, python), native)
 }

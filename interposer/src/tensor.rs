@@ -72,7 +72,7 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
         }
         let stacks = match session.stacks {
             Stacks::Off => (StackId::NONE, StackId::NONE),
-            wanted => take(writer, wanted, report.from),
+            wanted => take(session, wanted, report.from),
         };
         (EventKind::ALLOC, workspace::flag(thread), stacks)
     } else {
@@ -135,8 +135,8 @@ fn write_what_is_new(session: &'static Session, device: DeviceOrdinal) {
 }
 
 #[inline(never)]
-fn take(writer: &'static Writer, wanted: Stacks, from: Registers) -> (StackId, StackId) {
-    thread::caught(|| stack::take_at(writer, wanted, from))
+fn take(session: &'static Session, wanted: Stacks, from: Registers) -> (StackId, StackId) {
+    thread::caught(|| stack::take_at(session, wanted, from))
         .unwrap_or((StackId::NONE, StackId::NONE))
 }
 
@@ -145,11 +145,11 @@ fn take(writer: &'static Writer, wanted: Stacks, from: Registers) -> (StackId, S
 fn own_python(session: &'static Session) -> StackId {
     #[cold]
     #[inline(never)]
-    fn take(writer: &'static Writer) -> StackId {
-        thread::caught(|| stacks::own_python(writer)).unwrap_or(StackId::NONE)
+    fn take(session: &'static Session) -> StackId {
+        thread::caught(|| stacks::own_python(session)).unwrap_or(StackId::NONE)
     }
     match session.free_stacks {
-        true => take(session.writer),
+        true => take(session),
         false => StackId::NONE,
     }
 }

@@ -7,9 +7,6 @@
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::OnceLock;
-
-use crate::resolve::elf;
 
 /// Offsets into `torch::autograd::Node`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +66,8 @@ const LAYOUTS: [(&CStr, NodeLayout); 3] = [
     ),
 ];
 
-/// The layout of this process's PyTorch.
-pub(super) fn node() -> &'static NodeLayout {
-    static CHOSEN: OnceLock<NodeLayout> = OnceLock::new();
-    CHOSEN.get_or_init(|| chosen(|name| elf::anywhere(name, 0) != 0))
-}
-
 /// The layout of the PyTorch that exports the functions of which `exported` says so.
-fn chosen(exported: impl Fn(&CStr) -> bool) -> NodeLayout {
+pub(super) fn chosen(exported: impl Fn(&CStr) -> bool) -> NodeLayout {
     let known = LAYOUTS.iter().find(|(name, _)| exported(name));
     known.map_or(SHARED, |(_, layout)| *layout)
 }
@@ -152,10 +143,5 @@ mod tests {
         assert_eq!(of(&[symbolic]), SHARED_SYMBOLIC);
         assert_eq!(of(&[hooked, symbolic]), SHARED_HOOKED);
         assert_eq!(of(&[intrusive, hooked, symbolic]), INTRUSIVE);
-    }
-
-    #[test]
-    fn without_pytorch_the_oldest_layout_is_taken() {
-        assert_eq!(*node(), SHARED);
     }
 }

@@ -26,6 +26,7 @@ mod layout;
 mod made;
 mod memory;
 mod node;
+pub(crate) mod nodes;
 pub(crate) mod phases;
 mod places;
 mod run;
@@ -35,15 +36,13 @@ mod thread_nodes;
 
 use core::ffi::c_void;
 use core::ptr::null;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
-use gpumem_capture::{StackId, Writer};
-use gpumem_stacks::{ThreadEnd, thread_static};
+use gpumem_capture::StackId;
+use gpumem_stacks::thread_static;
 
-use crate::resolve::elf;
 use crate::session::{self, Session};
 use crate::{stacks, thread};
-use made::MADE;
+use nodes::Nodes;
 use run::Entered;
 pub(crate) use run::Run;
 use thread_nodes::ThreadNodes;
@@ -75,45 +74,49 @@ fn session() -> Option<&'static Session> {
 /// The session, if the layout has not been refuted either.
 #[inline]
 fn trusted_session() -> Option<&'static Session> {
-    session().filter(|_| !made::is_refuted())
+    session().filter(|session| !session.nodes.is_refuted())
 }
 
 /// The calling thread has drawn `sequence` for a node that it is making.
 #[inline]
 pub(crate) fn made(sequence: u64) {
     if let Some(session) = trusted_session() {
-        let _ = thread::quietly(|_| keep(session.writer, sequence));
+        let _ = thread::quietly(|_| keep(session, sequence));
     }
 }
 
 /// Keeps what makes a node.
-fn keep(writer: &'static Writer, sequence: u64) {
-    if let Some(ring) = mine().or_else(|| ring_of_this_thread(sequence)) {
-        MADE.put(ring, sequence, site(writer).0);
+fn keep(session: &'static Session, sequence: u64) {
+    if let Some(ring) = mine().or_else(|| ring_of_this_thread(&session.nodes, sequence)) {
+        let made = site(session);
+        session.nodes.made.put(ring, sequence, made.0);
     }
 }
 
 /// What makes a node at this moment, as an allocation would have it.
-fn site(writer: &'static Writer) -> StackId {
+fn site(session: &'static Session) -> StackId {
     let Some(run) = run::current() else {
-        return stacks::own_python(writer);
+        return stacks::own_python(session);
     };
     match run.newer() {
-        0 => run.forward(writer).stack,
-        _ => run.stack(writer, stacks::own_python(writer)),
+        0 => run.forward(session).stack,
+        _ => run.stack(session, stacks::own_python(session)),
     }
 }
 
 /// This thread's ring, made now; None if there is no room for it.
 #[cold]
-fn ring_of_this_thread(sequence: u64) -> Option<&'static ThreadNodes> {
-    let ring = MADE.nodes_for(this_thread()?, sequence)?;
+fn ring_of_this_thread(nodes: &Nodes, sequence: u64) -> Option<&'static ThreadNodes> {
+    let ring = nodes.made.nodes_for(nodes.this_thread()?, sequence)?;
     set_mine(ring);
-    AT_END.ask(ring);
+    nodes.at_end.ask(ring);
     Some(ring)
 }
 
-static AT_END: ThreadEnd = ThreadEnd::new(thread_ends);
+/// Those of a session that opens.
+pub(crate) fn nodes() -> Nodes {
+    Nodes::new(thread_ends)
+}
 
 /// Gives the thread's ring to others. Should the thread make a node after this, it has its ring again, and
 /// this runs once more.
@@ -121,23 +124,9 @@ unsafe extern "C" fn thread_ends(ring: *mut c_void) {
     set_mine(null());
     // SAFETY: what `ring_of_this_thread` asked with: a ring, which is never given back.
     let ring = unsafe { &*ring.cast_const().cast::<ThreadNodes>() };
-    MADE.end(ring);
-}
-
-/// PyTorch's own number of the calling thread; None if it cannot be asked.
-fn this_thread() -> Option<u64> {
-    static ASK: AtomicUsize = AtomicUsize::new(0);
-    let mut ask = ASK.load(Ordering::Relaxed);
-    if ask == 0 {
-        ask = elf::anywhere(c"_ZN2at14RecordFunction15currentThreadIdEv", 0);
-        ASK.store(ask, Ordering::Relaxed);
+    if let Some(session) = session::session_of_process() {
+        session.nodes.made.end(ring);
     }
-    if ask == 0 {
-        return None;
-    }
-    // SAFETY: a static function of PyTorch's that takes nothing and returns a number of 64 bits; it has
-    // had that type in all releases since 1.8.
-    Some(unsafe { core::mem::transmute::<usize, unsafe extern "C-unwind" fn() -> u64>(ask)() })
 }
 
 /// A run of the node at `address`, if it is to be noted.
@@ -159,9 +148,9 @@ pub(crate) fn enter(run: &Option<Run>) -> Option<Entered<'_>> {
 
 /// Whose an allocation of this moment is, where the thread's own Python stack is `own`.
 #[inline]
-pub(crate) fn owner(writer: &'static Writer, own: StackId) -> StackId {
+pub(crate) fn owner(session: &'static Session, own: StackId) -> StackId {
     match run::current() {
-        Some(run) if !made::is_refuted() => run.stack(writer, own),
+        Some(run) if !session.nodes.is_refuted() => run.stack(session, own),
         _ => own,
     }
 }

@@ -2,7 +2,7 @@
 
 use gpumem_capture::StackId;
 
-use super::layout::{self, DATA_PATHS};
+use super::layout::{DATA_PATHS, NodeLayout};
 use super::memory;
 use crate::session;
 
@@ -40,20 +40,19 @@ impl Node {
     }
 
     /// The thread that made it and its number among that thread's nodes.
-    pub(super) fn key(self) -> (u64, u64) {
-        let layout = layout::node();
+    pub(super) fn key(self, layout: &NodeLayout) -> (u64, u64) {
         (self.number(layout.thread), self.number(layout.sequence))
     }
 
     /// The Python stack that allocated the parameter whose gradient the node accumulates; None if it is
     /// no such node, or the parameter's data is none of the live blocks.
-    pub(super) fn parameters_stack(self) -> Option<StackId> {
+    pub(super) fn parameters_stack(self, layout: &NodeLayout) -> Option<StackId> {
         let mut room = [0; 64];
         let length = class_name(self.class, &mut room);
         if room.get(..length) != Some(b"N5torch8autograd14AccumulateGradE") {
             return None;
         }
-        let variable = memory::word(self.address.checked_add(layout::node().variable)?)?;
+        let variable = memory::word(self.address.checked_add(layout.variable)?)?;
         // No other object is taken for one, where a node is laid out in a way that is not known.
         let length = class_name(memory::word(variable)?, &mut room);
         if room.get(..length) != Some(b"N3c1010TensorImplE") {
@@ -86,6 +85,7 @@ pub(super) fn class_name(class: usize, out: &mut [u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout;
     use super::*;
 
     /// A class as C++ lays it out: its name, its type information, the table of its functions.
@@ -119,7 +119,8 @@ mod tests {
         let object = [class(b"N4NodeE\0"), 0, 0, 0, 0, 0, 0, 0];
         // SAFETY: laid out as a node begins.
         let node = unsafe { Node::at(object.as_ptr() as usize) }.unwrap();
-        assert_eq!(node.parameters_stack(), None);
+        let layout = layout::chosen(|_| false);
+        assert_eq!(node.parameters_stack(&layout), None);
         // SAFETY: nothing is read there.
         assert!(unsafe { Node::at(8) }.is_none());
     }

@@ -181,7 +181,7 @@ pub(crate) fn announced(api: ApiId, key: u64) {
         let Some(phase) = announcer() else { return };
         let is_first = !is_in(Phase::OPTIMIZER);
         let place = match phase {
-            Phase::OPTIMIZER => crate::stacks::own_python(session.writer).0,
+            Phase::OPTIMIZER => crate::stacks::own_python(session).0,
             _ => 0,
         };
         // Gradients that an optimizer zeroes while it steps are its own affair.

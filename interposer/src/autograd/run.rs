@@ -2,12 +2,13 @@
 
 use core::cell::Cell;
 
-use gpumem_capture::{StackId, Writer};
+use gpumem_capture::StackId;
 use gpumem_python_frames::{Finding, finding};
 use gpumem_stacks::thread_static;
 
 use super::made::{self, Forward};
 use super::node::{self, Node};
+use crate::session::Session;
 use crate::stacks::{self, Backward};
 
 /// A node's run, as long as PyTorch is in it.
@@ -74,23 +75,23 @@ impl Run {
     }
 
     /// What made the node.
-    pub(super) fn forward(&self, writer: &'static Writer) -> Forward {
+    pub(super) fn forward(&self, session: &'static Session) -> Forward {
         if let Some(known) = self.forward.get() {
             return known;
         }
-        let found = made::look_up(writer, self.node);
+        let found = made::look_up(session, self.node);
         self.forward.set(Some(found));
         found
     }
 
     /// The number of what the node makes now, where the thread's own stack is `own`.
     #[inline]
-    pub(super) fn stack(&self, writer: &'static Writer, own: StackId) -> StackId {
+    pub(super) fn stack(&self, session: &'static Session, own: StackId) -> StackId {
         let alone = self.alone.get();
         if own == StackId::NONE && alone != StackId::NONE {
             return alone;
         }
-        let made = self.made(writer, own);
+        let made = self.made(session, own);
         if own == StackId::NONE {
             self.alone.set(made);
         }
@@ -99,8 +100,8 @@ impl Run {
 
     /// The same, looked up.
     #[inline(never)]
-    fn made(&self, writer: &'static Writer, own: StackId) -> StackId {
-        let Forward { stack, lost } = self.forward(writer);
+    fn made(&self, session: &'static Session, own: StackId) -> StackId {
+        let Forward { stack, lost } = self.forward(session);
         let class = self.node.class;
         // Frames that are not there, were cut off or could not be defined own nothing.
         let newer = match own {
@@ -114,7 +115,7 @@ impl Run {
             newer,
             class,
         };
-        stacks::backward(writer, &made, |room| node::class_name(class, room))
+        stacks::backward(session, &made, |room| node::class_name(class, room))
     }
 }
 

@@ -31,7 +31,7 @@ type Chunk = [AtomicPtr<ThreadNodes>; CHUNK];
 
 /// The rings of all threads.
 pub(super) struct SequenceMap {
-    chunks: [AtomicPtr<Chunk>; CHUNK],
+    chunks: Box<[AtomicPtr<Chunk>]>,
     /// The newest ring.
     newest: AtomicPtr<ThreadNodes>,
     /// Threads with a ring that have ended, some of them more than once.
@@ -42,13 +42,13 @@ pub(super) struct SequenceMap {
 
 impl SequenceMap {
     /// Knows no thread.
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with_limit(LIMIT)
     }
 
-    const fn with_limit(limit: usize) -> Self {
+    fn with_limit(limit: usize) -> Self {
         Self {
-            chunks: [const { AtomicPtr::new(null_mut()) }; CHUNK],
+            chunks: (0..CHUNK).map(|_| AtomicPtr::default()).collect(),
             newest: AtomicPtr::new(null_mut()),
             ends: AtomicU64::new(0),
             budget: Budget::new(limit),

@@ -45,7 +45,7 @@ fn begin(thread: &Thread, name: &[u8], handle: u64) -> bool {
     let Some(session) = session::session() else {
         return false;
     };
-    let Some(id) = names::id_of(session.writer, name) else {
+    let Some(id) = session.names.id_of(session.writer, name) else {
         return false;
     };
     tell(thread, EventKind::RANGE_BEGIN, u64::from(id), handle);

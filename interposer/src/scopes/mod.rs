@@ -16,9 +16,10 @@ use gpumem_capture::{
 };
 
 use crate::account::{self, Once};
+use crate::session::{self, Session};
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
-use crate::{message, names, session};
+use crate::{message, names};
 use gpumem_capture::writer::lock::{Guard, Lock};
 pub use table::GpumemScopeFigures;
 use table::{Name, Table, Waiting};
@@ -33,7 +34,7 @@ struct Scopes {
 struct Inside {
     table: Table,
     /// The capture, once there is one.
-    writer: Option<&'static Writer>,
+    session: Option<&'static Session>,
 }
 
 /// Scopes may begin before there is a session.
@@ -114,8 +115,9 @@ impl Inside {
             Some(Name::Known(name)) => *name,
             Some(Name::Text(_)) => 0,
         };
-        match self.writer {
-            Some(writer) if self.table.is_open(number) => {
+        match self.session {
+            Some(session) if self.table.is_open(number) => {
+                let writer = session.writer;
                 let event = event(writer, thread, EventKind::SCOPE_END, number, name);
                 if let Ok(snapshot) =
                     writer.counter_snapshot_without_waiting(attempt, &event, false)?
@@ -135,12 +137,12 @@ fn in_order<R>(mut change: impl FnMut(&mut Inside, Attempt) -> Result<R, Refused
     let mut attempt = Attempt::FIRST;
     loop {
         let mut inside = inside();
-        let writer = inside.writer;
-        match (change(&mut inside, attempt), writer) {
+        let session = inside.session;
+        match (change(&mut inside, attempt), session) {
             (Ok(result), _) => return result,
-            (Err(refused), Some(writer)) => {
+            (Err(refused), Some(session)) => {
                 drop(inside);
-                attempt = writer.wait_for_room(refused);
+                attempt = session.writer.wait_for_room(refused);
             }
             // There is a capture by now.
             (Err(_), None) => {}
@@ -149,18 +151,18 @@ fn in_order<R>(mut change: impl FnMut(&mut Inside, Attempt) -> Result<R, Refused
 }
 
 /// The number of a text in the capture; 0: it has none.
-fn number_of(writer: &'static Writer, text: &[u8]) -> u32 {
+fn number_of(session: &'static Session, text: &[u8]) -> u32 {
     match text {
         b"" => 0,
-        _ => names::id_of(writer, text).unwrap_or(0),
+        _ => session.names.id_of(session.writer, text).unwrap_or(0),
     }
 }
 
 impl Name {
-    fn number(&self, writer: &'static Writer) -> u32 {
+    fn number(&self, session: &'static Session) -> u32 {
         match self {
             Self::Known(number) => *number,
-            Self::Text(text) => number_of(writer, text),
+            Self::Text(text) => number_of(session, text),
         }
     }
 }
@@ -174,7 +176,7 @@ pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
         return 0;
     }
     let number = SCOPES.next.fetch_add(1, Ordering::Relaxed);
-    let Some(writer) = inside.writer else {
+    let Some(session) = inside.session else {
         inside.table.wait(Waiting {
             number,
             name: Name::Text(names::cut(name).into()),
@@ -183,7 +185,8 @@ pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
         return number;
     };
     drop(inside);
-    let name = number_of(writer, name);
+    let name = number_of(session, name);
+    let writer = session.writer;
     in_order(|inside, attempt| inside.begin(attempt, writer, thread.id(), number, name));
     number
 }
@@ -205,7 +208,7 @@ pub(crate) fn reset(thread: &Thread, number: u64) -> bool {
     let Some(name) = inside.table.name(number).cloned() else {
         return false;
     };
-    let Some(writer) = inside.writer else {
+    let Some(session) = inside.session else {
         inside.table.wait(Waiting {
             number,
             name,
@@ -214,7 +217,8 @@ pub(crate) fn reset(thread: &Thread, number: u64) -> bool {
         return true;
     };
     drop(inside);
-    let name = name.number(writer);
+    let name = name.number(session);
+    let writer = session.writer;
     in_order(|inside, attempt| {
         // Another thread may have given it back meanwhile.
         let is_there = inside.table.name(number).is_some();
@@ -246,17 +250,17 @@ pub(crate) fn read(number: u64, device: DeviceOrdinal, level: Level) -> Option<G
             .name(number)
             .map(|_| GpumemScopeFigures::default());
     };
-    let now = inside.writer.and_then(|writer| writer.row_now(row));
+    let now = (inside.session).and_then(|session| session.writer.row_now(row));
     inside.table.figures(number, row, now)
 }
 
 /// A capture is open, in which nothing has happened yet: scopes that waited for it begin there.
-pub(crate) fn opened(writer: &'static Writer) {
+pub(crate) fn opened(session: &'static Session) {
     let waiting = {
         let mut inside = inside();
         // From here on the others record their scopes themselves. Nothing is counted yet: whatever the order, all
         // begin with zeros.
-        inside.writer = Some(writer);
+        inside.session = Some(session);
         inside.table.waiting()
     };
     for Waiting {
@@ -265,9 +269,9 @@ pub(crate) fn opened(writer: &'static Writer) {
         thread,
     } in waiting
     {
-        let name = name.number(writer);
+        let name = name.number(session);
         in_order(|inside, attempt| match inside.table.is_waiting(number) {
-            true => inside.begin(attempt, writer, ThreadId(thread), number, name),
+            true => inside.begin(attempt, session.writer, ThreadId(thread), number, name),
             // It has ended, or begun anew.
             false => Ok(()),
         });
@@ -280,7 +284,7 @@ pub(crate) fn mark(thread: &Thread, name: &[u8]) -> bool {
         return false;
     };
     let what = Sideband {
-        aux: u64::from(number_of(session.writer, name)),
+        aux: u64::from(number_of(session, name)),
         ..Sideband::default()
     };
     sideband::record(thread, ApiId(0), EventKind::MARK, Level::TENSOR, what);

@@ -1,53 +1,57 @@
-//! The process's stacks: those of its one capture.
+//! The stacks of the session.
 
 mod backward;
 
-use gpumem_capture::{StackId, Writer};
-use gpumem_stacks::{Interner, Stacks};
+use gpumem_capture::StackId;
+use gpumem_stacks::Stacks;
 use gpumem_unwind::Registers;
+
+use crate::session::Session;
 
 pub(crate) use backward::Backward;
 
-/// The process's one interner: there is one capture in a process.
-static INTERNER: Interner = Interner::new();
-
 /// Defines the module that holds `caller`, the return address of a call.
-pub(crate) fn know_caller(writer: &'static Writer, caller: u64) {
+pub(crate) fn know_caller(session: &'static Session, caller: u64) {
     if caller != 0 {
-        INTERNER.know_modules(writer, &[caller]);
+        session.interner.know_modules(session.writer, &[caller]);
     }
 }
 
 /// Defines the module that holds an image of code for the card; 0: it is not in memory.
-pub(crate) fn know_image(writer: &'static Writer, image: u64) {
+pub(crate) fn know_image(session: &'static Session, image: u64) {
     if image != 0 {
         // Modules are looked for by return addresses, which lie one past what is meant.
-        INTERNER.know_modules(writer, &[image.saturating_add(1)]);
+        session
+            .interner
+            .know_modules(session.writer, &[image.saturating_add(1)]);
     }
 }
 
 /// The Python stack of the calling thread alone, whatever runs on it; none as in [`own`].
 #[inline]
-pub(crate) fn own_python(writer: &'static Writer) -> StackId {
-    INTERNER.take(writer, Stacks::Python, None).0
+pub(crate) fn own_python(session: &'static Session) -> StackId {
+    session
+        .interner
+        .take(session.writer, Stacks::Python, None)
+        .0
 }
 
 /// The number of what a node made: see [`Backward::id`].
 #[inline]
 pub(crate) fn backward(
-    writer: &'static Writer,
+    session: &'static Session,
     made: &Backward,
     name: impl FnOnce(&mut [u8]) -> usize,
 ) -> StackId {
-    made.id(&INTERNER, writer, name)
+    made.id(&session.interner, session.writer, name)
 }
 
 /// The Python and the native stack of the calling thread, which entered the call from `entry` (none: not known).
 #[inline]
 pub(crate) fn own(
-    writer: &'static Writer,
+    session: &'static Session,
     want: Stacks,
     entry: Option<Registers>,
 ) -> (StackId, StackId) {
-    INTERNER.take(writer, want, entry)
+    session.interner.take(session.writer, want, entry)
 }

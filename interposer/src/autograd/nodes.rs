@@ -1,0 +1,67 @@
+//! The session's autograd nodes: what made each, and how PyTorch lays them out.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::OnceLock;
+
+use gpumem_stacks::ThreadEnd;
+
+use super::layout::{self, Check, NodeLayout};
+use super::sequence_map::SequenceMap;
+use crate::resolve::elf;
+
+/// What is known of them.
+pub(crate) struct Nodes {
+    /// What all threads' nodes were made by.
+    pub(super) made: SequenceMap,
+    /// Whether PyTorch's nodes are laid out as we know them.
+    pub(super) check: Check,
+    /// The layout is none that we know: nothing of it is used any more.
+    pub(super) refuted: AtomicBool,
+    /// Gives the rings of threads that end to others.
+    pub(super) at_end: ThreadEnd,
+    layout: OnceLock<NodeLayout>,
+    /// PyTorch's function that numbers threads; 0: not found.
+    ask_thread: AtomicUsize,
+}
+
+impl Nodes {
+    /// Knows none. `thread_ends` is called as a thread with a ring ends.
+    pub(super) fn new(thread_ends: unsafe extern "C" fn(*mut c_void)) -> Self {
+        Self {
+            made: SequenceMap::new(),
+            check: Check::new(),
+            refuted: AtomicBool::new(false),
+            at_end: ThreadEnd::new(thread_ends),
+            layout: OnceLock::new(),
+            ask_thread: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether the layout of nodes is none that is known.
+    #[inline]
+    pub(super) fn is_refuted(&self) -> bool {
+        self.refuted.load(Ordering::Relaxed)
+    }
+
+    /// The layout of this process's PyTorch.
+    pub(super) fn layout(&self) -> &NodeLayout {
+        self.layout
+            .get_or_init(|| layout::chosen(|name| elf::anywhere(name, 0) != 0))
+    }
+
+    /// PyTorch's own number of the calling thread; None if it cannot be asked.
+    pub(super) fn this_thread(&self) -> Option<u64> {
+        let mut ask = self.ask_thread.load(Ordering::Relaxed);
+        if ask == 0 {
+            ask = elf::anywhere(c"_ZN2at14RecordFunction15currentThreadIdEv", 0);
+            self.ask_thread.store(ask, Ordering::Relaxed);
+        }
+        if ask == 0 {
+            return None;
+        }
+        // SAFETY: a static function of PyTorch's that takes nothing and returns a number of 64 bits; it has
+        // had that type in all releases since 1.8.
+        Some(unsafe { core::mem::transmute::<usize, unsafe extern "C-unwind" fn() -> u64>(ask)() })
+    }
+}
