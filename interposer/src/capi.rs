@@ -5,8 +5,7 @@ use core::ffi::{CStr, c_char, c_int};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use crate::autograd::phases;
-use crate::sampler::{self, Asked};
-use crate::{card, limit, options, process, scopes, session, storage, thread};
+use crate::{card, limit, options, process, scopes, session, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
@@ -219,11 +218,11 @@ pub extern "C" fn gpumem_read_card(device: c_int) -> c_int {
     let Some(session) = session::session() else {
         return 1;
     };
-    let came = thread::in_hook(|thread| sampler::read_for_program(session, thread, device));
-    match came {
-        Some(Asked::Taken) => 0,
-        Some(Asked::Unreadable) => 3,
-        Some(Asked::Disturbed) => 4,
+    let readings = session.readings;
+    match thread::in_hook(|thread| readings.read_for_program(session, thread, device)) {
+        Some(Some(true)) => 0,
+        Some(None) => 3,
+        Some(Some(false)) => 4,
         None => 1,
     }
 }
@@ -238,7 +237,7 @@ pub unsafe extern "C" fn gpumem_report_path(buffer: *mut c_char, size: usize) ->
     let Some(session) = session::session() else {
         return 0;
     };
-    let Some(path) = thread::quietly(|_| storage::path(session.writer)).flatten() else {
+    let Some(path) = thread::quietly(|_| session.storage.path(session.writer)).flatten() else {
         return 0;
     };
     let path = path.as_os_str().as_encoded_bytes();

@@ -67,7 +67,7 @@ fn leave(
     if let Some(place) = place {
         let origin = record::origin(session, thread, call);
         apply(session, |tracker| change(tracker, place, origin));
-        (session.observers.read_soon)();
+        session.readings.read_soon();
     }
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn before_context(device: DeviceOrdinal) {
     if card::read_before_first(device, explained)
         && let Some(session) = session
     {
-        (session.observers.read_now)(session, device);
+        session.readings.read_now(session, device);
     }
 }
 
@@ -158,13 +158,13 @@ pub(crate) fn context_seen(
         }
         tracker.context_seen(device, context, how, origin);
     });
-    (session.observers.read_now)(session, device);
+    session.readings.read_now(session, device);
 }
 
 /// Contexts of a device have ended: what is left there of this process's is nobody's cost.
 pub(crate) fn contexts_ended(device: DeviceOrdinal) {
     if let Some(session) = reading_session() {
-        (session.observers.read_now)(session, device);
+        session.readings.read_now(session, device);
     }
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn unloading(thread: &Thread, call: &Call, library: u64) -> Option<Pe
 /// It is unloaded.
 pub(crate) fn unloaded() {
     if let Some(session) = reading_session() {
-        (session.observers.read_soon)();
+        session.readings.read_soon();
     }
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn pool_unasked(thread: &Thread, call: &Call, device: DeviceOrdinal, 
         apply(session, |tracker| {
             tracker.pool_unasked(device, Kind::Pool.of(pool), origin);
         });
-        (session.observers.read_soon)();
+        session.readings.read_soon();
     }
 }
 

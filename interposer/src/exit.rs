@@ -4,25 +4,25 @@ use core::ffi::{c_int, c_void};
 
 use crate::resolve::unhooked;
 use crate::session::{Session, session, session_of_process};
-use crate::{definitions, facts, message, sampler, storage, thread};
+use crate::{definitions, facts, message, thread};
 
 /// The end of the process, as far as it comes by here: says where the capture is. Events may follow.
 extern "C" fn at_exit() {
     let _ = thread::quietly(|_| {
         let Some(session) = session() else {
             if let Some(ended) = session_of_process() {
-                storage::say_ended(ended.writer);
+                ended.storage.say_ended(ended.writer);
             }
             return;
         };
-        let reading = sampler::begin_last();
+        let reading = session.readings.begin_last();
         unhooked::look(session.writer);
         definitions::write_calls(session.writer);
         // Before other libraries are taken down.
-        sampler::end(reading);
+        session.readings.end(reading);
         definitions::write(session.writer);
         session.writer.finish();
-        let is_written = storage::pause(session.writer);
+        let is_written = session.storage.pause(session.writer);
         if !session.quiet {
             message::line(&what_was_written(session, is_written));
         }
@@ -69,7 +69,7 @@ extern "C" fn at_last(_: *mut c_void) {
             return;
         };
         session.writer.finish();
-        storage::close(session.writer);
+        session.storage.close(session.writer);
     });
 }
 

@@ -17,11 +17,12 @@ use std::time::Duration;
 
 use crate::live::Tensors;
 use crate::options::Options;
+use crate::postmortem::Reports;
 use crate::process::{self, PROCESS, State};
-use crate::session::{self, Observers, Session};
+use crate::sampler::Sampler;
+use crate::session::{self, Session};
 use crate::{
-    account, autograd, definitions, facts, limit, message, output, postmortem, sampler, scopes,
-    storage, thread,
+    account, autograd, definitions, facts, limit, message, output, scopes, storage, thread,
 };
 use gpumem_capture::writer::lock::Lock;
 use gpumem_tracker::Tracker;
@@ -101,7 +102,7 @@ fn open() -> bool {
         std::process::id(),
         &facts::host(),
     );
-    let Some(writer) = storage::open(wanted, &options) else {
+    let Some((storage, writer)) = storage::open(wanted, &options) else {
         return false;
     };
     definitions::write_hooks(writer);
@@ -109,6 +110,7 @@ fn open() -> bool {
     limit::tell(writer);
     let session = Box::leak(Box::new(Session {
         writer,
+        storage,
         tensors: Box::leak(Box::new(Tensors::new(writer))),
         tracker: Lock::new(Tracker::new()),
         interest: Default::default(),
@@ -123,13 +125,8 @@ fn open() -> bool {
         names: Default::default(),
         nodes: autograd::nodes(),
         steps: Default::default(),
-        observers: Observers {
-            device: sampler::know,
-            allocated: sampler::grown,
-            read_soon: sampler::ask,
-            read_now: sampler::read_now,
-            out_of_memory: postmortem::tell,
-        },
+        readings: Box::leak(Box::new(Sampler::new())),
+        failures: Box::leak(Box::new(Reports::new())),
     }));
     definitions::note_missing(writer);
     definitions::write(writer);

@@ -99,7 +99,7 @@ pub(crate) fn allocated(thread: &Thread, call: &Call, new: New) {
         }
     });
     if level == Level::DRIVER {
-        (session.observers.allocated)(session.writer, device);
+        session.readings.grown(session.writer, device);
     }
 }
 
@@ -216,9 +216,9 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
         )
     });
     if let Ok(seq) = recorded {
-        (session.observers.out_of_memory)(session, thread, failed, seq, stacks);
+        session.failures.tell(session, thread, failed, seq, stacks);
     }
     if failed.level != Level::TENSOR {
-        (session.observers.read_soon)();
+        session.readings.read_soon();
     }
 }

@@ -13,20 +13,10 @@ use gpumem_tracker::{Tracker, Verdict};
 use crate::card::reading::{Card, Reading, Settled};
 use crate::card::{self, library};
 use crate::driver::DeviceFacts;
-use crate::session::Session;
+use crate::session::{Readings, Session};
 use crate::thread::{self, Started, Thread};
 use crate::{account, call, fault, process, record, tracked};
 use gpumem_capture::writer::lock::Lock;
-
-/// The thread, once it was started.
-static SAMPLER: OnceLock<Started> = OnceLock::new();
-/// What it sleeps on.
-static ALARM: Alarm = Alarm::new();
-/// Readings that were asked for, and the newest of them that is answered.
-static ASKED: AtomicU64 = AtomicU64::new(0);
-static ANSWERED: AtomicU64 = AtomicU64::new(0);
-/// Whether the process ends: what is read now is recorded in any case.
-static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Between two readings, however often they are asked for.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -42,204 +32,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// How long the end of the process waits for its last reading, and for the thread to end.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Takes note of a device that this process uses, and sees to it that it is read.
-pub(crate) fn know(session: &'static Session, ordinal: DeviceOrdinal, facts: &DeviceFacts) {
-    if card::know(ordinal, facts) {
-        start(session);
-    }
-}
-
-/// A driver-level peak was reached on a device: it is worth a reading.
-#[inline]
-pub(crate) fn grown(writer: &'static Writer, ordinal: DeviceOrdinal) {
-    static PEAKS: [AtomicU64; card::MOST] = [const { AtomicU64::new(0) }; card::MOST];
-    if let Some(known) = PEAKS.get(usize::from(ordinal.0)) {
-        let peak = writer.counters(ordinal, Level::DRIVER).peak;
-        if known.fetch_max(peak, Ordering::Relaxed) < peak {
-            ask();
-        }
-    }
-}
-
-/// Starts the thread, once.
-fn start(session: &'static Session) {
-    static STARTED: AtomicBool = AtomicBool::new(false);
-    if STARTED.swap(true, Ordering::AcqRel) {
-        return;
-    }
-    let every = session.sample_every;
-    let started = thread::start(c"gpumem-nvml", move || run(session, every));
-    match started {
-        Ok(started) => {
-            let _ = SAMPLER.set(started);
-        }
-        Err(error) => account::note(
-            session.writer,
-            &format!("the thread that reads NVML did not start: {error}"),
-        ),
-    }
-}
-
-/// Asks for a reading soon: a counter and a wake-up. Nothing once the process ends.
-pub(crate) fn ask() {
-    // A reading that was asked for and has not begun serves this one too.
-    if SAMPLER.get().is_some() && !library::is_closed() {
-        ASKED.fetch_add(1, Ordering::AcqRel);
-        ALARM.wake();
-    }
-}
-
-fn run(session: &'static Session, every: Option<Duration>) {
-    if library::open().is_none() {
-        card::note_missing(session.writer);
-    }
-    while !library::is_closed() {
-        fault::check();
-        let asked = ASKED.load(Ordering::Acquire);
-        let again = round(session);
-        ANSWERED.store(asked, Ordering::Release);
-        if library::problem().is_some() || !session.writer.is_own_process() {
-            return;
-        }
-        pause();
-        let slept = Instant::now();
-        while ASKED.load(Ordering::Acquire) == asked && !library::is_closed() {
-            match every.or(again.then_some(AGAIN)) {
-                None => ALARM.sleep(Duration::MAX),
-                Some(every) => match every.checked_sub(slept.elapsed()) {
-                    Some(left) if !left.is_zero() => ALARM.sleep(left),
-                    _ => break,
-                },
-            }
-        }
-    }
-}
-
-/// Waits a little, or until the process ends: nobody may be kept waiting then. Counted, for a clock may be put
-/// back meanwhile.
-fn pause() {
-    for _ in 0..LOOKS {
-        if ENDING.load(Ordering::Acquire) {
-            return;
-        }
-        std::thread::sleep(PAUSE / LOOKS);
-    }
-}
-
-/// Reads every device that this process has used. Whether that is to be done again soon: evidence waits for a reading
-/// at which nothing moves.
-fn round(session: &'static Session) -> bool {
-    let mut again = false;
-    for ordinal in card::used_devices() {
-        if library::opened().is_none() {
-            return false;
-        }
-        let began = Instant::now();
-        let mut is_patient = true;
-        let mut was_still = Some(false);
-        while is_patient && was_still == Some(false) && library::opened().is_some() {
-            is_patient = began.elapsed() < LONGEST_CALL;
-            was_still = thread::with(|thread| read(session, thread, ordinal, is_patient));
-            if is_patient && was_still == Some(false) {
-                std::thread::sleep(BETWEEN_TRIES);
-            }
-        }
-        again |= was_still == Some(false)
-            && tracked::look(session, |tracker| tracker.has_fresh_evidence(ordinal));
-    }
-    again
-}
-
-/// Reads a device on this thread: what is unexplained is charged, and the figures are recorded. Whether nothing moved
-/// meanwhile; if something did and `only_still` is set, nothing is recorded. None: there is no reading.
-fn read(
-    session: &'static Session,
-    thread: &Thread,
-    ordinal: DeviceOrdinal,
-    only_still: bool,
-) -> Option<bool> {
-    let before = call::still(thread);
-    if before.is_none() && only_still {
-        return Some(false);
-    }
-    if !ENDING.load(Ordering::Acquire) {
-        // What pools and graphs gave back to make room for something else.
-        record::settle_in(session, record::caller(thread, ApiId(0)));
-    }
-    let ticket = tracked::look(session, Tracker::begin_reading);
-    let mut read = card::read(session.writer, ordinal)?;
-    let figures = read.reading.figures;
-    let verdict = {
-        let managed = tracked::look(session, |tracker| tracker.managed(ordinal));
-        let is_still = read.stable && before.is_some() && call::still(thread) == before;
-        tracked::apply(session, |tracker| {
-            tracker.read(&gpumem_tracker::Reading {
-                device: ordinal,
-                mine: figures.mine,
-                others: figures.others,
-                used: read.reading.card.used,
-                explained: read.physical,
-                managed,
-                ticket,
-                is_still,
-            })
-        })
-    };
-    match verdict {
-        Verdict::Taken { explained, .. } => read.physical = explained,
-        Verdict::Disturbed if only_still => return Some(false),
-        Verdict::Disturbed => read.stable = false,
-    }
-    record(session.writer, thread, ordinal, &read);
-    Some(read.stable)
-}
-
-/// Reads a device now, on this thread: a context was made there, or has ended.
-pub(crate) fn read_now(session: &'static Session, ordinal: DeviceOrdinal) {
-    if library::open().is_none() {
-        return;
-    }
-    if thread::with(|thread| read(session, thread, ordinal, true)) == Some(false) {
-        ask();
-    }
-}
-
-/// What came of a reading that the program asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    Taken,
-    /// NVML is not there, or does not know the device.
-    Unreadable,
-    /// Other threads moved memory meanwhile.
-    Disturbed,
-}
-
-/// Reads a device, or (`None`) all that this process has used, because the program asks for it.
-pub(crate) fn read_for_program(
-    session: &'static Session,
-    thread: &Thread,
-    device: Option<DeviceOrdinal>,
-) -> Asked {
-    let devices = device.map_or_else(card::used_devices, |device| vec![device]);
-    let mut came = Asked::Taken;
-    for device in devices {
-        let mut taken = None;
-        for _ in 0..READINGS {
-            taken = read(session, thread, device, true);
-            if taken != Some(false) {
-                break;
-            }
-            std::thread::sleep(BETWEEN_TRIES);
-        }
-        match taken {
-            Some(true) => {}
-            Some(false) => came = Asked::Disturbed,
-            None => return Asked::Unreadable,
-        }
-    }
-    came
-}
-
 /// What was last recorded of a device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Recorded {
@@ -249,104 +41,310 @@ struct Recorded {
     card: Card,
 }
 
-/// Records a reading if a figure has changed, or the process ends.
-fn record(
-    writer: &'static Writer,
-    thread: &Thread,
-    device: DeviceOrdinal,
-    read: &Settled<Reading>,
-) {
-    static RECORDED: Lock<BTreeMap<u8, Recorded>> = Lock::new(BTreeMap::new());
-    let now = Recorded {
-        mine: read.reading.figures.mine,
-        others: read.reading.figures.others,
-        physical: read.physical,
-        card: read.reading.card,
-    };
-    let ending = ENDING.load(Ordering::Acquire);
-    if ending && now.mine == Some(0) && now.physical != 0 {
-        return; // the driver has taken itself down before us: nothing is to be seen any more
+/// The readings of a session.
+pub(crate) struct Sampler {
+    /// Whether the thread is or was started.
+    started: AtomicBool,
+    thread: OnceLock<Started>,
+    /// What it sleeps on.
+    alarm: Alarm,
+    /// Readings that were asked for, and the newest of them that is answered.
+    asked: AtomicU64,
+    answered: AtomicU64,
+    /// Whether the process ends: what is read now is recorded in any case.
+    ending: AtomicBool,
+    /// The highest driver-level peak of each device that a reading was asked for.
+    peaks: [AtomicU64; card::MOST],
+    recorded: Lock<BTreeMap<u8, Recorded>>,
+}
+
+impl Sampler {
+    /// Nothing is read yet.
+    pub(crate) const fn new() -> Self {
+        Self {
+            started: AtomicBool::new(false),
+            thread: OnceLock::new(),
+            alarm: Alarm::new(),
+            asked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            ending: AtomicBool::new(false),
+            peaks: [const { AtomicU64::new(0) }; card::MOST],
+            recorded: Lock::new(BTreeMap::new()),
+        }
     }
-    let before = {
-        let mut recorded = RECORDED.lock();
-        recorded.insert(device.0, now)
-    };
-    if before == Some(now) && !ending {
-        return;
+
+    /// Starts the thread, once.
+    fn start(&'static self, session: &'static Session) {
+        if self.started.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let every = session.sample_every;
+        let started = thread::start(c"gpumem-nvml", move || self.run(session, every));
+        match started {
+            Ok(started) => {
+                let _ = self.thread.set(started);
+            }
+            Err(error) => account::note(
+                session.writer,
+                &format!("the thread that reads NVML did not start: {error}"),
+            ),
+        }
     }
-    let unknown = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
-    let flags = if read.stable {
-        EventFlags::NONE
-    } else {
-        EventFlags::ESTIMATED
-    };
-    let event = Event {
-        time: writer.now(),
-        thread: thread.id(),
-        level: Level::PHYSICAL,
-        device,
-        ..Event::default()
-    };
-    let _ = writer.event(&Event {
-        kind: EventKind::SAMPLE,
-        bytes: unknown(now.mine),
-        aux: unknown(now.others),
-        ptr: now.physical,
-        flags,
-        ..event
-    });
-    if before.map(|before| before.card) != Some(now.card) {
+
+    fn run(&self, session: &'static Session, every: Option<Duration>) {
+        if library::open().is_none() {
+            card::note_missing(session.writer);
+        }
+        while !library::is_closed() {
+            fault::check();
+            let asked = self.asked.load(Ordering::Acquire);
+            let again = self.round(session);
+            self.answered.store(asked, Ordering::Release);
+            if library::problem().is_some() || !session.writer.is_own_process() {
+                return;
+            }
+            self.pause();
+            let slept = Instant::now();
+            while self.asked.load(Ordering::Acquire) == asked && !library::is_closed() {
+                match every.or(again.then_some(AGAIN)) {
+                    None => self.alarm.sleep(Duration::MAX),
+                    Some(every) => match every.checked_sub(slept.elapsed()) {
+                        Some(left) if !left.is_zero() => self.alarm.sleep(left),
+                        _ => break,
+                    },
+                }
+            }
+        }
+    }
+
+    /// Reads every device that this process has used. Whether that is to be done again soon: evidence waits for a reading
+    /// at which nothing moves.
+    fn round(&self, session: &'static Session) -> bool {
+        let mut again = false;
+        for ordinal in card::used_devices() {
+            if library::opened().is_none() {
+                return false;
+            }
+            let began = Instant::now();
+            let mut is_patient = true;
+            let mut was_still = Some(false);
+            while is_patient && was_still == Some(false) && library::opened().is_some() {
+                is_patient = began.elapsed() < LONGEST_CALL;
+                was_still = thread::with(|thread| self.read(session, thread, ordinal, is_patient));
+                if is_patient && was_still == Some(false) {
+                    std::thread::sleep(BETWEEN_TRIES);
+                }
+            }
+            again |= was_still == Some(false)
+                && tracked::look(session, |tracker| tracker.has_fresh_evidence(ordinal));
+        }
+        again
+    }
+
+    /// Reads a device on this thread: what is unexplained is charged, and the figures are recorded. Whether nothing moved
+    /// meanwhile; if something did and `only_still` is set, nothing is recorded. None: there is no reading.
+    fn read(
+        &self,
+        session: &'static Session,
+        thread: &Thread,
+        ordinal: DeviceOrdinal,
+        only_still: bool,
+    ) -> Option<bool> {
+        let before = call::still(thread);
+        if before.is_none() && only_still {
+            return Some(false);
+        }
+        if !self.ending.load(Ordering::Acquire) {
+            // What pools and graphs gave back to make room for something else.
+            record::settle_in(session, record::caller(thread, ApiId(0)));
+        }
+        let ticket = tracked::look(session, Tracker::begin_reading);
+        let mut read = card::read(session.writer, ordinal)?;
+        let figures = read.reading.figures;
+        let verdict = {
+            let managed = tracked::look(session, |tracker| tracker.managed(ordinal));
+            let is_still = read.stable && before.is_some() && call::still(thread) == before;
+            tracked::apply(session, |tracker| {
+                tracker.read(&gpumem_tracker::Reading {
+                    device: ordinal,
+                    mine: figures.mine,
+                    others: figures.others,
+                    used: read.reading.card.used,
+                    explained: read.physical,
+                    managed,
+                    ticket,
+                    is_still,
+                })
+            })
+        };
+        match verdict {
+            Verdict::Taken { explained, .. } => read.physical = explained,
+            Verdict::Disturbed if only_still => return Some(false),
+            Verdict::Disturbed => read.stable = false,
+        }
+        self.record(session.writer, thread, ordinal, &read);
+        Some(read.stable)
+    }
+
+    /// Records a reading if a figure has changed, or the process ends.
+    fn record(
+        &self,
+        writer: &'static Writer,
+        thread: &Thread,
+        device: DeviceOrdinal,
+        read: &Settled<Reading>,
+    ) {
+        let now = Recorded {
+            mine: read.reading.figures.mine,
+            others: read.reading.figures.others,
+            physical: read.physical,
+            card: read.reading.card,
+        };
+        let ending = self.ending.load(Ordering::Acquire);
+        if ending && now.mine == Some(0) && now.physical != 0 {
+            return; // the driver has taken itself down before us: nothing is to be seen any more
+        }
+        let before = {
+            let mut recorded = self.recorded.lock();
+            recorded.insert(device.0, now)
+        };
+        if before == Some(now) && !ending {
+            return;
+        }
+        let unknown = |bytes: Option<u64>| bytes.unwrap_or(u64::MAX);
+        let flags = if read.stable {
+            EventFlags::NONE
+        } else {
+            EventFlags::ESTIMATED
+        };
+        let event = Event {
+            time: writer.now(),
+            thread: thread.id(),
+            level: Level::PHYSICAL,
+            device,
+            ..Event::default()
+        };
         let _ = writer.event(&Event {
-            kind: EventKind::CARD,
-            bytes: now.card.used,
-            aux: now.card.reserved,
-            ptr: now.card.total,
+            kind: EventKind::SAMPLE,
+            bytes: unknown(now.mine),
+            aux: unknown(now.others),
+            ptr: now.physical,
+            flags,
             ..event
         });
+        if before.map(|before| before.card) != Some(now.card) {
+            let _ = writer.event(&Event {
+                kind: EventKind::CARD,
+                bytes: now.card.used,
+                aux: now.card.reserved,
+                ptr: now.card.total,
+                ..event
+            });
+        }
     }
-}
 
-/// A last reading, at the end of the process, that was asked for.
-pub(crate) struct Last {
-    wanted: u64,
-}
-
-/// Asks for the last reading: it is made while what else there is to do at the end is done.
-pub(crate) fn begin_last() -> Option<Last> {
-    SAMPLER.get()?;
-    if process::is_aside() || library::opened().is_none() {
-        return None;
-    }
-    ENDING.store(true, Ordering::Release);
-    let wanted = ASKED.fetch_add(1, Ordering::AcqRel) + 1;
-    ALARM.wake();
-    Some(Last { wanted })
-}
-
-impl Last {
-    /// Waits for it, but never long, and not at all while other threads call the driver: it would be an
+    /// Waits for the last reading, but never long, and not at all while other threads call the driver: it would be an
     /// estimate, and what such a thread comes back to may be gone by then (docs/measured/zoo.md).
-    fn wait(self, began: Instant) {
-        while ANSWERED.load(Ordering::Acquire) < self.wanted
+    fn await_last(&self, last: u64, began: Instant) {
+        while self.answered.load(Ordering::Acquire) < last
             && began.elapsed() < PATIENCE
             && call::is_quiet()
         {
             std::thread::sleep(Duration::from_micros(100));
         }
     }
+
+    /// Waits a little, or until the process ends: nobody may be kept waiting then. Counted, for a clock may be put
+    /// back meanwhile.
+    fn pause(&self) {
+        for _ in 0..LOOKS {
+            if self.ending.load(Ordering::Acquire) {
+                return;
+            }
+            std::thread::sleep(PAUSE / LOOKS);
+        }
+    }
 }
 
-/// Waits for the last reading, if one was asked for, and stops the thread: from here on nothing of ours calls NVML,
-/// whatever hooks still ask for. A thread that is inside of a call that does not return in time makes no other one
-/// once it does.
-pub(crate) fn end(last: Option<Last>) {
-    let began = Instant::now();
-    if let Some(last) = last {
-        last.wait(began);
+impl Readings for Sampler {
+    fn know(&'static self, session: &'static Session, ordinal: DeviceOrdinal, facts: &DeviceFacts) {
+        if card::know(ordinal, facts) {
+            self.start(session);
+        }
     }
-    library::close();
-    ALARM.wake();
-    if let Some(sampler) = SAMPLER.get() {
-        sampler.join_within(PATIENCE.saturating_sub(began.elapsed()));
+
+    fn grown(&self, writer: &'static Writer, ordinal: DeviceOrdinal) {
+        if let Some(known) = self.peaks.get(usize::from(ordinal.0)) {
+            let peak = writer.counters(ordinal, Level::DRIVER).peak;
+            if known.fetch_max(peak, Ordering::Relaxed) < peak {
+                self.read_soon();
+            }
+        }
+    }
+
+    fn read_soon(&self) {
+        // A reading that was asked for and has not begun serves this one too.
+        if self.thread.get().is_some() && !library::is_closed() {
+            self.asked.fetch_add(1, Ordering::AcqRel);
+            self.alarm.wake();
+        }
+    }
+
+    fn read_now(&self, session: &'static Session, ordinal: DeviceOrdinal) {
+        if library::open().is_none() {
+            return;
+        }
+        if thread::with(|thread| self.read(session, thread, ordinal, true)) == Some(false) {
+            self.read_soon();
+        }
+    }
+
+    fn read_for_program(
+        &self,
+        session: &'static Session,
+        thread: &Thread,
+        device: Option<DeviceOrdinal>,
+    ) -> Option<bool> {
+        let devices = device.map_or_else(card::used_devices, |device| vec![device]);
+        let mut was_still = true;
+        for device in devices {
+            let mut taken = None;
+            for _ in 0..READINGS {
+                taken = self.read(session, thread, device, true);
+                if taken != Some(false) {
+                    break;
+                }
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            match taken {
+                Some(true) => {}
+                Some(false) => was_still = false,
+                None => return None,
+            }
+        }
+        Some(was_still)
+    }
+
+    fn begin_last(&self) -> Option<u64> {
+        self.thread.get()?;
+        if process::is_aside() || library::opened().is_none() {
+            return None;
+        }
+        self.ending.store(true, Ordering::Release);
+        let wanted = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        self.alarm.wake();
+        Some(wanted)
+    }
+
+    fn end(&self, last: Option<u64>) {
+        let began = Instant::now();
+        if let Some(last) = last {
+            self.await_last(last, began);
+        }
+        library::close();
+        self.alarm.wake();
+        if let Some(sampler) = self.thread.get() {
+            sampler.join_within(PATIENCE.saturating_sub(began.elapsed()));
+        }
     }
 }

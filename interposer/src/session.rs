@@ -16,20 +16,53 @@ use crate::failed::Failed;
 use crate::live::Tensors;
 use crate::names::Names;
 use crate::process::PROCESS;
+use crate::storage::Storage;
 use crate::thread::Thread;
 
-/// Who stands above what records, and is told of it: after the event is in the ring, with no lock held.
-pub(crate) struct Observers {
-    /// A device that the process uses for the first time.
-    pub(crate) device: fn(&'static Session, DeviceOrdinal, &DeviceFacts),
-    /// An allocation of the driver's on a device.
-    pub(crate) allocated: fn(&'static Writer, DeviceOrdinal),
-    /// Cards are to be read soon: there is evidence of bytes that no call asks for, or memory was wanting.
-    pub(crate) read_soon: fn(),
-    /// A device is to be read now: a context was made there, or has ended.
-    pub(crate) read_now: fn(&'static Session, DeviceOrdinal),
+/// Reads the cards. It stands above what records, and is called once an event is in the ring, with no lock held.
+pub(crate) trait Readings: Sync {
+    /// A device that the process uses for the first time: it is read from now on.
+    fn know(&'static self, session: &'static Session, device: DeviceOrdinal, facts: &DeviceFacts);
+
+    /// An allocation of the driver's on a device: a new peak is worth a reading.
+    fn grown(&self, writer: &'static Writer, device: DeviceOrdinal);
+
+    /// Cards are to be read soon: there is evidence of bytes that no call asks for, or memory was wanting. A counter and
+    /// a wake-up; nothing once the process ends.
+    fn read_soon(&self);
+
+    /// A device is to be read now, on this thread: a context was made there, or has ended.
+    fn read_now(&self, session: &'static Session, device: DeviceOrdinal);
+
+    /// The program asks for a reading of a device, or (`None`) of all that this process has used. False: other threads
+    /// moved memory meanwhile. None: NVML is not there, or does not know the device.
+    fn read_for_program(
+        &self,
+        session: &'static Session,
+        thread: &Thread,
+        device: Option<DeviceOrdinal>,
+    ) -> Option<bool>;
+
+    /// Asks for the last reading, which is made while what else there is to do at the end is done. Its number.
+    fn begin_last(&self) -> Option<u64>;
+
+    /// Waits for the last reading, if one was asked for, and stops the thread: from here on nothing of ours calls NVML,
+    /// whatever hooks still ask for. A thread that is inside of a call that does not return in time makes no other one
+    /// once it does.
+    fn end(&self, last: Option<u64>);
+}
+
+/// Reports allocations that fail. It stands above what records, too.
+pub(crate) trait Failures: Sync {
     /// An allocation that failed, with its event and its stacks.
-    pub(crate) out_of_memory: fn(&'static Session, &Thread, Failed, Seq, (StackId, StackId)),
+    fn tell(
+        &self,
+        session: &'static Session,
+        thread: &Thread,
+        failed: Failed,
+        seq: Seq,
+        stacks: (StackId, StackId),
+    );
 }
 
 /// Which devices are defined in the capture.
@@ -44,6 +77,8 @@ impl Default for Known {
 /// An open capture and what the hooks need with it.
 pub(crate) struct Session {
     pub(crate) writer: &'static Writer,
+    /// Where it goes.
+    pub(crate) storage: &'static Storage,
     /// The tensors that are live.
     pub(crate) tensors: &'static Tensors,
     /// What else is live.
@@ -69,7 +104,8 @@ pub(crate) struct Session {
     pub(crate) nodes: Nodes,
     /// The training's steps.
     pub(crate) steps: Lock<Steps>,
-    pub(crate) observers: Observers,
+    pub(crate) readings: &'static dyn Readings,
+    pub(crate) failures: &'static dyn Failures,
 }
 
 /// The session, if there is one, also in a child that was forked since.
@@ -167,6 +203,6 @@ impl Session {
             ],
         );
         known.store(written.is_ok(), Ordering::Release);
-        (self.observers.device)(self, device, &asked);
+        self.readings.know(self, device, &asked);
     }
 }

@@ -191,7 +191,7 @@ fn launched(thread: &Thread, call: &Call, result: CuResult, (pending, devices): 
     });
     record::settle(thread, call.api());
     if let Some(session) = session::session() {
-        let allocated = |device| (session.observers.allocated)(session.writer, device);
+        let allocated = |device| session.readings.grown(session.writer, device);
         devices.into_iter().for_each(allocated);
     }
 }

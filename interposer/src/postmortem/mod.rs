@@ -25,9 +25,9 @@ use std::time::Duration;
 
 use gpumem_capture::{ApiId, DefKind, Level, ProcessKey, Seq, StackId};
 
-use crate::session::Session;
+use crate::session::{Failures, Session};
 use crate::thread::{self, Thread};
-use crate::{account, hook, message, storage};
+use crate::{account, hook, message};
 
 use self::figures::Figures;
 use self::recorded::Recorded;
@@ -42,8 +42,13 @@ const FOR_NAMES: Duration = Duration::from_millis(200);
 /// Devices of which it is kept whether the driver refused.
 const DEVICES: usize = 64;
 
-/// The thread on which the driver last refused memory of each device; 0 once the framework has told.
-static REFUSED: [AtomicU32; DEVICES] = [const { AtomicU32::new(0) }; DEVICES];
+/// What was reported of a session's failures.
+pub(crate) struct Reports {
+    /// The thread on which the driver last refused memory of each device; 0 once the framework has told.
+    refused: [AtomicU32; DEVICES],
+    /// How many were told, or would have been.
+    count: AtomicU32,
+}
 
 /// By these functions PyTorch tells of failures, if it has one of them.
 const FRAMEWORK_TELLS: [&[u8]; 2] = [
@@ -76,61 +81,75 @@ fn is_the_allocators(address: u64) -> bool {
     name.is_some_and(|name| name.to_string_lossy().starts_with("libc10_cuda"))
 }
 
-/// Says why an allocation failed and who holds the memory, unless somebody else will.
-pub(crate) fn tell(
-    session: &'static Session,
-    thread: &Thread,
-    failed: Failed,
-    seq: Seq,
-    stacks: (StackId, StackId),
-) {
-    let refused = REFUSED.get(usize::from(failed.device.0));
-    let me = thread.id().0;
-    if failed.level != Level::TENSOR
-        && let Some(refused) = refused
-    {
-        refused.store(me, Ordering::Relaxed);
-    }
-    if !session.postmortem || is_pytorchs_to_tell(&failed) {
-        return;
-    }
-    let is_the_drivers = failed.level != Level::TENSOR
-        || refused.is_none_or(|refused| refused.swap(0, Ordering::Relaxed) == me);
-    let number = count();
-    if number > TOLD {
-        if number == TOLD + 1 {
-            message::line(
-                "out of memory again: this failure and all that follow are in the capture, and not \
-                 told here",
-            );
+impl Reports {
+    /// None so far.
+    pub(crate) const fn new() -> Self {
+        Self {
+            refused: [const { AtomicU32::new(0) }; DEVICES],
+            count: AtomicU32::new(0),
         }
-        return;
     }
-    let recorded = Recorded {
-        failed,
-        seq,
-        stacks,
-        is_the_drivers,
-        free: crate::driver::free_bytes()
-            .filter(|_| crate::driver::current_device() == failed.device),
-    };
-    if let Ok(started) = thread::start(c"gpumem-oom", move || say(session, &recorded)) {
-        started.join_within(PATIENCE);
+
+    /// The number of this failure among those that are told, from 1.
+    fn count(&self) -> u32 {
+        let before = self
+            .count
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_add(1));
+        before.map_or(u32::MAX, |n| n + 1)
     }
 }
 
-/// The number of this failure among those that are told, from 1.
-fn count() -> u32 {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let before = COUNT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_add(1));
-    before.map_or(u32::MAX, |n| n + 1)
+impl Failures for Reports {
+    /// Says why an allocation failed and who holds the memory, unless somebody else will.
+    fn tell(
+        &self,
+        session: &'static Session,
+        thread: &Thread,
+        failed: Failed,
+        seq: Seq,
+        stacks: (StackId, StackId),
+    ) {
+        let refused = self.refused.get(usize::from(failed.device.0));
+        let me = thread.id().0;
+        if failed.level != Level::TENSOR
+            && let Some(refused) = refused
+        {
+            refused.store(me, Ordering::Relaxed);
+        }
+        if !session.postmortem || is_pytorchs_to_tell(&failed) {
+            return;
+        }
+        let is_the_drivers = failed.level != Level::TENSOR
+            || refused.is_none_or(|refused| refused.swap(0, Ordering::Relaxed) == me);
+        let number = self.count();
+        if number > TOLD {
+            if number == TOLD + 1 {
+                message::line(
+                    "out of memory again: this failure and all that follow are in the capture, and not \
+                 told here",
+                );
+            }
+            return;
+        }
+        let recorded = Recorded {
+            failed,
+            seq,
+            stacks,
+            is_the_drivers,
+            free: crate::driver::free_bytes()
+                .filter(|_| crate::driver::current_device() == failed.device),
+        };
+        if let Ok(started) = thread::start(c"gpumem-oom", move || say(session, &recorded)) {
+            started.join_within(PATIENCE);
+        }
+    }
 }
 
 /// Works the post-mortem out, prints it and keeps it in the capture.
 fn say(session: &'static Session, recorded: &Recorded) {
     let figures = Figures::of(session, recorded);
     let cause = cause::judge(&figures);
-    let path = storage::path(session.writer);
+    let path = session.storage.path(session.writer);
     let names = path.and_then(|path| {
         session.writer.await_written(FOR_NAMES);
         lines::read(path, figures.stacks(recorded))

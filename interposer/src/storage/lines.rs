@@ -5,26 +5,32 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::message;
 
-static WAITING: Mutex<Vec<String>> = Mutex::new(Vec::new());
-static ANY: AtomicBool = AtomicBool::new(false);
-
-/// Has a line printed soon.
-pub(super) fn leave(text: String) {
-    let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-    waiting.push(text);
-    ANY.store(true, Ordering::Release);
+/// Those that are not printed yet.
+#[derive(Default)]
+pub(super) struct Lines {
+    waiting: Mutex<Vec<String>>,
+    any: AtomicBool,
 }
 
-/// Prints what was left.
-pub(crate) fn print() {
-    if !ANY.swap(false, Ordering::AcqRel) {
-        return;
+impl Lines {
+    /// Has a line printed soon.
+    pub(super) fn leave(&self, text: String) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push(text);
+        self.any.store(true, Ordering::Release);
     }
-    let lines = {
-        let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *waiting)
-    };
-    for line in lines {
-        message::line(&line);
+
+    /// Prints what was left.
+    pub(super) fn print(&self) {
+        if !self.any.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let lines = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *waiting)
+        };
+        for line in lines {
+            message::line(&line);
+        }
     }
 }

@@ -11,18 +11,20 @@
 
 mod descriptors;
 mod holder;
-pub(crate) mod lines;
+mod job;
+mod lines;
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::ffi::OsString;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use gpumem_capture::{CreateError, Ended, Options as CaptureOptions, RingPlace, Trouble, Writer};
+use gpumem_capture::{CreateError, Ended, RingPlace, Trouble, Writer};
 use gpumem_replay::BoundedReplay;
 use gpumem_sys::wait;
 
+use self::job::Job;
+use self::lines::Lines;
 use crate::options::{Options, Ring};
 use crate::thread::{self, Started};
 use crate::{fault, message, output};
@@ -37,32 +39,26 @@ const FOR_FILE: Duration = Duration::from_millis(40);
 const FOR_END: Duration = Duration::from_secs(1);
 /// The same at the very end, if the file system has answered by then.
 const AT_LAST: Duration = Duration::from_millis(500);
-/// How long a call may wait for room in the ring: for the drain's turn on a processor.
-const FOR_ROOM: Duration = Duration::from_millis(50);
 /// How often the thread that only prints looks whether there is a line to print.
 const LINES_EVERY: Duration = Duration::from_millis(50);
 
-/// What the thread that writes the file is to do.
-#[derive(Clone)]
-struct Job {
-    /// The capture's path, unless it is taken.
-    wanted: PathBuf,
-    /// Where its path is added to.
-    list: Option<OsString>,
-    /// Who is to hold the ring open.
-    holder: Option<OsString>,
-    capture: CaptureOptions,
-    is_bounded: bool,
+/// The threads of a capture, and how far they have come.
+#[derive(Default)]
+pub(crate) struct Storage {
+    /// What the thread that writes the file has come to: 0 nothing, or one of the following.
+    step: AtomicU32,
+    writer: OnceLock<&'static Writer>,
+    lines: Lines,
+    file_thread: OnceLock<Started>,
+    /// The thread that empties the ring, or only prints.
+    other_thread: OnceLock<Started>,
+    /// The file did not have all of the capture at the program's end.
+    is_behind: AtomicBool,
+    /// It was said that the file cannot be written.
+    trouble_said: AtomicBool,
+    /// It was said that recording has ended.
+    end_said: AtomicBool,
 }
-
-/// What the thread has come to: 0 nothing, or one of the following.
-static STEP: AtomicU32 = AtomicU32::new(0);
-static WRITER: AtomicPtr<Writer> = AtomicPtr::new(core::ptr::null_mut());
-/// Whether the file had all of the capture at the program's end.
-static ANSWERS: AtomicBool = AtomicBool::new(true);
-static FILE_THREAD: OnceLock<Started> = OnceLock::new();
-/// The thread that empties the ring, or only prints.
-static OTHER_THREAD: OnceLock<Started> = OnceLock::new();
 
 /// There is a writer.
 const WRITING: u32 = 1;
@@ -73,51 +69,18 @@ const FAILED: u32 = 3;
 /// There was, and the thread has done all that it had to do.
 const OVER: u32 = 4;
 
-fn step(to: u32) {
-    STEP.store(to, Ordering::Release);
-    wait::wake(&STEP);
-}
-
-/// Waits until the thread has come to a step.
-fn await_step(least: u32, limit: Duration) -> u32 {
-    let mut waited = Duration::ZERO;
-    loop {
-        let now = STEP.load(Ordering::Acquire);
-        match limit.checked_sub(waited) {
-            Some(left) if now < least && !left.is_zero() => {
-                waited += wait::sleep(&STEP, now, left);
-            }
-            _ => return now,
-        }
-    }
-}
-
 /// Opens a capture that goes to `wanted` or the first free name after it, and starts its threads. Says why if that is
 /// not possible.
-pub(crate) fn open(wanted: PathBuf, options: &Options) -> Option<&'static Writer> {
-    let capture = CaptureOptions::default()
-        .ring_slots(options.ring_slots)
-        .bounded(options.bounded);
-    let capture = match &options.ring {
-        Ring::File => capture,
-        Ring::Memory => capture.ring(RingPlace::Folders(folders())).stall(FOR_ROOM),
-        Ring::Folder(folder) => {
-            let folders = vec![PathBuf::from(folder)];
-            capture.ring(RingPlace::Folders(folders)).stall(FOR_ROOM)
-        }
-        Ring::Memfd => capture.ring(RingPlace::Memfd).stall(FOR_ROOM),
-    };
-    let job = Job {
-        wanted,
-        list: options.list.clone(),
-        holder: options.holder.clone(),
-        is_bounded: options.bounded.is_some(),
-        capture,
-    };
+pub(crate) fn open(
+    wanted: PathBuf,
+    options: &Options,
+) -> Option<(&'static Storage, &'static Writer)> {
+    let job = Job::new(wanted, options);
     let (is_bounded, ring_is_in_file) = (job.is_bounded, options.ring == Ring::File);
-    match thread::start(c"gpumem-file", move || run(&job)) {
+    let storage: &Storage = Box::leak(Box::default());
+    match thread::start(c"gpumem-file", move || storage.run(&job)) {
         Ok(started) => {
-            let _ = FILE_THREAD.set(started);
+            let _ = storage.file_thread.set(started);
         }
         Err(error) => {
             message::line(&format!(
@@ -126,82 +89,35 @@ pub(crate) fn open(wanted: PathBuf, options: &Options) -> Option<&'static Writer
             return None;
         }
     }
-    let came = await_step(WRITING, FOR_MEMORY);
-    lines::print();
+    let came = storage.await_step(WRITING, FOR_MEMORY);
+    storage.lines.print();
     if came == FAILED {
         return None;
     }
-    // SAFETY: null, or the leaked writer that the thread has stored before it came to this step.
-    let Some(writer) = (unsafe { WRITER.load(Ordering::Acquire).as_ref() }) else {
+    let Some(&writer) = storage.writer.get() else {
         message::line("cannot write a capture: its thread gets no turn. Recording is off.");
         return None;
     };
     let started = match ring_is_in_file {
         false => thread::start(c"gpumem-drain", move || {
-            drain(writer, is_bounded, &|| tick(writer));
+            storage.drain(writer, is_bounded, &|| storage.tick(writer));
         }),
-        true => thread::start(c"gpumem-lines", move || print_until_over(writer)),
+        true => thread::start(c"gpumem-lines", move || storage.print_until_over(writer)),
     };
     match started {
         Ok(started) => {
-            let _ = OTHER_THREAD.set(started);
+            let _ = storage.other_thread.set(started);
         }
         Err(error) => crate::account::note(
             writer,
             &format!("a thread that writes the capture did not start: {error}"),
         ),
     }
-    if await_step(CREATED, FOR_FILE) == FAILED {
-        lines::print();
+    if storage.await_step(CREATED, FOR_FILE) == FAILED {
+        storage.lines.print();
         return None;
     }
-    Some(writer)
-}
-
-/// Folders that lie in memory on most machines.
-fn folders() -> Vec<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
-    let folders = [Some(OsString::from("/dev/shm")), runtime];
-    folders.into_iter().flatten().map(PathBuf::from).collect()
-}
-
-/// The life of the thread that writes the file.
-fn run(job: &Job) {
-    descriptors::own_table();
-    let first = match job.capture.ring {
-        RingPlace::InCapture => create(job, |path| Writer::create(path, &job.capture)),
-        _ => Writer::begin(&job.wanted, &job.capture)
-            .inspect_err(|error| lines::leave(refused(error, job)))
-            .ok(),
-    };
-    let Some(writer) = first else {
-        return step(FAILED);
-    };
-    guard(writer);
-    let _own = fault::own();
-    WRITER.store(core::ptr::from_ref(writer).cast_mut(), Ordering::Release);
-    if job.capture.ring != RingPlace::InCapture {
-        step(WRITING);
-        if create(job, |path| writer.create_file(path)).is_none() {
-            writer.abandon(Ended::NoFile);
-            if let Some(ring) = writer.ring_path() {
-                let _ = std::fs::remove_file(ring);
-            }
-            return step(FAILED);
-        }
-    }
-    let Some(path) = writer.path() else {
-        return step(CREATED);
-    };
-    // Before the first call returns: a kill may follow.
-    announce(job, writer, path);
-    step(CREATED);
-    created(writer);
-    match job.capture.ring {
-        RingPlace::InCapture => drain(writer, job.is_bounded, &|| {}),
-        _ => writer.run_store(&|trouble| told(path, &trouble)),
-    }
-    step(OVER);
+    Some((storage, writer))
 }
 
 /// Has a fault in the ring's memory end recording, and not the program.
@@ -218,84 +134,131 @@ fn guard(writer: &'static Writer) {
     }
 }
 
-/// Tells whoever started the program of the capture, and passes the ring on to be held open, if that is wanted.
-fn announce(job: &Job, writer: &'static Writer, path: &Path) {
-    if let (Some(holder), Some(Ok(ring))) = (&job.holder, writer.ring_handle()) {
-        // It may have ended: that costs something only after a kill, and the account then says so.
-        let _ = holder::pass(holder, &ring, path);
+impl Storage {
+    fn step(&self, to: u32) {
+        self.step.store(to, Ordering::Release);
+        wait::wake(&self.step);
     }
-    if let Some(list) = &job.list
-        && let Err(error) = output::add_to_list(list.as_ref(), path)
-    {
-        lines::leave(format!(
-            "{}: {error}; the capture {} is not in that list.",
-            list.to_string_lossy(),
-            path.display()
-        ));
-    }
-}
 
-/// What is to be done once there is a file.
-fn created(writer: &'static Writer) {
-    if let Some(why) = writer.ring_fell_back() {
-        let instead = match writer.ring_path() {
-            Some(ring) => ring.parent().unwrap_or(ring).display().to_string(),
-            None => "memory without a name: a kill loses up to 50 ms of events".into(),
-        };
-        lines::leave(format!("no ring in {why}. It is in {instead}."));
-    }
-    let Some(ring) = writer.ring_path() else {
-        return;
-    };
-    let (Some(folder), ring) = (ring.parent().map(Path::to_owned), ring.to_owned()) else {
-        return;
-    };
-    // In a thread of its own: the captures that it looks at may be on other disks.
-    let _ = thread::start(c"gpumem-sweep", move || {
-        gpumem_capture::sweep(&folder, Some(&ring));
-    });
-}
-
-/// Creates the capture under the first free name. Says why if that is not possible.
-fn create<R>(job: &Job, create: impl Fn(&Path) -> Result<R, CreateError>) -> Option<R> {
-    for n in 1..=NAMES {
-        match create(&output::numbered(&job.wanted, n)) {
-            Ok(created) => return Some(created),
-            Err(error) if error.errno() == libc::EEXIST => {}
-            Err(error) => {
-                lines::leave(refused(&error, job));
-                return None;
+    /// Waits until the thread has come to a step.
+    fn await_step(&self, least: u32, limit: Duration) -> u32 {
+        let mut waited = Duration::ZERO;
+        loop {
+            let now = self.step.load(Ordering::Acquire);
+            match limit.checked_sub(waited) {
+                Some(left) if now < least && !left.is_zero() => {
+                    waited += wait::sleep(&self.step, now, left);
+                }
+                _ => return now,
             }
         }
     }
-    lines::leave(format!(
-        "cannot write a capture: {} and {NAMES} names after it are taken. Recording is off.",
-        job.wanted.display()
-    ));
-    None
-}
 
-fn refused(error: &CreateError, job: &Job) -> String {
-    format!(
-        "cannot write a capture: {error}. Recording is off; the program goes on. Set GPUMEM_OUTPUT to a path that can \
-         be written{}.",
-        if job.is_bounded {
-            ", and GPUMEM_BOUNDED to as much as the disk has and the ring needs"
-        } else {
-            ""
+    /// The life of the thread that writes the file.
+    fn run(&self, job: &Job) {
+        descriptors::own_table();
+        let first = match job.capture.ring {
+            RingPlace::InCapture => self.create(job, |path| Writer::create(path, &job.capture)),
+            _ => Writer::begin(&job.wanted, &job.capture)
+                .inspect_err(|error| self.lines.leave(job.refused(error)))
+                .ok(),
+        };
+        let Some(writer) = first else {
+            return self.step(FAILED);
+        };
+        guard(writer);
+        let _own = fault::own();
+        let _ = self.writer.set(writer);
+        if job.capture.ring != RingPlace::InCapture {
+            self.step(WRITING);
+            if self.create(job, |path| writer.create_file(path)).is_none() {
+                writer.abandon(Ended::NoFile);
+                if let Some(ring) = writer.ring_path() {
+                    let _ = std::fs::remove_file(ring);
+                }
+                return self.step(FAILED);
+            }
         }
-    )
-}
-
-/// Says what is wrong: of the file the first thing alone, and once if events are lost.
-fn told(path: &Path, trouble: &Trouble<'_>) {
-    static OF_FILE: AtomicBool = AtomicBool::new(false);
-    let is_of_file = matches!(trouble, Trouble::Write(_) | Trouble::Stuck);
-    if is_of_file && OF_FILE.swap(true, Ordering::Relaxed) {
-        return;
+        let Some(path) = writer.path() else {
+            return self.step(CREATED);
+        };
+        // Before the first call returns: a kill may follow.
+        self.announce(job, writer, path);
+        self.step(CREATED);
+        self.created(writer);
+        match job.capture.ring {
+            RingPlace::InCapture => self.drain(writer, job.is_bounded, &|| {}),
+            _ => writer.run_store(&|trouble| self.told(path, &trouble)),
+        }
+        self.step(OVER);
     }
-    let path = path.display();
-    lines::leave(match trouble {
+
+    /// Tells whoever started the program of the capture, and passes the ring on to be held open, if that is wanted.
+    fn announce(&self, job: &Job, writer: &'static Writer, path: &Path) {
+        if let (Some(holder), Some(Ok(ring))) = (&job.holder, writer.ring_handle()) {
+            // It may have ended: that costs something only after a kill, and the account then says so.
+            let _ = holder::pass(holder, &ring, path);
+        }
+        if let Some(list) = &job.list
+            && let Err(error) = output::add_to_list(list.as_ref(), path)
+        {
+            self.lines.leave(format!(
+                "{}: {error}; the capture {} is not in that list.",
+                list.to_string_lossy(),
+                path.display()
+            ));
+        }
+    }
+
+    /// What is to be done once there is a file.
+    fn created(&self, writer: &'static Writer) {
+        if let Some(why) = writer.ring_fell_back() {
+            let instead = match writer.ring_path() {
+                Some(ring) => ring.parent().unwrap_or(ring).display().to_string(),
+                None => "memory without a name: a kill loses up to 50 ms of events".into(),
+            };
+            self.lines
+                .leave(format!("no ring in {why}. It is in {instead}."));
+        }
+        let Some(ring) = writer.ring_path() else {
+            return;
+        };
+        let (Some(folder), ring) = (ring.parent().map(Path::to_owned), ring.to_owned()) else {
+            return;
+        };
+        // In a thread of its own: the captures that it looks at may be on other disks.
+        let _ = thread::start(c"gpumem-sweep", move || {
+            gpumem_capture::sweep(&folder, Some(&ring));
+        });
+    }
+
+    /// Creates the capture under the first free name. Says why if that is not possible.
+    fn create<R>(&self, job: &Job, create: impl Fn(&Path) -> Result<R, CreateError>) -> Option<R> {
+        for n in 1..=NAMES {
+            match create(&output::numbered(&job.wanted, n)) {
+                Ok(created) => return Some(created),
+                Err(error) if error.errno() == libc::EEXIST => {}
+                Err(error) => {
+                    self.lines.leave(job.refused(&error));
+                    return None;
+                }
+            }
+        }
+        self.lines.leave(format!(
+            "cannot write a capture: {} and {NAMES} names after it are taken. Recording is off.",
+            job.wanted.display()
+        ));
+        None
+    }
+
+    /// Says what is wrong: of the file the first thing alone, and once if events are lost.
+    fn told(&self, path: &Path, trouble: &Trouble<'_>) {
+        let is_of_file = matches!(trouble, Trouble::Write(_) | Trouble::Stuck);
+        if is_of_file && self.trouble_said.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let path = path.display();
+        self.lines.leave(match trouble {
         Trouble::Write(error) => format!(
             "cannot write to {path}: {error}. Events wait in memory; those that find no more room are counted as lost. \
              The program goes on."
@@ -309,88 +272,88 @@ fn told(path: &Path, trouble: &Trouble<'_>) {
         ),
         _ => return,
     });
-}
-
-/// Empties the ring until the capture is closed. Of a bounded capture it also keeps what the records come to.
-fn drain(writer: &'static Writer, is_bounded: bool, tick: &dyn Fn()) {
-    let tell = |trouble: Trouble<'_>| {
-        let path = writer.path().unwrap_or(Path::new("the capture"));
-        told(path, &trouble);
-    };
-    match is_bounded {
-        false => writer.run_drain(None, &tell, tick),
-        true => writer.run_drain(Some(&mut BoundedReplay::default()), &tell, tick),
     }
-}
 
-/// The life of the thread that only prints.
-fn print_until_over(writer: &'static Writer) {
-    loop {
-        let now = STEP.load(Ordering::Acquire);
-        tick(writer);
-        if now == OVER {
-            return;
+    /// Empties the ring until the capture is closed. Of a bounded capture it also keeps what the records come to.
+    fn drain(&self, writer: &'static Writer, is_bounded: bool, tick: &dyn Fn()) {
+        let tell = |trouble: Trouble<'_>| {
+            let path = writer.path().unwrap_or(Path::new("the capture"));
+            self.told(path, &trouble);
+        };
+        match is_bounded {
+            false => writer.run_drain(None, &tell, tick),
+            true => writer.run_drain(Some(&mut BoundedReplay::default()), &tell, tick),
         }
-        wait::sleep(&STEP, now, LINES_EVERY);
     }
-}
 
-/// What a thread with the program's stderr does at least every 50 ms.
-fn tick(writer: &'static Writer) {
-    lines::print();
-    fault::check();
-    static SAID: AtomicU32 = AtomicU32::new(0);
-    if fault::broken() {
-        writer.abandon(Ended::MemoryGone);
-        fault::tell(writer.path().unwrap_or(Path::new("the capture")));
-        if let Some(ring) = writer.ring_path() {
-            let _ = std::fs::remove_file(ring);
+    /// The life of the thread that only prints.
+    fn print_until_over(&self, writer: &'static Writer) {
+        loop {
+            let now = self.step.load(Ordering::Acquire);
+            self.tick(writer);
+            if now == OVER {
+                return;
+            }
+            wait::sleep(&self.step, now, LINES_EVERY);
         }
-    } else if let Some(ended) = writer.ended()
-        && ended != Ended::NoFile
-        && SAID.swap(1, Ordering::Relaxed) == 0
-    {
-        let path = writer.path().unwrap_or(Path::new("the capture"));
-        message::line(&format!(
-            "{}: recording has ended: {ended}. What was written by then can be read; the program goes on.",
-            path.display()
-        ));
     }
-}
 
-/// Says that recording has ended before the program, unless that was said.
-pub(crate) fn say_ended(writer: &'static Writer) {
-    tick(writer);
-}
-
-/// The program's end, before other libraries are taken down: all that there is goes to the file, and the threads stand
-/// still. False: the file system did not take it in time.
-pub(crate) fn pause(writer: &'static Writer) -> bool {
-    let is_written = writer.pause(FOR_END);
-    lines::print();
-    ANSWERS.store(is_written, Ordering::Relaxed);
-    is_written
-}
-
-/// The very end: what came after [`pause`] goes to the file, which is then closed, and the threads end.
-pub(crate) fn close(writer: &'static Writer) {
-    let limit = match ANSWERS.load(Ordering::Relaxed) {
-        true => AT_LAST,
-        false => Duration::ZERO,
-    };
-    writer.close(limit);
-    for thread in [&OTHER_THREAD, &FILE_THREAD]
-        .into_iter()
-        .flat_map(OnceLock::get)
-    {
-        thread.join_within(limit);
+    /// What a thread with the program's stderr does at least every 50 ms.
+    fn tick(&self, writer: &'static Writer) {
+        self.lines.print();
+        fault::check();
+        if fault::broken() {
+            writer.abandon(Ended::MemoryGone);
+            fault::tell(writer.path().unwrap_or(Path::new("the capture")));
+            if let Some(ring) = writer.ring_path() {
+                let _ = std::fs::remove_file(ring);
+            }
+        } else if let Some(ended) = writer.ended()
+            && ended != Ended::NoFile
+            && !self.end_said.swap(true, Ordering::Relaxed)
+        {
+            let path = writer.path().unwrap_or(Path::new("the capture"));
+            message::line(&format!(
+                "{}: recording has ended: {ended}. What was written by then can be read; the program goes on.",
+                path.display()
+            ));
+        }
     }
-}
 
-/// The capture's path, for which a moment is waited: none as long as its file system does not answer.
-pub(crate) fn path(writer: &'static Writer) -> Option<&'static Path> {
-    if writer.path().is_none() {
-        await_step(CREATED, FOR_END);
+    /// Says that recording has ended before the program, unless that was said.
+    pub(crate) fn say_ended(&self, writer: &'static Writer) {
+        self.tick(writer);
     }
-    writer.path()
+
+    /// The program's end, before other libraries are taken down: all that there is goes to the file, and the threads stand
+    /// still. False: the file system did not take it in time.
+    pub(crate) fn pause(&self, writer: &'static Writer) -> bool {
+        let is_written = writer.pause(FOR_END);
+        self.lines.print();
+        self.is_behind.store(!is_written, Ordering::Relaxed);
+        is_written
+    }
+
+    /// The very end: what came after [`pause`] goes to the file, which is then closed, and the threads end.
+    pub(crate) fn close(&self, writer: &'static Writer) {
+        let limit = match self.is_behind.load(Ordering::Relaxed) {
+            false => AT_LAST,
+            true => Duration::ZERO,
+        };
+        writer.close(limit);
+        for thread in [&self.other_thread, &self.file_thread]
+            .into_iter()
+            .flat_map(OnceLock::get)
+        {
+            thread.join_within(limit);
+        }
+    }
+
+    /// The capture's path, for which a moment is waited: none as long as its file system does not answer.
+    pub(crate) fn path(&self, writer: &'static Writer) -> Option<&'static Path> {
+        if writer.path().is_none() {
+            self.await_step(CREATED, FOR_END);
+        }
+        writer.path()
+    }
 }

@@ -1,0 +1,69 @@
+//! What the thread that writes the file is to do, from the options.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gpumem_capture::{CreateError, Options as CaptureOptions, RingPlace};
+
+use crate::options::{Options, Ring};
+
+/// How long a call may wait for room in the ring: for the drain's turn on a processor.
+const FOR_ROOM: Duration = Duration::from_millis(50);
+
+/// What the thread that writes the file is to do.
+#[derive(Clone)]
+pub(super) struct Job {
+    /// The capture's path, unless it is taken.
+    pub(super) wanted: PathBuf,
+    /// Where its path is added to.
+    pub(super) list: Option<OsString>,
+    /// Who is to hold the ring open.
+    pub(super) holder: Option<OsString>,
+    pub(super) capture: CaptureOptions,
+    pub(super) is_bounded: bool,
+}
+
+impl Job {
+    pub(super) fn new(wanted: PathBuf, options: &Options) -> Self {
+        let capture = CaptureOptions::default()
+            .ring_slots(options.ring_slots)
+            .bounded(options.bounded);
+        let capture = match &options.ring {
+            Ring::File => capture,
+            Ring::Memory => capture.ring(RingPlace::Folders(folders())).stall(FOR_ROOM),
+            Ring::Folder(folder) => {
+                let folders = vec![PathBuf::from(folder)];
+                capture.ring(RingPlace::Folders(folders)).stall(FOR_ROOM)
+            }
+            Ring::Memfd => capture.ring(RingPlace::Memfd).stall(FOR_ROOM),
+        };
+        Self {
+            wanted,
+            list: options.list.clone(),
+            holder: options.holder.clone(),
+            is_bounded: options.bounded.is_some(),
+            capture,
+        }
+    }
+
+    /// The line where there can be no capture.
+    pub(super) fn refused(&self, error: &CreateError) -> String {
+        format!(
+            "cannot write a capture: {error}. Recording is off; the program goes on. Set GPUMEM_OUTPUT to a path that can \
+             be written{}.",
+            if self.is_bounded {
+                ", and GPUMEM_BOUNDED to as much as the disk has and the ring needs"
+            } else {
+                ""
+            }
+        )
+    }
+}
+
+/// Folders that lie in memory on most machines.
+fn folders() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    let folders = [Some(OsString::from("/dev/shm")), runtime];
+    folders.into_iter().flatten().map(PathBuf::from).collect()
+}
