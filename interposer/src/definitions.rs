@@ -8,7 +8,7 @@ use gpumem_capture::{DefKind, ProcessKey, Writer};
 use gpumem_sys::loaded;
 
 use crate::hook::{self, Hook, Need};
-use crate::resolve::{dlopen, proc_address};
+use crate::resolve::{proc_address, real};
 use crate::{account, call_counts};
 
 /// Defines all hooks: the functions that events name.
@@ -52,7 +52,7 @@ pub(crate) fn write(writer: &'static Writer) {
             &[&name.0, name.1, &by.0, by.1, &library.0, library.1],
         );
     }
-    dlopen::write(writer);
+    real::write_loaded(writer);
     for line in account::take_lines() {
         account::note(writer, &line);
     }

@@ -1,8 +1,10 @@
 //! The process: which one it is, and how far it has come with recording.
 
+use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use gpumem_capture::Writer;
 
@@ -16,6 +18,23 @@ pub(crate) enum State {
     Off,
 }
 
+/// Words of the mask that is read while the library is loaded: 8192 processors, more than Linux has on x86-64.
+pub(crate) const WORDS: usize = 128;
+
+/// The processors of when the library was loaded.
+#[repr(C, align(64))]
+pub(crate) struct Affinity {
+    /// Written once, before any code of the process runs.
+    pub(crate) mask: UnsafeCell<[u64; WORDS]>,
+    /// How many bytes of it the kernel has filled; an error number below 0; 0: it was not asked.
+    pub(crate) filled: AtomicI64,
+    /// The mask where that room was not enough.
+    pub(crate) larger: OnceLock<Vec<u64>>,
+}
+
+// SAFETY: the mask is written by the loader's one thread while it loads the library, and read afterwards.
+unsafe impl Sync for Affinity {}
+
 /// What is known of the process before there is a session, and where that is found afterwards.
 pub(crate) struct Process {
     /// A [`State`].
@@ -28,6 +47,7 @@ pub(crate) struct Process {
     writer: AtomicPtr<Writer>,
     /// Device and inode of stderr when the capture was opened; 0 if it was closed.
     pub(crate) stderr: AtomicU64,
+    pub(crate) affinity: Affinity,
 }
 
 pub(crate) static PROCESS: Process = Process {
@@ -36,6 +56,11 @@ pub(crate) static PROCESS: Process = Process {
     session: AtomicPtr::new(null_mut()),
     writer: AtomicPtr::new(null_mut()),
     stderr: AtomicU64::new(0),
+    affinity: Affinity {
+        mask: UnsafeCell::new([0; WORDS]),
+        filled: AtomicI64::new(0),
+        larger: OnceLock::new(),
+    },
 };
 
 /// Says that `writer` is the capture of this process from now on.

@@ -2,11 +2,12 @@
 //! the one that another tool had put there, if one did, and gives the program that one's result.
 
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::borrow::Cow;
 
-use super::module::{MOST, Module};
+use super::module::Module;
 use super::ranges;
+use super::state::NVTX;
 use crate::thread;
 
 /// What all functions of the tables are called as: none has more than two arguments, each of which, as
@@ -19,13 +20,10 @@ const NO_TRACKING: u64 = -2i32 as u32 as u64;
 /// Set in the numbers that we hand out, for ranges, domains and strings.
 const OURS: u64 = 1 << 62;
 
-/// Functions of another tool; 0: there is none.
-static THEIRS: [[AtomicUsize; MOST]; 2] = [const { [const { AtomicUsize::new(0) }; MOST] }; 2];
-
 fn slot(module: Module, id: usize) -> Option<&'static AtomicUsize> {
     let row = match module {
-        Module::Core => THEIRS.first(),
-        Module::Core2 => THEIRS.last(),
+        Module::Core => NVTX.theirs.first(),
+        Module::Core2 => NVTX.theirs.last(),
     };
     row?.get(id)
 }
@@ -52,8 +50,7 @@ unsafe fn theirs(module: Module, id: usize, a: u64, b: u64) -> Option<u64> {
 
 /// A number that nobody has had.
 fn new_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    OURS | NEXT.fetch_add(1, Ordering::Relaxed)
+    OURS | (NVTX.handed_out.fetch_add(1, Ordering::Relaxed) + 1)
 }
 
 /// A text of single bytes; None for null.
@@ -259,6 +256,7 @@ callbacks! {
 
 #[cfg(test)]
 mod tests {
+    use super::super::module::MOST;
     use super::*;
 
     #[test]

@@ -12,12 +12,14 @@
 mod callbacks;
 mod module;
 mod ranges;
+mod state;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use self::module::{MOST, Module};
+use self::state::NVTX;
 
 /// What every copy of NVTX looks up.
 pub(crate) const ENTRY: &[u8] = b"InitializeInjectionNvtx2";
@@ -43,18 +45,12 @@ struct ExportedCallbacks {
 /// `NVTX_ETID_CALLBACKS`.
 const CALLBACKS: u32 = 1;
 
-/// Another tool's entry; 0: there is none.
-static THEIRS: AtomicUsize = AtomicUsize::new(0);
-
-/// A tool's entry is being called: should it look for another tool's, that one is not chained again.
-static CALLING: AtomicBool = AtomicBool::new(false);
-
 /// A copy of NVTX has found the entry of a tool at `found` and is to get ours instead, which calls it
 /// first.
 pub(crate) fn chain(found: usize) -> usize {
     let ours = InitializeInjectionNvtx2 as *const () as usize;
-    if found != 0 && found != ours && !CALLING.load(Ordering::Acquire) {
-        THEIRS.store(found, Ordering::Release);
+    if found != 0 && found != ours && !NVTX.is_calling.load(Ordering::Acquire) {
+        NVTX.tool.store(found, Ordering::Release);
         return ours;
     }
     found
@@ -72,13 +68,13 @@ pub unsafe extern "C-unwind" fn InitializeInjectionNvtx2(table: Option<GetExport
     let [core, core2] = unsafe { [places(table, Module::Core), places(table, Module::Core2)] };
     // SAFETY: the places are the function pointers of this copy.
     let before = [core, core2].map(|places| unsafe { contents(&places) });
-    let theirs = THEIRS.load(Ordering::Acquire);
-    if theirs != 0 && !CALLING.swap(true, Ordering::AcqRel) {
+    let theirs = NVTX.tool.load(Ordering::Acquire);
+    if theirs != 0 && !NVTX.is_calling.swap(true, Ordering::AcqRel) {
         // SAFETY: a tool exports it under the name of such a function.
         let initialize = unsafe { core::mem::transmute::<usize, Initialize>(theirs) };
         // SAFETY: the caller's own argument. Should the tool decline, we are alone.
         unsafe { initialize(Some(table)) };
-        CALLING.store(false, Ordering::Release);
+        NVTX.is_calling.store(false, Ordering::Release);
     }
     for (places, before) in [core, core2].iter().zip(&before) {
         for (id, (place, before)) in places.pointers.iter().zip(before).enumerate() {

@@ -1,43 +1,26 @@
 //! Ranges as events.
 
 use core::cell::Cell;
-use core::hash::BuildHasherDefault;
-use core::sync::atomic::{AtomicU32, Ordering};
-use std::sync::OnceLock;
+use core::sync::atomic::Ordering;
 
-use dashmap::DashMap;
 use gpumem_capture::{ApiId, EventKind, Level};
-use rustc_hash::FxHasher;
 
+use super::state::NVTX;
 use crate::names;
 use crate::session;
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
-type Map<K, V> = DashMap<K, V, BuildHasherDefault<FxHasher>>;
-
-/// Texts by the number under which the program passes them.
-fn texts() -> &'static Map<u64, Box<[u8]>> {
-    static TEXTS: OnceLock<Map<u64, Box<[u8]>>> = OnceLock::new();
-    TEXTS.get_or_init(Map::default)
-}
-
-/// Ranges that any thread may end, as far as their beginning is recorded.
-fn started() -> &'static Map<u64, ()> {
-    static STARTED: OnceLock<Map<u64, ()>> = OnceLock::new();
-    STARTED.get_or_init(Map::default)
-}
-
 /// Keeps a text under a number.
 pub(super) fn register(number: u64, text: &[u8]) {
-    if texts().len() < names::MOST {
-        texts().insert(number, names::cut(text).into());
+    if NVTX.texts().len() < names::MOST {
+        NVTX.texts().insert(number, names::cut(text).into());
     }
 }
 
 /// The text under a number.
 pub(super) fn registered(number: u64) -> Option<Vec<u8>> {
-    texts().get(&number).map(|text| text.to_vec())
+    NVTX.texts().get(&number).map(|text| text.to_vec())
 }
 
 /// Records the beginning of a range; false if it is not recorded.
@@ -100,7 +83,6 @@ fn handle_of(range: Pushed) -> u64 {
 
 /// The thread begins a range within its others.
 pub(super) fn push(thread: &Thread, domain: u64, name: &[u8]) {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
     let depth = DEPTH.try_with(|depth| depth.replace(depth.get() + 1));
     let Ok(depth) = depth else { return };
     let domain = folded(domain);
@@ -109,7 +91,7 @@ pub(super) fn push(thread: &Thread, domain: u64, name: &[u8]) {
         handle: match domain {
             0 => PLAIN,
             // Neither 0 nor PLAIN.
-            _ => NEXT.fetch_add(1, Ordering::Relaxed) % (PLAIN - 1) + 1,
+            _ => NVTX.pushed.fetch_add(1, Ordering::Relaxed) % (PLAIN - 1) + 1,
         },
     };
     if depth >= DEEPEST {
@@ -156,13 +138,13 @@ fn take(stack: &[Cell<Pushed>], domain: u32) -> Option<Pushed> {
 /// A range begins that any thread may end, by its number.
 pub(super) fn start(thread: &Thread, number: u64, name: &[u8]) {
     if begin(thread, name, number) {
-        started().insert(number, ());
+        NVTX.started().insert(number, ());
     }
 }
 
 /// The range of that number ends.
 pub(super) fn end(thread: &Thread, number: u64) {
-    if started().remove(&number).is_some() {
+    if NVTX.started().remove(&number).is_some() {
         tell(thread, EventKind::RANGE_END, 0, number);
     }
 }

@@ -2,14 +2,10 @@
 //! once its module is unloaded, to the unwinder's rules as to the stacks that are known.
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::AtomicUsize;
 
 use gpumem_unwind::modules;
 
-use super::real;
-
-/// Address of the C library's `dlclose`; 0 until the first use.
-static REAL: AtomicUsize = AtomicUsize::new(0);
+use super::real::{self, REAL};
 
 /// `dlclose`, for every program under LD_PRELOAD.
 ///
@@ -17,7 +13,7 @@ static REAL: AtomicUsize = AtomicUsize::new(0);
 /// As `dlclose(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
-    let address = real::function(&REAL, c"dlclose");
+    let address = real::function(&REAL.dlclose, c"dlclose");
     if address == 0 {
         return -1; // a C library without it has loaded nothing
     }

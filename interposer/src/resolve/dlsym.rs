@@ -6,15 +6,13 @@ use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::AtomicUsize;
 
 use super::libraries::{self, Home};
-use super::{elf, order, proc_address, real};
+use super::real::{self, REAL};
+use super::{elf, order, proc_address};
 use crate::account::BoundBy;
 use crate::caller::naked_code;
 use crate::hook::{self, Hook};
 use crate::nvtx;
 use crate::thread;
-
-/// Address of the C library's `dlvsym`; 0 until the first use.
-static REAL_DLVSYM: AtomicUsize = AtomicUsize::new(0);
 
 type Dlvsym = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
 
@@ -118,7 +116,7 @@ unsafe extern "C" fn decide_dlsym(
 ) -> Decision {
     // SAFETY: the caller passes a NUL-terminated name, or null, which is checked.
     let answer = unsafe { decide(handle, name, caller, |wanted| real::dlsym(handle, wanted)) };
-    answer.unwrap_or_else(|| forward(&real::DLSYM, c"dlsym"))
+    answer.unwrap_or_else(|| forward(&REAL.dlsym, c"dlsym"))
 }
 
 unsafe extern "C" fn decide_dlvsym(
@@ -127,7 +125,7 @@ unsafe extern "C" fn decide_dlvsym(
     version: *const c_char,
     caller: usize,
 ) -> Decision {
-    let look_up = |wanted: &CStr| match real::function(&REAL_DLVSYM, c"dlvsym") {
+    let look_up = |wanted: &CStr| match real::function(&REAL.dlvsym, c"dlvsym") {
         0 => core::ptr::null_mut(),
         address => {
             // SAFETY: the address is that of the C library's dlvsym, whose type this is.
@@ -138,7 +136,7 @@ unsafe extern "C" fn decide_dlvsym(
     };
     // SAFETY: as in `decide_dlsym`.
     let answer = unsafe { decide(handle, name, caller, look_up) };
-    answer.unwrap_or_else(|| forward(&REAL_DLVSYM, c"dlvsym"))
+    answer.unwrap_or_else(|| forward(&REAL.dlvsym, c"dlvsym"))
 }
 
 /// The answer to a look-up, or None where the real function shall give it.

@@ -6,6 +6,7 @@ pub(crate) mod dlopen;
 pub(crate) mod dlsym;
 pub(crate) mod elf;
 pub(crate) mod libraries;
+mod loaded_names;
 pub(crate) mod order;
 pub(crate) mod proc_address;
 pub(crate) mod real;

@@ -2,21 +2,21 @@
 //! is handed out instead.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use gpumem_cuda_abi::CuResult;
 use gpumem_sys::loaded;
 
 use super::libraries::{self, Home};
 use super::order;
+use super::real::REAL;
 use super::versions::by_request;
 use crate::account::{self, BoundBy};
 use crate::hook::{self, Hook};
 
 /// Reads the driver's own exports of all hooked names, once.
 pub(crate) fn resolve_exports() {
-    static DONE: AtomicBool = AtomicBool::new(false);
-    if DONE.load(Ordering::Acquire) {
+    if REAL.has_exports.load(Ordering::Acquire) {
         return;
     }
     let mut any = false;
@@ -27,7 +27,7 @@ pub(crate) fn resolve_exports() {
             any = true;
         }
     }
-    DONE.store(any, Ordering::Release);
+    REAL.has_exports.store(any, Ordering::Release);
 }
 
 /// The hook in whose place `found` stands, by address: the driver hands out its own exports.

@@ -1,12 +1,36 @@
-//! The C library's own functions behind those that this library defines itself.
+//! The C library's own functions behind those that this library defines itself, which programs call before anything of
+//! ours runs.
 
 use core::ffi::{CStr, c_char, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use gpumem_capture::Writer;
 
 use super::elf;
+use super::loaded_names::Names;
 
-/// Address of the C library's `dlsym`; 0 until the first use.
-pub(super) static DLSYM: AtomicUsize = AtomicUsize::new(0);
+/// The addresses of the C library's functions, each 0 until its first use, and what is known of the libraries that they
+/// have loaded.
+pub(super) struct Real {
+    pub(super) dlsym: AtomicUsize,
+    pub(super) dlvsym: AtomicUsize,
+    pub(super) dlopen: AtomicUsize,
+    pub(super) dlmopen: AtomicUsize,
+    pub(super) dlclose: AtomicUsize,
+    pub(super) loaded: Names,
+    /// Whether the driver's own exports of all hooked names are read.
+    pub(super) has_exports: AtomicBool,
+}
+
+pub(super) static REAL: Real = Real {
+    dlsym: AtomicUsize::new(0),
+    dlvsym: AtomicUsize::new(0),
+    dlopen: AtomicUsize::new(0),
+    dlmopen: AtomicUsize::new(0),
+    dlclose: AtomicUsize::new(0),
+    loaded: Names::new(),
+    has_exports: AtomicBool::new(false),
+};
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
@@ -22,9 +46,14 @@ pub(super) fn function(known: &AtomicUsize, name: &CStr) -> usize {
     }
 }
 
+/// Writes of the libraries what has not been written: one plain note for each.
+pub(crate) fn write_loaded(writer: &'static Writer) {
+    REAL.loaded.write(writer);
+}
+
 /// The real `dlsym`, called from here: `RTLD_NEXT` means "after libgpumem.so".
 pub(crate) fn dlsym(handle: *mut c_void, name: &CStr) -> *mut c_void {
-    match function(&DLSYM, c"dlsym") {
+    match function(&REAL.dlsym, c"dlsym") {
         0 => core::ptr::null_mut(),
         found => {
             // SAFETY: the address is that of the C library's dlsym, whose type this is.

@@ -4,24 +4,11 @@
 //! data loader, sched_setaffinity), often one to a processor: a thread of the recorder's that inherited that would
 //! compete with it.
 
-use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicI64, Ordering};
+use core::mem::offset_of;
+use core::sync::atomic::Ordering;
 use std::io;
-use std::sync::OnceLock;
 
-/// Words of the mask that is read while the library is loaded: 8192 processors, more than Linux has on x86-64.
-const WORDS: usize = 128;
-
-/// A mask that is written once, before any code of the process runs.
-#[repr(C, align(64))]
-struct Early(UnsafeCell<[u64; WORDS]>);
-
-// SAFETY: written by the loader's one thread while it loads the library, and read afterwards.
-unsafe impl Sync for Early {}
-
-static EARLY: Early = Early(UnsafeCell::new([0; WORDS]));
-/// How many bytes of it the kernel has filled; an error number below 0; 0: it was not asked.
-static EARLY_BYTES: AtomicI64 = AtomicI64::new(0);
+use crate::process::{PROCESS, Process, WORDS};
 
 // An indirect function, whose resolver the loader calls when it relocates the library: before any constructor. That of
 // libgomp, which the program may link, pins the thread under OMP_PROC_BIND, and runs before those of a preloaded
@@ -37,18 +24,19 @@ core::arch::global_asm!(
     "mov eax, {getaffinity}",
     "xor edi, edi",
     "mov esi, {bytes}",
-    "lea rdx, [rip + {mask}]",
+    "lea rdx, [rip + {process} + {mask}]",
     "syscall",
-    "mov [rip + {filled}], rax",
+    "mov [rip + {process} + {filled}], rax",
     "lea rax, [rip + {function}]",
     "ret",
     ".cfi_endproc",
     ".size gpumem_read_affinity, . - gpumem_read_affinity",
     ".popsection",
     getaffinity = const libc::SYS_sched_getaffinity,
-    bytes = const size_of::<Early>(),
-    mask = sym EARLY,
-    filled = sym EARLY_BYTES,
+    bytes = const size_of::<[u64; WORDS]>(),
+    process = sym PROCESS,
+    mask = const offset_of!(Process, affinity.mask),
+    filled = const offset_of!(Process, affinity.filled),
     function = sym nothing,
 );
 
@@ -65,19 +53,16 @@ static RESOLVED: unsafe extern "C" fn() = gpumem_read_affinity;
 /// Larger than any kernel's mask.
 const MOST_BYTES: usize = 1 << 20;
 
-/// The mask where that room was not enough: a bit for each processor.
-static AT_START: OnceLock<Vec<u64>> = OnceLock::new();
-
 /// The processors of when the library was loaded, as the kernel has them: a bit for each. `None` where it did not
 /// tell.
 pub(super) fn at_load() -> Option<&'static [u64]> {
-    let filled = EARLY_BYTES.load(Ordering::Relaxed);
+    let filled = PROCESS.affinity.filled.load(Ordering::Relaxed);
     let words = usize::try_from(filled).map_or(0, |bytes| bytes.div_ceil(size_of::<u64>()));
     if words == 0 {
-        return AT_START.get().map(Vec::as_slice);
+        return PROCESS.affinity.larger.get().map(Vec::as_slice);
     }
     // SAFETY: nobody writes to it any more.
-    unsafe { &*EARLY.0.get() }.get(..words)
+    unsafe { &*PROCESS.affinity.mask.get() }.get(..words)
 }
 
 /// The calling thread's mask, in as many words as it takes. `ask` fills a buffer and says how many bytes it
@@ -114,10 +99,10 @@ fn ask_kernel(mask: &mut [u64]) -> io::Result<usize> {
 
 /// Asks with more room where the resolver had too little.
 extern "C" fn at_start() {
-    if EARLY_BYTES.load(Ordering::Relaxed) <= 0
+    if PROCESS.affinity.filled.load(Ordering::Relaxed) <= 0
         && let Some(mask) = read(ask_kernel)
     {
-        let _ = AT_START.set(mask);
+        let _ = PROCESS.affinity.larger.set(mask);
     }
 }
 
@@ -153,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_mask_at_load_is_the_kernels() {
-        let filled = EARLY_BYTES.load(Ordering::Relaxed);
+        let filled = PROCESS.affinity.filled.load(Ordering::Relaxed);
         assert!(filled > 0 && filled % 8 == 0, "{filled}");
         assert_eq!(at_load(), read(ask_kernel).as_deref());
     }
