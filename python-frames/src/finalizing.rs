@@ -17,7 +17,7 @@ pub(crate) struct Finalizing {
     function: IsFinalizing,
 }
 
-/// In the place of a word whose address is not known: the function is asked each time.
+/// In the place of a word whose address is not known: the function is asked each time. It never changes.
 static UNKNOWN: AtomicUsize = AtomicUsize::new(1);
 
 impl Finalizing {

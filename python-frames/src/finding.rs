@@ -28,26 +28,35 @@ pub enum Finding {
 /// is looked for again ever more rarely, for programs that load Python late.
 #[inline]
 pub fn finding() -> Option<&'static Finding> {
-    match FOUND.get() {
+    match SEARCH.found.get() {
         Some(found) => Some(found),
         None => look_again(),
     }
 }
 
-static FOUND: OnceLock<Finding> = OnceLock::new();
+/// The search for the interpreter, of which a process has one.
+struct Search {
+    found: OnceLock<Finding>,
+    /// How often it was asked while there was none.
+    asked: AtomicU32,
+}
+
+static SEARCH: Search = Search {
+    found: OnceLock::new(),
+    asked: AtomicU32::new(0),
+};
 
 /// While there is no interpreter, every so many calls look for one.
 const LOOK_EVERY: u32 = 1024;
 
 #[cold]
 fn look_again() -> Option<&'static Finding> {
-    static ASKED: AtomicU32 = AtomicU32::new(0);
-    let asked = ASKED.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+    let asked = SEARCH.asked.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     if !asked.is_power_of_two() && !asked.is_multiple_of(LOOK_EVERY) {
         return None;
     }
     let library = Library::find()?;
-    Some(FOUND.get_or_init(|| match examine(&library) {
+    Some(SEARCH.found.get_or_init(|| match examine(&library) {
         Ok(runtime) => Finding::Readable(Box::new(runtime)),
         Err(why) => Finding::Declined(why),
     }))

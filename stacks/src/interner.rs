@@ -29,6 +29,8 @@ pub struct Interner {
     codes: Codes,
     modules: Modules,
     interpreter: Interpreter,
+    /// Where this library lies; None if it is part of the program, as in tests.
+    own_span: OnceLock<Option<Span>>,
 }
 
 impl Default for Interner {
@@ -47,6 +49,7 @@ impl Interner {
             codes: Codes::new(),
             modules: Modules::new(),
             interpreter: Interpreter::new(),
+            own_span: OnceLock::new(),
         }
     }
 
@@ -208,7 +211,9 @@ impl Interner {
         from: Option<Registers>,
         scratch: &mut Scratch,
     ) -> Option<u32> {
-        let taken = scratch.unwinder.take(from, own_span());
+        let taken = scratch
+            .unwinder
+            .take(from, *self.own_span.get_or_init(own_span));
         // After the walk, which notices what has been unloaded.
         self.modules.look(sink);
         if taken.len == 0 {
@@ -295,12 +300,8 @@ fn define<S: DefinitionSink + ?Sized>(
 }
 
 /// Where this library lies; None if it is part of the program, as in tests.
-#[inline]
 fn own_span() -> Option<Span> {
-    static OWN: OnceLock<Option<Span>> = OnceLock::new();
-    *OWN.get_or_init(|| {
-        let here = own_span as *const () as u64;
-        let module = gpumem_unwind::modules::describe(here)?;
-        (!module.is_program).then_some(module.span)
-    })
+    let here = own_span as *const () as u64;
+    let module = gpumem_unwind::modules::describe(here)?;
+    (!module.is_program).then_some(module.span)
 }

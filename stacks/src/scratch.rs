@@ -39,8 +39,16 @@ fn replace_mine(new: *mut Scratch) -> *mut Scratch {
     unsafe { place().replace(new) }
 }
 
-/// Scratch of threads that have ended.
-static SPARE: [AtomicPtr<Scratch>; 64] = [const { AtomicPtr::new(null_mut()) }; 64];
+/// Scratch of threads that have ended, for those to come, whichever interner they use.
+struct Ended {
+    spare: [AtomicPtr<Scratch>; 64],
+    at_end: ThreadEnd,
+}
+
+static ENDED: Ended = Ended {
+    spare: [const { AtomicPtr::new(null_mut()) }; 64],
+    at_end: ThreadEnd::new(thread_ends),
+};
 
 /// Runs `use_it` with this thread's scratch; None if there is no memory for any.
 #[inline]
@@ -49,7 +57,7 @@ pub(super) fn with<R>(use_it: impl FnOnce(&mut Scratch) -> R) -> Option<R> {
         Some(scratch) => scratch,
         None => obtain()?,
     };
-    // SAFETY: taken out of the thread's word or out of `SPARE`, they belong to this call alone; should it be
+    // SAFETY: taken out of the thread's word or out of [`ENDED`], they belong to this call alone; should it be
     // interrupted by another one on this thread, that one gets others.
     let result = use_it(unsafe { scratch.as_mut() });
     if let Some(others) = NonNull::new(replace_mine(scratch.as_ptr())) {
@@ -60,13 +68,14 @@ pub(super) fn with<R>(use_it: impl FnOnce(&mut Scratch) -> R) -> Option<R> {
 
 #[cold]
 fn obtain() -> Option<NonNull<Scratch>> {
-    let spare = SPARE
+    let spare = ENDED
+        .spare
         .iter()
         .find_map(|place| NonNull::new(place.swap(null_mut(), Ordering::Acquire)));
     let mut scratch = spare.or_else(allocate)?;
-    // SAFETY: taken out of `SPARE` or just allocated, they are in nobody else's hands.
+    // SAFETY: taken out of [`ENDED`] or just allocated, they are in nobody else's hands.
     unsafe { scratch.as_mut() }.unwinder.change_thread();
-    AT_END.ask(scratch.as_ptr());
+    ENDED.at_end.ask(scratch.as_ptr());
     Some(scratch)
 }
 
@@ -83,8 +92,6 @@ fn allocate() -> Option<NonNull<Scratch>> {
     Some(scratch)
 }
 
-static AT_END: ThreadEnd = ThreadEnd::new(thread_ends);
-
 /// Keeps the scratch for the next thread. Events that this thread still has get others, and this
 /// runs once more.
 unsafe extern "C" fn thread_ends(_: *mut c_void) {
@@ -92,7 +99,7 @@ unsafe extern "C" fn thread_ends(_: *mut c_void) {
 }
 
 fn hand_back(mut scratch: *mut Scratch) {
-    for place in &SPARE {
+    for place in &ENDED.spare {
         if scratch.is_null() {
             return;
         }

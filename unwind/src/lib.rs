@@ -27,6 +27,7 @@
 mod bounds;
 mod build_id;
 mod capture;
+mod functions;
 pub mod modules;
 mod object;
 #[cfg(not(target_arch = "x86_64"))]

@@ -1,8 +1,8 @@
 //! `_dl_find_object`: the loader's own look-up of an address, without a lock (glibc 2.35 and newer).
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::functions::FUNCTIONS;
 use crate::modules::span::Span;
 
 /// `struct dl_find_object` of <dlfcn.h> on 64-bit targets.
@@ -25,24 +25,8 @@ struct LinkMap {
 
 type FindObject = unsafe extern "C" fn(*const c_void, *mut Found) -> c_int;
 
-/// Not looked for yet.
-const UNKNOWN: usize = 0;
-/// The C library has none.
-const MISSING: usize = 1;
-
-static FUNCTION: AtomicUsize = AtomicUsize::new(UNKNOWN);
-
 fn function() -> Option<FindObject> {
-    let mut address = FUNCTION.load(Ordering::Relaxed);
-    if address == UNKNOWN {
-        // SAFETY: the name is NUL-terminated.
-        address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) } as usize;
-        address = address.max(MISSING);
-        FUNCTION.store(address, Ordering::Relaxed);
-    }
-    if address == MISSING {
-        return None;
-    }
+    let address = FUNCTIONS.find_object.address()?;
     // SAFETY: the address is that of the C library's function, whose type this is.
     Some(unsafe { core::mem::transmute::<usize, FindObject>(address) })
 }

@@ -61,22 +61,30 @@ pub fn unloads() -> u64 {
     phdr::unloads()
 }
 
-/// Unloads that have been noticed, and how often some were.
-static NOTICED: AtomicU64 = AtomicU64::new(0);
-static GENERATION: AtomicU64 = AtomicU64::new(0);
+/// The unloads of this process that have been noticed.
+struct Unloads {
+    noticed: AtomicU64,
+    /// How often some were.
+    generation: AtomicU64,
+}
+
+static UNLOADS: Unloads = Unloads {
+    noticed: AtomicU64::new(0),
+    generation: AtomicU64::new(0),
+};
 
 /// Changes whenever modules have been noticed to be unloaded: by [`look`], or by an unwinder that met an
 /// address that it did not know.
 #[inline]
 pub fn generation() -> u64 {
-    GENERATION.load(Ordering::Acquire)
+    UNLOADS.generation.load(Ordering::Acquire)
 }
 
 /// Notices unloaded modules: to be called after a `dlclose`. Takes the loader's lock for a moment.
 pub fn look() {
     let unloads = unloads();
-    if NOTICED.swap(unloads, Ordering::AcqRel) != unloads {
-        GENERATION.fetch_add(1, Ordering::AcqRel);
+    if UNLOADS.noticed.swap(unloads, Ordering::AcqRel) != unloads {
+        UNLOADS.generation.fetch_add(1, Ordering::AcqRel);
     }
 }
 

@@ -4,7 +4,6 @@
 //! same entries; what it says is read with gimli. Nothing is allocated.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EndianSlice, LittleEndian, Operation, Register, RegisterRule,
@@ -12,6 +11,7 @@ use gimli::{
 };
 
 use super::rule::{Cfa, OlderBp, Step};
+use crate::functions::FUNCTIONS;
 use crate::{bounds, modules};
 
 /// `struct dwarf_eh_bases` of libgcc's unwind-dw2-fde.h.
@@ -24,23 +24,10 @@ struct Bases {
 
 type FindFde = unsafe extern "C" fn(*const c_void, *mut Bases) -> *const u8;
 
-/// Not looked for yet.
-const UNKNOWN: usize = 0;
-/// The system's unwinder has none to ask.
-const MISSING: usize = 1;
-
-static FIND: AtomicUsize = AtomicUsize::new(UNKNOWN);
-
 fn finder() -> Option<FindFde> {
-    let mut address = FIND.load(Ordering::Relaxed);
-    if address == UNKNOWN {
-        // SAFETY: the name is NUL-terminated.
-        address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_Unwind_Find_FDE".as_ptr()) } as usize;
-        address = address.max(MISSING);
-        FIND.store(address, Ordering::Relaxed);
-    }
+    let address = FUNCTIONS.find_fde.address()?;
     // SAFETY: the address is that of the unwinder's function, whose type this is.
-    (address != MISSING).then(|| unsafe { core::mem::transmute::<usize, FindFde>(address) })
+    Some(unsafe { core::mem::transmute::<usize, FindFde>(address) })
 }
 
 /// The same on the stack: this runs in programs whose memory is short.

@@ -1,0 +1,49 @@
+//! Functions of the system that not every one has: each is looked for once in a process, and never again.
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Not looked for yet.
+const UNKNOWN: usize = 0;
+/// The system has none.
+const MISSING: usize = 1;
+
+/// One of them.
+pub(crate) struct Function {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+/// All of them.
+pub(crate) struct Functions {
+    pub(crate) find_object: Function,
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) find_fde: Function,
+}
+
+pub(crate) static FUNCTIONS: Functions = Functions {
+    find_object: Function::new(c"_dl_find_object"),
+    #[cfg(target_arch = "x86_64")]
+    find_fde: Function::new(c"_Unwind_Find_FDE"),
+};
+
+impl Function {
+    const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            address: AtomicUsize::new(UNKNOWN),
+        }
+    }
+
+    /// Where it is.
+    pub(crate) fn address(&self) -> Option<usize> {
+        let mut address = self.address.load(Ordering::Relaxed);
+        if address == UNKNOWN {
+            // SAFETY: the name is NUL-terminated.
+            address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, self.name.as_ptr()) } as usize;
+            address = address.max(MISSING);
+            self.address.store(address, Ordering::Relaxed);
+        }
+        (address != MISSING).then_some(address)
+    }
+}
