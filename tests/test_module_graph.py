@@ -1,6 +1,8 @@
 """No file of a crate may use one that uses it, by however many steps: what a change moves could not be seen. In the
-recorder no file uses one of a floor above its own, and no observer another (docs/architecture.md)."""
+recorder no file uses one of a floor above its own, and no observer another (docs/architecture.md). State belongs to its
+session, but for what is listed here."""
 
+import re
 import shutil
 
 import harness
@@ -31,6 +33,39 @@ OBSERVERS = 2
 # `dlsym` answers another tool's question for NVTX's entry with our own.
 UPWARDS = {("crate::resolve::dlsym", "crate::nvtx")}
 
+# The recorder's state that no session owns, and why. A hook's entry in its section (`HOOK`) is not listed.
+STATE = {
+    "account::ACCOUNT": "notes what goes unseen before a capture is open, and what was said once",
+    "call_counts::CALLS": "counts calls before a capture is open, and those in progress, at a fixed address",
+    "card::state::CARD": "a limit reads the cards before a session, and NVML is opened once in a process",
+    "driver::ask::QUESTION": "the address of a function of the driver, in place of each question",
+    "fault::state::FAULT": "a signal handler reads it at any moment",
+    "limit::LIMIT": "a limit holds before a session and without one",
+    "nvtx::state::NVTX": "copies of NVTX set up their tables, and programs register texts, before a session",
+    "process::PROCESS": "says whether there is a session, and where",
+    "resolve::real::REAL": "dlsym and dlopen run before everything else",
+    "scopes::SCOPES": "scopes begin before a session and wait for it",
+}
+# The same in the crates below it: what a process has once, whatever captures it writes.
+STATE_BELOW = {
+    "python-frames": {"finalizing::UNKNOWN", "finding::SEARCH"},
+    "stacks": {"scratch::ENDED"},
+    "unwind": {"functions::FUNCTIONS", "modules::UNLOADS"},
+}
+# Statics that never change: functions for the loader, and tables of constants.
+CONSTANT = re.compile(r"(?:unsafe )?extern +fn\(\)|session::Open|&\[Row\]")
+# State that moves into the tracker.
+MOVING = ("aliases", "contexts", "graph_nodes", "hooks", "live", "physical")
+
+
+def state(text):
+    """Statics of the recorder that hold state."""
+    return {
+        path
+        for path, of_type in module_graph.statics(text).items()
+        if not path.endswith("::HOOK") and not CONSTANT.fullmatch(of_type) and not path.startswith(MOVING)
+    }
+
 
 def upward(graph):
     """Uses of a file that stands above, or beside among the observers."""
@@ -59,6 +94,23 @@ def test_no_file_of_the_recorder_uses_one_above_it():
     assert set(upward(planted)) == UPWARDS | {("crate::thread", "crate::record")}
     planted = {**graph, "crate::sampler": graph["crate::sampler"] | {"crate::postmortem"}}
     assert set(upward(planted)) == UPWARDS | {("crate::sampler", "crate::postmortem")}
+
+
+def test_state_belongs_to_the_session_or_is_listed_with_a_reason(tmp_path):
+    text = module_graph.modules(harness.ROOT / "interposer" / "src")
+    assert state(text) == set(STATE)
+    assert len(STATE) <= 10
+    for crate, expected in STATE_BELOW.items():
+        assert state(module_graph.modules(harness.ROOT / crate / "src")) == expected
+    for name, planted in (
+        ("a", "fn f() {\n    static SAID: AtomicBool = AtomicBool::new(false);\n}\n"),
+        ("b", "pub(crate) static ALL: &[&Cell] = &[];\nthread_local! {\n    static MINE: Cell<u8> = const { Cell::new(0) };\n}\n"),
+        ("c", "macro_rules! m {\n    () => { pub static $name: Lock<Vec<u8>> = Lock::new(Vec::new()); }\n}\n"),
+        ("d", 'static AT_LOAD: extern "C" fn() = at_load;\nextern "C" {\n    static FIRST: u8;\n}\nfn g(x: &\'static str) {}\n'),
+        ("e", "static mut COUNT: u64 = 0;\nstatic HOOK: Hook = Hook::new();\nstatic PAIR: [(AtomicU8, AtomicU8); 2] =\n    [];\n"),
+    ):
+        (tmp_path / f"{name}.rs").write_text(planted)
+    assert state(module_graph.modules(tmp_path)) == {"a::SAID", "b::ALL", "c::$name", "e::COUNT", "e::PAIR"}
 
 
 def test_no_folder_of_the_analyzer_uses_one_that_uses_it():

@@ -12,6 +12,9 @@ _USE = re.compile(r"^ *(pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
 _PATH = re.compile(r"(?<![\w:])\w+(?:::\w+)+")
 _DEFINES = re.compile(r"\b(?:struct|enum|trait|fn|static|const|type|macro_rules)\b")
 
+# A type holds `;` within brackets alone.
+_STATIC = re.compile(r"\bstatic (?:mut )?(\$?\w+): ((?:[^=;\[\]]|\[(?:[^\[\]]|\[[^\[\]]*\])*\])+?)\s*=")
+
 
 def leaves(tree: str, head: str = "") -> List[Tuple[str, str]]:
     """What a `use` names: `a::{b, c as d}` gives (`a::b`, `b`) and (`a::c`, `d`)."""
@@ -51,6 +54,17 @@ def modules(source: Path) -> Dict[str, str]:
         parts = [part for part in path.relative_to(source).with_suffix("").parts if part not in ("mod", "lib")]
         if "tests" not in parts:
             found["::".join(["crate", *parts])] = _NOISE.sub(" ", path.read_text())
+    return found
+
+
+def statics(text: Dict[str, str]) -> Dict[str, str]:
+    """Every static that a crate's modules define, also within functions and macros: its path and its type. What is
+    thread-local, and what the linker defines, is none."""
+    found = {}
+    for name, body in text.items():
+        body = re.sub(r"^thread_local! \{.*?^\}", " ", body, flags=re.S | re.M)
+        for static, of_type in _STATIC.findall(body):
+            found[f"{name}::{static}".removeprefix("crate::")] = of_type
     return found
 
 
