@@ -42,17 +42,31 @@ struct Armed {
     library: AtomicU64,
 }
 
-/// A function that is hooked and not recorded: how often it succeeded, and how many of these calls are written.
-struct Unrecorded {
-    hook: AtomicU16,
-    calls: AtomicU64,
+/// How often something happened, and how many of these are written.
+struct Count {
+    all: AtomicU64,
     written: AtomicU64,
 }
 
-/// Something that can go unseen: how often it did, and how many of these are written.
-struct Unseen {
-    count: AtomicU64,
-    written: AtomicU64,
+impl Count {
+    const fn new() -> Self {
+        Self {
+            all: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+        }
+    }
+
+    /// Once more.
+    fn add(&self) {
+        self.all.fetch_add(1, Ordering::Relaxed);
+        something_new();
+    }
+
+    /// The count, if it is not written, as which it is taken from now on.
+    fn take(&self) -> Option<u64> {
+        let all = self.all.load(Ordering::Relaxed);
+        (self.written.swap(all, Ordering::AcqRel) != all).then_some(all)
+    }
 }
 
 /// What is said, or noted of the program, once in a process.
@@ -84,9 +98,10 @@ struct Account {
     armed_count: AtomicUsize,
     /// How many of `armed` are written to the capture.
     armed_written: AtomicUsize,
-    unrecorded: [Unrecorded; 16],
+    /// How often functions succeeded that are hooked and not recorded.
+    unrecorded: [(AtomicU16, Count); 16],
     /// In the order of [`TALLIES`].
-    unseen: [Unseen; TALLIES.len()],
+    unseen: [Count; TALLIES.len()],
     /// Whether there is something to write.
     unwritten: AtomicBool,
     /// Lines that wait for a writer.
@@ -105,19 +120,8 @@ static ACCOUNT: Account = Account {
     }; 1024],
     armed_count: AtomicUsize::new(0),
     armed_written: AtomicUsize::new(0),
-    unrecorded: [const {
-        Unrecorded {
-            hook: AtomicU16::new(0),
-            calls: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-        }
-    }; 16],
-    unseen: [const {
-        Unseen {
-            count: AtomicU64::new(0),
-            written: AtomicU64::new(0),
-        }
-    }; TALLIES.len()],
+    unrecorded: [const { (AtomicU16::new(0), Count::new()) }; 16],
+    unseen: [const { Count::new() }; TALLIES.len()],
     unwritten: AtomicBool::new(false),
     lines: Lock::new(Vec::new()),
     once: AtomicU32::new(0),
@@ -136,13 +140,12 @@ pub(crate) fn has_been(what: Once) -> bool {
 
 /// A function that is hooked and not recorded succeeded.
 pub(crate) fn unrecorded(id: u16) {
-    let is_of = |entry: &&Unrecorded| {
-        let took = (entry.hook).compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
+    let is_of = |(hook, _): &&(AtomicU16, Count)| {
+        let took = hook.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
         took.is_ok() || took == Err(id)
     };
-    if let Some(entry) = ACCOUNT.unrecorded.iter().find(is_of) {
-        entry.calls.fetch_add(1, Ordering::Relaxed);
-        something_new();
+    if let Some((_, count)) = ACCOUNT.unrecorded.iter().find(is_of) {
+        count.add();
     }
 }
 
@@ -180,8 +183,7 @@ tallies! {
 #[cold]
 fn count(tally: Tally) {
     if let Some(unseen) = ACCOUNT.unseen.get(tally as usize) {
-        unseen.count.fetch_add(1, Ordering::Relaxed);
-        something_new();
+        unseen.add();
     }
 }
 
@@ -265,20 +267,14 @@ pub(crate) fn take_armed() -> Option<(u16, BoundBy, usize, usize)> {
 /// Everything that went unseen since it was last written.
 pub(crate) fn take_unseen() -> impl Iterator<Item = String> {
     let all = TALLIES.iter().zip(&ACCOUNT.unseen);
-    all.filter_map(|(text, unseen)| {
-        let count = unseen.count.load(Ordering::Relaxed);
-        let is_new = unseen.written.swap(count, Ordering::AcqRel) != count;
-        is_new.then(|| format!("{count} {text}"))
-    })
+    all.filter_map(|(text, unseen)| unseen.take().map(|count| format!("{count} {text}")))
 }
 
 /// Functions that succeeded and are not recorded, since they were last written: hook, calls.
 pub(crate) fn take_unrecorded() -> impl Iterator<Item = (u16, u64)> {
-    ACCOUNT.unrecorded.iter().filter_map(|entry| {
-        let calls = entry.calls.load(Ordering::Relaxed);
-        let is_new = entry.written.swap(calls, Ordering::AcqRel) != calls;
-        is_new.then(|| (entry.hook.load(Ordering::Acquire), calls))
-    })
+    let hook =
+        |(hook, count): &(AtomicU16, Count)| Some((hook.load(Ordering::Acquire), count.take()?));
+    ACCOUNT.unrecorded.iter().filter_map(hook)
 }
 
 /// Leaves a line for the account with who writes next.

@@ -27,6 +27,8 @@ use table::{Name, Table, Waiting};
 /// The scopes of one process.
 struct Scopes {
     process: u32,
+    /// A number is never given again, not even by a child to which it means nothing.
+    next: AtomicU64,
     inside: Lock<Inside>,
 }
 
@@ -37,47 +39,37 @@ struct Inside {
     session: Option<&'static Session>,
 }
 
-/// Scopes may begin before there is a session.
-struct Processes {
-    /// Those of this process, or of the parent that it was forked from.
-    newest: AtomicPtr<Scopes>,
-    /// A number is never given again, not even by a child to which it means nothing.
-    next: AtomicU64,
-}
-
-static SCOPES: Processes = Processes {
-    newest: AtomicPtr::new(null_mut()),
-    next: AtomicU64::new(1),
-};
+/// Those of this process, or of the parent that it was forked from. Scopes may begin before there is a session.
+static SCOPES: AtomicPtr<Scopes> = AtomicPtr::new(null_mut());
 
 /// This process's scopes. Those of a parent, whose lock somebody may have held at the fork, are left alone.
-fn inside() -> Guard<'static, Inside> {
+fn scopes() -> &'static Scopes {
     let process = std::process::id();
-    let mut found = SCOPES.newest.load(Ordering::Acquire);
+    let mut found = SCOPES.load(Ordering::Acquire);
     loop {
         // SAFETY: null, or leaked by this function, here or in a parent.
-        if let Some(scopes) = unsafe { found.as_ref() }
-            && scopes.process == process
-        {
-            return scopes.inside.lock();
+        let known = unsafe { found.as_ref() };
+        if let Some(scopes) = known.filter(|scopes| scopes.process == process) {
+            return scopes;
         }
         let new = Box::into_raw(Box::new(Scopes {
             process,
+            next: AtomicU64::new(known.map_or(1, |scopes| scopes.next.load(Ordering::Relaxed))),
             inside: Lock::default(),
         }));
-        found =
-            match SCOPES
-                .newest
-                .compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => new,
-                Err(other) => {
-                    // SAFETY: made above, and given to nobody.
-                    drop(unsafe { Box::from_raw(new) });
-                    other
-                }
-            };
+        found = match SCOPES.compare_exchange(found, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => new,
+            Err(other) => {
+                // SAFETY: made above, and given to nobody.
+                drop(unsafe { Box::from_raw(new) });
+                other
+            }
+        };
     }
+}
+
+fn inside() -> Guard<'static, Inside> {
+    scopes().inside.lock()
 }
 
 /// The event of a scope's beginning or end.
@@ -169,13 +161,14 @@ impl Name {
 
 /// A scope begins; its number, or 0 if there are too many.
 pub(crate) fn begin(thread: &Thread, name: &[u8]) -> u64 {
-    let mut inside = inside();
+    let scopes = scopes();
+    let mut inside = scopes.inside.lock();
     if inside.table.is_full() {
         drop(inside);
         too_many();
         return 0;
     }
-    let number = SCOPES.next.fetch_add(1, Ordering::Relaxed);
+    let number = scopes.next.fetch_add(1, Ordering::Relaxed);
     let Some(session) = inside.session else {
         inside.table.wait(Waiting {
             number,

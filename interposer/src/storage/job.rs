@@ -12,7 +12,6 @@ use crate::options::{Options, Ring};
 const FOR_ROOM: Duration = Duration::from_millis(50);
 
 /// What the thread that writes the file is to do.
-#[derive(Clone)]
 pub(super) struct Job {
     /// The capture's path, unless it is taken.
     pub(super) wanted: PathBuf,
