@@ -101,6 +101,7 @@ pub(crate) struct Session {
     pub(crate) known_devices: Known,
     /// What the program calls its ranges, scopes and marks.
     pub(crate) names: Names,
+    /// PyTorch's autograd nodes.
     pub(crate) nodes: Nodes,
     /// The training's steps.
     pub(crate) steps: Lock<Steps>,
