@@ -54,8 +54,6 @@ STATE_BELOW = {
 }
 # Statics that never change: functions for the loader, and tables of constants.
 CONSTANT = re.compile(r"(?:unsafe )?extern +fn\(\)|session::Open|&\[Row\]")
-# State that moves into the tracker.
-MOVING = ("aliases", "contexts", "graph_nodes", "hooks", "live", "physical")
 
 
 def state(text):
@@ -63,7 +61,7 @@ def state(text):
     return {
         path
         for path, of_type in module_graph.statics(text).items()
-        if not path.endswith("::HOOK") and not CONSTANT.fullmatch(of_type) and not path.startswith(MOVING)
+        if not path.endswith("::HOOK") and not CONSTANT.fullmatch(of_type)
     }
 
 
