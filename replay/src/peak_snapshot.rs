@@ -8,9 +8,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::block::Block;
 use crate::holding::{Holding, HoldingKind};
+use crate::later_growth::LaterGrowth;
 use crate::objects::Objects;
 use crate::readings::Reading;
-use crate::serialize::serialize;
+use crate::serialize::{Serialize, serialize};
 
 /// A block's address, and whether it is a VMM handle.
 pub(crate) type Address = (u64, bool);
@@ -135,12 +136,29 @@ pub(crate) struct DevicePeakSnapshot {
     pub(crate) before: Option<Reading>,
     /// Readings after it, and whether each is a new one.
     pub(crate) after: Vec<(Reading, bool)>,
+    /// What contexts and modules grew by after it.
+    pub(crate) later: LaterGrowth,
+    /// The newest beginning of a context or module before the peak.
+    pub(crate) newest_begun: Option<Seq>,
 }
 
 impl DevicePeakSnapshot {
+    /// The stacks of copied objects and of growths, to be changed.
+    pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut crate::ids::KeyId)) {
+        if let Some(objects) = &mut self.objects {
+            objects.each_key(change);
+        }
+        self.later.each_key(change);
+    }
+
+    /// Whether more readings are wanted.
+    pub(crate) fn is_open(&self) -> bool {
+        self.after.len() < READINGS
+    }
+
     /// A reading came after the peak.
     pub(crate) fn reading(&mut self, reading: Reading, fresh: bool) {
-        if self.after.len() < READINGS {
+        if self.is_open() {
             self.after.push((reading, fresh));
         }
     }
@@ -148,5 +166,22 @@ impl DevicePeakSnapshot {
 
 serialize! {
     PeakSnapshot { peak, gone, back, holdings }
-    DevicePeakSnapshot { objects, before, after }
+}
+
+/// But for what version 2 of the state added, which stands at the state's end.
+impl Serialize for DevicePeakSnapshot {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.objects.put(to);
+        self.before.put(to);
+        self.after.put(to);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Some(Self {
+            objects: Serialize::take(from)?,
+            before: Serialize::take(from)?,
+            after: Serialize::take(from)?,
+            ..Self::default()
+        })
+    }
 }

@@ -12,6 +12,7 @@ use crate::block::Block;
 use crate::device::DevicePeak;
 use crate::high_water::Figure;
 use crate::ids::{Caller, KeyId, StackKey};
+use crate::later_growth::concerns;
 use crate::level_state::{Effect, LevelState};
 use crate::names::Names;
 use crate::objects::Objects;
@@ -61,6 +62,8 @@ pub struct Replay {
     pub calls: FxHashMap<ApiId, u64>,
     /// Mappings, address space, loads and contexts there are now.
     pub objects: Objects,
+    /// The newest beginning of a context or module.
+    pub newest_begun: Option<Seq>,
     /// Phases, ranges and steps.
     pub spans: Spans,
     pub(crate) window: Window,
@@ -191,6 +194,9 @@ impl Replay {
         if !matches!(event.kind, EventKind::ALLOC | EventKind::FREE) {
             self.objects_change(event.kind);
             self.objects.update(event, key, &self.names);
+            if matches!(event.kind, EventKind::CONTEXT | EventKind::MODULE_LOAD) {
+                self.newest_begun = Some(seq);
+            }
         }
         let device = self.devices.entry(event.device).or_default();
         let mut effect = Effect::None;
@@ -228,6 +234,8 @@ impl Replay {
             self.new_peak(seq, event.device);
         } else if reading && self.peak_snapshots.is_some() {
             self.reading_after(event);
+        } else if concerns(event) {
+            self.growth_after(seq, event, key);
         }
         effect
     }

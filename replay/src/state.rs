@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Seq, StackId};
 
 use crate::ids::{KeyId, StackKey};
+use crate::later_growth::{Growth, LaterGrowth, concerns};
 use crate::names::Names;
 use crate::objects::Objects;
 use crate::query::{At, Query};
@@ -14,8 +15,9 @@ use crate::restored::Restored;
 use crate::serialize::{Serialize, serialize};
 use crate::span_context::SpanContext;
 
-/// What stands first; other versions are not read.
-const VERSION: u64 = 1;
+/// What stands first. Version 1 has nothing of what contexts and code grew by after the peaks; others
+/// are not read.
+const VERSION: u64 = 2;
 
 serialize! {
     OutOfMemory { seq, event, span_context }
@@ -41,10 +43,16 @@ impl Serialize for Replay {
         self.threads.put(to);
         self.evicted.put(to);
         self.peak_snapshots.put(to);
+        self.newest_begun.put(to);
+        for of in self.peak_snapshots.iter().flat_map(BTreeMap::values) {
+            of.later.put(to);
+            of.newest_begun.put(to);
+        }
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
-        if u64::take(from)? != VERSION {
+        let version = u64::take(from)?;
+        if !(1..=VERSION).contains(&version) {
             return None;
         }
         let mut replay = Self {
@@ -66,6 +74,14 @@ impl Serialize for Replay {
             peak_snapshots: Serialize::take(from)?,
             ..Self::default()
         };
+        if version > 1 {
+            replay.newest_begun = Serialize::take(from)?;
+            let snapshots = replay.peak_snapshots.iter_mut();
+            for of in snapshots.flat_map(BTreeMap::values_mut) {
+                of.later = Serialize::take(from)?;
+                of.newest_begun = Serialize::take(from)?;
+            }
+        }
         replay.number_keys();
         from.is_empty().then_some(replay)
     }
@@ -172,6 +188,8 @@ impl Replay {
         let of = snapshots.entry(device).or_default();
         of.objects = None;
         of.after.clear();
+        of.later = LaterGrowth::default();
+        of.newest_begun = self.newest_begun;
         let readings = self.devices.get(&device).map(|device| &device.readings);
         of.before = readings.and_then(|readings| readings.best());
         for level in [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL] {
@@ -194,6 +212,32 @@ impl Replay {
         {
             of.reading(reading, event.kind == EventKind::SAMPLE);
         }
+    }
+
+    /// An event came that is no reading: of what contexts and modules grow by after the peaks.
+    pub(crate) fn growth_after(&mut self, seq: Seq, event: &Event, key: KeyId) {
+        for (device, of) in self.peak_snapshots.iter_mut().flatten() {
+            let concerned = event.kind != EventKind::RESIZE || *device == event.device;
+            if concerned && of.is_open() {
+                of.later.event(seq, event, key, &self.objects);
+            }
+        }
+    }
+
+    /// Takes in an event after a moment, right after it was fed.
+    pub fn follow_growth(&self, later: &mut LaterGrowth, seq: Seq, event: &Event) {
+        if let Some((key, _)) = self.newest.filter(|_| concerns(event)) {
+            later.event(seq, event, key, &self.objects);
+        }
+    }
+
+    /// What contexts and modules grew by after the device's peak, if that was kept.
+    pub fn growth_after_peak_of(&self, device: DeviceOrdinal) -> &[Growth] {
+        let snapshot = self
+            .peak_snapshots
+            .as_ref()
+            .and_then(|all| all.get(&device));
+        snapshot.map_or(&[], |of| of.later.all())
     }
 
     /// A device at its peak, and the readings that followed, each with whether it is a new one. Names and
@@ -229,6 +273,7 @@ impl Replay {
             devices: BTreeMap::from([(device, peak)]),
             last: time,
             last_seq: seq,
+            newest_begun: snapshot.newest_begun,
             objects: snapshot.objects.as_ref().unwrap_or(&self.objects).clone(),
             ..Self::default()
         };

@@ -169,6 +169,12 @@ fn notes(replay: &Replay, ledger: &Ledger, source: &mut Source) -> Vec<String> {
         }
         notes.push(note);
     }
+    if let Some(at) = ledger.contexts_and_code_ns {
+        notes.push(format!(
+            "contexts and code as of the reading at {}",
+            time(Nanos(at))
+        ));
+    }
     if ledger.driver_peak_bytes > ledger.bytes {
         let peak = bytes(ledger.driver_peak_bytes);
         notes.push(format!("what CUDA had given, at its own peak: {peak}"));

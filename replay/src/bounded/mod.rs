@@ -109,8 +109,8 @@ impl Replay {
             .peak_snapshots
             .iter_mut()
             .flat_map(|all| all.values_mut());
-        for objects in snapshots.filter_map(|of| of.objects.as_mut()) {
-            objects.each_key(&mut need);
+        for of in snapshots {
+            of.each_key(&mut need);
         }
         needed.extend(self.newest.map(|(key, _)| key));
         needed
@@ -154,8 +154,8 @@ impl Replay {
             .peak_snapshots
             .iter_mut()
             .flat_map(|all| all.values_mut());
-        for objects in snapshots.filter_map(|of| of.objects.as_mut()) {
-            objects.each_key(&mut change);
+        for of in snapshots {
+            of.each_key(&mut change);
         }
         if let Some((key, _)) = &mut self.newest {
             change(key);

@@ -4,6 +4,7 @@ use gpumem_capture::{
 };
 
 use super::*;
+use crate::later_growth::{Growth, LaterGrowth};
 use crate::{At, Figure, Query};
 
 /// A program of all kinds of events on two devices, made up from a seed.
@@ -13,13 +14,20 @@ struct Program {
     freed: Vec<(Seq, Event)>,
     seq: u64,
     stacks: u32,
+    /// Whether its reservations are contexts and modules, not pools.
+    code: bool,
     /// Records as they were fed.
     records: Vec<(Seq, Result<Event, Definition>)>,
 }
 
 impl Program {
     fn of(seed: u64, events: u64) -> Self {
+        Self::with(seed, events, false)
+    }
+
+    fn with(seed: u64, events: u64, code: bool) -> Self {
         let mut program = Self {
+            code,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             live: Vec::new(),
             freed: Vec::new(),
@@ -118,7 +126,10 @@ impl Program {
             11 => drop(self.emit(of(EventKind::OUT_OF_MEMORY, 0, bytes, 2))),
             12 => drop(self.emit(of(EventKind::ALIAS, handle, bytes, 0))),
             13 | 14 => {
-                let flags = EventFlags::STREAM_ORDERED;
+                let flags = match self.code {
+                    true => [EventFlags::CONTEXT, EventFlags::MODULE][self.below(2) as usize],
+                    false => EventFlags::STREAM_ORDERED,
+                };
                 let level = gpumem_capture::Level::PHYSICAL;
                 let aux = self.below(3000);
                 self.emit(Event {
@@ -257,11 +268,56 @@ fn a_state_and_what_follows_are_the_whole() {
     }
 }
 
+/// A growth with the stacks that its key stands for.
+fn named(growth: &Growth, replay: &Replay) -> (Growth, StackKey) {
+    let key = KeyId::default();
+    (Growth { key, ..*growth }, replay.stacks(growth.key))
+}
+
+/// What was kept of what contexts and modules grew by after a device's peak, up to a reading.
+fn growth_of(
+    replay: &Replay,
+    device: DeviceOrdinal,
+    until: Option<&(crate::Reading, bool)>,
+) -> Vec<(Growth, StackKey)> {
+    let all = replay.growth_after_peak_of(device).iter();
+    all.filter(|growth| until.is_none_or(|(reading, _)| growth.seq < reading.seq))
+        .map(|growth| named(growth, replay))
+        .collect()
+}
+
+#[test]
+fn a_state_of_version_1_has_all_but_the_growth_after_peaks() {
+    let program = Program::with(3, 3000, true);
+    let mut all = BoundedReplay::default();
+    program.feed(&mut all.replay, Seq(0), program.end());
+    let mut state = bytes_of(&all.replay);
+    let mut added = Vec::new();
+    all.replay.newest_begun.put(&mut added);
+    for of in all
+        .replay
+        .peak_snapshots
+        .iter()
+        .flat_map(|all| all.values())
+    {
+        of.later.put(&mut added);
+        of.newest_begun.put(&mut added);
+    }
+    assert!(state.ends_with(&added) && added.len() > 10);
+    state.truncate(state.len() - added.len());
+    state[0] = 1;
+    let mut replay = Replay::new(At::Peak);
+    replay.feed(Record::State(program.end(), &state));
+    assert!(replay.restored.is_some_and(|restored| restored.is_readable));
+    assert_eq!(figures(&replay, At::Peak), figures(&all.replay, At::Peak));
+    assert!(replay.growth_after_peak_of(DeviceOrdinal(0)).is_empty());
+}
+
 #[test]
 fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
-    let (mut told, mut in_the_log) = (0, 0);
+    let (mut told, mut in_the_log, mut grown) = (0, 0, 0);
     for seed in 1..60 {
-        let program = Program::of(seed, 3000);
+        let program = Program::with(seed, 3000, seed % 2 == 0);
         let at = Seq(program.end().0 * (1 + seed % 9) / 9);
         let peaks = Query {
             peaks: true,
@@ -281,7 +337,8 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
             let Some((seq, _)) = replay.devices[device].moment else {
                 continue;
             };
-            let (kept, _) = replay.at_peak_of(*device).expect("a peak that was kept");
+            let (kept, after) = replay.at_peak_of(*device).expect("a peak that was kept");
+            let growth = growth_of(replay, *device, after.get(63));
             in_the_log += u32::from(replay.restored.is_some() && seq >= at);
             let mut then = Replay::new(At::Peak);
             program.feed(&mut then, Seq(0), Seq(seq.0 + 1));
@@ -334,9 +391,34 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
             let best = |replay: &Replay| replay.devices[device].readings.best();
             assert_eq!(best(&then), best(&kept), "seed {seed}");
             assert_eq!((kept.last_seq, kept.last), (then.last_seq, then.last));
+            assert_eq!(then.newest_begun, kept.newest_begun, "seed {seed}");
+            let mut later = LaterGrowth::default();
+            let until = after
+                .get(63)
+                .map_or(program.end(), |(reading, _)| reading.seq);
+            for (seq, record) in &program.records {
+                let Ok(event) = record else { continue };
+                if *seq > kept.last_seq && *seq < until {
+                    then.feed(Record::Event(*seq, event));
+                    let mine = event.device == *device || event.kind != EventKind::RESIZE;
+                    if mine {
+                        then.follow_growth(&mut later, *seq, event);
+                    }
+                }
+            }
+            let followed: Vec<_> = later
+                .all()
+                .iter()
+                .map(|growth| named(growth, &then))
+                .collect();
+            assert_eq!(growth, followed, "seed {seed}");
+            grown += growth.len();
         }
     }
-    assert!(told > 30 && in_the_log > 3, "{told} {in_the_log}");
+    assert!(
+        told > 30 && in_the_log > 3 && grown > 100,
+        "{told} {in_the_log} {grown}"
+    );
 }
 
 #[test]

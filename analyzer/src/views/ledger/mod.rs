@@ -172,6 +172,8 @@ pub struct Ledger {
     pub unexplained_bytes: Option<i64>,
     /// The reading that these come from.
     pub reading: Option<ReadingRow>,
+    /// The time of the later reading that contexts and code are as of; `None`: they are as of the moment.
+    pub contexts_and_code_ns: Option<u64>,
     /// PyTorch's pool; `None`: there was none.
     pub pool: Option<Pool>,
     /// Workspaces of cuBLAS among the tensors; `None`: there were none.

@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gpumem_capture::{DeviceOrdinal, EventKind, Level, Nanos, Progress, Reader, Record, Seq};
+use gpumem_capture::{
+    DeviceOrdinal, Event, EventKind, Level, Nanos, Progress, Reader, Record, Seq,
+};
 
 use super::Ledger;
 use super::asked::{Asked, LedgerAt};
-use super::parts::{Parts, Whole};
-use crate::replay::{At, Reading, Replay};
+use super::parts::{Parts, PieceId, Whole};
+use crate::replay::{At, LaterGrowth, Reading, Replay};
 use crate::session::{Error, Session};
 
 /// How many readings after the moment are looked at for one during which nothing moved.
@@ -32,6 +34,9 @@ struct Wanted {
     moving: bool,
     /// Whether the first reading kept the moment.
     kept: bool,
+    /// What contexts and modules grew by after the moment, and how much of that `grown` has.
+    later: LaterGrowth,
+    grown: Vec<(Seq, PieceId, u64)>,
 }
 
 impl Wanted {
@@ -47,6 +52,26 @@ impl Wanted {
         if better {
             self.after = Some(reading);
         }
+    }
+
+    /// Charges contexts and code as the reading after the moment has them: no call says what they take, so a
+    /// context or module of the moment may be without its bytes until then. Returns that reading's time, if
+    /// anything came by it. Where the card has given the same since the reading before, and no context or
+    /// module began since, that one is right as it is.
+    fn take_growth(&mut self) -> Option<Nanos> {
+        let after = self.after?;
+        let parts = self.parts.as_mut()?;
+        let before = parts.before.filter(|before| !before.estimated);
+        let same = before.is_some_and(|before| before.physical == parts.physical);
+        if same && !parts.begun_since {
+            return None;
+        }
+        let mut time = None;
+        for (_, id, bytes) in self.grown.drain(..).filter(|(seq, ..)| *seq < after.seq) {
+            parts.add_growth(id, bytes);
+            time = Some(after.time);
+        }
+        time
     }
 
     /// The reading that belongs to the moment. Readings are recorded when they differ from the last one:
@@ -100,11 +125,7 @@ impl Ledger {
 
     /// The same, of records at hand.
     #[cfg(test)]
-    pub(super) fn of_events(
-        first: &Replay,
-        events: &[(Seq, gpumem_capture::Event)],
-        asked: Asked,
-    ) -> Vec<Self> {
+    pub(super) fn of_events(first: &Replay, events: &[(Seq, Event)], asked: Asked) -> Vec<Self> {
         let mut wanted = wanted(first, asked);
         take_kept(first, &mut wanted, asked);
         let mut replay = Replay::new(At::End);
@@ -118,12 +139,13 @@ impl Ledger {
 
 fn ledgers(wanted: BTreeMap<DeviceOrdinal, Wanted>, first: &Replay, asked: Asked) -> Vec<Ledger> {
     let build = |(device, mut wanted): (DeviceOrdinal, Wanted)| {
+        let grown_at = wanted.take_growth();
         let reading = wanted.belongs();
         let parts = wanted.parts.take()?;
         let facts = (first, &wanted.whole);
-        Some(Ledger::new(
-            parts, reading, asked.at, asked.by, facts, device,
-        ))
+        let mut ledger = Ledger::new(parts, reading, asked.at, asked.by, facts, device);
+        ledger.contexts_and_code_ns = grown_at.map(|time| time.0);
+        Some(ledger)
     };
     wanted.into_iter().filter_map(build).collect()
 }
@@ -140,6 +162,10 @@ fn take_kept(first: &Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, asked
             continue;
         };
         wanted.parts = Some(Parts::at(&then, first, *device, &wanted.whole));
+        for growth in first.growth_after_peak_of(*device) {
+            let id = Parts::of_growth(growth, (&then, first), *device, &wanted.whole);
+            wanted.grown.push((growth.seq, id, growth.bytes));
+        }
         wanted.kept = true;
         for (reading, fresh) in after {
             wanted.reading(*reading, *fresh);
@@ -156,6 +182,7 @@ fn feed(replay: &mut Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, recor
     settle(replay, wanted, Some(seq));
     replay.feed(record);
     if !matches!(event.kind, EventKind::SAMPLE | EventKind::CARD) {
+        follow_growth(replay, wanted, seq, event);
         return;
     }
     let last = replay
@@ -169,6 +196,26 @@ fn feed(replay: &mut Replay, wanted: &mut BTreeMap<DeviceOrdinal, Wanted>, recor
         && last.seq > waiting.until
     {
         waiting.reading(last, event.kind == EventKind::SAMPLE);
+    }
+}
+
+/// Takes in an event after moments that are over: contexts and modules may grow by it.
+fn follow_growth(
+    replay: &Replay,
+    wanted: &mut BTreeMap<DeviceOrdinal, Wanted>,
+    seq: Seq,
+    event: &Event,
+) {
+    for (device, wanted) in wanted {
+        let concerned = event.kind != EventKind::RESIZE || *device == event.device;
+        if wanted.parts.is_none() || wanted.kept || wanted.tries > TRIES || !concerned {
+            continue;
+        }
+        replay.follow_growth(&mut wanted.later, seq, event);
+        for growth in &wanted.later.all()[wanted.grown.len()..] {
+            let id = Parts::of_growth(growth, (replay, replay), *device, &wanted.whole);
+            wanted.grown.push((growth.seq, id, growth.bytes));
+        }
     }
 }
 
@@ -218,6 +265,8 @@ fn wanted(first: &Replay, asked: Asked) -> BTreeMap<DeviceOrdinal, Wanted> {
                 tries: 0,
                 moving: false,
                 kept: false,
+                later: LaterGrowth::default(),
+                grown: Vec::new(),
             };
             Some((*device, wanted))
         })

@@ -10,7 +10,7 @@ use super::pool::{Pool, Segments};
 use super::tensors::Tensors;
 use super::{Kind, Workspaces};
 use crate::attribution::{Owner, library, owner};
-use crate::replay::{Block, HoldingKind, KeyId, Reading, Replay, SpanContext};
+use crate::replay::{Block, Growth, HoldingKind, KeyId, Reading, Replay, SpanContext};
 
 /// PyTorch's caching allocator lives in this library: what it holds from the driver is the pool.
 pub(super) const POOL: &str = "libc10_cuda.so";
@@ -59,21 +59,14 @@ pub(super) struct Parts {
     pub span_context: SpanContext,
     /// The newest reading before the moment.
     pub before: Option<Reading>,
+    /// Whether a context or module began after that.
+    pub begun_since: bool,
 }
 
 impl Parts {
     /// The device as `replay` has it now; `named` has the names and the stacks.
     pub fn at(replay: &Replay, named: &Replay, device: DeviceOrdinal, whole: &Whole) -> Self {
-        let mut build = Build {
-            replay,
-            named,
-            device,
-            whole,
-            known: FxHashMap::default(),
-            pieces: Pieces::new(),
-            asked: Backed::default(),
-            managed: 0,
-        };
+        let mut build = Build::new(replay, named, device, whole);
         let tensors = build.tensors();
         let workspaces = tensors.workspaces();
         let (pool, unseen) = build.driver(tensors);
@@ -85,6 +78,7 @@ impl Parts {
             "the parts are the physical level"
         );
         let now = replay.devices.get(&device);
+        let before = now.and_then(|now| now.readings.best());
         Self {
             seq: replay.last_seq,
             time: replay.last,
@@ -98,8 +92,26 @@ impl Parts {
             pool,
             workspaces,
             span_context: replay.span_context(),
-            before: now.and_then(|now| now.readings.best()),
+            before,
+            begun_since: replay.newest_begun > before.map(|before| before.seq),
         }
+    }
+
+    /// Which part a growth after the moment belongs to; `replay` has the context or module.
+    pub fn of_growth(
+        growth: &Growth,
+        (replay, named): (&Replay, &Replay),
+        device: DeviceOrdinal,
+        whole: &Whole,
+    ) -> PieceId {
+        let mut build = Build::new(replay, named, device, whole);
+        build.implicit(growth.kind, growth.handle, growth.key)
+    }
+
+    /// Adds what a context or module grew by after the moment.
+    pub fn add_growth(&mut self, id: PieceId, bytes: u64) {
+        *self.pieces.entry(id).or_default() += i128::from(bytes);
+        self.physical = self.physical.saturating_add(bytes);
     }
 }
 
@@ -122,7 +134,20 @@ struct Build<'a> {
     managed: u64,
 }
 
-impl Build<'_> {
+impl<'a> Build<'a> {
+    fn new(replay: &'a Replay, named: &'a Replay, device: DeviceOrdinal, whole: &'a Whole) -> Self {
+        Self {
+            replay,
+            named,
+            device,
+            whole,
+            known: FxHashMap::default(),
+            pieces: Pieces::new(),
+            asked: Backed::default(),
+            managed: 0,
+        }
+    }
+
     fn who(&mut self, key: KeyId, level: Level) -> (Option<String>, Owner) {
         let named = self.named;
         let known = self.known.entry((key, level)).or_insert_with(|| {
@@ -256,7 +281,8 @@ impl Build<'_> {
                     HoldingKind::Context | HoldingKind::Module | HoldingKind::Other => {
                         others += holding.bytes();
                         for (key, bytes) in holding.parts() {
-                            self.implicit(kind, ptr, *key, *bytes);
+                            let id = self.implicit(kind, ptr, *key);
+                            *self.pieces.entry(id).or_default() += i128::from(*bytes);
                         }
                     }
                 }
@@ -265,7 +291,8 @@ impl Build<'_> {
             for ((device, handle), (key, bytes)) in &self.replay.objects.contexts {
                 if *device == self.device {
                     others += bytes;
-                    self.implicit(HoldingKind::Context, *handle, *key, *bytes);
+                    let id = self.implicit(HoldingKind::Context, *handle, *key);
+                    *self.pieces.entry(id).or_default() += i128::from(*bytes);
                 }
             }
         }
@@ -282,7 +309,7 @@ impl Build<'_> {
     }
 
     /// What nobody asked for in bytes: a context, a module.
-    fn implicit(&mut self, kind: HoldingKind, ptr: u64, key: KeyId, bytes: u64) {
+    fn implicit(&mut self, kind: HoldingKind, ptr: u64, key: KeyId) -> PieceId {
         let objects = &self.replay.objects;
         let (fallback, line) = self.who(key, Level::DRIVER);
         let (kind, which, library) = match kind {
@@ -301,12 +328,11 @@ impl Build<'_> {
             }
             _ => (Kind::Library, 0, None),
         };
-        let id = PieceId {
+        PieceId {
             kind,
             which,
             library: library.or(fallback),
             owner: Some(line),
-        };
-        *self.pieces.entry(id).or_default() += i128::from(bytes);
+        }
     }
 }

@@ -108,6 +108,7 @@ impl Ledger {
             driver_reserved_bytes: card.and_then(|card| card.reserved),
             unexplained_bytes: unexplained,
             reading: reading.map(Into::into),
+            contexts_and_code_ns: None,
             pool,
             workspaces: parts.workspaces,
             jumps: jumps

@@ -123,3 +123,120 @@ fn nvml_may_keep_things_to_itself() {
         assert_eq!(found["other_processes_bytes"], told(others));
     }
 }
+
+/// A context of 300 MiB and a module of 20 MiB that a reading finds 4 ms after the tensors' peak, when some
+/// tensors are freed already; a second module is loaded after the peak. Returns the peak and the context.
+fn found_late(folder: &Path) -> (Synthetic, [u64; 2]) {
+    let mut capture = Synthetic::new(folder);
+    let first = capture.python(&[("/home/me/run/train.py", "<module>", 5, true)]);
+    context(&mut capture, TORCH, first);
+    let born = capture.alloc(Level::HOST, 1, M, StackId::NONE, StackId::NONE);
+    load(&mut capture, 0xe0, 0x40_8000, CUDART, first);
+    capture.asked(0x1000_0000, 64 * M, NONE, C10, first);
+    capture.given(0x1000_0000, 64 * M, NONE);
+    let peak = capture.tensor(0x1000_0000, 30 * M, 64 * M, first, StackId::NONE);
+    load(&mut capture, 0xe1, 0x9999_0000, PYTHON, first);
+    capture.free_tensor(0x1000_0000, 30 * M, 64 * M, StackId::NONE);
+    capture.resize(0xc0, (0, 300 * M), CONTEXT, first);
+    capture.resize(0xe0, (0, 20 * M), MODULE, first);
+    capture.resize(0xe1, (0, 6 * M), MODULE, first);
+    capture.sample(395 * M, 0, 390 * M, NONE);
+    capture.card(395 * M, 0);
+    (capture, [born.0, peak.0])
+}
+
+#[test]
+fn contexts_and_code_are_as_of_the_reading_that_found_them() {
+    let folder = tempdir().expect("a folder");
+    let (capture, [born, peak]) = found_late(folder.path());
+    let file = capture.finish();
+    let at = peak.to_string();
+    for arguments in [&[][..], &["--at", "peak=tensor"], &["--at", &at]] {
+        let found = ledger(arguments, &file);
+        assert_eq!(found["seq"], peak);
+        assert_eq!(of_kind(&found, "context"), 300);
+        assert_eq!(of_kind(&found, "module"), 20, "what there was at the peak");
+        assert_eq!(of_kind(&found, "tensors"), 30);
+        assert_eq!(found["physical_bytes"], 384 * M);
+        assert_eq!(found["unexplained_bytes"], 5 * M);
+        // The card's figure less the module that came in between.
+        assert_eq!(found["bytes"], (395 - 6) * M);
+        assert_eq!(found["contexts_and_code_ns"], found["reading"]["time_ns"]);
+        let arguments = [&["ledger"], arguments].concat();
+        let text = stdout(&analyze(&arguments, &file));
+        for note in [
+            "NVML was read 6.0 ms later, when the card had given 6.00 MiB more",
+            "contexts and code as of the reading at 00:03.212",
+        ] {
+            assert!(text.contains(note), "{text}");
+        }
+    }
+    let before_the_module = ledger(&["--at", &born.to_string()], &file);
+    assert_eq!(of_kind(&before_the_module, "context"), 300);
+    assert_eq!(of_kind(&before_the_module, "module"), 0);
+    let end = ledger(&["--at", "end"], &file);
+    assert_eq!(
+        (of_kind(&end, "module"), &end["contexts_and_code_ns"]),
+        (26, &Value::Null)
+    );
+    // The report keeps the peak and reads the capture once.
+    let text = stdout(&analyze(&[], &file));
+    assert!(
+        text.contains("contexts and code as of the reading at 00:03.212"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_begins_ends_or_shrinks_after_the_moment_is_not_charged_to_it() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let first = capture.python(&[("/home/me/run/train.py", "<module>", 5, true)]);
+    context(&mut capture, TORCH, first);
+    capture.resize(0xc0, (0, 300 * M), CONTEXT, first);
+    capture.sample(300 * M, 0, 300 * M, NONE);
+    load(&mut capture, 0xe0, 0x40_8000, CUDART, first);
+    let moment = capture.alloc(Level::HOST, 1, M, StackId::NONE, StackId::NONE);
+    // The module goes, and another one has its handle.
+    capture.event(Event {
+        kind: EventKind::MODULE_UNLOAD,
+        ptr: 0xe0,
+        ..Event::default()
+    });
+    load(&mut capture, 0xe0, 0x40_8000, CUDART, first);
+    capture.resize(0xe0, (0, 20 * M), MODULE, first);
+    // A limit is lowered and raised again.
+    capture.resize(0xc0, (300 * M, 290 * M), CONTEXT, first);
+    capture.resize(0xc0, (290 * M, 310 * M), CONTEXT, first);
+    capture.sample(330 * M, 0, 330 * M, NONE);
+    let file = capture.finish();
+    let found = ledger(&["--at", &moment.0.to_string()], &file);
+    assert_eq!(of_kind(&found, "context"), 300);
+    assert_eq!(of_kind(&found, "module"), 0);
+    assert_eq!(found["contexts_and_code_ns"], Value::Null);
+    assert_eq!(
+        found["reading"]["physical_bytes"],
+        300 * M,
+        "nothing was given since"
+    );
+}
+
+#[test]
+fn a_reading_that_still_holds_is_not_replaced_by_a_later_growth() {
+    let folder = tempdir().expect("a folder");
+    let mut capture = Synthetic::new(folder.path());
+    let first = capture.python(&[("/home/me/run/train.py", "<module>", 5, true)]);
+    context(&mut capture, TORCH, first);
+    capture.resize(0xc0, (0, 300 * M), CONTEXT, first);
+    capture.sample(300 * M, 0, 300 * M, NONE);
+    let moment = capture.alloc(Level::HOST, 1, M, StackId::NONE, StackId::NONE);
+    capture.resize(0xc0, (300 * M, 308 * M), CONTEXT, first);
+    capture.sample(308 * M, 0, 308 * M, NONE);
+    let file = capture.finish();
+    let found = ledger(&["--at", &moment.0.to_string()], &file);
+    assert_eq!(
+        (of_kind(&found, "context"), &found["contexts_and_code_ns"]),
+        (300, &Value::Null)
+    );
+    assert_eq!(found["bytes"], 300 * M);
+}

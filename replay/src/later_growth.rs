@@ -1,0 +1,100 @@
+//! Bytes that readings after a moment attribute to contexts and code that existed at the moment.
+//!
+//! No call says what a context or the code of a module takes. The next reading that counts does, a few
+//! milliseconds after the call, so at a moment in between their reservations are too small.
+
+use gpumem_capture::{Event, EventFlags, EventKind, Level, Seq};
+use rustc_hash::FxHashSet;
+
+use crate::holding::HoldingKind;
+use crate::ids::KeyId;
+use crate::objects::Objects;
+use crate::serialize::serialize;
+
+/// How many growths and handles are kept at most: where no reading comes, nothing else ends the list.
+const KEPT: usize = 4096;
+
+/// A growth of a context or module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// Its event.
+    pub seq: Seq,
+    /// Context or module.
+    pub kind: HoldingKind,
+    /// Which one.
+    pub handle: u64,
+    /// The stacks that it is charged to.
+    pub key: KeyId,
+    /// By how much.
+    pub bytes: u64,
+}
+
+/// The growths after a moment, in the order of events.
+#[derive(Clone, Debug, Default)]
+pub struct LaterGrowth {
+    grown: Vec<Growth>,
+    /// What began or shrank since the moment: what that grows by is not the moment's.
+    changed: FxHashSet<(HoldingKind, u64)>,
+}
+
+serialize! {
+    Growth { seq, kind, handle, key, bytes }
+    LaterGrowth { grown, changed }
+}
+
+impl LaterGrowth {
+    /// Takes in an event after the moment, on the moment's device. `objects` are those after it.
+    pub(crate) fn event(&mut self, seq: Seq, event: &Event, key: KeyId, objects: &Objects) {
+        if self.grown.len() + self.changed.len() >= KEPT {
+            return;
+        }
+        match event.kind {
+            EventKind::CONTEXT => drop(self.changed.insert((HoldingKind::Context, event.ptr))),
+            EventKind::MODULE_LOAD => drop(self.changed.insert((HoldingKind::Module, event.ptr))),
+            _ => {}
+        }
+        if event.kind != EventKind::RESIZE || event.level != Level::PHYSICAL {
+            return;
+        }
+        let (kind, handle) = (HoldingKind::of(event.flags), event.ptr);
+        let exists = match kind {
+            HoldingKind::Context => objects.contexts.contains_key(&(event.device, handle)),
+            HoldingKind::Module => objects.loads.contains_key(&handle) || event.aux > 0,
+            _ => return,
+        };
+        if event.bytes < event.aux {
+            self.changed.insert((kind, handle));
+        } else if exists && !self.changed.contains(&(kind, handle)) {
+            self.grown.push(Growth {
+                seq,
+                kind,
+                handle,
+                key,
+                bytes: event.bytes - event.aux,
+            });
+        }
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[Growth] {
+        &self.grown
+    }
+
+    /// The stacks of the growths, to be changed.
+    pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
+        for growth in &mut self.grown {
+            change(&mut growth.key);
+        }
+    }
+}
+
+/// Whether an event is one that [`LaterGrowth`] follows.
+pub(crate) fn concerns(event: &Event) -> bool {
+    match event.kind {
+        EventKind::CONTEXT | EventKind::MODULE_LOAD => true,
+        EventKind::RESIZE => {
+            event.flags.contains(EventFlags::CONTEXT) || event.flags.contains(EventFlags::MODULE)
+        }
+        _ => false,
+    }
+}
