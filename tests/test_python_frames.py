@@ -4,6 +4,7 @@ The probe (interposer/examples/python_probe.rs) takes stacks with the recorder's
 workloads compare them with what the interpreter says of itself.
 """
 
+import platform
 import subprocess
 
 import harness
@@ -88,6 +89,35 @@ ctypes.pythonapi.Py_AtExit(probe.probe_print_finalizing)
 """
     done = harness.run([python_env(version), "-c", program])
     assert done.stdout.split("\n") == ["finalizing 0"] * 3 + ["finalizing 1", ""], done.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="replaces a function by machine code")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_whether_the_interpreter_is_finalizing_is_read_without_a_call(version, python_env, probe):
+    """CPython's own function is replaced by one that counts its calls and answers no."""
+    program = f"""import ctypes, os, sys
+probe = ctypes.CDLL({str(probe)!r})
+function = ctypes.pythonapi[{'Py_IsFinalizing' if version in ('py313', 'py314') else '_Py_IsFinalizing'!r}]
+address = ctypes.cast(function, ctypes.c_void_p).value
+calls = ctypes.c_long(0)
+mov, add, answer = b"\\x48\\xb8", b"\\x48\\xff\\x00", b"\\x31\\xc0\\xc3"
+code = mov + ctypes.addressof(calls).to_bytes(8, "little") + add + answer
+page = address & -4096
+protect = ctypes.CDLL(None, use_errno=True).mprotect
+assert protect(ctypes.c_void_p(page), ctypes.c_size_t(8192), 7) == 0, os.strerror(ctypes.get_errno())
+ctypes.memmove(address, code, len(code))
+assert [function(), function()] == [0, 0] and calls.value == 2
+def new_code(number):
+    exec(compile(f"def f_{{number}}(): return probe.probe_take(1)\\nf_{{number}}()", "new.py", "exec"), dict(probe=probe))
+for number in range(200):
+    new_code(number)
+    probe.probe_take(1)
+print(calls.value, probe.probe_take(1) != 0)
+sys.stdout.flush()
+os._exit(0)
+"""
+    done = harness.run([python_env(version), "-c", program])
+    assert done.stdout == "2 True\n", done.stderr
 
 
 def test_frames_of_code_that_the_interpreter_compiled(python_env, probe, tmp_path):

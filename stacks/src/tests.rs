@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpumem_capture::{DefKind, Lost, StackId};
+use gpumem_capture::{CodeId, DefKind, Lost, PyFrame, StackId};
+use gpumem_python_frames::Position;
 
 use crate::{DefinitionSink, Interner, Stacks};
 
@@ -29,6 +30,33 @@ impl DefinitionSink for Collector {
         }
         self.kept.lock().unwrap().push((kind, parts.concat()));
         Ok(())
+    }
+}
+
+#[test]
+fn a_position_is_a_frames_word_in_a_capture() {
+    for offset in [
+        i32::MIN,
+        -17,
+        -16,
+        -2,
+        0,
+        2,
+        40_000,
+        i32::MAX - 16,
+        i32::MAX,
+    ] {
+        for entered_from_c in [false, true] {
+            let position = Position::new(offset, entered_from_c);
+            let frame = PyFrame::from_words(7, position.bits());
+            assert_eq!(frame.code, CodeId(7));
+            assert_eq!(frame.offset, position.offset());
+            assert_eq!(frame.entered_from_c, position.entered_from_c());
+            assert_eq!(frame.entered_from_c, entered_from_c);
+            assert_eq!(frame.word(), position.bits());
+            let written = PyFrame { offset, ..frame };
+            assert_eq!(written.word(), position.bits());
+        }
     }
 }
 
