@@ -1,7 +1,7 @@
 """GPUMEM_BOUNDED on a real PyTorch: a capture of one size answers as the one that has every event.
 
 What breaks these tests: a state that lacks a field, a page of the log that is overwritten before a state
-holds its records, stacks that are let go of while they hold something, a peak whose blocks are not put
+holds its records, stacks that are evicted while they hold something, a peak whose blocks are not put
 aside, or a file that grows."""
 
 import json

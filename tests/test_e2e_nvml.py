@@ -60,7 +60,7 @@ def notes(records):
 
 
 def held(records, flag):
-    """The changes of the holdings of a kind: (pointer, before, after)."""
+    """The changes of the reservations of a kind: (pointer, before, after)."""
     events = [e for e in of_kind(records, RESIZE) if e["flags"] & flag]
     return [(e["ptr"], e["aux"], e["bytes"]) for e in events]
 

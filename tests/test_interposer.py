@@ -18,8 +18,8 @@ import pytest
 ALLOC, FREE, CANCEL, MAP, UNMAP, OUT_OF_MEMORY, CONTEXT, CONTEXT_END = range(1, 9)
 RESIZE, ADDRESS, ADDRESS_END = 17, 19, 20
 UNKNOWN_POINTER, MISMATCH, STREAM_ORDERED, MANAGED, VMM_HANDLE, RESET = 1, 2, 4, 8, 16, 32
-# Of what kind a holding at the physical level is: pool, graphs, context, module.
-HOLDINGS = 4 | 128 | 256 | 512
+# Of what kind a reservation at the physical level is: pool, graphs, context, module.
+RESERVATIONS = 4 | 128 | 256 | 512
 MIB = 1 << 20
 QUIET = {"GPUMEM_QUIET": "1"}
 
@@ -67,8 +67,8 @@ def replayed(events):
             row[0] += event["bytes"]
             row[3] -= 1
         elif event["kind"] == RESIZE:
-            key = (event["level"], event["flags"] & HOLDINGS, event["ptr"])
-            assert event["flags"] & HOLDINGS and live.get(key, 0) == event["aux"] != event["bytes"], event
+            key = (event["level"], event["flags"] & RESERVATIONS, event["ptr"])
+            assert event["flags"] & RESERVATIONS and live.get(key, 0) == event["aux"] != event["bytes"], event
             live[key] = event["bytes"]
             row = figure(event)
             row[0] += event["bytes"] - event["aux"]

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holding_counts_by_its_change() {
+    fn a_reservation_counts_by_its_change() {
         let resize = |bytes, aux| Event {
             aux,
             ..event(EventKind::RESIZE, bytes)

@@ -68,8 +68,8 @@ impl EventKind {
     pub const ALIAS: Self = Self(15);
     /// An alias ended.
     pub const ALIAS_END: Self = Self(16);
-    /// The holding `ptr` at the physical level, of the kind that the flags say, has `bytes` now and had
-    /// `aux` before. A holding grows and shrinks (a pool, a context); 0 is its end. `ptr` is its handle; of a
+    /// The reservation `ptr` at the physical level, of the kind that the flags say, has `bytes` now and had
+    /// `aux` before. A reservation grows and shrinks (a pool, a context); 0 is its end. `ptr` is its handle; of a
     /// library in more contexts than one, an odd number in each but one.
     pub const RESIZE: Self = Self(17);
     /// A reading of NVML, of the whole card: `bytes` used, those that the driver reserves included;

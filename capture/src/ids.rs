@@ -35,12 +35,12 @@ newtype! {
 impl StackId {
     /// No stack was taken.
     pub const NONE: Self = Self(0);
-    /// A stack whose definition a bounded capture has let go of. Never recorded.
-    pub const LET_GO: Self = Self(u32::MAX);
+    /// A stack whose definition a bounded capture has evicted. Never recorded.
+    pub const EVICTED: Self = Self(u32::MAX);
 
     /// Whether it needs no definition.
     pub fn is_named(self) -> bool {
-        self == Self::NONE || self == Self::LET_GO
+        self == Self::NONE || self == Self::EVICTED
     }
 }
 

@@ -81,7 +81,7 @@ class Rings:
                 self._most = max(_MANY, 2 * len(self._held))
 
     def _recover(self) -> None:
-        """Has the rings of ended processes taken over, and lets go of them."""
+        """Has the rings of ended processes taken over, and closes them."""
         kept = []
         for ring in self._held:
             if self._analyzer and ring.capture.is_file() and not self._is_done(ring):

@@ -44,8 +44,8 @@ impl LevelState {
         for (_, block) in &mut self.freed.0 {
             change(&mut block.key);
         }
-        for holding in self.holdings.values_mut() {
-            holding.each_key(change);
+        for reservation in self.reservations.values_mut() {
+            reservation.each_key(change);
         }
         if let Some((key, _)) = &mut self.unkept {
             change(key);
@@ -99,11 +99,11 @@ impl LevelState {
         (merged, gone.len() as u64)
     }
 
-    /// The level at the device's peak, as far as blocks and holdings go.
+    /// The level at the device's peak, as far as blocks and reservations go.
     pub(crate) fn at_device_peak_state(&self) -> Self {
         Self {
             blocks: self.peak_snapshot.blocks(&self.blocks),
-            holdings: self.peak_snapshot.holdings(&self.holdings),
+            reservations: self.peak_snapshot.reservations(&self.reservations),
             ..Self::default()
         }
     }

@@ -145,14 +145,14 @@ impl HighWater {
         self.live.remove(bytes);
     }
 
-    /// A holding that this stack made larger before grew again.
+    /// A reservation that this stack made larger before grew again.
     pub fn grow(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.bytes = self.live.bytes.saturating_add(bytes);
         self.total.bytes = self.total.bytes.saturating_add(bytes);
     }
 
-    /// A holding lost a part of what this stack made it grow by.
+    /// A reservation lost a part of what this stack made it grow by.
     pub fn shrink(&mut self, bytes: u64, now: Clocks) {
         self.settle(now);
         self.live.bytes = self.live.bytes.saturating_sub(bytes);

@@ -59,8 +59,8 @@ impl Caller {
 impl StackKey {
     /// Stands for all evicted stacks.
     pub const EVICTED: Self = Self {
-        py: StackId::LET_GO,
-        native: StackId::LET_GO,
+        py: StackId::EVICTED,
+        native: StackId::EVICTED,
         caller: Caller::UNKNOWN,
         purpose: Purpose::NONE,
     };

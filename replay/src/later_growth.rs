@@ -6,9 +6,9 @@
 use gpumem_capture::{Event, EventFlags, EventKind, Level, Seq};
 use rustc_hash::FxHashSet;
 
-use crate::holding::HoldingKind;
 use crate::ids::KeyId;
 use crate::objects::Objects;
+use crate::reservation::ReservationKind;
 use crate::serialize::serialize;
 
 /// How many growths and handles are kept at most: where no reading comes, nothing else ends the list.
@@ -20,7 +20,7 @@ pub struct Growth {
     /// Its event.
     pub seq: Seq,
     /// Context or module.
-    pub kind: HoldingKind,
+    pub kind: ReservationKind,
     /// Which one.
     pub handle: u64,
     /// The stacks that it is charged to.
@@ -34,7 +34,7 @@ pub struct Growth {
 pub struct LaterGrowth {
     grown: Vec<Growth>,
     /// What began or shrank since the moment: what that grows by is not the moment's.
-    changed: FxHashSet<(HoldingKind, u64)>,
+    changed: FxHashSet<(ReservationKind, u64)>,
 }
 
 serialize! {
@@ -48,18 +48,21 @@ impl LaterGrowth {
         if self.grown.len() + self.changed.len() >= KEPT {
             return;
         }
-        match event.kind {
-            EventKind::CONTEXT => drop(self.changed.insert((HoldingKind::Context, event.ptr))),
-            EventKind::MODULE_LOAD => drop(self.changed.insert((HoldingKind::Module, event.ptr))),
-            _ => {}
+        let begins = match event.kind {
+            EventKind::CONTEXT => Some(ReservationKind::Context),
+            EventKind::MODULE_LOAD => Some(ReservationKind::Module),
+            _ => None,
+        };
+        if let Some(kind) = begins {
+            self.changed.insert((kind, event.ptr));
         }
         if event.kind != EventKind::RESIZE || event.level != Level::PHYSICAL {
             return;
         }
-        let (kind, handle) = (HoldingKind::of(event.flags), event.ptr);
+        let (kind, handle) = (ReservationKind::of(event.flags), event.ptr);
         let exists = match kind {
-            HoldingKind::Context => objects.contexts.contains_key(&(event.device, handle)),
-            HoldingKind::Module => objects.loads.contains_key(&handle) || event.aux > 0,
+            ReservationKind::Context => objects.contexts.contains_key(&(event.device, handle)),
+            ReservationKind::Module => objects.loads.contains_key(&handle) || event.aux > 0,
             _ => return,
         };
         if event.bytes < event.aux {

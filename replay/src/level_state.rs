@@ -7,9 +7,9 @@ use rustc_hash::FxHashMap;
 
 use crate::block::Block;
 use crate::high_water::{Clock, Clocks, Figure, HighWater, Total};
-use crate::holding::{Change, Holding, HoldingKind};
 use crate::ids::KeyId;
-use crate::peak_snapshot::{Address, Holdings, PeakSnapshot};
+use crate::peak_snapshot::{Address, PeakSnapshot, Reservations};
+use crate::reservation::{Change, Reservation, ReservationKind};
 use crate::serialize::serialize;
 use crate::window::Window;
 
@@ -39,8 +39,8 @@ pub struct Anomalies {
     pub lost_cancels: u64,
     /// Events at which the framework's own figure differed from the recorder's.
     pub mismatches: u64,
-    /// Holdings that grew or shrank from another size than they had.
-    pub holdings_of_other_size: u64,
+    /// Reservations that grew or shrank from another size than they had.
+    pub reservations_of_other_size: u64,
 }
 
 /// One level of one device.
@@ -62,7 +62,7 @@ pub struct LevelState {
     pub(crate) device_clock: Clock,
     pub(crate) by_stack: FxHashMap<KeyId, HighWater>,
     pub(crate) blocks: FxHashMap<Address, Block>,
-    pub(crate) holdings: Holdings,
+    pub(crate) reservations: Reservations,
     pub(crate) freed: Freed,
     /// What the device's peak had, where the query asks for it.
     pub(crate) peak_snapshot: PeakSnapshot,
@@ -99,12 +99,12 @@ impl Freed {
 serialize! {
     Anomalies {
         double_allocations, frees_without_block, frees_of_other_size, unknown_pointers, lost_cancels,
-        mismatches, holdings_of_other_size,
+        mismatches, reservations_of_other_size,
     }
     Freed { 0 }
     LevelState {
         counters, peak, live_at_moment, made_live, made_peak, anomalies, clock, device_clock, by_stack,
-        blocks, holdings, freed, peak_snapshot, unkept,
+        blocks, reservations, freed, peak_snapshot, unkept,
     }
 }
 
@@ -208,7 +208,7 @@ impl LevelState {
                 Effect::Live(block)
             }
             EventKind::RESIZE => {
-                // What a holding grew by has no step, and is no block of a size.
+                // What a reservation grew by has no step, and is no block of a size.
                 let counts = window.at(seq) && window.step.is_none() && window.all_sizes();
                 self.resize(event, key, counts);
                 Effect::None
@@ -217,15 +217,15 @@ impl LevelState {
         }
     }
 
-    /// A holding has another size now.
+    /// A reservation has another size now.
     fn resize(&mut self, event: &Event, key: KeyId, counts: bool) {
-        let id = (HoldingKind::of(event.flags), event.ptr);
+        let id = (ReservationKind::of(event.flags), event.ptr);
         let now = self.clocks();
-        self.peak_snapshot.holdings_change(&self.holdings);
-        let holding = self.holdings.entry(id).or_default();
-        self.anomalies.holdings_of_other_size += u64::from(holding.bytes() != event.aux);
+        self.peak_snapshot.reservations_change(&self.reservations);
+        let reservation = self.reservations.entry(id).or_default();
+        self.anomalies.reservations_of_other_size += u64::from(reservation.bytes() != event.aux);
         let by_stack = &mut self.by_stack;
-        holding.resize(event.bytes, key, &mut |change| {
+        reservation.resize(event.bytes, key, &mut |change| {
             if !counts {
                 return;
             }
@@ -241,8 +241,8 @@ impl LevelState {
                 Change::End(_, bytes) => high_water.remove(bytes, now),
             }
         });
-        if holding.bytes() == 0 {
-            self.holdings.remove(&id);
+        if reservation.bytes() == 0 {
+            self.reservations.remove(&id);
         }
     }
 
@@ -331,12 +331,12 @@ impl LevelState {
         self.blocks.get(&(handle, true)).copied()
     }
 
-    /// Holdings as they are now, in the order of their kinds and handles.
-    pub fn holdings(&self) -> Vec<(HoldingKind, u64, &Holding)> {
+    /// Reservations as they are now, in the order of their kinds and handles.
+    pub fn reservations(&self) -> Vec<(ReservationKind, u64, &Reservation)> {
         let mut all: Vec<_> = self
-            .holdings
+            .reservations
             .iter()
-            .map(|((kind, ptr), holding)| (*kind, *ptr, holding))
+            .map(|((kind, ptr), reservation)| (*kind, *ptr, reservation))
             .collect();
         all.sort_unstable_by_key(|(kind, ptr, _)| (*kind, *ptr));
         all

@@ -35,7 +35,7 @@ pub struct Objects {
     /// Mappings by first address.
     pub mappings: BTreeMap<u64, Mapping>,
     /// Address space by first address: bytes.
-    pub reservations: BTreeMap<u64, u64>,
+    pub address_space: BTreeMap<u64, u64>,
     /// Loads by handle.
     pub loads: FxHashMap<u64, Load>,
     /// Stacks at the birth of each context, by device and handle, and what older recorders say it cost.
@@ -49,7 +49,7 @@ pub struct Objects {
 serialize! {
     Mapping { bytes, handle, device }
     Load { image, key }
-    Objects { mappings, reservations, loads, contexts, aliases, nodes }
+    Objects { mappings, address_space, loads, contexts, aliases, nodes }
 }
 
 impl Objects {
@@ -103,8 +103,8 @@ impl Objects {
                     self.mappings.remove(&address);
                 }
             }
-            EventKind::ADDRESS => drop(self.reservations.insert(event.ptr, event.bytes)),
-            EventKind::ADDRESS_END => drop(self.reservations.remove(&event.ptr)),
+            EventKind::ADDRESS => drop(self.address_space.insert(event.ptr, event.bytes)),
+            EventKind::ADDRESS_END => drop(self.address_space.remove(&event.ptr)),
             EventKind::MODULE_LOAD => {
                 let image = (event.bytes != 0)
                     .then(|| names.module_at(event.bytes))

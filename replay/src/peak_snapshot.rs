@@ -7,17 +7,17 @@ use gpumem_capture::Seq;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::block::Block;
-use crate::holding::{Holding, HoldingKind};
 use crate::later_growth::LaterGrowth;
 use crate::objects::Objects;
 use crate::readings::Reading;
+use crate::reservation::{Reservation, ReservationKind};
 use crate::serialize::{Serialize, serialize};
 
 /// A block's address, and whether it is a VMM handle.
 pub(crate) type Address = (u64, bool);
 
-/// Holdings by kind and handle.
-pub(crate) type Holdings = FxHashMap<(HoldingKind, u64), Holding>;
+/// Reservations by kind and handle.
+pub(crate) type Reservations = FxHashMap<(ReservationKind, u64), Reservation>;
 
 /// What one level held at the device's peak and no longer holds.
 #[derive(Debug, Default)]
@@ -27,8 +27,8 @@ pub(crate) struct PeakSnapshot {
     gone: FxHashMap<Address, Block>,
     /// Live again since the peak, and older than it: their frees before the peak were cancelled.
     back: FxHashSet<Address>,
-    /// Holdings as they were, once one has changed.
-    holdings: Option<Holdings>,
+    /// Reservations as they were, once one has changed.
+    reservations: Option<Reservations>,
 }
 
 impl PeakSnapshot {
@@ -37,7 +37,7 @@ impl PeakSnapshot {
         self.peak = Some(peak);
         self.gone.clear();
         self.back.clear();
-        self.holdings = None;
+        self.reservations = None;
     }
 
     /// A block is no longer live.
@@ -66,10 +66,10 @@ impl PeakSnapshot {
         }
     }
 
-    /// Holdings are about to change.
-    pub(crate) fn holdings_change(&mut self, now: &Holdings) {
-        if self.peak.is_some() && self.holdings.is_none() {
-            self.holdings = Some(now.clone());
+    /// Reservations are about to change.
+    pub(crate) fn reservations_change(&mut self, now: &Reservations) {
+        if self.peak.is_some() && self.reservations.is_none() {
+            self.reservations = Some(now.clone());
         }
     }
 
@@ -85,18 +85,22 @@ impl PeakSnapshot {
             .collect()
     }
 
-    /// The holdings at the peak, given those now.
-    pub(crate) fn holdings(&self, now: &Holdings) -> Holdings {
-        self.holdings.as_ref().unwrap_or(now).clone()
+    /// The reservations at the peak, given those now.
+    pub(crate) fn reservations(&self, now: &Reservations) -> Reservations {
+        self.reservations.as_ref().unwrap_or(now).clone()
     }
 
-    /// The keys of copied blocks and holdings, to be changed.
+    /// The keys of copied blocks and reservations, to be changed.
     pub(crate) fn each_key(&mut self, change: &mut dyn FnMut(&mut crate::ids::KeyId)) {
         for block in self.gone.values_mut() {
             change(&mut block.key);
         }
-        for holding in self.holdings.iter_mut().flat_map(|all| all.values_mut()) {
-            holding.each_key(change);
+        for reservation in self
+            .reservations
+            .iter_mut()
+            .flat_map(|all| all.values_mut())
+        {
+            reservation.each_key(change);
         }
     }
 
@@ -165,7 +169,7 @@ impl DevicePeakSnapshot {
 }
 
 serialize! {
-    PeakSnapshot { peak, gone, back, holdings }
+    PeakSnapshot { peak, gone, back, reservations }
 }
 
 /// But for what version 2 of the state added, which stands at the state's end.

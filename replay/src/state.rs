@@ -154,13 +154,13 @@ impl Replay {
         }
         let py = match self.names.has_python(key.py) {
             true => key.py,
-            false => StackId::LET_GO,
+            false => StackId::EVICTED,
         };
         let native = match self.names.has_native(key.native) {
             true => key.native,
-            false => StackId::LET_GO,
+            false => StackId::EVICTED,
         };
-        if (py, native) == (StackId::LET_GO, StackId::LET_GO) {
+        if (py, native) == (StackId::EVICTED, StackId::EVICTED) {
             return StackKey::EVICTED;
         }
         StackKey { py, native, ..key }

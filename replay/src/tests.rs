@@ -187,7 +187,7 @@ fn what_does_not_fit_is_counted() {
         ..Event::default()
     });
     play.event(EventKind::CANCEL, Level::TENSOR, 0x40, 5, 1);
-    // The holding has nothing, not 3.
+    // The reservation has nothing, not 3.
     play.feed(Event {
         kind: EventKind::RESIZE,
         bytes: 8,
@@ -201,7 +201,7 @@ fn what_does_not_fit_is_counted() {
         unknown_pointers: 1,
         lost_cancels: 1,
         mismatches: 0,
-        holdings_of_other_size: 1,
+        reservations_of_other_size: 1,
     };
     assert_eq!(
         play.replay.levels[&(DeviceOrdinal(0), Level::TENSOR)].anomalies,
@@ -246,7 +246,7 @@ fn the_device_peak_is_the_tensors_with_most_driver_memory_under_them() {
 }
 
 #[test]
-fn a_holding_is_charged_to_who_made_it_grow_at_every_peak() {
+fn a_reservation_is_charged_to_who_made_it_grow_at_every_peak() {
     let mut play = Play::default();
     let mut resize = |bytes, aux, stack| {
         play.feed(Event {
@@ -284,7 +284,7 @@ fn a_holding_is_charged_to_who_made_it_grow_at_every_peak() {
     assert_eq!(play.replay.devices[&device].now.physical, 12);
     let state = &play.replay.levels[&(device, Level::PHYSICAL)];
     assert_eq!(state.anomalies, Anomalies::default());
-    assert_eq!(state.holdings().len(), 1);
+    assert_eq!(state.reservations().len(), 1);
 }
 
 impl Play {

@@ -100,7 +100,7 @@ pub(super) fn bounds(
     if stacks > 0 {
         let what = many(stacks, "stack", "stacks");
         notes.push(format!(
-            "{what} that held nothing let go of: what they did in all stands under other stacks"
+            "{what} that held nothing evicted: what they did in all stands under other stacks"
         ));
     }
     if blocks > 0 {
@@ -130,7 +130,7 @@ pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
             unknown_pointers,
             lost_cancels,
             mismatches,
-            holdings_of_other_size,
+            reservations_of_other_size,
         } = row.anomalies;
         for (count, one, more) in [
             (
@@ -164,9 +164,9 @@ pub(super) fn anomalies(replay: &Replay) -> Vec<String> {
                 "events at which the framework's own figure differed",
             ),
             (
-                holdings_of_other_size,
-                "holding changed from another size than it had",
-                "holdings changed from other sizes than they had",
+                reservations_of_other_size,
+                "reservation changed from another size than it had",
+                "reservations changed from other sizes than they had",
             ),
         ] {
             if count > 0 {

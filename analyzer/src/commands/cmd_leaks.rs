@@ -16,7 +16,7 @@ use crate::selection::{Part, moment};
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// When: end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its end); by default the end
-    /// of the last step, for at its own end a program lets go of much
+    /// of the last step, for at its own end a program frees much
     #[arg(long, value_name = "MOMENT", value_parser = not_the_peak)]
     pub at: Option<At>,
     /// A survivor is as old as this many steps that ended since it was allocated

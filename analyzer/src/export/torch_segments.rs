@@ -145,7 +145,7 @@ fn pool(replay: &Replay, device: DeviceOrdinal) -> Vec<Segment> {
         }
     }
     for (address, bytes, stacks) in mappings(replay, device) {
-        let starts = replay.objects.reservations.contains_key(&address);
+        let starts = replay.objects.address_space.contains_key(&address);
         match segments.last_mut() {
             Some(run) if run.expandable && !starts && run.end() == address => {
                 run.bytes = run.bytes.saturating_add(bytes);

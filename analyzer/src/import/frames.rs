@@ -2,7 +2,7 @@
 //!
 //! PyTorch puts both kinds into one list, and does not say which is which. A frame of a library (its file
 //! is the library, its line the address in it) becomes a place in a module, and a frame of a C++ source file
-//! a place in a module that stands for all of those; their names are kept as names that are baked in. All
+//! a place in a module that stands for all of those; their names are kept as embedded names. All
 //! others are Python's. PyTorch has no lines of code objects, so each line is a code object of its own.
 //!
 //! In lists of both, a Python frame stands before each of the interpreter's evaluation frames as long as

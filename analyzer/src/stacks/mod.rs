@@ -112,7 +112,7 @@ fn python(names: &Names, stack: StackId, count: usize) -> Vec<Frame> {
 
 /// The frames of one thread, the oldest first.
 fn of_thread(names: &Names, symbols: &mut Symbols, python: StackId, native: StackId) -> Vec<Frame> {
-    let evicted = [python, native].contains(&StackId::LET_GO);
+    let evicted = [python, native].contains(&StackId::EVICTED);
     let (python, python_cut, python_missing) = match names.py_stacks.get(&python) {
         Some((frames, cut)) => (&frames[..], *cut, false),
         None => (&[][..], false, !python.is_named()),

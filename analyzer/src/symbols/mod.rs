@@ -1,7 +1,6 @@
-//! Names of native functions: those baked into the capture, else those of files with the module's
+//! Names of native functions: those embedded in the capture, else those of files with the module's
 //! build id.
 
-mod bake;
 mod elf;
 mod lookup;
 mod parts;
@@ -10,13 +9,14 @@ mod place;
 mod readable;
 mod resolver;
 mod search;
+mod spots;
 #[cfg(test)]
 mod tests;
 mod work;
 
-pub use bake::{Nameless, Spots};
 pub use perf_map::PerfMap;
 pub use place::{Source, is_interpreter, is_recorder};
 pub use resolver::Symbols;
 pub use search::Places;
+pub use spots::{Nameless, Spots};
 pub use work::Work;

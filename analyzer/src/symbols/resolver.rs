@@ -66,7 +66,7 @@ impl Symbols {
         }
     }
 
-    /// Takes names that are baked in only where no file has one.
+    /// Takes embedded names only where no file has one.
     pub fn anew(mut self, anew: bool) -> Self {
         self.anew = anew;
         self
@@ -114,10 +114,10 @@ impl Symbols {
         let id = module
             .and_then(|index| names.modules.get(index as usize))
             .map_or(ModuleId(0), |module| module.id);
-        let baked = |address: &u64| names.symbols.get(&(id, *address)).cloned();
+        let embedded = |address: &u64| names.symbols.get(&(id, *address)).cloned();
         let mut found: Vec<Vec<Function>> = addresses
             .iter()
-            .map(|address| baked(address).filter(|_| !self.anew).unwrap_or_default())
+            .map(|address| embedded(address).filter(|_| !self.anew).unwrap_or_default())
             .collect();
         let files = match module {
             Some(index) => self.files(names, index).to_vec(),
@@ -146,7 +146,7 @@ impl Symbols {
         }
         for (address, found) in addresses.iter().zip(&mut found) {
             if found.is_empty() {
-                *found = baked(address).unwrap_or_default();
+                *found = embedded(address).unwrap_or_default();
             }
         }
         if let Some(index) = module {

@@ -6,7 +6,7 @@ use super::*;
 use crate::names::{Module, Names, NativeFrame};
 
 /// A process that loaded this very test at 1 MiB, as if it had that build id and those names had been
-/// baked in, and a frame that returns into its `main`.
+/// embedded, and a frame that returns into its `main`.
 fn loaded(build_id: Vec<u8>) -> (Names, NativeFrame, u64) {
     let path = std::env::current_exe().expect("path of the test");
     let path = path.to_str().expect("plain path").to_owned();
@@ -73,18 +73,18 @@ fn a_function_is_found_in_the_build_that_ran_and_in_no_other() {
 }
 
 #[test]
-fn baked_names_are_preferred_unless_all_is_asked_for_anew() {
+fn embedded_names_are_preferred_unless_all_is_asked_for_anew() {
     let (mut names, frame, at) = loaded(own_build_id());
-    let baked = vec![
+    let embedded = vec![
         function("inner(int)", "/src/list.h", 7),
         function("outer<int>(int)", "", 0),
     ];
-    names.symbols.insert((ModuleId(7), at), baked.clone());
+    names.symbols.insert((ModuleId(7), at), embedded.clone());
     let expected = ["outer<int>", "inner (list.h:7, inlined)"];
     assert_eq!(labels(&mut Symbols::default(), &names, &frame), expected);
     let anew = labels(&mut Symbols::default().anew(true), &names, &frame);
     assert!(anew[0].starts_with("main"), "{anew:?}");
-    // Where no file is found, what is baked in stays.
+    // Where no file is found, what is embedded stays.
     names.modules[0].build_id = vec![1];
     assert_eq!(
         labels(&mut Symbols::default().anew(true), &names, &frame),
@@ -140,7 +140,7 @@ fn a_label_says_where_and_whether_it_is_inlined() {
 }
 
 #[test]
-fn what_is_baked_names_every_place_and_says_which_it_cannot() {
+fn what_is_embedded_names_every_place_and_says_which_it_cannot() {
     let (mut names, frame, at) = loaded(own_build_id());
     names.modules.push(Module {
         id: ModuleId(9),
@@ -163,16 +163,16 @@ fn what_is_baked_names_every_place_and_says_which_it_cannot() {
     let spots = Spots::of(&names);
     assert_eq!((spots.count(), spots.modules()), (3, 2));
     let (mut symbols, mut nameless) = (Symbols::default(), Vec::new());
-    let baked: Vec<_> = spots.symbols(&names, &mut symbols, &mut nameless).collect();
+    let embedded: Vec<_> = spots.symbols(&names, &mut symbols, &mut nameless).collect();
     let [
         gpumem_capture::Definition::Symbol {
             module,
             address,
             functions,
         },
-    ] = &baked[..]
+    ] = &embedded[..]
     else {
-        panic!("{baked:?}");
+        panic!("{embedded:?}");
     };
     assert_eq!((module, *address), (&ModuleId(7), at));
     assert_eq!(functions.last().map(|last| &last.name[..]), Some("main"));

@@ -6,7 +6,7 @@ use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
 use crate::account::{Reached, When, duration, limit_of, when_of};
-use crate::replay::{HoldingKind, Replay};
+use crate::replay::{Replay, ReservationKind};
 use crate::session::Session;
 
 /// Everything that `summary` prints.
@@ -306,12 +306,12 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
 
 fn contexts(replay: &Replay, ordinal: DeviceOrdinal) -> Vec<ContextSummary> {
     if let Some(row) = replay.levels.get(&(ordinal, Level::PHYSICAL)) {
-        let holdings = row.holdings().into_iter();
-        return holdings
-            .filter(|(kind, _, _)| *kind == HoldingKind::Context)
-            .map(|(_, handle, holding)| ContextSummary {
+        let reservations = row.reservations().into_iter();
+        return reservations
+            .filter(|(kind, _, _)| *kind == ReservationKind::Context)
+            .map(|(_, handle, reservation)| ContextSummary {
                 handle,
-                bytes: holding.bytes(),
+                bytes: reservation.bytes(),
             })
             .collect();
     }

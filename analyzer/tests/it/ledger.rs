@@ -323,7 +323,7 @@ fn a_stray_context_is_named() {
 }
 
 #[test]
-fn a_holding_that_does_not_fit_takes_exact_away() {
+fn a_reservation_that_does_not_fit_takes_exact_away() {
     let folder = tempdir().expect("a folder");
     let mut capture = Synthetic::new(folder.path());
     capture.resize(0xb0, (0, 64 * M), POOL, StackId::NONE);
@@ -333,7 +333,7 @@ fn a_holding_that_does_not_fit_takes_exact_away() {
     assert_eq!((exit, &summary["exact"]), (3, &json!(false)));
     assert_eq!(
         summary["missing"],
-        json!(["GPU 0 physical: 1 holding changed from another size than it had"])
+        json!(["GPU 0 physical: 1 reservation changed from another size than it had"])
     );
 }
 

@@ -310,7 +310,7 @@ impl Synthetic {
         })
     }
 
-    /// A holding's new size.
+    /// A reservation's new size.
     pub fn resize(
         &mut self,
         ptr: u64,

@@ -149,7 +149,7 @@ def _measured(torch: Any, model: Any, input: Any) -> Measured:
 
 
 def _on_this_thread(torch: Any) -> Any:
-    """Backward on the calling thread: a thread of PyTorch's own would let go of the gradients only later."""
+    """Backward on the calling thread: a thread of PyTorch's own would free the gradients only later."""
     choose = getattr(torch.autograd, "set_multithreading_enabled", None)
     return contextlib.nullcontext() if choose is None else choose(False)
 

@@ -131,17 +131,17 @@ pub(crate) fn compare(full: &Path, bounded: &Path) -> Result<bool, Box<dyn Error
             check(format!("{level} blocks at the peak: {}", a.len()), a == b);
             let parts = |replay: &Replay| {
                 let row = replay.levels.get(&(*device, level));
-                let holdings = row.iter().flat_map(|row| row.holdings());
+                let reservations = row.iter().flat_map(|row| row.reservations());
                 let part =
                     |(key, bytes): &(gpumem_replay::KeyId, u64)| (replay.stacks(*key), *bytes);
-                holdings
-                    .map(|(kind, ptr, holding)| {
-                        (kind, ptr, holding.parts().iter().map(part).collect())
+                reservations
+                    .map(|(kind, ptr, reservation)| {
+                        (kind, ptr, reservation.parts().iter().map(part).collect())
                     })
                     .collect::<Vec<(_, _, Vec<_>)>>()
             };
             check(
-                format!("{level} holdings at the peak: {}", parts(&then).len()),
+                format!("{level} reservations at the peak: {}", parts(&then).len()),
                 parts(&then) == parts(&kept),
             );
         }

@@ -18,7 +18,7 @@ use crate::node_classes::class;
 /// that made the node, unless code of the user's own ran in it.
 pub fn owner(names: &Names, stacks: StackKey, level: Level) -> Owner {
     let owner = match names.backwards.get(&stacks.py) {
-        None if stacks.py == StackId::LET_GO => Owner::Evicted,
+        None if stacks.py == StackId::EVICTED => Owner::Evicted,
         Some(ran) => owner_in_backward(names, ran),
         None => match newest_line(names, stacks.py) {
             Some(line) => Owner::Line(line, None),

@@ -351,18 +351,18 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
                         .map(|(ptr, block)| (ptr, block.seq, block.bytes, named.stacks(block.key)))
                         .collect();
                     blocks.sort_unstable();
-                    let parts = |holding: &crate::Holding| -> Vec<(StackKey, u64)> {
-                        let parts = holding.parts().iter();
+                    let parts = |reservation: &crate::Reservation| -> Vec<(StackKey, u64)> {
+                        let parts = reservation.parts().iter();
                         parts
                             .map(|(key, bytes)| (named.stacks(*key), *bytes))
                             .collect()
                     };
-                    let holdings: Vec<_> = state
-                        .holdings()
+                    let reservations: Vec<_> = state
+                        .reservations()
                         .into_iter()
-                        .map(|(kind, ptr, holding)| (kind, ptr, parts(holding)))
+                        .map(|(kind, ptr, reservation)| (kind, ptr, parts(reservation)))
                         .collect();
-                    Some((blocks, holdings, state.counters.live))
+                    Some((blocks, reservations, state.counters.live))
                 };
                 let (a, b) = (of(&then, &then), of(&kept, replay));
                 let nothing = || Some((Vec::new(), Vec::new(), 0));
@@ -422,7 +422,7 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
 }
 
 #[test]
-fn a_state_fits_and_lets_go_of_what_holds_nothing_first() {
+fn a_state_fits_and_evicts_what_holds_nothing_first() {
     let program = Program::of(5, 60_000);
     let at = Seq(program.end().0 - 100);
     let mut all = BoundedReplay::default();

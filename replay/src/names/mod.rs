@@ -44,7 +44,7 @@ pub struct Names {
     pub notes: Vec<String>,
     /// The interpreter, if the process had one.
     pub interpreter: Option<Interpreter>,
-    /// Functions at places of modules, as they were baked in: by the module's number and the link
+    /// Functions at places of modules, as they were embedded: by the module's number and the link
     /// address, the innermost first. Module 0 stands for code in no module, and absolute addresses.
     pub symbols: FxHashMap<(ModuleId, u64), Vec<Function>>,
     /// Definitions of kinds that this analyzer does not know, or cannot read.

@@ -6,7 +6,7 @@ use super::Names;
 use crate::ids::NodeId;
 use crate::serialize::Serialize;
 
-/// All but names that were baked in: those stand outside the order of records.
+/// All but embedded names: those stand outside the order of records.
 impl Serialize for Names {
     fn put(&self, to: &mut Vec<u8>) {
         self.apis.put(to);

@@ -90,7 +90,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         hint(
             HintKind::NoGrad,
             &what,
-            "with torch.inference_mode(): (or torch.no_grad()) around the forward lets go of each \
+            "with torch.inference_mode(): (or torch.no_grad()) around the forward frees each \
              activation as soon as the next one is there",
             of(&|stacks| is_in_forward(names, stacks.py)),
         )
@@ -113,9 +113,9 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     });
     let unused = hint(
         HintKind::NoBackward,
-        "{} that forward had allocated were let go of together, and no backward had come for them: a graph was \
+        "{} that forward had allocated were freed together, and no backward had come for them: a graph was \
          built and not used",
-        "with torch.no_grad(): around a validation, a rollout or a generator's forward lets go of each activation \
+        "with torch.no_grad(): around a validation, a rollout or a generator's forward frees each activation \
          as soon as the next one is there",
         watch.frees.unused(replay, device),
     );

@@ -1,7 +1,7 @@
 //! What is seen where tensors are freed: blocks that lived for a moment only, and forwards that no backward
 //! followed.
 //!
-//! A graph that was built and is let go of unused frees its activations one after the other, with no
+//! A graph that was built and is dropped unused frees its activations one after the other, with no
 //! allocation between them; where no graph is built, each is freed as soon as the next one is there.
 
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Phase, Seq};
@@ -12,9 +12,9 @@ use crate::replay::{Block, Figure, KeyId, Replay, ThreadPhase};
 
 /// A block is short-lived that is freed at most so many records after it was allocated.
 pub(super) const SHORT: u64 = 16;
-/// So many blocks that are freed one after the other are let go of together.
+/// So many blocks that are freed one after the other are freed together.
 const TOGETHER: usize = 3;
-/// Percent of what a forward allocates, of what a backward would need, that is let go of together where a
+/// Percent of what a forward allocates, of what a backward would need, that is freed together where a
 /// graph is built.
 const OF_A_GRAPH: u64 = 75;
 
@@ -158,8 +158,8 @@ impl Frees {
         (!figures.is_empty()).then_some(Spikes { range, figures })
     }
 
-    /// The most that a device let go of together that forwards had allocated and no backward came for; of a
-    /// program that trains, where most of what a backward would have needed was so let go of.
+    /// The most that a device freed together that forwards had allocated and no backward came for; of a
+    /// program that trains, where most of what a backward would have needed was freed so.
     pub fn unused(&self, replay: &Replay, device: DeviceOrdinal) -> Figures {
         let Some(on) = self.devices.get(&device).filter(|_| replay.spans.trains) else {
             return Figures::new();

@@ -10,7 +10,7 @@ use super::pool::{Pool, Segments};
 use super::tensors::Tensors;
 use super::{Kind, Workspaces};
 use crate::attribution::{Owner, library, owner};
-use crate::replay::{Block, Growth, HoldingKind, KeyId, Reading, Replay, SpanContext};
+use crate::replay::{Block, Growth, KeyId, Reading, Replay, ReservationKind, SpanContext};
 
 /// PyTorch's caching allocator lives in this library: what it holds from the driver is the pool.
 pub(super) const POOL: &str = "libc10_cuda.so";
@@ -274,13 +274,13 @@ impl<'a> Build<'a> {
                     given.pages += bytes;
                 }
             }
-            for (kind, ptr, holding) in row.iter().flat_map(|row| row.holdings()) {
+            for (kind, ptr, reservation) in row.iter().flat_map(|row| row.reservations()) {
                 match kind {
-                    HoldingKind::Pool => given.pools += holding.bytes(),
-                    HoldingKind::Graphs => given.graphs += holding.bytes(),
-                    HoldingKind::Context | HoldingKind::Module | HoldingKind::Other => {
-                        others += holding.bytes();
-                        for (key, bytes) in holding.parts() {
+                    ReservationKind::Pool => given.pools += reservation.bytes(),
+                    ReservationKind::Graphs => given.graphs += reservation.bytes(),
+                    ReservationKind::Context | ReservationKind::Module | ReservationKind::Other => {
+                        others += reservation.bytes();
+                        for (key, bytes) in reservation.parts() {
                             let id = self.implicit(kind, ptr, *key);
                             *self.pieces.entry(id).or_default() += i128::from(*bytes);
                         }
@@ -291,7 +291,7 @@ impl<'a> Build<'a> {
             for ((device, handle), (key, bytes)) in &self.replay.objects.contexts {
                 if *device == self.device {
                     others += bytes;
-                    let id = self.implicit(HoldingKind::Context, *handle, *key);
+                    let id = self.implicit(ReservationKind::Context, *handle, *key);
                     *self.pieces.entry(id).or_default() += i128::from(*bytes);
                 }
             }
@@ -309,16 +309,16 @@ impl<'a> Build<'a> {
     }
 
     /// What nobody asked for in bytes: a context, a module.
-    fn implicit(&mut self, kind: HoldingKind, ptr: u64, key: KeyId) -> PieceId {
+    fn implicit(&mut self, kind: ReservationKind, ptr: u64, key: KeyId) -> PieceId {
         let objects = &self.replay.objects;
         let (fallback, line) = self.who(key, Level::DRIVER);
         let (kind, which, library) = match kind {
-            HoldingKind::Context => {
+            ReservationKind::Context => {
                 let birth = objects.contexts.get(&(self.device, ptr));
                 let maker = birth.and_then(|(key, _)| self.who(*key, Level::DRIVER).0);
                 (Kind::Context, ptr, maker)
             }
-            HoldingKind::Module => {
+            ReservationKind::Module => {
                 let load = objects.loads.get(&ptr);
                 let image = load
                     .and_then(|load| self.named.names.modules.get(load.image? as usize))

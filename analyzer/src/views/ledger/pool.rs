@@ -215,7 +215,7 @@ fn runs(
 ) -> Vec<(Vec<Unit>, Owner, bool)> {
     let mut out: Vec<(Vec<Unit>, Owner, bool)> = Vec::new();
     for (unit, owner) in units {
-        let starts = objects.reservations.contains_key(&unit.address);
+        let starts = objects.address_space.contains_key(&unit.address);
         match out.last_mut() {
             Some((run, _, _)) if !starts && end_of(run) == unit.address => run.push(unit),
             _ => out.push((vec![unit], owner, true)),

@@ -92,7 +92,7 @@ impl Label {
     }
 }
 
-/// Memory that its maker has let go and another process still has.
+/// Memory that its maker has released and another process still has.
 #[derive(Debug)]
 pub struct Lingering {
     pub(crate) file: OwnedFd,

@@ -119,7 +119,7 @@ impl State {
         }
     }
 
-    /// Gives back what others have let go since.
+    /// Gives back what others have released since.
     pub fn settle_lingering(&mut self) {
         let books = &mut self.books;
         self.lingering.retain(|one| {

@@ -5,9 +5,9 @@ use gpumem_capture::EventFlags;
 use crate::ids::KeyId;
 use crate::serialize::{Serialize, serialize};
 
-/// What a holding is.
+/// What a reservation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum HoldingKind {
+pub enum ReservationKind {
     /// What a context costs, its limits included.
     Context,
     /// Kernels that were loaded.
@@ -20,7 +20,7 @@ pub enum HoldingKind {
     Other,
 }
 
-impl Serialize for HoldingKind {
+impl Serialize for ReservationKind {
     fn put(&self, to: &mut Vec<u8>) {
         to.push(*self as u8);
     }
@@ -38,10 +38,10 @@ impl Serialize for HoldingKind {
 }
 
 serialize! {
-    Holding { parts }
+    Reservation { parts }
 }
 
-impl HoldingKind {
+impl ReservationKind {
     /// The kind that an event's flags say.
     pub fn of(flags: EventFlags) -> Self {
         [
@@ -56,7 +56,7 @@ impl HoldingKind {
     }
 }
 
-/// What a part of a holding did; bytes are charged to the stack that made it grow.
+/// What a part of a reservation did; bytes are charged to the stack that made it grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A part came.
@@ -69,13 +69,13 @@ pub enum Change {
     End(KeyId, u64),
 }
 
-/// A holding: what it grew by, oldest first. What it shrinks by is taken from the newest growth.
+/// A reservation: what it grew by, oldest first. What it shrinks by is taken from the newest growth.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Holding {
+pub struct Reservation {
     parts: Vec<(KeyId, u64)>,
 }
 
-impl Holding {
+impl Reservation {
     /// Its size.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|(_, bytes)| bytes).sum()
@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn what_it_shrinks_by_is_taken_from_the_newest_growth() {
         let (a, b) = (KeyId(1), KeyId(2));
-        let mut holding = Holding::default();
+        let mut reservation = Reservation::default();
         let mut seen = Vec::new();
         for (bytes, key) in [(10, a), (15, a), (25, b), (25, a), (12, b), (0, a)] {
-            holding.resize(bytes, key, &mut |change| seen.push(change));
-            assert_eq!(holding.bytes(), bytes);
+            reservation.resize(bytes, key, &mut |change| seen.push(change));
+            assert_eq!(reservation.bytes(), bytes);
         }
         assert_eq!(
             seen,
@@ -153,13 +153,13 @@ mod tests {
     fn the_flags_say_the_kind() {
         let estimated = EventFlags::ESTIMATED;
         for (flags, kind) in [
-            (EventFlags::CONTEXT, HoldingKind::Context),
-            (EventFlags::MODULE, HoldingKind::Module),
-            (EventFlags::STREAM_ORDERED, HoldingKind::Pool),
-            (EventFlags::GRAPH, HoldingKind::Graphs),
-            (EventFlags::NONE, HoldingKind::Other),
+            (EventFlags::CONTEXT, ReservationKind::Context),
+            (EventFlags::MODULE, ReservationKind::Module),
+            (EventFlags::STREAM_ORDERED, ReservationKind::Pool),
+            (EventFlags::GRAPH, ReservationKind::Graphs),
+            (EventFlags::NONE, ReservationKind::Other),
         ] {
-            assert_eq!(HoldingKind::of(flags.with(estimated)), kind);
+            assert_eq!(ReservationKind::of(flags.with(estimated)), kind);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The names of all places of a capture, to be baked into it.
+//! The names of all places of a capture, to be embedded in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
