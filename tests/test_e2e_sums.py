@@ -121,6 +121,15 @@ def sizes(found, summary):
         yield "allocations", device["tensor"]["allocations"], one["allocations"]
 
 
+def threads(found, summary):
+    for one in found:
+        for field in ("allocations", "allocated_bytes", "frees", "freed_bytes", "live_blocks", "live_bytes"):
+            yield field, one["sum"][field], total(one["rows"], field)
+        device = next(device for device in summary["devices"] if device["ordinal"] == one["device"])
+        yield "the peak", device["tensor"]["peak_bytes"], one["sum"]["live_bytes"]
+        yield "frees", device["tensor"]["frees"], one["sum"]["frees"]
+
+
 def fragmentation(found, summary):
     for one in found:
         for then in (one, one["at_reserved_peak"]):
@@ -195,6 +204,7 @@ VIEWS = {
     "leaks": (leaks, []),
     "temporary": (temporary, ["--within", "4"]),
     "sizes": (sizes, ["--level", "tensor"]),
+    "threads": (threads, ["--level", "tensor"]),
     "fragmentation": (fragmentation, []),
     "diff": (diff, ["--level", "tensor", "--at", "peak", "--to", "end"]),
     "changes": (changes, ["--level", "tensor"]),
@@ -247,6 +257,7 @@ TEXTS = {
     "leaks": lambda f: (f["rows"], "bytes", f"Together {human(f['bytes'])}" if f["rows"] else "Nothing was alive"),
     "temporary": lambda f: (f["rows"], "bytes", f"Together {human(f['bytes'])} in "),
     "sizes": lambda f: (f[0]["rows"], "allocated_bytes", human(f[0]["allocated_bytes"])),
+    "threads": lambda f: (f[0]["rows"], "allocated_bytes", human(f[0]["sum"]["live_bytes"])),
     "ledger": lambda f: (f[0]["rows"], "bytes", f": {human(f[0]['bytes'])} of "),
     "ledger by owner": lambda f: (f[0]["rows"], "bytes", f": {human(f[0]['bytes'])} of "),
     "ledger by line": lambda f: (f[0]["rows"], "bytes", f": {human(f[0]['bytes'])} of "),

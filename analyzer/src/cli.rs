@@ -9,7 +9,7 @@ use crate::args::SymbolArgs;
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
     cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_recover, cmd_scopes,
-    cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_timeline, cmd_tree,
+    cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads, cmd_timeline, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -91,6 +91,11 @@ pub enum Command {
         gpumem-analyze sizes --exact --at end report.bin\n  \
         gpumem-analyze sizes --function forward --format json report.bin")]
     Sizes(cmd_sizes::Args),
+    /// Which thread allocated and freed how much, and whose blocks are live at a moment
+    #[command(after_help = "Examples:\n  gpumem-analyze threads report.bin\n  \
+        gpumem-analyze threads --level driver --at end report.bin\n  \
+        gpumem-analyze threads --format json report.bin | jq '.[0].rows[0].name'")]
+    Threads(cmd_threads::Args),
     /// What the program's own scopes added, and their peaks; and the moments that it marked
     #[command(after_help = "Examples:\n  gpumem-analyze scopes report.bin\n  \
         gpumem-analyze scopes --each --level driver report.bin\n  \

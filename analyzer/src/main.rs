@@ -62,6 +62,7 @@ fn run(cli: &Cli, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         Some(Command::Tree(args)) => commands::cmd_tree::run(args, output),
         Some(Command::Temporary(args)) => commands::cmd_temporary::run(args, output),
         Some(Command::Sizes(args)) => commands::cmd_sizes::run(args, output),
+        Some(Command::Threads(args)) => commands::cmd_threads::run(args, output),
         Some(Command::Scopes(args)) => commands::cmd_scopes::run(args, output),
         Some(Command::Export(args)) => commands::cmd_export::run(args, output),
         Some(Command::Symbolize(args)) => commands::cmd_symbolize::run(args, output),

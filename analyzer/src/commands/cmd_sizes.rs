@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use gpumem_analyzer::render::{partial, sizes_text};
-use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{BlockEvents, Histogram};
 
 use super::exit::{Exit, say_bounded, say_missing};
 use super::output::Output;
-use super::read::{not_kept, read, read_with};
+use super::read::{read_for_blocks, read_with};
 use crate::args::Format;
 use crate::selection::Selection;
 
@@ -33,15 +33,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let part = &args.selection.part;
     let file = &part.capture(&args.file);
     let query = Query::from(args.selection.at);
-    let first = read(file, query)?;
-    let level = part.level(&first);
-    if let (At::Peak, Some(restored)) = (args.selection.at, first.replay.restored) {
-        let rows = first.replay.levels.iter();
-        let mut of_level = rows.filter(|((_, of), _)| *of == level);
-        if of_level.any(|(_, row)| row.peak.0 < restored.from) {
-            return Err(not_kept(file, &first));
-        }
-    }
+    let (first, level) = read_for_blocks(file, query, part)?;
     say_bounded(&first, "allocations");
     let sizes = part.size.unwrap_or_default();
     let block_events = BlockEvents::new(&first.replay, level, part.select(), sizes);

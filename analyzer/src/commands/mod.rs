@@ -21,6 +21,7 @@ pub mod cmd_sizes;
 pub mod cmd_summary;
 pub mod cmd_symbolize;
 pub mod cmd_temporary;
+pub mod cmd_threads;
 pub mod cmd_timeline;
 pub mod cmd_tree;
 pub mod exit;

@@ -7,7 +7,7 @@ use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::{self, Observer, Session};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
 use gpumem_analyzer::views::{Asked, AskedLeaks, Ledger, Survivors};
-use gpumem_capture::Reader;
+use gpumem_capture::{Level, Reader};
 
 use super::exit::explained;
 use super::progress::Bar;
@@ -31,6 +31,21 @@ pub fn read_with(
     })
     .map_err(|error| explained(path, &error))
     .and_then(|session| told(path, session, query))
+}
+
+/// The first reading for a view that sees each block, and the level that is asked for. Refused where that
+/// level's peak is asked for and lies before the records of a bounded capture.
+pub fn read_for_blocks(path: &Path, query: Query, part: &Part) -> anyhow::Result<(Session, Level)> {
+    let first = read(path, query)?;
+    let level = part.level(&first);
+    if let (At::Peak, Some(restored)) = (query.moment, first.replay.restored) {
+        let rows = first.replay.levels.iter();
+        let mut of_level = rows.filter(|((_, of), _)| *of == level);
+        if of_level.any(|(_, row)| row.peak.0 < restored.from) {
+            return Err(not_kept(path, &first));
+        }
+    }
+    Ok((first, level))
 }
 
 /// The session, if it can answer the query.

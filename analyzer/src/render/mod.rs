@@ -18,6 +18,7 @@ mod style;
 mod summary;
 mod table;
 mod temporary;
+mod threads;
 mod timeline;
 mod tree;
 
@@ -39,5 +40,6 @@ pub use style::{Style, Terminal};
 pub use summary::{account_lines, moment, partial, summary_text, what_ran};
 pub use table::{Align, Table};
 pub use temporary::temporary_text;
+pub use threads::threads_text;
 pub use timeline::{timeline_svg, timeline_text};
 pub use tree::{TreeLimits, tree_text};

@@ -20,7 +20,9 @@ mod scopes;
 mod sizes;
 mod summary;
 mod survivors;
+mod tally;
 mod temporary;
+mod threads;
 mod timeline;
 mod tree;
 mod when;
@@ -56,6 +58,7 @@ pub use summary::{
 };
 pub use survivors::{AskedLeaks, Survivors};
 pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};
+pub use threads::{ThreadRow, ThreadWatch, ThreadsOn};
 pub use timeline::{
     Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
     TimelineBuilder, TimelineFailure, TimelinePoint,

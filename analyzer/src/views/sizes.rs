@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use super::block_events::{BlockEvents, Kept};
 use super::json::{self, by_name};
-use crate::replay::{At, Block, Effect, Figure, Replay};
+use super::tally::{Change, Tally};
+use crate::replay::{At, Block, Effect, Replay};
 
 /// Blocks of one size, or of sizes from one to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,24 +53,8 @@ pub struct SizesOn {
 /// How many exact sizes are told apart; what comes after is put together by powers of two.
 const MOST: usize = 1 << 16;
 
-/// Blocks of one row.
-#[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
-    allocated: Figure,
-    live: Figure,
-    /// What was live at the newest peak that has come since it changed last: its number, and that.
-    at_peak: (u64, Figure),
-}
-
 /// A row's sizes: both ends.
 type Span = (u64, u64);
-
-#[derive(Debug, Default)]
-struct Device {
-    /// How many peaks there have been.
-    peaks: u64,
-    buckets: BTreeMap<Span, Bucket>,
-}
 
 /// Follows a capture.
 pub struct Histogram<'a> {
@@ -77,7 +62,7 @@ pub struct Histogram<'a> {
     moment: At,
     exact: bool,
     spans: Kept<Span>,
-    devices: BTreeMap<DeviceOrdinal, Device>,
+    devices: BTreeMap<DeviceOrdinal, Tally<Span>>,
 }
 
 impl<'a> Histogram<'a> {
@@ -107,15 +92,15 @@ impl<'a> Histogram<'a> {
         }
         let row = replay.levels.get(&(device, self.block_events.level()));
         if row.is_some_and(|row| row.peak.0 == seen.seq) {
-            self.devices.entry(device).or_default().peaks += 1;
+            self.devices.entry(device).or_default().peak();
         }
     }
 
     fn change(&mut self, device: DeviceOrdinal, block: Block, is_live: bool, counts: bool) {
         let on = self.devices.entry(device).or_default();
-        let exact = self.exact && on.buckets.len() < MOST;
+        let exact = self.exact && on.len() < MOST;
         let (span, is_new) = if is_live {
-            let (span, is_back) = self.spans.came(block, on.span(block.bytes, exact));
+            let (span, is_back) = self.spans.came(block, span(on, block.bytes, exact));
             (span, !is_back)
         } else {
             let Some(span) = self.spans.went(block) else {
@@ -123,21 +108,13 @@ impl<'a> Histogram<'a> {
             };
             (span, false)
         };
-        let peaks = on.peaks;
-        let bucket = on.buckets.entry(span).or_default();
-        if bucket.at_peak.0 < peaks {
-            bucket.at_peak = (peaks, bucket.live);
-        }
-        let (bytes, blocks) = (block.bytes, 1);
-        if is_new {
-            bucket.allocated += Figure { bytes, blocks };
-        }
-        if counts && is_live {
-            bucket.live += Figure { bytes, blocks };
-        } else if counts {
-            bucket.live.bytes = bucket.live.bytes.saturating_sub(bytes);
-            bucket.live.blocks = bucket.live.blocks.saturating_sub(1);
-        }
+        let change = Change {
+            bytes: block.bytes,
+            is_live,
+            is_new,
+            counts,
+        };
+        on.change(span, change);
     }
 
     /// The state of a bounded capture came in the place of the first records: what is live is known, not
@@ -153,11 +130,7 @@ impl<'a> Histogram<'a> {
                 }
             }
         }
-        for device in self.devices.values_mut() {
-            for bucket in device.buckets.values_mut() {
-                bucket.allocated = Figure::default();
-            }
-        }
+        self.devices.values_mut().for_each(Tally::forget_allocated);
     }
 
     /// The rows of each device, once all has been read.
@@ -165,54 +138,47 @@ impl<'a> Histogram<'a> {
         let (moment, level) = (self.moment, self.block_events.level());
         let devices = self.devices.into_iter();
         devices
-            .map(|(ordinal, device)| device.rows(ordinal, level, moment))
+            .map(|(ordinal, device)| sizes_on(device, ordinal, level, moment))
             .filter(|on| !on.rows.is_empty())
             .collect()
     }
 }
 
-impl Device {
-    /// The row that blocks of a size belong to.
-    fn span(&self, bytes: u64, exact: bool) -> Span {
-        if exact || self.buckets.contains_key(&(bytes, bytes)) {
-            return (bytes, bytes);
-        }
-        match bytes.checked_ilog2() {
-            None => (0, 0),
-            Some(power) => (1 << power, u64::MAX >> (63 - power)),
-        }
+/// The row that blocks of a size belong to.
+fn span(on: &Tally<Span>, bytes: u64, exact: bool) -> Span {
+    if exact || on.has(&(bytes, bytes)) {
+        return (bytes, bytes);
     }
+    match bytes.checked_ilog2() {
+        None => (0, 0),
+        Some(power) => (1 << power, u64::MAX >> (63 - power)),
+    }
+}
 
-    fn rows(self, ordinal: DeviceOrdinal, level: Level, moment: At) -> SizesOn {
-        let peaks = self.peaks;
-        let rows = self.buckets.into_iter().map(|((from, to), bucket)| {
-            let live = match moment {
-                At::Peak if bucket.at_peak.0 == peaks => bucket.at_peak.1,
-                _ => bucket.live,
-            };
-            SizeRow {
-                from_bytes: from,
-                to_bytes: to,
-                allocations: bucket.allocated.blocks,
-                allocated_bytes: bucket.allocated.bytes,
-                live_blocks: live.blocks,
-                live_bytes: live.bytes,
-            }
+fn sizes_on(device: Tally<Span>, ordinal: DeviceOrdinal, level: Level, moment: At) -> SizesOn {
+    let rows = device
+        .rows(moment)
+        .map(|((from, to), allocated, live)| SizeRow {
+            from_bytes: from,
+            to_bytes: to,
+            allocations: allocated.blocks,
+            allocated_bytes: allocated.bytes,
+            live_blocks: live.blocks,
+            live_bytes: live.bytes,
         });
-        let rows: Vec<SizeRow> = rows
-            .filter(|row| row.allocations > 0 || row.live_blocks > 0)
-            .collect();
-        let sum = |of: fn(&SizeRow) -> u64| rows.iter().map(of).sum();
-        SizesOn {
-            device: json::ordinal(ordinal),
-            level,
-            allocations: sum(|row| row.allocations),
-            allocated_bytes: sum(|row| row.allocated_bytes),
-            live_blocks: sum(|row| row.live_blocks),
-            live_bytes: sum(|row| row.live_bytes),
-            rows,
-            ordinal,
-        }
+    let rows: Vec<SizeRow> = rows
+        .filter(|row| row.allocations > 0 || row.live_blocks > 0)
+        .collect();
+    let sum = |of: fn(&SizeRow) -> u64| rows.iter().map(of).sum();
+    SizesOn {
+        device: json::ordinal(ordinal),
+        level,
+        allocations: sum(|row| row.allocations),
+        allocated_bytes: sum(|row| row.allocated_bytes),
+        live_blocks: sum(|row| row.live_blocks),
+        live_bytes: sum(|row| row.live_bytes),
+        rows,
+        ordinal,
     }
 }
 
@@ -222,7 +188,7 @@ mod tests {
 
     #[test]
     fn powers_of_two_begin_a_row_and_what_is_below_the_next_ends_it() {
-        let device = Device::default();
+        let device = Tally::default();
         for (bytes, span) in [
             (0, (0, 0)),
             (1, (1, 1)),
@@ -233,8 +199,8 @@ mod tests {
             ((1 << 20) - 1, (1 << 19, (1 << 20) - 1)),
             (u64::MAX, (1 << 63, u64::MAX)),
         ] {
-            assert_eq!(device.span(bytes, false), span);
-            assert_eq!(device.span(bytes, true), (bytes, bytes));
+            assert_eq!(super::span(&device, bytes, false), span);
+            assert_eq!(super::span(&device, bytes, true), (bytes, bytes));
         }
     }
 }

@@ -202,4 +202,10 @@ fn what_grows_is_told_though_its_beginning_is_gone() {
     );
     let live = |path: &Path| of(&["sizes", "--at", "end"], path)[0]["live_blocks"].clone();
     assert_eq!(live(&bounded), live(&from));
+    let threads = |path: &Path| of(&["threads", "--at", "end"], path)[0].clone();
+    let sums = [&bounded, &from].map(|path| threads(path)["sum"]["live_bytes"].clone());
+    assert_eq!(sums[0], sums[1]);
+    let rows = threads(&bounded)["rows"].as_array().expect("rows").clone();
+    let unknown = |row: &serde_json::Value| row["thread"].is_null() && row["allocations"] == 0;
+    assert!(rows.iter().any(unknown), "{rows:?}");
 }

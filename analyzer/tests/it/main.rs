@@ -18,5 +18,6 @@ mod pool;
 mod run;
 mod selection;
 mod synthetic;
+mod threads;
 mod timeline;
 mod training;

@@ -1,0 +1,53 @@
+//! What each thread allocated and freed, as text.
+
+use gpumem_capture::Level;
+
+use super::{Align, Style, Table, Terminal, bytes, count};
+use crate::account::place;
+use crate::views::{ThreadRow, ThreadsOn};
+
+/// A table of each GPU. `when`: the moment of what was live, and which part was asked for.
+pub fn threads_text(level: Level, found: &[ThreadsOn], when: &str, terminal: Terminal) -> String {
+    if found.is_empty() {
+        return format!("Nothing was allocated at the {level} level.\n");
+    }
+    let mut out = String::new();
+    for (index, on) in found.iter().enumerate() {
+        out.push_str(if index > 0 { "\n" } else { "" });
+        let title = format!("Threads at the {level} level on {}", place(on.ordinal));
+        out.push_str(&terminal.paint(Style::Strong, &title));
+        out.push_str(&format!("; live {when}\n"));
+        let (left, right) = (Align::Left, Align::Right);
+        let columns = [left, right, right, right, right, right, right, right];
+        let mut table = Table::new(&columns).elastic(&[0]);
+        let heads = [
+            "thread", "id", "allocs", "bytes", "frees", "bytes", "live", "bytes",
+        ];
+        table.row(heads).style_row(Style::Faint);
+        for row in &on.rows {
+            let id = row.thread.map(|id| id.to_string()).unwrap_or_default();
+            let name = match (row.thread, &row.name) {
+                (None, _) => "not known",
+                (_, name) => name.as_deref().unwrap_or_default(),
+            };
+            fill(&mut table, name, &id, row);
+        }
+        fill(&mut table, "together", "", &on.sum);
+        table.style_row(Style::Strong);
+        out.push_str(&table.render(terminal, 2));
+    }
+    out
+}
+
+fn fill(table: &mut Table, name: &str, id: &str, row: &ThreadRow) {
+    table.row([
+        name,
+        id,
+        &count(row.allocations),
+        &bytes(row.allocated_bytes),
+        &count(row.frees),
+        &bytes(row.freed_bytes),
+        &count(row.live_blocks),
+        &bytes(row.live_bytes),
+    ]);
+}

@@ -1,0 +1,164 @@
+//! What each thread allocated and freed, on captures whose every byte is known.
+
+use std::path::Path;
+
+use gpumem_capture::{Definition, Event, EventKind, Level, StackId, ThreadId};
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::run::{analyze, json_of, stderr, stdout};
+use crate::synthetic::{M, Synthetic};
+use crate::training::training;
+
+const FIGURES: [&str; 6] = [
+    "allocations",
+    "allocated_bytes",
+    "frees",
+    "freed_bytes",
+    "live_blocks",
+    "live_bytes",
+];
+
+/// The threads of GPU 0 as (name, figures), in their order. They sum.
+fn threads(arguments: &[&str], file: &Path) -> Vec<(Value, [u64; 6])> {
+    let (value, exit) = json_of(
+        &[&["threads", "--format", "json"], arguments].concat(),
+        file,
+    );
+    assert_eq!(exit, 0, "{value}");
+    let figures = |row: &Value| FIGURES.map(|key| row[key].as_u64().expect(key));
+    let rows = value[0]["rows"].as_array().expect("rows").iter();
+    let rows: Vec<_> = rows
+        .map(|row| (row["name"].clone(), figures(row)))
+        .collect();
+    for (at, whole) in figures(&value[0]["sum"]).into_iter().enumerate() {
+        let sum: u64 = rows.iter().map(|(_, figures)| figures[at]).sum();
+        assert_eq!(sum, whole, "{}", FIGURES[at]);
+    }
+    rows
+}
+
+/// The main thread allocates 10 and 6 MiB and frees one; a worker allocates 20 MiB, the peak, and frees the
+/// other of the main thread's; a free of its own fails.
+fn two_threads(folder: &Path) -> Synthetic {
+    let mut capture = Synthetic::new(folder);
+    let none = StackId::NONE;
+    for (thread, name) in [(0, "python"), (1, "pin_memory")] {
+        capture.define(&Definition::Thread {
+            id: ThreadId(std::process::id() + thread),
+            name: name.into(),
+        });
+    }
+    capture.alloc(Level::DRIVER, 0x1000, 10 * M, none, none);
+    capture.alloc(Level::DRIVER, 0x2000, 6 * M, none, none);
+    capture.freed(
+        Level::DRIVER,
+        0x2000,
+        6 * M,
+        gpumem_capture::EventFlags::NONE,
+    );
+    capture.thread = 1;
+    capture.alloc(Level::DRIVER, 0x3000, 20 * M, none, none);
+    capture.freed(
+        Level::DRIVER,
+        0x1000,
+        10 * M,
+        gpumem_capture::EventFlags::NONE,
+    );
+    let free = capture.freed(
+        Level::DRIVER,
+        0x3000,
+        20 * M,
+        gpumem_capture::EventFlags::NONE,
+    );
+    capture.event(Event {
+        kind: EventKind::CANCEL,
+        level: Level::DRIVER,
+        ptr: 0x3000,
+        bytes: 20 * M,
+        aux: free.0,
+        ..Event::default()
+    });
+    capture
+}
+
+#[test]
+fn blocks_belong_to_who_allocated_them_and_frees_to_who_freed() {
+    let folder = tempdir().expect("a folder");
+    let file = two_threads(folder.path()).finish();
+    let worker = |live| (json!("pin_memory"), [1, 20 * M, 1, 10 * M, 1, live * M]);
+    let main = |blocks, live| (json!("python"), [2, 16 * M, 1, 6 * M, blocks, live * M]);
+    assert_eq!(threads(&[], &file), [worker(20), main(1, 10)]);
+    assert_eq!(threads(&["--at", "end"], &file), [worker(20), main(0, 0)]);
+    let small = threads(&["--size", "..6MiB"], &file);
+    assert_eq!(small, [(json!("python"), [1, 6 * M, 1, 6 * M, 0, 0])]);
+
+    let text = stdout(&analyze(&["threads"], &file));
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let id = (std::process::id() + 1).to_string();
+    let row = [
+        "pin_memory",
+        &id,
+        "1",
+        "20.0",
+        "MiB",
+        "1",
+        "10.0",
+        "MiB",
+        "1",
+        "20.0",
+        "MiB",
+    ];
+    assert!(
+        words.windows(row.len()).any(|window| window == row),
+        "{text}"
+    );
+    let sum = "together 3 36.0 MiB 2 16.0 MiB 2 30.0 MiB";
+    assert!(words.join(" ").ends_with(sum), "{text}");
+}
+
+#[test]
+fn the_sums_are_the_levels_figures() {
+    let folder = tempdir().expect("a folder");
+    let captures = [
+        ("training", training as fn(&Path) -> Synthetic),
+        ("threads", two_threads),
+    ];
+    for (name, make) in captures {
+        let folder = folder.path().join(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        let file = make(&folder).finish();
+        let (summary, _) = json_of(&["summary", "--format", "json"], &file);
+        for level in ["tensor", "driver", "host"] {
+            let figures = &summary["devices"][0][level];
+            if figures["allocations"] == 0 {
+                continue;
+            }
+            for (at, live) in [("peak", "peak_bytes"), ("end", "live_bytes")] {
+                let rows = threads(&["--level", level, "--at", at], &file);
+                let sum = |at: usize| rows.iter().map(|(_, figures)| figures[at]).sum::<u64>();
+                assert_eq!(figures["allocations"], sum(0), "{name} {level}");
+                let sizes = ["sizes", "--level", level, "--at", at, "--format", "json"];
+                let (sizes, _) = json_of(&sizes, &file);
+                assert_eq!(sizes[0]["allocated_bytes"], sum(1), "{name} {level}");
+                assert_eq!(figures["frees"], sum(2), "{name} {level}");
+                assert_eq!(figures[live], sum(5), "{name} {level} {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_capture_without_blocks_of_the_level_says_so() {
+    let folder = tempdir().expect("a folder");
+    let file = two_threads(folder.path()).finish();
+    let output = analyze(&["threads", "--level", "host"], &file);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(
+        stdout(&output),
+        "Nothing was allocated at the host level.\n"
+    );
+}
