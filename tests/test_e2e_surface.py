@@ -158,6 +158,15 @@ def test_forms_of_before_cuda_3_2(surface):
     }
 
 
+def test_memory_of_graphics_is_counted_and_not_recorded(surface):
+    capture = surface("graphics")
+    assert told(capture) == [("cuMemAlloc_v2", ALLOC, 5000)]
+    assert [note for note in capture.notes if note.startswith("inexact")] == [
+        "inexact: 2 calls of cuGraphicsMapResources are not recorded"
+    ]
+    assert capture.facts["calls.cuGraphicsMapResources"] == "3", "the one that failed too"
+
+
 def test_green_contexts_are_parts_of_the_primary_one(surface):
     """Memory outlives them, but not the primary context, which ends with its last hold."""
     capture = surface("green")

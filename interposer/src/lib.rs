@@ -161,8 +161,8 @@ pub use hooks::sync::{
     cuStreamSynchronize_ptsz,
 };
 pub use hooks::unrecorded::{
-    cuArray3DCreate, cuArrayCreate, cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemMapArrayAsync,
-    cuMemMapArrayAsync_ptsz,
+    cuArray3DCreate, cuArrayCreate, cuGraphicsMapResources, cuGraphicsMapResources_ptsz,
+    cuMemAlloc, cuMemAllocPitch, cuMemFree, cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz,
 };
 pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,

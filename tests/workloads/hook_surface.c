@@ -149,10 +149,20 @@ static void green(void) {
     CHECK(cuGreenCtxDestroy(part)); /* the last hold: the memory ends, too */
 }
 
+static void graphics(void) {
+    F(cuMemAlloc_v2, pointer_t *, size_t);
+    F(cuGraphicsMapResources, unsigned, void **, void *);
+    pointer_t pointer;
+    void *resources[2] = {NULL, NULL};
+    CHECK(cuMemAlloc_v2(&pointer, 5000));
+    BOTH(cuGraphicsMapResources(2, resources, NULL));
+    CHECK(cuGraphicsMapResources(1, resources, NULL));
+}
+
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } PARTS[] = {
         {"arrays", arrays}, {"sparse", sparse}, {"aliases", aliases},
-        {"multicast", multicast}, {"old", old}, {"green", green},
+        {"multicast", multicast}, {"old", old}, {"green", green}, {"graphics", graphics},
     };
     if ((library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) == NULL)
         DIE("%s", dlerror());

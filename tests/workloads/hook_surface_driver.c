@@ -65,6 +65,7 @@ DOES(cuMipmappedArrayDestroy, uint64_t array)
 MAKES(cuMemCreate, uint64_t *place, size_t bytes, const void *properties, uint64_t flags)
 DOES(cuMemRelease, uint64_t handle)
 DOES(cuMemMapArrayAsync, void *list, unsigned count, void *stream)
+DOES(cuGraphicsMapResources, unsigned count, void **resources, void *stream)
 
 int cuIpcOpenMemHandle_v2(uint64_t *place, struct shared handle, unsigned flags) {
     fake_shared = handle;

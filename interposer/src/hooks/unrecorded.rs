@@ -43,3 +43,11 @@ unrecorded! {
     /// The same, with the per-thread default stream.
     fn cuMemMapArrayAsync_ptsz(list: *mut c_void, count: u32, stream: CuStream);
 }
+
+// Memory of OpenGL, EGL, VDPAU and Direct3D: who made it says nothing to CUDA of its bytes.
+unrecorded! {
+    /// Makes memory of a graphics API accessible.
+    fn cuGraphicsMapResources(count: u32, resources: *mut *mut c_void, stream: CuStream);
+    /// The same, with the per-thread default stream.
+    fn cuGraphicsMapResources_ptsz(count: u32, resources: *mut *mut c_void, stream: CuStream);
+}

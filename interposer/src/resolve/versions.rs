@@ -65,6 +65,9 @@ requests! {
     cuMemExportToShareableHandle: 10020 cuMemExportToShareableHandle;
     cuMemPoolExportToShareableHandle: 11020 cuMemPoolExportToShareableHandle;
     cuIpcGetMemHandle: 4010 cuIpcGetMemHandle;
+    cuGraphicsMapResources:
+        3000 cuGraphicsMapResources,
+        7000 cuGraphicsMapResources | cuGraphicsMapResources_ptsz;
     cuArray3DCreate: 2000 cuArray3DCreate, 3020 cuArray3DCreate_v2;
     cuArrayCreate: 2000 cuArrayCreate, 3020 cuArrayCreate_v2;
     cuArrayDestroy: 2000 cuArrayDestroy;
