@@ -8,16 +8,43 @@
 use gpumem_cuda_abi::CuResult;
 use libc::{c_char, c_void};
 use std::ffi::CStr;
+use std::num::NonZero;
 
-/// What the inside of a driver function gives: nothing, or the driver's error.
-pub type Answer<T = ()> = Result<T, CuResult>;
+/// An error of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct CuError(NonZero<u32>);
 
-/// Turns the inside of a driver function into its result code.
-pub fn answer(inside: impl FnOnce() -> Answer) -> CuResult {
-    match inside() {
-        Ok(()) => CuResult::SUCCESS,
-        Err(code) => code,
+/// What a driver function gives: nothing, or the driver's error. C gets it as a `CUresult`: Rust guarantees that a
+/// `Result` of `()` and a transparent `NonZero` is passed as the number, 0 for `Ok`.
+pub type Answer<T = ()> = Result<T, CuError>;
+
+impl CuError {
+    /// An error by CUDA's code for it.
+    pub const fn of(code: CuResult) -> Self {
+        match NonZero::new(code.0) {
+            Some(code) => Self(code),
+            None => panic!("success is no error"),
+        }
     }
+}
+
+macro_rules! errors {
+    ($($name:ident)*) => {
+        #[allow(missing_docs)] // those of `CuResult`
+        impl CuError {
+            $(pub const $name: Self = Self::of(CuResult::$name);)*
+        }
+    };
+}
+
+errors! {
+    CAPTURED_EVENT CONTEXT_IS_DESTROYED FILE_NOT_FOUND GRAPH_EXEC_UPDATE_FAILURE HOST_MEMORY_ALREADY_REGISTERED
+    HOST_MEMORY_NOT_REGISTERED ILLEGAL_ADDRESS ILLEGAL_STATE INVALID_CONTEXT INVALID_DEVICE INVALID_HANDLE
+    INVALID_VALUE MAP_FAILED NOT_FOUND NOT_INITIALIZED NOT_SUPPORTED NO_DEVICE OPERATING_SYSTEM OUT_OF_MEMORY
+    PEER_ACCESS_ALREADY_ENABLED PEER_ACCESS_NOT_ENABLED STREAM_CAPTURE_IMPLICIT STREAM_CAPTURE_INVALIDATED
+    STREAM_CAPTURE_ISOLATION STREAM_CAPTURE_MERGE STREAM_CAPTURE_UNJOINED STREAM_CAPTURE_UNMATCHED
+    STREAM_CAPTURE_UNSUPPORTED STREAM_CAPTURE_WRONG_THREAD UNSUPPORTED_LIMIT
 }
 
 /// `Err(INVALID_VALUE)` unless `condition` holds.
@@ -25,7 +52,7 @@ pub fn require(condition: bool) -> Answer {
     if condition {
         Ok(())
     } else {
-        Err(CuResult::INVALID_VALUE)
+        Err(CuError::INVALID_VALUE)
     }
 }
 

@@ -1,24 +1,16 @@
 //! Managed memory, many ranges at once: prefetched, discarded, asked about.
 
 use super::memory::{advise_v2, move_to, range_get_attribute};
-use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::ffi::{Answer, Handle, In, Out, require};
 use crate::model::state::state;
 use crate::model::stream::On;
-use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuResult};
+use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation};
 
 /// `CU_STREAM_LEGACY`, which null means too.
 const LEGACY_STREAM: Handle = 1;
 
 /// A range of managed memory.
 type Range = (CuDevicePtr, usize);
-
-fn check(result: CuResult) -> Answer {
-    if result == CuResult::SUCCESS {
-        Ok(())
-    } else {
-        Err(result)
-    }
-}
 
 /// These functions take any stream but the legacy default one.
 fn on_stream(stream: Handle) -> Answer {
@@ -37,7 +29,7 @@ fn ranges(pointers: In<CuDevicePtr>, sizes: In<usize>, count: usize) -> Answer<V
             kind: gpumem_cuda_abi::CuMemLocationType::HOST,
             id: 0,
         };
-        check(advise_v2(*pointer, *bytes, 0, nowhere))?;
+        advise_v2(*pointer, *bytes, 0, nowhere)?;
     }
     Ok(ranges)
 }
@@ -71,17 +63,15 @@ pub extern "C" fn prefetch(
     given: usize,
     flags: u64,
     stream: Handle,
-) -> CuResult {
-    answer(|| {
-        require(flags == 0)?;
-        on_stream(stream)?;
-        let ranges = ranges(pointers, sizes, count)?;
-        let places = places(to, firsts, given, count)?;
-        for ((pointer, bytes), place) in ranges.into_iter().zip(places) {
-            move_to(pointer, bytes, place)?;
-        }
-        Ok(())
-    })
+) -> Answer {
+    require(flags == 0)?;
+    on_stream(stream)?;
+    let ranges = ranges(pointers, sizes, count)?;
+    let places = places(to, firsts, given, count)?;
+    for ((pointer, bytes), place) in ranges.into_iter().zip(places) {
+        move_to(pointer, bytes, place)?;
+    }
+    Ok(())
 }
 
 /// `cuMemDiscardBatchAsync`: contents and place stay as they are.
@@ -91,12 +81,10 @@ pub extern "C" fn discard(
     count: usize,
     flags: u64,
     stream: Handle,
-) -> CuResult {
-    answer(|| {
-        require(flags == 0)?;
-        on_stream(stream)?;
-        ranges(pointers, sizes, count).map(drop)
-    })
+) -> Answer {
+    require(flags == 0)?;
+    on_stream(stream)?;
+    ranges(pointers, sizes, count).map(drop)
 }
 
 /// `cuMemRangeGetAttributes`.
@@ -107,13 +95,11 @@ pub extern "C" fn get_attributes(
     count: usize,
     pointer: CuDevicePtr,
     bytes: usize,
-) -> CuResult {
-    answer(|| {
-        require(count > 0)?;
-        let places = data.list(count)?.into_iter().zip(sizes.list(count)?);
-        for ((place, size), attribute) in places.zip(attributes.list(count)?) {
-            check(range_get_attribute(place, size, attribute, pointer, bytes))?;
-        }
-        Ok(())
-    })
+) -> Answer {
+    require(count > 0)?;
+    let places = data.list(count)?.into_iter().zip(sizes.list(count)?);
+    for ((place, size), attribute) in places.zip(attributes.list(count)?) {
+        range_get_attribute(place, size, attribute, pointer, bytes)?;
+    }
+    Ok(())
 }

@@ -1,12 +1,11 @@
 //! Stream capture.
 
 use super::on_stream::on_stream;
-use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::ffi::{Answer, Handle, In, Out, require};
 use crate::model::capture::{GLOBAL, exchange_mode as exchange};
 use crate::model::state::state;
 use crate::model::stream::On;
 use crate::model::user_object::Ended;
-use gpumem_cuda_abi::CuResult;
 
 /// `CUstreamCaptureStatus`.
 const NONE: u32 = 0;
@@ -14,12 +13,10 @@ const ACTIVE: u32 = 1;
 const INVALIDATED: u32 = 2;
 
 /// `cuThreadExchangeStreamCaptureMode`.
-pub extern "C" fn exchange_mode(mode: Out<u32>) -> CuResult {
-    answer(|| {
-        let wanted = mode.get()?;
-        require(wanted <= 2)?;
-        mode.put(exchange(wanted))
-    })
+pub extern "C" fn exchange_mode(mode: Out<u32>) -> Answer {
+    let wanted = mode.get()?;
+    require(wanted <= 2)?;
+    mode.put(exchange(wanted))
 }
 
 /// The first form, of CUDA 10.0, knew one mode.

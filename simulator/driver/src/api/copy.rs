@@ -3,12 +3,12 @@
 
 use super::copy_side::{DEVICE, HOST, UNIFIED, no_side};
 use super::on_stream::{on_stream, submit, synchronously};
-use crate::ffi::{Answer, Handle, In, answer};
+use crate::ffi::{Answer, CuError, Handle, In};
 use crate::host::{self, Access};
 use crate::model::graph::Work;
 use crate::model::state::state;
 use crate::model::stream::On;
-use gpumem_cuda_abi::{CuDevicePtr, CuMemcpy3d, CuMemcpySide3d, CuResult};
+use gpumem_cuda_abi::{CuDevicePtr, CuMemcpy3d, CuMemcpySide3d};
 
 /// Who says what one end of a copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn copy(to: End, from: End, bytes: u64) -> Answer {
             }
         };
         if !check(to, Access::ReadWrite) || !check(from, Access::Read) {
-            return Err(CuResult::INVALID_VALUE);
+            return Err(CuError::INVALID_VALUE);
         }
     }
     host::copy(address(to), address(from), bytes);
@@ -87,23 +87,23 @@ pub fn copy_now(to: End, from: End, bytes: usize) -> Answer {
 }
 
 /// `cuMemcpy`.
-pub extern "C" fn unified(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> CuResult {
-    answer(|| copy_now(End::Unified(to.0), End::Unified(from.0), bytes))
+pub extern "C" fn unified(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Answer {
+    copy_now(End::Unified(to.0), End::Unified(from.0), bytes)
 }
 
 /// `cuMemcpyHtoD`.
-pub extern "C" fn host_to_device(to: CuDevicePtr, from: Handle, bytes: usize) -> CuResult {
-    answer(|| copy_now(End::Device(to.0), End::Host(from as u64), bytes))
+pub extern "C" fn host_to_device(to: CuDevicePtr, from: Handle, bytes: usize) -> Answer {
+    copy_now(End::Device(to.0), End::Host(from as u64), bytes)
 }
 
 /// `cuMemcpyDtoH`.
-pub extern "C" fn device_to_host(to: Handle, from: CuDevicePtr, bytes: usize) -> CuResult {
-    answer(|| copy_now(End::Host(to as u64), End::Device(from.0), bytes))
+pub extern "C" fn device_to_host(to: Handle, from: CuDevicePtr, bytes: usize) -> Answer {
+    copy_now(End::Host(to as u64), End::Device(from.0), bytes)
 }
 
 /// `cuMemcpyDtoD`.
-pub extern "C" fn device_to_device(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> CuResult {
-    answer(|| copy_now(End::Device(to.0), End::Device(from.0), bytes))
+pub extern "C" fn device_to_device(to: CuDevicePtr, from: CuDevicePtr, bytes: usize) -> Answer {
+    copy_now(End::Device(to.0), End::Device(from.0), bytes)
 }
 
 /// `cuMemcpyPeer`: the contexts must live.
@@ -113,11 +113,9 @@ pub extern "C" fn peer(
     from: CuDevicePtr,
     from_context: Handle,
     bytes: usize,
-) -> CuResult {
-    answer(|| {
-        check_peers(to_context, from_context)?;
-        copy_now(End::Device(to.0), End::Device(from.0), bytes)
-    })
+) -> Answer {
+    check_peers(to_context, from_context)?;
+    copy_now(End::Device(to.0), End::Device(from.0), bytes)
 }
 
 fn check_peers(to: Handle, from: Handle) -> Answer {

@@ -3,12 +3,12 @@
 use super::copy::{End, copy as copy_row, copy_now, copy_on};
 use super::copy_side::{ARRAY, DEVICE, HOST, UNIFIED};
 use super::on_stream::{on_stream, submit, synchronously};
-use crate::ffi::{Answer, Handle, In, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, require};
 use crate::model::array::Layout;
 use crate::model::graph::Work;
 use crate::model::state::state;
 use crate::model::stream::On;
-use gpumem_cuda_abi::{CuDevicePtr, CuMemcpy3d, CuMemcpySide3d, CuResult};
+use gpumem_cuda_abi::{CuDevicePtr, CuMemcpy3d, CuMemcpySide3d};
 
 /// One side of `CUDA_MEMCPY2D`: 56 bytes.
 #[repr(C)]
@@ -83,18 +83,18 @@ impl Rows {
             ARRAY => {
                 let state = state()?;
                 let array = state.arrays.get(side.array);
-                let array = array.ok_or(CuResult::INVALID_HANDLE)?;
-                let layout = Layout::of(&array.descriptor).ok_or(CuResult::INVALID_HANDLE)?;
+                let array = array.ok_or(CuError::INVALID_HANDLE)?;
+                let layout = Layout::of(&array.descriptor).ok_or(CuError::INVALID_HANDLE)?;
                 require(side.x_bytes as u64 + width as u64 <= layout.row)?;
                 require((side.y + height) as u64 <= layout.rows)?;
                 (array.base, layout.row, layout.rows, End::Device)
             }
-            _ => return Err(CuResult::INVALID_VALUE),
+            _ => return Err(CuError::INVALID_VALUE),
         };
         let pitch = if pitch == 0 { width as u64 } else { pitch };
         let rows = if rows == 0 { height as u64 } else { rows };
         require(side.kind == ARRAY || side.x_bytes as u64 + width as u64 <= pitch || height <= 1)?;
-        let slice = pitch.checked_mul(rows).ok_or(CuResult::INVALID_VALUE)?;
+        let slice = pitch.checked_mul(rows).ok_or(CuError::INVALID_VALUE)?;
         let start = base
             .wrapping_add(slice.wrapping_mul(side.z as u64))
             .wrapping_add(pitch.wrapping_mul(side.y as u64))
@@ -148,19 +148,15 @@ fn of_2d(parameters: In<Memcpy2d>) -> Answer<CuMemcpy3d> {
 }
 
 /// `cuMemcpy2D`, `cuMemcpy2DUnaligned`.
-pub extern "C" fn copy_2d(parameters: In<Memcpy2d>) -> CuResult {
-    answer(|| {
-        let copy = of_2d(parameters)?;
-        synchronously(|| copy_box(&copy))
-    })
+pub extern "C" fn copy_2d(parameters: In<Memcpy2d>) -> Answer {
+    let copy = of_2d(parameters)?;
+    synchronously(|| copy_box(&copy))
 }
 
 /// `cuMemcpy3D`, `cuMemcpy3DPeer`.
-pub extern "C" fn copy_3d(parameters: In<CuMemcpy3d>) -> CuResult {
-    answer(|| {
-        let copy = parameters.get()?;
-        synchronously(|| copy_box(&copy))
-    })
+pub extern "C" fn copy_3d(parameters: In<CuMemcpy3d>) -> Answer {
+    let copy = parameters.get()?;
+    synchronously(|| copy_box(&copy))
 }
 
 fn copy_2d_on(on: On, parameters: In<Memcpy2d>) -> Answer {
@@ -195,7 +191,7 @@ on_stream! {
 
 fn array_side(array: Handle, offset: usize) -> Answer<u64> {
     let state = state()?;
-    let array = state.arrays.get(array).ok_or(CuResult::INVALID_HANDLE)?;
+    let array = state.arrays.get(array).ok_or(CuError::INVALID_HANDLE)?;
     Ok(array.base + offset as u64)
 }
 
@@ -205,11 +201,9 @@ pub extern "C" fn device_to_array(
     offset: usize,
     from: CuDevicePtr,
     bytes: usize,
-) -> CuResult {
-    answer(|| {
-        let to = array_side(array, offset)?;
-        copy_now(End::Device(to), End::Device(from.0), bytes)
-    })
+) -> Answer {
+    let to = array_side(array, offset)?;
+    copy_now(End::Device(to), End::Device(from.0), bytes)
 }
 
 /// `cuMemcpyAtoD`.
@@ -218,11 +212,9 @@ pub extern "C" fn array_to_device(
     array: Handle,
     offset: usize,
     bytes: usize,
-) -> CuResult {
-    answer(|| {
-        let from = array_side(array, offset)?;
-        copy_now(End::Device(to.0), End::Device(from), bytes)
-    })
+) -> Answer {
+    let from = array_side(array, offset)?;
+    copy_now(End::Device(to.0), End::Device(from), bytes)
 }
 
 /// `cuMemcpyHtoA`.
@@ -231,24 +223,15 @@ pub extern "C" fn host_to_array(
     offset: usize,
     from: Handle,
     bytes: usize,
-) -> CuResult {
-    answer(|| {
-        let to = array_side(array, offset)?;
-        copy_now(End::Device(to), End::Host(from as u64), bytes)
-    })
+) -> Answer {
+    let to = array_side(array, offset)?;
+    copy_now(End::Device(to), End::Host(from as u64), bytes)
 }
 
 /// `cuMemcpyAtoH`.
-pub extern "C" fn array_to_host(
-    to: Handle,
-    array: Handle,
-    offset: usize,
-    bytes: usize,
-) -> CuResult {
-    answer(|| {
-        let from = array_side(array, offset)?;
-        copy_now(End::Host(to as u64), End::Device(from), bytes)
-    })
+pub extern "C" fn array_to_host(to: Handle, array: Handle, offset: usize, bytes: usize) -> Answer {
+    let from = array_side(array, offset)?;
+    copy_now(End::Host(to as u64), End::Device(from), bytes)
 }
 
 /// `cuMemcpyAtoA`.
@@ -258,11 +241,9 @@ pub extern "C" fn array_to_array(
     from: Handle,
     from_offset: usize,
     bytes: usize,
-) -> CuResult {
-    answer(|| {
-        let (to, from) = (array_side(to, to_offset)?, array_side(from, from_offset)?);
-        copy_now(End::Device(to), End::Device(from), bytes)
-    })
+) -> Answer {
+    let (to, from) = (array_side(to, to_offset)?, array_side(from, from_offset)?);
+    copy_now(End::Device(to), End::Device(from), bytes)
 }
 
 #[cfg(test)]

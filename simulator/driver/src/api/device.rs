@@ -1,8 +1,8 @@
 //! Devices and what they can do.
 
-use crate::ffi::{Answer, Out, Text, TextOut, answer, require};
+use crate::ffi::{Answer, CuError, Out, Text, TextOut, require};
 use crate::model::state::{machine, state};
-use gpumem_cuda_abi::{CuDevice, CuResult, CuUuid};
+use gpumem_cuda_abi::{CuDevice, CuUuid};
 use gpumem_sim_machine::DeviceSpec;
 
 /// Multiprocessors of a simulated device.
@@ -24,95 +24,75 @@ fn spec(device: CuDevice) -> Answer<&'static DeviceSpec> {
     let ordinal = state()?.device(device.0)?;
     machine()
         .visible_device(ordinal)
-        .ok_or(CuResult::INVALID_DEVICE)
+        .ok_or(CuError::INVALID_DEVICE)
 }
 
 /// `cuDeviceGetCount`.
-pub extern "C" fn get_count(count: Out<i32>) -> CuResult {
-    answer(|| {
-        drop(state()?);
-        count.put(machine().visible.len() as i32)
-    })
+pub extern "C" fn get_count(count: Out<i32>) -> Answer {
+    drop(state()?);
+    count.put(machine().visible.len() as i32)
 }
 
 /// `cuDeviceGet`.
-pub extern "C" fn get(device: Out<i32>, ordinal: i32) -> CuResult {
-    answer(|| {
-        state()?.device(ordinal)?;
-        device.put(ordinal)
-    })
+pub extern "C" fn get(device: Out<i32>, ordinal: i32) -> Answer {
+    state()?.device(ordinal)?;
+    device.put(ordinal)
 }
 
 /// `cuDeviceGetName`.
-pub extern "C" fn get_name(name: TextOut, room: i32, device: CuDevice) -> CuResult {
-    answer(|| {
-        spec(device)?;
-        name.put(DeviceSpec::NAME, room)
-    })
+pub extern "C" fn get_name(name: TextOut, room: i32, device: CuDevice) -> Answer {
+    spec(device)?;
+    name.put(DeviceSpec::NAME, room)
 }
 
 /// `cuDeviceGetUuid`: the card's, even of a MIG instance.
-pub extern "C" fn get_card_uuid(uuid: Out<CuUuid>, device: CuDevice) -> CuResult {
-    answer(|| {
-        let bytes = spec(device)?.card_uuid();
-        uuid.put(CuUuid { bytes })
-    })
+pub extern "C" fn get_card_uuid(uuid: Out<CuUuid>, device: CuDevice) -> Answer {
+    let bytes = spec(device)?.card_uuid();
+    uuid.put(CuUuid { bytes })
 }
 
 /// `cuDeviceGetUuid_v2`: the card's or the MIG instance's.
-pub extern "C" fn get_uuid(uuid: Out<CuUuid>, device: CuDevice) -> CuResult {
-    answer(|| {
-        let bytes = spec(device)?.uuid();
-        uuid.put(CuUuid { bytes })
-    })
+pub extern "C" fn get_uuid(uuid: Out<CuUuid>, device: CuDevice) -> Answer {
+    let bytes = spec(device)?.uuid();
+    uuid.put(CuUuid { bytes })
 }
 
 /// `cuDeviceTotalMem`.
-pub extern "C" fn total_memory(bytes: Out<usize>, device: CuDevice) -> CuResult {
-    answer(|| bytes.put(spec(device)?.total_bytes as usize))
+pub extern "C" fn total_memory(bytes: Out<usize>, device: CuDevice) -> Answer {
+    bytes.put(spec(device)?.total_bytes as usize)
 }
 
 /// `cuDeviceComputeCapability`.
-pub extern "C" fn compute_capability(
-    major: Out<i32>,
-    minor: Out<i32>,
-    device: CuDevice,
-) -> CuResult {
-    answer(|| {
-        let (has_major, has_minor) = spec(device)?.compute_capability;
-        major.put(has_major as i32)?;
-        minor.put(has_minor as i32)
-    })
+pub extern "C" fn compute_capability(major: Out<i32>, minor: Out<i32>, device: CuDevice) -> Answer {
+    let (has_major, has_minor) = spec(device)?.compute_capability;
+    major.put(has_major as i32)?;
+    minor.put(has_minor as i32)
 }
 
 /// `cuDeviceGetPCIBusId`.
-pub extern "C" fn get_pci_bus_id(text: TextOut, room: i32, device: CuDevice) -> CuResult {
-    answer(|| text.put(&spec(device)?.pci_text(), room))
+pub extern "C" fn get_pci_bus_id(text: TextOut, room: i32, device: CuDevice) -> Answer {
+    text.put(&spec(device)?.pci_text(), room)
 }
 
 /// `cuDeviceGetByPCIBusId`.
-pub extern "C" fn get_by_pci_bus_id(device: Out<i32>, text: Text) -> CuResult {
-    answer(|| {
-        drop(state()?);
-        let text = text.get()?.to_str();
-        let text = text.map_err(|_| CuResult::INVALID_VALUE)?;
-        let machine = machine();
-        let named = |ordinal: &usize| {
-            let device = machine.visible_device(*ordinal);
-            device.is_some_and(|device| device.has_pci(text))
-        };
-        let ordinal = (0..machine.visible.len()).find(named);
-        device.put(ordinal.ok_or(CuResult::INVALID_DEVICE)? as i32)
-    })
+pub extern "C" fn get_by_pci_bus_id(device: Out<i32>, text: Text) -> Answer {
+    drop(state()?);
+    let text = text.get()?.to_str();
+    let text = text.map_err(|_| CuError::INVALID_VALUE)?;
+    let machine = machine();
+    let named = |ordinal: &usize| {
+        let device = machine.visible_device(*ordinal);
+        device.is_some_and(|device| device.has_pci(text))
+    };
+    let ordinal = (0..machine.visible.len()).find(named);
+    device.put(ordinal.ok_or(CuError::INVALID_DEVICE)? as i32)
 }
 
 /// `cuDeviceCanAccessPeer`: every device, every other.
-pub extern "C" fn can_access_peer(can: Out<i32>, device: CuDevice, peer: CuDevice) -> CuResult {
-    answer(|| {
-        spec(device)?;
-        spec(peer)?;
-        can.put(i32::from(device != peer))
-    })
+pub extern "C" fn can_access_peer(can: Out<i32>, device: CuDevice, peer: CuDevice) -> Answer {
+    spec(device)?;
+    spec(peer)?;
+    can.put(i32::from(device != peer))
 }
 
 /// `cuDeviceGetP2PAttribute`: access and arrays, no native atomics.
@@ -121,16 +101,14 @@ pub extern "C" fn get_p2p_attribute(
     attribute: u32,
     from: CuDevice,
     to: CuDevice,
-) -> CuResult {
-    answer(|| {
-        spec(from)?;
-        spec(to)?;
-        if from == to {
-            return Err(CuResult::INVALID_DEVICE);
-        }
-        require((1..=5).contains(&attribute))?;
-        value.put(i32::from(matches!(attribute, 2 | 4)))
-    })
+) -> Answer {
+    spec(from)?;
+    spec(to)?;
+    if from == to {
+        return Err(CuError::INVALID_DEVICE);
+    }
+    require((1..=5).contains(&attribute))?;
+    value.put(i32::from(matches!(attribute, 2 | 4)))
 }
 
 /// `cuDeviceGetExecAffinitySupport`: none.
@@ -138,16 +116,14 @@ pub extern "C" fn get_exec_affinity_support(
     value: Out<i32>,
     _kind: u32,
     device: CuDevice,
-) -> CuResult {
-    answer(|| {
-        spec(device)?;
-        value.put(0)
-    })
+) -> Answer {
+    spec(device)?;
+    value.put(0)
 }
 
 /// `cuDeviceGetTexture1DLinearMaxWidth`.
-pub extern "C" fn get_texture_width(width: Out<usize>) -> CuResult {
-    answer(|| width.put(1 << 28))
+pub extern "C" fn get_texture_width(width: Out<usize>) -> Answer {
+    width.put(1 << 28)
 }
 
 /// `CUdevprop`: 56 bytes.
@@ -167,30 +143,26 @@ pub struct Properties {
 }
 
 /// `cuDeviceGetProperties`.
-pub extern "C" fn get_properties(properties: Out<Properties>, device: CuDevice) -> CuResult {
-    answer(|| {
-        spec(device)?;
-        properties.put(Properties {
-            threads_per_block: 1024,
-            block: [1024, 1024, 64],
-            grid: [i32::MAX, 65535, 65535],
-            shared_bytes: 49152,
-            constant_bytes: 65536,
-            warp: 32,
-            pitch: i32::MAX,
-            registers: 65536,
-            clock_khz: 1_755_000,
-            texture_align: 512,
-        })
+pub extern "C" fn get_properties(properties: Out<Properties>, device: CuDevice) -> Answer {
+    spec(device)?;
+    properties.put(Properties {
+        threads_per_block: 1024,
+        block: [1024, 1024, 64],
+        grid: [i32::MAX, 65535, 65535],
+        shared_bytes: 49152,
+        constant_bytes: 65536,
+        warp: 32,
+        pitch: i32::MAX,
+        registers: 65536,
+        clock_khz: 1_755_000,
+        texture_align: 512,
     })
 }
 
 /// `cuDeviceGetAttribute`.
-pub extern "C" fn get_attribute(value: Out<i32>, attribute: u32, device: CuDevice) -> CuResult {
-    answer(|| {
-        let spec = spec(device)?;
-        value.put(attribute_of(spec, attribute)?)
-    })
+pub extern "C" fn get_attribute(value: Out<i32>, attribute: u32, device: CuDevice) -> Answer {
+    let spec = spec(device)?;
+    value.put(attribute_of(spec, attribute)?)
 }
 
 /// The highest `CUdevice_attribute` of CUDA 13.2.
@@ -295,7 +267,7 @@ fn attribute_of(spec: &DeviceSpec, attribute: u32) -> Answer<i32> {
         131 | 134 => -1,     // NUMA nodes
         132 => from((9, 0)), // multicast
         known if known > 0 && known <= LAST_ATTRIBUTE => 0,
-        _ => return Err(CuResult::INVALID_VALUE),
+        _ => return Err(CuError::INVALID_VALUE),
     })
 }
 
@@ -320,7 +292,7 @@ mod tests {
         assert_eq!(of((7, 0), 120), Ok(0));
         assert_eq!(of((9, 0), 120), Ok(1));
         assert_eq!(of((9, 0), 33), Ok(3));
-        assert_eq!(of((9, 0), 0), Err(CuResult::INVALID_VALUE));
-        assert_eq!(of((9, 0), 149), Err(CuResult::INVALID_VALUE));
+        assert_eq!(of((9, 0), 0), Err(CuError::INVALID_VALUE));
+        assert_eq!(of((9, 0), 149), Err(CuError::INVALID_VALUE));
     }
 }

@@ -1,11 +1,11 @@
 //! Events: they are complete as soon as they are recorded.
 
 use super::on_stream::on_stream;
-use crate::ffi::{Answer, Handle, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, Out, require};
 use crate::model::capture::EXTERNAL;
 use crate::model::state::state;
 use crate::model::stream::{Event, On};
-use gpumem_cuda_abi::{CuIpcMemHandle, CuResult};
+use gpumem_cuda_abi::CuIpcMemHandle;
 use std::time::Instant;
 
 /// `CU_EVENT_DISABLE_TIMING`.
@@ -17,35 +17,31 @@ const INTERPROCESS: u32 = 4;
 const SHARED: [u8; 16] = *b"gpumem sim event";
 
 /// `cuEventCreate`.
-pub extern "C" fn create(out: Out<Handle>, flags: u32) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && flags <= 7)?;
-        require(flags & INTERPROCESS == 0 || flags & DISABLE_TIMING != 0)?;
-        let mut state = state()?;
-        let context = state.current()?.context;
-        let event = Event {
-            context,
-            flags,
-            recorded: None,
-            captured: None,
-        };
-        out.put(state.events.insert(event))
-    })
+pub extern "C" fn create(out: Out<Handle>, flags: u32) -> Answer {
+    require(!out.is_null() && flags <= 7)?;
+    require(flags & INTERPROCESS == 0 || flags & DISABLE_TIMING != 0)?;
+    let mut state = state()?;
+    let context = state.current()?.context;
+    let event = Event {
+        context,
+        flags,
+        recorded: None,
+        captured: None,
+    };
+    out.put(state.events.insert(event))
 }
 
 /// `cuEventDestroy`.
-pub extern "C" fn destroy(event: Handle) -> CuResult {
-    answer(|| {
-        let gone = state()?.events.remove(event);
-        gone.map(drop).ok_or(CuResult::INVALID_HANDLE)
-    })
+pub extern "C" fn destroy(event: Handle) -> Answer {
+    let gone = state()?.events.remove(event);
+    gone.map(drop).ok_or(CuError::INVALID_HANDLE)
 }
 
 /// An event that is recorded now.
 pub fn record_now(event: Handle) -> Answer {
     let mut state = state()?;
     let found = state.events.get_mut(event);
-    let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+    let found = found.ok_or(CuError::INVALID_HANDLE)?;
     found.recorded = Some(Instant::now());
     found.captured = None;
     Ok(())
@@ -70,66 +66,58 @@ on_stream! {
 }
 
 /// `cuEventQuery`: whatever was recorded is done.
-pub extern "C" fn query(event: Handle) -> CuResult {
-    answer(|| state()?.event_call(event))
+pub extern "C" fn query(event: Handle) -> Answer {
+    state()?.event_call(event)
 }
 
 /// `cuEventSynchronize`: pools shrink, as after real work.
-pub extern "C" fn synchronize(event: Handle) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        state.event_call(event)?;
-        let found = state.events.get(event).ok_or(CuResult::INVALID_HANDLE)?;
-        let context = found.context;
-        let device = state.context(context)?.device;
-        state.synchronised(device);
-        Ok(())
-    })
+pub extern "C" fn synchronize(event: Handle) -> Answer {
+    let mut state = state()?;
+    state.event_call(event)?;
+    let found = state.events.get(event).ok_or(CuError::INVALID_HANDLE)?;
+    let context = found.context;
+    let device = state.context(context)?.device;
+    state.synchronised(device);
+    Ok(())
 }
 
 /// `cuEventElapsedTime`: the host's time between the two calls, in milliseconds.
-pub extern "C" fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let recorded = |event: Handle| {
-            let event = state.events.get(event);
-            let timed = event.filter(|event| event.flags & DISABLE_TIMING == 0);
-            timed
-                .and_then(|event| event.recorded)
-                .ok_or(CuResult::INVALID_HANDLE)
-        };
-        let (start, end) = (recorded(start)?, recorded(end)?);
-        let forward = end.saturating_duration_since(start).as_secs_f32();
-        let backward = start.saturating_duration_since(end).as_secs_f32();
-        milliseconds.put((forward - backward) * 1e3)
-    })
+pub extern "C" fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> Answer {
+    let state = state()?;
+    let recorded = |event: Handle| {
+        let event = state.events.get(event);
+        let timed = event.filter(|event| event.flags & DISABLE_TIMING == 0);
+        timed
+            .and_then(|event| event.recorded)
+            .ok_or(CuError::INVALID_HANDLE)
+    };
+    let (start, end) = (recorded(start)?, recorded(end)?);
+    let forward = end.saturating_duration_since(start).as_secs_f32();
+    let backward = start.saturating_duration_since(end).as_secs_f32();
+    milliseconds.put((forward - backward) * 1e3)
 }
 
 /// `cuIpcGetEventHandle`, of an event made for it. Work is done when it is asked for, so there is
 /// nothing to tell another process but that this is an event.
-pub extern "C" fn share(out: Out<CuIpcMemHandle>, event: Handle) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let found = state.events.get(event).ok_or(CuResult::INVALID_HANDLE)?;
-        require(found.flags & INTERPROCESS != 0)?;
-        let mut handle = CuIpcMemHandle { reserved: [0; 64] };
-        handle.reserved[..SHARED.len()].copy_from_slice(&SHARED);
-        out.put(handle)
-    })
+pub extern "C" fn share(out: Out<CuIpcMemHandle>, event: Handle) -> Answer {
+    let state = state()?;
+    let found = state.events.get(event).ok_or(CuError::INVALID_HANDLE)?;
+    require(found.flags & INTERPROCESS != 0)?;
+    let mut handle = CuIpcMemHandle { reserved: [0; 64] };
+    handle.reserved[..SHARED.len()].copy_from_slice(&SHARED);
+    out.put(handle)
 }
 
 /// `cuIpcOpenEventHandle`: the handle goes by value.
-pub extern "C" fn open_shared(out: Out<Handle>, handle: CuIpcMemHandle) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && handle.reserved.starts_with(&SHARED))?;
-        let mut state = state()?;
-        let context = state.current()?.context;
-        let event = Event {
-            context,
-            flags: INTERPROCESS | DISABLE_TIMING,
-            recorded: None,
-            captured: None,
-        };
-        out.put(state.events.insert(event))
-    })
+pub extern "C" fn open_shared(out: Out<Handle>, handle: CuIpcMemHandle) -> Answer {
+    require(!out.is_null() && handle.reserved.starts_with(&SHARED))?;
+    let mut state = state()?;
+    let context = state.current()?.context;
+    let event = Event {
+        context,
+        flags: INTERPROCESS | DISABLE_TIMING,
+        recorded: None,
+        captured: None,
+    };
+    out.put(state.events.insert(event))
 }

@@ -4,10 +4,10 @@
 //! refused, the one by which newer runtimes check that a driver is NVIDIA's own among them: the
 //! simulator does not pretend to be that.
 
-use crate::ffi::{Answer, Handle, Out, answer};
+use crate::ffi::{Answer, CuError, Handle, Out};
 use crate::model::context::Stored;
 use crate::model::state::state;
-use gpumem_cuda_abi::{CuDevice, CuResult, CuUuid};
+use gpumem_cuda_abi::{CuDevice, CuUuid};
 use std::cell::UnsafeCell;
 
 /// Context, modules: what `<<<>>>` needs.
@@ -41,7 +41,7 @@ macro_rules! function {
             // SAFETY: the table's reader calls the entry with the parameters that the runtime of
             // CUDA 10.2 was seen to pass, which are those of the function.
             function: unsafe {
-                std::mem::transmute::<extern "C" fn($($argument),*) -> CuResult, unsafe extern "C" fn()>(
+                std::mem::transmute::<extern "C" fn($($argument),*) -> Answer, unsafe extern "C" fn()>(
                     $function,
                 )
             },
@@ -91,16 +91,14 @@ pub fn by_id(id: &CuUuid) -> Option<usize> {
 
 /// The runtime asks this for every device when it starts, yet a device that is never used gets no
 /// context: so it takes a reference, and the context begins with its first use.
-extern "C" fn retain_primary(context: Out<Handle>, device: CuDevice) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let device = state.device(device.0)?;
-        context.put(state.contexts.refer_to_primary(device))
-    })
+extern "C" fn retain_primary(context: Out<Handle>, device: CuDevice) -> Answer {
+    let mut state = state()?;
+    let device = state.device(device.0)?;
+    context.put(state.contexts.refer_to_primary(device))
 }
 
-extern "C" fn load_module(module: Out<Handle>, _image: usize) -> CuResult {
-    answer(|| super::module::load(module))
+extern "C" fn load_module(module: Out<Handle>, _image: usize) -> Answer {
+    super::module::load(module)
 }
 
 /// Memory that the runtime may scribble in; zeroed, and read by nobody here.
@@ -112,46 +110,33 @@ unsafe impl Sync for Scratch {}
 static BUFFER: Scratch = Scratch(UnsafeCell::new([0; 4096]));
 static FLAGS: Scratch = Scratch(UnsafeCell::new([0; 4096]));
 
-extern "C" fn tools_buffer(buffer: Out<usize>, count: Out<usize>) -> CuResult {
-    answer(|| {
-        buffer.put(BUFFER.0.get() as usize)?;
-        count.put(1024)
-    })
+extern "C" fn tools_buffer(buffer: Out<usize>, count: Out<usize>) -> Answer {
+    buffer.put(BUFFER.0.get() as usize)?;
+    count.put(1024)
 }
 
-extern "C" fn tools_flags(buffer: Out<usize>, count: Out<usize>) -> CuResult {
-    answer(|| {
-        buffer.put(FLAGS.0.get() as usize)?;
-        count.put(14)
-    })
+extern "C" fn tools_flags(buffer: Out<usize>, count: Out<usize>) -> Answer {
+    buffer.put(FLAGS.0.get() as usize)?;
+    count.put(14)
 }
 
-extern "C" fn storage_put(
-    context: Handle,
-    key: usize,
-    value: usize,
-    destructor: usize,
-) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let context = state.context(context)?.context;
-        let stored = Stored { value, destructor };
-        state.contexts.get_mut(context)?.storage.insert(key, stored);
-        Ok(())
-    })
+extern "C" fn storage_put(context: Handle, key: usize, value: usize, destructor: usize) -> Answer {
+    let mut state = state()?;
+    let context = state.context(context)?.context;
+    let stored = Stored { value, destructor };
+    state.contexts.get_mut(context)?.storage.insert(key, stored);
+    Ok(())
 }
 
-extern "C" fn storage_delete(context: Handle, key: usize) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let context = state.context(context)?.context;
-        state.contexts.get_mut(context)?.storage.remove(&key);
-        Ok(())
-    })
+extern "C" fn storage_delete(context: Handle, key: usize) -> Answer {
+    let mut state = state()?;
+    let context = state.context(context)?.context;
+    state.contexts.get_mut(context)?.storage.remove(&key);
+    Ok(())
 }
 
-extern "C" fn storage_get(value: Out<usize>, context: Handle, key: usize) -> CuResult {
-    answer(|| value.put(stored(context, key)?))
+extern "C" fn storage_get(value: Out<usize>, context: Handle, key: usize) -> Answer {
+    value.put(stored(context, key)?)
 }
 
 fn stored(context: Handle, key: usize) -> Answer<usize> {
@@ -160,7 +145,7 @@ fn stored(context: Handle, key: usize) -> Answer<usize> {
     let found = state.contexts.get(context)?.storage.get(&key);
     found
         .map(|stored| stored.value)
-        .ok_or(CuResult::INVALID_HANDLE)
+        .ok_or(CuError::INVALID_HANDLE)
 }
 
 #[cfg(test)]

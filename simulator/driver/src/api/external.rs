@@ -1,8 +1,8 @@
 //! Memory of other interfaces.
 
-use crate::ffi::{Handle, In, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::model::state::state;
-use gpumem_cuda_abi::{CuArray3dDescriptor, CuDevicePtr, CuResult};
+use gpumem_cuda_abi::{CuArray3dDescriptor, CuDevicePtr};
 
 /// `CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD`, the only kind that is simulated.
 const OPAQUE_FD: u32 = 1;
@@ -46,24 +46,22 @@ pub struct ArrayDescriptor {
 }
 
 /// `cuImportExternalMemory`: on success the descriptor belongs to the driver.
-pub extern "C" fn import(out: Out<Handle>, descriptor: In<HandleDescriptor>) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let HandleDescriptor {
-            kind,
-            file,
-            bytes,
-            flags,
-            ..
-        } = descriptor.get()?;
-        require((OPAQUE_FD..=LAST_KIND).contains(&kind) && flags & !DEDICATED == 0)?;
-        let mut state = state()?;
-        state.current()?;
-        if kind != OPAQUE_FD {
-            return Err(CuResult::NOT_SUPPORTED);
-        }
-        out.put(state.import_external(file, bytes)?)
-    })
+pub extern "C" fn import(out: Out<Handle>, descriptor: In<HandleDescriptor>) -> Answer {
+    require(!out.is_null())?;
+    let HandleDescriptor {
+        kind,
+        file,
+        bytes,
+        flags,
+        ..
+    } = descriptor.get()?;
+    require((OPAQUE_FD..=LAST_KIND).contains(&kind) && flags & !DEDICATED == 0)?;
+    let mut state = state()?;
+    state.current()?;
+    if kind != OPAQUE_FD {
+        return Err(CuError::NOT_SUPPORTED);
+    }
+    out.put(state.import_external(file, bytes)?)
 }
 
 /// `cuExternalMemoryGetMappedBuffer`.
@@ -71,21 +69,19 @@ pub extern "C" fn get_buffer(
     out: Out<CuDevicePtr>,
     memory: Handle,
     descriptor: In<BufferDescriptor>,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let BufferDescriptor {
-            offset,
-            bytes,
-            flags,
-            ..
-        } = descriptor.get()?;
-        require(flags == 0)?;
-        let mut state = state()?;
-        let current = state.current()?;
-        let base = state.map_external(current, memory, (offset, bytes))?;
-        out.put(CuDevicePtr(base))
-    })
+) -> Answer {
+    require(!out.is_null())?;
+    let BufferDescriptor {
+        offset,
+        bytes,
+        flags,
+        ..
+    } = descriptor.get()?;
+    require(flags == 0)?;
+    let mut state = state()?;
+    let current = state.current()?;
+    let base = state.map_external(current, memory, (offset, bytes))?;
+    out.put(CuDevicePtr(base))
 }
 
 /// `cuExternalMemoryGetMappedMipmappedArray`.
@@ -93,28 +89,24 @@ pub extern "C" fn get_array(
     out: Out<Handle>,
     memory: Handle,
     descriptor: In<ArrayDescriptor>,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let ArrayDescriptor {
-            offset,
-            array,
-            levels,
-            ..
-        } = descriptor.get()?;
-        let mut state = state()?;
-        let current = state.current()?;
-        out.put(state.map_external_array(current, memory, offset, array, levels)?)
-    })
+) -> Answer {
+    require(!out.is_null())?;
+    let ArrayDescriptor {
+        offset,
+        array,
+        levels,
+        ..
+    } = descriptor.get()?;
+    let mut state = state()?;
+    let current = state.current()?;
+    out.put(state.map_external_array(current, memory, offset, array, levels)?)
 }
 
 /// `cuDestroyExternalMemory`.
-pub extern "C" fn destroy(memory: Handle) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        state.bound()?;
-        state.destroy_external(memory)
-    })
+pub extern "C" fn destroy(memory: Handle) -> Answer {
+    let mut state = state()?;
+    state.bound()?;
+    state.destroy_external(memory)
 }
 
 #[cfg(test)]

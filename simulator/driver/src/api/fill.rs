@@ -1,20 +1,20 @@
 //! Fills (`cuMemset*`).
 
 use super::on_stream::{on_stream, submit, synchronously};
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::host::{self, Access};
 use crate::model::graph::Work;
 use crate::model::memory::Backing;
 use crate::model::state::state;
 use crate::model::stream::On;
-use gpumem_cuda_abi::{CuDevicePtr, CuMemsetNodeParams, CuResult};
+use gpumem_cuda_abi::{CuDevicePtr, CuMemsetNodeParams};
 
 /// Whether a fill makes sense, wherever it goes.
 pub fn check(fill: &CuMemsetNodeParams) -> Answer {
     require(matches!(fill.element_bytes, 1 | 2 | 4))?;
     let element = fill.element_bytes as usize;
     let row_bytes = fill.columns.checked_mul(element);
-    let row_bytes = row_bytes.ok_or(CuResult::INVALID_VALUE)?;
+    let row_bytes = row_bytes.ok_or(CuError::INVALID_VALUE)?;
     require(fill.to.0.is_multiple_of(element as u64))?;
     require(fill.rows <= 1 || (fill.pitch >= row_bytes && fill.pitch.is_multiple_of(element)))
 }
@@ -90,7 +90,6 @@ macro_rules! fills {
         #[doc = $names]
         pub mod $module {
             use super::*;
-            use crate::ffi::answer;
 
             fn flat_of(to: CuDevicePtr, value: $value, columns: usize) -> CuMemsetNodeParams {
                 of(to, 0, value.into(), Size { element_bytes: $width, columns, rows: 1 })
@@ -122,8 +121,8 @@ macro_rules! fills {
             }
 
             #[doc = $names]
-            pub extern "C" fn flat(to: CuDevicePtr, value: $value, columns: usize) -> CuResult {
-                answer(|| now(flat_of(to, value, columns)))
+            pub extern "C" fn flat(to: CuDevicePtr, value: $value, columns: usize) -> Answer {
+                now(flat_of(to, value, columns))
             }
 
             #[doc = concat!($names, ", pitched (`2D`).")]
@@ -133,8 +132,8 @@ macro_rules! fills {
                 value: $value,
                 columns: usize,
                 rows: usize,
-            ) -> CuResult {
-                answer(|| now(pitched_of(to, pitch, value, columns, rows)))
+            ) -> Answer {
+                now(pitched_of(to, pitch, value, columns, rows))
             }
 
             on_stream! {

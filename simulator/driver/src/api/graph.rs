@@ -1,49 +1,40 @@
 //! Graphs: made, taken apart, looked at.
 
-use crate::ffi::{Answer, Handle, In, Out, Text, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, Out, Text, require};
 use crate::model::graph::{Graph, Work};
 use crate::model::state::state;
-use gpumem_cuda_abi::CuResult;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
 /// `cuGraphCreate`.
-pub extern "C" fn create(out: Out<Handle>, flags: u32) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && flags == 0)?;
-        out.put(state()?.graphs.create())
-    })
+pub extern "C" fn create(out: Out<Handle>, flags: u32) -> Answer {
+    require(!out.is_null() && flags == 0)?;
+    out.put(state()?.graphs.create())
 }
 
 /// `cuGraphDestroy`.
-pub extern "C" fn destroy(graph: Handle) -> CuResult {
-    answer(|| {
-        let ended = state()?.destroy_graph(graph)?;
-        ended.run();
-        Ok(())
-    })
+pub extern "C" fn destroy(graph: Handle) -> Answer {
+    let ended = state()?.destroy_graph(graph)?;
+    ended.run();
+    Ok(())
 }
 
 /// `cuGraphDestroyNode`.
-pub extern "C" fn destroy_node(node: Handle) -> CuResult {
-    answer(|| {
-        let ended = state()?.destroy_node(node)?;
-        ended.run();
-        Ok(())
-    })
+pub extern "C" fn destroy_node(node: Handle) -> Answer {
+    let ended = state()?.destroy_node(node)?;
+    ended.run();
+    Ok(())
 }
 
 /// `cuGraphClone`.
-pub extern "C" fn clone(out: Out<Handle>, graph: Handle) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        out.put(state()?.graphs.clone_graph(graph)?)
-    })
+pub extern "C" fn clone(out: Out<Handle>, graph: Handle) -> Answer {
+    require(!out.is_null())?;
+    out.put(state()?.graphs.clone_graph(graph)?)
 }
 
 /// `cuGraphNodeFindInClone`.
-pub extern "C" fn find_in_clone(out: Out<Handle>, node: Handle, clone: Handle) -> CuResult {
-    answer(|| out.put(state()?.graphs.find_in_clone(node, clone)?))
+pub extern "C" fn find_in_clone(out: Out<Handle>, node: Handle, clone: Handle) -> Answer {
+    out.put(state()?.graphs.find_in_clone(node, clone)?)
 }
 
 /// Where a list is wanted, and how much room there is; without a place only its length is told.
@@ -72,25 +63,21 @@ fn put_edges(edges: Out<[u8; 8]>, wanted: bool, count: Out<usize>) -> Answer {
 }
 
 /// `cuGraphGetNodes`.
-pub extern "C" fn get_nodes(graph: Handle, nodes: Out<Handle>, count: Out<usize>) -> CuResult {
-    answer(|| {
-        let all = state()?.graphs.get(graph)?.nodes.keys().copied().collect();
-        put_list(&[nodes], count, &[all])
-    })
+pub extern "C" fn get_nodes(graph: Handle, nodes: Out<Handle>, count: Out<usize>) -> Answer {
+    let all = state()?.graphs.get(graph)?.nodes.keys().copied().collect();
+    put_list(&[nodes], count, &[all])
 }
 
 /// `cuGraphGetRootNodes`.
-pub extern "C" fn get_root_nodes(graph: Handle, nodes: Out<Handle>, count: Out<usize>) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let all = state.graphs.get(graph)?.nodes.iter();
-        let roots = all.filter(|(_, node)| node.after.is_empty());
-        put_list(
-            &[nodes],
-            count,
-            &[roots.map(|(handle, _)| *handle).collect()],
-        )
-    })
+pub extern "C" fn get_root_nodes(graph: Handle, nodes: Out<Handle>, count: Out<usize>) -> Answer {
+    let state = state()?;
+    let all = state.graphs.get(graph)?.nodes.iter();
+    let roots = all.filter(|(_, node)| node.after.is_empty());
+    put_list(
+        &[nodes],
+        count,
+        &[roots.map(|(handle, _)| *handle).collect()],
+    )
 }
 
 fn edges_of(graph: &Graph) -> (Vec<Handle>, Vec<Handle>) {
@@ -105,12 +92,10 @@ pub extern "C" fn get_edges(
     from: Out<Handle>,
     to: Out<Handle>,
     count: Out<usize>,
-) -> CuResult {
-    answer(|| {
-        let edges = edges_of(state()?.graphs.get(graph)?);
-        require(from.is_null() == to.is_null())?;
-        put_list(&[from, to], count, &[edges.0, edges.1])
-    })
+) -> Answer {
+    let edges = edges_of(state()?.graphs.get(graph)?);
+    require(from.is_null() == to.is_null())?;
+    put_list(&[from, to], count, &[edges.0, edges.1])
 }
 
 /// `cuGraphGetEdges_v2`.
@@ -120,23 +105,15 @@ pub extern "C" fn get_edges_v2(
     to: Out<Handle>,
     data: Out<[u8; 8]>,
     count: Out<usize>,
-) -> CuResult {
-    match get_edges(graph, from, to, count) {
-        CuResult::SUCCESS => answer(|| put_edges(data, !from.is_null(), count)),
-        code => code,
-    }
+) -> Answer {
+    get_edges(graph, from, to, count)?;
+    put_edges(data, !from.is_null(), count)
 }
 
 /// `cuGraphNodeGetDependencies`.
-pub extern "C" fn get_dependencies(
-    node: Handle,
-    nodes: Out<Handle>,
-    count: Out<usize>,
-) -> CuResult {
-    answer(|| {
-        let before = state()?.graphs.node(node)?.after.iter().copied().collect();
-        put_list(&[nodes], count, &[before])
-    })
+pub extern "C" fn get_dependencies(node: Handle, nodes: Out<Handle>, count: Out<usize>) -> Answer {
+    let before = state()?.graphs.node(node)?.after.iter().copied().collect();
+    put_list(&[nodes], count, &[before])
 }
 
 /// `cuGraphNodeGetDependencies_v2`.
@@ -145,26 +122,22 @@ pub extern "C" fn get_dependencies_v2(
     nodes: Out<Handle>,
     data: Out<[u8; 8]>,
     count: Out<usize>,
-) -> CuResult {
-    match get_dependencies(node, nodes, count) {
-        CuResult::SUCCESS => answer(|| put_edges(data, !nodes.is_null(), count)),
-        code => code,
-    }
+) -> Answer {
+    get_dependencies(node, nodes, count)?;
+    put_edges(data, !nodes.is_null(), count)
 }
 
 /// `cuGraphNodeGetDependentNodes`.
-pub extern "C" fn get_dependent(node: Handle, nodes: Out<Handle>, count: Out<usize>) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let graph = state.graphs.get(state.graphs.graph_of(node)?)?;
-        let later = graph.nodes.iter();
-        let later = later.filter(|(_, other)| other.after.contains(&node));
-        put_list(
-            &[nodes],
-            count,
-            &[later.map(|(handle, _)| *handle).collect()],
-        )
-    })
+pub extern "C" fn get_dependent(node: Handle, nodes: Out<Handle>, count: Out<usize>) -> Answer {
+    let state = state()?;
+    let graph = state.graphs.get(state.graphs.graph_of(node)?)?;
+    let later = graph.nodes.iter();
+    let later = later.filter(|(_, other)| other.after.contains(&node));
+    put_list(
+        &[nodes],
+        count,
+        &[later.map(|(handle, _)| *handle).collect()],
+    )
 }
 
 /// `cuGraphNodeGetDependentNodes_v2`.
@@ -173,24 +146,15 @@ pub extern "C" fn get_dependent_v2(
     nodes: Out<Handle>,
     data: Out<[u8; 8]>,
     count: Out<usize>,
-) -> CuResult {
-    match get_dependent(node, nodes, count) {
-        CuResult::SUCCESS => answer(|| put_edges(data, !nodes.is_null(), count)),
-        code => code,
-    }
+) -> Answer {
+    get_dependent(node, nodes, count)?;
+    put_edges(data, !nodes.is_null(), count)
 }
 
 /// `cuGraphAddDependencies`.
-pub extern "C" fn connect(
-    graph: Handle,
-    from: In<Handle>,
-    to: In<Handle>,
-    count: usize,
-) -> CuResult {
-    answer(|| {
-        let (from, to) = (from.list(count)?, to.list(count)?);
-        state()?.graphs.connect(graph, &from, &to)
-    })
+pub extern "C" fn connect(graph: Handle, from: In<Handle>, to: In<Handle>, count: usize) -> Answer {
+    let (from, to) = (from.list(count)?, to.list(count)?);
+    state()?.graphs.connect(graph, &from, &to)
 }
 
 /// `cuGraphAddDependencies_v2`: the edges' data says how kernels overlap, which they never do.
@@ -200,7 +164,7 @@ pub extern "C" fn connect_v2(
     to: In<Handle>,
     _data: Handle,
     count: usize,
-) -> CuResult {
+) -> Answer {
     connect(graph, from, to, count)
 }
 
@@ -210,11 +174,9 @@ pub extern "C" fn disconnect(
     from: In<Handle>,
     to: In<Handle>,
     count: usize,
-) -> CuResult {
-    answer(|| {
-        let (from, to) = (from.list(count)?, to.list(count)?);
-        state()?.graphs.disconnect(graph, &from, &to)
-    })
+) -> Answer {
+    let (from, to) = (from.list(count)?, to.list(count)?);
+    state()?.graphs.disconnect(graph, &from, &to)
 }
 
 /// `cuGraphRemoveDependencies_v2`.
@@ -224,65 +186,61 @@ pub extern "C" fn disconnect_v2(
     to: In<Handle>,
     _data: Handle,
     count: usize,
-) -> CuResult {
+) -> Answer {
     disconnect(graph, from, to, count)
 }
 
 /// `cuGraphNodeGetType`.
-pub extern "C" fn get_kind(node: Handle, kind: Out<u32>) -> CuResult {
-    answer(|| kind.put(state()?.graphs.node(node)?.work.kind()))
+pub extern "C" fn get_kind(node: Handle, kind: Out<u32>) -> Answer {
+    kind.put(state()?.graphs.node(node)?.work.kind())
 }
 
 /// `cuGraphGetId`.
-pub extern "C" fn get_id(graph: Handle, id: Out<u32>) -> CuResult {
-    answer(|| id.put(state()?.graphs.get(graph)?.id))
+pub extern "C" fn get_id(graph: Handle, id: Out<u32>) -> Answer {
+    id.put(state()?.graphs.get(graph)?.id)
 }
 
 /// `cuGraphNodeGetContainingGraph`.
-pub extern "C" fn get_graph(node: Handle, graph: Out<Handle>) -> CuResult {
-    answer(|| graph.put(state()?.graphs.graph_of(node)?))
+pub extern "C" fn get_graph(node: Handle, graph: Out<Handle>) -> Answer {
+    graph.put(state()?.graphs.graph_of(node)?)
 }
 
 /// `cuGraphNodeGetLocalId`.
-pub extern "C" fn get_local_id(node: Handle, id: Out<u32>) -> CuResult {
-    answer(|| id.put(state()?.graphs.node(node)?.local_id))
+pub extern "C" fn get_local_id(node: Handle, id: Out<u32>) -> Answer {
+    id.put(state()?.graphs.node(node)?.local_id)
 }
 
 /// `cuGraphNodeGetToolsId`: the graph's number above, the node's below.
-pub extern "C" fn get_tools_id(node: Handle, id: Out<u64>) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let graph = state.graphs.get(state.graphs.graph_of(node)?)?.id;
-        let local = state.graphs.node(node)?.local_id;
-        id.put(u64::from(graph) << 32 | u64::from(local))
-    })
+pub extern "C" fn get_tools_id(node: Handle, id: Out<u64>) -> Answer {
+    let state = state()?;
+    let graph = state.graphs.get(state.graphs.graph_of(node)?)?.id;
+    let local = state.graphs.node(node)?.local_id;
+    id.put(u64::from(graph) << 32 | u64::from(local))
 }
 
 /// `cuGraphDebugDotPrint`: nodes, by what they do, and edges.
-pub extern "C" fn draw(graph: Handle, path: Text, _flags: u32) -> CuResult {
-    answer(|| {
-        let path = std::ffi::OsStr::from_bytes(path.get()?.to_bytes());
-        let mut text = String::from("digraph dot {\n");
-        {
-            let state = state()?;
-            let found = state.graphs.get(graph)?;
-            for (handle, node) in &found.nodes {
-                let (id, name) = (node.local_id, node.work.name());
-                let _ = match node.work {
-                    Work::Allocate(address) | Work::Free(address) => {
-                        writeln!(
-                            text,
-                            "\"{handle:#x}\" [label=\"{id} {name} {address:#x}\"];"
-                        )
-                    }
-                    _ => writeln!(text, "\"{handle:#x}\" [label=\"{id} {name}\"];"),
-                };
-                for before in &node.after {
-                    let _ = writeln!(text, "\"{before:#x}\" -> \"{handle:#x}\";");
+pub extern "C" fn draw(graph: Handle, path: Text, _flags: u32) -> Answer {
+    let path = std::ffi::OsStr::from_bytes(path.get()?.to_bytes());
+    let mut text = String::from("digraph dot {\n");
+    {
+        let state = state()?;
+        let found = state.graphs.get(graph)?;
+        for (handle, node) in &found.nodes {
+            let (id, name) = (node.local_id, node.work.name());
+            let _ = match node.work {
+                Work::Allocate(address) | Work::Free(address) => {
+                    writeln!(
+                        text,
+                        "\"{handle:#x}\" [label=\"{id} {name} {address:#x}\"];"
+                    )
                 }
+                _ => writeln!(text, "\"{handle:#x}\" [label=\"{id} {name}\"];"),
+            };
+            for before in &node.after {
+                let _ = writeln!(text, "\"{before:#x}\" -> \"{handle:#x}\";");
             }
         }
-        text.push_str("}\n");
-        std::fs::write(path, text).map_err(|_| CuResult::OPERATING_SYSTEM)
-    })
+    }
+    text.push_str("}\n");
+    std::fs::write(path, text).map_err(|_| CuError::OPERATING_SYSTEM)
 }

@@ -2,14 +2,14 @@
 
 use super::on_stream::on_stream;
 use super::{copy_box, event, fill, kernel, stream};
-use crate::ffi::{Answer, Handle, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, Out, require};
 use crate::model::State;
 use crate::model::context::Current;
 use crate::model::executable::UPLOAD;
 use crate::model::graph::Work;
 use crate::model::state::state;
 use crate::model::stream::On;
-use gpumem_cuda_abi::{CuGraphInstantiateParams, CuGraphNode, CuResult};
+use gpumem_cuda_abi::{CuGraphInstantiateParams, CuGraphNode};
 use std::ffi::c_char;
 
 /// `CUgraphInstantiateResult`.
@@ -24,23 +24,19 @@ pub extern "C" fn instantiate_v2(
     error: Out<Handle>,
     log: Out<c_char>,
     room: usize,
-) -> CuResult {
-    answer(|| {
-        error.put_if_asked(0);
-        if room > 0 {
-            log.put_if_asked(0);
-        }
-        require(!out.is_null())?;
-        out.put(state()?.instantiate(graph, 0)?)
-    })
+) -> Answer {
+    error.put_if_asked(0);
+    if room > 0 {
+        log.put_if_asked(0);
+    }
+    require(!out.is_null())?;
+    out.put(state()?.instantiate(graph, 0)?)
 }
 
 /// `cuGraphInstantiateWithFlags`.
-pub extern "C" fn instantiate(out: Out<Handle>, graph: Handle, flags: u64) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && flags & UPLOAD == 0)?;
-        out.put(state()?.instantiate(graph, flags)?)
-    })
+pub extern "C" fn instantiate(out: Out<Handle>, graph: Handle, flags: u64) -> Answer {
+    require(!out.is_null() && flags & UPLOAD == 0)?;
+    out.put(state()?.instantiate(graph, flags)?)
 }
 
 /// `cuGraphInstantiateWithParams`: the stream to upload on makes no difference.
@@ -48,49 +44,45 @@ pub extern "C" fn instantiate_with(
     out: Out<Handle>,
     graph: Handle,
     parameters: Out<CuGraphInstantiateParams>,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let mut told = parameters.get()?;
-        told.error_node = CuGraphNode::NULL;
-        let mut state = state()?;
-        let circular = state.graphs.get(graph)?.order().is_err();
-        let made = state.instantiate(graph, told.flags);
-        told.result = match made {
-            Ok(_) => INSTANTIATED,
-            Err(_) if circular => INVALID_STRUCTURE,
-            Err(_) => ERROR,
-        };
-        parameters.put(told)?;
-        let made = made?;
-        if told.flags & UPLOAD != 0
-            && let Err(code) = state.upload(made)
-        {
-            // Nobody gets it. What it holds of its graph's, its graph holds as well.
-            let _ = state.destroy_executable(made)?;
-            return Err(code);
-        }
-        out.put(made)
-    })
+) -> Answer {
+    require(!out.is_null())?;
+    let mut told = parameters.get()?;
+    told.error_node = CuGraphNode::NULL;
+    let mut state = state()?;
+    let circular = state.graphs.get(graph)?.order().is_err();
+    let made = state.instantiate(graph, told.flags);
+    told.result = match made {
+        Ok(_) => INSTANTIATED,
+        Err(_) if circular => INVALID_STRUCTURE,
+        Err(_) => ERROR,
+    };
+    parameters.put(told)?;
+    let made = made?;
+    if told.flags & UPLOAD != 0
+        && let Err(code) = state.upload(made)
+    {
+        // Nobody gets it. What it holds of its graph's, its graph holds as well.
+        let _ = state.destroy_executable(made)?;
+        return Err(code);
+    }
+    out.put(made)
 }
 
 /// `cuGraphExecDestroy`.
-pub extern "C" fn destroy(executable: Handle) -> CuResult {
-    answer(|| {
-        let ended = state()?.destroy_executable(executable)?;
-        ended.run();
-        Ok(())
-    })
+pub extern "C" fn destroy(executable: Handle) -> Answer {
+    let ended = state()?.destroy_executable(executable)?;
+    ended.run();
+    Ok(())
 }
 
 /// `cuGraphExecGetFlags`.
-pub extern "C" fn get_flags(executable: Handle, flags: Out<u64>) -> CuResult {
-    answer(|| flags.put(state()?.graphs.executable(executable)?.flags & !UPLOAD))
+pub extern "C" fn get_flags(executable: Handle, flags: Out<u64>) -> Answer {
+    flags.put(state()?.graphs.executable(executable)?.flags & !UPLOAD)
 }
 
 /// `cuGraphExecGetId`.
-pub extern "C" fn get_id(executable: Handle, id: Out<u32>) -> CuResult {
-    answer(|| id.put(state()?.graphs.executable(executable)?.id))
+pub extern "C" fn get_id(executable: Handle, id: Out<u32>) -> Answer {
+    id.put(state()?.graphs.executable(executable)?.id)
 }
 
 fn upload_on(on: On, executable: Handle) -> Answer {
@@ -127,7 +119,7 @@ fn launch_on(on: On, executable: Handle) -> Answer {
 fn child_of(state: &mut State, executable: Handle) -> Answer<Handle> {
     let steps = &state.graphs.executable(executable)?.steps;
     if steps.iter().any(|step| step.work.is_memory()) {
-        return Err(CuResult::NOT_SUPPORTED);
+        return Err(CuError::NOT_SUPPORTED);
     }
     let enabled = steps.iter().filter(|step| step.enabled);
     let works: Vec<Work> = enabled.map(|step| step.work.clone()).collect();
@@ -142,7 +134,7 @@ fn child_of(state: &mut State, executable: Handle) -> Answer<Handle> {
 
 /// Does the work of one node. What fails only now would be an asynchronous error on a card.
 fn run(work: &Work, at: Current) -> Answer {
-    let illegal = |done: Answer| done.map_err(|_| CuResult::ILLEGAL_ADDRESS);
+    let illegal = |done: Answer| done.map_err(|_| CuError::ILLEGAL_ADDRESS);
     match work {
         Work::Kernel(kernel) => kernel::run(&mut *state()?, kernel, at),
         Work::Copy(copy) => illegal(copy_box::copy_box(copy)),

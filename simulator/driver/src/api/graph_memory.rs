@@ -1,12 +1,11 @@
 //! Memory nodes, and what a device keeps for graphs.
 
-use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::model::State;
 use crate::model::graph::Work;
 use crate::model::state::state;
 use gpumem_cuda_abi::{
     CuDevice, CuDevicePtr, CuMemAllocNodeParams, CuMemLocation, CuMemLocationType, CuMemPoolProps,
-    CuResult,
 };
 
 /// Makes an allocation node; writes its address into the parameters.
@@ -19,7 +18,7 @@ pub fn allocate(
     let location = parameters.pool_props.location;
     require(parameters.pool_props.alloc_type == 1 && parameters.pool_props.handle_types == 0)?;
     if location.kind != CuMemLocationType::DEVICE {
-        return Err(CuResult::NOT_SUPPORTED);
+        return Err(CuError::NOT_SUPPORTED);
     }
     let device = state.device(location.id)?;
     let (node, base) = state.add_allocation(graph, after, device, parameters.bytesize as u64)?;
@@ -30,7 +29,7 @@ pub fn allocate(
 /// The parameters of an allocation node.
 pub fn parameters_of(state: &State, address: u64) -> Answer<CuMemAllocNodeParams> {
     let found = state.graphs.memory.addresses.get(&address);
-    let found = found.ok_or(CuResult::INVALID_VALUE)?;
+    let found = found.ok_or(CuError::INVALID_VALUE)?;
     Ok(CuMemAllocNodeParams {
         pool_props: CuMemPoolProps {
             alloc_type: 1,
@@ -58,26 +57,22 @@ pub extern "C" fn add_allocation(
     after: In<Handle>,
     count: usize,
     parameters: Out<CuMemAllocNodeParams>,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let mut wanted = parameters.get()?;
-        let after = after.list(count)?;
-        let node = allocate(&mut *state()?, graph, &after, &mut wanted)?;
-        parameters.put(wanted)?;
-        out.put(node)
-    })
+) -> Answer {
+    require(!out.is_null())?;
+    let mut wanted = parameters.get()?;
+    let after = after.list(count)?;
+    let node = allocate(&mut *state()?, graph, &after, &mut wanted)?;
+    parameters.put(wanted)?;
+    out.put(node)
 }
 
 /// `cuGraphMemAllocNodeGetParams`.
-pub extern "C" fn get_allocation(node: Handle, out: Out<CuMemAllocNodeParams>) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        match state.graphs.node(node)?.work {
-            Work::Allocate(address) => out.put(parameters_of(&state, address)?),
-            _ => Err(CuResult::INVALID_VALUE),
-        }
-    })
+pub extern "C" fn get_allocation(node: Handle, out: Out<CuMemAllocNodeParams>) -> Answer {
+    let state = state()?;
+    match state.graphs.node(node)?.work {
+        Work::Allocate(address) => out.put(parameters_of(&state, address)?),
+        _ => Err(CuError::INVALID_VALUE),
+    }
 }
 
 /// `cuGraphAddMemFreeNode`.
@@ -87,59 +82,51 @@ pub extern "C" fn add_free(
     after: In<Handle>,
     count: usize,
     pointer: CuDevicePtr,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let after = after.list(count)?;
-        out.put(state()?.add_free(graph, &after, pointer.0)?)
-    })
+) -> Answer {
+    require(!out.is_null())?;
+    let after = after.list(count)?;
+    out.put(state()?.add_free(graph, &after, pointer.0)?)
 }
 
 /// `cuGraphMemFreeNodeGetParams`.
-pub extern "C" fn get_free(node: Handle, pointer: Out<CuDevicePtr>) -> CuResult {
-    answer(|| match state()?.graphs.node(node)?.work {
+pub extern "C" fn get_free(node: Handle, pointer: Out<CuDevicePtr>) -> Answer {
+    match state()?.graphs.node(node)?.work {
         Work::Free(address) => pointer.put(CuDevicePtr(address)),
-        _ => Err(CuResult::INVALID_VALUE),
-    })
+        _ => Err(CuError::INVALID_VALUE),
+    }
 }
 
 /// `cuDeviceGetGraphMemAttribute`.
-pub extern "C" fn get_attribute(device: CuDevice, attribute: u32, value: Out<u64>) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let kept = &state.graphs.memory.devices[state.device(device.0)?];
-        value.put(match attribute {
-            0 => kept.used.current,
-            1 => kept.used.high,
-            2 => kept.reserved.current,
-            3 => kept.reserved.high,
-            _ => return Err(CuResult::INVALID_VALUE),
-        })
+pub extern "C" fn get_attribute(device: CuDevice, attribute: u32, value: Out<u64>) -> Answer {
+    let state = state()?;
+    let kept = &state.graphs.memory.devices[state.device(device.0)?];
+    value.put(match attribute {
+        0 => kept.used.current,
+        1 => kept.used.high,
+        2 => kept.reserved.current,
+        3 => kept.reserved.high,
+        _ => return Err(CuError::INVALID_VALUE),
     })
 }
 
 /// `cuDeviceSetGraphMemAttribute`: high-water marks can only be set to 0, which means: to now.
-pub extern "C" fn set_attribute(device: CuDevice, attribute: u32, value: In<u64>) -> CuResult {
-    answer(|| {
-        require(value.get()? == 0)?;
-        let mut state = state()?;
-        let device = state.device(device.0)?;
-        let kept = &mut state.graphs.memory.devices[device];
-        match attribute {
-            1 => kept.used.reset(),
-            3 => kept.reserved.reset(),
-            _ => return Err(CuResult::INVALID_VALUE),
-        }
-        Ok(())
-    })
+pub extern "C" fn set_attribute(device: CuDevice, attribute: u32, value: In<u64>) -> Answer {
+    require(value.get()? == 0)?;
+    let mut state = state()?;
+    let device = state.device(device.0)?;
+    let kept = &mut state.graphs.memory.devices[device];
+    match attribute {
+        1 => kept.used.reset(),
+        3 => kept.reserved.reset(),
+        _ => return Err(CuError::INVALID_VALUE),
+    }
+    Ok(())
 }
 
 /// `cuDeviceGraphMemTrim`.
-pub extern "C" fn trim(device: CuDevice) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let device = state.device(device.0)?;
-        state.trim_graphs_of(device);
-        Ok(())
-    })
+pub extern "C" fn trim(device: CuDevice) -> Answer {
+    let mut state = state()?;
+    let device = state.device(device.0)?;
+    state.trim_graphs_of(device);
+    Ok(())
 }

@@ -5,13 +5,13 @@ use super::graph_work::{
     KernelParamsV1, MemsetParamsV1, copy_work, event_work, fill_work, host_work, kernel_work,
     member, put_member, work_of,
 };
-use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::ffi::{Answer, Handle, In, Out, require};
 use crate::model::State;
 use crate::model::graph::Work;
 use crate::model::state::state;
 use gpumem_cuda_abi::{
     CuChildGraphNodeParams, CuGraph, CuGraphNodeParams, CuGraphNodeType, CuHostNodeParams,
-    CuKernelNodeParams, CuMemAllocNodeParams, CuMemcpy3d, CuResult,
+    CuKernelNodeParams, CuMemAllocNodeParams, CuMemcpy3d,
 };
 
 fn add(out: Out<Handle>, graph: Handle, after: &[Handle], work: Work) -> Answer {
@@ -30,11 +30,9 @@ macro_rules! adders {
             after: In<Handle>,
             count: usize,
             $($argument: $kind),*
-        ) -> CuResult {
-            answer(|| {
-                let work = $work;
-                add(out, graph, &after.list(count)?, work)
-            })
+        ) -> Answer {
+            let work = $work;
+            add(out, graph, &after.list(count)?, work)
         }
     )*};
 }
@@ -82,16 +80,14 @@ pub extern "C" fn add_child(
     after: In<Handle>,
     count: usize,
     child: Handle,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let child = CuChildGraphNodeParams {
-            graph: CuGraph(child as *mut _),
-            ownership: CuChildGraphNodeParams::CLONE,
-        };
-        let after = after.list(count)?;
-        out.put(add_child_to(&mut *state()?, graph, &after, child)?)
-    })
+) -> Answer {
+    require(!out.is_null())?;
+    let child = CuChildGraphNodeParams {
+        graph: CuGraph(child as *mut _),
+        ownership: CuChildGraphNodeParams::CLONE,
+    };
+    let after = after.list(count)?;
+    out.put(add_child_to(&mut *state()?, graph, &after, child)?)
 }
 
 /// `cuGraphAddNode`.
@@ -101,31 +97,27 @@ pub extern "C" fn add_node(
     after: In<Handle>,
     count: usize,
     parameters: Out<CuGraphNodeParams>,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let after = after.list(count)?;
-        let mut wanted = parameters.get()?;
-        match wanted.kind {
-            CuGraphNodeType::MEM_ALLOC => {
-                let mut of_node: CuMemAllocNodeParams = member(&wanted);
-                let node = graph_memory::allocate(&mut *state()?, graph, &after, &mut of_node)?;
-                put_member(&mut wanted, of_node);
-                parameters.put(wanted)?;
-                out.put(node)
-            }
-            CuGraphNodeType::MEM_FREE => {
-                out.put(state()?.add_free(graph, &after, member(&wanted))?)
-            }
-            CuGraphNodeType::GRAPH => out.put(add_child_to(
-                &mut *state()?,
-                graph,
-                &after,
-                member(&wanted),
-            )?),
-            _ => add(out, graph, &after, work_of(&wanted)?),
+) -> Answer {
+    require(!out.is_null())?;
+    let after = after.list(count)?;
+    let mut wanted = parameters.get()?;
+    match wanted.kind {
+        CuGraphNodeType::MEM_ALLOC => {
+            let mut of_node: CuMemAllocNodeParams = member(&wanted);
+            let node = graph_memory::allocate(&mut *state()?, graph, &after, &mut of_node)?;
+            put_member(&mut wanted, of_node);
+            parameters.put(wanted)?;
+            out.put(node)
         }
-    })
+        CuGraphNodeType::MEM_FREE => out.put(state()?.add_free(graph, &after, member(&wanted))?),
+        CuGraphNodeType::GRAPH => out.put(add_child_to(
+            &mut *state()?,
+            graph,
+            &after,
+            member(&wanted),
+        )?),
+        _ => add(out, graph, &after, work_of(&wanted)?),
+    }
 }
 
 /// `cuGraphAddNode_v2`, `_v3`: the edges' data says how kernels overlap, which they never do. The third
@@ -137,6 +129,6 @@ pub extern "C" fn add_node_v2(
     _data: Handle,
     count: usize,
     parameters: Out<CuGraphNodeParams>,
-) -> CuResult {
+) -> Answer {
     add_node(out, graph, after, count, parameters)
 }

@@ -5,63 +5,61 @@ use super::graph_work::{
     KernelParamsV1, MemcpyParams, MemsetParamsV1, copy_work, event_work, fill_work, host_work,
     kernel_work, put_member, work_of,
 };
-use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::model::graph::Work;
 use crate::model::state::state;
 use gpumem_cuda_abi::{
     CuChildGraphNodeParams, CuGraph, CuGraphNodeParams, CuGraphNodeType, CuGraphNodeUnion,
-    CuHostNodeParams, CuKernelNodeParams, CuMemcpy3d, CuResult,
+    CuHostNodeParams, CuKernelNodeParams, CuMemcpy3d,
 };
 
 /// `cuGraphChildGraphNodeGetGraph`.
-pub extern "C" fn get_child(node: Handle, graph: Out<Handle>) -> CuResult {
-    answer(|| match state()?.graphs.node(node)?.work {
+pub extern "C" fn get_child(node: Handle, graph: Out<Handle>) -> Answer {
+    match state()?.graphs.node(node)?.work {
         Work::Graph(child) => graph.put(child),
-        _ => Err(CuResult::INVALID_VALUE),
-    })
+        _ => Err(CuError::INVALID_VALUE),
+    }
 }
 
 /// `cuGraphNodeGetParams`.
-pub extern "C" fn get_node(node: Handle, out: Out<CuGraphNodeParams>) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let work = &state.graphs.node(node)?.work;
-        let mut told = CuGraphNodeParams {
-            kind: CuGraphNodeType(work.kind()),
-            reserved0: [0; 3],
-            parameters: CuGraphNodeUnion { words: [0; 29] },
-            reserved2: 0,
-        };
-        match *work {
-            Work::Kernel(kernel) => put_member(&mut told, kernel),
-            Work::Copy(copy) => put_member(
-                &mut told,
-                MemcpyParams {
-                    flags: 0,
-                    reserved: 0,
-                    context: 0,
-                    copy,
-                },
-            ),
-            Work::Fill(fill) => put_member(&mut told, fill),
-            Work::Host(host) => put_member(&mut told, host),
-            // A child that is told of belongs to its node: its ownership is "invalid".
-            Work::Graph(graph) => put_member(
-                &mut told,
-                CuChildGraphNodeParams {
-                    graph: CuGraph(graph as *mut _),
-                    ownership: u32::MAX,
-                },
-            ),
-            Work::Empty => {}
-            Work::Wait(event) | Work::Record(event) => put_member(&mut told, event),
-            Work::Allocate(address) => {
-                put_member(&mut told, graph_memory::parameters_of(&state, address)?);
-            }
-            Work::Free(address) => put_member(&mut told, address),
+pub extern "C" fn get_node(node: Handle, out: Out<CuGraphNodeParams>) -> Answer {
+    let state = state()?;
+    let work = &state.graphs.node(node)?.work;
+    let mut told = CuGraphNodeParams {
+        kind: CuGraphNodeType(work.kind()),
+        reserved0: [0; 3],
+        parameters: CuGraphNodeUnion { words: [0; 29] },
+        reserved2: 0,
+    };
+    match *work {
+        Work::Kernel(kernel) => put_member(&mut told, kernel),
+        Work::Copy(copy) => put_member(
+            &mut told,
+            MemcpyParams {
+                flags: 0,
+                reserved: 0,
+                context: 0,
+                copy,
+            },
+        ),
+        Work::Fill(fill) => put_member(&mut told, fill),
+        Work::Host(host) => put_member(&mut told, host),
+        // A child that is told of belongs to its node: its ownership is "invalid".
+        Work::Graph(graph) => put_member(
+            &mut told,
+            CuChildGraphNodeParams {
+                graph: CuGraph(graph as *mut _),
+                ownership: u32::MAX,
+            },
+        ),
+        Work::Empty => {}
+        Work::Wait(event) | Work::Record(event) => put_member(&mut told, event),
+        Work::Allocate(address) => {
+            put_member(&mut told, graph_memory::parameters_of(&state, address)?);
         }
-        out.put(told)
-    })
+        Work::Free(address) => put_member(&mut told, address),
+    }
+    out.put(told)
 }
 
 /// Gives a node other work of the same kind.
@@ -74,24 +72,24 @@ fn set(node: Handle, work: Work) -> Answer {
 }
 
 /// `cuGraphNodeSetParams`.
-pub extern "C" fn set_node(node: Handle, parameters: In<CuGraphNodeParams>) -> CuResult {
-    answer(|| set(node, work_of(&parameters.get()?)?))
+pub extern "C" fn set_node(node: Handle, parameters: In<CuGraphNodeParams>) -> Answer {
+    set(node, work_of(&parameters.get()?)?)
 }
 
 /// Makes the functions that tell and set the parameters of one kind of node.
 macro_rules! parameters {
     ($($doc:literal $get:ident $set:ident $kind:ident $type:ty = $told:expr, $work:expr;)*) => {$(
         #[doc = concat!($doc, "GetParams`.")]
-        pub extern "C" fn $get(node: Handle, out: Out<$type>) -> CuResult {
-            answer(|| match state()?.graphs.node(node)?.work {
+        pub extern "C" fn $get(node: Handle, out: Out<$type>) -> Answer {
+            match state()?.graphs.node(node)?.work {
                 Work::$kind(found) => out.put($told(found)),
-                _ => Err(CuResult::INVALID_VALUE),
-            })
+                _ => Err(CuError::INVALID_VALUE),
+            }
         }
 
         #[doc = concat!($doc, "SetParams`.")]
-        pub extern "C" fn $set(node: Handle, parameters: In<$type>) -> CuResult {
-            answer(|| set(node, $work(parameters.get()?)?))
+        pub extern "C" fn $set(node: Handle, parameters: In<$type>) -> Answer {
+            set(node, $work(parameters.get()?)?)
         }
     )*};
 }
@@ -112,52 +110,46 @@ parameters! {
 }
 
 /// `cuGraphEventRecordNodeGetEvent`, `cuGraphEventWaitNodeGetEvent`.
-pub extern "C" fn get_event(node: Handle, event: Out<Handle>) -> CuResult {
-    answer(|| match state()?.graphs.node(node)?.work {
+pub extern "C" fn get_event(node: Handle, event: Out<Handle>) -> Answer {
+    match state()?.graphs.node(node)?.work {
         Work::Wait(found) | Work::Record(found) => event.put(found),
-        _ => Err(CuResult::INVALID_VALUE),
-    })
+        _ => Err(CuError::INVALID_VALUE),
+    }
 }
 
 /// `cuGraphEventRecordNodeSetEvent`.
-pub extern "C" fn set_record(node: Handle, event: Handle) -> CuResult {
-    answer(|| set(node, event_work(event, Work::Record)?))
+pub extern "C" fn set_record(node: Handle, event: Handle) -> Answer {
+    set(node, event_work(event, Work::Record)?)
 }
 
 /// `cuGraphEventWaitNodeSetEvent`.
-pub extern "C" fn set_wait(node: Handle, event: Handle) -> CuResult {
-    answer(|| set(node, event_work(event, Work::Wait)?))
+pub extern "C" fn set_wait(node: Handle, event: Handle) -> Answer {
+    set(node, event_work(event, Work::Wait)?)
 }
 
 /// `cuGraphKernelNodeGetAttribute`: zero, unless it was set. Of the value, which has grown with
 /// CUDA's versions, only the first members are kept.
-pub extern "C" fn get_attribute(node: Handle, attribute: u32, value: Out<[u8; 32]>) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let found = state.graphs.node(node)?;
-        require(matches!(found.work, Work::Kernel(_)))?;
-        value.put(found.attributes.get(&attribute).copied().unwrap_or([0; 32]))
-    })
+pub extern "C" fn get_attribute(node: Handle, attribute: u32, value: Out<[u8; 32]>) -> Answer {
+    let state = state()?;
+    let found = state.graphs.node(node)?;
+    require(matches!(found.work, Work::Kernel(_)))?;
+    value.put(found.attributes.get(&attribute).copied().unwrap_or([0; 32]))
 }
 
 /// `cuGraphKernelNodeSetAttribute`.
-pub extern "C" fn set_attribute(node: Handle, attribute: u32, value: In<[u8; 32]>) -> CuResult {
-    answer(|| {
-        let value = value.get()?;
-        let mut state = state()?;
-        let found = state.graphs.node_mut(node)?;
-        require(matches!(found.work, Work::Kernel(_)))?;
-        found.attributes.insert(attribute, value);
-        Ok(())
-    })
+pub extern "C" fn set_attribute(node: Handle, attribute: u32, value: In<[u8; 32]>) -> Answer {
+    let value = value.get()?;
+    let mut state = state()?;
+    let found = state.graphs.node_mut(node)?;
+    require(matches!(found.work, Work::Kernel(_)))?;
+    found.attributes.insert(attribute, value);
+    Ok(())
 }
 
 /// `cuGraphKernelNodeCopyAttributes`.
-pub extern "C" fn copy_attributes(to: Handle, from: Handle) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let copied = state.graphs.node(from)?.attributes.clone();
-        state.graphs.node_mut(to)?.attributes = copied;
-        Ok(())
-    })
+pub extern "C" fn copy_attributes(to: Handle, from: Handle) -> Answer {
+    let mut state = state()?;
+    let copied = state.graphs.node(from)?.attributes.clone();
+    state.graphs.node_mut(to)?.attributes = copied;
+    Ok(())
 }

@@ -1,12 +1,12 @@
 //! Changes of executables.
 
 use super::graph_work::{KernelParamsV1, copy_work, fill_work, host_work, kernel_work, work_of};
-use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::model::graph::Work;
 use crate::model::state::state;
 use gpumem_cuda_abi::{
     CuGraphExecUpdateResultInfo, CuGraphNode, CuGraphNodeParams, CuHostNodeParams,
-    CuKernelNodeParams, CuMemcpy3d, CuMemsetNodeParams, CuResult,
+    CuKernelNodeParams, CuMemcpy3d, CuMemsetNodeParams,
 };
 
 /// `CU_GRAPH_EXEC_UPDATE_ERROR`.
@@ -21,7 +21,7 @@ fn update_with(
         Ok(Ok(())) => tell(0, 0),
         Ok(Err(difference)) => {
             tell(difference.result, difference.node)?;
-            Err(CuResult::GRAPH_EXEC_UPDATE_FAILURE)
+            Err(CuError::GRAPH_EXEC_UPDATE_FAILURE)
         }
         Err(code) => {
             tell(ERROR, 0)?;
@@ -36,12 +36,10 @@ pub extern "C" fn update_v1(
     graph: Handle,
     node: Out<Handle>,
     result: Out<u32>,
-) -> CuResult {
-    answer(|| {
-        update_with(executable, graph, |told, at| {
-            node.put_if_asked(at);
-            result.put(told)
-        })
+) -> Answer {
+    update_with(executable, graph, |told, at| {
+        node.put_if_asked(at);
+        result.put(told)
     })
 }
 
@@ -50,14 +48,12 @@ pub extern "C" fn update(
     executable: Handle,
     graph: Handle,
     info: Out<CuGraphExecUpdateResultInfo>,
-) -> CuResult {
-    answer(|| {
-        update_with(executable, graph, |result, at| {
-            info.put(CuGraphExecUpdateResultInfo {
-                result,
-                error_node: CuGraphNode(at as *mut _),
-                error_from_node: CuGraphNode::NULL,
-            })
+) -> Answer {
+    update_with(executable, graph, |result, at| {
+        info.put(CuGraphExecUpdateResultInfo {
+            result,
+            error_node: CuGraphNode(at as *mut _),
+            error_from_node: CuGraphNode::NULL,
         })
     })
 }
@@ -79,11 +75,9 @@ macro_rules! setters {
             executable: Handle,
             node: Handle,
             $($argument: $kind),*
-        ) -> CuResult {
-            answer(|| {
-                let work = $work;
-                set(executable, node, work)
-            })
+        ) -> Answer {
+            let work = $work;
+            set(executable, node, work)
         }
     )*};
 }
@@ -109,30 +103,24 @@ pub extern "C" fn set_fill(
     node: Handle,
     parameters: In<super::graph_work::MemsetParamsV1>,
     context: Handle,
-) -> CuResult {
-    answer(|| {
-        let fill: CuMemsetNodeParams = parameters.get()?.with(context);
-        set(executable, node, fill_work(fill)?)
-    })
+) -> Answer {
+    let fill: CuMemsetNodeParams = parameters.get()?.with(context);
+    set(executable, node, fill_work(fill)?)
 }
 
 /// `cuGraphNodeSetEnabled`: of kernels, copies and fills.
-pub extern "C" fn set_enabled(executable: Handle, node: Handle, enabled: u32) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let step = state.graphs.executable_mut(executable)?.step_mut(node)?;
-        require(step.work.kind() <= 2)?;
-        step.enabled = enabled != 0;
-        Ok(())
-    })
+pub extern "C" fn set_enabled(executable: Handle, node: Handle, enabled: u32) -> Answer {
+    let mut state = state()?;
+    let step = state.graphs.executable_mut(executable)?.step_mut(node)?;
+    require(step.work.kind() <= 2)?;
+    step.enabled = enabled != 0;
+    Ok(())
 }
 
 /// `cuGraphNodeGetEnabled`.
-pub extern "C" fn get_enabled(executable: Handle, node: Handle, enabled: Out<u32>) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let step = state.graphs.executable_mut(executable)?.step_mut(node)?;
-        require(step.work.kind() <= 2)?;
-        enabled.put(step.enabled.into())
-    })
+pub extern "C" fn get_enabled(executable: Handle, node: Handle, enabled: Out<u32>) -> Answer {
+    let mut state = state()?;
+    let step = state.graphs.executable_mut(executable)?.step_mut(node)?;
+    require(step.work.kind() <= 2)?;
+    enabled.put(step.enabled.into())
 }

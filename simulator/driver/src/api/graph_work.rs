@@ -2,12 +2,12 @@
 
 use super::copy_side::{ARRAY, UNIFIED};
 use super::{fill, kernel};
-use crate::ffi::{Answer, Handle, require};
+use crate::ffi::{Answer, CuError, Handle, require};
 use crate::model::graph::Work;
 use crate::model::state::state;
 use gpumem_cuda_abi::{
     CuDevicePtr, CuGraphNodeParams, CuGraphNodeUnion, CuHostNodeParams, CuKernelNodeParams,
-    CuMemcpy3d, CuMemsetNodeParams, CuResult,
+    CuMemcpy3d, CuMemsetNodeParams,
 };
 use std::mem::size_of;
 
@@ -186,8 +186,8 @@ pub fn work_of(parameters: &CuGraphNodeParams) -> Answer<Work> {
         6 => event_work(member(parameters), Work::Wait),
         7 => event_work(member(parameters), Work::Record),
         // Semaphores, batches of memory operations, conditions.
-        8 | 9 | 12 | 13 => Err(CuResult::NOT_SUPPORTED),
-        _ => Err(CuResult::INVALID_VALUE),
+        8 | 9 | 12 | 13 => Err(CuError::NOT_SUPPORTED),
+        _ => Err(CuError::INVALID_VALUE),
     }
 }
 

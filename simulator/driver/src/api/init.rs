@@ -1,6 +1,6 @@
 //! Start, version, errors' names, and the look-up of functions.
 
-use crate::ffi::{Answer, Handle, Out, Text, answer, require};
+use crate::ffi::{Answer, CuError, Handle, Out, Text, require};
 use crate::model::state::{initialise, machine};
 use crate::table;
 use gpumem_cuda_abi::{CuProcAddressStatus, CuResult};
@@ -8,36 +8,32 @@ use std::ffi::{CStr, CString, c_char};
 use std::sync::OnceLock;
 
 /// `cuInit`.
-pub extern "C" fn init(flags: u32) -> CuResult {
-    answer(|| {
-        require(flags == 0)?;
-        initialise()
-    })
+pub extern "C" fn init(flags: u32) -> Answer {
+    require(flags == 0)?;
+    initialise()
 }
 
 /// `cuDriverGetVersion`; works before `cuInit`.
-pub extern "C" fn driver_get_version(version: Out<i32>) -> CuResult {
-    answer(|| version.put(machine().driver_version as i32))
+pub extern "C" fn driver_get_version(version: Out<i32>) -> Answer {
+    version.put(machine().driver_version as i32)
 }
 
 /// `cuGetErrorName`.
-pub extern "C" fn get_error_name(error: CuResult, text: Out<*const c_char>) -> CuResult {
+pub extern "C" fn get_error_name(error: CuResult, text: Out<*const c_char>) -> Answer {
     describe(error, text)
 }
 
 /// `cuGetErrorString`. The simulated driver's descriptions are the names.
-pub extern "C" fn get_error_string(error: CuResult, text: Out<*const c_char>) -> CuResult {
+pub extern "C" fn get_error_string(error: CuResult, text: Out<*const c_char>) -> Answer {
     describe(error, text)
 }
 
-fn describe(error: CuResult, text: Out<*const c_char>) -> CuResult {
-    answer(|| {
-        let Some(name) = error_text(error) else {
-            text.put(std::ptr::null())?;
-            return Err(CuResult::INVALID_VALUE);
-        };
-        text.put(name.as_ptr())
-    })
+fn describe(error: CuResult, text: Out<*const c_char>) -> Answer {
+    let Some(name) = error_text(error) else {
+        text.put(std::ptr::null())?;
+        return Err(CuError::INVALID_VALUE);
+    };
+    text.put(name.as_ptr())
 }
 
 /// Terminated copies of the names, made once.
@@ -58,11 +54,11 @@ pub extern "C" fn get_proc_address(
     function: Out<usize>,
     version: i32,
     flags: u64,
-) -> CuResult {
-    answer(|| match look_up(name, function, version, flags)? {
+) -> Answer {
+    match look_up(name, function, version, flags)? {
         CuProcAddressStatus::SUCCESS => Ok(()),
-        _ => Err(CuResult::NOT_FOUND),
-    })
+        _ => Err(CuError::NOT_FOUND),
+    }
 }
 
 /// `cuGetProcAddress_v2`: a miss is told in `status`, or is an error if there is none.
@@ -72,15 +68,13 @@ pub extern "C" fn get_proc_address_v2(
     version: i32,
     flags: u64,
     status: Out<CuProcAddressStatus>,
-) -> CuResult {
-    answer(|| {
-        let found = look_up(name, function, version, flags)?;
-        if status.is_null() && found != CuProcAddressStatus::SUCCESS {
-            return Err(CuResult::NOT_FOUND);
-        }
-        status.put_if_asked(found);
-        Ok(())
-    })
+) -> Answer {
+    let found = look_up(name, function, version, flags)?;
+    if status.is_null() && found != CuProcAddressStatus::SUCCESS {
+        return Err(CuError::NOT_FOUND);
+    }
+    status.put_if_asked(found);
+    Ok(())
 }
 
 fn look_up(
@@ -104,13 +98,11 @@ fn look_up(
 pub extern "C" fn get_export_table(
     table: Out<Handle>,
     id: crate::ffi::In<gpumem_cuda_abi::CuUuid>,
-) -> CuResult {
-    answer(|| {
-        let id = id.get()?;
-        let Some(found) = super::export_table::by_id(&id) else {
-            table.put(0)?;
-            return Err(CuResult::INVALID_VALUE);
-        };
-        table.put(found)
-    })
+) -> Answer {
+    let id = id.get()?;
+    let Some(found) = super::export_table::by_id(&id) else {
+        table.put(0)?;
+        return Err(CuError::INVALID_VALUE);
+    };
+    table.put(found)
 }

@@ -1,70 +1,66 @@
 //! Kernels: their attributes, and launches, which do nothing.
 
 use super::on_stream::on_stream;
-use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::model::State;
 use crate::model::context::Current;
 use crate::model::graph::Work;
 use crate::model::module::Function;
 use crate::model::state::{machine, state};
 use crate::model::stream::On;
-use gpumem_cuda_abi::{CuKernelNodeParams, CuResult};
+use gpumem_cuda_abi::CuKernelNodeParams;
 use std::ffi::c_char;
 
 fn with_function<T>(function: Handle, ask: impl FnOnce(&mut Function) -> T) -> Answer<T> {
     let mut state = state()?;
     let found = state.modules.functions.get_mut(function);
-    Ok(ask(found.ok_or(CuResult::INVALID_HANDLE)?))
+    Ok(ask(found.ok_or(CuError::INVALID_HANDLE)?))
 }
 
 /// Makes sure that a kernel's module is loaded in the current context.
 fn need_function(function: Handle) -> Answer {
     let mut state = state()?;
     let found = state.modules.functions.get(function);
-    found.ok_or(CuResult::INVALID_HANDLE)?;
+    found.ok_or(CuError::INVALID_HANDLE)?;
     let current = state.current()?;
     state.need_function(function, current)
 }
 
 /// `cuKernelGetFunction`: one handle serves as both. Loads its library in the current context.
-pub extern "C" fn get_function(out: Out<Handle>, kernel: Handle) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        need_function(kernel)?;
-        out.put(kernel)
-    })
+pub extern "C" fn get_function(out: Out<Handle>, kernel: Handle) -> Answer {
+    require(!out.is_null())?;
+    need_function(kernel)?;
+    out.put(kernel)
 }
 
 /// `cuFuncLoad`.
-pub extern "C" fn load(function: Handle) -> CuResult {
-    answer(|| need_function(function))
+pub extern "C" fn load(function: Handle) -> Answer {
+    need_function(function)
 }
 
 /// `cuFuncGetModule`, `cuKernelGetLibrary`.
-pub extern "C" fn get_module(out: Out<Handle>, function: Handle) -> CuResult {
-    answer(|| out.put(with_function(function, |f| f.module)?))
+pub extern "C" fn get_module(out: Out<Handle>, function: Handle) -> Answer {
+    out.put(with_function(function, |f| f.module)?)
 }
 
 /// `cuFuncGetName`, `cuKernelGetName`.
-pub extern "C" fn get_name(out: Out<*const c_char>, function: Handle) -> CuResult {
-    answer(|| out.put(with_function(function, |f| f.name.as_ptr())?))
+pub extern "C" fn get_name(out: Out<*const c_char>, function: Handle) -> Answer {
+    out.put(with_function(function, |f| f.name.as_ptr())?)
 }
 
 /// `cuFuncIsLoaded`: whether its module is, in the current context.
-pub extern "C" fn is_loaded(out: Out<u32>, function: Handle) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let found = state.modules.functions.get(function);
-        let module = found.ok_or(CuResult::INVALID_HANDLE)?.module;
-        let context = state.bound()?.context;
-        out.put(u32::from(state.is_loaded(module, context)))
-    })
+pub extern "C" fn is_loaded(out: Out<u32>, function: Handle) -> Answer {
+    let state = state()?;
+    let found = state.modules.functions.get(function);
+    let module = found.ok_or(CuError::INVALID_HANDLE)?.module;
+    let context = state.bound()?.context;
+    out.put(u32::from(state.is_loaded(module, context)))
 }
 
 /// What needs a live function and nothing else: `cuFuncSetCacheConfig`,
 /// `cuFuncSetSharedMemConfig`, `cuKernelSetCacheConfig`, `cuFuncSetBlockShape` and the like.
-pub extern "C" fn needs_function(function: Handle) -> CuResult {
-    answer(|| with_function(function, |_| ()))
+pub extern "C" fn needs_function(function: Handle) -> Answer {
+    with_function(function, |_| ())
 }
 
 /// What a kernel's attribute is when nobody has set it.
@@ -78,48 +74,40 @@ fn default_attribute(attribute: u32) -> Answer<i32> {
         8 => Ok(super::device::shared_memory_opt_in(major, minor)),
         9 => Ok(-1),
         1..=3 | 7 | 10..=15 => Ok(0),
-        _ => Err(CuResult::INVALID_VALUE),
+        _ => Err(CuError::INVALID_VALUE),
     }
 }
 
 /// `cuFuncGetAttribute`, `cuKernelGetAttribute`.
-pub extern "C" fn get_attribute(value: Out<i32>, attribute: u32, function: Handle) -> CuResult {
-    answer(|| {
-        let set = with_function(function, |f| f.attributes.get(&attribute).copied())?;
-        match set {
-            Some(set) => value.put(set),
-            None => value.put(default_attribute(attribute)?),
-        }
-    })
+pub extern "C" fn get_attribute(value: Out<i32>, attribute: u32, function: Handle) -> Answer {
+    let set = with_function(function, |f| f.attributes.get(&attribute).copied())?;
+    match set {
+        Some(set) => value.put(set),
+        None => value.put(default_attribute(attribute)?),
+    }
 }
 
 /// `cuFuncSetAttribute`.
-pub extern "C" fn set_attribute(function: Handle, attribute: u32, value: i32) -> CuResult {
-    answer(|| {
-        default_attribute(attribute)?;
-        with_function(function, |f| f.attributes.insert(attribute, value)).map(drop)
-    })
+pub extern "C" fn set_attribute(function: Handle, attribute: u32, value: i32) -> Answer {
+    default_attribute(attribute)?;
+    with_function(function, |f| f.attributes.insert(attribute, value)).map(drop)
 }
 
 /// `cuKernelSetAttribute`: the same, in another order.
-pub extern "C" fn kernel_set_attribute(attribute: u32, value: i32, kernel: Handle) -> CuResult {
+pub extern "C" fn kernel_set_attribute(attribute: u32, value: i32, kernel: Handle) -> Answer {
     set_attribute(kernel, attribute, value)
 }
 
 /// `cuFuncGetParamCount`, `cuKernelGetParamCount`: code is not looked at, so 0.
-pub extern "C" fn get_parameter_count(function: Handle, count: Out<usize>) -> CuResult {
-    answer(|| {
-        with_function(function, |_| ())?;
-        count.put(0)
-    })
+pub extern "C" fn get_parameter_count(function: Handle, count: Out<usize>) -> Answer {
+    with_function(function, |_| ())?;
+    count.put(0)
 }
 
 /// `cuFuncGetParamInfo`, `cuKernelGetParamInfo`: hence no index is valid.
-pub extern "C" fn get_parameter(function: Handle) -> CuResult {
-    answer(|| {
-        with_function(function, |_| ())?;
-        Err(CuResult::INVALID_VALUE)
-    })
+pub extern "C" fn get_parameter(function: Handle) -> Answer {
+    with_function(function, |_| ())?;
+    Err(CuError::INVALID_VALUE)
 }
 
 /// Whether a launch makes sense, whenever it happens.
@@ -207,21 +195,19 @@ pub struct LaunchConfig {
     attribute_count: u32,
 }
 
-fn launch_with(on: fn(Handle) -> On, config: In<LaunchConfig>, function: Handle) -> CuResult {
-    answer(|| {
-        let config = config.get()?;
-        let kernel = of(function, config.grid, config.block, config.shared_bytes);
-        launch(on(config.stream), kernel)
-    })
+fn launch_with(on: fn(Handle) -> On, config: In<LaunchConfig>, function: Handle) -> Answer {
+    let config = config.get()?;
+    let kernel = of(function, config.grid, config.block, config.shared_bytes);
+    launch(on(config.stream), kernel)
 }
 
 /// `cuLaunchKernelEx`.
-pub extern "C" fn launch_kernel_ex(config: In<LaunchConfig>, function: Handle) -> CuResult {
+pub extern "C" fn launch_kernel_ex(config: In<LaunchConfig>, function: Handle) -> Answer {
     launch_with(On::legacy, config, function)
 }
 
 /// `cuLaunchKernelEx_ptsz`.
-pub extern "C" fn launch_kernel_ex_own(config: In<LaunchConfig>, function: Handle) -> CuResult {
+pub extern "C" fn launch_kernel_ex_own(config: In<LaunchConfig>, function: Handle) -> Answer {
     launch_with(On::own, config, function)
 }
 

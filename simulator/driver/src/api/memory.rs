@@ -1,46 +1,42 @@
 //! Device and managed memory: allocate, free, ask.
 
 use super::on_stream::on_stream;
-use crate::ffi::{Answer, Out, answer, require};
+use crate::ffi::{Answer, CuError, Out, require};
 use crate::model::kind::Kind;
 use crate::model::state::{machine, state};
 use crate::model::stream::On;
-use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuMemLocationType, CuResult};
+use gpumem_cuda_abi::{CuDevicePtr, CuMemLocation, CuMemLocationType};
 
 /// Rows of pitched allocations start at multiples of this.
 const PITCH_ALIGN: usize = 512;
 
 /// `cuMemGetInfo`: free and total bytes of the current device, contexts and pages included.
-pub extern "C" fn get_info(free: Out<usize>, total: Out<usize>) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let current = state.current()?;
-        let books = state.books.device(current.device);
-        free.put_if_asked(books.free_bytes() as usize);
-        total.put_if_asked(books.total_bytes() as usize);
-        Ok(())
-    })
+pub extern "C" fn get_info(free: Out<usize>, total: Out<usize>) -> Answer {
+    let mut state = state()?;
+    let current = state.current()?;
+    let books = state.books.device(current.device);
+    free.put_if_asked(books.free_bytes() as usize);
+    total.put_if_asked(books.total_bytes() as usize);
+    Ok(())
 }
 
 /// `cuMemAlloc`. Where it is to take its time, others see the memory in use meanwhile.
-pub extern "C" fn alloc(out: Out<CuDevicePtr>, bytes: usize) -> CuResult {
-    let result = allocated(out, bytes);
+pub extern "C" fn alloc(out: Out<CuDevicePtr>, bytes: usize) -> Answer {
+    allocated(out, bytes)?;
     let time = machine().allocation_time;
-    if result == CuResult::SUCCESS && !time.is_zero() {
+    if !time.is_zero() {
         std::thread::sleep(time);
     }
-    result
+    Ok(())
 }
 
-fn allocated(out: Out<CuDevicePtr>, bytes: usize) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let mut state = state()?;
-        let current = state.current()?;
-        state.unsafe_call()?;
-        let base = state.allocate_device(current, bytes as u64, Kind::Device)?;
-        out.put(CuDevicePtr(base))
-    })
+fn allocated(out: Out<CuDevicePtr>, bytes: usize) -> Answer {
+    require(!out.is_null())?;
+    let mut state = state()?;
+    let current = state.current()?;
+    state.unsafe_call()?;
+    let base = state.allocate_device(current, bytes as u64, Kind::Device)?;
+    out.put(CuDevicePtr(base))
 }
 
 /// `cuMemAllocPitch`: the books have pitch × height.
@@ -50,47 +46,41 @@ pub extern "C" fn alloc_pitch(
     width: usize,
     height: usize,
     element: u32,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && !pitch.is_null() && width > 0 && height > 0)?;
-        require(matches!(element, 4 | 8 | 16))?;
-        let mut state = state()?;
-        let current = state.current()?;
-        let row = width.checked_next_multiple_of(PITCH_ALIGN);
-        let bytes = row.and_then(|row| row.checked_mul(height));
-        let (Some(row), Some(bytes)) = (row, bytes) else {
-            return Err(CuResult::OUT_OF_MEMORY);
-        };
-        state.unsafe_call()?;
-        let base = state.allocate_device(current, bytes as u64, Kind::Device)?;
-        pitch.put(row)?;
-        out.put(CuDevicePtr(base))
-    })
+) -> Answer {
+    require(!out.is_null() && !pitch.is_null() && width > 0 && height > 0)?;
+    require(matches!(element, 4 | 8 | 16))?;
+    let mut state = state()?;
+    let current = state.current()?;
+    let row = width.checked_next_multiple_of(PITCH_ALIGN);
+    let bytes = row.and_then(|row| row.checked_mul(height));
+    let (Some(row), Some(bytes)) = (row, bytes) else {
+        return Err(CuError::OUT_OF_MEMORY);
+    };
+    state.unsafe_call()?;
+    let base = state.allocate_device(current, bytes as u64, Kind::Device)?;
+    pitch.put(row)?;
+    out.put(CuDevicePtr(base))
 }
 
 /// `cuMemAllocManaged`.
-pub extern "C" fn alloc_managed(out: Out<CuDevicePtr>, bytes: usize, flags: u32) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && matches!(flags, 1 | 2 | 4))?;
-        let mut state = state()?;
-        let current = state.current()?;
-        state.unsafe_call()?;
-        let base = state.allocate_managed(current, bytes as u64, flags)?;
-        out.put(CuDevicePtr(base))
-    })
+pub extern "C" fn alloc_managed(out: Out<CuDevicePtr>, bytes: usize, flags: u32) -> Answer {
+    require(!out.is_null() && matches!(flags, 1 | 2 | 4))?;
+    let mut state = state()?;
+    let current = state.current()?;
+    state.unsafe_call()?;
+    let base = state.allocate_managed(current, bytes as u64, flags)?;
+    out.put(CuDevicePtr(base))
 }
 
 /// `cuMemFree`. Null is nothing to free.
-pub extern "C" fn free(pointer: CuDevicePtr) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        state.bound()?;
-        state.unsafe_call()?;
-        if pointer.0 == 0 {
-            return Ok(());
-        }
-        state.free_device(pointer.0)
-    })
+pub extern "C" fn free(pointer: CuDevicePtr) -> Answer {
+    let mut state = state()?;
+    state.bound()?;
+    state.unsafe_call()?;
+    if pointer.0 == 0 {
+        return Ok(());
+    }
+    state.free_device(pointer.0)
 }
 
 /// `cuMemGetAddressRange`.
@@ -98,22 +88,20 @@ pub extern "C" fn get_address_range(
     base: Out<CuDevicePtr>,
     bytes: Out<usize>,
     pointer: CuDevicePtr,
-) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        state.bound()?;
-        let found = state.memory.holding(pointer.0);
-        let found = found.filter(|allocation| !allocation.is_host());
-        let found = found.ok_or(CuResult::NOT_FOUND)?;
-        base.put_if_asked(CuDevicePtr(found.base));
-        bytes.put_if_asked(found.bytes as usize);
-        Ok(())
-    })
+) -> Answer {
+    let state = state()?;
+    state.bound()?;
+    let found = state.memory.holding(pointer.0);
+    let found = found.filter(|allocation| !allocation.is_host());
+    let found = found.ok_or(CuError::NOT_FOUND)?;
+    base.put_if_asked(CuDevicePtr(found.base));
+    bytes.put_if_asked(found.bytes as usize);
+    Ok(())
 }
 
 /// `cuMemAdvise`: a hint.
-pub extern "C" fn advise(pointer: CuDevicePtr, bytes: usize, _advice: u32, _to: i32) -> CuResult {
-    answer(|| managed_base(pointer, bytes).map(drop))
+pub extern "C" fn advise(pointer: CuDevicePtr, bytes: usize, _advice: u32, _to: i32) -> Answer {
+    managed_base(pointer, bytes).map(drop)
 }
 
 /// `cuMemAdvise_v2`: a hint.
@@ -122,8 +110,8 @@ pub extern "C" fn advise_v2(
     bytes: usize,
     _advice: u32,
     _to: CuMemLocation,
-) -> CuResult {
-    answer(|| managed_base(pointer, bytes).map(drop))
+) -> Answer {
+    managed_base(pointer, bytes).map(drop)
 }
 
 /// Moves managed memory to a device or the host.
@@ -172,7 +160,7 @@ fn managed_base(pointer: CuDevicePtr, bytes: usize) -> Answer<u64> {
     state.bound()?;
     let found = state.memory.holding(pointer.0);
     let found = found.filter(|allocation| allocation.kind == Kind::Managed);
-    let found = found.ok_or(CuResult::INVALID_VALUE)?;
+    let found = found.ok_or(CuError::INVALID_VALUE)?;
     require(pointer.0 - found.base + bytes as u64 <= found.bytes)?;
     Ok(found.base)
 }
@@ -184,11 +172,9 @@ pub extern "C" fn range_get_attribute(
     attribute: u32,
     pointer: CuDevicePtr,
     length: usize,
-) -> CuResult {
-    answer(|| {
-        managed_base(pointer, length)?;
-        require(bytes >= 4 && (1..=8).contains(&attribute))?;
-        let unknown = if attribute == 1 { 0 } else { -2 };
-        data.put(unknown)
-    })
+) -> Answer {
+    managed_base(pointer, length)?;
+    require(bytes >= 4 && (1..=8).contains(&attribute))?;
+    let unknown = if attribute == 1 { 0 } else { -2 };
+    data.put(unknown)
 }

@@ -41,14 +41,14 @@ pub mod texture;
 pub mod user_object;
 pub mod vmm;
 
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::{Answer, CuError};
 
 /// What every function that is not simulated answers.
-pub extern "C" fn not_supported() -> CuResult {
-    CuResult::NOT_SUPPORTED
+pub extern "C" fn not_supported() -> Answer {
+    Err(CuError::NOT_SUPPORTED)
 }
 
 /// What functions answer that have nothing to do here (texture references, hints).
-pub extern "C" fn nothing_to_do() -> CuResult {
-    CuResult::SUCCESS
+pub extern "C" fn nothing_to_do() -> Answer {
+    Ok(())
 }

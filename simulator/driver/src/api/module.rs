@@ -1,9 +1,9 @@
 //! Modules and libraries: any image loads, any name is found in it.
 
-use crate::ffi::{Answer, Handle, Out, Text, answer, require};
+use crate::ffi::{Answer, CuError, Handle, Out, Text, require};
 use crate::model::module::GLOBAL_BYTES;
 use crate::model::state::{machine, state};
-use gpumem_cuda_abi::{CuDevicePtr, CuResult};
+use gpumem_cuda_abi::CuDevicePtr;
 
 /// Loads a module into the current context.
 pub fn load(out: Out<Handle>) -> Answer {
@@ -14,44 +14,38 @@ pub fn load(out: Out<Handle>) -> Answer {
 }
 
 /// `cuModuleLoadData`, `cuModuleLoadDataEx`, `cuModuleLoadFatBinary`.
-pub extern "C" fn module_load_data(out: Out<Handle>, image: Handle) -> CuResult {
-    answer(|| {
-        require(image != 0)?;
-        load(out)
-    })
+pub extern "C" fn module_load_data(out: Out<Handle>, image: Handle) -> Answer {
+    require(image != 0)?;
+    load(out)
 }
 
 /// `cuModuleLoad`.
-pub extern "C" fn module_load(out: Out<Handle>, path: Text) -> CuResult {
-    answer(|| {
-        readable(path)?;
-        load(out)
-    })
+pub extern "C" fn module_load(out: Out<Handle>, path: Text) -> Answer {
+    readable(path)?;
+    load(out)
 }
 
 fn readable(path: Text) -> Answer {
     let path = path.get()?;
     // SAFETY: a terminated string from the caller.
     if unsafe { libc::access(path.as_ptr(), libc::R_OK) } != 0 {
-        return Err(CuResult::FILE_NOT_FOUND);
+        return Err(CuError::FILE_NOT_FOUND);
     }
     Ok(())
 }
 
 /// `cuModuleUnload`.
-pub extern "C" fn module_unload(module: Handle) -> CuResult {
-    answer(|| state()?.unload_module(module))
+pub extern "C" fn module_unload(module: Handle) -> Answer {
+    state()?.unload_module(module)
 }
 
 /// `cuModuleGetFunction`, `cuLibraryGetKernel`.
-pub extern "C" fn get_function(out: Out<Handle>, module: Handle, name: Text) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let name = name.get()?;
-        let mut state = state()?;
-        let function = state.modules.function(module, name);
-        out.put(function.ok_or(CuResult::INVALID_HANDLE)?)
-    })
+pub extern "C" fn get_function(out: Out<Handle>, module: Handle, name: Text) -> Answer {
+    require(!out.is_null())?;
+    let name = name.get()?;
+    let mut state = state()?;
+    let function = state.modules.function(module, name);
+    out.put(function.ok_or(CuError::INVALID_HANDLE)?)
 }
 
 /// `cuModuleGetGlobal`, `cuLibraryGetGlobal`, `cuLibraryGetManaged`.
@@ -60,96 +54,82 @@ pub extern "C" fn get_global(
     bytes: Out<usize>,
     module: Handle,
     name: Text,
-) -> CuResult {
-    answer(|| {
-        let name = name.get()?;
-        let mut state = state()?;
-        let current = state.current()?;
-        let base = state.global(current, module, name)?;
-        pointer.put_if_asked(CuDevicePtr(base));
-        bytes.put_if_asked(GLOBAL_BYTES as usize);
-        Ok(())
-    })
+) -> Answer {
+    let name = name.get()?;
+    let mut state = state()?;
+    let current = state.current()?;
+    let base = state.global(current, module, name)?;
+    pointer.put_if_asked(CuDevicePtr(base));
+    bytes.put_if_asked(GLOBAL_BYTES as usize);
+    Ok(())
 }
 
 /// `cuModuleGetTexRef`, `cuModuleGetSurfRef`: a reference that the functions which take one ignore.
-pub extern "C" fn get_reference(out: Out<Handle>, module: Handle, name: Text) -> CuResult {
-    answer(|| {
-        name.get()?;
-        let known = state()?.modules.modules.get(module).is_some();
-        if !known {
-            return Err(CuResult::INVALID_HANDLE);
-        }
-        out.put(module)
-    })
+pub extern "C" fn get_reference(out: Out<Handle>, module: Handle, name: Text) -> Answer {
+    name.get()?;
+    let known = state()?.modules.modules.get(module).is_some();
+    if !known {
+        return Err(CuError::INVALID_HANDLE);
+    }
+    out.put(module)
 }
 
 /// `cuTexRefCreate`: likewise.
-pub extern "C" fn create_reference(out: Out<Handle>) -> CuResult {
-    answer(|| out.put(0x5c_00ff_0000_1000))
+pub extern "C" fn create_reference(out: Out<Handle>) -> Answer {
+    out.put(0x5c_00ff_0000_1000)
 }
 
 /// `cuModuleGetLoadingMode`: lazy, unless `CUDA_MODULE_LOADING` says otherwise.
-pub extern "C" fn get_loading_mode(mode: Out<u32>) -> CuResult {
-    answer(|| mode.put(if machine().eager_loading { 1 } else { 2 }))
+pub extern "C" fn get_loading_mode(mode: Out<u32>) -> Answer {
+    mode.put(if machine().eager_loading { 1 } else { 2 })
 }
 
 /// `cuModuleGetFunctionCount`, `cuLibraryGetKernelCount`: code is not looked at, so 0.
-pub extern "C" fn get_count(count: Out<u32>, module: Handle) -> CuResult {
-    answer(|| {
-        let known = state()?.modules.modules.get(module).is_some();
-        if !known {
-            return Err(CuResult::INVALID_HANDLE);
-        }
-        count.put(0)
-    })
+pub extern "C" fn get_count(count: Out<u32>, module: Handle) -> Answer {
+    let known = state()?.modules.modules.get(module).is_some();
+    if !known {
+        return Err(CuError::INVALID_HANDLE);
+    }
+    count.put(0)
 }
 
 /// `cuModuleEnumerateFunctions`, `cuLibraryEnumerateKernels`: likewise none.
-pub extern "C" fn enumerate(_functions: Out<Handle>, _room: u32, module: Handle) -> CuResult {
-    answer(|| {
-        let known = state()?.modules.modules.get(module).is_some();
-        if known {
-            Ok(())
-        } else {
-            Err(CuResult::INVALID_HANDLE)
-        }
-    })
+pub extern "C" fn enumerate(_functions: Out<Handle>, _room: u32, module: Handle) -> Answer {
+    let known = state()?.modules.modules.get(module).is_some();
+    if known {
+        Ok(())
+    } else {
+        Err(CuError::INVALID_HANDLE)
+    }
 }
 
 /// `cuLibraryLoadData`: needs no context.
-pub extern "C" fn library_load_data(out: Out<Handle>, image: Handle) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && image != 0)?;
-        out.put(state()?.load_library()?)
-    })
+pub extern "C" fn library_load_data(out: Out<Handle>, image: Handle) -> Answer {
+    require(!out.is_null() && image != 0)?;
+    out.put(state()?.load_library()?)
 }
 
 /// `cuLibraryLoadFromFile`.
-pub extern "C" fn library_load_from_file(out: Out<Handle>, path: Text) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        readable(path)?;
-        out.put(state()?.load_library()?)
-    })
+pub extern "C" fn library_load_from_file(out: Out<Handle>, path: Text) -> Answer {
+    require(!out.is_null())?;
+    readable(path)?;
+    out.put(state()?.load_library()?)
 }
 
 /// `cuLibraryUnload`.
-pub extern "C" fn library_unload(library: Handle) -> CuResult {
-    answer(|| state()?.unload_module(library))
+pub extern "C" fn library_unload(library: Handle) -> Answer {
+    state()?.unload_module(library)
 }
 
 /// `cuLibraryGetModule`: one handle serves as both. Loads the library in the current context.
-pub extern "C" fn library_get_module(out: Out<Handle>, library: Handle) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let mut state = state()?;
-        state.bound()?;
-        if state.modules.modules.get(library).is_none() {
-            return Err(CuResult::INVALID_HANDLE);
-        }
-        let current = state.current()?;
-        state.need_module(library, current)?;
-        out.put(library)
-    })
+pub extern "C" fn library_get_module(out: Out<Handle>, library: Handle) -> Answer {
+    require(!out.is_null())?;
+    let mut state = state()?;
+    state.bound()?;
+    if state.modules.modules.get(library).is_none() {
+        return Err(CuError::INVALID_HANDLE);
+    }
+    let current = state.current()?;
+    state.need_module(library, current)?;
+    out.put(library)
 }

@@ -1,10 +1,10 @@
 //! Multicast objects.
 
-use crate::ffi::{Answer, In, Out, answer, require};
+use crate::ffi::{Answer, CuError, In, Out, require};
 use crate::model::multicast::{Properties, Source};
 use crate::model::state::state;
 use crate::model::vmm::GRANULARITY;
-use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemHandle, CuResult};
+use gpumem_cuda_abi::{CuDevice, CuDevicePtr, CuMemHandle};
 
 /// Waits, without the lock, until every device of a multicast object's team has joined. Nothing to
 /// wait for with other handles.
@@ -17,21 +17,17 @@ pub fn wait_for_team(handle: CuMemHandle) -> Answer {
 }
 
 /// `cuMulticastCreate`.
-pub extern "C" fn create(out: Out<CuMemHandle>, properties: In<Properties>) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let properties = properties.get()?;
-        out.put(CuMemHandle(state()?.create_multicast(properties)?))
-    })
+pub extern "C" fn create(out: Out<CuMemHandle>, properties: In<Properties>) -> Answer {
+    require(!out.is_null())?;
+    let properties = properties.get()?;
+    out.put(CuMemHandle(state()?.create_multicast(properties)?))
 }
 
 /// `cuMulticastAddDevice`.
-pub extern "C" fn add_device(handle: CuMemHandle, device: CuDevice) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let device = state.device(device.0)?;
-        state.add_to_multicast(handle.0, device)
-    })
+pub extern "C" fn add_device(handle: CuMemHandle, device: CuDevice) -> Answer {
+    let mut state = state()?;
+    let device = state.device(device.0)?;
+    state.add_to_multicast(handle.0, device)
 }
 
 /// `cuMulticastGetGranularity`: that of memory.
@@ -39,13 +35,11 @@ pub extern "C" fn get_granularity(
     granularity: Out<usize>,
     properties: In<Properties>,
     option: u32,
-) -> CuResult {
-    answer(|| {
-        state()?.check_multicast()?;
-        properties.get()?;
-        require(option <= 1)?;
-        granularity.put(GRANULARITY as usize)
-    })
+) -> Answer {
+    state()?.check_multicast()?;
+    properties.get()?;
+    require(option <= 1)?;
+    granularity.put(GRANULARITY as usize)
 }
 
 fn bind(
@@ -55,18 +49,16 @@ fn bind(
     source: Source,
     bytes: usize,
     flags: u64,
-) -> CuResult {
-    answer(|| {
-        require(flags == 0)?;
-        let team = state()?.team_of(handle.0);
-        team.ok_or(CuResult::INVALID_VALUE)?.wait();
-        let mut state = state()?;
-        let device = match device {
-            Some(device) => Some(state.device(device.0)?),
-            None => None,
-        };
-        state.bind_multicast(handle.0, device, offset as u64, source, bytes as u64)
-    })
+) -> Answer {
+    require(flags == 0)?;
+    let team = state()?.team_of(handle.0);
+    team.ok_or(CuError::INVALID_VALUE)?.wait();
+    let mut state = state()?;
+    let device = match device {
+        Some(device) => Some(state.device(device.0)?),
+        None => None,
+    };
+    state.bind_multicast(handle.0, device, offset as u64, source, bytes as u64)
 }
 
 /// `cuMulticastBindMem`.
@@ -77,7 +69,7 @@ pub extern "C" fn bind_memory(
     memory_offset: usize,
     bytes: usize,
     flags: u64,
-) -> CuResult {
+) -> Answer {
     let source = Source::Handle(memory.0, memory_offset as u64);
     bind(handle, None, offset, source, bytes, flags)
 }
@@ -91,7 +83,7 @@ pub extern "C" fn bind_memory_v2(
     memory_offset: usize,
     bytes: usize,
     flags: u64,
-) -> CuResult {
+) -> Answer {
     let source = Source::Handle(memory.0, memory_offset as u64);
     bind(handle, Some(device), offset, source, bytes, flags)
 }
@@ -103,7 +95,7 @@ pub extern "C" fn bind_address(
     address: CuDevicePtr,
     bytes: usize,
     flags: u64,
-) -> CuResult {
+) -> Answer {
     bind(
         handle,
         None,
@@ -122,7 +114,7 @@ pub extern "C" fn bind_address_v2(
     address: CuDevicePtr,
     bytes: usize,
     flags: u64,
-) -> CuResult {
+) -> Answer {
     let source = Source::Address(address.0);
     bind(handle, Some(device), offset, source, bytes, flags)
 }
@@ -133,10 +125,8 @@ pub extern "C" fn unbind(
     device: CuDevice,
     offset: usize,
     bytes: usize,
-) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let device = state.device(device.0)?;
-        state.unbind_multicast(handle.0, device, offset as u64, bytes as u64)
-    })
+) -> Answer {
+    let mut state = state()?;
+    let device = state.device(device.0)?;
+    state.unbind_multicast(handle.0, device, offset as u64, bytes as u64)
 }

@@ -1,7 +1,6 @@
 //! Occupancy: plausible figures from the device's limits alone.
 
-use crate::ffi::{Handle, Out, answer, require};
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::{Answer, Handle, Out, require};
 
 /// Threads and blocks that a multiprocessor holds.
 const THREADS: i32 = 2048;
@@ -14,17 +13,15 @@ pub extern "C" fn max_active_blocks(
     blocks: Out<i32>,
     _function: Handle,
     block_size: i32,
-) -> CuResult {
-    answer(|| {
-        require(block_size > 0)?;
-        let whole_warps = block_size.saturating_add(31) / 32 * 32;
-        let fitting = if block_size > 1024 {
-            0
-        } else {
-            THREADS / whole_warps
-        };
-        blocks.put(fitting.min(BLOCKS))
-    })
+) -> Answer {
+    require(block_size > 0)?;
+    let whole_warps = block_size.saturating_add(31) / 32 * 32;
+    let fitting = if block_size > 1024 {
+        0
+    } else {
+        THREADS / whole_warps
+    };
+    blocks.put(fitting.min(BLOCKS))
 }
 
 /// `cuOccupancyMaxPotentialBlockSize[WithFlags]`.
@@ -35,12 +32,10 @@ pub extern "C" fn max_potential_block_size(
     _shared_of_block: Handle,
     _shared_bytes: usize,
     limit: i32,
-) -> CuResult {
-    answer(|| {
-        let size = if limit > 0 { limit.min(1024) } else { 1024 };
-        grid.put(super::device::MULTIPROCESSORS * (THREADS / size).min(BLOCKS))?;
-        block.put(size)
-    })
+) -> Answer {
+    let size = if limit > 0 { limit.min(1024) } else { 1024 };
+    grid.put(super::device::MULTIPROCESSORS * (THREADS / size).min(BLOCKS))?;
+    block.put(size)
 }
 
 /// `cuOccupancyAvailableDynamicSMemPerBlock`.
@@ -49,24 +44,22 @@ pub extern "C" fn available_shared(
     _function: Handle,
     blocks: i32,
     block_size: i32,
-) -> CuResult {
-    answer(|| {
-        require(blocks > 0 && block_size > 0)?;
-        bytes.put(SHARED_BYTES)
-    })
+) -> Answer {
+    require(blocks > 0 && block_size > 0)?;
+    bytes.put(SHARED_BYTES)
 }
 
 /// `cuOccupancyMaxActiveClusters`.
-pub extern "C" fn max_active_clusters(clusters: Out<i32>) -> CuResult {
-    answer(|| clusters.put(16))
+pub extern "C" fn max_active_clusters(clusters: Out<i32>) -> Answer {
+    clusters.put(16)
 }
 
 /// `cuOccupancyMaxPotentialClusterSize`.
-pub extern "C" fn max_cluster_size(size: Out<i32>) -> CuResult {
-    answer(|| size.put(8))
+pub extern "C" fn max_cluster_size(size: Out<i32>) -> Answer {
+    size.put(8)
 }
 
 /// `cuTensorMapEncode*`: an empty descriptor of CUDA's 128 bytes, for kernels that never run.
-pub extern "C" fn encode_tensor_map(map: Out<[u64; 16]>) -> CuResult {
-    answer(|| map.put([0; 16]))
+pub extern "C" fn encode_tensor_map(map: Out<[u64; 16]>) -> Answer {
+    map.put([0; 16])
 }

@@ -15,18 +15,18 @@ macro_rules! on_stream {
         #[allow(clippy::too_many_arguments)]
         pub extern "C" fn $legacy(
             $($before: $before_type,)* stream: $crate::ffi::Handle, $($after: $after_type,)*
-        ) -> gpumem_cuda_abi::CuResult {
+        ) -> $crate::ffi::Answer {
             let on = $crate::model::stream::On::legacy(stream);
-            $crate::ffi::answer(|| $inside(on, $($before,)* $($after,)*))
+            $inside(on, $($before,)* $($after,)*)
         }
 
         #[doc = concat!($doc, " The null stream is the thread's own.")]
         #[allow(clippy::too_many_arguments)]
         pub extern "C" fn $own(
             $($before: $before_type,)* stream: $crate::ffi::Handle, $($after: $after_type,)*
-        ) -> gpumem_cuda_abi::CuResult {
+        ) -> $crate::ffi::Answer {
             let on = $crate::model::stream::On::own(stream);
-            $crate::ffi::answer(|| $inside(on, $($before,)* $($after,)*))
+            $inside(on, $($before,)* $($after,)*)
         }
     )*};
 }

@@ -1,11 +1,11 @@
 //! What a pointer is.
 
-use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::model::State;
 use crate::model::kind::Kind;
 use crate::model::memory::{Allocation, Backing};
 use crate::model::state::state;
-use gpumem_cuda_abi::{CuDevicePtr, CuResult};
+use gpumem_cuda_abi::CuDevicePtr;
 
 /// `CUmemorytype`.
 const HOST: i32 = 1;
@@ -43,7 +43,7 @@ fn of(state: &State, found: &Allocation, attribute: u32, pointer: u64) -> Answer
         2 => Ok(Value::Int(if found.is_host() { HOST } else { DEVICE })),
         3 => Ok(Value::Wide(pointer)),
         4 if found.is_host() || found.kind == Kind::Managed => Ok(Value::Wide(pointer)),
-        4 => Err(CuResult::INVALID_VALUE),
+        4 => Err(CuError::INVALID_VALUE),
         5 => Ok(Value::Tokens([0; 2])),
         6 => flag(false),
         7 | 20 => Ok(Value::Wide(found.id)),
@@ -63,7 +63,7 @@ fn of(state: &State, found: &Allocation, attribute: u32, pointer: u64) -> Answer
             Backing::Pool { pool } => pool as u64,
             _ => 0,
         })),
-        _ => Err(CuResult::INVALID_VALUE),
+        _ => Err(CuError::INVALID_VALUE),
     }
 }
 
@@ -81,23 +81,21 @@ fn of_unknown(attribute: u32) -> Answer<Value> {
         15 | 21 => Ok(Value::Byte(0)),
         5 => Ok(Value::Tokens([0; 2])),
         9 => Ok(Value::Int(-2)),
-        _ => Err(CuResult::INVALID_VALUE),
+        _ => Err(CuError::INVALID_VALUE),
     }
 }
 
 /// `cuPointerGetAttribute`: an unknown pointer is an error, except to the question whether it is
 /// mapped.
-pub extern "C" fn get_attribute(data: Out<u64>, attribute: u32, pointer: CuDevicePtr) -> CuResult {
-    answer(|| {
-        require(!data.is_null())?;
-        let state = state()?;
-        state.bound()?;
-        match state.memory.holding(pointer.0) {
-            Some(found) => of(&state, found, attribute, pointer.0)?.put(data),
-            None if attribute == 13 => data.cast().put(0i32),
-            None => Err(CuResult::INVALID_VALUE),
-        }
-    })
+pub extern "C" fn get_attribute(data: Out<u64>, attribute: u32, pointer: CuDevicePtr) -> Answer {
+    require(!data.is_null())?;
+    let state = state()?;
+    state.bound()?;
+    match state.memory.holding(pointer.0) {
+        Some(found) => of(&state, found, attribute, pointer.0)?.put(data),
+        None if attribute == 13 => data.cast().put(0i32),
+        None => Err(CuError::INVALID_VALUE),
+    }
 }
 
 /// `cuPointerGetAttributes`: an unknown pointer gives zeros, and succeeds.
@@ -106,33 +104,29 @@ pub extern "C" fn get_attributes(
     attributes: In<u32>,
     data: In<Out<u64>>,
     pointer: CuDevicePtr,
-) -> CuResult {
-    answer(|| {
-        let attributes = attributes.list(count as usize)?;
-        let places = data.list(count as usize)?;
-        let state = state()?;
-        state.bound()?;
-        let found = state.memory.holding(pointer.0);
-        for (attribute, place) in attributes.into_iter().zip(places) {
-            let known = match found {
-                Some(found) => of(&state, found, attribute, pointer.0).ok(),
-                None => None,
-            };
-            match known {
-                Some(value) => value.put(place)?,
-                None => of_unknown(attribute)?.put(place)?,
-            }
+) -> Answer {
+    let attributes = attributes.list(count as usize)?;
+    let places = data.list(count as usize)?;
+    let state = state()?;
+    state.bound()?;
+    let found = state.memory.holding(pointer.0);
+    for (attribute, place) in attributes.into_iter().zip(places) {
+        let known = match found {
+            Some(found) => of(&state, found, attribute, pointer.0).ok(),
+            None => None,
+        };
+        match known {
+            Some(value) => value.put(place)?,
+            None => of_unknown(attribute)?.put(place)?,
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// `cuPointerSetAttribute`: `SYNC_MEMOPS` alone can be set, and copies are synchronous anyway.
-pub extern "C" fn set_attribute(value: Handle, attribute: u32, pointer: CuDevicePtr) -> CuResult {
-    answer(|| {
-        require(value != 0 && attribute == 6)?;
-        let state = state()?;
-        state.bound()?;
-        require(state.memory.holding(pointer.0).is_some())
-    })
+pub extern "C" fn set_attribute(value: Handle, attribute: u32, pointer: CuDevicePtr) -> Answer {
+    require(value != 0 && attribute == 6)?;
+    let state = state()?;
+    state.bound()?;
+    require(state.memory.holding(pointer.0).is_some())
 }

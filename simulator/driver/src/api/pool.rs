@@ -1,7 +1,7 @@
 //! Stream-ordered memory and its pools.
 
 use super::on_stream::on_stream;
-use crate::ffi::{Answer, Handle, In, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::host::Access;
 use crate::model::State;
 use crate::model::pool::ExportedPointer;
@@ -10,7 +10,6 @@ use crate::model::state::state;
 use crate::model::stream::On;
 use gpumem_cuda_abi::{
     CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemLocation, CuMemLocationType, CuMemPoolProps,
-    CuResult,
 };
 use std::os::fd::IntoRawFd;
 
@@ -73,28 +72,22 @@ on_stream! {
 }
 
 /// `cuDeviceGetDefaultMemPool`.
-pub extern "C" fn device_get_default(out: Out<Handle>, device: CuDevice) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        out.put(state.pools.default_of(state.device(device.0)?))
-    })
+pub extern "C" fn device_get_default(out: Out<Handle>, device: CuDevice) -> Answer {
+    let state = state()?;
+    out.put(state.pools.default_of(state.device(device.0)?))
 }
 
 /// `cuDeviceGetMemPool`.
-pub extern "C" fn device_get(out: Out<Handle>, device: CuDevice) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        out.put(state.pools.current_of(state.device(device.0)?))
-    })
+pub extern "C" fn device_get(out: Out<Handle>, device: CuDevice) -> Answer {
+    let state = state()?;
+    out.put(state.pools.current_of(state.device(device.0)?))
 }
 
 /// `cuDeviceSetMemPool`.
-pub extern "C" fn device_set(device: CuDevice, pool: Handle) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let device = state.device(device.0)?;
-        state.pools.set_current(device, pool)
-    })
+pub extern "C" fn device_set(device: CuDevice, pool: Handle) -> Answer {
+    let mut state = state()?;
+    let device = state.device(device.0)?;
+    state.pools.set_current(device, pool)
 }
 
 /// The device that a location means; pools on the host and managed ones are not simulated.
@@ -102,182 +95,149 @@ fn located(location: In<CuMemLocation>, kind: u32) -> Answer<CuDevice> {
     let location = location.get()?;
     match (location.kind, kind) {
         (CuMemLocationType::DEVICE, 1) => Ok(CuDevice(location.id)),
-        (CuMemLocationType::HOST | CuMemLocationType::HOST_NUMA, 1) => Err(CuResult::NOT_SUPPORTED),
-        (CuMemLocationType(0..=3), 2) => Err(CuResult::NOT_SUPPORTED),
-        _ => Err(CuResult::INVALID_VALUE),
+        (CuMemLocationType::HOST | CuMemLocationType::HOST_NUMA, 1) => Err(CuError::NOT_SUPPORTED),
+        (CuMemLocationType(0..=3), 2) => Err(CuError::NOT_SUPPORTED),
+        _ => Err(CuError::INVALID_VALUE),
     }
 }
 
 /// `cuMemGetDefaultMemPool`.
-pub extern "C" fn get_default(
-    out: Out<Handle>,
-    location: In<CuMemLocation>,
-    kind: u32,
-) -> CuResult {
-    match located(location, kind) {
-        Ok(device) => device_get_default(out, device),
-        Err(code) => code,
-    }
+pub extern "C" fn get_default(out: Out<Handle>, location: In<CuMemLocation>, kind: u32) -> Answer {
+    device_get_default(out, located(location, kind)?)
 }
 
 /// `cuMemGetMemPool`.
-pub extern "C" fn get(out: Out<Handle>, location: In<CuMemLocation>, kind: u32) -> CuResult {
-    match located(location, kind) {
-        Ok(device) => device_get(out, device),
-        Err(code) => code,
-    }
+pub extern "C" fn get(out: Out<Handle>, location: In<CuMemLocation>, kind: u32) -> Answer {
+    device_get(out, located(location, kind)?)
 }
 
 /// `cuMemSetMemPool`.
-pub extern "C" fn set(location: In<CuMemLocation>, kind: u32, pool: Handle) -> CuResult {
-    match located(location, kind) {
-        Ok(device) => device_set(device, pool),
-        Err(code) => code,
-    }
+pub extern "C" fn set(location: In<CuMemLocation>, kind: u32, pool: Handle) -> Answer {
+    device_set(located(location, kind)?, pool)
 }
 
 /// `cuMemPoolCreate`.
-pub extern "C" fn create(out: Out<Handle>, properties: In<CuMemPoolProps>) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let properties = properties.get()?;
-        require(properties.alloc_type == 1)?;
-        if properties.location.kind != CuMemLocationType::DEVICE {
-            return Err(CuResult::NOT_SUPPORTED);
-        }
-        check_handle_types(properties.handle_types)?;
-        let mut state = state()?;
-        let device = state.device(properties.location.id)?;
-        let max = properties.max_size as u64;
-        out.put(state.create_pool(device, max, properties.handle_types)?)
-    })
+pub extern "C" fn create(out: Out<Handle>, properties: In<CuMemPoolProps>) -> Answer {
+    require(!out.is_null())?;
+    let properties = properties.get()?;
+    require(properties.alloc_type == 1)?;
+    if properties.location.kind != CuMemLocationType::DEVICE {
+        return Err(CuError::NOT_SUPPORTED);
+    }
+    check_handle_types(properties.handle_types)?;
+    let mut state = state()?;
+    let device = state.device(properties.location.id)?;
+    let max = properties.max_size as u64;
+    out.put(state.create_pool(device, max, properties.handle_types)?)
 }
 
 /// `cuMemPoolDestroy`.
-pub extern "C" fn destroy(pool: Handle) -> CuResult {
-    answer(|| state()?.destroy_pool(pool))
+pub extern "C" fn destroy(pool: Handle) -> Answer {
+    state()?.destroy_pool(pool)
 }
 
 /// `cuMemPoolTrimTo`.
-pub extern "C" fn trim_to(pool: Handle, keep: usize) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        state.pools.get(pool)?;
-        state.trim_pool(pool, keep as u64);
-        Ok(())
-    })
+pub extern "C" fn trim_to(pool: Handle, keep: usize) -> Answer {
+    let mut state = state()?;
+    state.pools.get(pool)?;
+    state.trim_pool(pool, keep as u64);
+    Ok(())
 }
 
 /// `cuMemPoolSetAttribute`. High-water marks can only be set to 0, which means: to now.
-pub extern "C" fn set_attribute(pool: Handle, attribute: u32, value: In<u64>) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        let pool = state.pools.get_mut(pool)?;
-        match attribute {
-            // The reuse policies are C ints, half as wide as the rest.
-            1..=3 => pool.reuse[attribute as usize - 1] = value.cast::<i32>().get()?,
-            4 => pool.release_threshold = value.get()?,
-            6 | 8 => {
-                require(value.get()? == 0)?;
-                let mark = if attribute == 6 {
-                    &mut pool.reserved
-                } else {
-                    &mut pool.used
-                };
-                mark.reset();
-            }
-            _ => return Err(CuResult::INVALID_VALUE),
+pub extern "C" fn set_attribute(pool: Handle, attribute: u32, value: In<u64>) -> Answer {
+    let mut state = state()?;
+    let pool = state.pools.get_mut(pool)?;
+    match attribute {
+        // The reuse policies are C ints, half as wide as the rest.
+        1..=3 => pool.reuse[attribute as usize - 1] = value.cast::<i32>().get()?,
+        4 => pool.release_threshold = value.get()?,
+        6 | 8 => {
+            require(value.get()? == 0)?;
+            let mark = if attribute == 6 {
+                &mut pool.reserved
+            } else {
+                &mut pool.used
+            };
+            mark.reset();
         }
-        Ok(())
-    })
+        _ => return Err(CuError::INVALID_VALUE),
+    }
+    Ok(())
 }
 
 /// `cuMemPoolGetAttribute`.
-pub extern "C" fn get_attribute(pool: Handle, attribute: u32, value: Out<u64>) -> CuResult {
-    answer(|| {
-        let state = state()?;
-        let pool = state.pools.get(pool)?;
-        let int = value.cast::<i32>();
-        match attribute {
-            1..=3 => int.put(pool.reuse[attribute as usize - 1]),
-            4 => value.put(pool.release_threshold),
-            5 => value.put(pool.reserved.current),
-            6 => value.put(pool.reserved.high),
-            7 => value.put(pool.used.current),
-            8 => value.put(pool.used.high),
-            9 => int.put(1),
-            10 => int.put(pool.handle_types as i32),
-            11 => int.put(pool.device as i32),
-            12 => int.put(1),
-            13 => value.put(pool.max_bytes),
-            14 => int.put(0),
-            _ => Err(CuResult::INVALID_VALUE),
-        }
-    })
+pub extern "C" fn get_attribute(pool: Handle, attribute: u32, value: Out<u64>) -> Answer {
+    let state = state()?;
+    let pool = state.pools.get(pool)?;
+    let int = value.cast::<i32>();
+    match attribute {
+        1..=3 => int.put(pool.reuse[attribute as usize - 1]),
+        4 => value.put(pool.release_threshold),
+        5 => value.put(pool.reserved.current),
+        6 => value.put(pool.reserved.high),
+        7 => value.put(pool.used.current),
+        8 => value.put(pool.used.high),
+        9 => int.put(1),
+        10 => int.put(pool.handle_types as i32),
+        11 => int.put(pool.device as i32),
+        12 => int.put(1),
+        13 => value.put(pool.max_bytes),
+        14 => int.put(0),
+        _ => Err(CuError::INVALID_VALUE),
+    }
 }
 
 /// `cuMemPoolSetAccess`.
-pub extern "C" fn set_access(pool: Handle, access: In<CuMemAccessDesc>, count: usize) -> CuResult {
-    answer(|| {
-        let mut state = state()?;
-        state.pools.get(pool)?;
-        for access in access.list(count)? {
-            require(access.location.kind == CuMemLocationType::DEVICE)?;
-            let device = state.device(access.location.id)?;
-            let allowed = Access::from_flags(access.flags).ok_or(CuResult::INVALID_VALUE)?;
-            let pool = state.pools.get_mut(pool)?;
-            // The pool's own device always has access.
-            require(device != pool.device || allowed == Access::ReadWrite)?;
-            pool.access.insert(access.location.id, allowed);
-        }
-        Ok(())
-    })
+pub extern "C" fn set_access(pool: Handle, access: In<CuMemAccessDesc>, count: usize) -> Answer {
+    let mut state = state()?;
+    state.pools.get(pool)?;
+    for access in access.list(count)? {
+        require(access.location.kind == CuMemLocationType::DEVICE)?;
+        let device = state.device(access.location.id)?;
+        let allowed = Access::from_flags(access.flags).ok_or(CuError::INVALID_VALUE)?;
+        let pool = state.pools.get_mut(pool)?;
+        // The pool's own device always has access.
+        require(device != pool.device || allowed == Access::ReadWrite)?;
+        pool.access.insert(access.location.id, allowed);
+    }
+    Ok(())
 }
 
 /// `cuMemPoolGetAccess`.
-pub extern "C" fn get_access(
-    flags: Out<u32>,
-    pool: Handle,
-    location: In<CuMemLocation>,
-) -> CuResult {
-    answer(|| {
-        let location = location.get()?;
-        require(location.kind == CuMemLocationType::DEVICE)?;
-        let state = state()?;
-        let device = state.device(location.id)?;
-        let pool = state.pools.get(pool)?;
-        let given = pool.access.get(&location.id).map_or(0, |a| a.flags());
-        flags.put(if device == pool.device { 3 } else { given })
-    })
+pub extern "C" fn get_access(flags: Out<u32>, pool: Handle, location: In<CuMemLocation>) -> Answer {
+    let location = location.get()?;
+    require(location.kind == CuMemLocationType::DEVICE)?;
+    let state = state()?;
+    let device = state.device(location.id)?;
+    let pool = state.pools.get(pool)?;
+    let given = pool.access.get(&location.id).map_or(0, |a| a.flags());
+    flags.put(if device == pool.device { 3 } else { given })
 }
 
 /// `cuMemPoolExportToShareableHandle`: a file descriptor.
-pub extern "C" fn export(out: Out<i32>, pool: Handle, kind: u32, flags: u64) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && flags == 0)?;
-        let state = state()?;
-        state.pools.get(pool)?;
-        check_handle_types(kind)?;
-        require(kind == FILE_DESCRIPTOR)?;
-        out.put(state.export_pool(pool)?.into_raw_fd())
-    })
+pub extern "C" fn export(out: Out<i32>, pool: Handle, kind: u32, flags: u64) -> Answer {
+    require(!out.is_null() && flags == 0)?;
+    let state = state()?;
+    state.pools.get(pool)?;
+    check_handle_types(kind)?;
+    require(kind == FILE_DESCRIPTOR)?;
+    out.put(state.export_pool(pool)?.into_raw_fd())
 }
 
 /// `cuMemPoolImportFromShareableHandle`: the descriptor itself stands for the pointer.
-pub extern "C" fn import(out: Out<Handle>, descriptor: Handle, kind: u32, flags: u64) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && flags == 0)?;
-        let mut state = state()?;
-        check_handle_types(kind)?;
-        require(kind == FILE_DESCRIPTOR)?;
-        let file = i32::try_from(descriptor).map_err(|_| CuResult::INVALID_VALUE)?;
-        out.put(state.import_pool(file)?)
-    })
+pub extern "C" fn import(out: Out<Handle>, descriptor: Handle, kind: u32, flags: u64) -> Answer {
+    require(!out.is_null() && flags == 0)?;
+    let mut state = state()?;
+    check_handle_types(kind)?;
+    require(kind == FILE_DESCRIPTOR)?;
+    let file = i32::try_from(descriptor).map_err(|_| CuError::INVALID_VALUE)?;
+    out.put(state.import_pool(file)?)
 }
 
 /// `cuMemPoolExportPointer`.
-pub extern "C" fn export_pointer(out: Out<ExportedPointer>, pointer: CuDevicePtr) -> CuResult {
-    answer(|| out.put(state()?.export_pool_pointer(pointer.0)?))
+pub extern "C" fn export_pointer(out: Out<ExportedPointer>, pointer: CuDevicePtr) -> Answer {
+    out.put(state()?.export_pool_pointer(pointer.0)?)
 }
 
 /// `cuMemPoolImportPointer`.
@@ -285,10 +245,8 @@ pub extern "C" fn import_pointer(
     out: Out<CuDevicePtr>,
     pool: Handle,
     data: In<ExportedPointer>,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let exported = data.get()?;
-        out.put(CuDevicePtr(state()?.import_pool_pointer(pool, exported)?))
-    })
+) -> Answer {
+    require(!out.is_null())?;
+    let exported = data.get()?;
+    out.put(CuDevicePtr(state()?.import_pool_pointer(pool, exported)?))
 }

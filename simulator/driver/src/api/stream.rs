@@ -2,7 +2,7 @@
 //! it is captured.
 
 use super::on_stream::{on_stream, submit};
-use crate::ffi::{Answer, Handle, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, Out, require};
 use crate::model::capture::EXTERNAL;
 use crate::model::context::Current;
 use crate::model::graph::Work;
@@ -27,45 +27,41 @@ fn with_stream<T>(on: On, ask: impl FnOnce(&Stream) -> T) -> Answer<T> {
         }));
     }
     let found = state.streams.get(on.handle());
-    Ok(ask(found.ok_or(CuResult::INVALID_HANDLE)?))
+    Ok(ask(found.ok_or(CuError::INVALID_HANDLE)?))
 }
 
 /// `cuStreamCreate`.
-pub extern "C" fn create(out: Out<Handle>, flags: u32) -> CuResult {
+pub extern "C" fn create(out: Out<Handle>, flags: u32) -> Answer {
     create_with_priority(out, flags, 0)
 }
 
 /// `cuStreamCreateWithPriority`: priorities outside the range are moved into it.
-pub extern "C" fn create_with_priority(out: Out<Handle>, flags: u32, priority: i32) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && flags <= 1)?;
-        let mut state = state()?;
-        let Current { context, device } = state.current()?;
-        let handle = state.streams.reserve();
-        let stream = Stream {
-            context,
-            device,
-            flags,
-            priority: priority.clamp(GREATEST_PRIORITY, 0),
-            id: handle as u64,
-        };
-        state.streams.insert_at(handle, stream);
-        out.put(handle)
-    })
+pub extern "C" fn create_with_priority(out: Out<Handle>, flags: u32, priority: i32) -> Answer {
+    require(!out.is_null() && flags <= 1)?;
+    let mut state = state()?;
+    let Current { context, device } = state.current()?;
+    let handle = state.streams.reserve();
+    let stream = Stream {
+        context,
+        device,
+        flags,
+        priority: priority.clamp(GREATEST_PRIORITY, 0),
+        id: handle as u64,
+    };
+    state.streams.insert_at(handle, stream);
+    out.put(handle)
 }
 
 /// `cuStreamDestroy`.
-pub extern "C" fn destroy(stream: Handle) -> CuResult {
-    answer(|| {
-        let left = {
-            let mut state = state()?;
-            let gone = state.streams.remove(stream);
-            gone.ok_or(CuResult::INVALID_HANDLE)?;
-            state.forget_stream(On::legacy(stream))
-        };
-        left.run();
-        Ok(())
-    })
+pub extern "C" fn destroy(stream: Handle) -> Answer {
+    let left = {
+        let mut state = state()?;
+        let gone = state.streams.remove(stream);
+        gone.ok_or(CuError::INVALID_HANDLE)?;
+        state.forget_stream(On::legacy(stream))
+    };
+    left.run();
+    Ok(())
 }
 
 /// `cuStreamSynchronize`: pools shrink, as after real work.
@@ -135,7 +131,7 @@ fn get_attribute_on(on: On, attribute: u32, value: Out<[u8; 32]>) -> Answer {
         // The memory synchronisation domains' map: two bytes.
         9 => value.cast().put([0u8; 2]),
         3 | 10 => value.cast().put(0u32),
-        _ => Err(CuResult::INVALID_VALUE),
+        _ => Err(CuError::INVALID_VALUE),
     }
 }
 
@@ -148,7 +144,7 @@ fn add_callback_on(
 ) -> Answer {
     require(flags == 0)?;
     uncaptured_on(on)?;
-    let callback = callback.ok_or(CuResult::INVALID_VALUE)?;
+    let callback = callback.ok_or(CuError::INVALID_VALUE)?;
     let stream = if on.is_default() { 0 } else { on.handle() };
     callback(stream, CuResult::SUCCESS, data);
     Ok(())
@@ -218,9 +214,7 @@ on_stream! {
 }
 
 /// `cuStreamCopyAttributes`.
-pub extern "C" fn copy_attributes(to: Handle, from: Handle) -> CuResult {
-    answer(|| {
-        with_stream(On::legacy(to), |_| ())?;
-        with_stream(On::legacy(from), |_| ())
-    })
+pub extern "C" fn copy_attributes(to: Handle, from: Handle) -> Answer {
+    with_stream(On::legacy(to), |_| ())?;
+    with_stream(On::legacy(from), |_| ())
 }

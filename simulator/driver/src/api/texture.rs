@@ -1,21 +1,18 @@
 //! Texture and surface objects: numbers that kernels which never run would use.
 
-use crate::ffi::{Handle, Out, answer, require};
+use crate::ffi::{Answer, Handle, Out, require};
 use crate::model::state::state;
-use gpumem_cuda_abi::CuResult;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `cuTexObjectCreate`, `cuSurfObjectCreate`.
-pub extern "C" fn create(out: Out<u64>, resource: Handle) -> CuResult {
+pub extern "C" fn create(out: Out<u64>, resource: Handle) -> Answer {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    answer(|| {
-        require(!out.is_null() && resource != 0)?;
-        state()?.bound()?;
-        out.put(NEXT.fetch_add(1, Ordering::Relaxed))
-    })
+    require(!out.is_null() && resource != 0)?;
+    state()?.bound()?;
+    out.put(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// `cuTexObjectDestroy`, `cuSurfObjectDestroy`.
-pub extern "C" fn destroy(_object: u64) -> CuResult {
-    answer(|| state()?.current().map(drop))
+pub extern "C" fn destroy(_object: u64) -> Answer {
+    state()?.current().map(drop)
 }

@@ -1,13 +1,13 @@
 //! Virtual memory management.
 
-use crate::ffi::{Handle, In, Out, answer, require};
+use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::host::Access;
 use crate::model::sharing::{FILE_DESCRIPTOR, check_handle_types};
 use crate::model::state::state;
 use crate::model::vmm::GRANULARITY;
 use gpumem_cuda_abi::{
     CuDevicePtr, CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemLocation,
-    CuMemLocationType, CuResult,
+    CuMemLocationType,
 };
 use std::os::fd::IntoRawFd;
 
@@ -16,13 +16,11 @@ pub extern "C" fn get_granularity(
     granularity: Out<usize>,
     properties: In<CuMemAllocationProp>,
     option: u32,
-) -> CuResult {
-    answer(|| {
-        drop(state()?);
-        properties.get()?;
-        require(option <= 1)?;
-        granularity.put(GRANULARITY as usize)
-    })
+) -> Answer {
+    drop(state()?);
+    properties.get()?;
+    require(option <= 1)?;
+    granularity.put(GRANULARITY as usize)
 }
 
 /// `cuMemAddressReserve`. The address asked for is a hint, followed if it is free.
@@ -32,17 +30,15 @@ pub extern "C" fn address_reserve(
     align: usize,
     hint: CuDevicePtr,
     flags: u64,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && flags == 0)?;
-        let base = state()?.reserve_addresses(bytes as u64, align as u64, hint.0)?;
-        out.put(CuDevicePtr(base))
-    })
+) -> Answer {
+    require(!out.is_null() && flags == 0)?;
+    let base = state()?.reserve_addresses(bytes as u64, align as u64, hint.0)?;
+    out.put(CuDevicePtr(base))
 }
 
 /// `cuMemAddressFree`.
-pub extern "C" fn address_free(base: CuDevicePtr, bytes: usize) -> CuResult {
-    answer(|| state()?.free_addresses(base.0, bytes as u64))
+pub extern "C" fn address_free(base: CuDevicePtr, bytes: usize) -> Answer {
+    state()?.free_addresses(base.0, bytes as u64)
 }
 
 /// `cuMemCreate`.
@@ -51,26 +47,22 @@ pub extern "C" fn create(
     bytes: usize,
     properties: In<CuMemAllocationProp>,
     flags: u64,
-) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && flags == 0)?;
-        let properties = properties.get()?;
-        let handle = state()?.create_physical(bytes as u64, properties)?;
-        out.put(CuMemHandle(handle))
-    })
+) -> Answer {
+    require(!out.is_null() && flags == 0)?;
+    let properties = properties.get()?;
+    let handle = state()?.create_physical(bytes as u64, properties)?;
+    out.put(CuMemHandle(handle))
 }
 
 /// `cuMemRelease`.
-pub extern "C" fn release(handle: CuMemHandle) -> CuResult {
-    answer(|| state()?.release_physical(handle.0))
+pub extern "C" fn release(handle: CuMemHandle) -> Answer {
+    state()?.release_physical(handle.0)
 }
 
 /// `cuMemRetainAllocationHandle`.
-pub extern "C" fn retain(out: Out<CuMemHandle>, address: Handle) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        out.put(CuMemHandle(state()?.retain_physical(address as u64)?))
-    })
+pub extern "C" fn retain(out: Out<CuMemHandle>, address: Handle) -> Answer {
+    require(!out.is_null())?;
+    out.put(CuMemHandle(state()?.retain_physical(address as u64)?))
 }
 
 /// `cuMemMap`.
@@ -82,17 +74,15 @@ pub extern "C" fn map(
     offset: usize,
     handle: CuMemHandle,
     flags: u64,
-) -> CuResult {
-    answer(|| {
-        require(flags == 0)?;
-        super::multicast::wait_for_team(handle)?;
-        state()?.map_physical(base.0, bytes as u64, offset as u64, handle.0)
-    })
+) -> Answer {
+    require(flags == 0)?;
+    super::multicast::wait_for_team(handle)?;
+    state()?.map_physical(base.0, bytes as u64, offset as u64, handle.0)
 }
 
 /// `cuMemUnmap`.
-pub extern "C" fn unmap(base: CuDevicePtr, bytes: usize) -> CuResult {
-    answer(|| state()?.unmap_physical(base.0, bytes as u64))
+pub extern "C" fn unmap(base: CuDevicePtr, bytes: usize) -> Answer {
+    state()?.unmap_physical(base.0, bytes as u64)
 }
 
 /// `cuMemSetAccess`. The host's page tables know one access for all devices: the widest given.
@@ -101,20 +91,18 @@ pub extern "C" fn set_access(
     bytes: usize,
     access: In<CuMemAccessDesc>,
     count: usize,
-) -> CuResult {
-    answer(|| {
-        require(count > 0)?;
-        let mut state = state()?;
-        let mut widest = 0;
-        for access in access.list(count)? {
-            if access.location.kind == CuMemLocationType::DEVICE {
-                state.device(access.location.id)?;
-            }
-            widest |= access.flags;
+) -> Answer {
+    require(count > 0)?;
+    let mut state = state()?;
+    let mut widest = 0;
+    for access in access.list(count)? {
+        if access.location.kind == CuMemLocationType::DEVICE {
+            state.device(access.location.id)?;
         }
-        let access = Access::from_flags(widest).ok_or(CuResult::INVALID_VALUE)?;
-        state.set_access(base.0, bytes as u64, access)
-    })
+        widest |= access.flags;
+    }
+    let access = Access::from_flags(widest).ok_or(CuError::INVALID_VALUE)?;
+    state.set_access(base.0, bytes as u64, access)
 }
 
 /// `cuMemGetAccess`.
@@ -122,45 +110,39 @@ pub extern "C" fn get_access(
     flags: Out<u64>,
     location: In<CuMemLocation>,
     pointer: CuDevicePtr,
-) -> CuResult {
-    answer(|| {
-        location.get()?;
-        let state = state()?;
-        state.vmm.mapped_at(pointer.0)?;
-        let found = state.memory.holding(pointer.0);
-        flags.put(found.map_or(0, |allocation| allocation.access.flags().into()))
-    })
+) -> Answer {
+    location.get()?;
+    let state = state()?;
+    state.vmm.mapped_at(pointer.0)?;
+    let found = state.memory.holding(pointer.0);
+    flags.put(found.map_or(0, |allocation| allocation.access.flags().into()))
 }
 
 /// `cuMemGetAllocationPropertiesFromHandle`.
-pub extern "C" fn get_properties(out: Out<CuMemAllocationProp>, handle: CuMemHandle) -> CuResult {
-    answer(|| out.put(state()?.vmm.get(handle.0)?.properties))
+pub extern "C" fn get_properties(out: Out<CuMemAllocationProp>, handle: CuMemHandle) -> Answer {
+    out.put(state()?.vmm.get(handle.0)?.properties)
 }
 
 /// `cuMemExportToShareableHandle`: as a file descriptor, if the memory was made for that.
-pub extern "C" fn export(out: Out<i32>, handle: CuMemHandle, kind: u32, flags: u64) -> CuResult {
-    answer(|| {
-        require(!out.is_null() && flags == 0)?;
-        let state = state()?;
-        check_handle_types(kind)?;
-        require(kind == FILE_DESCRIPTOR)?;
-        let file = match state.export_multicast(handle.0) {
-            Some(file) => file?,
-            None => state.export_physical(handle.0)?,
-        };
-        out.put(file.into_raw_fd())
-    })
+pub extern "C" fn export(out: Out<i32>, handle: CuMemHandle, kind: u32, flags: u64) -> Answer {
+    require(!out.is_null() && flags == 0)?;
+    let state = state()?;
+    check_handle_types(kind)?;
+    require(kind == FILE_DESCRIPTOR)?;
+    let file = match state.export_multicast(handle.0) {
+        Some(file) => file?,
+        None => state.export_physical(handle.0)?,
+    };
+    out.put(file.into_raw_fd())
 }
 
 /// `cuMemImportFromShareableHandle`: the descriptor itself stands for the pointer. The caller keeps
 /// it.
-pub extern "C" fn import(out: Out<CuMemHandle>, descriptor: Handle, kind: u32) -> CuResult {
-    answer(|| {
-        require(!out.is_null())?;
-        let mut state = state()?;
-        check_handle_types(kind)?;
-        require(kind == FILE_DESCRIPTOR)?;
-        let file = i32::try_from(descriptor).map_err(|_| CuResult::INVALID_VALUE)?;
-        out.put(CuMemHandle(state.import_physical(file)?))
-    })
+pub extern "C" fn import(out: Out<CuMemHandle>, descriptor: Handle, kind: u32) -> Answer {
+    require(!out.is_null())?;
+    let mut state = state()?;
+    check_handle_types(kind)?;
+    require(kind == FILE_DESCRIPTOR)?;
+    let file = i32::try_from(descriptor).map_err(|_| CuError::INVALID_VALUE)?;
+    out.put(CuMemHandle(state.import_physical(file)?))
 }

@@ -1,8 +1,8 @@
 //! Arrays: textures' memory, with their bytes taken from the descriptor.
 
 use super::formats::{Format, format};
-use crate::ffi::Answer;
-use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
+use crate::ffi::{Answer, CuError};
+use gpumem_cuda_abi::CuArray3dDescriptor;
 
 /// An array, or all levels of a mipmapped one.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub fn levels(
     let count = count.clamp(1, largest.max(1).ilog2() + 1);
     let sized = |level: CuArray3dDescriptor| {
         let bytes = Layout::of(&level).and_then(|layout| layout.bytes());
-        Ok((level, bytes.ok_or(CuResult::INVALID_VALUE)?))
+        Ok((level, bytes.ok_or(CuError::INVALID_VALUE)?))
     };
     (0..count).map(|l| sized(level(descriptor, l))).collect()
 }

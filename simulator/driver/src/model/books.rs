@@ -76,7 +76,7 @@ mod tests {
     use super::super::device_books::Counter;
     use super::super::kind::{Holding, Kind};
     use super::*;
-    use gpumem_cuda_abi::CuResult;
+    use crate::ffi::CuError;
 
     fn spec(index: u32, total_bytes: u64, other_bytes: u64) -> DeviceSpec {
         DeviceSpec {
@@ -94,7 +94,7 @@ mod tests {
         let mut books = Books::new(&[spec(0, 100, 30)], 7, None);
         let device = books.device_mut(0);
         assert_eq!(device.free_bytes(), 70);
-        assert_eq!(device.take_physical(71), Err(CuResult::OUT_OF_MEMORY));
+        assert_eq!(device.take_physical(71), Err(CuError::OUT_OF_MEMORY));
         assert_eq!(device.physical(), (0, 0));
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let mut books = books();
         let device = books.device_mut(1);
         assert_eq!(device.take_physical(50), Ok(()));
-        assert_eq!(device.take_physical(1), Err(CuResult::OUT_OF_MEMORY));
+        assert_eq!(device.take_physical(1), Err(CuError::OUT_OF_MEMORY));
         assert_eq!(device.physical(), (50, 50));
         device.give_physical(20);
         assert_eq!(device.physical(), (30, 50));

@@ -11,8 +11,7 @@
 //! one comes after.
 
 use super::stream::On;
-use crate::ffi::Answer;
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::{Answer, CuError};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,7 +108,7 @@ impl Captures {
         };
         match self.live.get_mut(&id) {
             Some(capture) if capture.valid => Ok(Some((id, capture))),
-            _ => Err(CuResult::STREAM_CAPTURE_INVALIDATED),
+            _ => Err(CuError::STREAM_CAPTURE_INVALIDATED),
         }
     }
 }

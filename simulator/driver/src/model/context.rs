@@ -2,8 +2,7 @@
 
 use super::handles::Handles;
 use super::small::SmallPages;
-use crate::ffi::Answer;
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::{Answer, CuError};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -113,12 +112,12 @@ impl Contexts {
 
     /// A live context.
     pub fn get(&self, handle: usize) -> Answer<&Context> {
-        self.live.get(handle).ok_or(CuResult::INVALID_CONTEXT)
+        self.live.get(handle).ok_or(CuError::INVALID_CONTEXT)
     }
 
     /// A live context, to change.
     pub fn get_mut(&mut self, handle: usize) -> Answer<&mut Context> {
-        self.live.get_mut(handle).ok_or(CuResult::INVALID_CONTEXT)
+        self.live.get_mut(handle).ok_or(CuError::INVALID_CONTEXT)
     }
 
     /// The handle of a device's primary context, live or not.

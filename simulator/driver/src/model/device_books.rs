@@ -6,7 +6,7 @@
 //! taken from the card, which other processes may share.
 
 use super::kind::{Holding, Kind};
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::CuError;
 use gpumem_sim_card::Cards;
 use gpumem_sim_machine::DeviceSpec;
 use std::fmt::Write;
@@ -158,13 +158,13 @@ impl DeviceBooks {
     ///
     /// # Errors
     /// `OUT_OF_MEMORY`, with nothing changed, if less than that is free.
-    pub fn take_physical(&mut self, bytes: u64) -> Result<(), CuResult> {
+    pub fn take_physical(&mut self, bytes: u64) -> Result<(), CuError> {
         let taken = match &self.shared {
             Some((cards, unit)) => cards.take(*unit, bytes, self.limit()),
             None => bytes <= self.free_bytes(),
         };
         if !taken {
-            return Err(CuResult::OUT_OF_MEMORY);
+            return Err(CuError::OUT_OF_MEMORY);
         }
         self.physical.rise(bytes);
         Ok(())

@@ -5,8 +5,7 @@
 
 use super::graph::Work;
 use super::graph_memory::Worst;
-use crate::ffi::Answer;
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::{Answer, CuError};
 use std::collections::BTreeMap;
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`.
@@ -76,7 +75,7 @@ impl Executable {
     /// The step that a node became.
     pub fn step_mut(&mut self, node: usize) -> Answer<&mut Step> {
         let found = self.steps.iter_mut().find(|step| step.node == node);
-        found.ok_or(CuResult::INVALID_VALUE)
+        found.ok_or(CuError::INVALID_VALUE)
     }
 
     pub(crate) fn enabled(&self) -> impl Iterator<Item = &Work> {

@@ -9,17 +9,17 @@ use super::kind::Kind;
 use super::stream::On;
 use super::tests::{MIB, Random, at, machine};
 use super::user_object::Ended;
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::CuError;
 use std::collections::BTreeMap;
 
 /// A launch as the driver's function makes it, of memory nodes.
-fn launch(state: &mut State, executable: usize) -> Result<(), CuResult> {
+fn launch(state: &mut State, executable: usize) -> Result<(), CuError> {
     let launch = state.begin_launch(executable)?;
     finish(state, launch)
 }
 
 /// The rest of a launch.
-fn finish(state: &mut State, launch: Launch) -> Result<(), CuResult> {
+fn finish(state: &mut State, launch: Launch) -> Result<(), CuError> {
     for work in launch.works {
         match work {
             Work::Allocate(address) => state.start_graph_allocation(address)?,
@@ -86,7 +86,7 @@ fn books_and_pages_follow_a_list_of_what_is_live() {
         if is_live && frees == Ok(0) {
             let before = state.books.json();
             let again = launch(&mut state, made.executable);
-            assert_eq!(again, Err(CuResult::INVALID_VALUE));
+            assert_eq!(again, Err(CuError::INVALID_VALUE));
             assert_eq!(state.books.json(), before);
             refused += 1;
         } else {
@@ -183,8 +183,8 @@ fn nodes_run_after_those_that_they_depend_on() {
     );
     let circular = state.graphs.connect(graph, &nodes[..1], &nodes[3..]);
     assert_eq!(circular, Ok(()));
-    assert_eq!(order(&state), Err(CuResult::INVALID_VALUE));
-    assert_eq!(state.instantiate(graph, 0), Err(CuResult::INVALID_VALUE));
+    assert_eq!(order(&state), Err(CuError::INVALID_VALUE));
+    assert_eq!(state.instantiate(graph, 0), Err(CuError::INVALID_VALUE));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_capture_joins_what_it_forked() {
     );
     for (joins, expected) in [
         (true, Ok(())),
-        (false, Err(CuResult::STREAM_CAPTURE_UNJOINED)),
+        (false, Err(CuError::STREAM_CAPTURE_UNJOINED)),
     ] {
         assert_eq!(state.begin_capture(one, None, GLOBAL), Ok(()));
         assert_eq!(state.captured_as(one, Work::Empty), Ok(true));
@@ -234,7 +234,7 @@ fn a_capture_joins_what_it_forked() {
     assert_eq!(state.unsafe_call(), Ok(()));
     assert_eq!(
         state.context_call(current.context),
-        Err(CuResult::STREAM_CAPTURE_UNSUPPORTED)
+        Err(CuError::STREAM_CAPTURE_UNSUPPORTED)
     );
     super::context::pop();
 }

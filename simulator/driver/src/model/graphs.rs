@@ -4,8 +4,7 @@ use super::graph::*;
 use super::graph_memory::GraphMemory;
 use super::handles::Handles;
 use super::user_object::UserObject;
-use crate::ffi::{Answer, require};
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::{Answer, CuError, require};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All graphs, what was made of them, and their memory.
@@ -54,31 +53,31 @@ impl Graphs {
 
     /// A graph.
     pub fn get(&self, graph: usize) -> Answer<&Graph> {
-        self.live.get(graph).ok_or(CuResult::INVALID_VALUE)
+        self.live.get(graph).ok_or(CuError::INVALID_VALUE)
     }
 
     /// A graph to change.
     pub fn get_mut(&mut self, graph: usize) -> Answer<&mut Graph> {
-        self.live.get_mut(graph).ok_or(CuResult::INVALID_VALUE)
+        self.live.get_mut(graph).ok_or(CuError::INVALID_VALUE)
     }
 
     /// The graph that a node is in.
     pub fn graph_of(&self, node: usize) -> Answer<usize> {
         let found = self.nodes.get(node).copied();
-        found.ok_or(CuResult::INVALID_VALUE)
+        found.ok_or(CuError::INVALID_VALUE)
     }
 
     /// A node.
     pub fn node(&self, node: usize) -> Answer<&Node> {
         let graph = self.get(self.graph_of(node)?)?;
-        graph.nodes.get(&node).ok_or(CuResult::INVALID_VALUE)
+        graph.nodes.get(&node).ok_or(CuError::INVALID_VALUE)
     }
 
     /// A node to change.
     pub fn node_mut(&mut self, node: usize) -> Answer<&mut Node> {
         let graph = self.graph_of(node)?;
         let graph = self.get_mut(graph)?;
-        graph.nodes.get_mut(&node).ok_or(CuResult::INVALID_VALUE)
+        graph.nodes.get_mut(&node).ok_or(CuError::INVALID_VALUE)
     }
 
     /// Checks nodes that a call names: live, in this graph, none twice.
@@ -123,7 +122,7 @@ impl Graphs {
     /// `cuGraphRemoveDependencies`: not in graphs with memory.
     pub fn disconnect(&mut self, graph: usize, from: &[usize], to: &[usize]) -> Answer {
         if self.get(graph)?.has_memory() {
-            return Err(CuResult::NOT_SUPPORTED);
+            return Err(CuError::NOT_SUPPORTED);
         }
         for (from, to) in from.iter().zip(to) {
             self.check_nodes(graph, &[*from, *to])?;
@@ -138,7 +137,7 @@ impl Graphs {
     /// `cuGraphClone`: not of graphs with memory.
     pub fn clone_graph(&mut self, original: usize) -> Answer<usize> {
         if self.has_memory_anywhere(original)? {
-            return Err(CuResult::NOT_SUPPORTED);
+            return Err(CuError::NOT_SUPPORTED);
         }
         let nodes = self.get(original)?.nodes.clone();
         let objects = self.get(original)?.objects.clone();
@@ -184,7 +183,7 @@ impl Graphs {
     pub fn find_in_clone(&self, node: usize, clone: usize) -> Answer<usize> {
         let found = self.get(clone)?.clones.get(&node).copied();
         let found = found.filter(|copy| self.nodes.get(*copy).is_some());
-        found.ok_or(CuResult::INVALID_VALUE)
+        found.ok_or(CuError::INVALID_VALUE)
     }
 
     /// Whether a graph or one of its children has nodes of memory.

@@ -4,7 +4,7 @@
 //! beyond it. What is allocated in it is the primary context's.
 
 use super::handles::Handles;
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use gpumem_cuda_abi::CuResult;
 use std::collections::BTreeMap;
 
@@ -35,9 +35,9 @@ pub(crate) const MAGIC: u32 = u32::from_ne_bytes(*b"gsim");
 /// `CU_DEV_RESOURCE_TYPE_SM`.
 pub const MULTIPROCESSORS: u32 = 1;
 /// `CUDA_ERROR_INVALID_RESOURCE_TYPE`.
-pub const INVALID_TYPE: CuResult = CuResult(914);
+pub const INVALID_TYPE: CuError = CuError::of(CuResult(914));
 /// `CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION`.
-pub(crate) const INVALID_CONFIGURATION: CuResult = CuResult(915);
+pub(crate) const INVALID_CONFIGURATION: CuError = CuError::of(CuResult(915));
 
 /// `CUdevSmResource`.
 #[repr(C)]
@@ -137,12 +137,12 @@ impl Greens {
 
     /// One of them.
     pub fn get(&self, handle: usize) -> Answer<&Green> {
-        self.live.get(handle).ok_or(CuResult::INVALID_CONTEXT)
+        self.live.get(handle).ok_or(CuError::INVALID_CONTEXT)
     }
 
     /// `cuDevResourceGenerateDesc`: of resources of one device.
     pub fn describe(&mut self, resources: &[Resource]) -> Answer<usize> {
-        let (first, others) = resources.split_first().ok_or(CuResult::INVALID_VALUE)?;
+        let (first, others) = resources.split_first().ok_or(CuError::INVALID_VALUE)?;
         let device = first.device()?;
         let mut sum = first.multiprocessors;
         for other in others {

@@ -10,8 +10,7 @@ use super::context::Current;
 use super::kind::Holding;
 use super::memory::whole_pages;
 use crate::api::device::MULTIPROCESSORS;
-use crate::ffi::Answer;
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::{Answer, CuError};
 
 /// `CU_LIMIT_STACK_SIZE`.
 const STACK: u32 = 0;
@@ -40,7 +39,7 @@ fn first(limit: u32) -> Answer<usize> {
     let known = LIMITS.iter().find(|(known, _)| *known == limit);
     known
         .map(|(_, first)| *first)
-        .ok_or(CuResult::UNSUPPORTED_LIMIT)
+        .ok_or(CuError::UNSUPPORTED_LIMIT)
 }
 
 /// What a limit of `value` costs beyond its first value, in whole pages.
@@ -51,7 +50,7 @@ fn cost(limit: u32, value: usize, page: u64) -> Answer<u64> {
         PRINTF_FIFO | MALLOC_HEAP => Some(beyond),
         _ => Some(0),
     };
-    whole_pages(bytes.ok_or(CuResult::OUT_OF_MEMORY)?, page)
+    whole_pages(bytes.ok_or(CuError::OUT_OF_MEMORY)?, page)
 }
 
 impl State {
@@ -114,7 +113,7 @@ mod tests {
         assert_eq!(cost(PRINTF_FIFO, 5 << 20, page), Ok(4 << 20));
         assert_eq!(cost(STACK, 2048, page), Ok(1024 * 132 * 2048));
         assert_eq!(cost(6, 1 << 30, page), Ok(0));
-        assert_eq!(cost(STACK, usize::MAX, page), Err(CuResult::OUT_OF_MEMORY));
-        assert_eq!(cost(7, 0, page), Err(CuResult::UNSUPPORTED_LIMIT));
+        assert_eq!(cost(STACK, usize::MAX, page), Err(CuError::OUT_OF_MEMORY));
+        assert_eq!(cost(7, 0, page), Err(CuError::UNSUPPORTED_LIMIT));
     }
 }

@@ -1,9 +1,8 @@
 //! Allocations: device, managed, pinned, registered; found by any address inside them.
 
 use super::kind::Kind;
-use crate::ffi::Answer;
+use crate::ffi::{Answer, CuError};
 use crate::host::Access;
-use gpumem_cuda_abi::CuResult;
 use std::collections::BTreeMap;
 
 /// Where the bytes of an allocation really lie.
@@ -169,5 +168,5 @@ impl Memory {
 pub fn whole_pages(bytes: u64, page: u64) -> Answer<u64> {
     bytes
         .checked_next_multiple_of(page)
-        .ok_or(CuResult::OUT_OF_MEMORY)
+        .ok_or(CuError::OUT_OF_MEMORY)
 }

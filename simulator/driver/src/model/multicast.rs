@@ -6,9 +6,8 @@
 //! multicast address (with `multimem` instructions), so here it can be mapped and given access to,
 //! but not copied to.
 
-use crate::ffi::Answer;
+use crate::ffi::{Answer, CuError};
 use crate::host::{self, Access};
-use gpumem_cuda_abi::CuResult;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -93,7 +92,7 @@ impl Page {
 
     pub(crate) fn join(&self, index: u32) -> Answer {
         let team = self.team();
-        let bit = 1u64.checked_shl(index).ok_or(CuResult::INVALID_VALUE)?;
+        let bit = 1u64.checked_shl(index).ok_or(CuError::INVALID_VALUE)?;
         let add = |members: u64| {
             let full = members.count_ones() >= team.wanted.load(Ordering::Relaxed);
             (members & bit == 0 && !full).then_some(members | bit)
@@ -101,7 +100,7 @@ impl Page {
         let added = team
             .members
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
-        added.map_err(|_| CuResult::INVALID_VALUE)?;
+        added.map_err(|_| CuError::INVALID_VALUE)?;
         team.joined.fetch_add(1, Ordering::AcqRel);
         // SAFETY: the address of a word in shared memory; wakes who waits on it.
         unsafe {

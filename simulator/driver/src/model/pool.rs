@@ -12,10 +12,9 @@
 
 use super::handles::Handles;
 use super::ranges::FreeRanges;
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::files;
 use crate::host::{self, Access};
-use gpumem_cuda_abi::CuResult;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -165,13 +164,13 @@ impl Pools {
     /// A live pool.
     pub fn get(&self, handle: usize) -> Answer<&Pool> {
         let pool = self.live.get(handle).filter(|pool| !pool.destroyed);
-        pool.ok_or(CuResult::INVALID_VALUE)
+        pool.ok_or(CuError::INVALID_VALUE)
     }
 
     /// A live pool, to change.
     pub fn get_mut(&mut self, handle: usize) -> Answer<&mut Pool> {
         let pool = self.live.get_mut(handle).filter(|pool| !pool.destroyed);
-        pool.ok_or(CuResult::INVALID_VALUE)
+        pool.ok_or(CuError::INVALID_VALUE)
     }
 
     /// The device's default pool.
@@ -218,7 +217,7 @@ impl Pools {
 impl PoolFile {
     pub(crate) fn of(file: OwnedFd) -> Answer<Self> {
         let identity = files::identity(file.as_raw_fd());
-        let number = identity.ok_or(CuResult::INVALID_VALUE)?.number;
+        let number = identity.ok_or(CuError::INVALID_VALUE)?.number;
         Ok(Self {
             file,
             number,

@@ -1,9 +1,8 @@
 //! What processes tell each other about the memory that they share, and memory that lives on the
 //! card for others only.
 
-use crate::ffi::Answer;
+use crate::ffi::{Answer, CuError};
 use crate::files;
-use gpumem_cuda_abi::CuResult;
 use std::os::fd::OwnedFd;
 
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`: the only kind of handle that memory can be shared by.
@@ -14,7 +13,7 @@ pub fn check_handle_types(types: u32) -> Answer {
     if types & !FILE_DESCRIPTOR == 0 {
         Ok(())
     } else {
-        Err(CuResult::NOT_SUPPORTED)
+        Err(CuError::NOT_SUPPORTED)
     }
 }
 
@@ -87,8 +86,8 @@ impl Label {
     /// # Errors
     /// `INVALID_VALUE` if it is none of a simulated driver's.
     pub fn of_file(file: i32) -> Answer<Self> {
-        let name = files::name(file).ok_or(CuResult::INVALID_VALUE)?;
-        Self::from_name(&name).ok_or(CuResult::INVALID_VALUE)
+        let name = files::name(file).ok_or(CuError::INVALID_VALUE)?;
+        Self::from_name(&name).ok_or(CuError::INVALID_VALUE)
     }
 }
 

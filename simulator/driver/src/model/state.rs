@@ -22,8 +22,7 @@ use super::pool::Pools;
 use super::sharing::Lingering;
 use super::stream::{Event, Stream};
 use super::vmm::Vmm;
-use crate::ffi::Answer;
-use gpumem_cuda_abi::CuResult;
+use crate::ffi::{Answer, CuError};
 use gpumem_sim_card::Cards;
 use gpumem_sim_machine::Machine;
 use std::path::Path;
@@ -105,7 +104,7 @@ impl State {
     /// `INVALID_CONTEXT` with none, `CONTEXT_IS_DESTROYED` if it is gone; a primary context that
     /// was reset comes to life again, which may run `OUT_OF_MEMORY`.
     pub fn current(&mut self) -> Answer<Current> {
-        let handle = super::context::top().ok_or(CuResult::INVALID_CONTEXT)?;
+        let handle = super::context::top().ok_or(CuError::INVALID_CONTEXT)?;
         self.context_or_revive(handle)
     }
 
@@ -115,7 +114,7 @@ impl State {
     /// # Errors
     /// As [`current`](Self::current), without `OUT_OF_MEMORY`.
     pub fn bound(&self) -> Answer<Current> {
-        let handle = super::context::top().ok_or(CuResult::INVALID_CONTEXT)?;
+        let handle = super::context::top().ok_or(CuError::INVALID_CONTEXT)?;
         self.bindable(handle)
     }
 
@@ -129,11 +128,11 @@ impl State {
 
     /// Checks a device ordinal.
     pub fn device(&self, ordinal: i32) -> Answer<usize> {
-        let device = usize::try_from(ordinal).map_err(|_| CuResult::INVALID_DEVICE)?;
+        let device = usize::try_from(ordinal).map_err(|_| CuError::INVALID_DEVICE)?;
         if device < self.books.devices() {
             Ok(device)
         } else {
-            Err(CuResult::INVALID_DEVICE)
+            Err(CuError::INVALID_DEVICE)
         }
     }
 }
@@ -171,10 +170,10 @@ pub fn machine() -> &'static Machine {
 /// `cuInit`.
 pub fn initialise() -> Answer {
     if LIFE.load(Ordering::Acquire) == ORPHANED {
-        return Err(CuResult::NOT_INITIALIZED);
+        return Err(CuError::NOT_INITIALIZED);
     }
     if machine().visible.is_empty() {
-        return Err(CuResult::NO_DEVICE);
+        return Err(CuError::NO_DEVICE);
     }
     STATE.get_or_init(|| {
         // SAFETY: registers a handler that only stores to an atomic.
@@ -195,9 +194,9 @@ extern "C" fn orphan() {
 /// `NOT_INITIALIZED` before `cuInit` and in a forked child.
 pub fn state() -> Answer<MutexGuard<'static, State>> {
     if LIFE.load(Ordering::Acquire) != LIVE {
-        return Err(CuResult::NOT_INITIALIZED);
+        return Err(CuError::NOT_INITIALIZED);
     }
-    let mutex = STATE.get().ok_or(CuResult::NOT_INITIALIZED)?;
+    let mutex = STATE.get().ok_or(CuError::NOT_INITIALIZED)?;
     let mut state = mutex
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -4,9 +4,8 @@
 use super::State;
 use super::context::Current;
 use super::kind::Kind;
-use gpumem_cuda_abi::{
-    CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType, CuResult,
-};
+use crate::ffi::CuError;
+use gpumem_cuda_abi::{CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType};
 use gpumem_sim_machine::Machine;
 
 pub const MIB: u64 = 1 << 20;
@@ -66,7 +65,7 @@ pub fn at(state: &State, device: usize) -> Current {
     }
 }
 
-fn allocate(state: &mut State, random: &mut Random) -> Result<Live, CuResult> {
+fn allocate(state: &mut State, random: &mut Random) -> Result<Live, CuError> {
     let device = random.below(2) as usize;
     let current = at(state, device);
     let bytes = match random.below(4) {
@@ -155,7 +154,7 @@ fn the_books_are_the_sum_of_what_lives() {
             match allocate(&mut state, &mut random) {
                 Ok(made) => live.push(made),
                 Err(code) => {
-                    assert_eq!(code, CuResult::OUT_OF_MEMORY);
+                    assert_eq!(code, CuError::OUT_OF_MEMORY);
                     refused += 1;
                 }
             }
@@ -200,7 +199,7 @@ fn the_end_of_a_context_frees_all_that_a_list_of_it_has() {
             Kind::Vmm => state.release_physical(one.address),
             _ => state.free_device(one.address),
         };
-        assert_eq!(again, Err(CuResult::INVALID_VALUE), "{one:?}");
+        assert_eq!(again, Err(CuError::INVALID_VALUE), "{one:?}");
     }
 }
 
@@ -214,7 +213,7 @@ fn a_refused_allocation_changes_nothing() {
     assert_eq!(state.free_device(pointer), Ok(()));
     let before = state.books.json();
     let refused = state.allocate_device(current, 60 * MIB, Kind::Device);
-    assert_eq!(refused, Err(CuResult::OUT_OF_MEMORY));
+    assert_eq!(refused, Err(CuError::OUT_OF_MEMORY));
     assert_eq!(state.books.json(), before);
     // One that fits without the pool's chunk takes it.
     assert!(

@@ -6,8 +6,8 @@
 //! that process, and the books here have them as physical only.
 
 use super::kind::Kind;
-use crate::ffi::{Answer, require};
-use gpumem_cuda_abi::{CuMemAllocationProp, CuResult};
+use crate::ffi::{Answer, CuError, require};
+use gpumem_cuda_abi::CuMemAllocationProp;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
@@ -55,12 +55,12 @@ impl Vmm {
     /// A handle that its owner still holds.
     pub fn get(&self, handle: u64) -> Answer<&Physical> {
         let held = self.handles.get(&handle).filter(|p| p.references > 0);
-        held.ok_or(CuResult::INVALID_VALUE)
+        held.ok_or(CuError::INVALID_VALUE)
     }
 
     /// What is behind a handle, even if only mappings still hold it.
     pub fn peek(&self, handle: u64) -> Answer<&Physical> {
-        self.handles.get(&handle).ok_or(CuResult::INVALID_VALUE)
+        self.handles.get(&handle).ok_or(CuError::INVALID_VALUE)
     }
 
     /// The handle mapped at `address`.
@@ -68,17 +68,17 @@ impl Vmm {
         let below = self.mappings.range(..=address).next_back();
         let (_, mapping) = below
             .filter(|(base, mapping)| address - **base < mapping.bytes)
-            .ok_or(CuResult::INVALID_VALUE)?;
+            .ok_or(CuError::INVALID_VALUE)?;
         Ok(mapping.handle)
     }
 
     /// Whole mappings that make up exactly this range, in order.
     pub(crate) fn exactly(&self, base: u64, bytes: u64) -> Answer<Vec<u64>> {
-        let end = base.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
+        let end = base.checked_add(bytes).ok_or(CuError::INVALID_VALUE)?;
         let mut found = Vec::new();
         let mut at = base;
         while at < end {
-            let mapping = self.mappings.get(&at).ok_or(CuResult::INVALID_VALUE)?;
+            let mapping = self.mappings.get(&at).ok_or(CuError::INVALID_VALUE)?;
             found.push(at);
             at += mapping.bytes;
         }

@@ -1,12 +1,12 @@
 //! What calls do to the state: arrays: textures' memory, with their bytes taken from the descriptor.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::model::State;
 use crate::model::array::*;
 use crate::model::context::Current;
 use crate::model::formats::planes;
 use crate::model::kind::Kind;
-use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
+use gpumem_cuda_abi::CuArray3dDescriptor;
 
 impl State {
     /// `cuArrayCreate`, `cuMipmappedArrayCreate`.
@@ -23,7 +23,7 @@ impl State {
         let sizes = levels.iter().map(|(_, bytes)| *bytes);
         let total = sizes.fold(0u64, |sum, bytes| sum.saturating_add(bytes));
         if descriptor.flags & SPARSE != 0 {
-            return Err(CuResult::NOT_SUPPORTED);
+            return Err(CuError::NOT_SUPPORTED);
         }
         let base = self.allocate_device(at, total, Kind::Array)?;
         Ok(self.keep_array(at, descriptor, base, levels))
@@ -61,7 +61,7 @@ impl State {
     /// # Errors
     /// `INVALID_VALUE` if the format has no such plane.
     pub fn plane(&mut self, handle: usize, index: u32) -> Answer<usize> {
-        let array = self.arrays.get(handle).ok_or(CuResult::INVALID_HANDLE)?;
+        let array = self.arrays.get(handle).ok_or(CuError::INVALID_HANDLE)?;
         let (context, whole, mut base) = (array.context, array.descriptor, array.base);
         if let Some(known) = array.planes.get(index as usize) {
             return Ok(*known);
@@ -86,7 +86,7 @@ impl State {
                 levels: Vec::new(),
                 planes: Vec::new(),
             }));
-            base += layout.ok_or(CuResult::INVALID_VALUE)?;
+            base += layout.ok_or(CuError::INVALID_VALUE)?;
         }
         let found = handles[index as usize];
         if let Some(array) = self.arrays.get_mut(handle) {
@@ -98,7 +98,7 @@ impl State {
     /// `cuArrayDestroy`, `cuMipmappedArrayDestroy`: not of a part of another.
     pub fn destroy_array(&mut self, handle: usize) -> Answer {
         let found = self.arrays.get(handle).filter(|array| array.owns);
-        let base = found.ok_or(CuResult::INVALID_HANDLE)?.base;
+        let base = found.ok_or(CuError::INVALID_HANDLE)?.base;
         self.forget_array(handle);
         self.free_allocation(base);
         Ok(())

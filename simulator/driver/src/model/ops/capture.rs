@@ -1,13 +1,12 @@
 //! What calls do to the state: stream capture: work for a stream becomes nodes of a graph instead of being done.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::model::State;
 use crate::model::capture::*;
 use crate::model::context::Current;
 use crate::model::graph::Work;
 use crate::model::stream::{Captured, On, this_thread};
 use crate::model::user_object::Ended;
-use gpumem_cuda_abi::CuResult;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,10 +21,10 @@ impl State {
         require(mode <= RELAXED)?;
         let at = self.stream_at(on)?;
         if on == On::LEGACY {
-            return Err(CuResult::STREAM_CAPTURE_UNSUPPORTED);
+            return Err(CuError::STREAM_CAPTURE_UNSUPPORTED);
         }
         if self.captures.of(on).is_some() {
-            return Err(CuResult::ILLEGAL_STATE);
+            return Err(CuError::ILLEGAL_STATE);
         }
         let into_existing = into.is_some();
         let (graph, nodes) = match into {
@@ -58,13 +57,13 @@ impl State {
     /// thread. What is left to call without the lock then is put in `left`.
     pub fn end_capture(&mut self, on: On, left: &mut Ended) -> Answer<usize> {
         self.stream_at(on)?;
-        let (id, capture, tip) = self.captures.of(on).ok_or(CuResult::ILLEGAL_STATE)?;
+        let (id, capture, tip) = self.captures.of(on).ok_or(CuError::ILLEGAL_STATE)?;
         if capture.origin != on {
             self.captures.invalidate(id);
-            return Err(CuResult::STREAM_CAPTURE_UNMATCHED);
+            return Err(CuError::STREAM_CAPTURE_UNMATCHED);
         }
         if capture.mode != RELAXED && capture.thread != this_thread() {
-            return Err(CuResult::STREAM_CAPTURE_WRONG_THREAD);
+            return Err(CuError::STREAM_CAPTURE_WRONG_THREAD);
         }
         let (graph, valid, existing) = (capture.graph, capture.valid, capture.into_existing);
         let tips = capture.tips.values().flat_map(|tip| &tip.nodes);
@@ -72,8 +71,8 @@ impl State {
         self.captures.live.remove(&id);
         let ended = match (valid, joined) {
             (true, true) => return Ok(graph),
-            (true, false) => CuResult::STREAM_CAPTURE_UNJOINED,
-            (false, _) => CuResult::STREAM_CAPTURE_INVALIDATED,
+            (true, false) => CuError::STREAM_CAPTURE_UNJOINED,
+            (false, _) => CuError::STREAM_CAPTURE_INVALIDATED,
         };
         if !existing {
             *left = self.destroy_graph(graph)?;
@@ -136,7 +135,7 @@ impl State {
         self.check_legacy(on, at, true)?;
         if let Some((id, _)) = self.captures.active(on)? {
             self.captures.invalidate(id);
-            return Err(CuResult::STREAM_CAPTURE_UNSUPPORTED);
+            return Err(CuError::STREAM_CAPTURE_UNSUPPORTED);
         }
         Ok(at)
     }
@@ -154,7 +153,7 @@ impl State {
                 if spoils {
                     self.captures.invalidate(id);
                 }
-                return Err(CuResult::STREAM_CAPTURE_IMPLICIT);
+                return Err(CuError::STREAM_CAPTURE_IMPLICIT);
             }
         }
         Ok(())
@@ -177,7 +176,7 @@ impl State {
             }
         }
         if forbidden {
-            return Err(CuResult::STREAM_CAPTURE_UNSUPPORTED);
+            return Err(CuError::STREAM_CAPTURE_UNSUPPORTED);
         }
         Ok(())
     }
@@ -197,25 +196,25 @@ impl State {
         let mut captures = self.captures.live.values_mut();
         if let Some(capture) = captures.find(|capture| capture.context == context) {
             capture.valid = false;
-            return Err(CuResult::STREAM_CAPTURE_UNSUPPORTED);
+            return Err(CuError::STREAM_CAPTURE_UNSUPPORTED);
         }
         self.unsafe_call()
     }
 
     /// For queries of an event: one recorded in a capture is not to be asked about.
     pub fn event_call(&mut self, event: usize) -> Answer {
-        let found = self.events.get(event).ok_or(CuResult::INVALID_HANDLE)?;
+        let found = self.events.get(event).ok_or(CuError::INVALID_HANDLE)?;
         let capture = found.captured.as_ref().map(|captured| captured.capture);
         if let Some(id) = capture.filter(|id| self.captures.live.contains_key(id)) {
             self.captures.invalidate(id);
-            return Err(CuResult::CAPTURED_EVENT);
+            return Err(CuError::CAPTURED_EVENT);
         }
         self.unsafe_call()
     }
 
     /// `cuEventRecord` in a capture: says whether it was one.
     pub fn record_captured(&mut self, on: On, event: usize, flags: u32) -> Answer<bool> {
-        self.events.get(event).ok_or(CuResult::INVALID_HANDLE)?;
+        self.events.get(event).ok_or(CuError::INVALID_HANDLE)?;
         if flags & EXTERNAL != 0 {
             return self.captured_as(on, Work::Record(event));
         }
@@ -229,7 +228,7 @@ impl State {
             None => None,
         };
         let found = self.events.get_mut(event);
-        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+        let found = found.ok_or(CuError::INVALID_HANDLE)?;
         let captured = point.is_some();
         found.captured = point;
         if captured {
@@ -241,7 +240,7 @@ impl State {
     /// `cuStreamWaitEvent`: joins a capture, or makes a captured stream wait for another. Outside
     /// of captures everything has happened already.
     pub fn wait_captured(&mut self, on: On, event: usize, flags: u32) -> Answer {
-        let found = self.events.get(event).ok_or(CuResult::INVALID_HANDLE)?;
+        let found = self.events.get(event).ok_or(CuError::INVALID_HANDLE)?;
         let point = found.captured.clone();
         let recorded = found.recorded.is_some();
         if flags & EXTERNAL != 0 {
@@ -254,13 +253,13 @@ impl State {
         let Some(point) = point else {
             if let Some(mine) = mine.filter(|_| recorded) {
                 self.captures.invalidate(mine);
-                return Err(CuResult::STREAM_CAPTURE_ISOLATION);
+                return Err(CuError::STREAM_CAPTURE_ISOLATION);
             }
             return Ok(());
         };
         let forbidden = match mine {
-            Some(mine) if mine != point.capture => Some(CuResult::STREAM_CAPTURE_MERGE),
-            None if on == On::LEGACY => Some(CuResult::STREAM_CAPTURE_IMPLICIT),
+            Some(mine) if mine != point.capture => Some(CuError::STREAM_CAPTURE_MERGE),
+            None if on == On::LEGACY => Some(CuError::STREAM_CAPTURE_IMPLICIT),
             _ => None,
         };
         if let Some(code) = forbidden {
@@ -273,17 +272,17 @@ impl State {
                 capture.tips.entry(on).or_default().join(&point.nodes);
                 Ok(())
             }
-            _ => Err(CuResult::STREAM_CAPTURE_INVALIDATED),
+            _ => Err(CuError::STREAM_CAPTURE_INVALIDATED),
         }
     }
 
     /// `cuStreamUpdateCaptureDependencies`: adds to the tip, or replaces it.
     pub fn update_tip(&mut self, on: On, nodes: Vec<usize>, replace: bool) -> Answer {
         self.stream_at(on)?;
-        let (_, capture, _) = self.captures.of(on).ok_or(CuResult::ILLEGAL_STATE)?;
+        let (_, capture, _) = self.captures.of(on).ok_or(CuError::ILLEGAL_STATE)?;
         self.graphs.check_nodes(capture.graph, &nodes)?;
         let active = self.captures.active(on)?;
-        let (_, capture) = active.ok_or(CuResult::ILLEGAL_STATE)?;
+        let (_, capture) = active.ok_or(CuError::ILLEGAL_STATE)?;
         let tip = capture.tips.entry(on).or_default();
         if replace {
             *tip = Tip::of(nodes);

@@ -1,10 +1,9 @@
 //! What calls do to the state: contexts: what they own, the primary ones, and each thread's stack of them.
 
-use crate::ffi::Answer;
+use crate::ffi::{Answer, CuError};
 use crate::model::State;
 use crate::model::context::*;
 use crate::model::kind::Holding;
-use gpumem_cuda_abi::CuResult;
 
 impl State {
     /// `cuCtxCreate`: a new context, which costs device memory.
@@ -18,7 +17,7 @@ impl State {
     pub fn destroy_context(&mut self, handle: usize) -> Answer<Ending> {
         self.contexts.get(handle)?;
         if self.contexts.primary_of(handle).is_some() {
-            return Err(CuResult::INVALID_CONTEXT);
+            return Err(CuError::INVALID_CONTEXT);
         }
         Ok(self.end_context(handle))
     }
@@ -47,7 +46,7 @@ impl State {
     pub fn release_primary(&mut self, device: usize) -> Answer<Ending> {
         let primary = &mut self.contexts.primary[device];
         if primary.references == 0 {
-            return Err(CuResult::INVALID_CONTEXT);
+            return Err(CuError::INVALID_CONTEXT);
         }
         primary.references -= 1;
         let handle = primary.handle;
@@ -77,7 +76,7 @@ impl State {
                 device.filter(|device| self.contexts.primary[*device].references > 0)
             }
         };
-        let device = device.ok_or(CuResult::CONTEXT_IS_DESTROYED)?;
+        let device = device.ok_or(CuError::CONTEXT_IS_DESTROYED)?;
         Ok(Current {
             context: handle,
             device,

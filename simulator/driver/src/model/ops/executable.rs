@@ -1,13 +1,12 @@
 //! What calls do to the state: executables: what a graph becomes when it is instantiated.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::model::State;
 use crate::model::executable::*;
 use crate::model::graph::Work;
 use crate::model::graph_memory::Worst;
 use crate::model::graphs::Graphs;
 use crate::model::user_object::Ended;
-use gpumem_cuda_abi::CuResult;
 use std::collections::BTreeMap;
 
 impl State {
@@ -15,11 +14,11 @@ impl State {
     pub fn instantiate(&mut self, graph: usize, flags: u64) -> Answer<usize> {
         require(flags & !FLAGS == 0)?;
         if flags & DEVICE_LAUNCH != 0 {
-            return Err(CuResult::NOT_SUPPORTED);
+            return Err(CuError::NOT_SUPPORTED);
         }
         let has_memory = self.graphs.has_memory_anywhere(graph)?;
         if has_memory && self.graphs.get(graph)?.executables > 0 {
-            return Err(CuResult::NOT_SUPPORTED);
+            return Err(CuError::NOT_SUPPORTED);
         }
         let mut steps = Vec::new();
         self.graphs.steps(graph, &mut steps)?;
@@ -44,7 +43,7 @@ impl State {
     /// `cuGraphExecDestroy`. What it allocated and nobody freed stays live.
     pub fn destroy_executable(&mut self, handle: usize) -> Answer<Ended> {
         let gone = self.graphs.executables.remove(handle);
-        let gone = gone.ok_or(CuResult::INVALID_VALUE)?;
+        let gone = gone.ok_or(CuError::INVALID_VALUE)?;
         if let Ok(graph) = self.graphs.get_mut(gone.graph) {
             graph.executables -= 1;
         }
@@ -134,13 +133,13 @@ impl Graphs {
     /// An executable.
     pub fn executable(&self, handle: usize) -> Answer<&Executable> {
         let found = self.executables.get(handle);
-        found.ok_or(CuResult::INVALID_VALUE)
+        found.ok_or(CuError::INVALID_VALUE)
     }
 
     /// An executable to change.
     pub fn executable_mut(&mut self, handle: usize) -> Answer<&mut Executable> {
         let found = self.executables.get_mut(handle);
-        found.ok_or(CuResult::INVALID_VALUE)
+        found.ok_or(CuError::INVALID_VALUE)
     }
 
     /// The work of a graph and its children, in order.

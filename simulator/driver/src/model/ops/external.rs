@@ -1,19 +1,19 @@
 //! What calls do to the state: memory of other interfaces (Vulkan, OpenGL and so on), taken in by a file descriptor.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::files;
 use crate::model::State;
 use crate::model::array::levels;
 use crate::model::context::Current;
 use crate::model::external::*;
 use crate::model::memory::Import;
-use gpumem_cuda_abi::{CuArray3dDescriptor, CuResult};
+use gpumem_cuda_abi::CuArray3dDescriptor;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 impl State {
     /// `cuImportExternalMemory` of a file descriptor, which belongs to the driver from then on.
     pub fn import_external(&mut self, file: i32, bytes: u64) -> Answer<usize> {
-        let identity = files::identity(file).ok_or(CuResult::INVALID_VALUE)?;
+        let identity = files::identity(file).ok_or(CuError::INVALID_VALUE)?;
         require(identity.mappable && bytes > 0 && bytes <= identity.bytes)?;
         // SAFETY: an open descriptor, as fstat has just shown; by CUDA's contract a successful
         // import takes it from the caller.
@@ -24,7 +24,7 @@ impl State {
     /// `cuDestroyExternalMemory`. What is mapped of it stays until it is freed.
     pub fn destroy_external(&mut self, handle: usize) -> Answer {
         let gone = self.external.remove(handle);
-        gone.map(drop).ok_or(CuResult::INVALID_HANDLE)
+        gone.map(drop).ok_or(CuError::INVALID_HANDLE)
     }
 
     /// `cuExternalMemoryGetMappedBuffer`.
@@ -53,7 +53,7 @@ impl State {
 
     pub(crate) fn part_of_external(&self, handle: usize, part: (u64, u64)) -> Answer<i32> {
         let external = self.external.get(handle);
-        let external = external.ok_or(CuResult::INVALID_HANDLE)?;
+        let external = external.ok_or(CuError::INVALID_HANDLE)?;
         let end = part.0.checked_add(part.1);
         require(part.1 > 0 && end.is_some_and(|end| end <= external.bytes))?;
         Ok(external.file.as_raw_fd())

@@ -1,10 +1,9 @@
 //! What calls do to the state: graphs: nodes of work that is done when an executable made of them is launched.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::model::State;
 use crate::model::graph::*;
 use crate::model::user_object::Ended;
-use gpumem_cuda_abi::CuResult;
 
 impl State {
     /// `cuGraphDestroy`. What is left to call without the lock is returned.
@@ -19,7 +18,7 @@ impl State {
     pub fn destroy_node(&mut self, node: usize) -> Answer<Ended> {
         let graph = self.graphs.graph_of(node)?;
         if self.graphs.has_memory_anywhere(graph)? {
-            return Err(CuResult::NOT_SUPPORTED);
+            return Err(CuError::NOT_SUPPORTED);
         }
         let found = self.graphs.get_mut(graph)?;
         let gone = found.nodes.remove(&node);

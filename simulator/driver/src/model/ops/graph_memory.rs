@@ -1,13 +1,12 @@
 //! What calls do to the state: memory of graphs: addresses that allocation nodes have for good, and the pages behind them.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::host::{self, Access};
 use crate::model::State;
 use crate::model::graph::Work;
 use crate::model::graph_memory::*;
 use crate::model::kind::Kind;
 use crate::model::memory::{Allocation, Backing, whole_pages};
-use gpumem_cuda_abi::CuResult;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl State {
@@ -24,10 +23,10 @@ impl State {
         self.graphs.check_nodes(graph, after)?;
         let total = self.books.device(device).total_bytes();
         if bytes > total {
-            return Err(CuResult::OUT_OF_MEMORY);
+            return Err(CuError::OUT_OF_MEMORY);
         }
         let page = self.machine.page_bytes;
-        let base = host::map(bytes, page, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let base = host::map(bytes, page, Access::ReadWrite).ok_or(CuError::OUT_OF_MEMORY)?;
         let reserved = Reserved {
             device,
             bytes,
@@ -44,11 +43,11 @@ impl State {
     /// A free node, of an allocation node's address that no other node frees.
     pub fn add_free(&mut self, graph: usize, after: &[usize], address: u64) -> Answer<usize> {
         let found = self.graphs.memory.addresses.get(&address);
-        let found = found.ok_or(CuResult::INVALID_VALUE)?;
+        let found = found.ok_or(CuError::INVALID_VALUE)?;
         let freed = match found.freed {
             Freed::Outside if found.graph == graph => Freed::Inside,
             Freed::Outside | Freed::Elsewhere if found.graph != graph => Freed::Elsewhere,
-            _ => return Err(CuResult::INVALID_VALUE),
+            _ => return Err(CuError::INVALID_VALUE),
         };
         let twice = self.graphs.get(graph)?.nodes.values();
         require(
@@ -133,7 +132,7 @@ impl State {
 
     pub(crate) fn step_of(&self, address: u64) -> Answer<(usize, u64)> {
         let found = self.graphs.memory.addresses.get(&address);
-        let found = found.ok_or(CuResult::INVALID_VALUE)?;
+        let found = found.ok_or(CuError::INVALID_VALUE)?;
         Ok((found.device, found.bytes.next_multiple_of(STEP)))
     }
 
@@ -182,7 +181,7 @@ impl State {
         let (device, step) = self.step_of(address)?;
         require(!self.is_live(address))?;
         let Some(found) = self.graphs.memory.addresses.get_mut(&address) else {
-            return Err(CuResult::INVALID_VALUE);
+            return Err(CuError::INVALID_VALUE);
         };
         found.holders += 1;
         let bytes = found.bytes;

@@ -1,16 +1,15 @@
 //! What calls do to the state: green contexts: part of a device's multiprocessors, for streams of their own.
 
-use crate::ffi::Answer;
+use crate::ffi::{Answer, CuError};
 use crate::model::State;
 use crate::model::context::Ending;
 use crate::model::green::*;
-use gpumem_cuda_abi::CuResult;
 
 impl State {
     /// `cuGreenCtxCreate`: retains the primary context.
     pub fn create_green(&mut self, descriptor: usize, device: usize) -> Answer<usize> {
         let resource = self.greens.descriptors.get(descriptor);
-        let resource = *resource.ok_or(CuResult::INVALID_VALUE)?;
+        let resource = *resource.ok_or(CuError::INVALID_VALUE)?;
         if resource.device()? != device {
             return Err(INVALID_CONFIGURATION);
         }
@@ -27,7 +26,7 @@ impl State {
     /// `cuGreenCtxDestroy`: releases the primary context. Streams made in it stay.
     pub fn destroy_green(&mut self, handle: usize) -> Answer<Ending> {
         let gone = self.greens.live.remove(handle);
-        let gone = gone.ok_or(CuResult::INVALID_CONTEXT)?;
+        let gone = gone.ok_or(CuError::INVALID_CONTEXT)?;
         self.greens.streams.retain(|_, green| *green != handle);
         self.release_primary(gone.device)
     }

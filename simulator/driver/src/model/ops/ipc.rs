@@ -1,6 +1,6 @@
 //! What calls do to the state: memory shared between processes (`cuIpc*MemHandle`).
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::files;
 use crate::host::{self, Access};
 use crate::model::State;
@@ -8,26 +8,25 @@ use crate::model::context::Current;
 use crate::model::ipc::*;
 use crate::model::kind::Kind;
 use crate::model::memory::{Backing, Import};
-use gpumem_cuda_abi::CuResult;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 impl State {
     /// `cuIpcGetMemHandle`.
     pub fn share(&mut self, pointer: u64) -> Answer<Ticket> {
         let found = self.memory.holding(pointer);
-        let found = *found.ok_or(CuResult::INVALID_VALUE)?;
+        let found = *found.ok_or(CuError::INVALID_VALUE)?;
         require(found.kind == Kind::Device)?;
         let page = self.machine.page_bytes;
         let (start, length) = match found.backing {
             Backing::Pages { mapped, .. } => (found.base, mapped),
             Backing::Small => (found.base / page * page, page),
-            _ => return Err(CuResult::INVALID_VALUE),
+            _ => return Err(CuError::INVALID_VALUE),
         };
         if !self.ipc.shared.contains_key(&start) {
             self.move_to_file(start, length)?;
         }
         let shared = self.ipc.shared.get(&start);
-        let shared = shared.ok_or(CuResult::INVALID_VALUE)?;
+        let shared = shared.ok_or(CuError::INVALID_VALUE)?;
         let (file, serial) = (shared.file.as_raw_fd(), shared.serial);
         let device = self.machine.visible.get(found.device).copied();
         Ok(Ticket {
@@ -48,7 +47,7 @@ impl State {
     /// `INVALID_VALUE` if the memory is gone.
     pub fn open_shared(&mut self, at: Current, ticket: Ticket) -> Answer<u64> {
         if ticket.pid == u64::from(std::process::id()) {
-            return Err(CuResult::INVALID_CONTEXT);
+            return Err(CuError::INVALID_CONTEXT);
         }
         let key = (ticket.pid, ticket.id);
         if let Some((base, count)) = self.ipc.opened.get_mut(&key) {
@@ -56,7 +55,7 @@ impl State {
             return Ok(*base);
         }
         let path = files::path_in(ticket.pid, ticket.file);
-        let file = files::open(&path).ok_or(CuResult::INVALID_VALUE)?;
+        let file = files::open(&path).ok_or(CuError::INVALID_VALUE)?;
         // A number that the owner has used again since for another file.
         let name = files::name(file.as_raw_fd());
         require(name.is_some_and(|name| name == file_name(ticket.serial)))?;
@@ -70,7 +69,7 @@ impl State {
     pub fn close_shared(&mut self, base: u64) -> Answer {
         let mut opened = self.ipc.opened.iter_mut();
         let found = opened.find(|(_, (address, _))| *address == base);
-        let (key, (_, count)) = found.ok_or(CuResult::INVALID_VALUE)?;
+        let (key, (_, count)) = found.ok_or(CuError::INVALID_VALUE)?;
         *count -= 1;
         if *count > 0 {
             return Ok(());
@@ -100,11 +99,11 @@ impl State {
         self.ipc.serials += 1;
         let serial = self.ipc.serials;
         let file = files::memory_file(&file_name(serial), length);
-        let file = file.ok_or(CuResult::OUT_OF_MEMORY)?;
+        let file = file.ok_or(CuError::OUT_OF_MEMORY)?;
         if !host::copy_to_file(file.as_raw_fd(), start, length)
             || !host::map_file_over(start, length, file.as_raw_fd(), 0)
         {
-            return Err(CuResult::OUT_OF_MEMORY);
+            return Err(CuError::OUT_OF_MEMORY);
         }
         host::protect(start, length, Access::ReadWrite);
         self.ipc.shared.insert(start, Shared { file, serial });

@@ -1,12 +1,11 @@
 //! What calls do to the state: allocations: device, managed, pinned, registered; found by any address inside them.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::host::{self, Access};
 use crate::model::State;
 use crate::model::context::Current;
 use crate::model::kind::{Holding, Kind};
 use crate::model::memory::*;
-use gpumem_cuda_abi::CuResult;
 
 impl State {
     /// Takes physical memory of the card. When it is short, pools give back what they hold unused
@@ -29,7 +28,7 @@ impl State {
             false => 0,
         };
         if bytes > attainable + of_graphs {
-            return Err(CuResult::OUT_OF_MEMORY);
+            return Err(CuError::OUT_OF_MEMORY);
         }
         self.trim_pools_of(device);
         if from_graphs {
@@ -66,7 +65,7 @@ impl State {
         require(bytes > 0)?;
         let page = self.machine.page_bytes;
         let wanted = whole_pages(bytes, page)?;
-        let base = host::map(bytes, page, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let base = host::map(bytes, page, Access::ReadWrite).ok_or(CuError::OUT_OF_MEMORY)?;
         let books = self.books.device_mut(current.device);
         let resident = books.take_resident(wanted, page);
         let backing = Backing::Pages {
@@ -80,7 +79,7 @@ impl State {
     /// `cuMemHostAlloc` and `cuMemAllocHost`.
     pub fn allocate_host(&mut self, current: Current, bytes: u64, flags: u32) -> Answer<u64> {
         require(bytes > 0)?;
-        let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuError::OUT_OF_MEMORY)?;
         let backing = Backing::Pages {
             mapped: bytes,
             physical: 0,
@@ -92,10 +91,10 @@ impl State {
     /// `cuMemHostRegister`.
     pub fn register_host(&mut self, current: Current, base: u64, bytes: u64, flags: u32) -> Answer {
         require(base != 0 && bytes > 0)?;
-        let end = base.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
+        let end = base.checked_add(bytes).ok_or(CuError::INVALID_VALUE)?;
         let before = self.memory.by_base.range(..end).next_back();
         if before.is_some_and(|(_, other)| other.base + other.bytes > base) {
-            return Err(CuResult::HOST_MEMORY_ALREADY_REGISTERED);
+            return Err(CuError::HOST_MEMORY_ALREADY_REGISTERED);
         }
         self.keep(
             current,
@@ -115,15 +114,15 @@ impl State {
                 self.free_allocation(base);
                 Ok(())
             }
-            Some(_) => Err(CuResult::INVALID_VALUE),
-            None => Err(CuResult::HOST_MEMORY_NOT_REGISTERED),
+            Some(_) => Err(CuError::INVALID_VALUE),
+            None => Err(CuError::HOST_MEMORY_NOT_REGISTERED),
         }
     }
 
     /// `cuMemFree`: device, managed and stream-ordered memory, and what was imported from a pool or
     /// another interface.
     pub fn free_device(&mut self, base: u64) -> Answer {
-        let found = self.memory.at(base).ok_or(CuResult::INVALID_VALUE)?;
+        let found = self.memory.at(base).ok_or(CuError::INVALID_VALUE)?;
         let freeable = matches!(found.kind, Kind::Device | Kind::Managed | Kind::Async)
             || self.may_free_graph_allocation(base);
         let freeable = freeable
@@ -138,7 +137,7 @@ impl State {
 
     /// `cuMemFreeHost`.
     pub fn free_host(&mut self, base: u64) -> Answer {
-        let found = self.memory.at(base).ok_or(CuResult::INVALID_VALUE)?;
+        let found = self.memory.at(base).ok_or(CuError::INVALID_VALUE)?;
         require(found.kind == Kind::Host && found.is_counted())?;
         self.free_allocation(base);
         Ok(())
@@ -146,7 +145,7 @@ impl State {
 
     /// A module's variable of `bytes` bytes: an address, outside the books.
     pub fn allocate_global(&mut self, current: Current, bytes: u64) -> Answer<u64> {
-        let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let base = host::map(bytes, 4096, Access::ReadWrite).ok_or(CuError::OUT_OF_MEMORY)?;
         let backing = Backing::Global { mapped: bytes };
         self.keep(current, base, bytes, Kind::Device, 0, backing);
         Ok(base)
@@ -275,7 +274,7 @@ impl State {
         let (base, _) = self.allocate_pages(current.device, page)?;
         let context = self.contexts.get_mut(current.context)?;
         context.small.add_page(base, page);
-        context.small.take(bytes).ok_or(CuResult::OUT_OF_MEMORY)
+        context.small.take(bytes).ok_or(CuError::OUT_OF_MEMORY)
     }
 
     pub(crate) fn allocate_pages(&mut self, device: usize, bytes: u64) -> Answer<(u64, Backing)> {
@@ -292,7 +291,7 @@ impl State {
             )),
             None => {
                 self.books.device_mut(device).give_physical(physical);
-                Err(CuResult::OUT_OF_MEMORY)
+                Err(CuError::OUT_OF_MEMORY)
             }
         }
     }

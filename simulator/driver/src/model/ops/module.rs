@@ -1,11 +1,10 @@
 //! What calls do to the state: modules, libraries and kernels.
 
-use crate::ffi::Answer;
+use crate::ffi::{Answer, CuError};
 use crate::model::State;
 use crate::model::context::Current;
 use crate::model::kind::Holding;
 use crate::model::module::*;
-use gpumem_cuda_abi::CuResult;
 use std::ffi::CStr;
 
 impl State {
@@ -43,7 +42,7 @@ impl State {
     /// A use of a module: the first in a context loads it there.
     pub fn need_module(&mut self, module: usize, at: Current) -> Answer {
         let found = self.modules.modules.get(module);
-        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+        let found = found.ok_or(CuError::INVALID_HANDLE)?;
         // A module is of one context, wherever its kernels are launched.
         let elsewhere = found.context != 0 && found.context != at.context;
         if elsewhere || found.loaded.contains_key(&at.context) {
@@ -59,7 +58,7 @@ impl State {
     /// A use of a kernel, which must exist.
     pub fn need_function(&mut self, function: usize, at: Current) -> Answer {
         let found = self.modules.functions.get(function);
-        let module = found.ok_or(CuResult::INVALID_HANDLE)?.module;
+        let module = found.ok_or(CuError::INVALID_HANDLE)?.module;
         self.need_module(module, at)
     }
 
@@ -67,7 +66,7 @@ impl State {
     /// module, and with the context that the module is of, whichever is current; a library is of none.
     pub fn global(&mut self, current: Current, module: usize, name: &CStr) -> Answer<u64> {
         let found = self.modules.modules.get(module);
-        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+        let found = found.ok_or(CuError::INVALID_HANDLE)?;
         if let Some(base) = found.globals.get(name) {
             return Ok(*base);
         }
@@ -88,7 +87,7 @@ impl State {
     /// `cuModuleUnload`, `cuLibraryUnload`.
     pub fn unload_module(&mut self, module: usize) -> Answer {
         let gone = self.modules.remove(module);
-        let gone = gone.ok_or(CuResult::INVALID_HANDLE)?;
+        let gone = gone.ok_or(CuError::INVALID_HANDLE)?;
         for base in gone.globals.into_values() {
             self.free_allocation(base);
         }

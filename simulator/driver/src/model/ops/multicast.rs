@@ -1,6 +1,6 @@
 //! What calls do to the state: multicast objects: one range of addresses behind which every device of a team has memory.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::files;
 use crate::host::Access;
 use crate::model::State;
@@ -9,7 +9,6 @@ use crate::model::memory::Backing;
 use crate::model::multicast::*;
 use crate::model::sharing::{Label, check_handle_types};
 use crate::model::vmm::GRANULARITY;
-use gpumem_cuda_abi::CuResult;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +19,7 @@ impl State {
         let first = self.machine.visible_device(0);
         match first.is_some_and(|device| device.compute_capability >= (9, 0)) {
             true => Ok(()),
-            false => Err(CuResult::NOT_SUPPORTED),
+            false => Err(CuError::NOT_SUPPORTED),
         }
     }
 
@@ -36,10 +35,10 @@ impl State {
         let bytes = bytes as u64;
         require(flags == 0 && (1..=64).contains(&devices))?;
         require(bytes > 0 && bytes.is_multiple_of(GRANULARITY))?;
-        check_handle_types(u32::try_from(handle_types).map_err(|_| CuResult::INVALID_VALUE)?)?;
+        check_handle_types(u32::try_from(handle_types).map_err(|_| CuError::INVALID_VALUE)?)?;
         let name = Label::Multicast.to_name();
-        let file = files::memory_file(&name, PAGE).ok_or(CuResult::OUT_OF_MEMORY)?;
-        let page = Page::map(file.as_raw_fd()).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let file = files::memory_file(&name, PAGE).ok_or(CuError::OUT_OF_MEMORY)?;
+        let page = Page::map(file.as_raw_fd()).ok_or(CuError::OUT_OF_MEMORY)?;
         page.team().bytes.store(bytes, Ordering::Relaxed);
         page.team().wanted.store(devices, Ordering::Release);
         self.keep_multicast(file, page, handle_types != 0)
@@ -51,7 +50,7 @@ impl State {
         page: Page,
         shared: bool,
     ) -> Answer<u64> {
-        let identity = files::identity(file.as_raw_fd()).ok_or(CuResult::INVALID_VALUE)?;
+        let identity = files::identity(file.as_raw_fd()).ok_or(CuError::INVALID_VALUE)?;
         let bytes = page.team().bytes.load(Ordering::Relaxed);
         let handle = self.multicasts.insert(Multicast {
             file,
@@ -74,8 +73,8 @@ impl State {
             object.references += 1;
             return Ok(known.unwrap_or(0) as u64);
         }
-        let file = files::duplicate(file).ok_or(CuResult::INVALID_VALUE)?;
-        let page = Page::map(file.as_raw_fd()).ok_or(CuResult::OUT_OF_MEMORY)?;
+        let file = files::duplicate(file).ok_or(CuError::INVALID_VALUE)?;
+        let page = Page::map(file.as_raw_fd()).ok_or(CuError::OUT_OF_MEMORY)?;
         self.keep_multicast(file, page, true)
     }
 
@@ -83,10 +82,10 @@ impl State {
     pub fn export_multicast(&self, handle: u64) -> Option<Answer<OwnedFd>> {
         let object = self.multicasts.get(handle as usize)?;
         if !object.shared {
-            return Some(Err(CuResult::INVALID_VALUE));
+            return Some(Err(CuError::INVALID_VALUE));
         }
         let file = files::hand_out(object.file.as_raw_fd());
-        Some(file.ok_or(CuResult::OUT_OF_MEMORY))
+        Some(file.ok_or(CuError::OUT_OF_MEMORY))
     }
 
     /// An object's page, to wait on without the lock; `None` if the handle is not one.
@@ -97,7 +96,7 @@ impl State {
 
     /// `cuMulticastAddDevice`.
     pub fn add_to_multicast(&mut self, handle: u64, device: usize) -> Answer {
-        let page = self.team_of(handle).ok_or(CuResult::INVALID_VALUE)?;
+        let page = self.team_of(handle).ok_or(CuError::INVALID_VALUE)?;
         page.join(self.index_of(device)?)
     }
 
@@ -117,11 +116,11 @@ impl State {
         require(device.is_none_or(|device| device == owner))?;
         let index = self.index_of(owner)?;
         let object = self.multicasts.get_mut(handle as usize);
-        let object = object.ok_or(CuResult::INVALID_VALUE)?;
-        let end = offset.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
+        let object = object.ok_or(CuError::INVALID_VALUE)?;
+        let end = offset.checked_add(bytes).ok_or(CuError::INVALID_VALUE)?;
         require(end <= object.bytes && (shareable || !object.shared))?;
         if !object.page.has(index) {
-            return Err(CuResult::INVALID_DEVICE);
+            return Err(CuError::INVALID_DEVICE);
         }
         let overlaps = |other: &Binding| {
             other.device == owner && other.offset < end && offset < other.offset + other.bytes
@@ -148,12 +147,10 @@ impl State {
         bytes: u64,
     ) -> Answer {
         let object = self.multicasts.get_mut(handle as usize);
-        let object = object.ok_or(CuResult::INVALID_VALUE)?;
+        let object = object.ok_or(CuError::INVALID_VALUE)?;
         let same = |one: &Binding| (one.device, one.offset, one.bytes) == (device, offset, bytes);
         let found = object.bindings.iter().position(same);
-        let gone = object
-            .bindings
-            .remove(found.ok_or(CuResult::INVALID_VALUE)?);
+        let gone = object.bindings.remove(found.ok_or(CuError::INVALID_VALUE)?);
         if let Some(held) = gone.handle {
             self.unhold_physical(held);
         }
@@ -163,7 +160,7 @@ impl State {
     pub(crate) fn release_multicast(&mut self, handle: u64) -> Answer {
         let object = self.multicasts.get_mut(handle as usize);
         let object = object.filter(|object| object.references > 0);
-        object.ok_or(CuResult::INVALID_VALUE)?.references -= 1;
+        object.ok_or(CuError::INVALID_VALUE)?.references -= 1;
         self.bury_multicast(handle);
         Ok(())
     }
@@ -210,17 +207,17 @@ impl State {
                 require(address.is_multiple_of(GRANULARITY))?;
                 require(self.memory.covers(address, bytes, Access::None))?;
                 let found = self.memory.holding(address);
-                let found = found.ok_or(CuResult::INVALID_VALUE)?;
+                let found = found.ok_or(CuError::INVALID_VALUE)?;
                 match found.backing {
                     Backing::Pool { pool } => {
                         let shareable = self.pools.is_shareable(pool);
                         return Ok((found.device, None, shareable));
                     }
                     Backing::Mapping => {}
-                    _ => return Err(CuResult::INVALID_VALUE),
+                    _ => return Err(CuError::INVALID_VALUE),
                 }
                 let offset = self.offset_in_handle(address);
-                let offset = offset.ok_or(CuResult::INVALID_VALUE)?;
+                let offset = offset.ok_or(CuError::INVALID_VALUE)?;
                 (self.vmm.mapped_at(address)?, offset)
             }
         };
@@ -234,6 +231,6 @@ impl State {
 
     pub(crate) fn index_of(&self, device: usize) -> Answer<u32> {
         let index = self.machine.visible.get(device).copied();
-        index.ok_or(CuResult::INVALID_DEVICE)
+        index.ok_or(CuError::INVALID_DEVICE)
     }
 }

@@ -1,6 +1,6 @@
 //! What calls do to the state: memory pools: stream-ordered allocation.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::files;
 use crate::host::{self, Access};
 use crate::model::State;
@@ -11,7 +11,6 @@ use crate::model::memory::{Allocation, Backing, whole_pages};
 use crate::model::pool::*;
 use crate::model::ranges::FreeRanges;
 use crate::model::sharing::{Label, Made};
-use gpumem_cuda_abi::CuResult;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 impl State {
@@ -32,7 +31,7 @@ impl State {
                 usage: 0,
             });
             let file = files::memory_file(&label.to_name(), FILE_BYTES);
-            pool.file = Some(PoolFile::of(file.ok_or(CuResult::OUT_OF_MEMORY)?)?);
+            pool.file = Some(PoolFile::of(file.ok_or(CuError::OUT_OF_MEMORY)?)?);
         }
         Ok(self.pools.live.insert(pool))
     }
@@ -41,18 +40,18 @@ impl State {
     pub fn export_pool(&self, handle: usize) -> Answer<OwnedFd> {
         let pool = self.pools.get(handle)?;
         require(!pool.imported)?;
-        let file = pool.file.as_ref().ok_or(CuResult::INVALID_VALUE)?;
-        files::hand_out(file.file.as_raw_fd()).ok_or(CuResult::OUT_OF_MEMORY)
+        let file = pool.file.as_ref().ok_or(CuError::INVALID_VALUE)?;
+        files::hand_out(file.file.as_raw_fd()).ok_or(CuError::OUT_OF_MEMORY)
     }
 
     /// `cuMemPoolImportFromShareableHandle`: a pool that nothing can be allocated from.
     pub fn import_pool(&mut self, file: i32) -> Answer<usize> {
         let Label::Pool(made) = Label::of_file(file)? else {
-            return Err(CuResult::INVALID_VALUE);
+            return Err(CuError::INVALID_VALUE);
         };
         let location = self.described(made)?.location;
         let device = self.device(location.id)?;
-        let file = files::duplicate(file).ok_or(CuResult::INVALID_VALUE)?;
+        let file = files::duplicate(file).ok_or(CuError::INVALID_VALUE)?;
         let mut pool = Pool::new(device, 0, 0);
         pool.file = Some(PoolFile::of(file)?);
         pool.imported = true;
@@ -62,14 +61,14 @@ impl State {
     /// `cuMemPoolExportPointer`.
     pub fn export_pool_pointer(&self, pointer: u64) -> Answer<ExportedPointer> {
         let found = self.memory.holding(pointer);
-        let found = found.ok_or(CuResult::INVALID_VALUE)?;
+        let found = found.ok_or(CuError::INVALID_VALUE)?;
         let Backing::Pool { pool } = found.backing else {
-            return Err(CuResult::INVALID_VALUE);
+            return Err(CuError::INVALID_VALUE);
         };
-        let pool = self.pools.live.get(pool).ok_or(CuResult::INVALID_VALUE)?;
-        let file = pool.file.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        let pool = self.pools.live.get(pool).ok_or(CuError::INVALID_VALUE)?;
+        let file = pool.file.as_ref().ok_or(CuError::INVALID_VALUE)?;
         let chunk = pool.chunks.range(..=found.base).next_back();
-        let (start, chunk) = chunk.ok_or(CuResult::INVALID_VALUE)?;
+        let (start, chunk) = chunk.ok_or(CuError::INVALID_VALUE)?;
         Ok(ExportedPointer {
             magic: MAGIC,
             file: file.number,
@@ -83,7 +82,7 @@ impl State {
     pub fn import_pool_pointer(&mut self, handle: usize, exported: ExportedPointer) -> Answer<u64> {
         let pool = self.pools.get(handle)?;
         require(pool.imported && exported.magic == MAGIC)?;
-        let file = pool.file.as_ref().ok_or(CuResult::INVALID_VALUE)?;
+        let file = pool.file.as_ref().ok_or(CuError::INVALID_VALUE)?;
         require(file.number == exported.file)?;
         let end = exported.offset.checked_add(exported.bytes);
         require(end.is_some_and(|end| end <= FILE_BYTES))?;
@@ -107,7 +106,7 @@ impl State {
             None => {
                 self.grow_pool(handle, step)?;
                 let pool = self.pools.get_mut(handle)?;
-                pool.take(step).ok_or(CuResult::OUT_OF_MEMORY)?
+                pool.take(step).ok_or(CuError::OUT_OF_MEMORY)?
             }
         };
         self.pools.get_mut(handle)?.used.add(step);
@@ -219,7 +218,7 @@ impl State {
             self.take_pages(device, least)?;
             least
         } else {
-            return Err(CuResult::OUT_OF_MEMORY);
+            return Err(CuError::OUT_OF_MEMORY);
         };
         let pool = self.pools.get_mut(handle)?;
         let mapped = match &mut pool.file {
@@ -228,7 +227,7 @@ impl State {
         };
         let Some((base, offset)) = mapped else {
             self.books.device_mut(device).give_physical(chunk);
-            return Err(CuResult::OUT_OF_MEMORY);
+            return Err(CuError::OUT_OF_MEMORY);
         };
         pool.reserved.add(chunk);
         let ranges = FreeRanges::new(chunk);

@@ -1,6 +1,6 @@
 //! What calls do to the state: memory that processes share, and memory that lives on for others only.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::files;
 use crate::host::{self, Access};
 use crate::model::State;
@@ -8,9 +8,7 @@ use crate::model::context::Current;
 use crate::model::kind::{Holding, Kind};
 use crate::model::memory::{Allocation, Backing, Import};
 use crate::model::sharing::*;
-use gpumem_cuda_abi::{
-    CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType, CuResult,
-};
+use gpumem_cuda_abi::{CuMemAllocFlags, CuMemAllocationProp, CuMemLocation, CuMemLocationType};
 use std::os::fd::OwnedFd;
 
 impl State {
@@ -40,7 +38,7 @@ impl State {
         let id = if kind == CuMemLocationType::DEVICE {
             let mut visible = self.machine.visible.iter();
             let ordinal = visible.position(|index| i64::from(*index) == made.id);
-            ordinal.ok_or(CuResult::INVALID_DEVICE)? as i32
+            ordinal.ok_or(CuError::INVALID_DEVICE)? as i32
         } else {
             made.id as i32
         };
@@ -71,11 +69,11 @@ impl State {
         require(bytes > 0)?;
         let page = self.machine.page_bytes;
         let skipped = offset % page;
-        let mapped = skipped.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
-        let start = host::map(mapped, page, Access::None).ok_or(CuResult::MAP_FAILED)?;
+        let mapped = skipped.checked_add(bytes).ok_or(CuError::INVALID_VALUE)?;
+        let start = host::map(mapped, page, Access::None).ok_or(CuError::MAP_FAILED)?;
         if !host::map_file_over(start, mapped, file, offset - skipped) {
             host::unmap(start, mapped);
-            return Err(CuResult::MAP_FAILED);
+            return Err(CuError::MAP_FAILED);
         }
         host::protect(start, mapped, Access::ReadWrite);
         let (kind, context) = match from {

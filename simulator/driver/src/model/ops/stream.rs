@@ -1,10 +1,9 @@
 //! What calls do to the state: streams and events.
 
-use crate::ffi::Answer;
+use crate::ffi::{Answer, CuError};
 use crate::model::State;
 use crate::model::context::Current;
 use crate::model::stream::*;
-use gpumem_cuda_abi::CuResult;
 
 impl State {
     /// The context and device that a stream belongs to; a default stream's are the current ones.
@@ -13,7 +12,7 @@ impl State {
             return self.current();
         }
         let found = self.streams.get(on.handle());
-        let found = found.ok_or(CuResult::INVALID_HANDLE)?;
+        let found = found.ok_or(CuError::INVALID_HANDLE)?;
         Ok(Current {
             context: found.context,
             device: found.device,

@@ -1,9 +1,8 @@
 //! What calls do to the state: user objects: things of the program's that graphs keep alive.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::model::graphs::Graphs;
 use crate::model::user_object::*;
-use gpumem_cuda_abi::CuResult;
 
 impl Graphs {
     /// `cuUserObjectCreate`.
@@ -23,18 +22,18 @@ impl Graphs {
     /// `cuUserObjectRetain`.
     pub fn retain_object(&mut self, object: usize, count: u32) -> Answer {
         let found = self.objects.get_mut(object);
-        let found = found.ok_or(CuResult::INVALID_VALUE)?;
+        let found = found.ok_or(CuError::INVALID_VALUE)?;
         let more = found.references.checked_add(count);
-        found.references = more.ok_or(CuResult::INVALID_VALUE)?;
+        found.references = more.ok_or(CuError::INVALID_VALUE)?;
         Ok(())
     }
 
     /// `cuUserObjectRelease`.
     pub fn release_object(&mut self, object: usize, count: u32, ended: &mut Ended) -> Answer {
         let found = self.objects.get_mut(object);
-        let found = found.ok_or(CuResult::INVALID_VALUE)?;
+        let found = found.ok_or(CuError::INVALID_VALUE)?;
         let left = found.references.checked_sub(count);
-        found.references = left.ok_or(CuResult::INVALID_VALUE)?;
+        found.references = left.ok_or(CuError::INVALID_VALUE)?;
         if found.references == 0 {
             ended.0.extend(self.objects.remove(object));
         }
@@ -44,7 +43,7 @@ impl Graphs {
     /// `cuGraphRetainUserObject`: a new reference, or one of the caller's moved.
     pub fn give_object(&mut self, graph: usize, object: usize, count: u32, moved: bool) -> Answer {
         self.get(graph)?;
-        let found = self.objects.get(object).ok_or(CuResult::INVALID_VALUE)?;
+        let found = self.objects.get(object).ok_or(CuError::INVALID_VALUE)?;
         if moved {
             require(found.references >= count)?;
         } else {
@@ -63,9 +62,9 @@ impl Graphs {
         ended: &mut Ended,
     ) -> Answer {
         let objects = &mut self.get_mut(graph)?.objects;
-        let held = objects.get_mut(&object).ok_or(CuResult::INVALID_VALUE)?;
+        let held = objects.get_mut(&object).ok_or(CuError::INVALID_VALUE)?;
         let left = held.checked_sub(count);
-        *held = left.ok_or(CuResult::INVALID_VALUE)?;
+        *held = left.ok_or(CuError::INVALID_VALUE)?;
         if *held == 0 {
             objects.remove(&object);
         }

@@ -1,6 +1,6 @@
 //! What calls do to the state: virtual memory management: physical handles, reserved addresses, mappings between them.
 
-use crate::ffi::{Answer, require};
+use crate::ffi::{Answer, CuError, require};
 use crate::files;
 use crate::host::{self, Access};
 use crate::model::State;
@@ -8,7 +8,7 @@ use crate::model::kind::Kind;
 use crate::model::memory::{Allocation, Backing};
 use crate::model::sharing::{Label, check_handle_types};
 use crate::model::vmm::*;
-use gpumem_cuda_abi::{CuMemAllocationProp, CuMemLocationType, CuResult};
+use gpumem_cuda_abi::{CuMemAllocationProp, CuMemLocationType};
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -23,7 +23,7 @@ impl State {
         let name = Label::Physical(self.describe(&properties)).to_name();
         let Some(file) = files::memory_file(&name, bytes) else {
             self.books.device_mut(device).give_physical(physical);
-            return Err(CuResult::OUT_OF_MEMORY);
+            return Err(CuError::OUT_OF_MEMORY);
         };
         self.books.device_mut(device).allocated(kind, bytes);
         Ok(self.keep_physical(file, bytes, properties, device, kind, false))
@@ -33,17 +33,17 @@ impl State {
     pub fn export_physical(&self, handle: u64) -> Answer<OwnedFd> {
         let physical = self.vmm.get(handle)?;
         require(physical.properties.requested_handle_types != 0)?;
-        files::hand_out(physical.file.as_raw_fd()).ok_or(CuResult::OUT_OF_MEMORY)
+        files::hand_out(physical.file.as_raw_fd()).ok_or(CuError::OUT_OF_MEMORY)
     }
 
     /// `cuMemImportFromShareableHandle`: what is here already comes back under its own handle, with
     /// one more reference; another process's becomes an alias, not counted here.
     pub fn import_physical(&mut self, file: i32) -> Answer<u64> {
-        let identity = files::identity(file).ok_or(CuResult::INVALID_VALUE)?;
+        let identity = files::identity(file).ok_or(CuError::INVALID_VALUE)?;
         let made = match Label::of_file(file)? {
             Label::Physical(made) => made,
             Label::Multicast => return self.import_multicast(file, identity.number),
-            Label::Pool(_) => return Err(CuResult::INVALID_VALUE),
+            Label::Pool(_) => return Err(CuError::INVALID_VALUE),
         };
         let mut held = self.vmm.handles.iter_mut();
         let known = held.find(|(_, physical)| {
@@ -56,7 +56,7 @@ impl State {
         }
         let properties = self.described(made)?;
         let (device, kind) = self.place(&properties)?;
-        let copy = files::duplicate(file).ok_or(CuResult::INVALID_VALUE)?;
+        let copy = files::duplicate(file).ok_or(CuError::INVALID_VALUE)?;
         Ok(self.keep_physical(copy, identity.bytes, properties, device, kind, true))
     }
 
@@ -111,7 +111,7 @@ impl State {
             None
         };
         let base = there.or_else(|| host::map(bytes, align, Access::None));
-        let base = base.ok_or(CuResult::OUT_OF_MEMORY)?;
+        let base = base.ok_or(CuError::OUT_OF_MEMORY)?;
         self.vmm.reservations.insert(base, bytes);
         Ok(base)
     }
@@ -130,7 +130,7 @@ impl State {
     pub fn map_physical(&mut self, base: u64, bytes: u64, offset: u64, handle: u64) -> Answer {
         let whole = |n: u64| n.is_multiple_of(GRANULARITY);
         require(bytes > 0 && whole(bytes) && whole(base) && whole(offset))?;
-        let end = offset.checked_add(bytes).ok_or(CuResult::INVALID_VALUE)?;
+        let end = offset.checked_add(bytes).ok_or(CuError::INVALID_VALUE)?;
         require(self.vmm.reserved(base, bytes))?;
         require(!self.vmm.mapped_within(base, base + bytes))?;
         let (device, kind, backing) = if let Some(object) = self.multicasts.get_mut(handle as usize)
@@ -142,7 +142,7 @@ impl State {
             let physical = self.vmm.get(handle)?;
             require(end <= physical.bytes)?;
             if !host::map_file_over(base, bytes, physical.file.as_raw_fd(), offset) {
-                return Err(CuResult::OUT_OF_MEMORY);
+                return Err(CuError::OUT_OF_MEMORY);
             }
             let (device, kind) = (physical.device, physical.kind);
             self.hold_physical(handle);
@@ -234,7 +234,7 @@ impl State {
             CuMemLocationType::HOST
             | CuMemLocationType::HOST_NUMA
             | CuMemLocationType::HOST_NUMA_CURRENT => Ok((0, Kind::Host)),
-            _ => Err(CuResult::INVALID_VALUE),
+            _ => Err(CuError::INVALID_VALUE),
         }
     }
 
