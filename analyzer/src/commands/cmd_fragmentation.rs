@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{over_time_text, partial, pool_map_text};
+use gpumem_analyzer::render::{over_time_text, pool_map_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOverTime, at};
 use gpumem_capture::{DeviceOrdinal, Seq};
 use serde::Serialize;
 
-use super::exit::{Exit, say_bounded, say_missing};
+use super::exit::{Exit, say_bounded};
 use super::output::Output;
 use super::read::{ledgers, read_with};
+use super::view::print;
 use crate::args::Format;
 use crate::selection::{moment, size};
 
@@ -114,34 +115,27 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             over_time,
         });
     }
-    match args.format {
-        Format::Json => {
-            say_missing(&session);
-            output.json(&rows)?;
+    print(output, &session, args.format, &rows, |_, terminal| {
+        let (replay, mut text) = (&session.replay, String::new());
+        if rows.is_empty() {
+            text.push_str("PyTorch had no pool of its own.\n");
         }
-        Format::Text => {
-            let (replay, terminal) = (&session.replay, output.terminal);
-            let mut text = partial(&session.account, terminal);
-            if rows.is_empty() {
-                text.push_str("PyTorch had no pool of its own.\n");
-            }
-            for (index, row) in rows.iter().enumerate() {
-                text.push_str(if index > 0 { "\n" } else { "" });
-                text.push_str(&pool_map_text(
-                    replay,
-                    row.device,
-                    &row.now,
-                    &at(args.at),
-                    terminal,
-                ));
-                text.push_str(&over_time_text(
-                    row.over_time,
-                    row.at_reserved_peak.as_ref(),
-                    terminal,
-                ));
-            }
-            output.text(&text)?;
+        for (index, row) in rows.iter().enumerate() {
+            text.push_str(if index > 0 { "\n" } else { "" });
+            text.push_str(&pool_map_text(
+                replay,
+                row.device,
+                &row.now,
+                &at(args.at),
+                terminal,
+            ));
+            text.push_str(&over_time_text(
+                row.over_time,
+                row.at_reserved_peak.as_ref(),
+                terminal,
+            ));
         }
-    }
+        text
+    })?;
     Ok(Exit::of(&session))
 }

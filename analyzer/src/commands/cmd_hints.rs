@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{Source, hints_text, partial};
+use gpumem_analyzer::render::hints_text;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{Asked, HintWatch, Hints};
 
-use super::exit::{Exit, say_missing};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::{ledgers, read_with};
+use super::view::print;
 use crate::args::Format;
 
 /// `hints`.
@@ -34,23 +35,19 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     watch.finish();
     let ledgers = ledgers(&args.file, &session, Asked::default())?;
     let hints = Hints::of(&session, &ledgers, &watch);
-    match args.format {
-        Format::Json => {
-            say_missing(&session);
-            output.json(&hints.hints)?;
-        }
-        Format::Text => {
-            let names = &session.replay.names;
-            let mut source = Source::new(names, session.header.started_wall_ns);
-            let mut text = partial(&session.account, output.terminal);
-            let devices = ledgers.len() > 1;
-            let told = hints_text(&hints, devices, names, &mut source, output.terminal);
-            text.push_str(match told.is_empty() {
-                true => "No hints: nothing stands out.\n",
-                false => &told,
-            });
-            output.text(&text)?;
-        }
-    }
+    print(
+        output,
+        &session,
+        args.format,
+        &hints.hints,
+        |source, terminal| {
+            let several = ledgers.len() > 1;
+            let told = hints_text(&hints, several, &session.replay.names, source, terminal);
+            match told.is_empty() {
+                true => "No hints: nothing stands out.\n".into(),
+                false => told,
+            }
+        },
+    )?;
     Ok(Exit::of(&session))
 }

@@ -3,12 +3,13 @@
 use gpumem_analyzer::views::at;
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{Source, leaks_text, partial};
+use gpumem_analyzer::render::leaks_text;
 use gpumem_analyzer::replay::At;
 
-use super::exit::{Exit, say_mismatches, say_missing};
+use super::exit::{Exit, say_mismatches};
 use super::output::Output;
 use super::read::survivors;
+use super::view::print;
 use crate::args::Format;
 use crate::selection::{Part, moment};
 
@@ -52,26 +53,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (session, survivors, moment) = survivors(file, &args.part, args.at, ages)?;
     let leaks = survivors.leaks(&session.replay);
     say_mismatches(&leaks.mismatches, leaks.level);
-    match args.format {
-        Format::Json => {
-            say_missing(&session);
-            output.json(&leaks)?;
-        }
-        Format::Text => {
-            let mut source = Source::new(&session.replay.names, session.header.started_wall_ns);
-            let when = at(moment) + &args.part.said();
-            let terminal = output.terminal;
-            let mut text = partial(&session.account, terminal);
-            text.push_str(&leaks_text(
-                &session.replay,
-                &leaks,
-                &when,
-                &mut source,
-                terminal,
-            ));
-            output.text(&text)?;
-        }
-    }
+    let when = at(moment) + &args.part.said();
+    print(output, &session, args.format, &leaks, |source, terminal| {
+        leaks_text(&session.replay, &leaks, &when, source, terminal)
+    })?;
     Ok(if leaks.mismatches.is_empty() {
         Exit::of(&session)
     } else {

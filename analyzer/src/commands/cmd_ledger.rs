@@ -1,14 +1,15 @@
 //! `gpumem-analyze ledger`.
 
 use clap::ValueEnum;
-use gpumem_analyzer::render::{Source, ledger_text, partial, pool_text};
+use gpumem_analyzer::render::{ledger_text, pool_text};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::views::{Asked, By, LedgerAt};
 use gpumem_capture::{DeviceOrdinal, Level};
 
-use super::exit::{Exit, say_missing};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::{ledgers, not_kept, read};
+use super::view::print;
 use crate::args::Format;
 use crate::selection::{Capture, moment};
 
@@ -159,35 +160,27 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         device,
     };
     let ledgers = ledgers(file, &session, asked)?;
-    match args.format {
-        Format::Json => {
-            say_missing(&session);
-            output.json(&ledgers)?;
-        }
-        Format::Text => {
-            let (replay, terminal) = (&session.replay, output.terminal);
-            let mut source = Source::new(&replay.names, session.header.started_wall_ns);
-            let mut text = partial(&session.account, terminal);
+    print(
+        output,
+        &session,
+        args.format,
+        &ledgers,
+        |source, terminal| {
+            let (replay, mut text) = (&session.replay, String::new());
             for (index, ledger) in ledgers.iter().enumerate() {
                 text.push_str(if index > 0 { "\n" } else { "" });
-                text.push_str(&ledger_text(replay, ledger, &mut source, terminal));
+                text.push_str(&ledger_text(replay, ledger, source, terminal));
                 let Some(pool) = ledger.pool.as_ref().filter(|_| args.segments) else {
                     continue;
                 };
                 text.push('\n');
-                text.push_str(&pool_text(
-                    replay,
-                    ledger.device,
-                    pool,
-                    &mut source,
-                    terminal,
-                ));
+                text.push_str(&pool_text(replay, ledger.device, pool, source, terminal));
             }
             if ledgers.is_empty() {
                 text.push_str("No GPU memory was allocated.\n");
             }
-            output.text(&text)?;
-        }
-    }
+            text
+        },
+    )?;
     Ok(Exit::of(&session))
 }

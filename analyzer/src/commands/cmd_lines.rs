@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use gpumem_analyzer::account::Phase;
-use gpumem_analyzer::render::{Source, annotated_text, bytes, lines_table, partial};
+use gpumem_analyzer::render::{annotated_text, bytes, lines_table};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Annotated, Lines, at};
 use gpumem_capture::{DeviceOrdinal, Level};
 
-use super::exit::{Exit, say_missing};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::read;
+use super::view::print;
 use crate::args::Format;
 use crate::selection::Selection;
 
@@ -107,14 +108,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if let Some(phase) = args.phase {
         lines.retain(|of| phase.takes(of));
     }
-    match args.format {
-        Format::Json => {
-            say_missing(&session);
-            output.json(&lines.rows)?;
-        }
-        Format::Text => {
+    print(
+        output,
+        &session,
+        args.format,
+        &lines.rows,
+        |source, terminal| {
             let names = &session.replay.names;
-            let mut source = Source::new(names, session.header.started_wall_ns);
             let mut devices: Vec<_> = lines.rows.iter().map(|row| row.device).collect();
             devices.dedup();
             let of = match (args.phase.map(PhaseArg::said), args.step) {
@@ -128,7 +128,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 moment => at(moment),
             };
             let when = when + &args.selection.part.said();
-            let mut text = partial(&session.account, output.terminal);
+            let mut text = String::new();
             if lines.rows.is_empty() {
                 let none = match of {
                     None => "No line".into(),
@@ -144,21 +144,20 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 };
                 let all = lines.rows.len();
                 let many = devices.len() > 1;
-                let terminal = output.terminal;
                 text.push_str(&lines_table(
                     &lines.rows,
                     all,
                     &title,
                     many,
                     names,
-                    &mut source,
+                    source,
                     terminal,
                 ));
                 text.push_str(&format!("Together {}.\n", bytes(lines.bytes())));
             }
-            output.text(&text)?;
-        }
-    }
+            text
+        },
+    )?;
     Ok(if lines.mismatches.is_empty() {
         Exit::of(&session)
     } else {
@@ -175,23 +174,19 @@ fn annotated(
 ) -> anyhow::Result<Exit> {
     let select = args.selection.part.select();
     let annotated = Annotated::at(&session.replay, level, args.selection.at, &select);
-    match args.format {
-        Format::Json => {
-            say_missing(session);
-            output.json(&annotated)?;
-        }
-        Format::Text => {
-            let names = &session.replay.names;
-            let mut source = Source::new(names, session.header.started_wall_ns);
-            let mut text = partial(&session.account, output.terminal);
-            let when = args.selection.said();
-            let told = annotated_text(&annotated, &when, names, &mut source, output.terminal);
-            text.push_str(match told.is_empty() {
-                true => "No line allocated memory of this level.\n",
-                false => &told,
-            });
-            output.text(&text)?;
-        }
-    }
+    print(
+        output,
+        session,
+        args.format,
+        &annotated,
+        |source, terminal| {
+            let (names, when) = (&session.replay.names, args.selection.said());
+            let told = annotated_text(&annotated, &when, names, source, terminal);
+            match told.is_empty() {
+                true => "No line allocated memory of this level.\n".into(),
+                false => told,
+            }
+        },
+    )?;
     Ok(Exit::of(session))
 }

@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::exit::{Exit, say_missing};
 use super::output::Output;
 use super::read::{ledgers, read};
+use super::view::print;
 use crate::args::Format;
 
 /// A failure as JSON has it.
@@ -147,17 +148,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 
 /// That no allocation failed.
 fn none(session: &Session, format: Format, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    match format {
-        Format::Json => {
-            say_missing(session);
-            output.json(&serde_json::json!({"failures": [], "count": 0}))?;
-        }
-        Format::Text => {
-            let mut text = partial(&session.account, output.terminal);
-            text.push_str("No allocation failed for want of memory.\n");
-            output.text(&text)?;
-        }
-    }
+    let nothing = serde_json::json!({"failures": [], "count": 0});
+    print(output, session, format, &nothing, |_, _| {
+        "No allocation failed for want of memory.\n".into()
+    })?;
     Ok(Exit::of(session))
 }
 

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{partial, scopes_text};
+use gpumem_analyzer::render::scopes_text;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::ScopeWatch;
 
-use super::exit::{Exit, say_missing};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::read_with;
+use super::view::print;
 use crate::args::Format;
 use crate::selection::{LevelArg, Part};
 
@@ -61,21 +62,15 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     for (number, what) in said.iter().filter(|(number, _)| *number > 0) {
         eprintln!("gpumem-analyze: {number} {what}");
     }
-    match args.format {
-        Format::Json => {
-            say_missing(&session);
-            output.json(&scopes)?;
+    print(output, &session, args.format, &scopes, |_, terminal| {
+        let told = scopes_text(&scopes, part.level(&session), args.each, terminal);
+        match told.is_empty() {
+            true => {
+                "No scope and no mark: a program makes them with gpumem.scope and gpumem.mark.\n"
+                    .into()
+            }
+            false => told,
         }
-        Format::Text => {
-            let terminal = output.terminal;
-            let mut text = partial(&session.account, terminal);
-            let told = scopes_text(&scopes, part.level(&session), args.each, terminal);
-            text.push_str(match told.is_empty() {
-                true => "No scope and no mark: a program makes them with gpumem.scope and gpumem.mark.\n",
-                false => &told,
-            });
-            output.text(&text)?;
-        }
-    }
+    })?;
     Ok(Exit::of(&session))
 }

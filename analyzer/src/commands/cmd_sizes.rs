@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{partial, sizes_text};
+use gpumem_analyzer::render::sizes_text;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{BlockEvents, Histogram};
 
-use super::exit::{Exit, say_bounded, say_missing};
+use super::exit::{Exit, say_bounded};
 use super::output::Output;
 use super::read::{read_for_blocks, read_with};
+use super::view::print;
 use crate::args::Format;
 use crate::selection::Selection;
 
@@ -42,17 +43,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         histogram.observe(replay, record, effect);
     })?;
     let found = histogram.sizes();
-    match args.format {
-        Format::Json => {
-            say_missing(&first);
-            output.json(&found)?;
-        }
-        Format::Text => {
-            let terminal = output.terminal;
-            let mut text = partial(&first.account, terminal);
-            text.push_str(&sizes_text(level, &found, &args.selection.said(), terminal));
-            output.text(&text)?;
-        }
-    }
+    print(output, &first, args.format, &found, |_, terminal| {
+        sizes_text(level, &found, &args.selection.said(), terminal)
+    })?;
     Ok(Exit::of(&first))
 }

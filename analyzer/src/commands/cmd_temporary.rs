@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{Source, partial, temporary_text};
+use gpumem_analyzer::render::temporary_text;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{BlockEvents, ShortLived};
 
-use super::exit::{Exit, say_bounded, say_missing};
+use super::exit::{Exit, say_bounded};
 use super::output::Output;
 use super::read::{read, read_with};
+use super::view::print;
 use crate::args::{Format, ShortLivedArgs};
 use crate::selection::Part;
 
@@ -40,25 +41,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         short_lived.observe(replay, record, effect);
     })?;
     let found = short_lived.lines(&session.replay);
-    match args.format {
-        Format::Json => {
-            say_missing(&first);
-            output.json(&found)?;
-        }
-        Format::Text => {
-            let mut source = Source::new(&first.replay.names, first.header.started_wall_ns);
-            let terminal = output.terminal;
-            let mut text = partial(&first.account, terminal);
-            text.push_str(&temporary_text(
-                &first.replay,
-                &found,
-                args.short_lived.within(),
-                &args.part.said(),
-                &mut source,
-                terminal,
-            ));
-            output.text(&text)?;
-        }
-    }
+    print(output, &first, args.format, &found, |source, terminal| {
+        let (within, said) = (args.short_lived.within(), args.part.said());
+        temporary_text(&first.replay, &found, within, &said, source, terminal)
+    })?;
     Ok(Exit::of(&first))
 }

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{partial, threads_text};
+use gpumem_analyzer::render::threads_text;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{BlockEvents, ThreadWatch};
 
-use super::exit::{Exit, say_bounded, say_missing};
+use super::exit::{Exit, say_bounded};
 use super::output::Output;
 use super::read::{read_for_blocks, read_with};
+use super::view::print;
 use crate::args::Format;
 use crate::selection::Selection;
 
@@ -39,22 +40,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         watch.observe(replay, record, effect);
     })?;
     let found = watch.threads();
-    match args.format {
-        Format::Json => {
-            say_missing(&first);
-            output.json(&found)?;
-        }
-        Format::Text => {
-            let terminal = output.terminal;
-            let mut text = partial(&first.account, terminal);
-            text.push_str(&threads_text(
-                level,
-                &found,
-                &args.selection.said(),
-                terminal,
-            ));
-            output.text(&text)?;
-        }
-    }
+    print(output, &first, args.format, &found, |_, terminal| {
+        threads_text(level, &found, &args.selection.said(), terminal)
+    })?;
     Ok(Exit::of(&first))
 }

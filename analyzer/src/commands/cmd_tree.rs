@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{TreeLimits, partial, tree_text};
+use gpumem_analyzer::render::{TreeLimits, tree_text};
 use gpumem_analyzer::views::Node;
 
-use super::exit::{Exit, say_missing};
+use super::exit::Exit;
 use super::output::Output;
 use super::read::{read, symbols};
+use super::view::print;
 use crate::args::{Format, SymbolArgs};
 use crate::selection::Selection;
 
@@ -45,23 +46,15 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let held = args.selection.held(&session, level);
     let root = Node::tree(&session.replay, &mut symbols, &held, args.native);
     drop(bar);
-    match args.format {
-        Format::Json => {
-            say_missing(&session);
-            output.json(&root)?;
+    print(output, &session, args.format, &root, |_, terminal| {
+        if root.bytes == 0 {
+            return format!("Nothing was live at the {level} level then.\n");
         }
-        Format::Text => {
-            output.text(&partial(&session.account, output.terminal))?;
-            if root.bytes == 0 {
-                output.text(&format!("Nothing was live at the {level} level then.\n"))?;
-            } else {
-                let limits = TreeLimits {
-                    least_percent: args.least,
-                    all: args.all,
-                };
-                output.text(&tree_text(&root, limits, output.terminal))?;
-            }
-        }
-    }
+        let limits = TreeLimits {
+            least_percent: args.least,
+            all: args.all,
+        };
+        tree_text(&root, limits, terminal)
+    })?;
     Ok(Exit::of(&session))
 }

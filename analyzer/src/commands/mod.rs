@@ -28,3 +28,4 @@ pub mod exit;
 pub mod output;
 mod progress;
 mod read;
+mod view;
