@@ -27,7 +27,7 @@ FLOORS = [
         "sideband", "stack", "stacks", "storage", "tensor", "tracked", "workspace",
     },
     {"card", "driver", "limit"},
-    {"account", "call_counts", "caller", "failed", "fault", "hook", "message", "process", "resolve", "thread"},
+    {"account", "call_counts", "caller", "failed", "fault", "hook", "message", "process", "resolve", "stack_sample", "thread"},
 ]
 OBSERVERS = 2
 # `dlsym` answers another tool's question for NVTX's entry with our own.

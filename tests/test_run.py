@@ -152,13 +152,14 @@ def test_a_preload_is_kept_and_not_doubled(gpumem):
 def test_options_become_the_librarys(gpumem):
     done = gpumem(
         "run", "--output", "a %p.bin", "--limit", "1.5GiB,1=2 GB", "--bounded", "64MiB", "--stacks", "python",
-        "--free-stacks", "--no-report", "-c",
+        "--stack-sample", "512KiB", "--free-stacks", "--no-report", "-c",
         "import os; print({k: v for k, v in sorted(os.environ.items()) if k.startswith('GPUMEM_') and 'SIM' not in k})",
         env={"GPUMEM_SAMPLE_MS": "50"},
     )  # fmt: skip
     assert done.stdout == str({
         "GPUMEM_BOUNDED": str(64 << 20), "GPUMEM_FREE_STACKS": "on", "GPUMEM_LIMIT": f"{3 << 29},1={2 * 10**9}",
         "GPUMEM_OUTPUT": "a %p.bin", "GPUMEM_SAMPLE_MS": "50", "GPUMEM_STACKS": "python",
+        "GPUMEM_STACK_SAMPLE": str(512 << 10),
     }) + "\n", harness.described(done)  # fmt: skip
 
 

@@ -94,6 +94,9 @@ impl ProcessKey {
     pub const RECORDER_VERSION: &'static str = "recorder_version";
     /// Value of GPUMEM_STACKS in force.
     pub const STACKS: &'static str = "stacks";
+    /// Where stacks are sampled: mean distance of the sample points in allocated bytes. A tensor of `b` bytes carries
+    /// stacks with probability `1 - exp(-b / distance)`, else [`crate::StackId::NOT_SAMPLED`] as both.
+    pub const STACK_SAMPLE: &'static str = "stack_sample";
     /// Limits that make cards look smaller, in bytes: of all (`8589934592`) or of devices by ordinal
     /// (`0=8589934592,1=17179869184`); empty once they are lifted. The newest counts.
     pub const LIMIT: &'static str = "limit";

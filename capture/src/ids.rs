@@ -38,9 +38,12 @@ impl StackId {
     /// A stack whose definition a bounded capture has evicted. Never recorded.
     pub const EVICTED: Self = Self(u32::MAX);
 
+    /// Stacks are sampled ([`crate::ProcessKey::STACK_SAMPLE`]), and this allocation's was not taken.
+    pub const NOT_SAMPLED: Self = Self(u32::MAX - 1);
+
     /// Whether it needs no definition.
     pub fn is_named(self) -> bool {
-        self == Self::NONE || self == Self::EVICTED
+        self == Self::NONE || self == Self::EVICTED || self == Self::NOT_SAMPLED
     }
 }
 

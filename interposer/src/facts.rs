@@ -87,6 +87,12 @@ pub(crate) fn write(writer: &'static Writer, options: &Options, rank: Option<&Ra
         Stacks::Off => "off",
     };
     tell(ProcessKey::STACKS, stacks.as_bytes());
+    if let Some(every) = options
+        .stack_sample
+        .filter(|_| options.stacks != Stacks::Off)
+    {
+        tell(ProcessKey::STACK_SAMPLE, every.to_string().as_bytes());
+    }
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ mod scopes;
 mod session;
 mod sideband;
 mod stack;
+mod stack_sample;
 mod stacks;
 mod storage;
 mod tensor;

@@ -116,6 +116,7 @@ fn open() -> bool {
         interest: Default::default(),
         stacks: options.stacks,
         interner: Default::default(),
+        stack_sample: options.stack_sample,
         backward: options.backward && options.stacks.python(),
         free_stacks: options.free_stacks && options.stacks.python(),
         sample_every: options.sample_every,

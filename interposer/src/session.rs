@@ -1,6 +1,7 @@
 //! The open capture, and what stands around it.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use gpumem_capture::writer::lock::Lock;
@@ -88,6 +89,8 @@ pub(crate) struct Session {
     /// Which stacks are taken.
     pub(crate) stacks: Stacks,
     pub(crate) interner: Interner,
+    /// Mean distance in allocated bytes of those tensors whose stacks are taken; `None`: all are.
+    pub(crate) stack_sample: Option<NonZeroU64>,
     /// Whether PyTorch's backward is charged to forward lines: needs Python stacks.
     pub(crate) backward: bool,
     /// Whether releases carry a Python stack too.

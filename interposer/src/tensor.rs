@@ -72,6 +72,9 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
         }
         let stacks = match session.stacks {
             Stacks::Off => (StackId::NONE, StackId::NONE),
+            _ if !is_sampled(session, thread, report) => {
+                (StackId::NOT_SAMPLED, StackId::NOT_SAMPLED)
+            }
             wanted => take(session, wanted, report.from),
         };
         (EventKind::ALLOC, workspace::flag(thread), stacks)
@@ -111,6 +114,15 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
     } else if holding.record(&event, live).is_none() {
         record_without_room(writer, event, live);
     }
+}
+
+/// Whether an allocation carries stacks.
+#[inline(always)]
+fn is_sampled(session: &Session, thread: &Thread, report: &Report) -> bool {
+    session.stack_sample.is_none_or(|every| {
+        let bytes = report.size.unsigned_abs();
+        thread.stack_sample.takes(bytes, every.get())
+    })
 }
 
 /// The block that an allocation makes.

@@ -14,6 +14,7 @@ use gpumem_stacks::thread_static;
 use gpumem_unwind::Registers;
 
 use crate::process;
+use crate::stack_sample::StackSample;
 pub(crate) use start::{Started, start};
 
 thread_static! {
@@ -62,6 +63,8 @@ pub(crate) struct Thread {
     pub(crate) driver_calls: Cell<u32>,
     /// The pointer whose release an outer hook has recorded; 0 for none.
     pub(crate) releasing: Cell<u64>,
+    /// Where stacks are sampled: which of its tensors carry them.
+    pub(crate) stack_sample: StackSample,
 }
 
 const _: () = assert!(offset_of!(Thread, busy) < 64);

@@ -81,6 +81,11 @@ def _parser() -> argparse.ArgumentParser:
         help="which stacks each event carries (GPUMEM_STACKS)",
     )
     parser.add_argument(
+        "--stack-sample", metavar="SIZE", type=_size,
+        help="take stacks once in so many allocated bytes on average: 512KiB; totals stay exact, bytes by line are "
+        "estimates (GPUMEM_STACK_SAMPLE)",
+    )
+    parser.add_argument(
         "--free-stacks", action="store_true", help="record the line of each release, too (GPUMEM_FREE_STACKS)"
     )
     parser.add_argument(
@@ -95,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
     """The options of gpumem's, and the program with its own."""
-    takes_value = {"-o", "--output", "--limit", "--bounded", "--stacks"}
+    takes_value = {"-o", "--output", "--limit", "--bounded", "--stacks", "--stack-sample"}
     place = 0
     while place < len(words):
         word = words[place]
@@ -118,6 +123,7 @@ def _changes(options: argparse.Namespace, reports: bool) -> Dict[str, str]:
         "GPUMEM_LIMIT": options.limit,
         "GPUMEM_BOUNDED": options.bounded,
         "GPUMEM_STACKS": options.stacks,
+        "GPUMEM_STACK_SAMPLE": options.stack_sample,
         "GPUMEM_FREE_STACKS": "on" if options.free_stacks else None,
         "GPUMEM_QUIET": quiet,
         "GPUMEM_POSTMORTEM": postmortem,

@@ -62,7 +62,7 @@ impl Node {
             let storage = memory::word(variable.checked_add(*storage)?)?;
             let data = memory::word(storage.checked_add(*data)?)?;
             let block = session::session()?.tensors.at(data as u64)?;
-            (block.py_stack != StackId::NONE).then_some(block.py_stack)
+            (!block.py_stack.is_named()).then_some(block.py_stack)
         })
     }
 }

@@ -65,6 +65,7 @@ mod tests {
         let options = read(&[
             ("GPUMEM_OUTPUT", "x.bin"),
             ("GPUMEM_STACKS", "python"),
+            ("GPUMEM_STACK_SAMPLE", "512KiB"),
             ("GPUMEM_BACKWARD", "off"),
             ("GPUMEM_QUIET", "1"),
             ("GPUMEM_RING", "file"),
@@ -77,6 +78,7 @@ mod tests {
         assert_eq!(options.list, Some("list".into()));
         assert_eq!(options.holder, Some("socket".into()));
         assert_eq!(options.bounded, Some(64 << 20));
+        assert_eq!(options.stack_sample, core::num::NonZeroU64::new(512 << 10));
         assert_eq!(options.output, Some("x.bin".into()));
         assert_eq!(options.stacks, Stacks::Python);
         assert!(options.quiet && !options.backward);
@@ -114,6 +116,12 @@ mod tests {
         }
         for refused in ["15MiB", "none", "0"] {
             assert_eq!(read(&[("GPUMEM_BOUNDED", refused)]), Options::default());
+        }
+        for refused in ["4095", "2GiB", "0", "on"] {
+            assert_eq!(
+                read(&[("GPUMEM_STACK_SAMPLE", refused)]),
+                Options::default()
+            );
         }
     }
 

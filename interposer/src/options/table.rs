@@ -1,6 +1,7 @@
 //! Every environment option: how it is described, and how a value of it is taken.
 
 use std::ffi::OsString;
+use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
@@ -52,6 +53,22 @@ pub(super) static TABLE: &[Row] = &[
             };
             options.stacks = stacks;
             true
+        },
+    ),
+    (
+        Described {
+            name: "GPUMEM_STACK_SAMPLE",
+            values: "bytes, with KiB, MiB or GiB if wanted, 4KiB to 1GiB (512KiB suits most); off",
+            default: "off: every allocation",
+            meaning: "tensors carry stacks once in so many allocated bytes on average, for recording that is always on: \
+                      totals, peaks and counters stay exact, bytes by line become estimates and are marked as such \
+                      (docs/stacks.md)",
+        },
+        |options, value| {
+            let every = value.to_str().and_then(bytes);
+            let every = every.filter(|every| STACK_SAMPLES.contains(every));
+            options.stack_sample = every.and_then(NonZeroU64::new);
+            options.stack_sample.is_some() || value == "off"
         },
     ),
     (
@@ -213,6 +230,9 @@ pub(super) static TABLE: &[Row] = &[
 
 /// The smallest bounded capture that is worth its name.
 const LEAST_BOUNDED: u64 = 16 << 20;
+
+/// Distances of sampled stacks: nearer than the smallest no cost is saved; further apart no line would be known.
+const STACK_SAMPLES: core::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
 
 /// A size: `64MiB`, `1 GiB`, `67108864`.
 pub(super) fn bytes(text: &str) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! The options in force.
 
 use std::ffi::OsString;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use gpumem_stacks::Stacks;
@@ -29,6 +30,8 @@ pub(crate) struct Options {
     pub(crate) postmortem: Option<bool>,
     /// Which stacks are taken.
     pub(crate) stacks: Stacks,
+    /// Mean distance in allocated bytes of those tensors whose stacks are taken; `None`: all are.
+    pub(crate) stack_sample: Option<NonZeroU64>,
     /// Whether PyTorch's backward is charged to forward lines, and phases and steps are told.
     pub(crate) backward: bool,
     /// Whether releases carry a Python stack too.
@@ -54,6 +57,7 @@ impl Default for Options {
             quiet: false,
             postmortem: None,
             stacks: Stacks::Mixed,
+            stack_sample: None,
             backward: true,
             free_stacks: false,
             ring: Ring::Memory,

@@ -7,7 +7,7 @@ that the processor has forgotten cost nothing here.
     ~/.cache/gpumem/env/torch215/bin/python scripts/lib/bench/instructions.py [--library LIBRARY] [--by-function]
 
 Counted are the threads of the training, over ten steps of scripts/bench's transformer; the threads that empty the ring
-and write the file run beside them and have a column of their own. Wants valgrind, and some four minutes."""
+and write the file run beside them and have a column of their own. Wants valgrind, and some seven minutes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ EVENTS = ("Ir", "I1mr", "D1mr", "D1mw")
 NAMES = ("instructions", "code", "reads", "writes")
 # The caches of a current server's core; a step's working set fits the last one.
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=49152,12,64", "--LL=2097152,16,64"]
+# PyTorch alone, and which stacks are taken of which allocations.
+MODES = (
+    None, ("off", "off"), ("python", "512KiB"), ("mixed", "512KiB"), ("mixed", "4MiB"), ("python", "off"), ("mixed", "off"),
+)
 # What the recorder's own threads run: one empties the ring, one writes the file.
 BESIDE = ("gpumem_capture::writer::drain", "gpumem_capture::writer::store")
 # Of the library; the simulator's own are PyTorch's here.
@@ -59,13 +63,14 @@ def functions(path: Path) -> dict[str, Counter]:
     return cost
 
 
-def measure(stacks: str | None, library: Path, folder: Path) -> tuple[Counter, Counter, dict[str, Counter]]:
+def measure(mode: tuple[str, str] | None, library: Path, folder: Path) -> tuple[Counter, Counter, dict[str, Counter]]:
     """What a step costs the training's threads, and the drain's; and each function of the training's."""
     folder.mkdir()
     environment = {}
-    if stacks is not None:
+    if mode is not None:
+        stacks, sample = mode
         environment = {
-            "LD_PRELOAD": str(library), "GPUMEM_STACKS": stacks, "GPUMEM_QUIET": "1",
+            "LD_PRELOAD": str(library), "GPUMEM_STACKS": stacks, "GPUMEM_STACK_SAMPLE": sample, "GPUMEM_QUIET": "1",
             "GPUMEM_OUTPUT": str(folder / "report.bin"),
         }
     command = [
@@ -98,17 +103,19 @@ def main() -> None:
         base: Counter = Counter()
         print("| a step | instructions | misses: code | reads | writes | beside it, drain and file |")
         print("|---|---:|---:|---:|---:|---:|")
-        for stacks in (None, "off", "python", "mixed"):
-            cost, drain, by_function = measure(stacks, options.library.resolve(), Path(folder) / str(stacks))
-            if stacks is None:
+        for number, mode in enumerate(MODES):
+            cost, drain, by_function = measure(mode, options.library.resolve(), Path(folder) / str(number))
+            if mode is None:
                 base = cost
                 cells = [f"{cost[event] / STEPS:,.0f}" for event in EVENTS] + [""]
             else:
                 cells = [f"{100 * (cost[event] / base[event] - 1):+.1f} %" for event in EVENTS]
                 cells.append(f"{100 * drain['Ir'] / base['Ir']:+.1f} %")
-            label = "PyTorch alone" if stacks is None else f"GPUMEM_STACKS={stacks}"
+            label = "PyTorch alone"
+            if mode is not None:
+                label = f"GPUMEM_STACKS={mode[0]}" + f" GPUMEM_STACK_SAMPLE={mode[1]}" * (mode[1] != "off")
             print(f"| {label} | {' | '.join(cells)} |", flush=True)
-            if options.by_function and stacks is not None:
+            if options.by_function and mode is not None:
                 ours = [(name, cost) for name, cost in by_function.items() if name.startswith(OURS)]
                 ours.sort(key=lambda one: -one[1]["Ir"])
                 for name, cost in ours[:16]:
