@@ -6,6 +6,7 @@ use crate::high_water::{Clock, Clocks, Figure, HighWater};
 use crate::ids::KeyId;
 use crate::level_state::LevelState;
 use crate::peak_snapshot::Address;
+use crate::sampling::Sampled;
 use crate::window::Window;
 
 /// Frees that may yet be cancelled are remembered to this number where memory is limited.
@@ -38,6 +39,10 @@ impl LevelState {
             change(&mut key);
             self.by_stack.entry(key).or_default().merge(high_water, now);
         }
+        for (mut key, high_water) in std::mem::take(&mut self.unseen) {
+            change(&mut key);
+            self.unseen.entry(key).or_default().merge(high_water, now);
+        }
         for block in self.blocks.values_mut() {
             change(&mut block.key);
         }
@@ -67,7 +72,7 @@ impl LevelState {
 
     /// Keeps half of the blocks no longer one by one, the smallest: their bytes stand under `key` from now
     /// on. Returns how many live ones those are, and how many of the peak.
-    pub(crate) fn merge_blocks(&mut self, key: KeyId) -> (Figure, u64) {
+    pub(crate) fn merge_blocks(&mut self, key: KeyId, sampled: Sampled<'_>) -> (Figure, u64) {
         let gone = self
             .peak_snapshot
             .smallest(self.peak_snapshot.len().div_ceil(2));
@@ -90,9 +95,16 @@ impl LevelState {
             self.by_stack
                 .entry(block.key)
                 .or_default()
-                .remove_live(bytes, now);
-            self.by_stack.entry(key).or_default().add_live(bytes, now);
-            merged += Figure { bytes, blocks: 1 };
+                .remove_live(Figure::block(bytes), now);
+            let merged_into = self.by_stack.entry(key).or_default();
+            merged_into.add_live(Figure::block(bytes), now);
+            // Whether one of these had stacks is not kept: they stand for nothing but themselves from now on.
+            if let (Some(unseen), Some(high_water)) =
+                (sampled.unseen(block), self.unseen.get_mut(&block.key))
+            {
+                high_water.remove_live(unseen, now);
+            }
+            merged += Figure::block(bytes);
         }
         let unkept = self.unkept.get_or_insert((key, Figure::default()));
         unkept.1 += merged;
@@ -112,16 +124,21 @@ impl LevelState {
     /// on.
     pub(crate) fn count_anew(&mut self) {
         self.by_stack.clear();
+        self.unseen.clear();
         (self.made_live, self.made_peak) = (0, 0);
     }
 
     /// Counts the live blocks that count, after [`LevelState::count_anew`].
-    pub(crate) fn count_live(&mut self, window: &Window) {
+    pub(crate) fn count_live(&mut self, window: &Window, sampled: Sampled<'_>) {
         let now = self.clocks();
         for block in self.blocks.values() {
             if window.made(block.seq, block.bytes) {
                 let high_water = self.by_stack.entry(block.key).or_default();
-                high_water.add_live(block.bytes, now);
+                high_water.add_live(Figure::block(block.bytes), now);
+                if let Some(unseen) = sampled.unseen(*block) {
+                    let high_water = self.unseen.entry(block.key).or_default();
+                    high_water.add_live(unseen, now);
+                }
             }
         }
     }

@@ -4,7 +4,7 @@
 //! the stack next changes, or at the end: whichever stack's mark is older than the clock has not
 //! changed since the peak. (Memray's high-water-mark aggregator works so.)
 
-use std::ops::AddAssign;
+use std::ops::{AddAssign, SubAssign};
 
 use crate::serialize::serialize;
 
@@ -18,14 +18,16 @@ pub struct Figure {
 }
 
 impl Figure {
-    fn add(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.blocks += 1;
+    /// One block.
+    pub fn block(bytes: u64) -> Self {
+        Self { bytes, blocks: 1 }
     }
+}
 
-    fn remove(&mut self, bytes: u64) {
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.blocks = self.blocks.saturating_sub(1);
+impl SubAssign for Figure {
+    fn sub_assign(&mut self, other: Self) {
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+        self.blocks = self.blocks.saturating_sub(other.blocks);
     }
 }
 
@@ -116,16 +118,16 @@ impl HighWater {
     }
 
     /// A block of this stack became live. `now` is before any peak that this makes.
-    pub fn add(&mut self, bytes: u64, now: Clocks) {
-        self.add_live(bytes, now);
-        self.total.allocations += 1;
-        self.total.bytes = self.total.bytes.saturating_add(bytes);
+    pub fn add(&mut self, block: Figure, now: Clocks) {
+        self.add_live(block, now);
+        self.total.allocations = self.total.allocations.saturating_add(block.blocks);
+        self.total.bytes = self.total.bytes.saturating_add(block.bytes);
     }
 
     /// A free was cancelled, or another stack's block is counted here from now on.
-    pub fn add_live(&mut self, bytes: u64, now: Clocks) {
+    pub fn add_live(&mut self, block: Figure, now: Clocks) {
         self.settle(now);
-        self.live.add(bytes);
+        self.live += block;
     }
 
     /// A free that was counted did not happen.
@@ -134,15 +136,15 @@ impl HighWater {
     }
 
     /// A block of this stack is no longer live.
-    pub fn remove(&mut self, bytes: u64, now: Clocks) {
-        self.remove_live(bytes, now);
-        self.total.frees += 1;
+    pub fn remove(&mut self, block: Figure, now: Clocks) {
+        self.remove_live(block, now);
+        self.total.frees = self.total.frees.saturating_add(block.blocks);
     }
 
     /// A block of this stack is counted elsewhere from now on.
-    pub fn remove_live(&mut self, bytes: u64, now: Clocks) {
+    pub fn remove_live(&mut self, block: Figure, now: Clocks) {
         self.settle(now);
-        self.live.remove(bytes);
+        self.live -= block;
     }
 
     /// A reservation that this stack made larger before grew again.
@@ -215,11 +217,11 @@ mod tests {
             if blocks.is_empty() || random(10) < if growing { 7 } else { 3 } {
                 let (stack, bytes) = (random(5) as usize, u64::from(random(1000)));
                 blocks.push((stack, bytes));
-                by_stack[stack].add(bytes, clocks);
+                by_stack[stack].add(Figure::block(bytes), clocks);
                 live += bytes;
             } else {
                 let (stack, bytes) = blocks.swap_remove(random(blocks.len() as u32) as usize);
-                by_stack[stack].remove(bytes, clocks);
+                by_stack[stack].remove(Figure::block(bytes), clocks);
                 live -= bytes;
             }
             if live > peak {
@@ -239,12 +241,12 @@ mod tests {
     #[test]
     fn the_two_peaks_are_kept_apart() {
         let (mut high_water, mut clocks) = (HighWater::default(), Clocks::default());
-        high_water.add(10, clocks);
+        high_water.add(Figure::block(10), clocks);
         clocks.level.tick();
-        high_water.remove(10, clocks);
-        high_water.add(4, clocks);
+        high_water.remove(Figure::block(10), clocks);
+        high_water.add(Figure::block(4), clocks);
         clocks.device.tick();
-        high_water.remove(4, clocks);
+        high_water.remove(Figure::block(4), clocks);
         assert_eq!(
             high_water.at_level_peak(clocks),
             Figure {

@@ -10,6 +10,7 @@ use crate::high_water::{Clock, Clocks, Figure, HighWater, Total};
 use crate::ids::KeyId;
 use crate::peak_snapshot::{Address, PeakSnapshot, Reservations};
 use crate::reservation::{Change, Reservation, ReservationKind};
+use crate::sampling::Sampled;
 use crate::serialize::serialize;
 use crate::window::Window;
 
@@ -61,6 +62,8 @@ pub struct LevelState {
     pub(crate) clock: Clock,
     pub(crate) device_clock: Clock,
     pub(crate) by_stack: FxHashMap<KeyId, HighWater>,
+    /// What the blocks of each stack stand for beside themselves, where stacks are sampled: see [`crate::Sampling`].
+    pub(crate) unseen: FxHashMap<KeyId, HighWater>,
     pub(crate) blocks: FxHashMap<Address, Block>,
     pub(crate) reservations: Reservations,
     pub(crate) freed: Freed,
@@ -104,7 +107,7 @@ serialize! {
     Freed { 0 }
     LevelState {
         counters, peak, live_at_moment, made_live, made_peak, anomalies, clock, device_clock, by_stack,
-        blocks, reservations, freed, peak_snapshot, unkept,
+        blocks, reservations, freed, peak_snapshot, unkept; unseen
     }
 }
 
@@ -118,11 +121,12 @@ impl LevelState {
         key: KeyId,
         device_clock: Clock,
         window: &Window,
+        sampled: Sampled<'_>,
     ) -> Effect {
         let before = self.counters.peak;
         self.counters.apply(event);
         self.device_clock = device_clock;
-        let effect = self.blocks(seq, event, key, window);
+        let effect = self.blocks(seq, event, key, window, sampled);
         if self.counters.peak > before {
             self.peak = (seq, event.time);
             if window.step.is_none() && window.at(seq) {
@@ -140,7 +144,14 @@ impl LevelState {
         effect
     }
 
-    fn blocks(&mut self, seq: Seq, event: &Event, key: KeyId, window: &Window) -> Effect {
+    fn blocks(
+        &mut self,
+        seq: Seq,
+        event: &Event,
+        key: KeyId,
+        window: &Window,
+        sampled: Sampled<'_>,
+    ) -> Effect {
         let address = (event.ptr, event.flags.contains(EventFlags::VMM_HANDLE));
         match event.kind {
             EventKind::ALLOC => {
@@ -155,7 +166,10 @@ impl LevelState {
                     self.peak_snapshot.freed(address, before);
                 }
                 if let Some((high_water, now)) = self.high_water(seq, block, window) {
-                    high_water.add(block.bytes, now);
+                    high_water.add(Figure::block(block.bytes), now);
+                    if let Some(unseen) = sampled.unseen(block) {
+                        self.unseen.entry(block.key).or_default().add(unseen, now);
+                    }
                 }
                 Effect::Live(block)
             }
@@ -180,7 +194,12 @@ impl LevelState {
                 if window.at(seq) && window.made(block.seq, block.bytes) {
                     let now = self.clocks();
                     let high_water = self.by_stack.entry(block.key).or_default();
-                    high_water.remove(event.bytes, now);
+                    high_water.remove(Figure::block(event.bytes), now);
+                    if let (Some(unseen), Some(high_water)) =
+                        (sampled.unseen(block), self.unseen.get_mut(&block.key))
+                    {
+                        high_water.remove(unseen, now);
+                    }
                     if window.step.is_some() {
                         self.made_live = self.made_live.saturating_sub(event.bytes);
                     }
@@ -202,7 +221,7 @@ impl LevelState {
                 }
                 self.peak_snapshot.restore(address, block);
                 if let Some((high_water, now)) = self.high_water(seq, block, window) {
-                    high_water.add_live(block.bytes, now);
+                    high_water.add_live(Figure::block(block.bytes), now);
                     high_water.cancel_free();
                 }
                 Effect::Live(block)
@@ -235,10 +254,10 @@ impl LevelState {
             | Change::End(key, _)) = change;
             let high_water = by_stack.entry(key).or_default();
             match change {
-                Change::New(_, bytes) => high_water.add(bytes, now),
+                Change::New(_, bytes) => high_water.add(Figure::block(bytes), now),
                 Change::More(_, bytes) => high_water.grow(bytes, now),
                 Change::Less(_, bytes) => high_water.shrink(bytes, now),
-                Change::End(_, bytes) => high_water.remove(bytes, now),
+                Change::End(_, bytes) => high_water.remove(Figure::block(bytes), now),
             }
         });
         if reservation.bytes() == 0 {
@@ -272,7 +291,8 @@ impl LevelState {
         };
         unkept.bytes = unkept.bytes.saturating_sub(bytes);
         unkept.blocks -= 1;
-        self.by_stack.entry(*key).or_default().remove(bytes, now);
+        let high_water = self.by_stack.entry(*key).or_default();
+        high_water.remove(Figure::block(bytes), now);
         true
     }
 
@@ -283,40 +303,52 @@ impl LevelState {
         }
     }
 
-    /// Figures by stack at the level's own peak.
-    pub fn at_peak(&self) -> impl Iterator<Item = (KeyId, Figure)> {
+    /// Of each stack what `of` says: of its own blocks, and of what those stand for beside themselves.
+    fn each<T>(&self, of: impl Fn(&HighWater) -> T) -> impl Iterator<Item = (KeyId, T, T)> {
+        let nothing = HighWater::default();
+        self.by_stack.iter().map(move |(key, high_water)| {
+            let unseen = self.unseen.get(key).unwrap_or(&nothing);
+            (*key, of(high_water), of(unseen))
+        })
+    }
+
+    /// Figures by stack at the level's own peak: see [`LevelState::each`].
+    pub(crate) fn at_peak(&self) -> impl Iterator<Item = (KeyId, Figure, Figure)> {
         let now = self.clocks();
-        self.by_stack
-            .iter()
-            .map(move |(key, high_water)| (*key, high_water.at_level_peak(now)))
+        self.each(move |high_water| high_water.at_level_peak(now))
     }
 
     /// Figures by stack at the device's peak, whose clock is `device_clock` at the end.
     pub(crate) fn at_device_peak(
         &self,
         device_clock: Clock,
-    ) -> impl Iterator<Item = (KeyId, Figure)> {
+    ) -> impl Iterator<Item = (KeyId, Figure, Figure)> {
         let now = Clocks {
             level: self.clock,
             device: device_clock,
         };
-        self.by_stack
-            .iter()
-            .map(move |(key, high_water)| (*key, high_water.at_device_peak(now)))
+        self.each(move |high_water| high_water.at_device_peak(now))
     }
 
     /// Figures by stack at the end, or at the moment asked for.
-    pub fn live(&self) -> impl Iterator<Item = (KeyId, Figure)> {
-        self.by_stack
-            .iter()
-            .map(|(key, high_water)| (*key, high_water.live()))
+    pub(crate) fn live_by_stack(&self) -> impl Iterator<Item = (KeyId, Figure, Figure)> {
+        self.each(HighWater::live)
     }
 
-    /// What each stack did over the whole capture.
+    /// What each stack's own blocks hold at the end, or at the moment asked for. Where stacks are sampled this is no
+    /// estimate of what the stack holds: see [`crate::Replay::figures`].
+    pub fn live(&self) -> impl Iterator<Item = (KeyId, Figure)> {
+        self.live_by_stack().map(|(key, figure, _)| (key, figure))
+    }
+
+    /// What each stack did over the whole capture: see [`LevelState::each`].
+    pub(crate) fn totals_by_stack(&self) -> impl Iterator<Item = (KeyId, Total, Total)> {
+        self.each(HighWater::total)
+    }
+
+    /// What each stack's own blocks did over the whole capture: see [`LevelState::live`].
     pub fn totals(&self) -> impl Iterator<Item = (KeyId, Total)> {
-        self.by_stack
-            .iter()
-            .map(|(key, high_water)| (*key, high_water.total()))
+        self.totals_by_stack().map(|(key, total, _)| (key, total))
     }
 
     /// Blocks live now, in no particular order.

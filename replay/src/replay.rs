@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use gpumem_capture::{
-    ApiId, CounterValues, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, Record, Seq,
-    StackId, ThreadId,
+    ApiId, CounterValues, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos,
+    Record, Seq, StackId, ThreadId,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::block::Block;
 use crate::device::DevicePeak;
-use crate::high_water::Figure;
 use crate::ids::{Caller, KeyId, StackKey};
 use crate::later_growth::concerns;
 use crate::level_state::{Effect, LevelState};
@@ -19,6 +18,7 @@ use crate::objects::Objects;
 use crate::peak_snapshot::DevicePeakSnapshot;
 use crate::query::{At, Query};
 use crate::restored::{Evicted, Restored};
+use crate::sampling::{Sampled, Sampling};
 use crate::span_context::SpanContext;
 use crate::spans::{Purpose, Spans};
 use crate::window::Window;
@@ -66,6 +66,8 @@ pub struct Replay {
     pub newest_begun: Option<Seq>,
     /// Phases, ranges and steps.
     pub spans: Spans,
+    /// How stacks were sampled, if they were: figures by stack are estimates then.
+    pub sampling: Option<Sampling>,
     pub(crate) window: Window,
     /// The newest event that was not a mark: its stacks and its thread.
     pub(crate) newest: Option<(KeyId, ThreadId)>,
@@ -151,6 +153,9 @@ impl Replay {
             }
             Record::Definition(_, definition) => {
                 self.names.define(definition);
+                if matches!(definition, Definition::Process { .. }) {
+                    self.sampling = Sampling::of(&self.names);
+                }
                 Effect::None
             }
         }
@@ -205,7 +210,8 @@ impl Replay {
             EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL | EventKind::RESIZE
         ) {
             let state = self.levels.entry((event.device, event.level)).or_default();
-            effect = state.apply(seq, event, key, device.clock, &self.window);
+            let sampled = Sampled::new(self.sampling, &self.keys).at(event.level);
+            effect = state.apply(seq, event, key, device.clock, &self.window, sampled);
             let now = &mut device.now;
             match event.level {
                 Level::TENSOR => now.tensor = state.counters.live,
@@ -302,46 +308,6 @@ impl Replay {
             .get(&(device, level))
             .map(|state| state.counters)
             .unwrap_or_default()
-    }
-
-    /// Figures by stack of a level at a moment, zeros left out, in no particular order.
-    pub fn figures(
-        &self,
-        device: DeviceOrdinal,
-        level: Level,
-        moment: At,
-    ) -> Vec<(StackKey, Figure)> {
-        let Some(state) = self.levels.get(&(device, level)) else {
-            return Vec::new();
-        };
-        match moment {
-            At::Peak => self.named(state.at_peak()),
-            _ => self.named(state.live()),
-        }
-    }
-
-    /// Figures by stack of a level at the device's peak (see [`DevicePeak`]), zeros left out.
-    pub fn figures_at_device_peak(
-        &self,
-        device: DeviceOrdinal,
-        level: Level,
-    ) -> Vec<(StackKey, Figure)> {
-        let clock = self
-            .devices
-            .get(&device)
-            .map(|device| device.clock)
-            .unwrap_or_default();
-        self.levels
-            .get(&(device, level))
-            .map(|state| self.named(state.at_device_peak(clock)))
-            .unwrap_or_default()
-    }
-
-    fn named(&self, figures: impl Iterator<Item = (KeyId, Figure)>) -> Vec<(StackKey, Figure)> {
-        figures
-            .filter(|(_, figure)| figure.blocks > 0 || figure.bytes > 0)
-            .map(|(key, figure)| (self.stacks(key), figure))
-            .collect()
     }
 
     /// The last event that counts for the figures by stack, where the moment is one before the end: of a

@@ -12,6 +12,7 @@ use crate::query::{At, Query};
 use crate::readings::Reading;
 use crate::replay::{OutOfMemory, Replay};
 use crate::restored::Restored;
+use crate::sampling::{Sampled, Sampling};
 use crate::serialize::{Serialize, serialize};
 use crate::span_context::SpanContext;
 
@@ -48,6 +49,15 @@ impl Serialize for Replay {
             of.later.put(to);
             of.newest_begun.put(to);
         }
+        // States of a recorder that takes all stacks end here.
+        let levels = self.levels.iter();
+        let unseen: BTreeMap<_, _> = levels
+            .filter(|(_, state)| !state.unseen.is_empty())
+            .map(|(place, state)| (*place, state.unseen.clone()))
+            .collect();
+        if !unseen.is_empty() {
+            unseen.put(to);
+        }
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
@@ -82,6 +92,13 @@ impl Serialize for Replay {
                 of.newest_begun = Serialize::take(from)?;
             }
         }
+        if !from.is_empty() {
+            let unseen: BTreeMap<(DeviceOrdinal, Level), _> = Serialize::take(from)?;
+            for (place, unseen) in unseen {
+                replay.levels.get_mut(&place)?.unseen = unseen;
+            }
+        }
+        replay.sampling = Sampling::of(&replay.names);
         replay.number_keys();
         from.is_empty().then_some(replay)
     }
@@ -111,9 +128,10 @@ impl Replay {
                 .for_each(crate::LevelState::count_anew);
         } else if !self.window.all_sizes() {
             let window = self.window;
-            for state in self.levels.values_mut() {
+            let sampled = Sampled::new(self.sampling, &self.keys);
+            for ((_, level), state) in &mut self.levels {
                 state.count_anew();
-                state.count_live(&window);
+                state.count_live(&window, sampled.at(*level));
             }
         }
         self.restored = Some(Restored {

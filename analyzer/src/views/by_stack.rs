@@ -81,15 +81,8 @@ impl ByStack {
     /// What was allocated over the whole run, whether it was freed or not; a block counts each time.
     pub fn allocated(replay: &Replay, level: Level, select: &Select) -> Self {
         Self::of(replay, level, select, |device| {
-            let row = replay.levels.get(&(device, level));
-            let totals = row.into_iter().flat_map(|row| row.totals());
-            let figures: Vec<_> = totals
-                .filter(|(_, total)| total.allocations > 0)
-                .map(|(key, total)| {
-                    let (bytes, blocks) = (total.bytes, total.allocations);
-                    (replay.stacks(key), Figure { bytes, blocks })
-                })
-                .collect();
+            let mut figures = replay.allocated(device, level);
+            figures.retain(|(_, figure)| figure.blocks > 0);
             let sum = figures.iter().map(|(_, figure)| figure.bytes).sum();
             (figures, sum)
         })

@@ -4,6 +4,7 @@ use gpumem_capture::{Record, StateSink};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::ids::KeyId;
+use crate::sampling::Sampled;
 use crate::serialize::Serialize;
 use crate::{Replay, StackKey};
 
@@ -81,7 +82,11 @@ impl Replay {
         let all = (0..self.keys.len() as u32).map(KeyId);
         let mut spare: Vec<(u64, KeyId)> = all
             .filter(|key| !needed.contains(key))
-            .filter(|key| ![StackKey::EVICTED, StackKey::default()].contains(&self.stacks(*key)))
+            .filter(|key| {
+                let stacks = self.stacks(*key);
+                ![StackKey::EVICTED, StackKey::default()].contains(&stacks)
+                    && !stacks.is_not_sampled()
+            })
             .map(|key| (bytes.get(&key).copied().unwrap_or(0), key))
             .collect();
         if spare.is_empty() {
@@ -185,10 +190,11 @@ impl Replay {
             .levels
             .iter_mut()
             .max_by_key(|(_, state)| state.kept_blocks());
-        let Some((_, state)) = most.filter(|(_, state)| state.kept_blocks() > 0) else {
+        let sampled = Sampled::new(self.sampling, &self.keys);
+        let Some(((_, level), state)) = most.filter(|(_, state)| state.kept_blocks() > 0) else {
             return false;
         };
-        let (merged, of_peak) = state.merge_blocks(key);
+        let (merged, of_peak) = state.merge_blocks(key, sampled.at(*level));
         self.evicted.blocks += merged.blocks;
         self.evicted.bytes = self.evicted.bytes.saturating_add(merged.bytes);
         self.evicted.peak_blocks += of_peak;
