@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gpumem_analyzer::render::{
-    Source, Terminal, bytes, flamegraph, lines_table, partial, summary_text,
+    Source, Terminal, bytes, caveats, flamegraph, lines_table, summary_text,
 };
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session;
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     let mut source = Source::new(names, session.header.started_wall_ns);
     let title = format!("Lines that own the {level} level at the peak");
     let all = lines.rows.len();
-    print!("{}", partial(&session.account, terminal));
+    print!("{}", caveats(&session.account, terminal));
     print!(
         "{}",
         lines_table(

@@ -24,6 +24,15 @@ pub struct Session {
     pub query: Query,
 }
 
+impl Session {
+    /// What a picture is of: the command, and that stacks are sampled if they are.
+    pub fn subtitle(&self) -> String {
+        let command = self.replay.names.command().map(str::to_owned);
+        let parts: Vec<String> = command.into_iter().chain(self.account.sampled()).collect();
+        parts.join(" · ")
+    }
+}
+
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -1,6 +1,7 @@
 //! Figures by stack.
 
 use gpumem_capture::{DeviceOrdinal, Level};
+use rustc_hash::FxHashMap;
 
 use crate::high_water::{Figure, Total};
 use crate::ids::{KeyId, StackKey};
@@ -8,7 +9,71 @@ use crate::query::At;
 use crate::replay::Replay;
 use crate::sampling::share_out;
 
+/// By how much figures that were added up block by block are scaled where stacks are sampled: those of a stack as its
+/// figure at a moment, or over the whole run, is.
+#[derive(Clone, Debug, Default)]
+pub struct Scale {
+    /// What the stack's own blocks have, and its estimate.
+    by_stack: FxHashMap<StackKey, [Figure; 2]>,
+}
+
+impl Scale {
+    /// Scales a figure of a stack's; zeros for what has no stacks and is shared out among others.
+    pub fn of(&self, stacks: StackKey, figure: Figure) -> Figure {
+        let Some([own, estimate]) = self.by_stack.get(&stacks) else {
+            return figure;
+        };
+        let scaled = |figure, own, estimate| match own {
+            0 => figure,
+            own => (u128::from(figure) * u128::from(estimate) / u128::from(own))
+                .try_into()
+                .unwrap_or(u64::MAX),
+        };
+        Figure {
+            bytes: scaled(figure.bytes, own.bytes, estimate.bytes),
+            blocks: scaled(figure.blocks, own.blocks, estimate.blocks),
+        }
+    }
+
+    /// The same of bytes.
+    pub fn bytes(&self, stacks: StackKey, bytes: u64) -> u64 {
+        self.of(stacks, Figure { bytes, blocks: 0 }).bytes
+    }
+}
+
 impl Replay {
+    /// How figures that were added up block by block are scaled: as what stacks hold at a moment, or as all that they
+    /// allocated.
+    pub fn scale(&self, device: DeviceOrdinal, level: Level, at: Option<At>) -> Scale {
+        let mut by_stack = FxHashMap::default();
+        let Some(state) = self
+            .levels
+            .get(&(device, level))
+            .filter(|_| self.sampling.is_some())
+        else {
+            return Scale::default();
+        };
+        let (own, estimates): (Vec<_>, _) = match at {
+            Some(At::Peak) => (
+                state.at_peak().map(|(key, own, _)| (key, own)).collect(),
+                self.figures(device, level, At::Peak),
+            ),
+            Some(at) => (state.live().collect(), self.figures(device, level, at)),
+            None => {
+                let totals = state.totals();
+                let own = totals.map(|(key, total)| (key, allocations(total)));
+                (own.collect(), self.allocated(device, level))
+            }
+        };
+        for (key, own) in own {
+            by_stack.insert(self.stacks(key), [own, Figure::default()]);
+        }
+        for (stacks, estimate) in estimates {
+            by_stack.entry(stacks).or_default()[1] = estimate;
+        }
+        Scale { by_stack }
+    }
+
     /// Figures by stack of a level at a moment, zeros left out, in no particular order.
     pub fn figures(
         &self,
@@ -45,13 +110,11 @@ impl Replay {
     /// What each stack allocated over the whole run, zeros left out, in no particular order: its blocks, each time that
     /// one was allocated.
     pub fn allocated(&self, device: DeviceOrdinal, level: Level) -> Vec<(StackKey, Figure)> {
-        let figure = |total: Total| Figure {
-            bytes: total.bytes,
-            blocks: total.allocations,
-        };
         let state = self.levels.get(&(device, level));
         let totals = state.into_iter().flat_map(|state| state.totals_by_stack());
-        self.named(totals.map(|(key, total, unseen)| (key, figure(total), figure(unseen))))
+        self.named(
+            totals.map(|(key, total, unseen)| (key, allocations(total), allocations(unseen))),
+        )
     }
 
     /// Figures by stack with the stacks themselves; estimates where stacks were sampled.
@@ -70,5 +133,12 @@ impl Replay {
             .into_iter()
             .map(|(stacks, figure, _)| (stacks, figure))
             .collect()
+    }
+}
+
+fn allocations(total: Total) -> Figure {
+    Figure {
+        bytes: total.bytes,
+        blocks: total.allocations,
     }
 }

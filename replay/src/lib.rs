@@ -46,6 +46,7 @@ mod window;
 pub use block::Block;
 pub use bounded::BoundedReplay;
 pub use device::{DevicePeak, Levels};
+pub use figures::Scale;
 pub use high_water::{Figure, Total};
 pub use ids::{Caller, KeyId, NodeId, StackKey};
 pub use later_growth::{Growth, LaterGrowth};
@@ -56,7 +57,7 @@ pub use readings::{Card, Jump, Reading, Readings};
 pub use replay::{OutOfMemory, Replay};
 pub use reservation::{Reservation, ReservationKind};
 pub use restored::{Evicted, Restored};
-pub use sampling::Sampling;
+pub use sampling::{Sampling, share_out};
 pub use span_context::SpanContext;
 pub use spans::{Purpose, Spans, ThreadPhase};
 

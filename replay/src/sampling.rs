@@ -47,7 +47,7 @@ impl Sampling {
     }
 
     /// What a block with stacks stands for beside itself; blocks in 1/1024.
-    pub(crate) fn unseen(self, bytes: u64) -> Figure {
+    pub fn unseen(self, bytes: u64) -> Figure {
         let bytes = bytes.max(1) as f64;
         let beyond = self.beyond(bytes);
         Figure {
@@ -99,7 +99,7 @@ impl<'a> Sampled<'a> {
 impl StackKey {
     /// Whether stacks of the block were not taken because of sampling.
     pub fn is_not_sampled(&self) -> bool {
-        self.native == StackId::NOT_SAMPLED
+        self.py == StackId::NOT_SAMPLED
     }
 }
 
@@ -114,7 +114,7 @@ fn stratum(purpose: Purpose) -> Purpose {
 
 /// Shares out what has no stacks. `unseen` is what each figure's blocks stand for beside themselves. What nobody stands
 /// for stays as it is.
-pub(crate) fn share_out(figures: &mut Vec<(StackKey, Figure, Figure)>) {
+pub fn share_out(figures: &mut Vec<(StackKey, Figure, Figure)>) {
     // By purpose: what has no stacks, and what the others stand for.
     let mut strata: BTreeMap<Purpose, [Figure; 2]> = BTreeMap::new();
     for (stacks, figure, unseen) in figures.iter() {

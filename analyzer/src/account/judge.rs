@@ -7,7 +7,7 @@ use gpumem_capture::{
 use super::missing;
 use super::reached::{Reached, reached};
 use super::words::{many, place};
-use crate::replay::Replay;
+use crate::replay::{Replay, Sampling};
 
 /// How the recorded process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,24 @@ pub struct Account {
     pub counters: Comparison,
     /// What is missing or does not fit, one line each. Empty: the figures are exact.
     pub missing: Vec<String>,
+    /// How stacks were sampled, if they were: bytes by stack are estimates then.
+    pub sampling: Option<Sampling>,
     /// What else must be said.
     pub notes: Vec<String>,
 }
 
 impl Account {
+    /// That stacks were sampled, if they were, in one line.
+    pub fn sampled(&self) -> Option<String> {
+        self.sampling.map(|sampling| {
+            let mean = crate::units::bytes(sampling.mean.get());
+            format!(
+                "sampled: stacks of tensors were taken once in {mean} allocated on average; bytes by line and stack are \
+                 estimates, totals and peaks are exact"
+            )
+        })
+    }
+
     /// Whether the figures may be called exact.
     pub fn is_exact(&self) -> bool {
         self.missing.is_empty()
@@ -118,6 +131,7 @@ impl Account {
             ends_early: false,
             counters: Comparison::Incomplete,
             missing: missing::lost(integrity),
+            sampling: replay.sampling,
             notes: Vec::new(),
         };
         if let Some(error) = integrity

@@ -66,6 +66,8 @@ pub fn phase_of(replay: &Replay, stacks: StackKey) -> Option<Phase> {
         ThreadPhase::Optimizer => Some(Phase::Optimizer),
         ThreadPhase::ZeroGrad => Some(Phase::ZeroGrad),
         ThreadPhase::Outside if names.backwards.contains_key(&stacks.py) => Some(Phase::Backward),
+        // Forward, or backward on a thread of its own.
+        ThreadPhase::Outside if stacks.is_not_sampled() => None,
         // What stack it is, the capture does not say.
         ThreadPhase::Outside if !names.has_python(stacks.py) => None,
         ThreadPhase::Outside => outside,

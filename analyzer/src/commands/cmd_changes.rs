@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{change_text, partial};
+use gpumem_analyzer::render::{caveats, change_text};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::{BlockEvents, Change, Changes, Select};
 
-use super::exit::{Exit, say_bounded, say_missing};
+use super::exit::{Exit, say_bounded, say_caveats};
 use super::output::Output;
 use super::read::{read, read_with};
 use crate::args::Format;
@@ -54,10 +54,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let terminal = output.terminal;
     let json = args.format == Format::Json;
     if json {
-        say_missing(&first);
+        say_caveats(&first);
         output.text("[")?;
     } else {
-        output.text(&partial(&first.account, terminal))?;
+        output.text(&caveats(&first.account, terminal))?;
     }
     let mut failed = None;
     let mut count = 0_u64;

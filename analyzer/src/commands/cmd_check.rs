@@ -70,7 +70,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         && session.account.counters != Comparison::Disagree
         && !session.account.ends_early;
     match args.format {
-        Format::Json => output.json(&check(&session, whole, length))?,
+        Format::Json => output.json(session.account.sampling, &check(&session, whole, length))?,
         Format::Text => {
             let text = text(&file_name(&args.file), &session, whole, length, output);
             output.text(&text)?;

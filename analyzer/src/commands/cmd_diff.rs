@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use gpumem_analyzer::names::short_command;
-use gpumem_analyzer::render::{diff_text, partial};
+use gpumem_analyzer::render::{caveats, diff_text};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Diff, Lines, MatchKey};
 use serde::Serialize;
 
-use super::exit::{Exit, say_mismatches, say_missing};
+use super::exit::{Exit, say_caveats, say_mismatches};
 use super::output::{Output, file_name};
 use super::read::read;
 use crate::args::Format;
@@ -82,21 +82,25 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let diff = Diff::of((lines_before, names[0]), (lines_after, names[1]), key);
     match args.format {
         Format::Json => {
-            say_missing(&before);
-            say_missing(&after);
-            output.json(&Report {
-                before: first,
-                after: second,
-                level: level.to_string(),
-                diff: &diff,
-            })?;
+            say_caveats(&before);
+            say_caveats(&after);
+            let sampling = after.account.sampling.or(before.account.sampling);
+            output.json(
+                sampling,
+                &Report {
+                    before: first,
+                    after: second,
+                    level: level.to_string(),
+                    diff: &diff,
+                },
+            )?;
         }
         Format::Text => {
             let mut text = String::new();
             for (file, session, selection) in [(first, &before, from), (second, &after, &to)] {
                 let side = if text.is_empty() { "before" } else { "after" };
                 text.push_str(&head(side, file, session, selection));
-                text.push_str(&partial(&session.account, output.terminal));
+                text.push_str(&caveats(&session.account, output.terminal));
             }
             let mut devices: Vec<_> = diff.rows.iter().map(|row| row.of.device).collect();
             devices.sort_unstable();

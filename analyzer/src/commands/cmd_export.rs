@@ -15,7 +15,7 @@ use gpumem_analyzer::export::Steps;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::session::Session;
 
-use super::exit::{Exit, say_missing};
+use super::exit::{Exit, say_caveats};
 use super::output::{Output, beside, in_its_place};
 use super::read::read_with;
 use args::Format;
@@ -32,7 +32,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         bail!("this format is not for terminals: name a file with -o, or send it into a pipe");
     }
     let (first, steps) = first(args, file)?;
-    say_missing(&first);
+    say_caveats(&first);
     let over_time = args.format.is_of_events()
         || matches!(args.format, Format::Perfetto | Format::TorchSnapshot);
     if let (Some(restored), true) = (first.replay.restored, over_time) {

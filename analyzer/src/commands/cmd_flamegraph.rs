@@ -12,7 +12,7 @@ use gpumem_analyzer::views::{
 };
 use gpumem_capture::Level;
 
-use super::exit::{Exit, say_bounded, say_missing};
+use super::exit::{Exit, say_bounded, say_caveats};
 use super::output::{Output, beside, file_name, write_file};
 use super::read::{read, read_with, survivors, symbols};
 use crate::args::{ShortLivedArgs, SymbolArgs};
@@ -95,13 +95,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         bail!("--from compares what is live or allocated: leave --of away, or use --diff");
     }
     let told = told(file, args, args.selection.at)?;
-    say_missing(&told.session);
+    say_caveats(&told.session);
     let mut exit = Exit::of(&told.session);
     let (level, folded) = (told.level, &told.folded);
     let before = match (&args.diff, args.from) {
         (Some(other), _) => {
             let before = self::told(&args.selection.part.capture(other), args, args.selection.at)?;
-            say_missing(&before.session);
+            say_caveats(&before.session);
             if Exit::of(&before.session) == Exit::Partial {
                 exit = Exit::Partial;
             }
@@ -135,9 +135,9 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             .collect::<String>()
             .into_bytes()
     } else {
-        let subtitle = told.session.replay.names.command().unwrap_or_default();
+        let subtitle = told.session.subtitle();
         let drawn = (!folded.stacks.is_empty())
-            .then(|| flamegraph_of(&lines, &title, subtitle, args.icicle))
+            .then(|| flamegraph_of(&lines, &title, &subtitle, args.icicle))
             .flatten();
         match drawn {
             Some(svg) => svg,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::exit::{Exit, say_bounded};
 use super::output::Output;
 use super::read::{ledgers, read_with};
-use super::view::print;
+use super::view::print_rows;
 use crate::args::Format;
 use crate::selection::{moment, size};
 
@@ -115,7 +115,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             over_time,
         });
     }
-    print(output, &session, args.format, &rows, |_, terminal| {
+    print_rows(output, &session, args.format, &rows, |_, terminal| {
         let (replay, mut text) = (&session.replay, String::new());
         if rows.is_empty() {
             text.push_str("PyTorch had no pool of its own.\n");

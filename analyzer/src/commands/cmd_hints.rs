@@ -9,7 +9,7 @@ use gpumem_analyzer::views::{Asked, HintWatch, Hints};
 use super::exit::Exit;
 use super::output::Output;
 use super::read::{ledgers, read_with};
-use super::view::print;
+use super::view::print_rows;
 use crate::args::Format;
 
 /// `hints`.
@@ -35,7 +35,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     watch.finish();
     let ledgers = ledgers(&args.file, &session, Asked::default())?;
     let hints = Hints::of(&session, &ledgers, &watch);
-    print(
+    print_rows(
         output,
         &session,
         args.format,

@@ -10,7 +10,7 @@ use gpumem_analyzer::views::{
     Asked, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineBuilder,
 };
 
-use super::exit::{Exit, say_missing};
+use super::exit::{Exit, say_caveats};
 use super::output::{Output, beside, file_name};
 use super::read::{ledgers, read_with, symbols};
 use crate::args::SymbolArgs;
@@ -81,7 +81,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         limits = limits.less();
     };
     drop(bar);
-    say_missing(&session);
+    say_caveats(&session);
     let to = args.output.clone();
     let to = to.unwrap_or_else(|| beside(file, "html"));
     let said = format!("{}, to be opened in a browser", bytes(html.len() as u64));
@@ -98,11 +98,12 @@ fn head(file: &Path, session: &Session) -> PageHead {
         let line = line.strip_prefix("account").unwrap_or(line);
         line.trim().to_owned()
     });
+    let sampled = session.account.sampled();
     PageHead {
         file: name,
         ran: ran.trim().replace("\nlimit        ", " · "),
         exact: session.account.is_exact(),
-        account: lines.collect(),
+        account: sampled.into_iter().chain(lines).collect(),
         missing: session.account.missing.clone(),
     }
 }

@@ -10,7 +10,7 @@ use gpumem_analyzer::import::{ImportError, torch_snapshot};
 use super::exit::Exit;
 use super::output::{Output, file_name, in_its_place};
 use super::read::read;
-use gpumem_analyzer::render::partial;
+use gpumem_analyzer::render::caveats;
 use gpumem_analyzer::replay::At;
 
 /// What can be imported.
@@ -51,7 +51,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     })?;
     drop(bytes);
     let session = read(&args.output, At::End)?;
-    output.text(&partial(&session.account, output.terminal))?;
+    output.text(&caveats(&session.account, output.terminal))?;
     output.text(&format!(
         "{to}: {} of {}, {} written\n",
         many(imported.entries, "trace entry", "trace entries"),

@@ -9,7 +9,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use super::exit::Exit;
 use super::output::Output;
 use super::read::{ledgers, not_kept, read};
-use super::view::print;
+use super::view::print_rows;
 use crate::args::Format;
 use crate::selection::{Capture, moment};
 
@@ -160,7 +160,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         device,
     };
     let ledgers = ledgers(file, &session, asked)?;
-    print(
+    print_rows(
         output,
         &session,
         args.format,

@@ -13,7 +13,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use super::exit::Exit;
 use super::output::Output;
 use super::read::read;
-use super::view::print;
+use super::view::{print, print_rows};
 use crate::args::Format;
 use crate::selection::Selection;
 
@@ -108,7 +108,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if let Some(phase) = args.phase {
         lines.retain(|of| phase.takes(of));
     }
-    print(
+    print_rows(
         output,
         &session,
         args.format,

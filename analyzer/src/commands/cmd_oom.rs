@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gpumem_analyzer::account::{is_by_limit, limit_of, place, when_of};
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::render::{
-    Source, Style, by_limit, count, ledger_text, lines_table, moment, partial, wanted,
+    Source, Style, by_limit, caveats, count, ledger_text, lines_table, moment, wanted,
 };
 use gpumem_analyzer::replay::{At, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
@@ -13,7 +13,7 @@ use gpumem_analyzer::views::{Asked, By, ByStack, Ledger, LedgerAt, LineRow, Line
 use gpumem_capture::{Level, ProcessKey};
 use serde::Serialize;
 
-use super::exit::{Exit, say_missing};
+use super::exit::{Exit, say_caveats};
 use super::output::Output;
 use super::read::{ledgers, read};
 use super::view::print;
@@ -99,23 +99,26 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     });
     match args.format {
         Format::Json => {
-            say_missing(&session);
-            output.json(&Report {
-                failures: failures
-                    .iter()
-                    .enumerate()
-                    .map(|(at, failure)| described(&session.replay, at + 1, failure))
-                    .collect(),
-                count: session.replay.failure_count.max(known as u64),
-                number,
-                ledger: ledgers.first(),
-                tensor: &tensor.rows,
-                driver: &driver.rows,
-                host: &host.rows,
-            })?;
+            say_caveats(&session);
+            output.json(
+                session.account.sampling,
+                &Report {
+                    failures: failures
+                        .iter()
+                        .enumerate()
+                        .map(|(at, failure)| described(&session.replay, at + 1, failure))
+                        .collect(),
+                    count: session.replay.failure_count.max(known as u64),
+                    number,
+                    ledger: ledgers.first(),
+                    tensor: &tensor.rows,
+                    driver: &driver.rows,
+                    host: &host.rows,
+                },
+            )?;
         }
         Format::Text => {
-            let mut text = partial(&session.account, output.terminal);
+            let mut text = caveats(&session.account, output.terminal);
             text.push_str(&head(&session, (number, known), failure, output));
             let names = &session.replay.names;
             let mut source = Source::new(names, session.header.started_wall_ns);

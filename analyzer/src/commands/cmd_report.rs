@@ -62,9 +62,9 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     let held = ByStack::at(&session.replay, level, At::Peak, &Select::default());
     let folded = Folded::of(&session.replay, &mut symbols, &held);
     drop(bar);
-    let subtitle = session.replay.names.command().unwrap_or_default();
+    let subtitle = session.subtitle();
     let title = folded.title(level, &at(At::Peak));
-    if let Some(svg) = flamegraph(&folded, &title, subtitle) {
+    if let Some(svg) = flamegraph(&folded, &title, &subtitle) {
         let path = beside(file, "svg");
         match write_file(&path, &svg) {
             Ok(()) => output.text(&format!(

@@ -6,7 +6,7 @@ use gpumem_analyzer::render::summary_text;
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::views::Summary;
 
-use super::exit::{Exit, say_missing};
+use super::exit::{Exit, say_caveats};
 use super::output::{Output, file_name};
 use super::read::read;
 use crate::args::Format;
@@ -27,8 +27,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let summary = Summary::of(&session);
     match args.format {
         Format::Json => {
-            say_missing(&session);
-            output.json(&summary)?;
+            say_caveats(&session);
+            output.json(session.account.sampling, &summary)?;
         }
         Format::Text => {
             let file = file_name(&args.file);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, bail};
 use gpumem_analyzer::account::many;
-use gpumem_analyzer::render::{bytes, count, partial};
+use gpumem_analyzer::render::{bytes, caveats, count};
 use gpumem_analyzer::replay::At;
 use gpumem_analyzer::symbols::{Nameless, Spots};
 use gpumem_capture::embedded::{EmbedError, embed};
@@ -89,7 +89,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     drop(bar);
     let (written, length) =
         written.with_context(|| format!("cannot write {}", args.output.display()))?;
-    output.text(&partial(&session.account, output.terminal))?;
+    output.text(&caveats(&session.account, output.terminal))?;
     let path = args.output.display();
     let added = bytes(length.saturating_sub(reader.own_bytes()));
     output.text(&match spots.count() {

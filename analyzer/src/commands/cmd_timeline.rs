@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::ValueEnum;
-use gpumem_analyzer::render::{bytes, partial, timeline_svg, timeline_text};
+use gpumem_analyzer::render::{bytes, caveats, timeline_svg, timeline_text};
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::views::{Timeline, TimelineBuilder};
 use gpumem_capture::DeviceOrdinal;
 
-use super::exit::{Exit, say_missing};
+use super::exit::{Exit, say_caveats};
 use super::output::{Output, beside, file_name};
 use super::read::read_with;
 use crate::selection::{Capture, LevelArg};
@@ -62,13 +62,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let timeline = builder.finish(&session.replay, args.level.map(Into::into), only);
     let contents = match args.format {
         TimelineFormat::Json => {
-            say_missing(&session);
+            say_caveats(&session);
             let mut json = serde_json::to_vec(&timeline)?;
             json.push(b'\n');
             json
         }
         TimelineFormat::Text => {
-            let mut text = partial(&session.account, output.terminal);
+            let mut text = caveats(&session.account, output.terminal);
             text.push_str(&timeline_text(&timeline, output.terminal));
             if timeline.devices.is_empty() {
                 text.push_str("No memory was allocated.\n");
@@ -76,7 +76,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             text.into_bytes()
         }
         TimelineFormat::Svg => {
-            say_missing(&session);
+            say_caveats(&session);
             let heading = format!("Memory over time: {}", file_name(file));
             let command = session.replay.names.command().unwrap_or_default();
             match timeline_svg(&timeline, &heading, command) {

@@ -58,8 +58,11 @@ pub fn explained(path: &Path, error: &session::Error) -> anyhow::Error {
     anyhow::anyhow!("{error}: {advice}")
 }
 
-/// Says on stderr what is missing, for results in JSON and pictures that have no room for it.
-pub fn say_missing(session: &Session) {
+/// Says on stderr what is missing and that stacks are sampled, for results in JSON and pictures that have no room for it.
+pub fn say_caveats(session: &Session) {
+    if let Some(sampled) = session.account.sampled() {
+        eprintln!("gpumem-analyze: {sampled}");
+    }
     for line in &session.account.missing {
         eprintln!("gpumem-analyze: partial: {line}");
     }

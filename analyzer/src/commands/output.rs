@@ -1,10 +1,12 @@
 //! Where results go: standard output, or files that are written whole or not at all.
 
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use gpumem_analyzer::render::Terminal;
+use gpumem_analyzer::replay::Sampling;
 use serde::Serialize;
 
 /// What commands print to.
@@ -22,8 +24,34 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// Prints JSON, indented, with a line end.
-    pub fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+    /// Prints an object as JSON, indented, with a line end; marked where it comes from sampled stacks.
+    pub fn json(
+        &mut self,
+        sampling: Option<Sampling>,
+        object: &impl Serialize,
+    ) -> anyhow::Result<()> {
+        match sampling {
+            None => self.value(object),
+            Some(_) => self.value(&Marked::new(sampling, object)),
+        }
+    }
+
+    /// Prints a list of objects, each of them marked.
+    pub fn json_rows<T: Serialize>(
+        &mut self,
+        sampling: Option<Sampling>,
+        rows: &[T],
+    ) -> anyhow::Result<()> {
+        match sampling {
+            None => self.value(&rows),
+            Some(_) => {
+                let marked = rows.iter().map(|row| Marked::new(sampling, row));
+                self.value(&marked.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    fn value(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
         serde_json::to_writer_pretty(&mut self.out, value)?;
         self.out.write_all(b"\n")?;
         Ok(())
@@ -37,6 +65,24 @@ impl Output<'_> {
         }
         write_file(to, contents).with_context(|| format!("cannot write {}", to.display()))?;
         self.text(&format!("{}: {said}\n", to.display()))
+    }
+}
+
+/// An object with the mark that its figures by stack are estimates.
+#[derive(Serialize)]
+struct Marked<'a, T> {
+    /// Mean distance in allocated bytes of those tensors whose stacks were taken.
+    stack_sample_bytes: Option<NonZeroU64>,
+    #[serde(flatten)]
+    object: &'a T,
+}
+
+impl<'a, T> Marked<'a, T> {
+    fn new(sampling: Option<Sampling>, object: &'a T) -> Self {
+        Self {
+            stack_sample_bytes: sampling.map(|sampling| sampling.mean),
+            object,
+        }
     }
 }
 

@@ -61,7 +61,13 @@ fn alive(replay: &Replay, level: Level, select: &Select, sizes: Sizes, before: S
                 *figures.entry(replay.stacks(block.key)).or_default() += Figure { bytes, blocks };
             }
         }
-        let sum = figures.values().map(|figure| figure.bytes).sum();
-        (figures.into_iter().collect(), sum)
+        let scale = replay.scale(device, level, Some(crate::replay::At::End));
+        let figures: Vec<_> = figures
+            .into_iter()
+            .map(|(stacks, figure)| (stacks, scale.of(stacks, figure)))
+            .filter(|(_, figure)| figure.bytes > 0)
+            .collect();
+        let sum = figures.iter().map(|(_, figure)| figure.bytes).sum();
+        (figures, sum)
     })
 }

@@ -99,16 +99,25 @@ pub fn lines_table(
     let shares = share(&figures);
     // How many columns stand before the function.
     let phases = rows.iter().any(|row| row.phase.is_some());
+    let estimated = rows.iter().any(|row| row.error_bytes.is_some());
     let first = if phases { 2 } else { 1 };
     let mut columns = vec![Align::Left; first + 2];
-    columns.extend([Align::Right, Align::Right, Align::Right, Align::Left]);
+    columns.push(Align::Right);
+    if estimated {
+        columns.push(Align::Left);
+    }
+    columns.extend([Align::Right, Align::Right, Align::Left]);
     let mut table = Table::new(&columns)
         .elastic(&[first + 1, 0, first])
         .keep_end(0);
     let device = if devices { "device" } else { "" };
     let mut heads = vec![""; first + 2];
     heads[0] = title;
-    heads.extend(["bytes", "share", "blocks", device]);
+    heads.push("bytes");
+    if estimated {
+        heads.push("± error");
+    }
+    heads.extend(["share", "blocks", device]);
     table.cells(&heads).style_row(Style::Strong).span(first + 2);
     for (row, share) in rows.iter().zip(shares).take(limit) {
         let text = match row.owner.line() {
@@ -127,7 +136,13 @@ pub fn lines_table(
             cells.push(row.phase.map_or("", Phase::word));
         }
         let function = row.owner.function();
-        cells.extend([function, &text, &bytes, &share, &blocks, &device]);
+        cells.extend([function, &text, &bytes]);
+        let error = row.error_bytes.unwrap_or(0);
+        let error = format!("± {}", super::bytes(error));
+        if estimated {
+            cells.push(&error);
+        }
+        cells.extend([&*share, &blocks, &device]);
         table.cells(&cells);
         table
             .style(first, Style::Faint)

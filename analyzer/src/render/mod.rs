@@ -37,7 +37,7 @@ pub use report::{ReportChanges, by_limit, report_text, wanted};
 pub use scopes::scopes_text;
 pub use sizes::sizes_text;
 pub use style::{Style, Terminal};
-pub use summary::{account_lines, moment, partial, summary_text, what_ran};
+pub use summary::{account_lines, caveats, moment, summary_text, what_ran};
 pub use table::{Align, Table};
 pub use temporary::temporary_text;
 pub use threads::threads_text;

@@ -4,8 +4,8 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::{
-    Source, Style, Terminal, account_lines, bytes, change_text, hints_text, ledger_text,
-    lines_table, moment, partial, what_ran,
+    Source, Style, Terminal, account_lines, bytes, caveats, change_text, hints_text, ledger_text,
+    lines_table, moment, what_ran,
 };
 use crate::account::{is_by_limit, limit_of, many, when_of};
 use crate::attribution::owner;
@@ -40,7 +40,7 @@ pub fn report_text(
     let replay = &session.replay;
     let summary = Summary::of(session);
     let mut source = Source::new(&replay.names, session.header.started_wall_ns);
-    let mut out = partial(&session.account, terminal);
+    let mut out = caveats(&session.account, terminal);
     out.push_str(&what_ran(file, &summary, terminal));
     out.push_str(&account_lines(&session.account, terminal));
     out.push_str(&failures(replay, file, terminal));

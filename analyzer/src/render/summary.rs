@@ -10,20 +10,23 @@ use crate::account::{Account, Comparison, Ending, many, place};
 use crate::names::short_command;
 use crate::views::{LevelSummary, Summary, when};
 
-/// What is missing, for the head of every partial result; empty where nothing is.
-pub fn partial(account: &Account, terminal: Terminal) -> String {
-    if account.is_exact() {
-        return String::new();
+/// What must be said at the head of a result: what is missing, and that stacks are sampled; empty where all is exact.
+pub fn caveats(account: &Account, terminal: Terminal) -> String {
+    let mut out = String::new();
+    if !account.is_exact() {
+        out = terminal.paint(
+            Style::Bad,
+            "PARTIAL: the figures below are not the whole account.",
+        );
+        out.push('\n');
+        for line in &account.missing {
+            out.push_str(&format!("  - {line}\n"));
+        }
+        out.push('\n');
     }
-    let mut out = terminal.paint(
-        Style::Bad,
-        "PARTIAL: the figures below are not the whole account.",
-    );
-    out.push('\n');
-    for line in &account.missing {
-        out.push_str(&format!("  - {line}\n"));
+    if let Some(sampled) = account.sampled() {
+        out.push_str(&format!("{}\n\n", terminal.paint(Style::Strong, &sampled)));
     }
-    out.push('\n');
     out
 }
 
@@ -197,7 +200,7 @@ pub fn summary_text(
     account: &Account,
     terminal: Terminal,
 ) -> String {
-    let mut out = partial(account, terminal);
+    let mut out = caveats(account, terminal);
     out.push_str(&what_ran(file, summary, terminal));
     out.push_str(&account_lines(account, terminal));
     for device in &summary.devices {

@@ -23,6 +23,7 @@ pub(super) const NO_PYTHON: Frame = Frame::Note("(Python stack not in the captur
 pub(super) const NO_NATIVE: Frame = Frame::Note("(native stack not in the capture)");
 pub(super) const OUT_OF_STEP: Frame =
     Frame::Note("(native frames under Python not shown: they do not fit its frames)");
+pub(super) const NOT_SAMPLED: Frame = Frame::Note("(not sampled)");
 pub(super) const EVICTED: Frame = Frame::Note("(other stacks: bounded)");
 pub(super) const NO_STACK: Frame = Frame::Note("(no stack)");
 pub(super) const LOST: Frame = Frame::Note("(forward line lost)");

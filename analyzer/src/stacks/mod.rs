@@ -18,7 +18,7 @@ use crate::backward::{Backward, Origin, chain};
 use crate::names::{Names, NativeFrame};
 use crate::replay::StackKey;
 use crate::symbols::{Symbols, is_interpreter, is_recorder};
-use frame::{CUT_OFF, EVICTED, LOST, NO_FORWARD, NO_NATIVE, NO_PYTHON, NO_STACK};
+use frame::{CUT_OFF, EVICTED, LOST, NO_FORWARD, NO_NATIVE, NO_PYTHON, NO_STACK, NOT_SAMPLED};
 use interleave::{Kind, interleave};
 
 pub use frame::Frame;
@@ -112,6 +112,7 @@ fn python(names: &Names, stack: StackId, count: usize) -> Vec<Frame> {
 
 /// The frames of one thread, the oldest first.
 fn of_thread(names: &Names, symbols: &mut Symbols, python: StackId, native: StackId) -> Vec<Frame> {
+    let native_id = native;
     let evicted = [python, native].contains(&StackId::EVICTED);
     let (python, python_cut, python_missing) = match names.py_stacks.get(&python) {
         Some((frames, cut)) => (&frames[..], *cut, false),
@@ -147,6 +148,7 @@ fn of_thread(names: &Names, symbols: &mut Symbols, python: StackId, native: Stac
     };
     for (said, frame) in [
         (evicted, EVICTED),
+        (native_id == StackId::NOT_SAMPLED, NOT_SAMPLED),
         (native_missing, NO_NATIVE),
         (python_missing, NO_PYTHON),
         (

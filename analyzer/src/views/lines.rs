@@ -27,6 +27,9 @@ pub struct LineRow {
     pub bytes: u64,
     /// Blocks.
     pub blocks: u64,
+    /// The standard error of the bytes, where stacks are sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_bytes: Option<u64>,
     /// The phase of the training in which the bytes were allocated, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
@@ -78,13 +81,17 @@ impl Lines {
             let id = (owners.of(*stacks), phase_of(replay, *stacks));
             *by_owner.entry(id).or_default() += *figure;
         }
+        let sampling = replay.sampling.filter(|_| self.level == Level::TENSOR);
         let sum = by_owner.values().map(|figure| figure.bytes).sum();
         if let Some(total) = on.total.filter(|total| *total != sum) {
             self.mismatches.push((on.device, sum, total));
         }
         let rows = by_owner.into_iter();
         self.rows
-            .extend(rows.map(|((owner, phase), figure)| row(on.device, owner, phase, figure)));
+            .extend(rows.map(|((owner, phase), figure)| LineRow {
+                error_bytes: sampling.map(|sampling| sampling.standard_error(figure)),
+                ..row(on.device, owner, phase, figure)
+            }));
     }
 
     fn sort(&mut self) {
@@ -119,6 +126,7 @@ fn row(device: DeviceOrdinal, owner: Owner, phase: Option<Phase>, figure: Figure
         function: line.map(|line| line.function),
         bytes: figure.bytes,
         blocks: figure.blocks,
+        error_bytes: None,
         phase,
         node: owner.node().map(str::to_owned),
         workspace: owner.is_workspace(),

@@ -15,7 +15,7 @@ use super::json::ordinal;
 use super::leaks::{Class, LeakRow, Leaks};
 use super::ledger::Place;
 use crate::attribution::Owner;
-use crate::replay::{At, Block, Effect, Figure, Replay, Sizes, StackKey};
+use crate::replay::{At, Block, Effect, Figure, Replay, Scale, Sizes, StackKey};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -50,6 +50,11 @@ struct Life {
 }
 
 impl Life {
+    /// All that is live.
+    fn all(&self) -> Figure {
+        self.births.values().fold(Figure::default(), plus)
+    }
+
     /// Bytes when the newest step ended.
     fn at_the_end_of(&self, step: u64) -> u64 {
         match self.changed {
@@ -174,12 +179,19 @@ impl Survivors {
         let asked = &self.asked;
         let mut owners = Owners::new(replay, asked.level);
         let mut lines: BTreeMap<(DeviceOrdinal, Owner), Line> = BTreeMap::new();
+        let scales = self.scales(replay);
         for ((device, key), life) in &self.lives {
             let stacks = replay.stacks(*key);
             let owner = owners.of(stacks);
             if !life.births.is_empty() && asked.select.takes(replay, stacks, asked.level, &owner) {
-                let line = lines.entry((*device, owner)).or_default();
-                line.add(life, self.steps);
+                let scale = |figure| match scales.get(device) {
+                    Some(scale) => scale.of(stacks, figure),
+                    None => figure,
+                };
+                if scale(life.all()) != Figure::default() {
+                    let line = lines.entry((*device, owner)).or_default();
+                    line.add(life, self.steps, &scale);
+                }
             }
         }
         let points = self.points.with(self.steps);
@@ -210,6 +222,17 @@ impl Survivors {
         }
     }
 
+    /// How what single blocks hold is scaled on each device, where stacks are sampled.
+    fn scales(&self, replay: &Replay) -> BTreeMap<DeviceOrdinal, Scale> {
+        let (level, moment) = (self.asked.level, self.asked.moment);
+        let devices: BTreeSet<_> = self.lives.keys().map(|(device, _)| *device).collect();
+        let scale = |device| (device, replay.scale(device, level, Some(moment)));
+        match replay.sampling {
+            Some(_) => devices.into_iter().map(scale).collect(),
+            None => BTreeMap::new(),
+        }
+    }
+
     /// By stack, what the lines hold that grow.
     pub fn growing(&self, replay: &Replay) -> ByStack {
         let level = self.asked.level;
@@ -218,11 +241,15 @@ impl Survivors {
         let growing: BTreeSet<(Option<u8>, Owner)> =
             growing.map(|row| (row.device, row.owner)).collect();
         let mut owners = Owners::new(replay, level);
+        let scales = self.scales(replay);
         let mut devices: BTreeMap<DeviceOrdinal, Vec<(StackKey, Figure)>> = BTreeMap::new();
         for ((device, key), life) in &self.lives {
             let (stacks, ordinal) = (replay.stacks(*key), ordinal(*device));
             if growing.contains(&(ordinal, owners.of(stacks))) {
-                let figure = life.births.values().fold(Figure::default(), plus);
+                let figure = match scales.get(device) {
+                    Some(scale) => scale.of(stacks, life.all()),
+                    None => life.all(),
+                };
                 devices.entry(*device).or_default().push((stacks, figure));
             }
         }
@@ -324,15 +351,23 @@ struct Line {
 }
 
 impl Line {
-    fn add(&mut self, life: &Life, steps: u64) {
+    /// Adds a stack's; `scale` is linear but for rounding.
+    fn add(&mut self, life: &Life, steps: u64, scale: &dyn Fn(Figure) -> Figure) {
+        let (mut passed, mut before) = (Figure::default(), Figure::default());
         for (born, figure) in &life.births {
-            *self.births.entry(*born).or_default() += *figure;
+            passed += *figure;
+            // What rounding leaves goes on to the next, so that the parts sum to the whole.
+            let mut part = scale(passed);
+            part -= before;
+            before += part;
+            *self.births.entry(*born).or_default() += part;
         }
-        for (step, bytes) in &life.ends {
-            *self.ends.entry(*step).or_default() += bytes;
+        let bytes = |bytes| scale(Figure { bytes, blocks: 0 }).bytes;
+        for (step, had) in &life.ends {
+            *self.ends.entry(*step).or_default() += bytes(*had);
         }
         if life.ends.last().is_none_or(|(step, _)| *step != steps) {
-            *self.ends.entry(steps).or_default() += life.at_the_end_of(steps);
+            *self.ends.entry(steps).or_default() += bytes(life.at_the_end_of(steps));
         }
     }
 }

@@ -12,7 +12,7 @@ use super::by_stack::{ByStack, DeviceStacks, Owners};
 use super::json::{by_name, ordinal};
 use super::ledger::Place;
 use crate::attribution::Owner;
-use crate::replay::{Effect, Figure, Replay};
+use crate::replay::{Effect, Figure, Replay, Scale, StackKey};
 
 /// Which blocks are temporary: those that are freed in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,13 +184,44 @@ impl<'a> ShortLived<'a> {
         }
     }
 
+    /// What a stack is estimated to have done, where stacks are sampled: all its figures are scaled as what it allocated.
+    fn scaled(
+        &self,
+        scales: &BTreeMap<DeviceOrdinal, Scale>,
+        device: DeviceOrdinal,
+        stacks: StackKey,
+        tally: &Tally,
+    ) -> Tally {
+        let Some(scale) = scales.get(&device) else {
+            return *tally;
+        };
+        Tally {
+            temporary: scale.of(stacks, tally.temporary),
+            at_peak: (tally.at_peak.0, scale.bytes(stacks, tally.at_peak.1)),
+            all: scale.of(stacks, tally.all),
+            ..*tally
+        }
+    }
+
+    fn scales(&self, replay: &Replay) -> BTreeMap<DeviceOrdinal, Scale> {
+        let level = self.block_events.level();
+        let devices = self.events.keys().filter(|_| replay.sampling.is_some());
+        let scale = |device: &DeviceOrdinal| (*device, replay.scale(*device, level, None));
+        devices.map(scale).collect()
+    }
+
     /// By stack, what was allocated for temporary blocks.
     pub fn held(&self, replay: &Replay) -> ByStack {
+        let scales = self.scales(replay);
         let mut devices: BTreeMap<DeviceOrdinal, Vec<_>> = BTreeMap::new();
         for ((device, key), tally) in &self.tallies {
             if tally.temporary.blocks > 0 {
+                let stacks = replay.stacks(*key);
                 let figures = devices.entry(*device).or_default();
-                figures.push((replay.stacks(*key), tally.temporary));
+                figures.push((
+                    stacks,
+                    self.scaled(&scales, *device, stacks, tally).temporary,
+                ));
             }
         }
         let on = |(device, figures)| DeviceStacks {
@@ -208,12 +239,14 @@ impl<'a> ShortLived<'a> {
     pub fn lines(&self, replay: &Replay) -> Temporary {
         let level = self.block_events.level();
         let mut owners = Owners::new(self.block_events.first(), level);
+        let scales = self.scales(replay);
         let mut lines: BTreeMap<(DeviceOrdinal, Owner), Tally> = BTreeMap::new();
         for ((device, key), tally) in &self.tallies {
             let owner = owners.of(replay.stacks(*key));
             let peak = replay.levels.get(&(*device, level)).map(|row| row.peak.0);
             let line = lines.entry((*device, owner)).or_default();
-            line.add(tally, peak.unwrap_or_default());
+            let tally = self.scaled(&scales, *device, replay.stacks(*key), tally);
+            line.add(&tally, peak.unwrap_or_default());
         }
         let all = lines.values().fold(Figure::default(), |mut all, line| {
             all += line.all;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, StackId};
+use gpumem_replay::{Figure, Sampling, StackKey, share_out};
 use gpumem_tracker::Kind;
 
 use super::pieces::{self, Pieces};
@@ -29,6 +30,8 @@ pub(super) struct Held {
     pub(super) by_stack: BTreeMap<StackId, (u64, u64)>,
     /// Bytes of all.
     pub(super) bytes: u64,
+    /// What the blocks of each stack stand for beside themselves, where stacks are sampled.
+    unseen: BTreeMap<StackId, Figure>,
 }
 
 impl Held {
@@ -37,6 +40,38 @@ impl Held {
         *held += bytes;
         *blocks += 1;
         self.bytes += bytes;
+    }
+
+    /// Adds a block whose stack may not have been taken.
+    fn add_sampled(&mut self, stack: StackId, bytes: u64, sampling: Option<Sampling>) {
+        self.add(stack, bytes);
+        if let Some(sampling) = sampling {
+            *self.unseen.entry(stack).or_default() += sampling.unseen(bytes);
+        }
+    }
+
+    /// Estimates what each stack holds, where stacks are sampled.
+    fn share_out(&mut self) {
+        if self.unseen.is_empty() {
+            return;
+        }
+        let figures = self.by_stack.iter();
+        let mut figures: Vec<_> = figures
+            .map(|(py, (bytes, blocks))| {
+                let (bytes, blocks) = (*bytes, *blocks);
+                let stacks = StackKey {
+                    py: *py,
+                    ..StackKey::default()
+                };
+                let unseen = self.unseen.get(py).copied().unwrap_or_default();
+                (stacks, Figure { bytes, blocks }, unseen)
+            })
+            .collect();
+        share_out(&mut figures);
+        let figures = figures.into_iter();
+        self.by_stack = figures
+            .map(|(stacks, figure, _)| (stacks.py, (figure.bytes, figure.blocks)))
+            .collect();
     }
 }
 
@@ -57,6 +92,8 @@ pub(super) struct Figures {
     pub(super) card: Option<Card>,
     /// What is free by the driver's own word, if it was asked: below the limit.
     pub(super) drivers_free: Option<u64>,
+    /// How stacks of tensors are sampled, if they are.
+    pub(super) sampling: Option<Sampling>,
     /// Tensors by line.
     pub(super) tensors: Held,
     /// What the program took from the driver itself, by line: segments that tensors lie in are left out.
@@ -99,6 +136,7 @@ impl Figures {
             physical: session.writer.counters(device, Level::PHYSICAL).live,
             ..Self::default()
         };
+        figures.sampling = session.stack_sample.map(|mean| Sampling { mean });
         figures.blocks(session, device);
         tracked::look(session, |tracker| {
             figures.contexts = tracker.bytes_of(device, Kind::Context);
@@ -114,7 +152,9 @@ impl Figures {
         let (mut tensors, mut plain) = (Vec::new(), Vec::new());
         session.tensors.each(|ptr, block| {
             if block.device == device {
-                self.tensors.add(block.py_stack, block.bytes);
+                let sampling = self.sampling;
+                self.tensors
+                    .add_sampled(block.py_stack, block.bytes, sampling);
                 tensors.push((ptr, block.bytes));
             }
         });
@@ -140,6 +180,7 @@ impl Figures {
                 }
             }
         });
+        self.tensors.share_out();
         tensors.sort_unstable();
         let holds_a_tensor = |ptr: u64, bytes: u64| {
             let first = tensors.partition_point(|(tensor, _)| *tensor < ptr);

@@ -245,6 +245,13 @@ fn who_holds(figures: &Figures, lines: Option<&Lines>) -> String {
         .mine()
         .unwrap_or(figures.physical)
         .max(figures.tensors.bytes);
+    if let Some(sampling) = figures.sampling {
+        let mean = bytes(sampling.mean.get());
+        let _ = writeln!(
+            out,
+            "  sampled  stacks once in {mean} allocated: bytes of tensors by line are estimates"
+        );
+    }
     let what = (
         "tensors that live, by line",
         &figures.tensors,

@@ -19,6 +19,7 @@ use crate::node_classes::class;
 pub fn owner(names: &Names, stacks: StackKey, level: Level) -> Owner {
     let owner = match names.backwards.get(&stacks.py) {
         None if stacks.py == StackId::EVICTED => Owner::Evicted,
+        None if stacks.is_not_sampled() => Owner::NotSampled,
         Some(ran) => owner_in_backward(names, ran),
         None => match newest_line(names, stacks.py) {
             Some(line) => Owner::Line(line, None),

@@ -32,6 +32,8 @@ pub enum Owner {
     Unknown,
     /// Stacks that a bounded capture has evicted.
     Evicted,
+    /// Stacks that were not taken, for they are sampled.
+    NotSampled,
     /// A workspace that cuBLAS was given at a call of this one's.
     Workspace(Box<Owner>),
 }
@@ -54,6 +56,7 @@ impl Owner {
             Self::Library(library) => format!("(no Python: {library})"),
             Self::Unknown => "(no stack)".into(),
             Self::Evicted => "(other stacks: bounded)".into(),
+            Self::NotSampled => "(not sampled)".into(),
             Self::Workspace(of) => format!("{}{WORKSPACE}", of.label(names)),
         }
     }
@@ -67,7 +70,8 @@ impl Owner {
             | Self::Node { .. }
             | Self::Library(_)
             | Self::Unknown
-            | Self::Evicted => String::new(),
+            | Self::Evicted
+            | Self::NotSampled => String::new(),
         }
     }
 
@@ -76,7 +80,11 @@ impl Owner {
         match self {
             Self::Line(line, _) => Some(line),
             Self::Workspace(of) => of.line(),
-            Self::Node { .. } | Self::Library(_) | Self::Unknown | Self::Evicted => None,
+            Self::Node { .. }
+            | Self::Library(_)
+            | Self::Unknown
+            | Self::Evicted
+            | Self::NotSampled => None,
         }
     }
 
@@ -86,7 +94,7 @@ impl Owner {
             Self::Line(_, class) => class.as_deref(),
             Self::Node { class, .. } => Some(class),
             Self::Workspace(of) => of.node(),
-            Self::Library(_) | Self::Unknown | Self::Evicted => None,
+            Self::Library(_) | Self::Unknown | Self::Evicted | Self::NotSampled => None,
         }
     }
 
@@ -100,7 +108,11 @@ impl Owner {
         match self {
             Self::Library(library) => Some(library.clone()),
             Self::Workspace(of) => of.library(),
-            Self::Line(..) | Self::Node { .. } | Self::Unknown | Self::Evicted => None,
+            Self::Line(..)
+            | Self::Node { .. }
+            | Self::Unknown
+            | Self::Evicted
+            | Self::NotSampled => None,
         }
     }
 

@@ -57,8 +57,7 @@ impl Task<'_> {
             ),
         ];
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let command = self.first.replay.names.command().unwrap_or_default();
-        let name = format!("{} {command}", file_name(self.file));
+        let name = format!("{} {}", file_name(self.file), self.first.subtitle());
         speedscope::speedscope(&samples, &names, name.trim_end(), out)?;
         Ok(self.three(&samples))
     }
@@ -95,18 +94,20 @@ impl Task<'_> {
         }
         let samples = self.samples(&helds);
         let live_at = at(self.args.at.unwrap_or(At::End));
+        let mut comments = vec![
+            replay.names.command().unwrap_or_default().to_owned(),
+            format!("GPU memory of the {} level{}", self.level(), part.said()),
+            format!("live: not yet freed {live_at}"),
+            "leaked: alive at the end and allocated before the last step began; without steps all that is \
+             alive at the end"
+                .into(),
+            "allocated: over the whole run, freed or not".into(),
+        ];
+        comments.extend(self.first.account.sampled());
         let about = pprof::About {
             started_unix_ns: self.first.header.started_wall_ns,
             duration_ns: duration(&self.first.header, replay).0,
-            comments: vec![
-                replay.names.command().unwrap_or_default().to_owned(),
-                format!("GPU memory of the {} level{}", self.level(), part.said()),
-                format!("live: not yet freed {live_at}"),
-                "leaked: alive at the end and allocated before the last step began; without steps all \
-                 that is alive at the end"
-                    .into(),
-                "allocated: over the whole run, freed or not".into(),
-            ],
+            comments,
         };
         pprof::pprof(&samples, &headings, &replay.names, &about, out)?;
         Ok(self.three(&samples))

@@ -33,6 +33,14 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     let peak: u64 = held.iter().map(|(_, figure)| figure.bytes).sum();
     let names = &replay.names;
     let mut owners = Owners::new(replay, Level::TENSOR);
+    let scale = replay.scale(device, Level::TENSOR, None);
+    // Of single blocks, where stacks are sampled.
+    let scaled = |figures: Figures| -> Figures {
+        let scaled = figures.into_iter();
+        scaled
+            .map(|(stacks, figure)| (stacks, scale.of(stacks, figure)))
+            .collect()
+    };
     let mut hint = |kind, what: &str, advice: &str, figures: Figures| {
         let (bytes, lines) = summed(&figures, &mut owners);
         is_notable(bytes, peak, NOTABLE).then(|| Hint {
@@ -54,7 +62,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     });
     // What only an optimizer's step itself needs is gone when the step has ended.
     let state = state.into_iter().filter_map(|(stacks, figure)| {
-        let stays = between.get(&stacks)?;
+        let stays = scale.of(stacks, *between.get(&stacks)?);
         let figure = Figure {
             bytes: figure.bytes.min(stays.bytes),
             blocks: figure.blocks.min(stays.blocks),
@@ -72,7 +80,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         "{} at the peak are results of activation functions whose inputs were still held",
         "inplace=True (nn.ReLU(inplace=True), F.relu(x, inplace=True)) writes over the input, where nothing \
          needs that as it was",
-        beside_their_inputs(replay, device),
+        scaled(beside_their_inputs(replay, device)),
     );
     let workspaces = hint(
         HintKind::Workspaces,
@@ -108,7 +116,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             &what,
             "workspaces that follow the shapes: bucket or pad the sizes of batches, and cut the largest; those of \
              cuDNN are also large while torch.backends.cudnn.benchmark tries all ways of a new shape",
-            spikes.figures,
+            scaled(spikes.figures),
         )
     });
     let unused = hint(
@@ -117,7 +125,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
          built and not used",
         "with torch.no_grad(): around a validation, a rollout or a generator's forward frees each activation \
          as soon as the next one is there",
-        watch.frees.unused(replay, device),
+        scaled(watch.frees.unused(replay, device)),
     );
     let mut grown = |graphs: bool| {
         let grown = watch.growth.of(replay, device, graphs)?;
@@ -141,7 +149,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             crate::units::count(last),
             crate::units::count(first)
         );
-        hint(kind, &what, advice, grown.figures)
+        hint(kind, &what, advice, scaled(grown.figures))
     };
     let (graphs, growing) = (grown(true), grown(false));
     [
