@@ -31,7 +31,7 @@ pub struct Whose {
     pub file: Option<String>,
     /// The line's number.
     pub line: Option<u32>,
-    /// The line's function.
+    /// The line's function; `(not sampled)` where stacks are sampled and this one was not taken.
     pub function: Option<String>,
     /// The class of the autograd node that allocated.
     pub node: Option<String>,
@@ -183,7 +183,10 @@ fn whose(replay: &Replay, stacks: StackKey, owner: &Owner) -> Whose {
     Whose {
         file: line.map(|line| line.file.clone()),
         line: line.map(|line| line.line),
-        function: line.map(|line| line.function.clone()),
+        function: match stacks.is_not_sampled() {
+            true => Some("(not sampled)".into()),
+            false => line.map(|line| line.function.clone()),
+        },
         node: owner.node().map(str::to_owned),
         library: owner.library(),
         phase: phase_of(replay, stacks).map(|phase| phase.word()),

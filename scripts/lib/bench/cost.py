@@ -15,9 +15,10 @@ DEPTHS = (2, 3, 7, 15, 32, 65)
 def measure(python: str, rounds: int, loops: int, folder: Path) -> list[str]:
     """The table of all configurations, and the ratios that matter."""
     base, off, by_python, mixed = alone(), recording("off"), recording("python"), recording("mixed")
+    sampled = recording("mixed", "512KiB")
     torch_python = Configuration('PyTorch\'s recorder, stacks="python"', recorder="python")
     torch_all = Configuration('PyTorch\'s recorder, stacks="all"', recorder="all")
-    everyone = [base, off, by_python, mixed, torch_python, torch_all]
+    everyone = [base, off, sampled, by_python, mixed, torch_python, torch_all]
     with running(python, folder, *everyone):
         frames = base.ask("depth", MODULES)
         times = take_turns("events", rounds, everyone, lambda server: server.ask("loop", loops, MODULES))

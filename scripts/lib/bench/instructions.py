@@ -7,7 +7,7 @@ that the processor has forgotten cost nothing here.
     ~/.cache/gpumem/env/torch215/bin/python scripts/lib/bench/instructions.py [--library LIBRARY] [--by-function]
 
 Counted are the threads of the training, over ten steps of scripts/bench's transformer; the threads that empty the ring
-and write the file run beside them and have a column of their own. Wants valgrind, and some seven minutes."""
+and write the file run beside them and have a column of their own. Wants valgrind, and some eight minutes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,16 @@ EVENTS = ("Ir", "I1mr", "D1mr", "D1mw")
 NAMES = ("instructions", "code", "reads", "writes")
 # The caches of a current server's core; a step's working set fits the last one.
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=49152,12,64", "--LL=2097152,16,64"]
-# PyTorch alone, and which stacks are taken of which allocations.
-MODES = (
-    None, ("off", "off"), ("python", "512KiB"), ("mixed", "512KiB"), ("mixed", "4MiB"), ("python", "off"), ("mixed", "off"),
+# PyTorch alone, and with the recorder's options.
+MODES: tuple[dict[str, str] | None, ...] = (
+    None,
+    {"GPUMEM_STACKS": "off"},
+    {"GPUMEM_STACKS": "mixed", "GPUMEM_STACK_SAMPLE": "512KiB", "GPUMEM_BACKWARD": "off"},
+    {"GPUMEM_STACKS": "python", "GPUMEM_STACK_SAMPLE": "512KiB"},
+    {"GPUMEM_STACKS": "mixed", "GPUMEM_STACK_SAMPLE": "512KiB"},
+    {"GPUMEM_STACKS": "mixed", "GPUMEM_STACK_SAMPLE": "4MiB"},
+    {"GPUMEM_STACKS": "python"},
+    {"GPUMEM_STACKS": "mixed"},
 )
 # What the recorder's own threads run: one empties the ring, one writes the file.
 BESIDE = ("gpumem_capture::writer::drain", "gpumem_capture::writer::store")
@@ -63,15 +70,13 @@ def functions(path: Path) -> dict[str, Counter]:
     return cost
 
 
-def measure(mode: tuple[str, str] | None, library: Path, folder: Path) -> tuple[Counter, Counter, dict[str, Counter]]:
+def measure(mode: dict[str, str] | None, library: Path, folder: Path) -> tuple[Counter, Counter, dict[str, Counter]]:
     """What a step costs the training's threads, and the drain's; and each function of the training's."""
     folder.mkdir()
     environment = {}
     if mode is not None:
-        stacks, sample = mode
         environment = {
-            "LD_PRELOAD": str(library), "GPUMEM_STACKS": stacks, "GPUMEM_STACK_SAMPLE": sample, "GPUMEM_QUIET": "1",
-            "GPUMEM_OUTPUT": str(folder / "report.bin"),
+            **mode, "LD_PRELOAD": str(library), "GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": str(folder / "report.bin"),
         }
     command = [
         "env", *(f"{name}={value}" for name, value in environment.items()), WITH_SIMULATOR, "--devices", "1",
@@ -113,7 +118,7 @@ def main() -> None:
                 cells.append(f"{100 * drain['Ir'] / base['Ir']:+.1f} %")
             label = "PyTorch alone"
             if mode is not None:
-                label = f"GPUMEM_STACKS={mode[0]}" + f" GPUMEM_STACK_SAMPLE={mode[1]}" * (mode[1] != "off")
+                label = " ".join(f"{name}={value}" for name, value in mode.items())
             print(f"| {label} | {' | '.join(cells)} |", flush=True)
             if options.by_function and mode is not None:
                 ours = [(name, cost) for name, cost in by_function.items() if name.startswith(OURS)]

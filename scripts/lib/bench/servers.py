@@ -54,20 +54,21 @@ class Configuration(Server):
     `recorder` what PyTorch's own recorder does, `place` what tells its files from a twin's."""
 
     def __init__(
-        self, label: str, stacks: Optional[str] = None, recorder: str = "off", place: str = "", library: Path = LIBRARY
+        self, label: str, stacks: Optional[str] = None, recorder: str = "off", place: str = "", library: Path = LIBRARY,
+        sample: str = "off",
     ):
         super().__init__(label)
-        self.stacks, self.recorder, self.place, self.library = stacks, recorder, place, library
+        self.stacks, self.recorder, self.place, self.library, self.sample = stacks, recorder, place, library, sample
         self.capture: Optional[Path] = None
 
     def run(self, python: str, folder: Path) -> None:
         environment = {}
-        name = f"{self.stacks}-{self.recorder}{self.place}"
+        name = f"{self.stacks}-{self.sample}-{self.recorder}{self.place}"
         if self.stacks is not None:
             self.capture = folder / f"{name}.bin"
             environment = {
-                "LD_PRELOAD": str(self.library), "GPUMEM_STACKS": self.stacks, "GPUMEM_QUIET": "1",
-                "GPUMEM_OUTPUT": str(self.capture),
+                "LD_PRELOAD": str(self.library), "GPUMEM_STACKS": self.stacks, "GPUMEM_STACK_SAMPLE": self.sample,
+                "GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": str(self.capture),
             }
         self.start(
             [WITH_SIMULATOR, "--devices", "8", "--memory", "8GiB", python, WORKLOADS / "bench_alloc.py",
@@ -80,8 +81,9 @@ def alone() -> Configuration:
     return Configuration("PyTorch alone")
 
 
-def recording(stacks: str) -> Configuration:
-    return Configuration(f"gpumem, GPUMEM_STACKS={stacks}", stacks=stacks)
+def recording(stacks: str, sample: str = "off") -> Configuration:
+    label = f"gpumem, GPUMEM_STACKS={stacks}" + f" GPUMEM_STACK_SAMPLE={sample}" * (sample != "off")
+    return Configuration(label, stacks=stacks, sample=sample)
 
 
 @contextmanager

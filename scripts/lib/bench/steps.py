@@ -61,6 +61,7 @@ def configurations() -> tuple[Configuration, list[Configuration]]:
         recording("off"),
         recording("python"),
         recording("mixed"),
+        recording("mixed", "512KiB"),
         Configuration('PyTorch\'s recorder, stacks="python"', recorder="python"),
         Configuration('PyTorch\'s recorder, stacks="all"', recorder="all"),
     ]

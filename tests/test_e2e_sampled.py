@@ -1,0 +1,174 @@
+"""Sampled stacks on a real PyTorch: whatever is not by stack is as in a run that takes all stacks, lines are within their
+stated error, and every view says that they are estimates.
+
+What breaks these tests: leaving an event out because it has no stack, scaling a total, a sampler whose probability is not
+that of the format, and a view that shows estimates without saying so."""
+
+import gzip
+import json
+import math
+
+import harness
+import pytest
+
+MEAN = 512 << 10
+SAID = "sampled: stacks of tensors were taken once in 512 KiB allocated on average"
+SCRIPT = harness.WORKLOADS / "sampled_lines.py"
+# Standard errors that a line may differ by: less than one run in a million.
+ERRORS = 5
+
+
+@pytest.fixture(scope="module")
+def runs(python_env, tmp_path_factory):
+    """Captures of the same program: all stacks taken, and sampled ones; with both stacks and with Python's alone."""
+    captures = {}
+    for name, options in {
+        "all": {}, "sampled": {"GPUMEM_STACK_SAMPLE": "512KiB"},
+        "python": {"GPUMEM_STACK_SAMPLE": "512KiB", "GPUMEM_STACKS": "python"},
+    }.items():
+        folder = tmp_path_factory.mktemp(name)
+        env = {**harness.SIMULATED_CARD["torch215"], **options}
+        done = harness.simulate([python_env("torch215"), SCRIPT], preload=True, env=env, cwd=folder)
+        live, peak, _ = map(int, done.stdout.split())
+        captures[name] = (folder / "report.bin", live, peak)
+    return captures
+
+
+def functions(rows):
+    """Rows of lines, summed by function."""
+    found = {}
+    for row in rows:
+        name = (row["function"] or "").rsplit(".", 1)[-1]
+        found.setdefault(name, []).append(row)
+    return found
+
+
+@pytest.mark.parametrize("mode", ("sampled", "python"))
+def test_totals_peaks_and_counters_are_those_of_a_run_with_all_stacks(runs, analyze_json, mode):
+    (all_stacks, live, peak), (sampled, *figures) = runs["all"], runs[mode]
+    assert figures == [live, peak]
+    summaries = [harness.device_of(analyze_json("summary", report)) for report in (all_stacks, sampled)]
+    for level in ("tensor", "driver", "host", "reserved"):
+        one, other = (
+            {key: value for key, value in summary[level].items() if key.endswith("bytes") or key in ("allocations", "frees")}
+            for summary in summaries
+        )
+        assert one == other, level
+    assert (summaries[1]["tensor"]["live_bytes"], summaries[1]["tensor"]["peak_bytes"]) == (live, peak)
+    assert analyze_json("summary", sampled)["exact"] is True
+    sizes = [analyze_json("sizes", "--exact", "--at", "end", report) for report in (all_stacks, sampled)]
+    assert [row.pop("stack_sample_bytes") for row in sizes[1]] == [MEAN]
+    assert sizes[0] == sizes[1]
+
+
+@pytest.mark.parametrize("mode", ("sampled", "python"))
+@pytest.mark.parametrize("moment", ("peak", "end"))
+def test_lines_are_within_their_error(runs, analyze_json, moment, mode):
+    (all_stacks, live, peak), (sampled, *_) = runs["all"], runs[mode]
+    exact, estimates = (
+        functions(analyze_json("lines", "--at", moment, report)) for report in (all_stacks, sampled)
+    )
+    rows = [row for rows in estimates.values() for row in rows]
+    assert sum(row["bytes"] for row in rows) == {"peak": peak, "end": live}[moment]
+    blocks = sum(row["blocks"] for rows in exact.values() for row in rows)
+    assert sum(row["blocks"] for row in rows) == blocks
+    for function, relative in (("large", 0.001), ("medium", 0.15), ("small", 0.15)):
+        (truth,), (estimate,) = exact[function], estimates[function]
+        error = estimate["error_bytes"]
+        assert abs(estimate["bytes"] - truth["bytes"]) <= ERRORS * error + 1, (function, estimate)
+        assert error <= relative * truth["bytes"], (function, estimate)
+        assert "error_bytes" not in truth
+    # Of few blocks that are as large as this the probability is e^-64 that one has no stack.
+    assert abs(estimates["large"][0]["bytes"] - 128 * (1 << 20)) <= 1 << 20
+
+
+def test_blocks_carry_stacks_with_the_probability_of_the_format(runs, analyze):
+    """Of all allocations of one size; those of the training have other sizes."""
+    events = analyze("export", "csv", "--level", "tensor", "-o", "-", runs["sampled"][0]).stdout.splitlines()
+    head, rows = events[0].split(","), events[1:]
+    size, kind = head.index("bytes"), head.index("kind")
+    for bytes_, count in ((16 << 10, 4096), (256 << 10, 256), (32 << 20, 4)):
+        of = [row for row in rows if row.split(",")[size] == str(bytes_) and row.split(",")[kind] == "alloc"]
+        assert len(of) >= count
+        taken = sum("(not sampled)" not in row for row in of)
+        probability = 1 - math.exp(-bytes_ / MEAN)
+        spread = math.sqrt(len(of) * probability * (1 - probability))
+        assert abs(taken - len(of) * probability) <= ERRORS * spread + 1e-9, bytes_
+
+
+TEXT = (
+    ["summary"], ["lines"], ["lines", "--annotate"], ["tree"], ["leaks"], ["temporary"], ["hints"], ["changes"], ["fragmentation"],
+    ["ledger"], ["ledger", "--by", "owner"], ["scopes"], ["sizes"], ["oom"], [],
+)
+
+
+@pytest.mark.parametrize("command", TEXT, ids=" ".join)
+def test_text_says_at_its_head_that_stacks_are_sampled(runs, analyze, command):
+    first = analyze(*command, runs["sampled"][0]).stdout.split("\n\n")[0]
+    assert SAID in first
+    assert SAID not in analyze(*command, runs["all"][0]).stdout
+
+
+JSON = [command for command in TEXT if command and command[0] != "changes"]
+
+
+@pytest.mark.parametrize("command", JSON, ids=" ".join)
+def test_json_has_a_field_that_says_so(runs, analyze_json, command):
+    sampled, plain = (analyze_json(*command, runs[name][0]) for name in ("sampled", "all"))
+    rows = sampled if isinstance(sampled, list) else [sampled]
+    assert all(row["stack_sample_bytes"] == MEAN for row in rows)
+    assert "stack_sample_bytes" not in json.dumps(plain)
+
+
+def test_a_difference_says_so_of_each_side(runs, analyze):
+    text = analyze("diff", runs["all"][0], runs["sampled"][0]).stdout
+    before, after = text.split("after ", 1)
+    assert SAID not in before and SAID in after
+
+
+def test_pictures_pages_and_exports_say_so(runs, analyze, tmp_path):
+    report = runs["sampled"][0]
+    for of in ("live", "allocated", "temporary"):
+        svg = tmp_path / f"{of}.svg"
+        analyze("flamegraph", "--of", of, "-o", svg, report)
+        assert SAID in svg.read_text(), of
+    analyze("html", "-o", tmp_path / "page.html", report)
+    assert SAID in (tmp_path / "page.html").read_text()
+    speedscope = json.loads(analyze("export", "speedscope", "-o", "-", report).stdout)
+    assert SAID in speedscope["name"]
+    analyze("export", "pprof", "-o", tmp_path / "profile.pb.gz", report)
+    assert SAID.encode() in gzip.decompress((tmp_path / "profile.pb.gz").read_bytes())
+    for form in ("folded", "csv", "firefox"):
+        assert SAID in analyze("export", form, "-o", "-", report).stderr, form
+
+
+def test_whatever_has_bytes_by_stack_sums_to_the_exact_figure(runs, analyze, analyze_json):
+    report, live, peak = runs["sampled"]
+    assert analyze_json("tree", report)["bytes"] == peak
+    folded = analyze("export", "folded", "-o", "-", report).stdout.splitlines()
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in folded) == peak
+    leaks = analyze_json("leaks", "--at", "end", report)
+    assert leaks["bytes"] == sum(row["bytes"] for row in leaks["rows"]) == live
+    temporary, exact = (analyze_json("temporary", runs[name][0]) for name in ("sampled", "all"))
+    found = {row["function"]: row for row in temporary["rows"]}["temporary"]
+    truth = {row["function"]: row for row in exact["rows"]}["temporary"]
+    # 512 blocks of a quarter of the mean: their standard error is 9 %.
+    assert abs(found["bytes"] - truth["bytes"]) <= ERRORS * 0.09 * truth["bytes"]
+
+
+def test_a_leak_is_found(runs, analyze_json):
+    growing = [row for row in analyze_json("leaks", runs["sampled"][0])["rows"] if row["class"] == "growing"]
+    assert [row["function"] for row in growing] == ["main"]
+    # Blocks of four times the mean: of a hundred two have no stack.
+    assert abs(growing[0]["bytes_per_step"] - (2 << 20)) <= 1 << 20
+
+
+def test_a_bounded_capture_estimates_as_well(python_env, simulate, analyze_json, tmp_path):
+    env = {"GPUMEM_STACK_SAMPLE": "512KiB", "GPUMEM_BOUNDED": "16MiB", **harness.SIMULATED_CARD["torch215"]}
+    done = simulate([python_env("torch215"), SCRIPT], preload=True, env=env)
+    live, *_ = map(int, done.stdout.split())
+    rows = functions(analyze_json("lines", "--at", "end", tmp_path / "report.bin"))
+    assert sum(row["bytes"] for of in rows.values() for row in of) == live
+    for function in ("small", "medium"):
+        (row,) = rows[function]
+        assert abs(row["bytes"] - (64 << 20)) <= ERRORS * row["error_bytes"], row
