@@ -34,7 +34,7 @@ impl SubAssign for Figure {
 impl AddAssign for Figure {
     fn add_assign(&mut self, other: Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
-        self.blocks += other.blocks;
+        self.blocks = self.blocks.saturating_add(other.blocks);
     }
 }
 

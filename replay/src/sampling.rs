@@ -151,8 +151,8 @@ pub fn share_out(figures: &mut Vec<(StackKey, Figure, Figure)>) {
         let more = |whole, of: &dyn Fn(&Figure) -> (u64, u64)| {
             part(whole, of(passed)).saturating_sub(part(whole, of(&before)))
         };
-        figure.bytes += more(without.bytes, &bytes);
-        figure.blocks += more(without.blocks, &blocks);
+        figure.bytes = figure.bytes.saturating_add(more(without.bytes, &bytes));
+        figure.blocks = figure.blocks.saturating_add(more(without.blocks, &blocks));
     }
 }
 
