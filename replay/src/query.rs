@@ -61,6 +61,16 @@ impl Sizes {
     }
 }
 
+impl Query {
+    /// What each device's peak had is kept.
+    pub fn keeping_peaks() -> Self {
+        Self {
+            peaks: true,
+            ..Self::default()
+        }
+    }
+}
+
 impl From<At> for Query {
     fn from(moment: At) -> Self {
         Self {

@@ -107,10 +107,7 @@ impl Serialize for Replay {
 impl Replay {
     /// A replay that keeps what each device's peak had.
     pub(crate) fn keeping() -> Self {
-        Self::new(Query {
-            peaks: true,
-            ..Query::default()
-        })
+        Self::new(Query::keeping_peaks())
     }
 
     /// Takes the state in the place of all records before `seq`.

@@ -24,14 +24,14 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let query = Query {
-        peaks: true,
-        ..Query::default()
-    };
     let mut watch = HintWatch::default();
-    let session = read_with(&args.file, query, &mut |replay, record, effect| {
-        watch.observe(replay, record, effect);
-    })?;
+    let session = read_with(
+        &args.file,
+        Query::keeping_peaks(),
+        &mut |replay, record, effect| {
+            watch.observe(replay, record, effect);
+        },
+    )?;
     watch.finish();
     let ledgers = ledgers(&args.file, &session, Asked::default())?;
     let hints = Hints::of(&session, &ledgers, &watch);

@@ -37,13 +37,13 @@ pub struct Args {
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.capture.path();
     let mut builder = TimelineBuilder::default();
-    let query = Query {
-        peaks: true,
-        ..Query::default()
-    };
-    let session = read_with(file, query, &mut |replay, record, effect| {
-        builder.observe(replay, record, effect);
-    })?;
+    let session = read_with(
+        file,
+        Query::keeping_peaks(),
+        &mut |replay, record, effect| {
+            builder.observe(replay, record, effect);
+        },
+    )?;
     let replay = &session.replay;
     let timeline = builder.finish(replay, None, None);
     let mut moments = Moments::choose(replay, &timeline);

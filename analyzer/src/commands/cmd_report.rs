@@ -25,15 +25,15 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     let mut watch = HintWatch::default();
     let mut tensor_changes = Changes::new(Level::TENSOR, pid, |change| tensor.add(change));
     let mut driver_changes = Changes::new(Level::DRIVER, pid, |change| driver.add(change));
-    let query = Query {
-        peaks: true,
-        ..Query::default()
-    };
-    let session = read_with(file, query, &mut |replay, record, effect| {
-        tensor_changes.observe(replay, record, effect);
-        driver_changes.observe(replay, record, effect);
-        watch.observe(replay, record, effect);
-    })?;
+    let session = read_with(
+        file,
+        Query::keeping_peaks(),
+        &mut |replay, record, effect| {
+            tensor_changes.observe(replay, record, effect);
+            driver_changes.observe(replay, record, effect);
+            watch.observe(replay, record, effect);
+        },
+    )?;
     tensor_changes.finish();
     driver_changes.finish();
     drop((tensor_changes, driver_changes));

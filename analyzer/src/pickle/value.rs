@@ -145,11 +145,6 @@ impl<'a> Pickle<'a> {
         self.root
     }
 
-    /// Bytes of the whole file.
-    pub fn file_bytes(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
     /// A list's values.
     pub fn list(&self, id: ListId) -> &[Value] {
         self.lists.get(id.0 as usize).map_or(&[], Vec::as_slice)

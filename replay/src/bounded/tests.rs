@@ -3,9 +3,12 @@ use gpumem_capture::{
     StackId, ThreadId,
 };
 
+mod growth;
+
 use super::*;
-use crate::later_growth::{Growth, LaterGrowth};
+use crate::later_growth::LaterGrowth;
 use crate::{At, Figure, Query};
+use growth::{growth_of, named};
 
 /// A program of all kinds of events on two devices, made up from a seed.
 struct Program {
@@ -268,64 +271,15 @@ fn a_state_and_what_follows_are_the_whole() {
     }
 }
 
-/// A growth with the stacks that its key stands for.
-fn named(growth: &Growth, replay: &Replay) -> (Growth, StackKey) {
-    let key = KeyId::default();
-    (Growth { key, ..*growth }, replay.stacks(growth.key))
-}
-
-/// What was kept of what contexts and modules grew by after a device's peak, up to a reading.
-fn growth_of(
-    replay: &Replay,
-    device: DeviceOrdinal,
-    until: Option<&(crate::Reading, bool)>,
-) -> Vec<(Growth, StackKey)> {
-    let all = replay.growth_after_peak_of(device).iter();
-    all.filter(|growth| until.is_none_or(|(reading, _)| growth.seq < reading.seq))
-        .map(|growth| named(growth, replay))
-        .collect()
-}
-
-#[test]
-fn a_state_of_version_1_has_all_but_the_growth_after_peaks() {
-    let program = Program::with(3, 3000, true);
-    let mut all = BoundedReplay::default();
-    program.feed(&mut all.replay, Seq(0), program.end());
-    let mut state = bytes_of(&all.replay);
-    let mut added = Vec::new();
-    all.replay.newest_begun.put(&mut added);
-    for of in all
-        .replay
-        .peak_snapshots
-        .iter()
-        .flat_map(|all| all.values())
-    {
-        of.later.put(&mut added);
-        of.newest_begun.put(&mut added);
-    }
-    assert!(state.ends_with(&added) && added.len() > 10);
-    state.truncate(state.len() - added.len());
-    state[0] = 1;
-    let mut replay = Replay::new(At::Peak);
-    replay.feed(Record::State(program.end(), &state));
-    assert!(replay.restored.is_some_and(|restored| restored.is_readable));
-    assert_eq!(figures(&replay, At::Peak), figures(&all.replay, At::Peak));
-    assert!(replay.growth_after_peak_of(DeviceOrdinal(0)).is_empty());
-}
-
 #[test]
 fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
     let (mut told, mut in_the_log, mut grown) = (0, 0, 0);
     for seed in 1..60 {
         let program = Program::with(seed, 3000, seed % 2 == 0);
         let at = Seq(program.end().0 * (1 + seed % 9) / 9);
-        let peaks = Query {
-            peaks: true,
-            ..Query::default()
-        };
         let replays = [
             by_state(&program, at, usize::MAX, At::Peak),
-            whole(&program, peaks),
+            whole(&program, Query::keeping_peaks()),
         ];
         let devices = |replay: &Replay| replay.devices.keys().copied().collect::<Vec<_>>();
         let all = replays.iter().flat_map(|replay| {

@@ -6,7 +6,7 @@
 //! `CUDA_ERROR_INVALID_VALUE`, as the driver does.
 
 use gpumem_cuda_abi::CuResult;
-use libc::{c_char, c_void};
+use libc::c_char;
 use std::ffi::CStr;
 use std::num::NonZero;
 
@@ -185,9 +185,6 @@ impl TextOut {
         Ok(())
     }
 }
-
-/// A pointer that the driver passes on and never follows.
-pub type Opaque = *mut c_void;
 
 /// A handle as a number: looked up, never followed.
 pub type Handle = usize;

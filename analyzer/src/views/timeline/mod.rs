@@ -127,13 +127,6 @@ impl DeviceTimeline {
     pub fn end(&self) -> Option<&TimelinePoint> {
         self.buckets.last().map(|bucket| &bucket.last)
     }
-
-    /// The most of all bands together.
-    pub fn greatest_sum(&self) -> u64 {
-        let points = self.buckets.iter().map(|bucket| &bucket.most);
-        let points = points.chain(&self.peak);
-        points.map(TimelinePoint::sum).max().unwrap_or(0)
-    }
 }
 
 /// What the training was at in one stretch of time.
