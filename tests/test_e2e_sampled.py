@@ -172,3 +172,27 @@ def test_a_bounded_capture_estimates_as_well(python_env, simulate, analyze_json,
     for function in ("small", "medium"):
         (row,) = rows[function]
         assert abs(row["bytes"] - (64 << 20)) <= ERRORS * row["error_bytes"], row
+
+
+OUT_OF_MEMORY = """\
+import torch
+
+kept = [torch.empty(16 << 10, dtype=torch.uint8, device="cuda") for _ in range(4096)]
+try:
+    torch.empty(4 << 30, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError:
+    print("out of memory")
+"""
+
+
+def test_a_post_mortem_estimates_and_says_so(python_env, simulate, analyze, tmp_path):
+    (tmp_path / "fails.py").write_text(OUT_OF_MEMORY)
+    env = {"GPUMEM_STACK_SAMPLE": "512KiB", **harness.SIMULATED_CARD["torch215"]}
+    done = simulate([python_env("torch215"), "fails.py"], preload=True, env=env, memory="1GiB")
+    assert done.stdout == "out of memory\n"
+    assert "  sampled  stacks once in 512 KiB allocated: bytes of tensors by line are estimates\n" in done.stderr
+    # All of it is one line's: what has no stacks is its too.
+    (row,) = [line for line in done.stderr.splitlines() if "fails.py:3" in line]
+    assert row.split()[:2] == ["64.0", "MiB"] and "4,096" in row, row
+    text = analyze("oom", tmp_path / "report.bin").stdout
+    assert SAID in text and "fails.py:3" in text
