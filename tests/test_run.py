@@ -336,6 +336,8 @@ WRONG = (
      "gpumem: run: argument --bounded: '0=64' is not a size: write bytes, or a number with KiB, MiB or GiB "
      "(gpumem run --help)"),
     (["run", "--limit", "a=1GiB", "x.py"], 125, None),
+    (["run", "--stack-sample", "2GiB", "x.py"], 125,
+     "gpumem: run: argument --stack-sample: '2GiB' is not between 4KiB and 1GiB (gpumem run --help)"),
     (["run", "--nonsense", "x.py"], 125, "gpumem: run: unrecognized arguments: --nonsense (gpumem run --help)"),
     (["run", "--stacks", "all", "x.py"], 125, None),
     (["run", "--output"], 125, None),

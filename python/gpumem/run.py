@@ -43,6 +43,17 @@ def _size(text: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _distance(text: str) -> str:
+    """A distance of sampled stacks, as the library takes it."""
+    try:
+        size = _sizes.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not 4 << 10 <= size <= 1 << 30:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between 4KiB and 1GiB")
+    return str(size)
+
+
 def _limit(text: str) -> str:
     """A limit as the library takes it: a size of every GPU, or of GPUs by number, `24GiB,1=16GiB`."""
     parts = []
@@ -81,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         help="which stacks each event carries (GPUMEM_STACKS)",
     )
     parser.add_argument(
-        "--stack-sample", metavar="SIZE", type=_size,
+        "--stack-sample", metavar="SIZE", type=_distance,
         help="take stacks once in so many allocated bytes on average: 512KiB; totals stay exact, bytes by line are "
         "estimates (GPUMEM_STACK_SAMPLE)",
     )
