@@ -10,6 +10,7 @@ import math
 
 import harness
 import pytest
+import spec_reader
 
 MEAN = 512 << 10
 SAID = "sampled: stacks of tensors were taken once in 512 KiB allocated on average"
@@ -82,18 +83,43 @@ def test_lines_are_within_their_error(runs, analyze_json, moment, mode):
     assert abs(estimates["large"][0]["bytes"] - 128 * (1 << 20)) <= 1 << 20
 
 
-def test_blocks_carry_stacks_with_the_probability_of_the_format(runs, analyze):
-    """Of all allocations of one size; those of the training have other sizes."""
-    events = analyze("export", "csv", "--level", "tensor", "-o", "-", runs["sampled"][0]).stdout.splitlines()
-    head, rows = events[0].split(","), events[1:]
-    size, kind = head.index("bytes"), head.index("kind")
-    for bytes_, count in ((16 << 10, 4096), (256 << 10, 256), (32 << 20, 4)):
-        of = [row for row in rows if row.split(",")[size] == str(bytes_) and row.split(",")[kind] == "alloc"]
+NOT_SAMPLED, TENSOR, ALLOC = 4294967294, 0, 1
+
+
+def test_the_capture_is_what_the_format_says(runs):
+    """By a reader that shares nothing with the analyzer: which allocations carry stacks, and what all are estimated to have."""
+    records = spec_reader.read(runs["sampled"][0]).order.records
+    facts = [record[3:] for record in records if record[0] == "definition" and record[2] == 136]
+    assert [str(MEAN)] == [value for fact in facts for value in fact[-1:] if "stack_sample" in fact]
+    sizes, unseen = [], []
+    for word, _, *fields in records:
+        if word != "event":
+            continue
+        _, _, size, _, python, native, _, kind, level, *_ = fields
+        assert (python == NOT_SAMPLED) == (native == NOT_SAMPLED)
+        if (kind, level) == (ALLOC, TENSOR):
+            sizes.append(size)
+            unseen.append(python == NOT_SAMPLED)
+        else:
+            assert python != NOT_SAMPLED
+    chance = {size: -math.expm1(-size / MEAN) for size in set(sizes)}
+    for size, count in ((16 << 10, 4096), (256 << 10, 256), (32 << 20, 4)):
+        of = [missing for its, missing in zip(sizes, unseen) if its == size]
         assert len(of) >= count
-        taken = sum("(not sampled)" not in row for row in of)
-        probability = 1 - math.exp(-bytes_ / MEAN)
-        spread = math.sqrt(len(of) * probability * (1 - probability))
-        assert abs(taken - len(of) * probability) <= ERRORS * spread + 1e-9, bytes_
+        spread = math.sqrt(len(of) * chance[size] * (1 - chance[size]))
+        assert abs(len(of) - sum(of) - len(of) * chance[size]) <= ERRORS * spread + 1e-9, size
+    estimate = sum(size / chance[size] for size, missing in zip(sizes, unseen) if not missing)
+    variance = sum(size**2 * (1 - chance[size]) / chance[size] for size in sizes)
+    assert abs(estimate - sum(sizes)) <= ERRORS * math.sqrt(variance)
+
+
+def test_events_in_tables_say_that_they_carry_no_stacks(runs, analyze):
+    head, *rows = analyze("export", "csv", "--level", "tensor", "-o", "-", runs["sampled"][0]).stdout.splitlines()
+    size, kind, function = (head.split(",").index(name) for name in ("bytes", "kind", "function"))
+    small = [row.split(",") for row in rows]
+    small = [row[function] for row in small if (row[size], row[kind]) == (str(16 << 10), "alloc")]
+    assert {"small", "(not sampled)"} <= set(small)
+    assert 0.95 < small.count("(not sampled)") / len(small) < 0.99
 
 
 TEXT = (
