@@ -107,7 +107,7 @@ serialize! {
     Freed { 0 }
     LevelState {
         counters, peak, live_at_moment, made_live, made_peak, anomalies, clock, device_clock, by_stack,
-        blocks, reservations, freed, peak_snapshot, unkept; unseen
+        blocks, reservations, freed, peak_snapshot, unkept, unseen
     }
 }
 

@@ -11,7 +11,7 @@ use crate::later_growth::LaterGrowth;
 use crate::objects::Objects;
 use crate::readings::Reading;
 use crate::reservation::{Reservation, ReservationKind};
-use crate::serialize::{Serialize, serialize};
+use crate::serialize::serialize;
 
 /// A block's address, and whether it is a VMM handle.
 pub(crate) type Address = (u64, bool);
@@ -170,22 +170,5 @@ impl DevicePeakSnapshot {
 
 serialize! {
     PeakSnapshot { peak, gone, back, reservations }
-}
-
-/// But for what version 2 of the state added, which stands at the state's end.
-impl Serialize for DevicePeakSnapshot {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.objects.put(to);
-        self.before.put(to);
-        self.after.put(to);
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        Some(Self {
-            objects: Serialize::take(from)?,
-            before: Serialize::take(from)?,
-            after: Serialize::take(from)?,
-            ..Self::default()
-        })
-    }
+    DevicePeakSnapshot { objects, before, after, later, newest_begun }
 }

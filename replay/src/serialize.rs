@@ -226,7 +226,7 @@ impl<T: Serialize + Ord + Hash> Serialize for FxHashSet<T> {
 
 /// A struct as its fields, in that order. All are named, so none can be forgotten.
 macro_rules! serialize {
-    ($($of:ty { $($field:tt),* $(,)? $(; $($left_out:ident),*)? })*) => {$(
+    ($($of:ty { $($field:tt),* $(,)? })*) => {$(
         impl $crate::serialize::Serialize for $of {
             fn put(&self, to: &mut Vec<u8>) {
                 $($crate::serialize::Serialize::put(&self.$field, to);)*
@@ -235,7 +235,6 @@ macro_rules! serialize {
             fn take(from: &mut &[u8]) -> Option<Self> {
                 Some(Self {
                     $($field: $crate::serialize::Serialize::take(from)?,)*
-                    $($($left_out: Default::default(),)*)?
                 })
             }
         }

@@ -18,7 +18,7 @@ use crate::span_context::SpanContext;
 
 /// What stands first. Version 1 has nothing of what contexts and code grew by after the peaks; others
 /// are not read.
-const VERSION: u64 = 2;
+const VERSION: u64 = 1;
 
 serialize! {
     OutOfMemory { seq, event, span_context }
@@ -45,24 +45,10 @@ impl Serialize for Replay {
         self.evicted.put(to);
         self.peak_snapshots.put(to);
         self.newest_begun.put(to);
-        for of in self.peak_snapshots.iter().flat_map(BTreeMap::values) {
-            of.later.put(to);
-            of.newest_begun.put(to);
-        }
-        // States of a recorder that takes all stacks end here.
-        let levels = self.levels.iter();
-        let unseen: BTreeMap<_, _> = levels
-            .filter(|(_, state)| !state.unseen.is_empty())
-            .map(|(place, state)| (*place, state.unseen.clone()))
-            .collect();
-        if !unseen.is_empty() {
-            unseen.put(to);
-        }
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
-        let version = u64::take(from)?;
-        if !(1..=VERSION).contains(&version) {
+        if u64::take(from)? != VERSION {
             return None;
         }
         let mut replay = Self {
@@ -82,22 +68,9 @@ impl Serialize for Replay {
             threads: Serialize::take(from)?,
             evicted: Serialize::take(from)?,
             peak_snapshots: Serialize::take(from)?,
+            newest_begun: Serialize::take(from)?,
             ..Self::default()
         };
-        if version > 1 {
-            replay.newest_begun = Serialize::take(from)?;
-            let snapshots = replay.peak_snapshots.iter_mut();
-            for of in snapshots.flat_map(BTreeMap::values_mut) {
-                of.later = Serialize::take(from)?;
-                of.newest_begun = Serialize::take(from)?;
-            }
-        }
-        if !from.is_empty() {
-            let unseen: BTreeMap<(DeviceOrdinal, Level), _> = Serialize::take(from)?;
-            for (place, unseen) in unseen {
-                replay.levels.get_mut(&place)?.unseen = unseen;
-            }
-        }
         replay.sampling = Sampling::of(&replay.names);
         replay.number_keys();
         from.is_empty().then_some(replay)
