@@ -20,30 +20,3 @@ pub fn growth_of(
         .map(|growth| named(growth, replay))
         .collect()
 }
-
-#[test]
-fn a_state_of_version_1_has_all_but_the_growth_after_peaks() {
-    let program = Program::with(3, 3000, true);
-    let mut all = BoundedReplay::default();
-    program.feed(&mut all.replay, Seq(0), program.end());
-    let mut state = bytes_of(&all.replay);
-    let mut added = Vec::new();
-    all.replay.newest_begun.put(&mut added);
-    for of in all
-        .replay
-        .peak_snapshots
-        .iter()
-        .flat_map(|all| all.values())
-    {
-        of.later.put(&mut added);
-        of.newest_begun.put(&mut added);
-    }
-    assert!(state.ends_with(&added) && added.len() > 10);
-    state.truncate(state.len() - added.len());
-    state[0] = 1;
-    let mut replay = Replay::new(At::Peak);
-    replay.feed(Record::State(program.end(), &state));
-    assert!(replay.restored.is_some_and(|restored| restored.is_readable));
-    assert_eq!(figures(&replay, At::Peak), figures(&all.replay, At::Peak));
-    assert!(replay.growth_after_peak_of(DeviceOrdinal(0)).is_empty());
-}
