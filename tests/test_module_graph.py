@@ -21,10 +21,10 @@ SOURCES = sorted(
 FLOORS = [
     {"lib", "capi", "hooks", "nvtx"},
     {"open", "exit"},
-    {"sampler", "postmortem", "scopes"},
+    {"oom", "sampler", "scopes"},
     {
-        "autograd", "call", "contexts", "definitions", "evidence", "facts", "live", "names", "options", "output", "record", "session",
-        "sideband", "stack", "stacks", "storage", "tensor", "tracked", "workspace",
+        "backward", "call", "contexts", "definitions", "evidence", "facts", "names", "options", "output", "record", "session",
+        "sideband", "stack", "stacks", "storage", "tensors", "tracked", "workspace",
     },
     {"card", "driver", "limit"},
     {"account", "call_counts", "caller", "failed", "fault", "hook", "message", "process", "resolve", "stack_sample", "thread"},
@@ -90,8 +90,8 @@ def test_no_file_of_the_recorder_uses_one_above_it():
     assert set(upward(graph)) == UPWARDS
     planted = {**graph, "crate::thread": graph["crate::thread"] | {"crate::record"}}
     assert set(upward(planted)) == UPWARDS | {("crate::thread", "crate::record")}
-    planted = {**graph, "crate::sampler": graph["crate::sampler"] | {"crate::postmortem"}}
-    assert set(upward(planted)) == UPWARDS | {("crate::sampler", "crate::postmortem")}
+    planted = {**graph, "crate::sampler": graph["crate::sampler"] | {"crate::oom"}}
+    assert set(upward(planted)) == UPWARDS | {("crate::sampler", "crate::oom")}
 
 
 def test_state_belongs_to_the_session_or_is_listed_with_a_reason(tmp_path):

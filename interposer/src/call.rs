@@ -17,7 +17,7 @@ use crate::thread::{self, Thread};
 
 /// How many calls there were by some moment. Two that are equal have none between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub(crate) struct CallsSoFar {
     entered: u64,
     waits: u64,
 }
@@ -30,7 +30,7 @@ pub(crate) fn is_quiet() -> bool {
 
 /// This moment, if no call is in progress but this thread's own that may move memory, nor one that synchronises
 /// where that may.
-pub(crate) fn still(thread: &Thread) -> Option<Moment> {
+pub(crate) fn still(thread: &Thread) -> Option<CallsSoFar> {
     let own =
         u64::from(thread.depth.get() != 0 && Counted::from_thread(thread) != Counted::Nowhere);
     let (left, waited) = (
@@ -45,7 +45,7 @@ pub(crate) fn still(thread: &Thread) -> Option<Moment> {
     } else {
         waits = 0;
     }
-    (in_progress <= own).then_some(Moment { entered, waits })
+    (in_progress <= own).then_some(CallsSoFar { entered, waits })
 }
 
 /// Whether there are pools or graphs, which give back by themselves what they do not use.
@@ -118,9 +118,9 @@ fn is_on_the_usual_stack() -> bool {
 
 /// Leaves the outermost call on this thread in its stead.
 #[cold]
-fn give_up(thread: &Thread) {
+fn abandon(thread: &Thread) {
     Counted::from_thread(thread).end();
-    thread.given_up.set(thread.given_up.get().wrapping_add(1));
+    thread.abandoned.set(thread.abandoned.get().wrapping_add(1));
     thread.entry.set(Registers::default());
     thread.releasing.set(0);
     thread.depth.set(0);
@@ -138,7 +138,7 @@ pub(crate) struct Call {
     outermost: bool,
     counted: Counted,
     /// The thread's, at the beginning: another one later means that this call was given up.
-    given_up: u32,
+    abandoned: u32,
     /// The release that an outer call had claimed before this one claimed its own.
     claimed_before: Option<u64>,
 }
@@ -152,7 +152,7 @@ impl Call {
                 && caller.sp >= thread.outermost_sp.get()
                 && is_on_the_usual_stack()
             {
-                give_up(thread);
+                abandon(thread);
             }
             let depth = thread.depth.get();
             let driver_calls = thread.driver_calls.get();
@@ -179,7 +179,7 @@ impl Call {
                 driver_calls_before: driver_calls,
                 outermost: depth == 0,
                 counted,
-                given_up: thread.given_up.get(),
+                abandoned: thread.abandoned.get(),
                 claimed_before: None,
             }
         })
@@ -223,7 +223,7 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if thread::with(|thread| thread.given_up.get() != self.given_up) {
+        if thread::with(|thread| thread.abandoned.get() != self.abandoned) {
             return;
         }
         self.counted.end();

@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char, c_int};
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
-use crate::autograd::phases;
+use crate::backward::phases;
 use crate::{card, limit, options, process, scopes, session, thread};
 pub use scopes::GpumemScopeFigures;
 
@@ -197,7 +197,7 @@ pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
         }
         is_set
     };
-    match thread::quietly(|_| set()) {
+    match thread::guarded(|_| set()) {
         Some(true) => 0,
         Some(false) => 2,
         None => 1,
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn gpumem_report_path(buffer: *mut c_char, size: usize) ->
     let Some(session) = session::session() else {
         return 0;
     };
-    let Some(path) = thread::quietly(|_| session.storage.path(session.writer)).flatten() else {
+    let Some(path) = thread::guarded(|_| session.storage.path(session.writer)).flatten() else {
         return 0;
     };
     let path = path.as_os_str().as_encoded_bytes();
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn gpumem_report_path(buffer: *mut c_char, size: usize) ->
 /// `buffer` is null or valid for writing `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gpumem_help_env(buffer: *mut c_char, size: usize) -> usize {
-    let text = thread::quietly(|_| options::help()).unwrap_or_default();
+    let text = thread::guarded(|_| options::help()).unwrap_or_default();
     // SAFETY: the caller's promise.
     unsafe { copy_text(text.as_bytes(), buffer, size) }
 }

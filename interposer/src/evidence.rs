@@ -12,7 +12,7 @@ use crate::{card, driver, record};
 
 /// A context and its device.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub(crate) context: u64,
     pub(crate) device: DeviceOrdinal,
 }
@@ -23,24 +23,24 @@ fn reading_session() -> Option<&'static Session> {
 }
 
 /// The only context, if it is one whose memory can be asked for: one that was reset would come back to life.
-fn only_context(session: &Session) -> Option<Place> {
+fn only_context(session: &Session) -> Option<Location> {
     let (context, device) = look(session, Tracker::only_context)?;
-    Some(Place { context, device })
+    Some(Location { context, device })
 }
 
 /// The only context, or else the current one, if it was seen. Else a call may have brought one to life.
-pub(crate) fn place() -> Option<Place> {
+pub(crate) fn place() -> Option<Location> {
     let session = reading_session()?;
     only_context(session).or_else(|| {
         let context = driver::current_context();
         let device = look(session, |tracker| tracker.device_of(context))?;
-        Some(Place { context, device })
+        Some(Location { context, device })
     })
 }
 
 /// Before a module or library is loaded: where to, if that is known. With one context, the driver is asked how much is
 /// free: what it fell by since the last time is the weight of the evidence in between.
-pub(crate) fn before_load(thread: &Thread) -> Option<Place> {
+pub(crate) fn before_load(thread: &Thread) -> Option<Location> {
     let session = reading_session()?;
     let Some(place) = only_context(session) else {
         return self::place();
@@ -58,8 +58,8 @@ pub(crate) fn before_load(thread: &Thread) -> Option<Place> {
 fn leave(
     thread: &Thread,
     call: &Call,
-    place: Option<Place>,
-    change: impl FnOnce(&mut Tracker, Place, Origin),
+    place: Option<Location>,
+    change: impl FnOnce(&mut Tracker, Location, Origin),
 ) {
     let Some(session) = reading_session() else {
         return;
@@ -72,7 +72,7 @@ fn leave(
 }
 
 /// A module or library was loaded.
-pub(crate) fn loaded(thread: &Thread, call: &Call, place: Option<Place>, library: u64) {
+pub(crate) fn loaded(thread: &Thread, call: &Call, place: Option<Location>, library: u64) {
     leave(thread, call, place, |tracker, place, origin| {
         tracker.loaded(place.device, place.context, library, origin);
     });
@@ -82,7 +82,7 @@ pub(crate) fn loaded(thread: &Thread, call: &Call, place: Option<Place>, library
 pub(crate) fn part_got(
     thread: &Thread,
     call: &Call,
-    place: Option<Place>,
+    place: Option<Location>,
     module: u64,
     library: u64,
 ) {
@@ -102,7 +102,7 @@ pub(crate) fn is_known(function: u64) -> bool {
 pub(crate) fn function_got(
     thread: &Thread,
     call: &Call,
-    place: Option<Place>,
+    place: Option<Location>,
     function: u64,
     of: FunctionOf,
 ) {
@@ -112,14 +112,14 @@ pub(crate) fn function_got(
 }
 
 /// A variable was got: it may be given its memory only now.
-pub(crate) fn variable_got(thread: &Thread, call: &Call, place: Option<Place>, module: u64) {
+pub(crate) fn variable_got(thread: &Thread, call: &Call, place: Option<Location>, module: u64) {
     leave(thread, call, place, |tracker, place, origin| {
         tracker.variable_got(place.device, place.context, module, origin);
     });
 }
 
 /// A limit of the current context was set: it takes effect now or at a later launch.
-pub(crate) fn limit_set(thread: &Thread, call: &Call, place: Option<Place>) {
+pub(crate) fn limit_set(thread: &Thread, call: &Call, place: Option<Location>) {
     leave(thread, call, place, |tracker, place, origin| {
         tracker.limit_set(place.device, place.context, origin);
     });

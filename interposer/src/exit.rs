@@ -8,7 +8,7 @@ use crate::{definitions, facts, message, thread};
 
 /// The end of the process, as far as it comes by here: says where the capture is. Events may follow.
 extern "C" fn at_exit() {
-    let _ = thread::quietly(|_| {
+    let _ = thread::guarded(|_| {
         let Some(session) = session() else {
             if let Some(ended) = session_of_process() {
                 ended.storage.say_ended(ended.writer);
@@ -64,7 +64,7 @@ fn what_was_written(session: &'static Session, is_written: bool) -> String {
 
 /// Runs after all other libraries' destructors: what they released is in the capture too, which is then closed.
 extern "C" fn at_last(_: *mut c_void) {
-    let _ = thread::quietly(|_| {
+    let _ = thread::guarded(|_| {
         let Some(session) = session_of_process() else {
             return;
         };

@@ -13,7 +13,7 @@
 //! Linking into a program. Preload it: `LD_PRELOAD=libgpumem.so python train.py`.
 
 mod account;
-mod autograd;
+mod backward;
 mod call;
 mod call_counts;
 mod caller;
@@ -30,14 +30,13 @@ mod fault;
 mod hook;
 mod hooks;
 mod limit;
-mod live;
 mod message;
 mod names;
 mod nvtx;
+mod oom;
 mod open;
 mod options;
 mod output;
-mod postmortem;
 mod process;
 mod record;
 mod resolve;
@@ -49,7 +48,7 @@ mod stack;
 mod stack_sample;
 mod stacks;
 mod storage;
-mod tensor;
+mod tensors;
 mod thread;
 mod tracked;
 mod workspace;

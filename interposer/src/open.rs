@@ -15,14 +15,14 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::live::Tensors;
+use crate::oom::Reports;
 use crate::options::Options;
-use crate::postmortem::Reports;
 use crate::process::{self, PROCESS, State};
 use crate::sampler::Sampler;
 use crate::session::{self, Session};
+use crate::tensors::Tensors;
 use crate::{
-    account, autograd, definitions, facts, limit, message, output, scopes, storage, thread,
+    account, backward, definitions, facts, limit, message, output, scopes, storage, thread,
 };
 use gpumem_capture::writer::lock::Lock;
 use gpumem_tracker::Tracker;
@@ -124,7 +124,7 @@ fn open() -> bool {
         postmortem: options.postmortem.unwrap_or(!options.quiet),
         known_devices: Default::default(),
         names: Default::default(),
-        nodes: autograd::nodes(),
+        nodes: backward::nodes(),
         steps: Default::default(),
         readings: Box::leak(Box::new(Sampler::new())),
         failures: Box::leak(Box::new(Reports::new())),

@@ -10,14 +10,14 @@ use gpumem_cuda_abi::CuDevice;
 use gpumem_stacks::{Interner, Stacks};
 use gpumem_tracker::{Interest, Tracker};
 
-use crate::autograd::nodes::Nodes;
-use crate::autograd::steps::Steps;
+use crate::backward::nodes::Nodes;
+use crate::backward::steps::Steps;
 use crate::driver::{self, DeviceFacts};
 use crate::failed::Failed;
-use crate::live::Tensors;
 use crate::names::Names;
 use crate::process::PROCESS;
 use crate::storage::Storage;
+use crate::tensors::Tensors;
 use crate::thread::Thread;
 
 /// Reads the cards. It stands above what records, and is called once an event is in the ring, with no lock held.

@@ -5,7 +5,7 @@ use gpumem_stacks::Stacks;
 use gpumem_unwind::Registers;
 
 use crate::session::Session;
-use crate::{autograd, stacks, thread};
+use crate::{backward, stacks, thread};
 
 /// The Python and the native stack of the calling thread; [`StackId::NONE`] for one that is not wanted,
 /// not there, or could not be defined in the capture. Where a node of PyTorch's autograd runs on the
@@ -34,5 +34,5 @@ pub(crate) fn take_at(
     }
     let from = (entry.pc != 0).then_some(entry);
     let (python, native) = stacks::own(session, want, from);
-    (autograd::owner(session, python), native)
+    (backward::owner(session, python), native)
 }

@@ -44,13 +44,13 @@ pub(crate) struct Thread {
     /// The outermost of them.
     pub(crate) api: Cell<u16>,
     /// Our own code runs: hooks that it (or a signal handler over it) meets record nothing.
-    pub(crate) busy: Cell<bool>,
+    pub(crate) in_recorder: Cell<bool>,
     /// To where that one returns.
     pub(crate) caller: Cell<u64>,
     /// The stack pointer of whoever called it: what it calls lies below.
     pub(crate) outermost_sp: Cell<u64>,
     /// How often calls of this thread were given up, wrapping: see [`crate::call`].
-    pub(crate) given_up: Cell<u32>,
+    pub(crate) abandoned: Cell<u32>,
     /// Where the end of the outermost call is counted: see [`crate::call`].
     pub(crate) counted: Cell<u8>,
     /// Where the stack of the innermost of them is taken from; zeros for none.
@@ -67,7 +67,7 @@ pub(crate) struct Thread {
     pub(crate) stack_sample: StackSample,
 }
 
-const _: () = assert!(offset_of!(Thread, busy) < 64);
+const _: () = assert!(offset_of!(Thread, in_recorder) < 64);
 
 impl Thread {
     /// The kernel's id of this thread.
@@ -120,29 +120,29 @@ pub(crate) fn in_hook<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
     if process::is_aside() {
         return None;
     }
-    quietly(f)
+    guarded(f)
 }
 
 /// Runs our own code: not again from within itself, with errno kept and no panic
 /// leaving it. `None` if it did not run to its end.
-pub(crate) fn quietly<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
-    let quiet = Quiet::begin()?;
+pub(crate) fn guarded<R>(f: impl FnOnce(&Thread) -> R) -> Option<R> {
+    let quiet = ReentryGuard::begin()?;
     caught(|| f(quiet.thread))
 }
 
 /// Our own code runs on this thread as long as it lives: hooks that it meets record nothing. What may panic
 /// or change errno is to be [`caught`].
-pub(crate) struct Quiet {
+pub(crate) struct ReentryGuard {
     pub(crate) thread: &'static Thread,
 }
 
-impl Quiet {
+impl ReentryGuard {
     /// None, which is counted, if it runs already.
     #[inline(always)]
     pub(crate) fn begin() -> Option<Self> {
         // SAFETY: as in `with`; the reference does not leave this thread.
         let thread = unsafe { &*place() };
-        if thread.busy.replace(true) {
+        if thread.in_recorder.replace(true) {
             crate::account::reentered();
             return None;
         }
@@ -150,10 +150,10 @@ impl Quiet {
     }
 }
 
-impl Drop for Quiet {
+impl Drop for ReentryGuard {
     #[inline(always)]
     fn drop(&mut self) {
-        self.thread.busy.set(false);
+        self.thread.in_recorder.set(false);
     }
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Option<R> {
 
 /// Runs `f` where hooks record nothing: on a thread of the recorder's.
 fn never_recorded(f: impl FnOnce()) {
-    with(|thread| thread.busy.set(true));
+    with(|thread| thread.in_recorder.set(true));
     f();
 }
 
@@ -187,16 +187,16 @@ mod tests {
 
     #[test]
     fn our_code_does_not_meet_itself() {
-        assert_eq!(quietly(|_| quietly(|_| 1)), Some(None));
-        assert_eq!(quietly(|_| 2), Some(2));
+        assert_eq!(guarded(|_| guarded(|_| 1)), Some(None));
+        assert_eq!(guarded(|_| 2), Some(2));
     }
 
     #[test]
     fn a_panic_stays_inside() {
         let hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(|_| {}));
-        assert_eq!(quietly(|_| -> u8 { panic!("planted") }), None);
+        assert_eq!(guarded(|_| -> u8 { panic!("planted") }), None);
         std::panic::set_hook(hook);
-        assert_eq!(quietly(|_| 3), Some(3));
+        assert_eq!(guarded(|_| 3), Some(3));
     }
 }

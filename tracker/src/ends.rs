@@ -3,7 +3,7 @@
 use gpumem_capture::DeviceOrdinal;
 
 use crate::state::code::Loaded;
-use crate::state::ended::{Ended, Held};
+use crate::state::ended::{Ended, EndedReservation};
 use crate::state::evidence::{Evidence, What};
 use crate::state::origin::Origin;
 use crate::state::reservations::{Kind, Reservation};
@@ -82,7 +82,7 @@ impl Tracker {
             if let Some(device) = device {
                 self.resize(device, reservation, 0, false, origin);
             }
-            all.push(Held {
+            all.push(EndedReservation {
                 device: device.unwrap_or(DeviceOrdinal::NONE),
                 reservation,
                 bytes,

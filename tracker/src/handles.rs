@@ -4,7 +4,7 @@ use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level};
 
 use crate::state::alias::Alias;
 use crate::state::block::{Block, Key};
-use crate::state::handle::{Handle, Mapping, Place};
+use crate::state::handle::{Binding, Handle, Mapping};
 use crate::state::origin::Origin;
 use crate::state::work::{Pending, Undo, Work};
 use crate::tracker::Tracker;
@@ -206,7 +206,7 @@ impl Tracker {
     /// What is bound to an object that has ended; what only it held ends with it.
     fn unbind_all(&mut self, object: u64, origin: Origin) {
         let of_object = (object, 0, 0)..=(object, u8::MAX, u64::MAX);
-        let places: Vec<Place> = self
+        let places: Vec<Binding> = self
             .bindings
             .range(of_object)
             .map(|(place, _)| *place)

@@ -9,7 +9,7 @@ use crate::state::block::Blocks;
 use crate::state::code::Code;
 use crate::state::context::Context;
 use crate::state::graph::Graphs;
-use crate::state::handle::{Handle, Mapping, Place};
+use crate::state::handle::{Binding, Handle, Mapping};
 use crate::state::origin::Origin;
 use crate::state::pages::Pages;
 use crate::state::pool::Pools;
@@ -28,7 +28,7 @@ pub struct Tracker {
     /// By first address.
     pub(crate) mappings: BTreeMap<u64, Mapping>,
     /// The handles that are bound to multicast objects.
-    pub(crate) bindings: BTreeMap<Place, u64>,
+    pub(crate) bindings: BTreeMap<Binding, u64>,
     /// Ranges of addresses: how large each is, by the first one.
     addresses: BTreeMap<u64, u64>,
     pub(crate) contexts: BTreeMap<u64, Context>,

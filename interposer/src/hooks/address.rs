@@ -4,7 +4,7 @@ use gpumem_capture::DeviceOrdinal;
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 use gpumem_tracker::Tracker;
 
-use super::seen;
+use super::blocks;
 use crate::record;
 
 hook! {
@@ -41,5 +41,5 @@ hook! {
         let ending = |tracker: &mut Tracker, origin| tracker.address_ending(pointer.0, origin);
         record::without_stacks(thread, &call, ending).flatten()
     }
-    after { seen::ended(&call, thread, result, held); }
+    after { blocks::ended(&call, thread, result, held); }
 }

@@ -10,7 +10,7 @@ use gpumem_cuda_abi::{
 
 use gpumem_tracker::{Alias, Pending};
 
-use super::{array_size, seen};
+use super::{array_size, blocks};
 use crate::call::Call;
 use crate::thread::Thread;
 use crate::{driver, record};
@@ -80,7 +80,7 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before { closing(thread, &call, pointer.0) }
-    after { seen::ended(&call, thread, result, held); }
+    after { blocks::ended(&call, thread, result, held); }
 }
 
 hook! {
@@ -150,7 +150,7 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before { closing(thread, &call, memory.0 as u64) }
-    after { seen::ended(&call, thread, result, held); }
+    after { blocks::ended(&call, thread, result, held); }
 }
 
 hook! {

@@ -7,7 +7,7 @@ use gpumem_cuda_abi::{
 };
 
 use super::array_size;
-use super::seen::{self, Asked, Owner};
+use super::blocks::{self, Request, Source};
 use crate::account;
 use crate::call::Call;
 use crate::limit::Takes;
@@ -51,13 +51,13 @@ pub(super) fn made(
     if result == 0 && !call.inner_allocated() {
         unknown();
     }
-    let asked = Asked {
+    let asked = Request {
         level: Level::DRIVER,
         bytes,
-        owner: Owner::Context,
+        source: Source::Context,
         flags: EventFlags::ARRAY,
     };
-    seen::asked_for(call, thread, result, asked, handle);
+    blocks::requested(call, thread, result, asked, handle);
 }
 
 hook! {
@@ -134,9 +134,9 @@ macro_rules! destroying {
             with call, thread, result, held;
             before {
                 let handle = $array.0 as u64;
-                seen::about_to_release(&mut call, thread, Level::DRIVER, handle, EventFlags::ARRAY)
+                blocks::releasing(&mut call, thread, Level::DRIVER, handle, EventFlags::ARRAY)
             }
-            after { seen::released(&call, thread, result.0, held); }
+            after { blocks::released(&call, thread, result.0, held); }
         }
     )*};
 }

@@ -11,7 +11,7 @@ use core::ffi::{CStr, c_char};
 
 use gpumem_capture::ApiId;
 
-use crate::autograd::{self, phases, steps};
+use crate::backward::{self, phases, steps};
 use crate::workspace;
 
 /// A word that carries an argument.
@@ -80,7 +80,7 @@ around! {
     with api, real;
     {
         let sequence = real();
-        autograd::made(sequence);
+        backward::made(sequence);
         sequence
     }
 }
@@ -95,8 +95,8 @@ around! {
     with api, real;
     {
         // SAFETY: PyTorch evaluates this node, before the function returns.
-        let run = unsafe { autograd::run(node as usize) };
-        let _running = autograd::enter(&run);
+        let run = unsafe { backward::run(node as usize) };
+        let _running = backward::enter(&run);
         real()
     }
 }

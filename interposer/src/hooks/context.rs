@@ -6,7 +6,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 use gpumem_tracker::{Pending, Seen};
 
-use super::{contexts_seen, seen};
+use super::{blocks, contexts_seen};
 use crate::call::Call;
 use crate::failed::Failed;
 use crate::limit::{self, Takes};
@@ -118,7 +118,7 @@ macro_rules! primary {
                     Some(Some(pending)) if result.is_success() => {
                         ended(thread, &call, Some(pending), driver::ordinal(device));
                     }
-                    held => seen::ended(&call, thread, result, held),
+                    held => blocks::ended(&call, thread, result, held),
                 }
             }
         }

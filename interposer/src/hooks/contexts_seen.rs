@@ -6,7 +6,7 @@ use gpumem_tracker::{Interest, Seen, Tracker};
 
 use crate::call::Call;
 use crate::contexts::is_inactive;
-use crate::evidence::{self, Place};
+use crate::evidence::{self, Location};
 use crate::thread::Thread;
 use crate::{driver, record, session, tracked};
 
@@ -43,7 +43,7 @@ pub(super) fn seen(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
 }
 
 /// Where a call has left evidence: the context may have come to life with it.
-pub(super) fn place(thread: &Thread, call: &Call) -> Option<Place> {
+pub(super) fn place(thread: &Thread, call: &Call) -> Option<Location> {
     evidence::place().or_else(|| {
         in_use(thread, call);
         evidence::place()

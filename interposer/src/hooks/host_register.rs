@@ -5,14 +5,14 @@ use core::ffi::c_void;
 use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::CuResult;
 
-use super::seen::{self, Asked, Owner};
+use super::blocks::{self, Request, Source};
 
 /// Registered memory that belongs to the current context.
-pub(super) const fn registered(bytes: u64) -> Asked {
-    Asked {
+pub(super) const fn registered(bytes: u64) -> Request {
+    Request {
         level: Level::HOST,
         bytes,
-        owner: Owner::Context,
+        source: Source::Context,
         flags: EventFlags::REGISTERED,
     }
 }
@@ -28,7 +28,7 @@ macro_rules! registering {
             before {}
             after {
                 let asked = registered(bytes as u64);
-                seen::asked_for(&call, thread, result.0, asked, || pointer as u64);
+                blocks::requested(&call, thread, result.0, asked, || pointer as u64);
             }
         }
     )*};
@@ -49,7 +49,7 @@ hook! {
     with call, thread, result, held;
     before {
         let flags = EventFlags::REGISTERED;
-        seen::about_to_release(&mut call, thread, Level::HOST, pointer as u64, flags)
+        blocks::releasing(&mut call, thread, Level::HOST, pointer as u64, flags)
     }
-    after { seen::released(&call, thread, result.0, held); }
+    after { blocks::released(&call, thread, result.0, held); }
 }

@@ -5,25 +5,25 @@ use core::ffi::c_void;
 use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuResult};
 
-use super::seen::{self, Asked, Owner};
+use super::blocks::{self, Request, Source};
 use crate::limit::Takes;
 
 /// Device memory that belongs to the current context.
-pub(super) const fn device(bytes: u64, flags: EventFlags) -> Asked {
-    Asked {
+pub(super) const fn device(bytes: u64, flags: EventFlags) -> Request {
+    Request {
         level: Level::DRIVER,
         bytes,
-        owner: Owner::Context,
+        source: Source::Context,
         flags,
     }
 }
 
 /// Pinned host memory that belongs to the current context.
-pub(super) const fn pinned(bytes: u64) -> Asked {
-    Asked {
+pub(super) const fn pinned(bytes: u64) -> Request {
+    Request {
         level: Level::HOST,
         bytes,
-        owner: Owner::Context,
+        source: Source::Context,
         flags: EventFlags::NONE,
     }
 }
@@ -38,7 +38,7 @@ hook! {
     before {}
     after {
         // SAFETY: the call succeeded, so the driver has just written there.
-        seen::asked_for(&call, thread, result.0, device(bytes as u64, EventFlags::NONE), || unsafe {
+        blocks::requested(&call, thread, result.0, device(bytes as u64, EventFlags::NONE), || unsafe {
             (*pointer).0
         });
     }
@@ -63,7 +63,7 @@ hook! {
         let row = if result.is_success() { unsafe { *pitch } } else { width };
         let asked = device(row as u64 * height as u64, EventFlags::NONE);
         // SAFETY: as above, of the pointer.
-        seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
+        blocks::requested(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
     }
 }
 
@@ -78,7 +78,7 @@ hook! {
     after {
         let asked = device(bytes as u64, EventFlags::MANAGED);
         // SAFETY: the call succeeded, so the driver has just written there.
-        seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
+        blocks::requested(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
     }
 }
 
@@ -89,9 +89,9 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
-        seen::about_to_release(&mut call, thread, Level::DRIVER, pointer.0, EventFlags::NONE)
+        blocks::releasing(&mut call, thread, Level::DRIVER, pointer.0, EventFlags::NONE)
     }
-    after { seen::released(&call, thread, result.0, held); }
+    after { blocks::released(&call, thread, result.0, held); }
 }
 
 hook! {
@@ -103,7 +103,7 @@ hook! {
     before {}
     after {
         // SAFETY: the call succeeded, so the driver has just written there.
-        seen::asked_for(&call, thread, result.0, pinned(bytes as u64), || unsafe {
+        blocks::requested(&call, thread, result.0, pinned(bytes as u64), || unsafe {
             *pointer as u64
         });
     }
@@ -118,7 +118,7 @@ hook! {
     before {}
     after {
         // SAFETY: the call succeeded, so the driver has just written there.
-        seen::asked_for(&call, thread, result.0, pinned(bytes.into()), || unsafe {
+        blocks::requested(&call, thread, result.0, pinned(bytes.into()), || unsafe {
             *pointer as u64
         });
     }
@@ -133,7 +133,7 @@ hook! {
     before {}
     after {
         // SAFETY: the call succeeded, so the driver has just written there.
-        seen::asked_for(&call, thread, result.0, pinned(bytes as u64), || unsafe {
+        blocks::requested(&call, thread, result.0, pinned(bytes as u64), || unsafe {
             *pointer as u64
         });
     }
@@ -146,7 +146,7 @@ hook! {
     missing CuResult::NOT_INITIALIZED;
     with call, thread, result, held;
     before {
-        seen::about_to_release(&mut call, thread, Level::HOST, pointer as u64, EventFlags::NONE)
+        blocks::releasing(&mut call, thread, Level::HOST, pointer as u64, EventFlags::NONE)
     }
-    after { seen::released(&call, thread, result.0, held); }
+    after { blocks::released(&call, thread, result.0, held); }
 }

@@ -7,19 +7,19 @@ use gpumem_cuda_abi::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, Cu
 
 use gpumem_tracker::FunctionOf;
 
-use super::{contexts_seen, seen};
+use super::{blocks, contexts_seen};
 use crate::call::Call;
 use crate::driver;
-use crate::evidence::{self, Place};
+use crate::evidence::{self, Location};
 use crate::limit::Takes;
 use crate::sideband::{self, Sideband};
 use crate::thread::Thread;
 
 /// A module or library was loaded, from an image in memory or (0) from a file.
-fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, place: Option<Place>) {
+fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, place: Option<Location>) {
     let is_known = place.is_some();
     let place = place.or_else(|| {
-        Some(Place {
+        Some(Location {
             context: driver::current_context(),
             device: driver::current_device(),
         })
@@ -42,7 +42,7 @@ fn loaded(thread: &Thread, call: &Call, handle: u64, image: u64, place: Option<P
 }
 
 /// Where a module or library is about to be loaded; `None` if that brings a context to life.
-fn before_load(thread: &Thread, call: &Call) -> Option<Place> {
+fn before_load(thread: &Thread, call: &Call) -> Option<Location> {
     evidence::before_load(thread).or_else(|| {
         contexts_seen::in_use(thread, call);
         evidence::before_load(thread)
@@ -119,7 +119,7 @@ macro_rules! unloads {
             }
             after {
                 let handle = $gone.0 as u64;
-                seen::ended(&call, thread, result, held);
+                blocks::ended(&call, thread, result, held);
                 if result.is_success() {
                     let what = Sideband {
                         ptr: handle,

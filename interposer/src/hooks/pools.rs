@@ -7,7 +7,7 @@ use gpumem_cuda_abi::{CuMemoryPool, CuResult};
 
 use gpumem_tracker::Tracker;
 
-use super::seen;
+use super::blocks;
 use crate::call::{self, Call};
 use crate::thread::Thread;
 use crate::{driver, evidence, record, session, tracked};
@@ -64,7 +64,7 @@ hook! {
     }
     after {
         if let Some((still, pending)) = held {
-            seen::ended(&call, thread, result, Some(pending));
+            blocks::ended(&call, thread, result, Some(pending));
             record::settle(thread, call.api());
             let outlives = |tracker: &mut Tracker, _| tracker.outlives_its_end(pool.0 as u64);
             if (still.is_none() || call::still(thread) != still)

@@ -10,7 +10,7 @@ use gpumem_capture::{ApiId, DeviceOrdinal, Level};
 
 use crate::failed::Failed;
 use crate::record;
-use crate::tensor::{self, Report};
+use crate::tensors::report::{self, Report};
 
 /// `c10::Device` as it is passed: the type in the low byte, the index in the next.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ macro_rules! report {
                     #[allow(unused_mut, unused_assignments)]
                     let mut figures = None;
                     $(figures = Some(($allocated as u64, $reserved as u64));)?
-                    tensor::reported(&Report {
+                    report::reported(&Report {
                         api: ApiId(id),
                         from,
                         ptr: ptr as u64,

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 
 use gpumem_cuda_abi::{CuDevice, CuResult, NvmlReturn};
 
-use crate::limit::seen::{self, Figures};
+use crate::limit::reported::{self, Figures};
 
 macro_rules! question {
     (
@@ -62,7 +62,7 @@ question! {
     with real, result;
     after {
         if result.is_success() {
-            let seen = seen::current(|| {
+            let seen = reported::current(|| {
                 let (mut free, mut total) = (0usize, 0usize);
                 // SAFETY: both point to live locals.
                 let again = unsafe { real(&raw mut free, &raw mut total) };
@@ -83,7 +83,7 @@ question! {
     with real, result;
     after {
         if result.is_success() {
-            let seen = seen::current(crate::driver::memory_info);
+            let seen = reported::current(crate::driver::memory_info);
             if let Some(seen) = seen {
                 let [seen_free, seen_total] =
                     [seen.0, seen.1].map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -103,7 +103,7 @@ question! {
         if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let total = unsafe { *bytes } as u64;
-            if let Some(seen) = seen::total(device, total) {
+            if let Some(seen) = reported::total(device, total) {
                 // SAFETY: as above.
                 unsafe { bytes.write(seen as usize) };
             }
@@ -119,7 +119,7 @@ question! {
     after {
         let total = crate::driver::total_bytes(device);
         if let (true, Some(total)) = (result.is_success(), total)
-            && let Some(seen) = seen::total(device, total)
+            && let Some(seen) = reported::total(device, total)
         {
             // SAFETY: the call succeeded, so the driver has just written there.
             unsafe { bytes.write(u32::try_from(seen).unwrap_or(u32::MAX)) };
@@ -154,7 +154,7 @@ question! {
     with real, result;
     after {
         if result.is_success() {
-            let seen = seen::by_nvml(device, || {
+            let seen = reported::by_nvml(device, || {
                 let mut memory = NvmlMemory { total: 0, free: 0, used: 0 };
                 // SAFETY: the caller's own handle, and a live local.
                 let again = unsafe { real(device, &raw mut memory) };
@@ -204,7 +204,7 @@ question! {
         if result.is_success() {
             // SAFETY: the call succeeded, so NVML has just written there.
             let asked = unsafe { *memory };
-            let seen = seen::by_nvml(device, || {
+            let seen = reported::by_nvml(device, || {
                 let mut memory = asked;
                 // SAFETY: the caller's own handle, and a live local of the version that was asked for.
                 let again = unsafe { real(device, &raw mut memory) };

@@ -6,15 +6,15 @@ use core::ffi::c_void;
 use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{CuMemoryPool, CuStream, CudaError, CudaExtent, CudaPitchedPtr};
 
-use super::seen::{self, Asked, Owner};
+use super::blocks::{self, Request, Source};
 use super::stream_ordered::{about_to_release, from_pool};
 
 /// Memory that belongs to the current context.
-const fn plain(level: Level, bytes: u64, flags: EventFlags) -> Asked {
-    Asked {
+const fn plain(level: Level, bytes: u64, flags: EventFlags) -> Request {
+    Request {
         level,
         bytes,
-        owner: Owner::Context,
+        source: Source::Context,
         flags,
     }
 }
@@ -35,7 +35,7 @@ macro_rules! allocating {
                 if !call.inner_allocated() {
                     // SAFETY: the call succeeded, so the runtime has just written there.
                     let pointer = || unsafe { *$pointer as u64 };
-                    seen::asked_for(&call, thread, result.0, $asked, pointer);
+                    blocks::requested(&call, thread, result.0, $asked, pointer);
                 }
             }
         }
@@ -84,7 +84,7 @@ hook! {
         let row = if result.is_success() { unsafe { *pitch } } else { width };
         let asked = plain(Level::DRIVER, row as u64 * height as u64, EventFlags::NONE);
         // SAFETY: as above, of the pointer.
-        seen::asked_for(&call, thread, result.0, asked, || unsafe { *pointer as u64 });
+        blocks::requested(&call, thread, result.0, asked, || unsafe { *pointer as u64 });
     }
 }
 
@@ -101,7 +101,7 @@ hook! {
         let bytes = row as u64 * extent.height as u64 * extent.depth as u64;
         let asked = plain(Level::DRIVER, bytes, EventFlags::NONE);
         // SAFETY: as above.
-        seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pitched).ptr as u64 });
+        blocks::requested(&call, thread, result.0, asked, || unsafe { (*pitched).ptr as u64 });
     }
 }
 
@@ -117,7 +117,7 @@ macro_rules! releasing {
             missing CudaError::INITIALIZATION_ERROR;
             with $call, $thread, result, held;
             before { $held }
-            after { seen::released(&$call, $thread, result.0, held); }
+            after { blocks::released(&$call, $thread, result.0, held); }
         }
     )*};
 }
@@ -126,12 +126,12 @@ releasing! {
     /// Releases device memory.
     cudaFree(pointer) |call, thread| {
         let (level, pointer) = (Level::DRIVER, pointer as u64);
-        seen::about_to_release(&mut call, thread, level, pointer, EventFlags::NONE)
+        blocks::releasing(&mut call, thread, level, pointer, EventFlags::NONE)
     };
     /// Releases pinned host memory.
     cudaFreeHost(pointer) |call, thread| {
         let (level, pointer) = (Level::HOST, pointer as u64);
-        seen::about_to_release(&mut call, thread, level, pointer, EventFlags::NONE)
+        blocks::releasing(&mut call, thread, level, pointer, EventFlags::NONE)
     };
     /// Gives memory back to its pool.
     cudaFreeAsync(pointer, stream) |call, thread| {

@@ -8,7 +8,7 @@ use gpumem_cuda_abi::{
 };
 
 use super::host_register::registered;
-use super::{arrays, seen};
+use super::{arrays, blocks};
 
 /// The runtime's description of an array as the driver's. Kinds that are neither integers nor floats have
 /// no format here: their bytes are not known.
@@ -114,7 +114,7 @@ hook! {
     before {}
     after {
         let asked = registered(bytes as u64);
-        seen::asked_for(&call, thread, result.0, asked, || pointer as u64);
+        blocks::requested(&call, thread, result.0, asked, || pointer as u64);
     }
 }
 
@@ -126,8 +126,8 @@ macro_rules! releasing {
             fn $name(pointer: *mut c_void) -> CudaError;
             missing CudaError::INITIALIZATION_ERROR;
             with call, thread, result, held;
-            before { seen::about_to_release(&mut call, thread, $level, pointer as u64, $flags) }
-            after { seen::released(&call, thread, result.0, held); }
+            before { blocks::releasing(&mut call, thread, $level, pointer as u64, $flags) }
+            after { blocks::released(&call, thread, result.0, held); }
         }
     )*};
 }

@@ -4,8 +4,8 @@ use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
 use gpumem_tracker::{Pending, Tracker};
 
+use super::blocks::{self, Request, Source};
 use super::graphs;
-use super::seen::{self, Asked, Owner};
 use crate::call::Call;
 use crate::limit::Takes;
 use crate::record;
@@ -27,20 +27,20 @@ pub(super) fn from_pool(
     bytes: usize,
     pool: CuMemoryPool,
     stream: CuStream,
-) -> Asked {
+) -> Request {
     let stream = stream_of(function, stream);
     let captured = contexts::captured_graph(stream);
-    let (owner, flags) = match captured {
+    let (source, flags) = match captured {
         Some(graph) => {
             let flags = EventFlags::GRAPH.with(EventFlags::CAPTURE);
-            (Owner::Graph(graph.0 as u64), flags)
+            (Source::Graph(graph.0 as u64), flags)
         }
-        None => (Owner::Pool(pool, stream), EventFlags::STREAM_ORDERED),
+        None => (Source::Pool(pool, stream), EventFlags::STREAM_ORDERED),
     };
-    Asked {
+    Request {
         level: Level::DRIVER,
         bytes: bytes as u64,
-        owner,
+        source,
         flags,
     }
 }
@@ -75,7 +75,7 @@ pub(super) fn about_to_release(
         return None;
     }
     let flags = EventFlags::STREAM_ORDERED;
-    seen::about_to_release(call, thread, Level::DRIVER, pointer, flags)
+    blocks::releasing(call, thread, Level::DRIVER, pointer, flags)
 }
 
 /// Takes note of a release that was captured: it is a node of the graph.
@@ -109,7 +109,7 @@ macro_rules! stream_ordered {
             after {
                 let asked = from_pool(stringify!($alloc), bytes, CuMemoryPool::NULL, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
-                seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
+                blocks::requested(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
                 ended(thread, &call, held);
             }
         }
@@ -130,7 +130,7 @@ macro_rules! stream_ordered {
             after {
                 let asked = from_pool(stringify!($from_pool), bytes, pool, stream);
                 // SAFETY: the call succeeded, so the driver has just written there.
-                seen::asked_for(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
+                blocks::requested(&call, thread, result.0, asked, || unsafe { (*pointer).0 });
                 ended(thread, &call, held);
             }
         }
@@ -143,7 +143,7 @@ macro_rules! stream_ordered {
             with call, thread, result, held;
             before { about_to_release(stringify!($free), &mut call, thread, pointer.0, stream) }
             after {
-                seen::released(&call, thread, result.0, held);
+                blocks::released(&call, thread, result.0, held);
                 captured(thread, &call, stringify!($free), result, pointer, stream);
             }
         }

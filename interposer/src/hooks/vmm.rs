@@ -11,7 +11,7 @@ use gpumem_cuda_abi::{
 
 use gpumem_tracker::{Alias, Tracker};
 
-use super::seen::{self, Asked, Owner};
+use super::blocks::{self, Request, Source};
 use crate::limit::Takes;
 use crate::{driver, record};
 
@@ -48,14 +48,14 @@ hook! {
             let on_device = location.kind == CuMemLocationType::DEVICE;
             let device =
                 if on_device { driver::ordinal(CuDevice(location.id)) } else { DeviceOrdinal::NONE };
-            let asked = Asked {
+            let asked = Request {
                 level: if on_device { Level::DRIVER } else { Level::HOST },
                 bytes: bytes as u64,
-                owner: Owner::Named(device),
+                source: Source::Named(device),
                 flags: EventFlags::VMM_HANDLE,
             };
             // SAFETY: the call succeeded, so the driver has just written there.
-            seen::asked_for(&call, thread, result.0, asked, || unsafe { (*handle).0 });
+            blocks::requested(&call, thread, result.0, asked, || unsafe { (*handle).0 });
         }
     }
 }
@@ -70,7 +70,7 @@ hook! {
         let ending = |tracker: &mut Tracker, origin| tracker.handle_releasing(handle.0, origin);
         record::without_stacks(thread, &call, ending).flatten()
     }
-    after { seen::ended(&call, thread, result, held); }
+    after { blocks::ended(&call, thread, result, held); }
 }
 
 hook! {
@@ -147,5 +147,5 @@ hook! {
         let (from, to) = (address.0, address.0.saturating_add(bytes as u64));
         record::without_stacks(thread, &call, |tracker, origin| tracker.unmapping(from, to, origin))
     }
-    after { seen::ended(&call, thread, result, held); }
+    after { blocks::ended(&call, thread, result, held); }
 }

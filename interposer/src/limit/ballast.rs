@@ -158,7 +158,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         if self.joined {
-            let _ = thread::quietly(|_| self.give_back());
+            let _ = thread::guarded(|_| self.give_back());
         }
         self.of.wanted.fetch_sub(1, Ordering::SeqCst);
     }

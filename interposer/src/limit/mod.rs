@@ -13,7 +13,7 @@
 //! A call that stays well below goes straight on. Without a limit all of it costs one load.
 
 pub(crate) mod ballast;
-pub(crate) mod seen;
+pub(crate) mod reported;
 pub(crate) mod spec;
 mod takes;
 
@@ -294,10 +294,10 @@ pub(crate) fn before(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> 
 #[cold]
 fn near(takes: impl FnOnce() -> Takes, is_inactive: IsInactive) -> Option<Limited> {
     // What our own code calls is not the program's.
-    if thread::with(|thread| thread.busy.get()) {
+    if thread::with(|thread| thread.in_recorder.get()) {
         return None;
     }
-    thread::quietly(|_| {
+    thread::guarded(|_| {
         if is_foreign() {
             return None;
         }

@@ -156,7 +156,7 @@ unsafe fn decide(
     let name = unsafe { CStr::from_ptr(name) };
     let is_nvmls = name.to_bytes().starts_with(b"nvmlDeviceGetMemoryInfo");
     // What the recorder itself asks is to see the card as it is.
-    if is_nvmls && thread::with(|thread| thread.busy.get()) {
+    if is_nvmls && thread::with(|thread| thread.in_recorder.get()) {
         return None;
     }
     if !is_nvmls && !name.to_bytes().starts_with(b"cu") {

@@ -9,12 +9,12 @@ use super::reservations::Reservation;
 /// What ended, should it not have.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    pub(crate) all: Vec<Held>,
+    pub(crate) all: Vec<EndedReservation>,
     pub(crate) evidence: Vec<(u8, Vec<Evidence>)>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct EndedReservation {
     pub(crate) device: DeviceOrdinal,
     pub(crate) reservation: Reservation,
     pub(crate) bytes: u64,

@@ -23,7 +23,7 @@ pub(crate) struct Mapping {
 }
 
 /// Where something is bound: multicast object, device, offset in the object.
-pub(crate) type Place = (u64, u8, u64);
+pub(crate) type Binding = (u64, u8, u64);
 
 impl Mapping {
     pub(crate) fn event(

@@ -43,7 +43,7 @@ impl Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct Size {
     device: DeviceOrdinal,
     bytes: u64,
     /// The change by which some of it was last estimated; 0: none of it is an estimate.
@@ -52,7 +52,7 @@ struct Held {
 
 /// The reservations that are not empty.
 #[derive(Debug, Default)]
-pub(crate) struct Reservations(BTreeMap<Reservation, Held>);
+pub(crate) struct Reservations(BTreeMap<Reservation, Size>);
 
 impl Reservations {
     pub(crate) fn bytes(&self, reservation: Reservation) -> u64 {
@@ -68,7 +68,7 @@ impl Reservations {
         &self,
         device: DeviceOrdinal,
     ) -> impl Iterator<Item = (Reservation, u64)> {
-        let here = move |held: &Held| held.device == device;
+        let here = move |held: &Size| held.device == device;
         self.0
             .iter()
             .filter(move |(_, held)| here(held))
@@ -102,7 +102,7 @@ impl Reservations {
         if bytes == 0 {
             self.0.remove(&reservation);
         } else {
-            let held = Held {
+            let held = Size {
                 device,
                 bytes,
                 estimate,

@@ -2,6 +2,7 @@
 //! look-up goes through it. All else is the tracker's ([`gpumem_tracker`]).
 
 mod line;
-mod tensors;
+pub(crate) mod report;
+mod table;
 
-pub(crate) use tensors::{Tensor, Tensors};
+pub(crate) use table::{Tensor, Tensors};

@@ -11,7 +11,7 @@ use gpumem_python_frames::{Finding, Frame, finding};
 use gpumem_stacks::thread_static;
 
 use super::steps::Steps;
-use super::{run, session};
+use super::{running, session};
 use crate::account::{self, Once};
 use crate::sideband::{self, Sideband};
 use crate::thread::{self, Thread};
@@ -163,7 +163,7 @@ impl Drop for Backward {
 /// The calling thread enters autograd's engine. None where a node runs on it: it is in backward anyhow.
 pub(crate) fn backward(api: ApiId) -> Option<Backward> {
     session()?;
-    if run::current().is_some() {
+    if running::current().is_some() {
         return None;
     }
     let before = depth();

@@ -16,7 +16,7 @@ const OUT_OF_MEMORY: u32 = 2;
 
 /// To whom a block belongs.
 #[derive(Clone, Copy)]
-pub(super) enum Owner {
+pub(super) enum Source {
     /// The current context, and its device.
     Context,
     /// The pool that gave it, and that pool's device. Where the driver does not tell which one that is
@@ -30,10 +30,10 @@ pub(super) enum Owner {
 
 /// A block that a call asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) level: Level,
     pub(super) bytes: u64,
-    pub(super) owner: Owner,
+    pub(super) source: Source,
     pub(super) flags: EventFlags,
 }
 
@@ -50,11 +50,11 @@ fn pool_of(pointer: u64, named: CuMemoryPool, stream: CuStream) -> CuMemoryPool 
 
 /// Records what became of a call that asks for memory. `pointer` is read if the call succeeded and no
 /// inner hook has recorded it.
-pub(super) fn asked_for(
+pub(super) fn requested(
     call: &Call,
     thread: &Thread,
     result: u32,
-    asked: Asked,
+    asked: Request,
     pointer: impl FnOnce() -> u64,
 ) {
     if call.inner_allocated() || (result != 0 && result != OUT_OF_MEMORY) {
@@ -64,21 +64,21 @@ pub(super) fn asked_for(
     if result == 0 && pointer == 0 {
         return; // nothing was asked for, nothing was given
     }
-    let pool = match asked.owner {
-        Owner::Pool(named, stream) if result == 0 => pool_of(pointer, named, stream),
+    let pool = match asked.source {
+        Source::Pool(named, stream) if result == 0 => pool_of(pointer, named, stream),
         _ => CuMemoryPool::NULL,
     };
-    let device = match asked.owner {
+    let device = match asked.source {
         // Without a context of its own the thread learns nothing of a pointer, but of its pool.
-        Owner::Pool(..) if result == 0 => match driver::device_of(pointer) {
+        Source::Pool(..) if result == 0 => match driver::device_of(pointer) {
             DeviceOrdinal::NONE => driver::pool_device(pool).unwrap_or_else(driver::current_device),
             device => device,
         },
-        Owner::Named(device) => device,
+        Source::Named(device) => device,
         _ => driver::current_device(),
     };
-    if let (0, Owner::Graph(graph)) = (result, asked.owner) {
-        let Asked { bytes, flags, .. } = asked;
+    if let (0, Source::Graph(graph)) = (result, asked.source) {
+        let Request { bytes, flags, .. } = asked;
         let work = NodeWork::Allocate {
             bytes,
             device,
@@ -97,14 +97,14 @@ pub(super) fn asked_for(
         };
         record::out_of_memory(thread, failed, result.into());
     } else {
-        let context = match asked.owner {
-            Owner::Context => driver::current_context(),
-            Owner::Pool(..) => pool.0 as u64,
+        let context = match asked.source {
+            Source::Context => driver::current_context(),
+            Source::Pool(..) => pool.0 as u64,
             _ => 0,
         };
-        let is_contexts = matches!(asked.owner, Owner::Context);
+        let is_contexts = matches!(asked.source, Source::Context);
         let unseen = is_contexts && contexts_seen::used(thread, call, context, device);
-        let Asked {
+        let Request {
             level,
             bytes,
             flags,
@@ -130,7 +130,7 @@ pub(super) fn asked_for(
 }
 
 /// Records that `pointer` is about to be released, unless an outer hook has done so.
-pub(super) fn about_to_release(
+pub(super) fn releasing(
     call: &mut Call,
     thread: &Thread,
     level: Level,

@@ -47,10 +47,10 @@ fn changed<R>(
 
 /// Runs `f` unless our own code asks, or in a child forked from a process with a limit.
 fn for_the_program<R>(f: impl FnOnce() -> Option<R>) -> Option<R> {
-    if thread::with(|thread| thread.busy.get()) || is_foreign() {
+    if thread::with(|thread| thread.in_recorder.get()) || is_foreign() {
         return None;
     }
-    thread::quietly(|_| f()).flatten()
+    thread::guarded(|_| f()).flatten()
 }
 
 /// What the current context's device is seen to have, where it is limited: free and in all. `ask` asks the

@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::stacks::{self, Backward};
 
 /// A node's run, as long as PyTorch is in it.
-pub(crate) struct Run {
+pub(crate) struct RunningNode {
     node: Node,
     /// The thread's newest Python frame when the run began; 0: none.
     base: usize,
@@ -22,26 +22,26 @@ pub(crate) struct Run {
     /// told; none before.
     alone: Cell<StackId>,
     /// The run within which this one began, on the same thread.
-    outer: *const Run,
+    outer: *const RunningNode,
 }
 
 thread_static! {
     /// The run of this thread, the innermost; null: none.
-    fn place() -> *const Run as "gpumem_run";
+    fn place() -> *const RunningNode as "gpumem_run";
 }
 
 #[inline(always)]
-fn innermost() -> *const Run {
+fn innermost() -> *const RunningNode {
     // SAFETY: the word is this thread's alone, and lives as long as the thread.
     unsafe { *place() }
 }
 
-fn set_innermost(run: *const Run) {
+fn set_innermost(run: *const RunningNode) {
     // SAFETY: as above.
     unsafe { *place() = run };
 }
 
-impl Run {
+impl RunningNode {
     /// A run of the node at `address` that begins now; None if nothing is there.
     ///
     /// # Safety
@@ -120,7 +120,7 @@ impl Run {
 }
 
 /// While it lives, a node runs on this thread; left by an exception as well.
-pub(crate) struct Entered<'a>(&'a Run);
+pub(crate) struct Entered<'a>(&'a RunningNode);
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
@@ -130,7 +130,7 @@ impl Drop for Entered<'_> {
 
 /// The node that runs on this thread, innermost, if one does.
 #[inline]
-pub(super) fn current() -> Option<&'static Run> {
+pub(super) fn current() -> Option<&'static RunningNode> {
     let run = innermost();
     // SAFETY: null, or a run that has been entered and not left: it lies on this thread's stack below
     // the caller, who keeps no reference beyond its own return.
@@ -145,15 +145,15 @@ mod tests {
     fn runs_nest_and_end_with_an_exception() {
         let object = [8usize; 8];
         let address = object.as_ptr() as usize;
-        let is = |run: &Run| current().is_some_and(|current| core::ptr::eq(current, run));
+        let is = |run: &RunningNode| current().is_some_and(|current| core::ptr::eq(current, run));
         assert!(current().is_none());
         // SAFETY: laid out as a node begins, and nothing more of it is read.
-        let outer = unsafe { Run::new(address) }.unwrap();
+        let outer = unsafe { RunningNode::new(address) }.unwrap();
         let entered = outer.enter();
         assert!(is(&outer));
         let left = std::panic::catch_unwind(|| {
             // SAFETY: as above.
-            let inner = unsafe { Run::new(address) }.unwrap();
+            let inner = unsafe { RunningNode::new(address) }.unwrap();
             let _entered = inner.enter();
             assert!(is(&inner));
             std::panic::resume_unwind(Box::new(()));

@@ -29,7 +29,7 @@ mod node;
 pub(crate) mod nodes;
 pub(crate) mod phases;
 mod places;
-mod run;
+mod running;
 mod sequence_map;
 pub(crate) mod steps;
 mod thread_nodes;
@@ -43,8 +43,8 @@ use gpumem_stacks::thread_static;
 use crate::session::{self, Session};
 use crate::{stacks, thread};
 use nodes::Nodes;
-use run::Entered;
-pub(crate) use run::Run;
+use running::Entered;
+pub(crate) use running::RunningNode;
 use thread_nodes::ThreadNodes;
 
 thread_static! {
@@ -81,7 +81,7 @@ fn trusted_session() -> Option<&'static Session> {
 #[inline]
 pub(crate) fn made(sequence: u64) {
     if let Some(session) = trusted_session() {
-        let _ = thread::quietly(|_| keep(session, sequence));
+        let _ = thread::guarded(|_| keep(session, sequence));
     }
 }
 
@@ -95,7 +95,7 @@ fn keep(session: &'static Session, sequence: u64) {
 
 /// What makes a node at this moment, as an allocation would have it.
 fn site(session: &'static Session) -> StackId {
-    let Some(run) = run::current() else {
+    let Some(run) = running::current() else {
         return stacks::own_python(session);
     };
     match run.newer() {
@@ -132,24 +132,24 @@ unsafe extern "C" fn thread_ends(ring: *mut c_void) {
 /// A run of the node at `address`, if it is to be noted.
 ///
 /// # Safety
-/// As [`Run::new`].
+/// As [`RunningNode::new`].
 #[inline]
-pub(crate) unsafe fn run(address: usize) -> Option<Run> {
+pub(crate) unsafe fn run(address: usize) -> Option<RunningNode> {
     trusted_session()?;
     // SAFETY: promised by the caller.
-    unsafe { Run::new(address) }
+    unsafe { RunningNode::new(address) }
 }
 
 /// Makes a run the one of this thread, until the result is dropped.
 #[inline]
-pub(crate) fn enter(run: &Option<Run>) -> Option<Entered<'_>> {
-    run.as_ref().map(Run::enter)
+pub(crate) fn enter(run: &Option<RunningNode>) -> Option<Entered<'_>> {
+    run.as_ref().map(RunningNode::enter)
 }
 
 /// Whose an allocation of this moment is, where the thread's own Python stack is `own`.
 #[inline]
 pub(crate) fn owner(session: &'static Session, own: StackId) -> StackId {
-    match run::current() {
+    match running::current() {
         Some(run) if !session.nodes.is_refuted() => run.stack(session, own),
         _ => own,
     }

@@ -9,9 +9,9 @@ use gpumem_stacks::Stacks;
 use gpumem_tracker::Block;
 use gpumem_unwind::Registers;
 
-use crate::live::Tensor;
 use crate::session::{self, Session};
-use crate::thread::{self, Quiet, Thread};
+use crate::tensors::Tensor;
+use crate::thread::{self, ReentryGuard, Thread};
 use crate::{account, definitions, stack, stacks, workspace};
 
 /// A report of a block.
@@ -38,7 +38,7 @@ pub(crate) fn reported(report: &Report) {
         Some(session) => {
             // What was last touched by the thread that added the tensor comes while the stacks are taken.
             let tensor = session.tensors.tensor(report.device, report.ptr);
-            if let Some(quiet) = Quiet::begin() {
+            if let Some(quiet) = ReentryGuard::begin() {
                 record(session, quiet.thread, report, tensor);
             }
         }
