@@ -22,6 +22,9 @@ from paths import ROOT
 from progress import progress, say
 
 
+BY_INSTRUCTIONS = "## Instructions of a step\n"
+
+
 def machine() -> str:
     model = "unknown processor"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -147,6 +150,9 @@ def main() -> None:
         *analysed,
         "",
     ]
+    # What scripts/lib/bench/instructions.py printed is put there by hand: it wants valgrind.
+    before = output.read_text() if output.exists() else ""
+    lines += ["".join(before.partition(BY_INSTRUCTIONS)[1:])]
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text("\n".join(lines))
     print("\n".join(lines))
