@@ -23,6 +23,7 @@ impl Tracker {
         if !is_created {
             let is_back = |of: &Context| of.device == device && of.state == ContextState::Inactive;
             self.contexts.retain(|_, of| !is_back(of));
+            self.count_inactive();
         }
         let made = Context {
             device,
@@ -78,9 +79,8 @@ impl Tracker {
             .collect()
     }
 
-    pub(crate) fn has_inactive_context(&self) -> bool {
-        let mut all = self.contexts.values();
-        all.any(|of| of.state == ContextState::Inactive)
+    fn count_inactive(&mut self) {
+        self.inactive = self.inactive_contexts().len();
     }
 
     /// The only context, if no other may have come back to life unseen.
@@ -169,7 +169,7 @@ impl Tracker {
             is_last: false,
         };
         let pending = self.end_context(ending, origin);
-        self.pending.remove(&pending.0);
+        let _ = self.pending.take(&pending);
         self.context_ended(ending, origin);
         device
     }
@@ -269,6 +269,7 @@ impl Tracker {
                     known.attached = 0;
                 }
             }
+            self.count_inactive();
         }
         self.push(Event {
             ptr: context,

@@ -7,24 +7,26 @@ use crate::tracker::Tracker;
 impl Tracker {
     /// A call has returned: what it ended has ended, or is taken back.
     pub fn settle(&mut self, pending: Pending, succeeded: bool, origin: Origin) {
-        let Some(work) = self.pending.remove(&pending.0) else {
+        let Some(mut work) = self.pending.take(&pending) else {
             return;
         };
         if !succeeded {
-            return self.undo(work, origin);
+            self.undo(&mut work, origin);
+            work.then = None;
         }
-        match work.then {
+        match work.then.take() {
             Some(Then::UnknownFree { key, flags }) => self.unknown_free(key, flags, origin),
             Some(Then::EndContext(ending)) => self.context_ended(ending, origin),
             Some(Then::Unload(library)) => self.code.unloaded(library),
             Some(Then::Launch { nodes, caller }) => self.launched(&nodes, caller, origin),
             None => {}
         }
+        self.pending.done(work);
     }
 
-    fn undo(&mut self, work: Work, origin: Origin) {
+    fn undo(&mut self, work: &mut Work, origin: Origin) {
         let origin = origin.without_stacks();
-        for undo in work.undo.into_iter().rev() {
+        while let Some(undo) = work.undo.pop() {
             match undo {
                 Undo::Block { key, block, seq } => self.cancel(key, block, seq, origin),
                 Undo::Alias { ptr, alias } => self.reopen_alias(ptr, alias, origin),

@@ -15,7 +15,7 @@ use crate::state::pages::Pages;
 use crate::state::pool::Pools;
 use crate::state::reservations::{Kind, Reservation, Reservations};
 use crate::state::residual::Residual;
-use crate::state::work::{Pending, Undo, Work};
+use crate::state::work::{InProgress, Pending, Undo, Work};
 
 /// The state machine.
 #[derive(Debug, Default)]
@@ -32,6 +32,8 @@ pub struct Tracker {
     /// Ranges of addresses: how large each is, by the first one.
     addresses: BTreeMap<u64, u64>,
     pub(crate) contexts: BTreeMap<u64, Context>,
+    /// How many of them are inactive.
+    pub(crate) inactive: usize,
     /// Green contexts and their devices.
     pub(crate) parts: BTreeMap<u64, DeviceOrdinal>,
     pub(crate) pools: Pools,
@@ -45,7 +47,7 @@ pub struct Tracker {
     pub(crate) handed_out: bool,
     /// Calls so far that have ended something, and those that have not returned.
     pub(crate) calls: u64,
-    pub(crate) pending: BTreeMap<u64, Work>,
+    pub(crate) pending: InProgress,
     /// Releases that went unseen: what was live where something new is.
     pub(crate) missed_releases: u64,
     unwritten: Unwritten,
@@ -87,32 +89,26 @@ impl Tracker {
 
     /// What there is.
     pub fn interest(&self) -> Interest {
-        let has_graphs = !self.graphs.is_empty();
-        let asks = !self.pools.is_empty() || self.graphs.devices().next().is_some();
-        let all = [
-            (Interest::QUESTIONS, asks),
-            (Interest::DESTROYED_POOLS, self.pools.any_destroyed()),
-            (Interest::GRAPHS, has_graphs),
-            (Interest::INACTIVE_CONTEXTS, self.has_inactive_context()),
-        ];
-        let bits = all.iter().filter(|(_, is)| *is).map(|(bit, _)| bit.0);
-        Interest(bits.sum())
+        let asks = !self.pools.is_empty() || self.graphs.are_used();
+        let bit = |is, bit: Interest| if is { bit.0 } else { 0 };
+        Interest(
+            bit(asks, Interest::QUESTIONS)
+                | bit(self.pools.any_destroyed(), Interest::DESTROYED_POOLS)
+                | bit(!self.graphs.is_empty(), Interest::GRAPHS)
+                | bit(self.inactive != 0, Interest::INACTIVE_CONTEXTS),
+        )
     }
 
     pub(crate) fn begin(&mut self) -> Work {
         self.calls += 1;
-        Work {
-            id: self.calls,
-            undo: Vec::new(),
-            then: None,
-        }
+        self.pending.begin(self.calls)
     }
 
     /// Keeps what a call has ended until it has returned.
     pub(crate) fn keep(&mut self, work: Work) -> Pending {
-        let id = work.id;
-        self.pending.insert(id, work);
-        Pending(id)
+        let pending = Pending(work.id);
+        self.pending.keep(work);
+        pending
     }
 
     pub(crate) fn push(&mut self, event: Event) {
@@ -134,7 +130,7 @@ impl Tracker {
     /// The oldest event is recorded under this number, or (`None`) given up.
     pub fn written(&mut self, seq: Option<Seq>) {
         if let Some((_, Some(call))) = self.unwritten.events.pop_front()
-            && let Some(work) = self.pending.get_mut(&call)
+            && let Some(work) = self.pending.get_mut(call)
         {
             work.recorded(seq);
         }

@@ -2,15 +2,15 @@
 
 use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
-use gpumem_tracker::{Pending, Tracker};
+use gpumem_tracker::Pending;
 
 use super::blocks::{self, Request, Source};
 use super::graphs;
 use crate::call::Call;
 use crate::limit::Takes;
-use crate::record;
+use crate::session::{self, Session};
 use crate::thread::Thread;
-use crate::{contexts, session, tracked};
+use crate::{contexts, record};
 
 /// A stream as a function sees it: null is the thread's own default stream in the `_ptsz` forms.
 fn stream_of(function: &str, stream: CuStream) -> CuStream {
@@ -45,20 +45,20 @@ pub(super) fn from_pool(
     }
 }
 
-/// An allocation begins. Whether its end is to be told.
+/// An allocation begins. Whether the tracker was told.
 fn begins() -> bool {
     let session = session::session();
-    session
-        .map(|session| tracked::apply(session, Tracker::pool_allocation_begins))
-        .is_some()
+    let begins = |session: &Session| session.tracker.lock().pool_allocation_begins();
+    session.map(begins).is_some()
 }
 
 /// An allocation has ended that the tracker was told of, and its block, if there is one, is live there.
 fn ended(thread: &Thread, call: &Call, was_told: Option<bool>) {
-    if was_told == Some(true)
-        && let Some(session) = session::session()
-        && tracked::apply(session, Tracker::pool_allocation_ended)
-    {
+    let Some(session) = session::session().filter(|_| was_told == Some(true)) else {
+        return;
+    };
+    let may_be_gone = session.tracker.lock().pool_allocation_ended();
+    if may_be_gone {
         record::settle(thread, call.api());
     }
 }

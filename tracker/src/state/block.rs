@@ -1,13 +1,12 @@
 //! What programs asked the driver for and is live.
 
-use std::collections::BTreeMap;
-
 use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId};
+use rustc_hash::FxHashMap;
 
 use super::origin::Origin;
 
 /// What a block is known by: a pointer of one level is never the same block as that of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// Whose pointer it is.
     pub level: Level,
@@ -65,7 +64,7 @@ impl Block {
 /// The live blocks, and how many of them are managed memory.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    pub(crate) all: BTreeMap<Key, Block>,
+    pub(crate) all: FxHashMap<Key, Block>,
     pub(crate) managed: usize,
 }
 
@@ -92,11 +91,12 @@ impl Blocks {
         self.all.values().any(|block| block.pool() == Some(pool))
     }
 
-    /// The blocks whose owner `wanted` picks by their device and their context.
+    /// The blocks whose owner `wanted` picks by their device and their context, in the order of their keys.
     pub(crate) fn owned(&self, wanted: impl Fn(DeviceOrdinal, u64) -> bool) -> Vec<Key> {
         let all = self.all.iter();
-        all.filter(|(_, block)| wanted(block.device, block.owner()))
-            .map(|(key, _)| *key)
-            .collect()
+        let picked = all.filter(|(_, block)| wanted(block.device, block.owner()));
+        let mut keys: Vec<_> = picked.map(|(key, _)| *key).collect();
+        keys.sort_unstable();
+        keys
     }
 }

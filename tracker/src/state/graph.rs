@@ -55,9 +55,16 @@ pub(crate) struct Graphs {
 impl Graphs {
     /// The devices that have had a memory node.
     pub(crate) fn devices(&self) -> impl Iterator<Item = DeviceOrdinal> + use<> {
-        let devices = self.devices;
-        let used = (0..64u8).filter(move |ordinal| devices >> ordinal & 1 != 0);
-        used.map(DeviceOrdinal)
+        let mut left = self.devices;
+        core::iter::from_fn(move || {
+            let first = (left != 0).then(|| left.trailing_zeros() as u8)?;
+            left &= left - 1;
+            Some(DeviceOrdinal(first))
+        })
+    }
+
+    pub(crate) fn are_used(&self) -> bool {
+        self.devices != 0
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -3,7 +3,7 @@
 //! The driver gives memory in pages of 2 MiB and lets small blocks share them. A page is held from the first block
 //! that touches it to the last one that does, which the addresses tell.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 /// Bytes of a page, of every card since Pascal.
 const PAGE: u64 = 2 << 20;
@@ -53,7 +53,7 @@ impl Touched {
 
 /// Blocks on each page that more than one block may touch, by the page's address.
 #[derive(Debug, Default)]
-pub(crate) struct Pages(BTreeMap<u64, u32>);
+pub(crate) struct Pages(FxHashMap<u64, u32>);
 
 impl Pages {
     /// A block has become live: what the card gives for it.

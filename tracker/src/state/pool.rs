@@ -32,7 +32,7 @@ impl Pools {
     }
 
     pub(crate) fn any_destroyed(&self) -> bool {
-        self.all.values().any(|pool| pool.is_destroyed)
+        !self.all.is_empty() && self.all.values().any(|pool| pool.is_destroyed)
     }
 }
 

@@ -78,3 +78,45 @@ impl Work {
         }
     }
 }
+
+/// The calls that have not returned, and room for what the next ones end: no memory is asked for by each.
+#[derive(Debug, Default)]
+pub(crate) struct InProgress {
+    calls: Vec<Work>,
+    spare: Vec<Vec<Undo>>,
+}
+
+/// Lists that are kept for later calls, and how long they may be.
+const SPARE: (usize, usize) = (16, 16);
+
+impl InProgress {
+    pub(crate) fn begin(&mut self, id: u64) -> Work {
+        Work {
+            id,
+            undo: self.spare.pop().unwrap_or_default(),
+            then: None,
+        }
+    }
+
+    pub(crate) fn keep(&mut self, work: Work) {
+        self.calls.push(work);
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Work> {
+        self.calls.iter_mut().rev().find(|work| work.id == id)
+    }
+
+    pub(crate) fn take(&mut self, pending: &Pending) -> Option<Work> {
+        let at = self.calls.iter().rposition(|work| work.id == pending.0)?;
+        Some(self.calls.swap_remove(at))
+    }
+
+    /// Nothing more is to be done of a call.
+    pub(crate) fn done(&mut self, mut work: Work) {
+        let (most, longest) = SPARE;
+        if self.spare.len() < most && work.undo.capacity() <= longest {
+            work.undo.clear();
+            self.spare.push(work.undo);
+        }
+    }
+}
