@@ -179,6 +179,15 @@ def test_readings_come_by_themselves(recorded):
     assert len(of_kind(records, SAMPLE)) <= 3
 
 
+def test_a_card_that_is_nearly_full_is_told_of_if_that_is_wanted(client, simulate):
+    """518 MiB of 580 are 89 %."""
+    line = "gpumem: GPU 0 is 89 % full: 0.51 of 0.57 GiB are in use, 0.51 GiB of it by this process\n"
+    for value, said in (("89%", line), ("90%", ""), ("off", ""), (None, "")):
+        env = {"GPUMEM_QUIET": "1", **({"GPUMEM_WARN_AT": value} if value else {})}
+        done = simulate([client, "context", "block", "wait"], memory="580MiB", preload=True, env=env)
+        assert done.stderr == said, value
+
+
 @pytest.mark.parametrize("visible", ("1", "uuid", "1,0"))
 def test_devices_are_not_known_by_their_numbers(visible, recorded, client, simulate):
     """Device 0 of the program is NVML's second: the other processes' memory there tells which."""

@@ -21,7 +21,7 @@ SOURCES = sorted(
 FLOORS = [
     {"lib", "capi", "hooks", "nvtx"},
     {"open", "exit"},
-    {"oom", "sampler", "scopes"},
+    {"nearly_full", "oom", "sampler", "scopes"},
     {
         "backward", "call", "contexts", "definitions", "evidence", "facts", "names", "options", "output", "record", "session",
         "sideband", "stack", "stacks", "storage", "tensors", "tracked", "workspace",

@@ -58,7 +58,7 @@ def copy(tmp_path):
     manifest = re.sub(r"^\w[\w-]*\.workspace = true\n", "", manifest, flags=re.M).replace("[lints]\nworkspace = true\n", "")
     root = (harness.ROOT / "Cargo.toml").read_text()
     edition = re.search(r'^edition = ".*"$', root, re.M)[0]
-    manifest = manifest.replace("[dependencies]", f'[dependencies]\ngpumem-capture = {{ path = "{harness.ROOT}/capture" }}')
+    manifest = manifest.replace("[dependencies]", f'[dependencies]\nrustc-hash = "2"\ngpumem-capture = {{ path = "{harness.ROOT}/capture" }}')
     manifest = manifest.replace("[dev-dependencies]", '[dev-dependencies]\nproptest = { version = "1", default-features = false, features = ["std"] }')
     manifest = manifest.replace('name = "gpumem-tracker"', f'name = "gpumem-tracker"\nversion = "0.0.0"\n{edition}')
     (folder / "Cargo.toml").write_text(manifest + "\n[workspace]\n")

@@ -32,6 +32,7 @@ mod hooks;
 mod limit;
 mod message;
 mod names;
+mod nearly_full;
 mod nvtx;
 mod oom;
 mod open;

@@ -15,11 +15,12 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::nearly_full::NearlyFull;
 use crate::oom::Reports;
 use crate::options::Options;
 use crate::process::{self, PROCESS, State};
 use crate::sampler::Sampler;
-use crate::session::{self, Session};
+use crate::session::{self, Session, Watch};
 use crate::tensors::Tensors;
 use crate::{
     account, backward, definitions, facts, limit, message, output, scopes, storage, thread,
@@ -128,6 +129,10 @@ fn open() -> bool {
         steps: Default::default(),
         readings: Box::leak(Box::new(Sampler::new())),
         failures: Box::leak(Box::new(Reports::new())),
+        watch: options.warn_at.map(|percent| {
+            let watch: &'static dyn Watch = Box::leak(Box::new(NearlyFull::new(percent)));
+            watch
+        }),
     }));
     definitions::note_missing(writer);
     definitions::write(writer);

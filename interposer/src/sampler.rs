@@ -13,7 +13,7 @@ use gpumem_tracker::{Tracker, Verdict};
 use crate::card::reading::{Card, Reading, Settled};
 use crate::card::{self, library};
 use crate::driver::DeviceFacts;
-use crate::session::{Readings, Session};
+use crate::session::{CardUse, Readings, Session};
 use crate::thread::{self, Started, Thread};
 use crate::{account, call, fault, process, record, tracked};
 use gpumem_capture::writer::lock::Lock;
@@ -135,10 +135,23 @@ impl Sampler {
                     std::thread::sleep(BETWEEN_TRIES);
                 }
             }
+            if let (Some(watch), Some(card)) = (session.watch, self.card_use(ordinal)) {
+                watch.card_read(ordinal, card);
+            }
             again |= was_still == Some(false)
                 && tracked::look(session, |tracker| tracker.has_fresh_evidence(ordinal));
         }
         again
+    }
+
+    /// What was last recorded of a card.
+    fn card_use(&self, device: DeviceOrdinal) -> Option<CardUse> {
+        let recorded = *self.recorded.lock().get(&device.0)?;
+        Some(CardUse {
+            used: recorded.card.used,
+            total: recorded.card.total,
+            mine: recorded.mine,
+        })
     }
 
     /// Reads a device on this thread: what is unexplained is charged, and the figures are recorded. Whether nothing moved

@@ -66,6 +66,21 @@ pub(crate) trait Failures: Sync {
     );
 }
 
+/// What of a card is in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CardUse {
+    pub(crate) used: u64,
+    pub(crate) total: u64,
+    /// By this process; `None` if NVML does not tell.
+    pub(crate) mine: Option<u64>,
+}
+
+/// Hears of each reading of a card, on the thread that reads them.
+pub(crate) trait Watch: Sync {
+    /// A device was read.
+    fn card_read(&self, device: DeviceOrdinal, card: CardUse);
+}
+
 /// Which devices are defined in the capture.
 pub(crate) struct Known([AtomicBool; 64]);
 
@@ -110,6 +125,7 @@ pub(crate) struct Session {
     pub(crate) steps: Lock<Steps>,
     pub(crate) readings: &'static dyn Readings,
     pub(crate) failures: &'static dyn Failures,
+    pub(crate) watch: Option<&'static dyn Watch>,
 }
 
 /// The session, if there is one, also in a child that was forked since.

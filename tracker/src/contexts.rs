@@ -35,6 +35,21 @@ impl Tracker {
         self.context_event(EventKind::CONTEXT, context, device, caller, origin);
     }
 
+    /// A primary context was found in use. Whether it was not known: then it is recorded.
+    pub fn context_found(
+        &mut self,
+        context: u64,
+        device: DeviceOrdinal,
+        caller: u64,
+        origin: Origin,
+    ) -> bool {
+        let is_new = !self.knows_context(context);
+        if is_new {
+            self.context_made(context, device, false, caller, origin);
+        }
+        is_new
+    }
+
     /// A part of a device's multiprocessors was made a context over the primary one.
     pub fn part_made(&mut self, part: u64, device: DeviceOrdinal, caller: u64, origin: Origin) {
         self.parts.insert(part, device);

@@ -19,8 +19,11 @@ impl Tracker {
             .into_iter()
             .map(|(owner, loaded)| (owner, Some(loaded)));
         let ended = self.end(gone.collect(), origin);
-        let devices = self.devices.values_mut();
-        devices.for_each(|residual| residual.has_ended = true);
+        // Where no context was seen, what is there is one's that came to life unseen, and not left over.
+        let devices: Vec<u8> = self.devices.keys().copied().collect();
+        for device in devices.into_iter().map(DeviceOrdinal) {
+            self.residual(device).has_ended |= self.has_context(device);
+        }
         for context in contexts {
             let owner = Kind::Context.of(context);
             // What the driver keeps of the code is the context's.

@@ -71,12 +71,17 @@ hook! {
         is_new
     }
     after {
-        if result.is_success() && held == Some(true) {
+        if result.is_success() {
             // SAFETY: the call succeeded, so the driver has just written there.
             let context = unsafe { *context }.0 as u64;
             let device = driver::ordinal(device);
-            contexts_seen::made(thread, &call, context, device, false);
-            evidence::context_seen(thread, &call, device, context, Seen::Made);
+            if held == Some(true) {
+                contexts_seen::made(thread, &call, context, device, false);
+                evidence::context_seen(thread, &call, device, context, Seen::Made);
+            } else {
+                // It came to life before, perhaps unseen.
+                contexts_seen::seen(thread, &call, context, device);
+            }
         }
         refused(thread, &call, result, device);
     }
@@ -227,6 +232,8 @@ pub(super) type Ending = Option<(DeviceOrdinal, Pending)>;
 /// Records the release of all that `context` owns: it is about to end. Of a handle that is not known
 /// nothing is taken: it may be another context, whose memory other threads use.
 pub(super) fn about_to_end(thread: &Thread, call: &Call, context: CuContext) -> Ending {
+    // What one that came to life unseen has taken is not left over from the one that ends.
+    contexts_seen::in_use(thread, call);
     let context = context.0 as u64;
     let session = session::session()?;
     let device = tracked::look(session, |tracker| tracker.created_device(context))?;

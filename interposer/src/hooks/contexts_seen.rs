@@ -28,11 +28,10 @@ pub(super) fn made(
 pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrdinal) -> bool {
     // A context that was destroyed may still be current, and has no device any more.
     let alive = context != 0 && device != DeviceOrdinal::NONE;
-    let unseen = alive && !is_known(context);
-    if unseen {
-        made(thread, call, context, device, false);
-    }
-    unseen
+    let found = |tracker: &mut Tracker, origin| {
+        tracker.context_found(context, device, call.caller(), origin)
+    };
+    alive && !is_known(context) && record::with_stacks(thread, call, device, found) == Some(true)
 }
 
 /// The same of a context that no block came from.

@@ -124,6 +124,21 @@ pub(super) static TABLE: &[Row] = &[
     ),
     (
         Described {
+            name: "GPUMEM_WARN_AT",
+            values: "1% to 100%; off",
+            default: "off",
+            meaning: "says on stderr when a reading of NVML finds that much of a card in use, by whomever: once, until 5 % \
+                      less than that are in use again",
+        },
+        |options, value| {
+            let percent = value.to_str().and_then(|value| value.strip_suffix('%'));
+            let percent = percent.and_then(|percent| percent.parse().ok());
+            options.warn_at = percent.filter(|percent| (1..=100).contains(percent));
+            options.warn_at.is_some() || value == "off"
+        },
+    ),
+    (
+        Described {
             name: "GPUMEM_RING",
             values: "auto, memfd, file, or the path of a folder in memory (tmpfs)",
             default: "auto: a file in /dev/shm, or in $XDG_RUNTIME_DIR; where neither is to be had, as memfd",

@@ -40,6 +40,8 @@ pub(crate) struct Options {
     pub(crate) ring: Ring,
     /// Slots of the ring.
     pub(crate) ring_slots: u32,
+    /// From how many percent of a card in use on that is told of; `None`: never.
+    pub(crate) warn_at: Option<u64>,
     /// How often NVML is read; `None`: only when something happens.
     pub(crate) sample_every: Option<Duration>,
     /// Bytes of the file for all time; `None`: it grows.
@@ -62,6 +64,7 @@ impl Default for Options {
             free_stacks: false,
             ring: Ring::Memory,
             ring_slots: 65_536,
+            warn_at: None,
             sample_every: Some(Duration::from_millis(100)),
             bounded: None,
             list: None,

@@ -292,3 +292,26 @@ fn transitions_are_quick() {
     }
     assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
 }
+
+/// A module that is unloaded elsewhere leaves what a context took that nobody has seen yet to be charged to it.
+#[test]
+fn what_an_unseen_context_took_outlives_an_unloaded_library() {
+    let mut world = World::default();
+    world.run(Op::MakeContext);
+    world.read();
+    world.run(Op::EndContext {
+        pick: 0,
+        fails: false,
+    });
+    assert_eq!(world.read(), 0);
+    let context = Context {
+        own: 502 * MIB,
+        ..Context::default()
+    };
+    world.contexts.insert(0x10, context);
+    let unloading = world.tracker.unloading(0x777, world.origin);
+    world.tracker.settle(unloading, true, world.origin);
+    assert_eq!(world.read(), 502 * MIB as i64, "nobody was seen");
+    world.see(0x10, Seen::Found);
+    assert_eq!(world.read(), 0);
+}
