@@ -83,6 +83,9 @@ impl Tracker {
             let bytes = self.bytes(reservation);
             let device = self.reservations.device(reservation);
             if let Some(device) = device {
+                if self.reservations.is_estimated(reservation) {
+                    self.residual(device).ended_estimates += bytes;
+                }
                 self.resize(device, reservation, 0, false, origin);
             }
             all.push(EndedReservation {

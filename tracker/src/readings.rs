@@ -164,6 +164,7 @@ impl Tracker {
         }
         if reading.managed == 0 {
             residual.evidence.read();
+            residual.ended_estimates = 0;
             let has_ended = core::mem::take(&mut residual.has_ended);
             // Without a context, what grows is one's that came to life unseen: it is charged once that is seen. What is
             // there when the last one has ended is none's.
@@ -243,7 +244,17 @@ impl Tracker {
     /// Nobody left evidence: a function that was got before may have been launched for the first time.
     fn charge_code(&mut self, device: DeviceOrdinal, bytes: u64) -> u64 {
         let newest = self.residual(device).code.last().map(|(owner, _)| *owner);
-        let Some(owner) = newest.or_else(|| self.code_of_any_context(device)) else {
+        let code = newest.or_else(|| self.code_of_any_context(device));
+        // What was charged to something that has ended may have been a context's that is still there.
+        let bytes = match code {
+            Some(_) => bytes,
+            None => bytes.min(self.residual(device).ended_estimates),
+        };
+        let context = || {
+            self.context_on(device)
+                .map(|context| Kind::Context.of(context))
+        };
+        let Some(owner) = code.or_else(context).filter(|_| bytes != 0) else {
             return 0;
         };
         let to = self.bytes(owner).saturating_add(bytes);

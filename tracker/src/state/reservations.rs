@@ -89,6 +89,12 @@ impl Reservations {
             .collect()
     }
 
+    /// Whether any of a reservation was estimated.
+    pub(crate) fn is_estimated(&self, reservation: Reservation) -> bool {
+        let held = self.0.get(&reservation);
+        held.is_some_and(|held| held.estimate != 0)
+    }
+
     /// Sets a size; the one before. An estimate is numbered by its change.
     pub(crate) fn resize(
         &mut self,

@@ -17,6 +17,8 @@ pub(crate) struct Residual {
     pub(crate) asked: Option<(u64, u64)>,
     /// Whether a context or a module has ended since the last reading.
     pub(crate) has_ended: bool,
+    /// Bytes of what has ended since the last reading and was charged by estimate: some may be another's, that is still there.
+    pub(crate) ended_estimates: u64,
     /// What others used at the last reading.
     pub(crate) others: Option<u64>,
     /// The code that has functions, in contexts of this device: the newest last.

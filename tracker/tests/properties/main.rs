@@ -315,3 +315,41 @@ fn what_an_unseen_context_took_outlives_an_unloaded_library() {
     world.see(0x10, Seen::Found);
     assert_eq!(world.read(), 0);
 }
+
+/// A share that was estimated ends with the module that it was charged to. If it was another one's, it is still there, and
+/// charged to what is.
+#[test]
+fn an_estimate_that_was_wrong_is_not_lost_with_its_owner() {
+    let mut world = World::default();
+    let (origin, size) = (world.origin, 2 * MIB);
+    for context in [0x10, 0x20] {
+        let own = 500 * MIB;
+        let real = Context {
+            own,
+            ..Context::default()
+        };
+        world.contexts.insert(context, real);
+        world.see(context, Seen::Made);
+        world.read();
+    }
+    for (handle, context, loaded) in [(0x30, 0x10, true), (0x40, 0x20, false)] {
+        world.libraries.push(Library {
+            handle,
+            context,
+            size,
+            loaded,
+            has_function: false,
+        });
+        world.tracker.loaded(DEVICE, context, handle, origin);
+    }
+    // Nothing tells whose the bytes are: the newest module's.
+    assert_eq!(world.read(), 0);
+    assert!(world.estimated);
+    assert_eq!(world.tracker.bytes(Kind::Module.of(0x40)), size);
+    world.run(Op::EndContext {
+        pick: 1,
+        fails: false,
+    });
+    assert_eq!(world.read(), 0);
+    assert_eq!(world.explained_by_tracker(), world.real());
+}
