@@ -58,7 +58,7 @@ def comparable(ledger):
     keep = {
         key: value
         for key, value in ledger.items()
-        if key not in ("seq", "time_ns", "reading", "jumps", "nvml_process_bytes", "nvml_used_bytes")
+        if key not in ("seq", "time_ns", "reading", "jumps", "nvml_process_bytes", "nvml_used_bytes", "contexts_and_code_ns")
     }
     # Segments of one size are in the order of their addresses.
     segments = (keep.get("pool") or {}).get("segments", [])
