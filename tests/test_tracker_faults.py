@@ -67,7 +67,10 @@ def copy(tmp_path):
 
 
 def properties(folder):
-    environment = {"CARGO_TARGET_DIR": str(harness.ROOT / "target" / f"faults-{WORKER}"), "RUST_BACKTRACE": "0", "PROPTEST_MAX_SHRINK_ITERS": "0"}
+    environment = {
+        "CARGO_TARGET_DIR": str(harness.ROOT / "target" / f"faults-{WORKER}"), "RUST_BACKTRACE": "0", "PROPTEST_MAX_SHRINK_ITERS": "0",
+        "CARGO_PROFILE_DEV_DEBUG": "0",
+    }
     return harness.run(
         ["cargo", "test", "--quiet", "--manifest-path", folder / "Cargo.toml", "--test", "*"],
         env={**os.environ, **environment}, check=False, timeout=280,
