@@ -48,10 +48,10 @@ FAULTS = {
 }
 
 
-@pytest.fixture
-def copy(tmp_path):
-    """A copy of the crate, outside of the workspace."""
-    folder = tmp_path / "tracker"
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the crate, outside of the workspace: one for all faults, of which cargo builds what has changed."""
+    folder = tmp_path_factory.mktemp("faults") / "tracker"
     # With new times: to cargo all copies are one package, and an older file is no change.
     shutil.copytree(TRACKER, folder, copy_function=shutil.copy)
     manifest = (folder / "Cargo.toml").read_text()
@@ -69,7 +69,7 @@ def copy(tmp_path):
 def properties(folder):
     environment = {
         "CARGO_TARGET_DIR": str(harness.ROOT / "target" / f"faults-{WORKER}"), "RUST_BACKTRACE": "0", "PROPTEST_MAX_SHRINK_ITERS": "0",
-        "CARGO_PROFILE_DEV_DEBUG": "0",
+        "CARGO_PROFILE_DEV_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_DEBUG": "0",
     }
     return harness.run(
         ["cargo", "test", "--quiet", "--manifest-path", folder / "Cargo.toml", "--test", "*"],
@@ -89,5 +89,8 @@ def test_a_planted_fault_is_found(copy, fault):
     text = source.read_text()
     assert text.count(old) == 1, f"{name} has this {text.count(old)} times: {old}"
     source.write_text(text.replace(old, new))
-    done = properties(copy)
+    try:
+        done = properties(copy)
+    finally:
+        source.write_text(text)
     assert done.returncode == 101 and "test result: FAILED" in done.stdout, harness.described(done)
