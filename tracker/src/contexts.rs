@@ -129,7 +129,7 @@ impl Tracker {
         }
     }
 
-    /// One hold less. Whether there was one beyond the context's creation: else it ends.
+    /// One hold less.
     pub fn detached(&mut self, context: u64) {
         if let Some(known) = self.contexts.get_mut(&context) {
             known.attached = known.attached.saturating_sub(1);

@@ -25,6 +25,7 @@ pub fn caveats(account: &Account, terminal: Terminal) -> String {
         out.push('\n');
     }
     if let Some(sampled) = account.sampled() {
+        let sampled = sampled.replace("; ", "\n  ");
         out.push_str(&format!("{}\n\n", terminal.paint(Style::Strong, &sampled)));
     }
     out
