@@ -32,6 +32,7 @@ mod ids;
 mod index;
 mod layout;
 mod lock;
+mod namespaces;
 mod page;
 mod payload;
 mod procfs;

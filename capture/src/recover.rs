@@ -129,7 +129,7 @@ fn sweep_one(path: &Path) -> bool {
             return false;
         }
     };
-    if procfs::is_running(ring.header.pid, ring.header.process_start_ticks) {
+    if ring.is_in_use() {
         return false;
     }
     let capture = PathBuf::from(OsStr::from_bytes(&ring.capture));
@@ -139,6 +139,8 @@ fn sweep_one(path: &Path) -> bool {
         .is_some_and(|header| header == ring.header);
     match is_its {
         true => matches!(merge(&capture), Ok(Merged::Done)),
+        // The capture is in another container.
+        false if !ring.shares_paths() => false,
         false => {
             // The capture is gone, or was never made.
             let _ = std::fs::remove_file(path);
@@ -171,7 +173,7 @@ fn header_of(capture: &File) -> Option<StaticHeader> {
 
 fn into(path: &Path, header: &StaticHeader, ring: Ring) -> Result<Merged, MergeError> {
     let error = |action| failed(path, action);
-    if procfs::is_running(header.pid, header.process_start_ticks) {
+    if ring.is_in_use() {
         return Ok(Merged::InUse);
     }
     // SAFETY: the descriptor is open; the call touches no memory of ours.

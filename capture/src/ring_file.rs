@@ -7,6 +7,8 @@
 //! | 12 | 4 | bytes of the capture's path; 0: the capture has none yet |
 //! | 16 | 8 | bytes of the queue |
 //! | 24 | 4 | CRC32 of bytes 0–24 and of the path |
+//! | 28 | 4 | CRC32 of bytes 32–64 |
+//! | 32 | 32 | where its process ran: [`Namespaces`] |
 //! | 64 | 1984 | the capture's path |
 //! | 2048 | 512 | the capture's static header |
 //! | 4096 | 20480 | dynamic header and counters, as a capture has them |
@@ -29,12 +31,18 @@
 //! | 48 | 8 | zero |
 //! | 56 | 8 | check of the seven words before |
 
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+
 use crate::checksum::Checks;
+use crate::namespaces::Namespaces;
 
 /// Files of this name in a folder in memory are rings.
 pub(crate) const NAME_PREFIX: &str = "gpumem-ring-";
 pub(crate) const MAGIC: [u8; 8] = *b"\x89GPURNG\n";
 pub(crate) const VERSION: u32 = 1;
+const NAMESPACES_CRC_OFFSET: usize = 28;
+const NAMESPACES_OFFSET: usize = 32;
 pub(crate) const PATH_OFFSET: usize = 64;
 pub(crate) const PATH_BYTES: usize = 1984;
 /// Where the capture's static header stands once more.
@@ -43,6 +51,32 @@ pub(crate) const HEADER_OFFSET: usize = 2048;
 /// Bytes of an operation's header, and what operations are padded to.
 pub(crate) const OP_BYTES: usize = 64;
 const OP_MAGIC: u64 = u64::from_le_bytes(*b"GPUMQOP1");
+
+/// The whole file, for `fcntl` on locks of open file descriptions (Linux 3.15).
+fn lock_of(kind: i32) -> libc::flock {
+    // SAFETY: an all-zero structure is a valid one: from the start of the file to its end.
+    let mut lock: libc::flock = unsafe { core::mem::zeroed() };
+    lock.l_type = kind as libc::c_short;
+    lock.l_whence = libc::SEEK_SET as libc::c_short;
+    lock
+}
+
+/// Locks a ring for as long as anybody has it open by this description or mapped by it: closing the descriptor does not
+/// unlock it. Readers take [`is_locked`] for an answer, and `flock` among one another.
+pub(crate) fn lock(file: &File) {
+    let lock = lock_of(libc::F_RDLCK);
+    // Without it, who looks from another container takes the process for ended.
+    // SAFETY: the descriptor is open, the structure valid; the call does not wait.
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+}
+
+/// Whether another open file description has it locked.
+pub(crate) fn is_locked(file: &File) -> bool {
+    let mut lock = lock_of(libc::F_WRLCK);
+    // SAFETY: the descriptor is open, the structure valid for writing.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+    done == 0 && lock.l_type != libc::F_UNLCK as libc::c_short
+}
 
 /// Something that is to be written to the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +131,11 @@ impl Op {
 }
 
 /// The first bytes of a ring's file.
-pub(crate) fn preamble(path: &[u8], queue_bytes: u64) -> [u8; HEADER_OFFSET] {
+pub(crate) fn preamble(
+    path: &[u8],
+    queue_bytes: u64,
+    namespaces: Option<Namespaces>,
+) -> [u8; HEADER_OFFSET] {
     let mut out = [0; HEADER_OFFSET];
     let path = path.get(..PATH_BYTES.min(path.len())).unwrap_or_default();
     let mut put = |at: usize, bytes: &[u8]| {
@@ -110,11 +148,26 @@ pub(crate) fn preamble(path: &[u8], queue_bytes: u64) -> [u8; HEADER_OFFSET] {
     put(12, &(path.len() as u32).to_le_bytes());
     put(16, &queue_bytes.to_le_bytes());
     put(PATH_OFFSET, path);
+    if let Some(namespaces) = namespaces {
+        let bytes = namespaces.encode();
+        put(NAMESPACES_OFFSET, &bytes);
+        put(
+            NAMESPACES_CRC_OFFSET,
+            &crc32fast::hash(&bytes).to_le_bytes(),
+        );
+    }
     let crc = preamble_crc(&out, path.len());
     if let Some(to) = out.get_mut(24..28) {
         to.copy_from_slice(&crc.to_le_bytes());
     }
     out
+}
+
+/// Where the process of a ring ran. None: the recorder that made it did not say, or it is damaged.
+pub(crate) fn namespaces(preamble: &[u8; HEADER_OFFSET]) -> Option<Namespaces> {
+    let crc = preamble.get(NAMESPACES_CRC_OFFSET..NAMESPACES_OFFSET)?;
+    let bytes = preamble.get(NAMESPACES_OFFSET..PATH_OFFSET)?;
+    (crc32fast::hash(bytes).to_le_bytes() == crc).then(|| Namespaces::decode(bytes))?
 }
 
 /// The check of a preamble with a path of so many bytes.

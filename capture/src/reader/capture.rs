@@ -28,6 +28,8 @@ pub(super) struct Capture {
     pub(super) embedded: Option<Part>,
     /// The ring's file, if the capture does not hold its ring and the file is there.
     ring: Option<Input>,
+    /// Whether a process of another container had it mapped then.
+    is_in_use_elsewhere: bool,
     /// Why a file in its place was not taken.
     refused: Option<String>,
 }
@@ -43,12 +45,13 @@ impl Capture {
         if let Some(part) = embedded {
             input.end_at(part.start);
         }
-        let (mut ring, mut refused) = (None, None);
+        let (mut ring, mut is_in_use_elsewhere, mut refused) = (None, false, None);
         // Names are embedded in captures of processes that have ended.
         if embedded.is_none() && !header.has_ring() && !is_closed(&input, &header)? {
             match ring_file::find(&header, input.metadata()?.uid()) {
                 Ok(None) => {}
                 Ok(Some(found)) => {
+                    is_in_use_elsewhere = found.is_in_use_elsewhere();
                     let path = header.ring_path().unwrap_or(Path::new(""));
                     let (slots, bytes) = (header.ring_slots, found.queue_bytes);
                     let again = found.file.try_clone()?;
@@ -64,6 +67,7 @@ impl Capture {
             bad_copy,
             embedded,
             ring,
+            is_in_use_elsewhere,
             refused,
         })
     }
@@ -100,6 +104,7 @@ impl Capture {
             started_boottime_ns: self.header.started_boottime,
             boot_id: self.header.boot_id,
             ring_slots: self.header.ring_slots,
+            ring_in_use_elsewhere: self.is_in_use_elsewhere,
             ended: dynamic.ended.unwrap_or(None).map(|ended| Nanos(ended.time)),
         }
     }
@@ -150,7 +155,11 @@ impl Capture {
         dynamic: &Dynamic,
     ) -> Result<(), ReadError> {
         if self.header.has_ring() || self.ring.is_some() {
-            return ring.load(self.head(), layout::RING_OFFSET);
+            ring.load(self.head(), layout::RING_OFFSET)?;
+            return match dynamic.tail {
+                Some(tail) => ring.read_torn_again(self.head(), tail),
+                None => Ok(()),
+            };
         }
         let journal = dynamic.journal.unwrap_or(None);
         let known = dynamic.known.unwrap_or(0);

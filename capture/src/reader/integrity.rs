@@ -26,6 +26,9 @@ pub struct Header {
     pub boot_id: [u8; 16],
     /// Slots of the ring.
     pub ring_slots: u32,
+    /// Whether a process of another container, whose number means nothing here, had the ring mapped when the capture was
+    /// opened.
+    pub ring_in_use_elsewhere: bool,
     /// When the process ended cleanly, if it did.
     pub ended: Option<Nanos>,
 }
@@ -37,9 +40,11 @@ impl Header {
     }
 
     /// Whether the recorded process is still there, on this host and in this boot. False also where
-    /// /proc cannot tell.
+    /// neither /proc nor its ring tells.
     pub fn is_running(&self) -> bool {
-        self.is_of_this_boot() && crate::procfs::is_running(self.pid, self.process_start_ticks)
+        self.is_of_this_boot()
+            && (self.ring_in_use_elsewhere
+                || crate::procfs::is_running(self.pid, self.process_start_ticks))
     }
 }
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::header::{RingAt, StaticHeader};
 use crate::layout;
+use crate::namespaces::Namespaces;
 use crate::procfs;
-use crate::ring_file::{HEADER_OFFSET, MAGIC, PATH_BYTES, VERSION, preamble_crc};
+use crate::ring_file::{self, HEADER_OFFSET, MAGIC, PATH_BYTES, VERSION, is_locked, preamble_crc};
 
 /// How /proc calls memory without a name that is a ring.
 const MEMFD: &str = "/memfd:gpumem-ring (deleted)";
@@ -21,6 +22,8 @@ pub(crate) struct Ring {
     /// The capture's path, as the process knew it.
     pub(crate) capture: Vec<u8>,
     pub(crate) header: StaticHeader,
+    /// Where its process ran, if that is known.
+    namespaces: Option<Namespaces>,
 }
 
 /// The ring of the capture with this header, whose file belongs to the user `owner`. `Ok(None)`: there is no such
@@ -58,6 +61,31 @@ pub(crate) fn held(file: File, header: &StaticHeader, owner: u32) -> Result<Ring
 }
 
 impl Ring {
+    /// Whether its process is there.
+    pub(crate) fn is_in_use(&self) -> bool {
+        procfs::is_running(self.header.pid, self.header.process_start_ticks)
+            || self.is_in_use_elsewhere()
+    }
+
+    /// Whether its process is in a container, which has other numbers for processes, and still has it mapped. It counts
+    /// only there: forked children have it mapped too, and may outlive it.
+    pub(crate) fn is_in_use_elsewhere(&self) -> bool {
+        !self.is_of(Namespaces::share_processes) && is_locked(&self.file)
+    }
+
+    /// Whether the capture's path leads to the capture here, if it is still in that place.
+    pub(crate) fn shares_paths(&self) -> bool {
+        self.is_of(Namespaces::share_paths)
+    }
+
+    fn is_of(&self, alike: impl Fn(&Namespaces, &Namespaces) -> bool) -> bool {
+        // Recorders before did not say it; theirs are taken for this process's.
+        match (self.namespaces, Namespaces::own()) {
+            (Some(its), Some(own)) => alike(&its, &own),
+            (its, _) => its.is_none(),
+        }
+    }
+
     /// The ring, if it is that of the capture with this header.
     fn of(self, header: &StaticHeader) -> Result<Self, String> {
         match self.header == *header {
@@ -138,5 +166,6 @@ fn examine(file: File, owner: u32, names: u64) -> Result<Ring, String> {
         queue_bytes,
         capture: bytes[64..64 + length].to_vec(),
         header,
+        namespaces: ring_file::namespaces(&preamble),
     })
 }

@@ -55,6 +55,40 @@ impl RingImage {
         Ok(())
     }
 
+    /// Reads records of the window from `tail` on again that do not fit. A process that runs may have committed one while it
+    /// was read, and a read need not take its words in their order.
+    pub(super) fn read_torn_again(&mut self, input: &Input, tail: u64) -> Result<(), ReadError> {
+        let end = tail.saturating_add(self.capacity);
+        let mut seq = tail;
+        while seq < end {
+            seq += match self.slot(seq, end) {
+                Slot::Record(count, _) => count,
+                Slot::Uncommitted(_) => 1,
+                Slot::Damaged(_) => {
+                    self.read_again(input, seq)?;
+                    // Its length may only now be known.
+                    let count = slot::slots_of(&self.words(seq)).clamp(1, end - seq);
+                    for other in 1..count {
+                        self.read_again(input, seq + other)?;
+                    }
+                    match self.slot(seq, end) {
+                        Slot::Record(count, _) => count,
+                        Slot::Uncommitted(_) | Slot::Damaged(_) => 1,
+                    }
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn read_again(&mut self, input: &Input, seq: u64) -> Result<(), ReadError> {
+        let (start, offset) = (self.index(seq) * SLOT_BYTES, self.offset(seq));
+        if let Some(bytes) = self.bytes.get_mut(start..start + SLOT_BYTES) {
+            input.read(offset, bytes)?;
+        }
+        Ok(())
+    }
+
     /// The image of a journal that is behind its ring: of what is not before `limit` nothing is known.
     pub(super) fn load_journal(
         &mut self,
@@ -255,5 +289,52 @@ impl RingImage {
             }
         }
         payload.truncate(slot::payload_bytes_of(words) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    fn put(file: &std::fs::File, seq: u64, words: [u64; 8]) {
+        let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        file.write_all_at(&bytes, layout::RING_OFFSET + 64 * seq)
+            .unwrap();
+    }
+
+    /// What was read while a record was being committed is read again, and what is damaged stays so.
+    #[test]
+    fn a_torn_record_is_read_again() {
+        let checks = Checks::new(7);
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let file = path.as_file();
+        file.set_len(layout::ring_end(64)).unwrap();
+        let event = |seq: u64| {
+            let mut words = slot::event_words(&crate::Event {
+                kind: EventKind::ALLOC,
+                ptr: 1000 + seq,
+                ..Default::default()
+            });
+            words[0] = checks.record(seq, &words, std::iter::empty());
+            words
+        };
+        let torn = |seq: u64| {
+            let [commit, time, ..] = event(seq);
+            [commit, time, 0, 0, 0, 0, 0, 0]
+        };
+        for seq in 0..3 {
+            put(file, seq, if seq == 1 { torn(1) } else { event(seq) });
+        }
+        let input = Input::of(path.path(), file.try_clone().unwrap());
+        let mut image = RingImage::new(64, checks);
+        image.load(&input, layout::RING_OFFSET).unwrap();
+        let is_record = |image: &RingImage| matches!(image.slot(1, 64), Slot::Record(1, _));
+        image.read_torn_again(&input, 0).unwrap();
+        assert!(matches!(image.slot(1, 64), Slot::Damaged(_)));
+        put(file, 1, event(1));
+        image.read_torn_again(&input, 0).unwrap();
+        assert!(is_record(&image) && matches!(image.slot(2, 64), Slot::Record(1, _)));
     }
 }

@@ -10,6 +10,8 @@ pub(super) struct Owner {
     word: &'static AtomicU32,
     /// In the same page: the process id, 0 in a forked child.
     own: &'static AtomicU32,
+    /// In the same page: not 0 once other memory stands in the place of the shared one.
+    lost: &'static AtomicU32,
     /// The kernel (before 4.14) cannot empty pages: ask for the process id each time.
     must_ask: bool,
 }
@@ -32,19 +34,17 @@ impl Owner {
         }
         // SAFETY: the mapping above, whole.
         let must_ask = unsafe { libc::madvise(page, size, libc::MADV_WIPEONFORK) } != 0;
-        // SAFETY: the page is aligned, zeroed, never unmapped, and used for these two atomics alone.
-        let (word, own) = unsafe {
+        // SAFETY: the page is aligned, zeroed, never unmapped, and used for these three atomics alone.
+        let [word, own, lost] = unsafe {
             let first = page.cast::<u32>();
-            (
-                AtomicU32::from_ptr(first),
-                AtomicU32::from_ptr(first.add(1)),
-            )
+            [0, 1, 2].map(|n| AtomicU32::from_ptr(first.add(n)))
         };
         word.store(std::process::id(), Ordering::Relaxed);
         own.store(std::process::id(), Ordering::Relaxed);
         Some(Self {
             word,
             own,
+            lost,
             must_ask,
         })
     }
@@ -52,6 +52,11 @@ impl Owner {
     /// The word that ends recording for good once it is 0.
     pub(super) fn word(&self) -> &'static AtomicU32 {
         self.word
+    }
+
+    /// The word that says that the shared memory is lost once it is not 0.
+    pub(super) fn lost(&self) -> &'static AtomicU32 {
+        self.lost
     }
 
     /// Ends recording, for good.

@@ -10,6 +10,7 @@ use std::path::Path;
 use crate::checksum::Checks;
 use crate::header::StaticHeader;
 use crate::layout::{self, LOSS_RANGES, dynamic};
+use crate::namespaces::Namespaces;
 use crate::ring_file::{self, HEADER_OFFSET};
 use crate::{CounterValues, index};
 
@@ -113,8 +114,9 @@ impl Head {
         if header.has_ring() {
             return;
         }
-        let mut bytes =
-            ring_file::preamble(path.as_os_str().as_bytes(), queue_bytes as u64).to_vec();
+        let namespaces = (header.pid != 0).then(Namespaces::own).flatten();
+        let path = path.as_os_str().as_bytes();
+        let mut bytes = ring_file::preamble(path, queue_bytes as u64, namespaces).to_vec();
         debug_assert_eq!(bytes.len(), HEADER_OFFSET);
         bytes.extend_from_slice(&header.encode());
         for (word, bytes) in self.preamble.iter().zip(bytes.chunks_exact(8)) {

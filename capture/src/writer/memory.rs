@@ -13,7 +13,7 @@ use super::sys;
 use crate::header::{RingAt, RingPath};
 use crate::layout;
 use crate::ring::Slot;
-use crate::ring_file::NAME_PREFIX;
+use crate::ring_file::{self, NAME_PREFIX};
 
 /// `statfs`'s numbers of file systems that lie in memory.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
@@ -172,6 +172,10 @@ impl Memory {
                     .open(at.path()),
             ),
             (_, Some(fd)) => {
+                // Opened anew, what is held is not locked by who holds it.
+                if let Ok(file) = File::open(format!("/proc/thread-self/fd/{fd}")) {
+                    return Some(Ok(file));
+                }
                 // SAFETY: the call touches no memory of ours; what it returns is a new descriptor, or -1.
                 match unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) } {
                     -1 => Some(Err(io::Error::last_os_error())),
@@ -192,6 +196,7 @@ impl Memory {
             0 => {}
             errno => return Err(io::Error::from_raw_os_error(errno)),
         }
+        ring_file::lock(file);
         self.map(file.as_raw_fd(), libc::MAP_SHARED)
     }
 

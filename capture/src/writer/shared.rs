@@ -115,20 +115,18 @@ impl Writer {
         memory.is_shared.then_some((memory.base, bytes))
     }
 
-    /// 0 once nothing is recorded any more. A signal handler that puts other memory in the place of
-    /// [`Writer::shared_memory`] stores 0 here first. It lies in this process's own memory.
-    pub fn recording_word(&self) -> &'static AtomicU32 {
-        self.owner.word()
+    /// Two words of this process's own memory, for a signal handler that puts other memory in the place of
+    /// [`Writer::shared_memory`]. Before it does, it stores 1 in the second, which says that the memory is lost, and then
+    /// 0 in the first, which ends recording.
+    pub fn loss_words(&self) -> [&'static AtomicU32; 2] {
+        [self.owner.word(), self.owner.lost()]
     }
 
     /// Whether all that this thread has read of the shared memory so far was read from that memory, and not from what a
     /// signal handler has put in its place.
     pub(super) fn was_read_from_memory(&self) -> bool {
         core::sync::atomic::fence(Ordering::Acquire);
-        // Recording also ends where the capture is closed.
-        let is_closing = self.phase() == Phase::Close;
-        let has_ended = matches!(self.ended(), Some(Ended::HeldTooLong | Ended::NoFile));
-        self.owner.records() || is_closing || has_ended
+        self.owner.lost().load(Ordering::Relaxed) == 0
     }
 
     pub(super) fn file(&self) -> io::Result<&CaptureFile> {

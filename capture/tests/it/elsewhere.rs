@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use gpumem_capture::*;
@@ -409,4 +410,32 @@ fn a_place_that_does_not_lie_in_memory_is_passed_over() {
     let (events, integrity) = count(&path);
     assert_eq!(events, 3000);
     assert_eq!(integrity.ring, RingState::Read);
+}
+
+/// Its memory is lost after the drain has queued pages, and the process ends before anybody has noticed: what stands in
+/// the memory's place is not taken for damage.
+#[test]
+fn memory_that_is_lost_just_before_the_end_is_no_damage() {
+    for is_lost in [true, false] {
+        let (folder, rings) = (tempfile::tempdir().unwrap(), in_memory());
+        let path = folder.path().join("report.bin");
+        let writer = Writer::create(&path, &options(rings.path())).unwrap();
+        for n in 0..500 {
+            writer.event(&event(writer, n)).unwrap();
+        }
+        writer.stop_drain();
+        writer.run_drain(None, &|_| {}, &|| {});
+        let (memory, bytes) = writer.shared_memory().unwrap();
+        if is_lost {
+            let [recording, lost] = writer.loss_words();
+            lost.store(1, Ordering::Release);
+            recording.store(0, Ordering::Release);
+        }
+        // SAFETY: the mapping, whole, which no other thread uses.
+        unsafe { memory.write_bytes(0, bytes) };
+        writer.close_drain();
+        let told = AtomicU32::new(0);
+        writer.drain_telling(&|_| _ = told.fetch_add(1, Ordering::Relaxed));
+        assert_eq!(told.into_inner(), u32::from(!is_lost));
+    }
 }

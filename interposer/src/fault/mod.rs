@@ -52,10 +52,10 @@ pub(crate) fn guard(base: *mut u8, len: usize) -> bool {
     len != 0 && install::install(handler::address()) && ranges::add(base as usize, len)
 }
 
-/// Names the word in which the handler stores 0 at a fault, before it replaces the mapping. Its owner then knows that
-/// recording has ended, with no look at [`broken`].
-pub(crate) fn ends(word: &'static AtomicU32) {
-    ranges::set_recording(word);
+/// Names the words in which the handler stores at a fault, before it replaces the mapping: 1 in the second, then 0 in
+/// the first. Their owner then knows that recording has ended, and why, with no look at [`broken`].
+pub(crate) fn ends(words: [&'static AtomicU32; 2]) {
+    ranges::set_words(words);
 }
 
 /// Whether a guarded mapping was lost. One load.

@@ -22,11 +22,11 @@ pub(super) fn add(base: usize, len: usize) -> bool {
     true
 }
 
-/// Names the word that ends recording.
-pub(super) fn set_recording(word: &'static AtomicU32) {
-    FAULT
-        .recording
-        .store(core::ptr::from_ref(word).cast_mut(), Ordering::Release);
+/// Names the word that ends recording, and the one that says that memory is lost.
+pub(super) fn set_words([recording, lost]: [&'static AtomicU32; 2]) {
+    for (to, word) in [(&FAULT.lost, lost), (&FAULT.recording, recording)] {
+        to.store(core::ptr::from_ref(word).cast_mut(), Ordering::Release);
+    }
 }
 
 /// Whether a mapping was lost.
@@ -52,9 +52,11 @@ pub(super) fn replace(address: usize, code: c_int) -> bool {
     };
     FAULT.code.store(code, Ordering::Relaxed);
     FAULT.broken.store(true, Ordering::Release);
-    // SAFETY: null, or a word that lives as long as the process.
-    if let Some(word) = unsafe { FAULT.recording.load(Ordering::Acquire).as_ref() } {
-        word.store(0, Ordering::Release);
+    for (word, value) in [(&FAULT.lost, 1), (&FAULT.recording, 0)] {
+        // SAFETY: null, or a word that lives as long as the process.
+        if let Some(word) = unsafe { word.load(Ordering::Acquire).as_ref() } {
+            word.store(value, Ordering::Release);
+        }
     }
     // Who reads zeros that are not the file's can know that recording has ended.
     fence(Ordering::SeqCst);

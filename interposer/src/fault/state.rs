@@ -43,6 +43,8 @@ pub(super) struct Fault {
     pub(super) code: AtomicI32,
     /// What ends recording when 0 is stored there.
     pub(super) recording: AtomicPtr<AtomicU32>,
+    /// What says that memory is lost when 1 is stored there.
+    pub(super) lost: AtomicPtr<AtomicU32>,
     /// Whether `siginterrupt` has said that SIGBUS interrupts system calls: `signal` then leaves `SA_RESTART` out.
     pub(super) interrupts: AtomicBool,
     /// The numbers of our own threads; 0 for none.
@@ -71,6 +73,7 @@ pub(super) static FAULT: Fault = Fault {
     broken: AtomicBool::new(false),
     code: AtomicI32::new(0),
     recording: AtomicPtr::new(null_mut()),
+    lost: AtomicPtr::new(null_mut()),
     interrupts: AtomicBool::new(false),
     threads: [const { AtomicI32::new(0) }; 16],
     next: [const { AtomicUsize::new(0) }; NEXT],

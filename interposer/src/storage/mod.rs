@@ -125,7 +125,7 @@ fn guard(writer: &'static Writer) {
     let Some((memory, length)) = writer.shared_memory() else {
         return;
     };
-    fault::ends(writer.recording_word());
+    fault::ends(writer.loss_words());
     if !fault::guard(memory, length) {
         crate::account::note(
             writer,
