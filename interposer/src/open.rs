@@ -109,12 +109,18 @@ fn open() -> bool {
     definitions::write_hooks(writer);
     facts::write(writer, &options, rank.as_ref());
     limit::tell(writer);
+    let tracker = Tracker::new();
+    let asked = tracker.asked();
     let session = Box::leak(Box::new(Session {
         writer,
         storage,
         tensors: Box::leak(Box::new(Tensors::new(writer))),
-        tracker: Lock::new(Tracker::new()),
+        tracker: Lock::new(tracker),
         interest: Default::default(),
+        context_ends: Default::default(),
+        only_pool: Default::default(),
+        asked,
+        allocating: Default::default(),
         stacks: options.stacks,
         interner: Default::default(),
         stack_sample: options.stack_sample,

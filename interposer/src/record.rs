@@ -13,7 +13,7 @@ use crate::failed::Failed;
 use crate::session::{self, Session};
 use crate::sideband::event;
 use crate::thread::Thread;
-use crate::tracked::apply;
+use crate::tracked::{apply, questions};
 use crate::{contexts, definitions, driver, limit, stack, stacks};
 
 /// A new block as a hook saw it.
@@ -91,7 +91,7 @@ pub(crate) fn allocated(thread: &Thread, call: &Call, new: New) {
     let key = key_of(level, flags, ptr);
     apply(session, |tracker| {
         if let Some(asked) = &asked {
-            tracker.answered(asked, origin);
+            tracker.answered(asked, session.is_allocating(), origin);
         }
         match key.is_handle {
             true => tracker.handle_made(key, block, call.caller(), origin),
@@ -109,7 +109,7 @@ fn ask(session: &Session, used: Option<(u64, DeviceOrdinal)>) -> Option<Question
     if used.is_none() && !session.interest().has(Interest::QUESTIONS) {
         return None;
     }
-    let mut questions = session.tracker.lock().questions(used)?;
+    let mut questions = questions(session, used)?;
     for (reservation, device, answer) in &mut questions.of {
         *answer = match reservation.kind {
             Kind::Pool => driver::pool_reserved(CuMemoryPool(reservation.handle as *mut _)),
@@ -129,7 +129,9 @@ pub(crate) fn settle(thread: &Thread, api: ApiId) {
 /// The same on behalf of somebody.
 pub(crate) fn settle_in(session: &Session, origin: Origin) {
     if let Some(asked) = ask(session, None) {
-        apply(session, |tracker| tracker.answered(&asked, origin));
+        apply(session, |tracker| {
+            tracker.answered(&asked, session.is_allocating(), origin);
+        });
     }
 }
 
@@ -181,6 +183,9 @@ pub(crate) fn releasing(
 
 /// A call has returned that was to end something.
 pub(crate) fn returned(thread: &Thread, call: &Call, pending: Pending, succeeded: bool) {
+    if pending.is_over(succeeded) {
+        return;
+    }
     without_stacks(thread, call, |tracker, origin| {
         tracker.settle(pending, succeeded, origin);
     });

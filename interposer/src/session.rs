@@ -1,6 +1,6 @@
 //! The open capture, and what stands around it.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use gpumem_capture::writer::lock::Lock;
 use gpumem_capture::{DefKind, DeviceOrdinal, Seq, StackId, Writer};
 use gpumem_cuda_abi::CuDevice;
 use gpumem_stacks::{Interner, Stacks};
-use gpumem_tracker::{Interest, Tracker};
+use gpumem_tracker::{Asked, Interest, Tracker};
 
 use crate::backward::nodes::Nodes;
 use crate::backward::steps::Steps;
@@ -101,6 +101,13 @@ pub(crate) struct Session {
     pub(crate) tracker: Lock<Tracker>,
     /// What the tracker has, as of its last transition: see [`Session::interest`].
     pub(crate) interest: AtomicU8,
+    /// [`Tracker::context_ends`], as of its last transition.
+    pub(crate) context_ends: AtomicU64,
+    /// [`Tracker::only_pool`], as of its last transition: the pool and its device in one word; 0: there is none.
+    pub(crate) only_pool: AtomicU64,
+    pub(crate) asked: Asked,
+    /// Allocations from pools that are in progress.
+    pub(crate) allocating: AtomicU32,
     /// Which stacks are taken.
     pub(crate) stacks: Stacks,
     pub(crate) interner: Interner,
@@ -180,6 +187,11 @@ impl Session {
     #[inline]
     pub(crate) fn interest(&self) -> Interest {
         Interest(self.interest.load(Ordering::Acquire))
+    }
+
+    /// Whether an allocation from a pool is in progress. One that has ended is live in the tracker.
+    pub(crate) fn is_allocating(&self) -> bool {
+        self.allocating.load(Ordering::SeqCst) != 0
     }
 
     /// Makes sure that a device is defined before an event names it.

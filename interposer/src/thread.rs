@@ -63,6 +63,8 @@ pub(crate) struct Thread {
     pub(crate) driver_calls: Cell<u32>,
     /// The pointer whose release an outer hook has recorded; 0 for none.
     pub(crate) releasing: Cell<u64>,
+    /// The context that it used last and that was known, and how many had ended by then.
+    pub(crate) known_context: Cell<(u64, u64)>,
     /// Where stacks are sampled: which of its tensors carry them.
     pub(crate) stack_sample: StackSample,
 }

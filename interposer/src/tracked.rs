@@ -2,8 +2,8 @@
 
 use core::sync::atomic::Ordering;
 
-use gpumem_capture::{Attempt, Event, Refused, Writer};
-use gpumem_tracker::Tracker;
+use gpumem_capture::{Attempt, DeviceOrdinal, Event, Refused, Writer};
+use gpumem_tracker::{Questions, Tracker};
 
 use crate::account;
 use crate::session::Session;
@@ -23,9 +23,7 @@ pub(crate) fn apply<R>(session: &Session, change: impl FnOnce(&mut Tracker) -> R
     let (result, last, mut written) = {
         let mut tracker = session.tracker.lock();
         let result = change(&mut tracker);
-        session
-            .interest
-            .store(tracker.interest().0, Ordering::Release);
+        publish(session, &tracker);
         for _ in 0..tracker.take_missed_releases() {
             account::missed_release();
         }
@@ -40,6 +38,52 @@ pub(crate) fn apply<R>(session: &Session, change: impl FnOnce(&mut Tracker) -> R
         };
         written = write(writer, attempt, &mut session.tracker.lock());
     }
+}
+
+/// Tells what is read without the lock.
+fn publish(session: &Session, tracker: &Tracker) {
+    session
+        .interest
+        .store(tracker.interest().0, Ordering::Release);
+    session
+        .context_ends
+        .store(tracker.context_ends(), Ordering::Release);
+    let only_pool = tracker.only_pool();
+    let word = only_pool.map_or(0, |(pool, device)| word_of(pool, device));
+    session.only_pool.store(word, Ordering::SeqCst);
+}
+
+/// A pool and its device; 0 for one that does not fit.
+fn word_of(pool: u64, device: DeviceOrdinal) -> u64 {
+    match pool.leading_zeros() >= u8::BITS {
+        true => pool << u8::BITS | u64::from(device.0),
+        false => 0,
+    }
+}
+
+/// What pools and graphs hold is to be asked; `None` if there are none. `used`: a pool that memory came from, and its
+/// device. Where it is the only one, as in most programs, that needs no lock.
+pub(crate) fn questions(
+    session: &Session,
+    used: Option<(u64, DeviceOrdinal)>,
+) -> Option<Questions> {
+    let Some((pool, device)) = used else {
+        return look(session, Tracker::questions);
+    };
+    let word = word_of(pool, device);
+    let is_only = || word != 0 && session.only_pool.load(Ordering::SeqCst) == word;
+    if is_only() {
+        let question = session.asked.of_pool(pool, device);
+        // Else another thread has told of one more, and has perhaps asked before: its answers count no longer.
+        if is_only() {
+            return Some(question);
+        }
+    }
+    let mut tracker = session.tracker.lock();
+    tracker.pool_used(pool, device);
+    // Before it is asked: see above.
+    publish(session, &tracker);
+    tracker.questions()
 }
 
 /// Writes some of the oldest events; how many have been written so far.

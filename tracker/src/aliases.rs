@@ -5,7 +5,7 @@ use gpumem_capture::{Event, EventKind};
 
 use crate::state::alias::{Alias, Opened};
 use crate::state::origin::Origin;
-use crate::state::work::{Pending, Undo, Work};
+use crate::state::pending::{Pending, Undo};
 use crate::tracker::Tracker;
 
 impl Tracker {
@@ -26,13 +26,13 @@ impl Tracker {
 
     /// An alias is about to be closed; `None` if nothing of it is known.
     pub fn closing(&mut self, ptr: u64, origin: Origin) -> Option<Pending> {
-        let mut work = self.begin();
-        let is_known = self.close_alias(ptr, origin, &mut work);
-        is_known.then(|| self.keep(work))
+        let mut pending = Pending::default();
+        let is_known = self.close_alias(ptr, origin, &mut pending);
+        is_known.then_some(pending)
     }
 
     /// Closes one opening. Whether there was one.
-    pub(crate) fn close_alias(&mut self, ptr: u64, origin: Origin, work: &mut Work) -> bool {
+    pub(crate) fn close_alias(&mut self, ptr: u64, origin: Origin, pending: &mut Pending) -> bool {
         let Some(opened) = self.aliases.get_mut(&ptr) else {
             return false;
         };
@@ -42,7 +42,7 @@ impl Tracker {
             self.aliases.remove(&ptr);
             self.push(alias.event(EventKind::ALIAS_END, ptr, origin.without_stacks()));
         }
-        work.undo.push(Undo::Alias { ptr, alias });
+        pending.push(Undo::Alias { ptr, alias });
         true
     }
 

@@ -5,7 +5,7 @@ use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level, Seq};
 use crate::state::block::{Block, Key};
 use crate::state::origin::Origin;
 use crate::state::pages;
-use crate::state::work::{Pending, Then, Undo, Work};
+use crate::state::pending::{Pending, Then, Undo};
 use crate::tracker::Tracker;
 
 /// How the card stands behind a block.
@@ -57,15 +57,15 @@ impl Tracker {
     /// A release that is about to be tried; `extra` flags qualify it. What to pass to [`Tracker::settle`] when the call
     /// has returned.
     pub fn releasing(&mut self, key: Key, extra: EventFlags, origin: Origin) -> Pending {
-        let mut work = self.begin();
-        if !self.release(key, extra, origin, &mut work) {
+        let mut pending = Pending::default();
+        if !self.release(key, extra, origin, &mut pending) {
             let alias = key.level == Level::DRIVER && !key.is_handle;
-            if !alias || !self.close_alias(key.ptr, origin, &mut work) {
+            if !alias || !self.close_alias(key.ptr, origin, &mut pending) {
                 // Recorded once the call has succeeded: a program may well try to release what is no allocation.
-                work.then = Some(Then::UnknownFree { key, flags: extra });
+                pending.then = Some(Then::UnknownFree { key, flags: extra });
             }
         }
-        self.keep(work)
+        pending
     }
 
     /// Takes a block out and records it. Whether there is one.
@@ -74,7 +74,7 @@ impl Tracker {
         key: Key,
         extra: EventFlags,
         origin: Origin,
-        work: &mut Work,
+        pending: &mut Pending,
     ) -> bool {
         let Some(block) = self.blocks.remove(key) else {
             return false;
@@ -83,18 +83,17 @@ impl Tracker {
             flags: block.flags.with(extra),
             ..block.event(EventKind::FREE, key, origin)
         };
-        self.push_of(work, event);
+        let free = self.push_numbered(event);
         self.card(EventKind::FREE, key, &block, origin.without_stacks());
-        let seq = None;
-        work.undo.push(Undo::Block { key, block, seq });
+        pending.push(Undo::Block { key, block, free });
         true
     }
 
     /// A release was recorded and the call failed.
-    pub(crate) fn cancel(&mut self, key: Key, block: Block, seq: Option<Seq>, origin: Origin) {
+    pub(crate) fn cancel(&mut self, key: Key, block: Block, free: Seq, origin: Origin) {
         self.blocks.insert(key, block);
         self.push(Event {
-            aux: seq.map_or(u64::MAX, |seq| seq.0),
+            aux: free.0,
             ..block.event(EventKind::CANCEL, key, origin)
         });
         self.card(EventKind::ALLOC, key, &block, origin);

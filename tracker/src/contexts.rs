@@ -6,7 +6,7 @@ use gpumem_capture::{DeviceOrdinal, Event, EventFlags, EventKind, Level};
 
 use crate::state::context::{Context, ContextState, Ending};
 use crate::state::origin::Origin;
-use crate::state::work::{Pending, Then, Undo};
+use crate::state::pending::{Pending, Then, Undo};
 use crate::tracker::Tracker;
 
 impl Tracker {
@@ -72,6 +72,11 @@ impl Tracker {
     pub fn knows_context(&self, context: u64) -> bool {
         let known = self.contexts.get(&context);
         known.is_some_and(|known| known.state != ContextState::Inactive)
+    }
+
+    /// Contexts that have ended so far: one that was known then is known as long as this does not change.
+    pub fn context_ends(&self) -> u64 {
+        self.context_ends
     }
 
     /// The device of a context that the program made and that has not begun to end.
@@ -183,8 +188,7 @@ impl Tracker {
             device,
             is_last: false,
         };
-        let pending = self.end_context(ending, origin);
-        let _ = self.pending.take(&pending);
+        let _ = self.end_context(ending, origin);
         self.context_ended(ending, origin);
         device
     }
@@ -204,9 +208,9 @@ impl Tracker {
             0 => is_last && of == device,
             _ => owns(owner) && (context != 0 || of == device),
         });
-        let mut work = self.begin();
+        let mut pending = Pending::default();
         for key in gone {
-            self.release(key, EventFlags::RESET, origin, &mut work);
+            self.release(key, EventFlags::RESET, origin, &mut pending);
         }
         let reserved = self.contexts_ending(device, owns, origin);
         for (one, known) in &mut self.contexts {
@@ -214,10 +218,10 @@ impl Tracker {
                 known.state = ContextState::Ending;
             }
         }
-        work.undo.push(Undo::Reserved(reserved));
-        work.undo.push(Undo::Context(ending));
-        work.then = Some(Then::EndContext(ending));
-        self.keep(work)
+        pending.push(Undo::Reserved(reserved));
+        pending.push(Undo::Context(ending));
+        pending.then = Some(Then::EndContext(ending));
+        pending
     }
 
     /// Whatever is not the primary context of a device or a part of it: the contexts that the program made, and all of other
@@ -276,6 +280,7 @@ impl Tracker {
             origin,
         );
         self.contexts.remove(&context);
+        self.context_ends += 1;
         if context == 0 {
             // Its handle is not told at its end: it is the one that nobody created.
             for known in self.contexts.values_mut() {

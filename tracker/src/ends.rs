@@ -6,8 +6,8 @@ use crate::state::code::Loaded;
 use crate::state::ended::{Ended, EndedReservation};
 use crate::state::evidence::{Evidence, What};
 use crate::state::origin::Origin;
+use crate::state::pending::{Pending, Then, Undo};
 use crate::state::reservations::{Kind, Reservation};
-use crate::state::work::{Pending, Then, Undo};
 use crate::tracker::Tracker;
 
 impl Tracker {
@@ -31,10 +31,10 @@ impl Tracker {
                 self.leave(device, owner, context, What::End, origin);
             }
         }
-        let mut work = self.begin();
-        work.undo.push(Undo::Reserved(ended));
-        work.then = Some(Then::Unload(library));
-        self.keep(work)
+        let mut pending = Pending::default();
+        pending.push(Undo::Reserved(ended));
+        pending.then = Some(Then::Unload(library));
+        pending
     }
 
     /// The contexts of a device that `wanted` picks are about to end, or have ended, with their code.

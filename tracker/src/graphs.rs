@@ -10,7 +10,7 @@ use gpumem_capture::{Event, EventFlags, EventKind, Level};
 use crate::state::block::{Block, Key};
 use crate::state::graph::{Exec, Node, NodeWork, taken_by, work_of};
 use crate::state::origin::Origin;
-use crate::state::work::{Pending, Then};
+use crate::state::pending::{Pending, Then};
 use crate::tracker::Tracker;
 
 impl Tracker {
@@ -96,12 +96,12 @@ impl Tracker {
     pub fn launching(&mut self, exec: u64, caller: u64, origin: Origin) -> Option<Pending> {
         let exec = self.graphs.execs.get(&exec)?;
         let (frees, nodes) = work_of(exec, |ptr| self.blocks.has(key(ptr)));
-        let mut work = self.begin();
+        let mut pending = Pending::default();
         for ptr in frees {
-            self.release(key(ptr), EventFlags::GRAPH, origin, &mut work);
+            self.release(key(ptr), EventFlags::GRAPH, origin, &mut pending);
         }
-        work.then = Some(Then::Launch { nodes, caller });
-        Some(self.keep(work))
+        pending.then = Some(Then::Launch { nodes, caller });
+        Some(pending)
     }
 
     /// A launch's nodes have run.
@@ -123,9 +123,9 @@ impl Tracker {
                     self.allocated(key(node.ptr), block, caller, origin);
                 }
                 NodeWork::Free => {
-                    let mut work = self.begin();
+                    let mut pending = Pending::default();
                     let free = origin.without_stacks();
-                    self.release(key(node.ptr), EventFlags::GRAPH, free, &mut work);
+                    self.release(key(node.ptr), EventFlags::GRAPH, free, &mut pending);
                 }
             }
         }

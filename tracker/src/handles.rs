@@ -6,7 +6,7 @@ use crate::state::alias::Alias;
 use crate::state::block::{Block, Key};
 use crate::state::handle::{Binding, Handle, Mapping};
 use crate::state::origin::Origin;
-use crate::state::work::{Pending, Undo, Work};
+use crate::state::pending::{Pending, Undo};
 use crate::tracker::Tracker;
 
 impl Tracker {
@@ -40,9 +40,14 @@ impl Tracker {
     /// One reference less, with which a handle may end.
     pub fn handle_releasing(&mut self, handle: u64, origin: Origin) -> Option<Pending> {
         self.handles.get(&handle)?;
-        let mut work = self.begin();
-        self.drop_one(handle, |handle| &mut handle.references, origin, &mut work);
-        Some(self.keep(work))
+        let mut pending = Pending::default();
+        self.drop_one(
+            handle,
+            |handle| &mut handle.references,
+            origin,
+            &mut pending,
+        );
+        Some(pending)
     }
 
     /// A handle was given an address.
@@ -55,7 +60,7 @@ impl Tracker {
 
     /// The mappings between two addresses are about to end.
     pub fn unmapping(&mut self, from: u64, to: u64, origin: Origin) -> Pending {
-        let mut work = self.begin();
+        let mut pending = Pending::default();
         let ending: Vec<_> = self
             .mappings
             .range(from..to)
@@ -67,15 +72,15 @@ impl Tracker {
                 .handle_device(mapping.handle)
                 .unwrap_or(DeviceOrdinal::NONE);
             self.push(mapping.event(EventKind::UNMAP, at, device, origin));
-            work.undo.push(Undo::Mapping { at, mapping });
+            pending.push(Undo::Mapping { at, mapping });
             self.drop_one(
                 mapping.handle,
                 |handle| &mut handle.mappings,
                 origin,
-                &mut work,
+                &mut pending,
             );
         }
-        self.keep(work)
+        pending
     }
 
     pub(crate) fn restore_mapping(&mut self, at: u64, mapping: Mapping, origin: Origin) {
@@ -165,8 +170,8 @@ impl Tracker {
 
     /// One mapping less, for good.
     fn end_mapping(&mut self, handle: u64, origin: Origin) {
-        let mut work = self.begin();
-        self.drop_one(handle, |handle| &mut handle.mappings, origin, &mut work);
+        let mut pending = Pending::default();
+        self.drop_one(handle, |handle| &mut handle.mappings, origin, &mut pending);
     }
 
     /// One reference or mapping less, with which a handle may end.
@@ -175,7 +180,7 @@ impl Tracker {
         handle: u64,
         count: impl FnOnce(&mut Handle) -> &mut u32,
         origin: Origin,
-        work: &mut Work,
+        pending: &mut Pending,
     ) {
         let Some(known) = self.handles.get_mut(&handle) else {
             return;
@@ -184,7 +189,7 @@ impl Tracker {
         let count = count(known);
         *count = count.saturating_sub(1);
         let after = *known;
-        work.undo.push(Undo::Handle { handle, before });
+        pending.push(Undo::Handle { handle, before });
         if after.references != 0 || after.mappings != 0 {
             return;
         }
@@ -199,7 +204,7 @@ impl Tracker {
                 is_handle,
                 ptr,
             };
-            self.release(key, EventFlags::VMM_HANDLE, origin, work);
+            self.release(key, EventFlags::VMM_HANDLE, origin, pending);
         }
     }
 

@@ -4,25 +4,14 @@
 use gpumem_capture::DeviceOrdinal;
 
 use crate::state::origin::Origin;
-use crate::state::pool::{Pool, Questions};
+use crate::state::pending::{Pending, Undo};
+use crate::state::pool::{Asked, Pool, Questions};
 use crate::state::reservations::{Kind, Reservation};
-use crate::state::work::{Pending, Undo};
 use crate::tracker::Tracker;
 
 impl Tracker {
-    /// An allocation from a pool begins: before the driver is asked.
-    pub fn pool_allocation_begins(&mut self) {
-        self.pools.allocating += 1;
-    }
-
-    /// It has ended; its block is live here, or there is none. Whether a destroyed pool may have waited for that.
-    pub fn pool_allocation_ended(&mut self) -> bool {
-        self.pools.allocating = self.pools.allocating.saturating_sub(1);
-        core::mem::take(&mut self.pools.kept)
-    }
-
     /// Memory came from a pool of a device.
-    fn pool_used(&mut self, pool: u64, device: DeviceOrdinal) {
+    pub fn pool_used(&mut self, pool: u64, device: DeviceOrdinal) {
         if pool != 0 {
             let is_destroyed = false;
             let new = Pool {
@@ -36,8 +25,7 @@ impl Tracker {
     /// A pool was made. Whether its handle was that of one that was destroyed: the driver's answers are about the new one
     /// from now on, and what is left of the old one's evidence is not the new one's.
     pub fn pool_made(&mut self, pool: u64) -> bool {
-        let known = self.pools.all.get_mut(&pool);
-        let again = known.is_some_and(|pool| core::mem::take(&mut pool.is_destroyed));
+        let again = self.pools.mark(pool, false);
         if again {
             self.forget_evidence(|one| one.owner == Kind::Pool.of(pool));
         }
@@ -60,20 +48,16 @@ impl Tracker {
         if let Some(device) = device {
             self.pool_used(pool, device);
         }
-        let mut work = self.begin();
-        if let Some(known) = self.pools.all.get_mut(&pool)
-            && !core::mem::replace(&mut known.is_destroyed, true)
-        {
-            work.undo.push(Undo::Pool(pool));
+        let mut pending = Pending::default();
+        if self.pools.mark(pool, true) {
+            pending.push(Undo::Pool(pool));
         }
-        self.close_alias(pool, origin, &mut work);
-        self.keep(work)
+        self.close_alias(pool, origin, &mut pending);
+        pending
     }
 
     pub(crate) fn spare_pool(&mut self, pool: u64) {
-        if let Some(pool) = self.pools.all.get_mut(&pool) {
-            pool.is_destroyed = false;
-        }
+        self.pools.mark(pool, false);
     }
 
     /// The device of a destroyed pool that still holds something, or may.
@@ -82,12 +66,8 @@ impl Tracker {
         known.is_destroyed.then_some(known.device)
     }
 
-    /// What the driver is to be asked; `None` if there is nothing to ask. Answers are for [`Tracker::answered`]. `used`: a
-    /// pool that memory has just come from, and its device.
-    pub fn questions(&mut self, used: Option<(u64, DeviceOrdinal)>) -> Option<Questions> {
-        if let Some((pool, device)) = used {
-            self.pool_used(pool, device);
-        }
+    /// What the driver is to be asked; `None` if there is nothing to ask. Answers are for [`Tracker::answered`].
+    pub fn questions(&self) -> Option<Questions> {
         let pools = self.pools.all.iter();
         let pools = pools.map(|(handle, pool)| (Kind::Pool.of(*handle), pool.device, None));
         let graphs = self.graphs.devices();
@@ -96,20 +76,38 @@ impl Tracker {
         if of.is_empty() {
             return None;
         }
-        self.pools.asked += 1;
-        let number = self.pools.asked;
-        Some(Questions { number, of })
+        Some(self.pools.asked.of(of))
+    }
+
+    /// Where questions are counted.
+    pub fn asked(&self) -> Asked {
+        self.pools.asked.clone()
+    }
+
+    /// The pool that is all that there is to ask about, and its device.
+    pub fn only_pool(&self) -> Option<(u64, DeviceOrdinal)> {
+        let mut all = self.pools.all.iter();
+        let (pool, known) = all.next()?;
+        let is_only = all.next().is_none() && !self.graphs.are_used();
+        is_only.then_some((*pool, known.device))
     }
 
     /// The driver's answers. Those to questions that were not the last ones are passed by: the last ones' have in them
-    /// whatever the calls before did. What shrank is noted first, for it made room for what grew.
-    pub fn answered(&mut self, questions: &Questions, origin: Origin) {
-        if questions.number != self.pools.asked {
+    /// whatever the calls before did. What shrank is noted first, for it made room for what grew. `allocating`: whether an
+    /// allocation from a pool is in progress, so that the driver may have given a block that is not live here yet.
+    pub fn answered(&mut self, questions: &Questions, allocating: bool, origin: Origin) {
+        if !self.pools.asked.is_last(questions) {
+            return;
+        }
+        let is_held = |(reservation, _, answer): &(Reservation, _, Option<u64>)| {
+            answer.is_some_and(|bytes| bytes != 0 && bytes == self.bytes(*reservation))
+        };
+        if questions.of.iter().all(is_held) {
             return;
         }
         let mut sizes = Vec::with_capacity(questions.of.len());
         for (reservation, device, answer) in &questions.of {
-            let bytes = answer.unwrap_or_else(|| self.unanswered(*reservation));
+            let bytes = answer.unwrap_or_else(|| self.unanswered(*reservation, allocating));
             sizes.push((*reservation, *device, bytes));
         }
         for is_growth in [false, true] {
@@ -122,7 +120,7 @@ impl Tracker {
     }
 
     /// What a reservation holds of which the driver does not tell. A pool that is gone is forgotten.
-    fn unanswered(&mut self, reservation: Reservation) -> u64 {
+    fn unanswered(&mut self, reservation: Reservation, allocating: bool) -> u64 {
         let held = self.bytes(reservation);
         if reservation.kind != Kind::Pool {
             return held;
@@ -131,13 +129,11 @@ impl Tracker {
         // Another one may have its handle by now.
         let is_destroyed = self.outlives_its_end(handle).is_some();
         let is_used = is_destroyed && self.blocks.any_of_pool(handle);
-        let may_be = is_destroyed && self.pools.allocating != 0;
-        self.pools.kept |= may_be && !is_used;
-        if is_used || may_be {
+        if is_used || (is_destroyed && allocating) {
             return held;
         }
         if is_destroyed {
-            self.pools.all.remove(&handle);
+            self.pools.forget(handle);
         }
         0
     }
@@ -152,11 +148,11 @@ mod tests {
         let (handle, device, origin) = (16, DeviceOrdinal(0), Origin::default());
         let mut tracker = Tracker::new();
         let gone = |tracker: &mut Tracker| {
-            let questions = tracker.questions(None);
-            questions.inspect(|questions| tracker.answered(questions, origin));
+            let questions = tracker.questions();
+            questions.inspect(|questions| tracker.answered(questions, false, origin));
             !tracker.knows_pool(handle)
         };
-        let _ = tracker.questions(Some((handle, device)));
+        tracker.pool_used(handle, device);
         assert!(!tracker.pool_made(handle));
         let pending = tracker.pool_ending(handle, None, origin);
         assert_eq!(tracker.outlives_its_end(handle), Some(device));
@@ -176,16 +172,14 @@ mod tests {
     fn a_destroyed_pool_waits_for_allocations_in_progress() {
         let (handle, origin) = (16, Origin::default());
         let mut tracker = Tracker::new();
-        let _ = tracker.questions(Some((handle, DeviceOrdinal(0))));
-        tracker.pool_allocation_begins();
+        tracker.pool_used(handle, DeviceOrdinal(0));
         let pending = tracker.pool_ending(handle, None, origin);
         tracker.settle(pending, true, origin);
-        let questions = tracker.questions(None);
-        questions.inspect(|questions| tracker.answered(questions, origin));
+        let questions = tracker.questions();
+        questions.inspect(|questions| tracker.answered(questions, true, origin));
         assert!(tracker.knows_pool(handle));
-        assert!(tracker.pool_allocation_ended());
-        let questions = tracker.questions(None);
-        questions.inspect(|questions| tracker.answered(questions, origin));
+        let questions = tracker.questions();
+        questions.inspect(|questions| tracker.answered(questions, false, origin));
         assert!(!tracker.knows_pool(handle));
     }
 }

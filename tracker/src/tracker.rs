@@ -12,10 +12,10 @@ use crate::state::graph::Graphs;
 use crate::state::handle::{Binding, Handle, Mapping};
 use crate::state::origin::Origin;
 use crate::state::pages::Pages;
+use crate::state::pending::{Number, Pending, Undo};
 use crate::state::pool::Pools;
 use crate::state::reservations::{Kind, Reservation, Reservations};
 use crate::state::residual::Residual;
-use crate::state::work::{InProgress, Pending, Undo, Work};
 
 /// The state machine.
 #[derive(Debug, Default)]
@@ -34,6 +34,8 @@ pub struct Tracker {
     pub(crate) contexts: BTreeMap<u64, Context>,
     /// How many of them are inactive.
     pub(crate) inactive: usize,
+    /// Contexts that have ended so far.
+    pub(crate) context_ends: u64,
     /// Green contexts and their devices.
     pub(crate) parts: BTreeMap<u64, DeviceOrdinal>,
     pub(crate) pools: Pools,
@@ -45,18 +47,15 @@ pub struct Tracker {
     pub(crate) changes: u64,
     /// Whether memory was handed to other processes, which may keep it on the card after its release here.
     pub(crate) handed_out: bool,
-    /// Calls so far that have ended something, and those that have not returned.
-    pub(crate) calls: u64,
-    pub(crate) pending: InProgress,
     /// Releases that went unseen: what was live where something new is.
     pub(crate) missed_releases: u64,
     unwritten: Unwritten,
 }
 
-/// Events that are not recorded yet, each with the call that wants to know its number.
+/// Events that are not recorded yet, some with where their numbers are told.
 #[derive(Debug, Default)]
 struct Unwritten {
-    events: VecDeque<(Event, Option<u64>)>,
+    events: VecDeque<(Event, Option<Number>)>,
     /// How many there were so far.
     pushed: u64,
 }
@@ -99,27 +98,18 @@ impl Tracker {
         )
     }
 
-    pub(crate) fn begin(&mut self) -> Work {
-        self.calls += 1;
-        self.pending.begin(self.calls)
-    }
-
-    /// Keeps what a call has ended until it has returned.
-    pub(crate) fn keep(&mut self, work: Work) -> Pending {
-        let pending = Pending(work.id);
-        self.pending.keep(work);
-        pending
-    }
-
     pub(crate) fn push(&mut self, event: Event) {
         self.unwritten.events.push_back((event, None));
         self.unwritten.pushed += 1;
     }
 
     /// The same of an event whose number a call wants to know.
-    pub(crate) fn push_of(&mut self, work: &Work, event: Event) {
-        self.unwritten.events.push_back((event, Some(work.id)));
+    pub(crate) fn push_numbered(&mut self, event: Event) -> Number {
+        let number = Number::unknown();
+        let to = Some(number.clone());
+        self.unwritten.events.push_back((event, to));
         self.unwritten.pushed += 1;
+        number
     }
 
     /// The oldest event that is not recorded yet; its time is to be set.
@@ -129,10 +119,8 @@ impl Tracker {
 
     /// The oldest event is recorded under this number, or (`None`) given up.
     pub fn written(&mut self, seq: Option<Seq>) {
-        if let Some((_, Some(call))) = self.unwritten.events.pop_front()
-            && let Some(work) = self.pending.get_mut(call)
-        {
-            work.recorded(seq);
+        if let Some((_, Some(number))) = self.unwritten.events.pop_front() {
+            number.set(seq);
         }
     }
 
@@ -181,9 +169,9 @@ impl Tracker {
             device: DeviceOrdinal::NONE,
             ..origin.event(EventKind::ADDRESS_END, Level::DRIVER)
         });
-        let mut work = self.begin();
-        work.undo.push(Undo::Address { ptr, bytes });
-        Some(self.keep(work))
+        let mut pending = Pending::default();
+        pending.push(Undo::Address { ptr, bytes });
+        Some(pending)
     }
 
     /// The driver says what a pool, or the graphs of a device, hold now; 0: it is gone.

@@ -1,6 +1,8 @@
 //! Contexts as they are made, or first seen in use: runtimes bring primary contexts to life by tables of the driver's
 //! own, and a reset one comes back with its next use.
 
+use core::sync::atomic::Ordering;
+
 use gpumem_capture::DeviceOrdinal;
 use gpumem_tracker::{Interest, Seen, Tracker};
 
@@ -31,7 +33,9 @@ pub(super) fn used(thread: &Thread, call: &Call, context: u64, device: DeviceOrd
     let found = |tracker: &mut Tracker, origin| {
         tracker.context_found(context, device, call.caller(), origin)
     };
-    alive && !is_known(context) && record::with_stacks(thread, call, device, found) == Some(true)
+    alive
+        && !is_known(thread, context)
+        && record::with_stacks(thread, call, device, found) == Some(true)
 }
 
 /// The same of a context that no block came from.
@@ -61,7 +65,7 @@ pub(super) fn in_use(thread: &Thread, call: &Call) {
         }
     }
     let context = driver::current_context();
-    if context == 0 || is_known(context) {
+    if context == 0 || is_known(thread, context) {
         return;
     }
     let device = driver::current_device();
@@ -70,8 +74,17 @@ pub(super) fn in_use(thread: &Thread, call: &Call) {
     }
 }
 
-/// Whether a context's creation is recorded.
-fn is_known(context: u64) -> bool {
-    let session = session::session();
-    session.is_some_and(|session| tracked::look(session, |tracker| tracker.knows_context(context)))
+/// Whether a context's creation is recorded. The tracker is asked once for each context that a thread uses in turn.
+fn is_known(thread: &Thread, context: u64) -> bool {
+    let Some(session) = session::session() else {
+        return false;
+    };
+    // Before the tracker is asked: an end after that is another number.
+    let now = (context, session.context_ends.load(Ordering::Acquire));
+    let is_known = thread.known_context.get() == now
+        || tracked::look(session, |tracker| tracker.knows_context(context));
+    if is_known {
+        thread.known_context.set(now);
+    }
+    is_known
 }

@@ -1,8 +1,10 @@
 //! Stream-ordered memory, for legacy and per-thread default streams.
 
+use core::sync::atomic::Ordering;
+
 use gpumem_capture::{EventFlags, Level};
 use gpumem_cuda_abi::{CuDevicePtr, CuMemoryPool, CuResult, CuStream};
-use gpumem_tracker::Pending;
+use gpumem_tracker::{Interest, Pending};
 
 use super::blocks::{self, Request, Source};
 use super::graphs;
@@ -45,20 +47,21 @@ pub(super) fn from_pool(
     }
 }
 
-/// An allocation begins. Whether the tracker was told.
+/// An allocation begins. Whether it is counted.
 fn begins() -> bool {
     let session = session::session();
-    let begins = |session: &Session| session.tracker.lock().pool_allocation_begins();
+    let begins = |session: &Session| session.allocating.fetch_add(1, Ordering::SeqCst);
     session.map(begins).is_some()
 }
 
-/// An allocation has ended that the tracker was told of, and its block, if there is one, is live there.
-fn ended(thread: &Thread, call: &Call, was_told: Option<bool>) {
-    let Some(session) = session::session().filter(|_| was_told == Some(true)) else {
+/// An allocation that is counted has ended, and its block, if there is one, is live in the tracker. A destroyed pool may
+/// have waited for that.
+fn ended(thread: &Thread, call: &Call, is_counted: Option<bool>) {
+    let Some(session) = session::session().filter(|_| is_counted == Some(true)) else {
         return;
     };
-    let may_be_gone = session.tracker.lock().pool_allocation_ended();
-    if may_be_gone {
+    session.allocating.fetch_sub(1, Ordering::SeqCst);
+    if session.interest().has(Interest::DESTROYED_POOLS) {
         record::settle(thread, call.api());
     }
 }

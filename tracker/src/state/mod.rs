@@ -10,7 +10,7 @@ pub(crate) mod graph;
 pub(crate) mod handle;
 pub(crate) mod origin;
 pub(crate) mod pages;
+pub(crate) mod pending;
 pub(crate) mod pool;
 pub(crate) mod reservations;
 pub(crate) mod residual;
-pub(crate) mod work;

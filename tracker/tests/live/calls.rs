@@ -52,12 +52,18 @@ impl World {
 
     /// The driver answers what pools hold: as much as their blocks; nothing of a destroyed one.
     pub fn ask(&mut self, used: Option<u64>) {
-        let used = used.map(|pool| (pool, DeviceOrdinal(0)));
-        let Some(stale) = self.tracker.questions(used) else {
+        if let Some(pool) = used {
+            self.tracker.pool_used(pool, DeviceOrdinal(0));
+        }
+        let Some(stale) = self.tracker.questions() else {
             return;
         };
-        let Some(mut questions) = self.tracker.questions(None) else {
-            panic!("there was something to ask")
+        let mut questions = match self.tracker.only_pool() {
+            Some((pool, device)) => self.tracker.asked().of_pool(pool, device),
+            None => self
+                .tracker
+                .questions()
+                .expect("there was something to ask"),
         };
         for (reservation, _, answer) in &mut questions.of {
             let pool = reservation.handle;
@@ -72,9 +78,9 @@ impl World {
                 );
             }
         }
-        self.tracker.answered(&questions, Origin::default());
+        self.tracker.answered(&questions, false, Origin::default());
         // An older question's answer comes last: it says nothing any more.
-        self.tracker.answered(&stale, Origin::default());
+        self.tracker.answered(&stale, false, Origin::default());
     }
 
     pub fn end_context(&mut self, pick: usize, fails: bool) {
