@@ -162,6 +162,29 @@ pub extern "C" fn probe_report(
     start.elapsed().as_nanos() as f64 / f64::from(times)
 }
 
+/// `cuMemAlloc` and `cuMemFree`.
+type Alloc = extern "C" fn(*mut u64, usize) -> i32;
+type Free = extern "C" fn(u64) -> i32;
+/// `cuMemAllocAsync` and `cuMemFreeAsync`.
+type AllocAsync = extern "C" fn(*mut u64, usize, *mut c_void) -> i32;
+type FreeAsync = extern "C" fn(u64, *mut c_void) -> i32;
+
+/// Makes a block of 4 KiB and gives it back, `times` over. How many calls failed.
+#[unsafe(no_mangle)]
+pub extern "C" fn probe_pairs(alloc: Alloc, free: Free, times: u32) -> u32 {
+    let mut at = 0;
+    let calls = (0..times).flat_map(|_| [alloc(&raw mut at, 4096), free(at)]);
+    calls.filter(|result| *result != 0).count() as u32
+}
+
+/// The same of the current pool of the default stream.
+#[unsafe(no_mangle)]
+pub extern "C" fn probe_pairs_async(alloc: AllocAsync, free: FreeAsync, times: u32) -> u32 {
+    let (mut at, stream) = (0, std::ptr::null_mut());
+    let calls = (0..times).flat_map(|_| [alloc(&raw mut at, 4096, stream), free(at, stream)]);
+    calls.filter(|result| *result != 0).count() as u32
+}
+
 /// One of the functions that [`down`] chooses from.
 type Next = fn(u32, u32, &dyn Fn()) -> u32;
 

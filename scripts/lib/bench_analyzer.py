@@ -15,9 +15,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = ROOT / "target" / "release"
 WORKLOADS = ROOT / "tests" / "workloads"
-ANALYZER = RELEASE / "gpumem-analyze"
-THREE_VIEWS = RELEASE / "examples" / "three_views"
-LONG_RUN = RELEASE / "examples" / "long_run"
+
+
+class Version:
+    """A version of gpumem: the folder that cargo built it in, and how its rows and captures are called."""
+
+    def __init__(self, release: Path, name: str = ""):
+        self.release, self.name = release, name
+        self.analyzer = release / "gpumem-analyze"
+
+    def capture(self, folder: Path, of: str) -> Path:
+        return folder / f"{self.name}{of}.bin"
+
+    def label(self, row: str) -> str:
+        return f"{self.name}: {row}" if self.name else row
+
+
+NOW = Version(RELEASE)
 
 
 class Taken:
@@ -48,17 +62,17 @@ def record(command: list, capture: Path, **environment) -> None:
         sys.exit(f"{command}: {done.stdout}")
 
 
-def recorded(python: str, capture: Path, *command) -> Path:
+def recorded(version: Version, python: str, capture: Path, *command) -> Path:
     """A capture of a program of PyTorch's on the simulator, with both stacks."""
     record(
         [ROOT / "scripts" / "with-simulator", python, *command], capture, GPUMEM_OUTPUT=str(capture),
-        LD_PRELOAD=str(RELEASE / "libgpumem.so"), GPUMEM_QUIET="1", GPUMEM_SIM_MODULE_BYTES="2MiB",
+        LD_PRELOAD=str(version.release / "libgpumem.so"), GPUMEM_QUIET="1", GPUMEM_SIM_MODULE_BYTES="2MiB",
     )
     return capture
 
 
-def events_of(capture: Path) -> int:
-    said = subprocess.run([ANALYZER, "summary", "--format", "json", capture], stdout=subprocess.PIPE)
+def events_of(version: Version, capture: Path) -> int:
+    said = subprocess.run([version.analyzer, "summary", "--format", "json", capture], stdout=subprocess.PIPE)
     return json.loads(said.stdout)["events"]
 
 
@@ -76,7 +90,8 @@ def median(taken: list[Taken], what: str) -> float:
     return statistics.median(getattr(one, what) for one in taken)
 
 
-def table(taken: dict[str, list[Taken]], events: int) -> list[str]:
+def table(taken: dict[str, list[Taken]], events: dict[str, int]) -> list[str]:
+    """`events`: how many each command has read."""
     rows = [
         "| command | processor time, s | M events/s of a core | passed, s | M events/s | most memory, MB |",
         "|---|---:|---:|---:|---:|---:|",
@@ -84,47 +99,59 @@ def table(taken: dict[str, list[Taken]], events: int) -> list[str]:
     for name, all_of in taken.items():
         cpu, wall = median(all_of, "cpu"), median(all_of, "wall")
         memory = max(one.memory for one in all_of) * 1.048576
-        rows.append(
-            f"| {name} | {cpu:.2f} | {events / cpu / 1e6:.1f} | {wall:.2f} | {events / wall / 1e6:.1f} | {memory:.0f} |"
-        )
+        speed = [f"{events[name] / seconds / 1e6:.1f}" for seconds in (cpu, wall)]
+        rows.append(f"| {name} | {cpu:.2f} | {speed[0]} | {wall:.2f} | {speed[1]} | {memory:.0f} |")
     return rows
 
 
-def views(capture: Path) -> dict[str, list]:
-    return {
-        "`gpumem-analyze FILE` (all of it)": [ANALYZER, capture],
-        "summary, lines and flamegraph of one reading": [THREE_VIEWS, capture, "three.svg"],
-        "`summary`": [ANALYZER, "summary", capture],
-        "`lines`": [ANALYZER, "lines", capture],
-        "`flamegraph`": [ANALYZER, "flamegraph", "-o", "peak.svg", capture],
-        "`ledger`": [ANALYZER, "ledger", capture],
+def views(version: Version, capture: Path) -> dict[str, list]:
+    analyzer = version.analyzer
+    rows = {
+        "`gpumem-analyze FILE` (all of it)": [analyzer, capture],
+        "summary, lines and flamegraph of one reading": [
+            version.release / "examples" / "three_views", capture, "three.svg",
+        ],
+        "`summary`": [analyzer, "summary", capture],
+        "`lines`": [analyzer, "lines", capture],
+        "`flamegraph`": [analyzer, "flamegraph", "-o", "peak.svg", capture],
+        "`ledger`": [analyzer, "ledger", capture],
     }
+    return {version.label(row): command for row, command in rows.items()}
 
 
-def training(python: str, steps: int, rounds: int, folder: Path) -> list[str]:
-    capture = recorded(
-        python, folder / "training.bin", WORKLOADS / "train.py", "--no-cudnn", "--steps", steps,
-        "--batch", 2, "--size", 16,
-    )
-    events, size = events_of(capture), capture.stat().st_size
-    return [
-        f"{events:,} events, {size:,} bytes: {size / events:.2f} bytes an event on disk.", "",
-        *table(turns(views(capture), rounds, folder), events),
-    ]
+def of_captures(captures: dict[Version, Path], rounds: int, folder: Path) -> list[str]:
+    """What each version's views take of its own capture, all in turns."""
+    said, commands, events = [], {}, {}
+    for version, capture in captures.items():
+        of, size = events_of(version, capture), capture.stat().st_size
+        said.append(version.label(f"{of:,} events, {size:,} bytes: {size / of:.2f} bytes an event on disk."))
+        commands[version] = views(version, capture)
+        events.update(dict.fromkeys(commands[version], of))
+    # The same view of all versions one after the other.
+    together = [row for rows in zip(*(of.items() for of in commands.values())) for row in rows]
+    return [*said, "", *table(turns(dict(together), rounds, folder), events)]
 
 
-def long(events: int, folder: Path) -> list[str]:
-    capture = folder / "long.bin"
-    record([LONG_RUN, "record", capture, events, "full", 10_000], capture)
-    taken = turns(views(capture), 1, folder)
-    return [f"{events:,} events, {capture.stat().st_size:,} bytes.", "", *table(taken, events)]
+def training(versions: list[Version], python: str, steps: int, rounds: int, folder: Path) -> list[str]:
+    command = [WORKLOADS / "train.py", "--no-cudnn", "--steps", steps, "--batch", 2, "--size", 16]
+    captures = {
+        version: recorded(version, python, version.capture(folder, "training"), *command) for version in versions
+    }
+    return of_captures(captures, rounds, folder)
+
+
+def long(versions: list[Version], events: int, folder: Path) -> list[str]:
+    captures = {version: version.capture(folder, "long") for version in versions}
+    for version, capture in captures.items():
+        record([version.release / "examples" / "long_run", "record", capture, events, "full", 10_000], capture)
+    return of_captures(captures, 1, folder)
 
 
 def side_by_side(arguments: argparse.Namespace, folder: Path) -> list[str]:
     churn, count = WORKLOADS / "churn.py", arguments.allocations
-    ours = recorded(arguments.python, folder / "gpumem.bin", churn, "tensors", count)
+    ours = recorded(NOW, arguments.python, folder / "gpumem.bin", churn, "tensors", count)
     sizes = {"gpumem": ours.stat().st_size}
-    commands = {"gpumem: `gpumem-analyze FILE`": [ANALYZER, ours]}
+    commands = {"gpumem: `gpumem-analyze FILE`": [NOW.analyzer, ours]}
     if arguments.memray:
         theirs = folder / "memray.bin"
         record([arguments.memray, "-m", "memray", "run", "--native", "-q", "-o", theirs, churn, "heap", count], theirs)
@@ -149,7 +176,7 @@ def side_by_side(arguments: argparse.Namespace, folder: Path) -> list[str]:
         f"{2 * count:,} events of each; bytes on disk: "
         + ", ".join(f"{of} {size:,}" for of, size in sizes.items()),
         "",
-        *table(taken, 2 * count),
+        *table(taken, dict.fromkeys(commands, 2 * count)),
     ]
 
 
@@ -163,14 +190,16 @@ def main() -> None:
     parser.add_argument("--long", type=int, default=100_000_000)
     parser.add_argument("--allocations", type=int, default=2_000_000)
     parser.add_argument("--folder", type=Path)
+    parser.add_argument("--against", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = (arguments.folder or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
+        versions = [NOW, *([Version(arguments.against.resolve(), "before")] if arguments.against else [])]
         for title, lines in (
-            ("A training", training(arguments.python, arguments.steps, arguments.rounds, folder)),
-            ("A long capture", long(arguments.long, folder)),
-            ("Side by side", side_by_side(arguments, folder)),
+            ("A training", training(versions, arguments.python, arguments.steps, arguments.rounds, folder)),
+            ("A long capture", long(versions, arguments.long, folder)),
+            ("Side by side", [] if arguments.against else side_by_side(arguments, folder)),
         ):
             print(f"## {title}\n", *lines, "", sep="\n", flush=True)
 

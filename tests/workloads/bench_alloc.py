@@ -12,6 +12,8 @@
     churn FIRST N    N times: report a block and its release, each under a Python and a native stack of its own
     driver N         N times: cuMemAlloc and cuMemFree, and a physical block that is created, mapped, unmapped and
                      released; nanoseconds of each pair and of each block, medians
+    pairs KIND T N   N times in each of T threads, all at once: cuMemAlloc and cuMemFree (KIND plain), or the same of
+                     the default pool (KIND async); as threads
     memory           this process's resident KiB by kind; `highest` is the most since the last such command
 
     bench_alloc.py off|python|all PROBE CAPTURE
@@ -262,6 +264,26 @@ class Bench:
         call("cuMemAddressReserve", ctypes.byref(reserved), size, ctypes.c_size_t(0), ctypes.c_uint64(0), ctypes.c_uint64(0))
         taken = {"pair": timed(pair), "block": timed(block)}
         call("cuMemAddressFree", reserved, size)
+        return taken
+
+    def pairs(self, kind, threads, count):
+        cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        names, probe = {
+            "plain": (("cuMemAlloc_v2", "cuMemFree_v2"), self.probe.probe_pairs),
+            "async": (("cuMemAllocAsync", "cuMemFreeAsync"), self.probe.probe_pairs_async),
+        }[kind]
+        functions = [ctypes.cast(cuda[name], ctypes.c_void_p) for name in names]
+        if cuda.cuCtxGetCurrent(ctypes.byref(context)) != 0:
+            raise RuntimeError("no context")
+
+        failed = []
+
+        def work(number, times):
+            failed.append(cuda.cuCtxSetCurrent(context) or probe(*functions, times))
+
+        taken = at_once(threads, count, work)
+        if any(failed):
+            raise RuntimeError(f"{names}: {failed}")
         return taken
 
     def memory(self):

@@ -25,6 +25,9 @@ def measurements() -> Iterator[tuple[str, tuple, Callable[[Any], float]]]:
         yield name, ("threads", threads, devices, 5000), lambda answer: answer[0]
     yield "cuMemAlloc + cuMemFree", ("driver", 1000), lambda answer: answer["pair"]
     yield "cuMemCreate, map, unmap, release", ("driver", 1000), lambda answer: answer["block"]
+    for kind, name in (("plain", "cuMemAlloc + cuMemFree"), ("async", "cuMemAllocAsync + cuMemFreeAsync")):
+        for threads in (1, 8):
+            yield f"{name}, {threads} thread{'s' * (threads > 1)}, passed", ("pairs", kind, threads, 20_000 // threads), lambda answer: answer[1]
     for kind, name in KINDS.items():
         yield f"step, {name}", ("step", kind, 3), float
 
