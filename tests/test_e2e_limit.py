@@ -176,7 +176,7 @@ def test_the_capture_and_the_post_mortem_say_that_it_was_the_limit(simulate, pyt
     assert "limit    GPUMEM_LIMIT=2GiB: the card itself has 16.0 GiB" in done.stderr
     report = tmp_path / "report.bin"
     failures = analyze_json("oom", report)["failures"]
-    assert {failure["level"] for failure in failures} == {"driver", "tensor"}
+    assert {failure["level"] for failure in failures} == {"tensor"}
     assert all(failure["by_limit"] and failure["limit_bytes"] == 2 << 30 for failure in failures)
     assert "for the limit of 2.00 GiB (GPUMEM_LIMIT)" in analyze("oom", report).stdout
     told = analyze(report).stdout

@@ -18,6 +18,7 @@ def outputs(python_env, tmp_path_factory):
     """What the page's commands print, by the command's last word but options."""
     folder = tmp_path_factory.mktemp("story")
     shutil.copy(harness.WORKLOADS / "evaluation.py", folder / "train.py")
+    shutil.copy(harness.WORKLOADS / "winds_up.py", folder)
     runs = {}
     for name, options in (("before", []), ("after", ["--fixed"])):
         runs[name] = harness.simulate(

@@ -321,7 +321,8 @@ def test_a_training_survives_the_loss_of_its_report(both, python_env):
     """Forward, backward and optimizer before it and after it, on PyTorch's own threads too; figures and status are the
     program's."""
     code = (
-        "import torch\n"
+        f"sys.path.insert(0, {str(harness.WORKLOADS)!r})\n"
+        "import torch, winds_up\n"
         "torch.manual_seed(1)\n"
         "model = torch.nn.Linear(64, 64).cuda()\n"
         "optimizer = torch.optim.Adam(model.parameters())\n"

@@ -236,6 +236,53 @@ def test_several_processes_have_a_line_each(gpumem, tmp_path):
     assert lines[-2].endswith("report.rank1.bin")
 
 
+@pytest.fixture
+def two_ranks(tmp_path):
+    """A program that starts two more, of rank 0 and 1, and ends with status 7."""
+    (tmp_path / "ranks.py").write_text(
+        "import os, subprocess, sys\n"
+        "for rank in (0, 1):\n"
+        f"    subprocess.run([sys.executable, {str(LAUNCHED)!r}, '--mib', '1', 'exit', '0'],\n"
+        "                   env={**os.environ, 'RANK': str(rank), 'WORLD_SIZE': '2'}, check=True)\n"
+        "sys.exit(7)\n"
+    )
+    return "ranks.py"
+
+
+def test_a_gpu_of_which_nothing_is_known_on_the_card(gpumem, two_ranks, tmp_path):
+    """As of a rank that has pinned memory of a GPU and no context on it: its summary has no peak there."""
+    analyzer = tmp_path / "analyzer"
+    analyzer.write_text(
+        f"#!{sys.executable}\nimport json, os, subprocess, sys\n"
+        "if sys.argv[1] != 'summary':\n"
+        f"    os.execv({str(harness.ANALYZER)!r}, sys.argv)\n"
+        f"said = subprocess.run([{str(harness.ANALYZER)!r}, *sys.argv[1:]], stdout=subprocess.PIPE, check=True).stdout\n"
+        "summary = json.loads(said)\n"
+        "for device in summary['devices']:\n"
+        "    device['physical'] = {'live_bytes': None, 'peak_bytes': None}\n"
+        "print(json.dumps(summary))\n"
+    )
+    analyzer.chmod(0o755)
+    done = gpumem("run", two_ranks, env={"GPUMEM_ANALYZE": str(analyzer)})
+    assert done.returncode == 7, harness.described(done)
+    rows = [line.split() for line in done.stderr.splitlines()[2:4]]
+    assert [row[-3:] for row in rows] == [["unknown", "exact", f"report.rank{rank}.bin"] for rank in (0, 1)], done.stderr
+
+
+@pytest.mark.parametrize("analyzer", ("#!/bin/sh\necho '{}'\n", "#!/bin/sh\necho no JSON\n", "#!/nonexistent\n", None))
+def test_a_report_that_fails_leaves_the_status(analyzer, gpumem, two_ranks, tmp_path):
+    """One line says so and names the captures."""
+    path = tmp_path / "analyzer"
+    if analyzer:
+        path.write_text(analyzer)
+        path.chmod(0o755)
+    done = gpumem("run", two_ranks, env={"GPUMEM_ANALYZE": str(path)})
+    assert done.returncode == 7, harness.described(done)
+    said = [line for line in done.stderr.splitlines() if "failed" in line]
+    assert len(said) == 1 and said[0].startswith("gpumem: the report failed, which is a fault of gpumem: "), done.stderr
+    assert said[0].endswith("The captures: report.rank0.bin  report.rank1.bin") and "Traceback" not in done.stderr
+
+
 LAUNCHERS = {
     "torchrun": ["torchrun", "--nproc-per-node", "2", "--master-port", "0", "--standalone"],
     "accelerate": [

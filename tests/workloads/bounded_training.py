@@ -1,8 +1,12 @@
-"""A training, then so many small tensors that a bounded capture's log of events goes round, then a smaller
+"""A training, twice, then so many small tensors that a bounded capture's log of events goes round, then a smaller
 training. It ends at once: by SIGKILL if asked to, and else so that what is live stays live.
+
+The card is read after each of the two: what code takes is found by a reading, and both have loaded the same. So all of
+it is found before the peak, which is the second one's, and a reading at which nothing moves comes after that.
 
     bounded_training.py PAIRS [kill]"""
 
+import ctypes
 import os
 import random
 import signal
@@ -25,7 +29,10 @@ def churn(pairs):
 
 def main():
     torch.backends.cudnn.enabled = False
-    train.train(steps=4, batch=16, size=64, device="cuda")
+    for _ in range(2):
+        train.train(steps=4, batch=16, size=64, device="cuda")
+        torch.cuda.synchronize()
+        assert ctypes.CDLL(None).gpumem_read_card(-1) == 0, "no reading at which nothing moved"
     kept = churn(int(sys.argv[1]))
     train.train(steps=2, batch=4, size=64, device="cuda")
     print(f"{len(kept)} tensors kept", flush=True)

@@ -1,9 +1,9 @@
-"""A training that evaluates after each epoch and keeps every output: docs/out-of-memory.md follows it from
-the error to the line to change. `evaluation.py [--fixed]`"""
+"""evaluation.py [--fixed]: a training that keeps every output of its evaluations, which docs/out-of-memory.md finds."""
 
 import sys
 
 import torch
+import winds_up  # noqa: F401
 from torch import nn
 
 

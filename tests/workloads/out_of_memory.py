@@ -8,6 +8,8 @@ import sys
 
 import torch
 
+import winds_up  # noqa: F401
+
 MIB = 1 << 20
 
 

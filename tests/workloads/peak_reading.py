@@ -12,6 +12,7 @@ from torch import nn
 
 import nvml_figures
 import simulator
+import winds_up  # noqa: F401
 
 
 def step_of(model, optimizer, images):

@@ -3,10 +3,10 @@ Adam. It has two deliberate faults for a memory profiler to find: a temporary sp
 a list that keeps a tensor of every step alive."""
 
 import argparse
-import time
 
 import torch
 import torch.nn.functional as F
+import winds_up  # noqa: F401
 from torch import nn
 
 HISTORY = []
@@ -109,9 +109,6 @@ def main():
         torch.backends.cudnn.enabled = False
     train(options.steps, options.batch, options.size, options.device)
     print(f"{options.steps} steps with PyTorch {torch.__version__}, {len(HISTORY)} tensors kept")
-    # PyTorch's backward threads let go of Python objects a moment after backward() has returned, and abort
-    # the process if the interpreter ends meanwhile (CPython before 3.14; with or without gpumem).
-    time.sleep(0.2)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use gpumem_capture::*;
-use gpumem_replay::BoundedReplay;
 
+use crate::again::Again;
 use crate::run::analyze;
 use crate::training::training;
 
@@ -12,10 +12,6 @@ use crate::training::training;
 /// numbers of records: so many that the log of a bounded capture goes round.
 fn again(from: &Path, to: &Path, bounded: Option<u64>, states: &[usize]) {
     let writer = Writer::create(to, &Options::default().bounded(bounded)).expect("a new file");
-    let drain = std::thread::spawn(move || match bounded {
-        None => writer.drain(),
-        Some(_) => writer.drain_bounded(&mut BoundedReplay::default()),
-    });
     let mut noise = 1_u64;
     let mut character = |_| {
         noise = noise
@@ -24,45 +20,18 @@ fn again(from: &Path, to: &Path, bounded: Option<u64>, states: &[usize]) {
         char::from(b' ' + (noise >> 58) as u8)
     };
     let padding: String = (0..500_000).map(&mut character).collect();
-    let pad = || {
-        for _ in 0..16 {
-            let (key, value) = ("padding".into(), padding.clone());
-            define(writer, &Definition::Process { key, value });
-        }
-        let (key, value) = ("padding".into(), String::new());
-        define(writer, &Definition::Process { key, value });
-    };
-    let mut count = 0;
-    // Cancelled frees name the free by its number.
-    let mut numbers = std::collections::HashMap::new();
-    let read = Reader::open(from).expect("a capture").read(&mut |record| {
+    let mut again = Again::into(writer, bounded.is_some());
+    again.all_of(from, &mut |count, again| {
         if states.contains(&count) {
-            pad();
-        }
-        count += 1;
-        match record {
-            Record::Event(seq, event) => {
-                let mut event = *event;
-                if event.kind == EventKind::CANCEL {
-                    event.aux = numbers.get(&event.aux).copied().unwrap_or(event.aux);
-                }
-                let now = writer.event(&event).expect("room in the ring");
-                numbers.insert(seq.0, now.0);
+            for _ in 0..16 {
+                let (key, value) = ("padding".into(), padding.clone());
+                again.define(&Definition::Process { key, value });
             }
-            Record::Definition(_, definition) => define(writer, definition),
-            Record::State(..) => panic!("not a bounded capture"),
+            let (key, value) = ("padding".into(), String::new());
+            again.define(&Definition::Process { key, value });
         }
     });
-    assert!(read.expect("a whole capture").is_whole());
-    writer.stop_drain();
-    drain.join().expect("the drain");
-    writer.finish();
-}
-
-fn define(writer: &Writer, definition: &Definition) {
-    writer
-        .definition(definition.kind(), &[&definition.payload()])
-        .expect("room in the ring");
+    again.finish();
 }
 
 /// Compares what each view says of the same records in both kinds of captures.

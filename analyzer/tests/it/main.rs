@@ -1,5 +1,7 @@
 //! `gpumem-analyze` on captures whose every byte is known.
 
+#[path = "../../../replay/examples/record_again/again.rs"]
+mod again;
 mod blocks;
 mod bounded;
 mod commands;

@@ -5,6 +5,7 @@ import sys
 
 import torch
 from checking import MB, PRELOADED, equal, said
+import winds_up  # noqa: F401
 
 import gpumem.compat
 

@@ -5,6 +5,7 @@ import weakref
 
 import torch
 from checking import MB, equal, said
+import winds_up  # noqa: F401
 
 import gpumem.compat
 

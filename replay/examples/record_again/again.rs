@@ -1,0 +1,69 @@
+//! The records of a capture, recorded once more by another writer.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use gpumem_capture::{Definition, Event, EventKind, Reader, Record, Seq, Writer};
+use gpumem_replay::BoundedReplay;
+
+/// Where records go, and how they were numbered there.
+pub struct Again {
+    writer: &'static Writer,
+    drain: std::thread::JoinHandle<()>,
+    numbers: HashMap<u64, u64>,
+}
+
+impl Again {
+    /// Starts the drain of `writer`, whose capture is bounded or not.
+    pub fn into(writer: &'static Writer, bounded: bool) -> Self {
+        let drain = std::thread::spawn(move || match bounded {
+            false => writer.drain(),
+            true => writer.drain_bounded(&mut BoundedReplay::default()),
+        });
+        Self {
+            writer,
+            drain,
+            numbers: HashMap::new(),
+        }
+    }
+
+    /// Records all that `from` holds; `before` is called before each record with the number of those before it.
+    pub fn all_of(&mut self, from: &Path, before: &mut dyn FnMut(usize, &Self)) {
+        let mut count = 0;
+        let read = Reader::open(from).expect("a capture").read(&mut |record| {
+            before(count, self);
+            count += 1;
+            match record {
+                Record::Event(seq, event) => self.event(seq, *event),
+                Record::Definition(_, definition) => self.define(definition),
+                Record::State(..) => panic!("a bounded capture has not all records"),
+            }
+        });
+        assert!(read.expect("a whole capture").is_whole());
+    }
+
+    fn event(&mut self, seq: Seq, mut event: Event) {
+        // A cancelled free names the free by its number.
+        if event.kind == EventKind::CANCEL {
+            event.aux = self.numbers.get(&event.aux).copied().unwrap_or(event.aux);
+        }
+        let now = self.writer.event(&event).expect("room in the ring");
+        if event.kind == EventKind::FREE {
+            self.numbers.insert(seq.0, now.0);
+        }
+    }
+
+    /// Records a definition.
+    pub fn define(&self, definition: &Definition) {
+        self.writer
+            .definition(definition.kind(), &[&definition.payload()])
+            .expect("room in the ring");
+    }
+
+    /// Ends the capture.
+    pub fn finish(self) {
+        self.writer.stop_drain();
+        self.drain.join().expect("the drain");
+        self.writer.finish();
+    }
+}
