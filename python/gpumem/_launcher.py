@@ -1,5 +1,6 @@
 """Starting a program with libgpumem.so preloaded, and telling what it recorded."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -134,20 +135,30 @@ def _refused(program: str, error: OSError) -> CannotRun:
 
 
 def run_and_report(command: Sequence[str], env: Mapping[str, str]) -> int:
-    """Runs the program, then tells on stderr what each of its processes recorded."""
+    """Runs the program, then tells on stderr what each of its processes recorded. The status is the program's, whatever
+    becomes of that."""
     handle, listed = tempfile.mkstemp(prefix="gpumem-captures.")
     os.close(handle)
     analyzer = _analyzer()
+    status: Optional[int] = None
+    captures: List[Path] = []
     try:
         with _rings.Rings(analyzer) as rings:
             status = run(command, {**env, **rings.environment, "GPUMEM_LIST": listed})
-        captures = _captures(listed)
-    finally:
-        os.unlink(listed)
-    try:
+            captures = _captures(listed)
         _report.tell(captures, analyzer)
     except KeyboardInterrupt:
-        pass  # Enough seen. The program's status stays what it was.
+        # Enough seen.
+        if status is None:
+            raise
+    except Exception as error:
+        if status is None:
+            raise
+        kept = "  ".join(map(_report.short, captures))
+        _report.say(f"the report failed, which is a fault of gpumem: {type(error).__name__}: {error}. The captures: {kept}")
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(listed)
     return status
 
 

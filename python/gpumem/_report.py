@@ -34,18 +34,18 @@ def tell(captures: Sequence[Path], analyzer: Optional[Path]) -> None:
     """Tells what was recorded. The captures are there, whatever becomes of the telling."""
     gone = [path for path in captures if not path.exists()]
     for path in gone:
-        say(f"{_short(path)} was deleted while the program ran: there is no capture of it")
+        say(f"{short(path)} was deleted while the program ran: there is no capture of it")
     captures = [path for path in captures if path not in gone]
     if gone and not captures:
         return
     if not captures:
         say(f"nothing was recorded: {_why_nothing()}")
     elif analyzer is None:
-        say("gpumem-analyze was not found; the captures: " + "  ".join(map(_short, captures)))
+        say("gpumem-analyze was not found; the captures: " + "  ".join(map(short, captures)))
     elif len(captures) == 1:
         # On stderr, too: the program's stdout stays the program's.
         sys.stderr.flush()
-        subprocess.run([str(analyzer), _short(captures[0])], stdout=sys.stderr, check=False)
+        subprocess.run([str(analyzer), short(captures[0])], stdout=sys.stderr, check=False)
     else:
         _tell_several([_read(path, analyzer) for path in captures], analyzer)
 
@@ -78,14 +78,14 @@ def _tell_several(captures: List[Capture], analyzer: Path) -> None:
     heads = ["rank", "pid", "GPU", "peak of tensors", "of CUDA's memory", "of the card's", "account", "capture"]
     _table([heads, *(row for capture in captures for row in _rows(capture))])
     name = "gpumem-analyze" if shutil.which("gpumem-analyze") else str(analyzer)
-    first, second = (_short(capture.path) for capture in captures[:2])
+    first, second = (short(capture.path) for capture in captures[:2])
     print(f"The report of one: {name} {first}", file=sys.stderr)
     print(f"What is different: {name} diff {first} {second}", file=sys.stderr)
 
 
 def _rows(capture: Capture) -> Iterator[List[str]]:
     """A row for each GPU that the process used."""
-    path = _short(capture.path)
+    path = short(capture.path)
     if capture.summary is None:
         yield ["", "", "", "", "", "", capture.why, path]
         return
@@ -94,10 +94,15 @@ def _rows(capture: Capture) -> Iterator[List[str]]:
     rank = "" if process["rank"] is None else str(process["rank"])
     for device in capture.summary["devices"]:
         levels = (device["tensor"], device["driver"], device["physical"])
-        peaks = [_sizes.text(level["peak_bytes"]) for level in levels]
+        peaks = [_peak(level["peak_bytes"]) for level in levels]
         yield [rank, str(process["pid"]), str(device["ordinal"]), *peaks, account, path]
     if not capture.summary["devices"]:
         yield [rank, str(process["pid"]), "none", "", "", "", account, path]
+
+
+def _peak(size: Optional[int]) -> str:
+    """Nothing is known of the card's memory where nothing of this process was seen on it."""
+    return "unknown" if size is None else _sizes.text(size)
 
 
 def _table(rows: List[List[str]]) -> None:
@@ -111,7 +116,7 @@ def _table(rows: List[List[str]]) -> None:
         print("  " + "  ".join(cells).rstrip(), file=sys.stderr)
 
 
-def _short(path: Path) -> str:
+def short(path: Path) -> str:
     """The path from here if it lies below, else the whole."""
     whole, here = os.path.realpath(path), os.path.realpath(os.curdir)
     return os.path.relpath(whole, here) if whole.startswith(here + os.sep) else str(path)

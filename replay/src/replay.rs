@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::block::Block;
 use crate::device::DevicePeak;
+use crate::failures::Failures;
 use crate::ids::{Caller, KeyId, StackKey};
 use crate::later_growth::concerns;
 use crate::level_state::{Effect, LevelState};
@@ -23,20 +24,6 @@ use crate::span_context::SpanContext;
 use crate::spans::{Purpose, Spans};
 use crate::window::Window;
 
-/// An allocation that failed for want of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfMemory {
-    /// Which event.
-    pub seq: Seq,
-    /// The event itself: see [`EventKind::OUT_OF_MEMORY`].
-    pub event: Event,
-    /// What the program was at.
-    pub span_context: SpanContext,
-}
-
-/// How many failures are kept in full; all are counted.
-const FAILURES_KEPT: usize = 100;
-
 /// The state after the events read so far.
 #[derive(Debug, Default)]
 pub struct Replay {
@@ -48,10 +35,8 @@ pub struct Replay {
     pub devices: BTreeMap<DeviceOrdinal, DevicePeak>,
     /// Distinct pairs of stacks.
     pub keys: Vec<StackKey>,
-    /// The first failures.
-    pub failures: Vec<OutOfMemory>,
-    /// All failures.
-    pub failure_count: u64,
+    /// Allocations that failed for want of memory.
+    pub failures: Failures,
     /// Time of the last event.
     pub last: Nanos,
     /// Number of the last event.
@@ -182,15 +167,12 @@ impl Replay {
         let key = self.key(key);
         self.newest = Some((key, event.thread));
         if event.kind == EventKind::OUT_OF_MEMORY {
-            self.failure_count += 1;
-            if self.failures.len() < FAILURES_KEPT {
-                let (event, span_context) = (*event, self.span_context());
-                self.failures.push(OutOfMemory {
-                    seq,
-                    event,
-                    span_context,
-                });
-            }
+            let span_context = self.span_context();
+            self.failures.failed(seq, event, span_context);
+        } else if self.failures.are_undecided()
+            && (event.kind, event.level) == (EventKind::ALLOC, Level::TENSOR)
+        {
+            self.failures.made(event);
         }
         let reading = matches!(event.kind, EventKind::SAMPLE | EventKind::CARD);
         if !reading && event.level != Level::TENSOR {

@@ -10,19 +10,15 @@ use crate::names::Names;
 use crate::objects::Objects;
 use crate::query::{At, Query};
 use crate::readings::Reading;
-use crate::replay::{OutOfMemory, Replay};
+use crate::replay::Replay;
 use crate::restored::Restored;
 use crate::sampling::{Sampled, Sampling};
-use crate::serialize::{Serialize, serialize};
+use crate::serialize::Serialize;
 use crate::span_context::SpanContext;
 
 /// What stands first. Version 1 has nothing of what contexts and code grew by after the peaks; others
 /// are not read.
 const VERSION: u64 = 1;
-
-serialize! {
-    OutOfMemory { seq, event, span_context }
-}
 
 /// All but what depends on the query, and what can be worked out again.
 impl Serialize for Replay {
@@ -33,7 +29,6 @@ impl Serialize for Replay {
         self.devices.put(to);
         self.keys.put(to);
         self.failures.put(to);
-        self.failure_count.put(to);
         self.last.put(to);
         self.last_seq.put(to);
         self.events.put(to);
@@ -57,7 +52,6 @@ impl Serialize for Replay {
             devices: Serialize::take(from)?,
             keys: Serialize::take(from)?,
             failures: Serialize::take(from)?,
-            failure_count: Serialize::take(from)?,
             last: Serialize::take(from)?,
             last_seq: Serialize::take(from)?,
             events: Serialize::take(from)?,

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::account::{is_by_limit, limit_of, place, when_of};
+use gpumem_analyzer::account::{is_by_limit, limit_of};
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::render::{
-    Source, Style, by_limit, caveats, count, ledger_text, lines_table, moment, wanted,
+    Source, answered, caveats, count, failure_line, ledger_text, lines_table,
 };
 use gpumem_analyzer::replay::{At, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Asked, By, ByStack, Ledger, LedgerAt, LineRow, Lines, Select, when};
+use gpumem_analyzer::views::{Asked, By, ByStack, Ledger, LedgerAt, LineRow, Lines, Select};
 use gpumem_capture::{Level, ProcessKey};
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ use crate::args::Format;
 #[derive(Serialize)]
 struct Failure<'a> {
     /// From 1.
-    number: usize,
+    number: u64,
     event: u64,
     time_ns: u64,
     device: u8,
@@ -31,6 +31,10 @@ struct Failure<'a> {
     requested_bytes: u64,
     function: Option<&'a str>,
     line: String,
+    /// Whether a framework raised an exception. Else a function of CUDA failed.
+    exception: bool,
+    /// How often the driver had refused it before the exception.
+    refusals: u64,
     /// Whether the card had as much, but beyond its limit (GPUMEM_LIMIT).
     by_limit: bool,
     /// The limit of the device that was set last.
@@ -43,10 +47,12 @@ struct Failure<'a> {
 #[derive(Serialize)]
 struct Report<'a> {
     failures: Vec<Failure<'a>>,
-    /// All failures; of more than a hundred the first hundred are kept.
+    /// All failures; of many the first ones and the newest are kept.
     count: u64,
+    /// Refusals of the driver after which PyTorch's allocator got the memory all the same: no failures.
+    answered: u64,
     /// The failure that the rest is of.
-    number: usize,
+    number: u64,
     ledger: Option<&'a Ledger>,
     tensor: &'a [LineRow],
     driver: &'a [LineRow],
@@ -56,9 +62,9 @@ struct Report<'a> {
 /// `oom`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which failure, from 1; by default the last that is kept
+    /// Which failure, from 1; by default the last exception, else the last failure
     #[arg(long, value_name = "N")]
-    pub failure: Option<usize>,
+    pub failure: Option<u64>,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -69,18 +75,20 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let first = read(&args.file, At::End)?;
-    let failures = first.replay.failures.clone();
-    let known = failures.len();
-    if known == 0 {
+    let failures = first.replay.failures.all();
+    let Some((main, _)) = first.replay.failures.main() else {
         return none(&first, args.format, output);
-    }
-    let number = args.failure.unwrap_or(known);
-    let Some(failure) = number.checked_sub(1).and_then(|at| failures.get(at)) else {
+    };
+    let count = first.replay.failures.count();
+    let number = args.failure.unwrap_or(main);
+    let Some((_, failure)) = failures.iter().find(|(at, _)| *at == number) else {
         anyhow::bail!(
-            "{}: there is no failure {number}, for {known} are kept: name one of those",
-            args.file.display()
+            "{}: there is no failure {number}: {}",
+            args.file.display(),
+            kept(&failures, count)
         );
     };
+    let answered = first.replay.failures.answered();
     drop(first);
     let session = read(&args.file, At::Event(failure.seq))?;
     let asked = Asked {
@@ -105,10 +113,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 &Report {
                     failures: failures
                         .iter()
-                        .enumerate()
-                        .map(|(at, failure)| described(&session.replay, at + 1, failure))
+                        .map(|(number, failure)| described(&session.replay, *number, failure))
                         .collect(),
-                    count: session.replay.failure_count.max(known as u64),
+                    count,
+                    answered,
                     number,
                     ledger: ledgers.first(),
                     tensor: &tensor.rows,
@@ -119,7 +127,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
         Format::Text => {
             let mut text = caveats(&session.account, output.terminal);
-            text.push_str(&head(&session, (number, known), failure, output));
+            text.push_str(&head(&session, (number, count), failure, output));
             let names = &session.replay.names;
             let mut source = Source::new(names, session.header.started_wall_ns);
             for ledger in &ledgers {
@@ -149,11 +157,28 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::of(&session))
 }
 
+/// Which failures there are.
+fn kept(failures: &[(u64, OutOfMemory)], count: u64) -> String {
+    let last_in_a_row = (1..)
+        .zip(failures)
+        .take_while(|(at, (number, _))| at == number);
+    match (last_in_a_row.count() as u64, count) {
+        (_, 1) => "there is one".to_owned(),
+        (all, count) if all == count => format!("there are {count}"),
+        (some, count) => format!("of {count} the first {some} and the last one are kept"),
+    }
+}
+
 /// That no allocation failed.
 fn none(session: &Session, format: Format, output: &mut Output<'_>) -> anyhow::Result<Exit> {
-    let nothing = serde_json::json!({"failures": [], "count": 0});
+    let replay = &session.replay;
+    let nothing =
+        serde_json::json!({"failures": [], "count": 0, "answered": replay.failures.answered()});
     print(output, session, format, &nothing, |_, _| {
-        "No allocation failed for want of memory.\n".into()
+        format!(
+            "No allocation failed for want of memory.\n{}",
+            answered(replay)
+        )
     })?;
     Ok(Exit::of(session))
 }
@@ -165,7 +190,7 @@ fn postmortem<'a>(replay: &'a Replay, failure: &OutOfMemory) -> Option<&'a str> 
         .fact(&format!("{}{}", ProcessKey::POSTMORTEM, failure.seq.0))
 }
 
-fn described<'a>(replay: &'a Replay, number: usize, failure: &OutOfMemory) -> Failure<'a> {
+fn described<'a>(replay: &'a Replay, number: u64, failure: &OutOfMemory) -> Failure<'a> {
     let event = &failure.event;
     Failure {
         number,
@@ -176,6 +201,8 @@ fn described<'a>(replay: &'a Replay, number: usize, failure: &OutOfMemory) -> Fa
         requested_bytes: event.bytes,
         function: replay.names.apis.get(&event.api).map(String::as_str),
         line: owner(&replay.names, failure.span_context.stacks, event.level).label(&replay.names),
+        exception: failure.is_exception(),
+        refusals: failure.refusals,
         by_limit: is_by_limit(failure),
         limit_bytes: limit_of(replay, event.device),
         postmortem: postmortem(replay, failure),
@@ -185,25 +212,14 @@ fn described<'a>(replay: &'a Replay, number: usize, failure: &OutOfMemory) -> Fa
 /// Which failure it is, and what was printed then.
 fn head(
     session: &Session,
-    (number, known): (usize, usize),
+    (number, known): (u64, u64),
     failure: &OutOfMemory,
     output: &Output<'_>,
 ) -> String {
     let replay = &session.replay;
-    let event = &failure.event;
-    let said = output.terminal.paint(Style::Bad, "OUT OF MEMORY");
-    let mut text = format!(
-        "{said}   {} asked for at {}, {}{}, on {} ({} level){}\n",
-        wanted(failure),
-        owner(&replay.names, failure.span_context.stacks, event.level).label(&replay.names),
-        moment(failure.seq.0, event.time),
-        when(&when_of(replay, failure.span_context)),
-        place(event.device),
-        event.level,
-        by_limit(replay, failure),
-    );
+    let mut text = failure_line(replay, failure, output.terminal);
     if known > 1 {
-        let of = count(known as u64);
+        let of = count(known);
         text.push_str(&format!(
             "Failure {number} of {of}; another one: --failure N\n"
         ));
@@ -217,5 +233,6 @@ fn head(
         }
         None => text.push_str("No post-mortem was printed of this one.\n"),
     }
+    text.push_str(&answered(replay));
     text
 }

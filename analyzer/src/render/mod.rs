@@ -33,7 +33,7 @@ pub use html::page_html;
 pub use leaks::leaks_text;
 pub use ledger::{ledger_text, pool_text};
 pub use lines::{Source, lines_table};
-pub use report::{ReportChanges, by_limit, report_text, wanted};
+pub use report::{ReportChanges, answered, failure_line, report_text};
 pub use scopes::scopes_text;
 pub use sizes::sizes_text;
 pub use style::{Style, Terminal};

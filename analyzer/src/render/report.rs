@@ -41,9 +41,9 @@ pub fn report_text(
     let summary = Summary::of(session);
     let mut source = Source::new(&replay.names, session.header.started_wall_ns);
     let mut out = caveats(&session.account, terminal);
+    out.push_str(&failures(replay, file, terminal));
     out.push_str(&what_ran(file, &summary, terminal));
     out.push_str(&account_lines(&session.account, terminal));
-    out.push_str(&failures(replay, file, terminal));
     if ledgers.is_empty() {
         out.push_str("\nNo GPU memory was allocated.\n");
     }
@@ -132,7 +132,7 @@ fn device_lines(
 }
 
 /// That it was the limit and not the card that was too small.
-pub fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
+fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
     if !is_by_limit(failure) {
         return String::new();
     }
@@ -143,7 +143,7 @@ pub fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
 }
 
 /// What a failed allocation was to give.
-pub fn wanted(failure: &OutOfMemory) -> String {
+fn wanted(failure: &OutOfMemory) -> String {
     match (failure.event.level, failure.event.bytes) {
         (Level::PHYSICAL, 0) => "a context".to_owned(),
         (Level::PHYSICAL, takes) => format!("a context, which takes {},", bytes(takes)),
@@ -151,38 +151,65 @@ pub fn wanted(failure: &OutOfMemory) -> String {
     }
 }
 
-/// Allocations that failed.
+/// Allocations that failed: first the exception that the program may have died of.
 fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
-    if replay.failure_count == 0 {
-        return String::new();
+    let all = replay.failures.all();
+    let Some((main, _)) = replay.failures.main() else {
+        return answered(replay);
+    };
+    let first = all.iter().filter(|(number, _)| *number == main);
+    let others = all.iter().filter(|(number, _)| *number != main);
+    let told: Vec<_> = first.chain(others.take(FAILURES - 1)).collect();
+    let mut out = String::new();
+    for (_, failure) in &told {
+        out.push_str(&failure_line(replay, failure, terminal));
     }
-    let mut out = String::from("\n");
-    for failure in replay.failures.iter().take(FAILURES) {
-        let event = &failure.event;
-        let owner = owner(&replay.names, failure.span_context.stacks, event.level);
-        let function = match owner.function() {
-            "" => String::new(),
-            function => format!(" {function}"),
-        };
-        let head = terminal.paint(Style::Bad, "OUT OF MEMORY");
+    let more = replay.failures.count() - told.len() as u64;
+    if more > 0 {
+        let more = many(more, "more failed allocation", "more failed allocations");
         out.push_str(&format!(
-            "{head}   {} asked for at {}{function}, {}{}, on {} ({} level){}\n",
-            wanted(failure),
-            owner.label(&replay.names),
-            moment(failure.seq.0, event.time),
-            when(&when_of(replay, failure.span_context)),
-            crate::account::place(event.device),
-            event.level,
-            by_limit(replay, failure),
+            "… {more}: gpumem-analyze oom --failure N {file}\n"
         ));
     }
-    if let Some(more) = replay
-        .failure_count
-        .checked_sub(FAILURES as u64)
-        .filter(|more| *more > 0)
-    {
-        let more = many(more, "more failed allocation", "more failed allocations");
-        out.push_str(&format!("… {more} in {file}\n"));
-    }
+    out.push_str(&answered(replay));
     out
+}
+
+/// One of them.
+pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) -> String {
+    let event = &failure.event;
+    let owner = owner(&replay.names, failure.span_context.stacks, event.level);
+    let function = match owner.function() {
+        "" => String::new(),
+        function => format!(" {function}"),
+    };
+    let refused = match failure.refusals {
+        0 => String::new(),
+        times => format!(
+            ", after the driver had refused it {}",
+            many(times, "time", "times")
+        ),
+    };
+    format!(
+        "{}   {} asked for at {}{function}, {}{}, on {} ({} level){}{refused}\n",
+        terminal.paint(Style::Bad, "OUT OF MEMORY"),
+        wanted(failure),
+        owner.label(&replay.names),
+        moment(failure.seq.0, event.time),
+        when(&when_of(replay, failure.span_context)),
+        crate::account::place(event.device),
+        event.level,
+        by_limit(replay, failure),
+    )
+}
+
+/// What the program heard nothing of.
+pub fn answered(replay: &Replay) -> String {
+    match replay.failures.answered() {
+        0 => String::new(),
+        times => format!(
+            "{} by PyTorch's allocator: the driver refused, it gave back what it had cached, and then had the memory.\n",
+            many(times, "retry", "retries")
+        ),
+    }
 }

@@ -199,7 +199,7 @@ impl Summary {
             reached: session.account.reached.clone(),
             calls: calls(replay),
             steps: replay.spans.steps,
-            out_of_memory_events: replay.failure_count,
+            out_of_memory_events: replay.failures.count(),
             process: ProcessSummary {
                 pid: header.pid,
                 command: fact(ProcessKey::COMMAND),

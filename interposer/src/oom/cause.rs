@@ -47,15 +47,15 @@ pub(super) fn judge(figures: &Figures) -> Cause {
     let Some(free) = figures.free() else {
         return Cause::Unknown;
     };
-    // What a context takes is known only where one was made: more than there was.
-    let need = match (figures.level, figures.asked) {
-        (Level::PHYSICAL, 0) => free.saturating_add(1),
-        (_, asked) => needed(asked),
-    };
-    if !figures.is_the_drivers {
+    let Some(refused) = figures.refused else {
         return Cause::OwnLimit;
-    }
-    if free >= need {
+    };
+    // What a context takes is known only where one was made: more than there was.
+    let [need, of_driver] = match (figures.level, figures.asked) {
+        (Level::PHYSICAL, 0) => [free.saturating_add(1); 2],
+        (_, asked) => [needed(asked), needed(asked.max(refused))],
+    };
+    if free >= of_driver {
         return Cause::NotMemory { free };
     }
     if free + cached >= need {
@@ -84,7 +84,7 @@ mod tests {
         Figures {
             asked,
             level: Level::TENSOR,
-            is_the_drivers: true,
+            refused: Some(asked),
             framework,
             card: Some(Card {
                 total: 16 * GIB,
@@ -131,11 +131,26 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_that_is_larger_than_its_tensor_finds_no_room() {
+        let mut small = figures(
+            5 << 20,
+            16 * GIB - (18 << 20),
+            0,
+            Some((15 * GIB, 15 * GIB)),
+        );
+        small.refused = Some(20 << 20);
+        let free = 18 << 20;
+        assert_eq!(judge(&small), Cause::Fragmentation { free });
+        small.refused = Some(16 << 20);
+        assert_eq!(judge(&small), Cause::NotMemory { free });
+    }
+
+    #[test]
     fn a_refusal_with_enough_free_is_about_something_else() {
         let cause = judge(&figures(GIB, 2 * GIB, 0, Some((GIB, GIB))));
         assert_eq!(cause, Cause::NotMemory { free: 14 * GIB });
         let mut own = figures(GIB, 2 * GIB, 0, Some((GIB, GIB)));
-        own.is_the_drivers = false;
+        own.refused = None;
         assert_eq!(judge(&own), Cause::OwnLimit);
     }
 

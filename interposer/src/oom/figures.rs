@@ -82,8 +82,8 @@ pub(super) struct Figures {
     pub(super) asked: u64,
     /// Where.
     pub(super) level: Level,
-    /// Whether it was the driver that had no memory.
-    pub(super) is_the_drivers: bool,
+    /// What the driver was asked for and had not; `None`: it was not asked.
+    pub(super) refused: Option<u64>,
     /// What the framework says is live, and what it holds from the driver.
     pub(super) framework: Option<(u64, u64)>,
     /// The limit that makes the card look smaller.
@@ -124,7 +124,7 @@ impl Figures {
             limit,
             asked: failed.bytes,
             level: failed.level,
-            is_the_drivers: recorded.is_the_drivers,
+            refused: recorded.refused,
             framework: failed.framework,
             card: card::read(session.writer, device).map(|read| Card {
                 total: read.reading.card.total.saturating_sub(beyond),

@@ -20,7 +20,7 @@ mod pieces;
 mod recorded;
 mod text;
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use gpumem_capture::{ApiId, DefKind, Level, ProcessKey, Seq, StackId};
@@ -44,10 +44,17 @@ const DEVICES: usize = 64;
 
 /// What was reported of a session's failures.
 pub(crate) struct Reports {
-    /// The thread on which the driver last refused memory of each device; 0 once the framework has told.
-    refused: [AtomicU32; DEVICES],
+    /// What the driver last refused of each device.
+    refused: [Refused; DEVICES],
     /// How many were told, or would have been.
     count: AtomicU32,
+}
+
+/// What the driver refused to a thread.
+struct Refused {
+    /// 0 once the framework has told.
+    thread: AtomicU32,
+    bytes: AtomicU64,
 }
 
 /// By these functions PyTorch tells of failures, if it has one of them.
@@ -85,7 +92,12 @@ impl Reports {
     /// None so far.
     pub(crate) const fn new() -> Self {
         Self {
-            refused: [const { AtomicU32::new(0) }; DEVICES],
+            refused: [const {
+                Refused {
+                    thread: AtomicU32::new(0),
+                    bytes: AtomicU64::new(0),
+                }
+            }; DEVICES],
             count: AtomicU32::new(0),
         }
     }
@@ -114,13 +126,19 @@ impl Failures for Reports {
         if failed.level != Level::TENSOR
             && let Some(refused) = refused
         {
-            refused.store(me, Ordering::Relaxed);
+            refused.bytes.store(failed.bytes, Ordering::Relaxed);
+            refused.thread.store(me, Ordering::Relaxed);
         }
         if !session.postmortem || is_pytorchs_to_tell(&failed) {
             return;
         }
-        let is_the_drivers = failed.level != Level::TENSOR
-            || refused.is_none_or(|refused| refused.swap(0, Ordering::Relaxed) == me);
+        let refused = match (failed.level, refused) {
+            (Level::TENSOR, Some(refused)) => {
+                let is_mine = refused.thread.swap(0, Ordering::Relaxed) == me;
+                is_mine.then(|| refused.bytes.load(Ordering::Relaxed))
+            }
+            _ => Some(failed.bytes),
+        };
         let number = self.count();
         if number > TOLD {
             if number == TOLD + 1 {
@@ -135,7 +153,7 @@ impl Failures for Reports {
             failed,
             seq,
             stacks,
-            is_the_drivers,
+            refused,
             free: crate::driver::free_bytes()
                 .filter(|_| crate::driver::current_device() == failed.device),
         };

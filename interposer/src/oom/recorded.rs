@@ -10,8 +10,9 @@ pub(super) struct Recorded {
     pub(super) failed: Failed,
     pub(super) seq: Seq,
     pub(super) stacks: (StackId, StackId),
-    /// Whether the driver was asked and had no memory, or the framework refused by itself.
-    pub(super) is_the_drivers: bool,
+    /// What the driver was asked for and had not: a tensor's segment is larger than the tensor. `None`: the framework
+    /// refused by itself.
+    pub(super) refused: Option<u64>,
     /// What is free by the driver's word, where it was asked on the failing thread.
     pub(super) free: Option<u64>,
 }

@@ -60,7 +60,7 @@ pub struct Page {
     pub stacks: PageStacks,
     /// The devices.
     pub devices: Vec<PageDevice>,
-    /// The first failures.
+    /// The first failures, and the newest.
     pub failures: Vec<PageFailure>,
     /// All failures.
     pub failure_count: u64,
@@ -83,7 +83,8 @@ impl Page {
             .map(|device| devices::device(device, from, &stacks, limits))
             .collect();
         let clip = |text: &String| clip(text, limits.name);
-        let failures = replay.failures.iter().map(|failure| {
+        let failures = replay.failures.all();
+        let failures = failures.into_iter().map(|(_, failure)| {
             let event = &failure.event;
             let owner = owner(&replay.names, failure.span_context.stacks, event.level);
             PageFailure {
@@ -106,7 +107,7 @@ impl Page {
             trains: timeline.trains,
             course: PageCourse::of(timeline, limits),
             failures: failures.collect(),
-            failure_count: replay.failure_count,
+            failure_count: replay.failures.count(),
             devices,
             stacks: stacks.finish(),
         }

@@ -100,7 +100,8 @@ impl TimelineBuilder {
         }
         let slices = self.course.finish(&axis).into_iter().enumerate();
         let any = |slice: &Slice| *slice != Slice::default();
-        let failures = replay.failures.iter().map(|failure| TimelineFailure {
+        let failures = replay.failures.all();
+        let failures = failures.into_iter().map(|(_, failure)| TimelineFailure {
             seq: failure.seq.0,
             time_ns: failure.event.time.0,
             device: ordinal(failure.event.device),
@@ -117,7 +118,7 @@ impl TimelineBuilder {
                 .map(|(index, slice)| course(&axis, index as u32, slice))
                 .collect(),
             failures: failures.collect(),
-            failure_count: replay.failure_count,
+            failure_count: replay.failures.count(),
         }
     }
 }

@@ -181,7 +181,7 @@ pub struct Timeline {
     pub devices: Vec<DeviceTimeline>,
     /// Steps and phases; empty where none were marked.
     pub course: Vec<CourseBucket>,
-    /// The first failures.
+    /// The first failures, and the newest.
     pub failures: Vec<TimelineFailure>,
     /// All failures.
     pub failure_count: u64,
