@@ -79,6 +79,7 @@ pub fn read(
         let effect = replay.feed(record);
         observer(&replay, record, effect);
     })?;
+    replay.settle_categories();
     let header = reader.header().clone();
     let mut account = Account::judge(&replay, &header, &integrity, &counters);
     if let Err(error) = merged {

@@ -92,6 +92,9 @@ impl EventKind {
     pub const PHASE_END: Self = Self(25);
     /// The program marks a moment; `aux` is the number of the mark's [`crate::DefKind::RANGE`].
     pub const MARK: Self = Self(26);
+    /// The tensor's block that begins at `ptr` has the role `aux`: [`Role`]. `bytes` is 1 if the framework was asked for
+    /// it by name, 0 if the recorder saw it. Changes no live figure.
+    pub const ROLE: Self = Self(27);
 
     /// Whether the record is an event rather than a definition.
     pub fn is_event(self) -> bool {
@@ -111,6 +114,22 @@ impl Phase {
     pub const OPTIMIZER: Self = Self(2);
     /// Gradients are zeroed or dropped.
     pub const ZERO_GRAD: Self = Self(3);
+}
+
+/// What a framework uses a tensor's block for, where that is known and no guess.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Role(pub u64);
+
+impl Role {
+    /// A parameter of a model.
+    pub const PARAMETER: Self = Self(1);
+    /// The gradient of one.
+    pub const GRADIENT: Self = Self(2);
+    /// State of an optimizer.
+    pub const OPTIMIZER_STATE: Self = Self(3);
+    /// A buffer of a model.
+    pub const BUFFER: Self = Self(4);
 }
 
 /// Bits that qualify an event.
@@ -152,6 +171,8 @@ impl EventFlags {
     pub const WORKSPACE: Self = Self(8192);
     /// Of an allocation that failed: the card had as much, but beyond its limit ([`crate::ProcessKey::LIMIT`]).
     pub const LIMIT: Self = Self(16384);
+    /// Allocated while gradients were off (`no_grad`, `inference_mode`). Tensor level.
+    pub const NO_GRAD: Self = Self(32768);
 
     /// Both sets of bits.
     pub const fn with(self, other: Self) -> Self {

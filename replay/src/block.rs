@@ -16,8 +16,12 @@ pub struct Block {
     pub seq: Seq,
     /// What kind of memory it is.
     pub flags: EventFlags,
+    /// The turn in which it was made: see [`crate::Category`].
+    pub(crate) turn: u32,
+    /// Whether what it is for was told, or judged for good.
+    pub(crate) is_told: bool,
 }
 
 serialize! {
-    Block { bytes, key, seq, flags }
+    Block { bytes, key, seq, flags, turn, is_told }
 }

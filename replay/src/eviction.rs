@@ -1,7 +1,10 @@
 //! What a level evicts where its state has a limit.
 
 use gpumem_capture::Seq;
+use rustc_hash::FxHashMap;
 
+use crate::block::Block;
+use crate::categories::Moved;
 use crate::high_water::{Clock, Clocks, Figure, HighWater};
 use crate::ids::KeyId;
 use crate::level_state::LevelState;
@@ -117,6 +120,45 @@ impl LevelState {
             blocks: self.peak_snapshot.blocks(&self.blocks),
             reservations: self.peak_snapshot.reservations(&self.reservations),
             ..Self::default()
+        }
+    }
+
+    /// A block stands under another key from now on.
+    pub(crate) fn stand_under(&mut self, address: Address, to: KeyId, is_told: bool) -> Moved {
+        let block = self.blocks.get_mut(&address)?;
+        block.is_told |= is_told;
+        let from = std::mem::replace(&mut block.key, to);
+        (from != to).then_some((*block, from))
+    }
+
+    /// Moves the figures of a block that stood under another key, those at the peaks too.
+    pub(crate) fn move_figures(
+        &mut self,
+        block: Block,
+        from: KeyId,
+        device_peak: Option<Seq>,
+        window: &Window,
+        sampled: Sampled<'_>,
+    ) {
+        if !(window.at(block.seq) && window.made(block.seq, block.bytes)) {
+            return;
+        }
+        let was_live = |peak: Option<Seq>| peak.is_some_and(|peak| block.seq <= peak);
+        let at = (was_live(self.ticked), was_live(device_peak));
+        let now = self.clocks();
+        let give = |by_stack: &mut FxHashMap<KeyId, HighWater>, figure| {
+            let Some(mut high_water) = by_stack.remove(&from) else {
+                return;
+            };
+            let to = by_stack.entry(block.key).or_default();
+            high_water.give(to, figure, at, now);
+            if !high_water.is_nothing() {
+                by_stack.insert(from, high_water);
+            }
+        };
+        give(&mut self.by_stack, Figure::block(block.bytes));
+        if let Some(unseen) = sampled.unseen(block) {
+            give(&mut self.unseen, unseen);
         }
     }
 

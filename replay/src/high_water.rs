@@ -165,6 +165,46 @@ impl HighWater {
         self.total
     }
 
+    /// A live block of this stack's has been another's since it was made. `at_level`, `at_device`: whether it was live at
+    /// those peaks.
+    pub(crate) fn give(
+        &mut self,
+        to: &mut Self,
+        block: Figure,
+        (at_level, at_device): (bool, bool),
+        now: Clocks,
+    ) {
+        self.settle(now);
+        to.settle(now);
+        let give = |from: &mut Figure, to: &mut Figure| {
+            *from -= block;
+            *to += block;
+        };
+        give(&mut self.live, &mut to.live);
+        if at_level {
+            give(&mut self.level.figure, &mut to.level.figure);
+        }
+        if at_device {
+            give(&mut self.device.figure, &mut to.device.figure);
+        }
+        // What was made before figures were counted is none of its allocations.
+        if self.total.allocations >= block.blocks {
+            self.total.allocations -= block.blocks;
+            self.total.bytes = self.total.bytes.saturating_sub(block.bytes);
+            to.total.allocations = to.total.allocations.saturating_add(block.blocks);
+            to.total.bytes = to.total.bytes.saturating_add(block.bytes);
+        }
+    }
+
+    /// Whether it never had anything.
+    pub(crate) fn is_nothing(&self) -> bool {
+        let nothing = Figure::default();
+        [self.live, self.level.figure, self.device.figure]
+            .iter()
+            .all(|it| *it == nothing)
+            && self.total == Total::default()
+    }
+
     /// Takes over another stack's figures.
     pub fn merge(&mut self, mut other: Self, now: Clocks) {
         self.settle(now);

@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use gpumem_capture::StackId;
 
+use crate::category::Category;
 use crate::serialize::serialize;
 use crate::spans::Purpose;
 
@@ -57,6 +58,14 @@ impl Caller {
 }
 
 impl StackKey {
+    /// The same stacks of blocks of all categories.
+    pub fn without_category(self) -> Self {
+        Self {
+            purpose: self.purpose.with(Category::None),
+            ..self
+        }
+    }
+
     /// Stands for all evicted stacks.
     pub const EVICTED: Self = Self {
         py: StackId::EVICTED,

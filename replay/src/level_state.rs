@@ -60,6 +60,8 @@ pub struct LevelState {
     /// What does not fit.
     pub anomalies: Anomalies,
     pub(crate) clock: Clock,
+    /// The event of the newest peak that figures by stack are kept for.
+    pub(crate) ticked: Option<Seq>,
     pub(crate) device_clock: Clock,
     pub(crate) by_stack: FxHashMap<KeyId, HighWater>,
     /// What the blocks of each stack stand for beside themselves, where stacks are sampled: see [`crate::Sampling`].
@@ -106,7 +108,7 @@ serialize! {
     }
     Freed { 0 }
     LevelState {
-        counters, peak, live_at_moment, made_live, made_peak, anomalies, clock, device_clock, by_stack,
+        counters, peak, live_at_moment, made_live, made_peak, anomalies, clock, ticked, device_clock, by_stack,
         blocks, reservations, freed, peak_snapshot, unkept, unseen
     }
 }
@@ -118,7 +120,7 @@ impl LevelState {
         &mut self,
         seq: Seq,
         event: &Event,
-        key: KeyId,
+        (key, turn): (KeyId, u32),
         device_clock: Clock,
         window: &Window,
         sampled: Sampled<'_>,
@@ -126,16 +128,16 @@ impl LevelState {
         let before = self.counters.peak;
         self.counters.apply(event);
         self.device_clock = device_clock;
-        let effect = self.blocks(seq, event, key, window, sampled);
+        let effect = self.blocks(seq, event, (key, turn), window, sampled);
         if self.counters.peak > before {
             self.peak = (seq, event.time);
             if window.step.is_none() && window.at(seq) {
-                self.clock.tick();
+                self.tick(seq);
             }
         }
         if self.made_live > self.made_peak {
             self.made_peak = self.made_live;
-            self.clock.tick();
+            self.tick(seq);
         }
         if window.at(seq) {
             self.live_at_moment = self.counters.live;
@@ -144,11 +146,16 @@ impl LevelState {
         effect
     }
 
+    fn tick(&mut self, seq: Seq) {
+        self.clock.tick();
+        self.ticked = Some(seq);
+    }
+
     fn blocks(
         &mut self,
         seq: Seq,
         event: &Event,
-        key: KeyId,
+        (key, turn): (KeyId, u32),
         window: &Window,
         sampled: Sampled<'_>,
     ) -> Effect {
@@ -160,6 +167,8 @@ impl LevelState {
                     key,
                     seq,
                     flags: event.flags,
+                    turn,
+                    is_told: false,
                 };
                 if let Some(before) = self.blocks.insert(address, block) {
                     self.anomalies.double_allocations += 1;
@@ -214,6 +223,8 @@ impl LevelState {
                         key,
                         seq,
                         flags: event.flags,
+                        turn,
+                        is_told: false,
                     }
                 });
                 if self.blocks.insert(address, block).is_some() {

@@ -9,6 +9,8 @@ use gpumem_capture::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::block::Block;
+use crate::categories::Categories;
+use crate::category::Category;
 use crate::device::DevicePeak;
 use crate::failures::Failures;
 use crate::ids::{Caller, KeyId, StackKey};
@@ -53,6 +55,10 @@ pub struct Replay {
     pub spans: Spans,
     /// How stacks were sampled, if they were: figures by stack are estimates then.
     pub sampling: Option<Sampling>,
+    /// What tensors' blocks are for.
+    pub(crate) categories: Categories,
+    /// What the newest block was for that an event has ended.
+    pub newest_ended: Category,
     pub(crate) window: Window,
     /// The newest event that was not a mark: its stacks and its thread.
     pub(crate) newest: Option<(KeyId, ThreadId)>,
@@ -155,6 +161,7 @@ impl Replay {
             self.threads.insert(event.thread);
         }
         if self.spans.mark(event) {
+            self.categories.mark(event);
             self.window.follow(self.spans.steps, seq);
             return Effect::None;
         }
@@ -164,7 +171,20 @@ impl Replay {
             caller: self.caller(event),
             purpose: self.purpose(event),
         };
-        let key = self.key(key);
+        let mut key = (self.key(key), 0);
+        if event.level == Level::TENSOR {
+            match event.kind {
+                EventKind::ALLOC => key = self.tensor_made(key.0, event),
+                EventKind::FREE => self.tensor_ends(event),
+                EventKind::ROLE => {
+                    self.tensor_has_role(event);
+                    return Effect::None;
+                }
+                EventKind::OUT_OF_MEMORY => self.settle_categories(),
+                _ => {}
+            }
+        }
+        let (key, turn) = key;
         self.newest = Some((key, event.thread));
         if event.kind == EventKind::OUT_OF_MEMORY {
             let span_context = self.span_context();
@@ -193,7 +213,7 @@ impl Replay {
         ) {
             let state = self.levels.entry((event.device, event.level)).or_default();
             let sampled = Sampled::new(self.sampling, &self.keys).at(event.level);
-            effect = state.apply(seq, event, key, device.clock, &self.window, sampled);
+            effect = state.apply(seq, event, (key, turn), device.clock, &self.window, sampled);
             let now = &mut device.now;
             match event.level {
                 Level::TENSOR => now.tensor = state.counters.live,
@@ -210,6 +230,9 @@ impl Replay {
                     0
                 }
             };
+            if let Effect::Gone(block) = effect {
+                self.newest_ended = self.keys[block.key.0 as usize].purpose.category();
+            }
             match effect {
                 Effect::Live(block) => now.managed = now.managed.saturating_add(managed(block)),
                 Effect::Gone(block) => now.managed = now.managed.saturating_sub(managed(block)),
@@ -225,18 +248,32 @@ impl Replay {
         } else if concerns(event) {
             self.growth_after(seq, event, key);
         }
-        effect
+        match effect {
+            Effect::Live(block) if event.level == Level::TENSOR => {
+                Effect::Live(self.of_all_categories(block))
+            }
+            Effect::Gone(block) if event.level == Level::TENSOR => {
+                Effect::Gone(self.of_all_categories(block))
+            }
+            effect => effect,
+        }
     }
 
     /// What an event was for.
     fn purpose(&mut self, event: &Event) -> Purpose {
         match event.kind {
-            EventKind::FREE | EventKind::SAMPLE | EventKind::CARD => Purpose::default(),
+            EventKind::FREE | EventKind::SAMPLE | EventKind::CARD | EventKind::ROLE => {
+                Purpose::default()
+            }
             _ => {
                 let python = event.py_stack != StackId::NONE;
                 let workspace =
                     event.flags.contains(EventFlags::WORKSPACE) && event.level == Level::TENSOR;
-                Purpose::new(self.spans.phase(event.thread, python), workspace)
+                let purpose = Purpose::new(self.spans.phase(event.thread, python), workspace);
+                match event.flags.contains(EventFlags::NO_GRAD) {
+                    true => purpose.no_grad(),
+                    false => purpose,
+                }
             }
         }
     }
@@ -256,7 +293,7 @@ impl Replay {
         )
     }
 
-    fn key(&mut self, key: StackKey) -> KeyId {
+    pub(crate) fn key(&mut self, key: StackKey) -> KeyId {
         // Frees mostly have no stacks.
         if key == StackKey::default() {
             if let Some(id) = self.stackless {

@@ -107,7 +107,14 @@ impl StackKey {
 /// what was beside a backward's thread is not told apart.
 fn stratum(purpose: Purpose) -> Purpose {
     match purpose.phase() {
-        ThreadPhase::Beside => Purpose::new(ThreadPhase::Outside, purpose.is_workspace()),
+        ThreadPhase::Beside => {
+            let outside = Purpose::new(ThreadPhase::Outside, purpose.is_workspace());
+            let outside = match purpose.is_no_grad() {
+                true => outside.no_grad(),
+                false => outside,
+            };
+            outside.with(purpose.category())
+        }
         _ => purpose,
     }
 }

@@ -7,6 +7,7 @@
 use gpumem_capture::{Event, EventKind, Phase as Number, ThreadId};
 use rustc_hash::FxHashMap;
 
+use crate::category::Category;
 use crate::serialize::{Serialize, serialize};
 
 /// How deep phases and ranges are followed.
@@ -53,9 +54,12 @@ impl ThreadPhase {
 
 /// What an allocation was made for: a phase, and whether it is a workspace of cuBLAS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Purpose(pub(crate) u8);
+pub struct Purpose(pub(crate) u16);
 
-const WORKSPACE: u8 = 8;
+const WORKSPACE: u16 = 8;
+const NO_GRAD: u16 = 16;
+/// Where the number of the category begins.
+const CATEGORY: u32 = 8;
 
 impl Purpose {
     /// Nothing in particular.
@@ -63,7 +67,28 @@ impl Purpose {
 
     /// Of a phase.
     pub fn new(phase: ThreadPhase, workspace: bool) -> Self {
-        Self(phase as u8 | if workspace { WORKSPACE } else { 0 })
+        Self(phase as u16 | if workspace { WORKSPACE } else { 0 })
+    }
+
+    /// The same, made while gradients were off.
+    pub(crate) fn no_grad(self) -> Self {
+        Self(self.0 | NO_GRAD)
+    }
+
+    /// The same, with a category.
+    pub(crate) fn with(self, category: Category) -> Self {
+        let rest = self.0 & ((1 << CATEGORY) - 1);
+        Self(rest | (category as u16) << CATEGORY)
+    }
+
+    /// What the blocks are for; none for what is no block of a tensor.
+    pub fn category(self) -> Category {
+        Category::numbered(self.0 >> CATEGORY)
+    }
+
+    /// Whether gradients were off.
+    pub fn is_no_grad(self) -> bool {
+        self.0 & NO_GRAD != 0
     }
 
     /// The phase.

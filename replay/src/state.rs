@@ -40,6 +40,7 @@ impl Serialize for Replay {
         self.evicted.put(to);
         self.peak_snapshots.put(to);
         self.newest_begun.put(to);
+        self.categories.put(to);
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
@@ -63,6 +64,7 @@ impl Serialize for Replay {
             evicted: Serialize::take(from)?,
             peak_snapshots: Serialize::take(from)?,
             newest_begun: Serialize::take(from)?,
+            categories: Serialize::take(from)?,
             ..Self::default()
         };
         replay.sampling = Sampling::of(&replay.names);

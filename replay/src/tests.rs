@@ -3,6 +3,8 @@ use gpumem_capture::{
     ThreadId,
 };
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 #[derive(Default)]
@@ -47,14 +49,14 @@ impl Play {
     }
 
     fn figures(&self, level: Level, moment: At) -> Vec<(u32, u64, u64)> {
-        let mut out: Vec<_> = self
-            .replay
-            .figures(DeviceOrdinal(0), level, moment)
-            .into_iter()
-            .map(|(key, figure)| (key.py.0, figure.bytes, figure.blocks))
-            .collect();
-        out.sort_unstable();
-        out
+        let mut out = BTreeMap::<u32, Figure>::new();
+        for (key, figure) in self.replay.figures(DeviceOrdinal(0), level, moment) {
+            *out.entry(key.py.0).or_default() += figure;
+        }
+        let figures = out.into_iter();
+        figures
+            .map(|(stack, figure)| (stack, figure.bytes, figure.blocks))
+            .collect()
     }
 }
 

@@ -165,7 +165,8 @@ impl Survivors {
         for ((device, _), row) in replay.levels.iter().filter(|(place, _)| wanted(place)) {
             for (_, block) in row.live_blocks() {
                 if self.asked.sizes.take(block.bytes) {
-                    let life = self.lives.entry((*device, block.key)).or_default();
+                    let key = replay.key_of_all_categories(block.key);
+                    let life = self.lives.entry((*device, key)).or_default();
                     self.born.came(block, BEFORE);
                     add(life, BEFORE, block);
                 }

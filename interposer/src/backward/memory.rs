@@ -29,6 +29,15 @@ pub(super) fn word(address: usize) -> Option<usize> {
         .then(|| unsafe { (address as *const usize).read() })
 }
 
+/// The word at `offset` into a live object; None where no object can be.
+///
+/// # Safety
+/// `object` is null, or the address of a live object that has a word there.
+pub(super) unsafe fn field(object: usize, offset: usize) -> Option<usize> {
+    // SAFETY: promised by the caller.
+    plausible(object).then(|| unsafe { ((object + offset) as *const usize).read() })
+}
+
 /// Copies the text at `address`, up to its NUL, to `out`; how long it is, 0 if it is too long or no
 /// plain text.
 pub(super) fn text(address: usize, out: &mut [u8]) -> usize {

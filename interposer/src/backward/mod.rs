@@ -22,6 +22,7 @@
 //! - PyTorch's objects are read where its layout is known and look-ups find what they must; else all
 //!   this is switched off, and the account says so.
 
+mod gradients;
 mod layout;
 mod made;
 mod memory;
@@ -37,7 +38,7 @@ mod thread_nodes;
 use core::ffi::c_void;
 use core::ptr::null;
 
-use gpumem_capture::StackId;
+use gpumem_capture::{ApiId, StackId};
 use gpumem_stacks::thread_static;
 
 use crate::session::{self, Session};
@@ -138,6 +139,14 @@ pub(crate) unsafe fn run(address: usize) -> Option<RunningNode> {
     trusted_session()?;
     // SAFETY: promised by the caller.
     unsafe { RunningNode::new(address) }
+}
+
+/// A run has ended, and not by an exception.
+#[inline]
+pub(crate) fn ran(run: &Option<RunningNode>, api: ApiId) {
+    if let (Some(run), Some(session)) = (run, session()) {
+        gradients::ran(session, run.node(), api);
+    }
 }
 
 /// Makes a run the one of this thread, until the result is dropped.

@@ -1,8 +1,9 @@
 //! What is read of an autograd node: its key in the map, its class, its parameter.
 
 use gpumem_capture::StackId;
+use gpumem_tracker::Block;
 
-use super::layout::{DATA_PATHS, NodeLayout};
+use super::layout::{DATA_PATHS, DataPath, NodeLayout};
 use super::memory;
 use crate::session;
 
@@ -13,7 +14,7 @@ pub(super) const NO_SEQUENCE: u64 = u64::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     /// Its address.
-    address: usize,
+    pub(super) address: usize,
     /// The table of its class's virtual functions.
     pub(super) class: usize,
 }
@@ -47,24 +48,47 @@ impl Node {
     /// The Python stack that allocated the parameter whose gradient the node accumulates; None if it is
     /// no such node, or the parameter's data is none of the live blocks.
     pub(super) fn parameters_stack(self, layout: &NodeLayout) -> Option<StackId> {
-        let mut room = [0; 64];
-        let length = class_name(self.class, &mut room);
-        if room.get(..length) != Some(b"N5torch8autograd14AccumulateGradE") {
+        let variable = self.variable(layout)?;
+        let (_, block) = path_to_block(variable)?;
+        (!block.py_stack.is_named()).then_some(block.py_stack)
+    }
+
+    /// The parameter whose gradient the node accumulates, if it is such a node: its `TensorImpl`.
+    pub(super) fn variable(self, layout: &NodeLayout) -> Option<usize> {
+        if self.number(layout.sequence) != NO_SEQUENCE
+            || !is_of_class(self.class, b"N5torch8autograd14AccumulateGradE")
+        {
             return None;
         }
         let variable = memory::word(self.address.checked_add(layout.variable)?)?;
         // No other object is taken for one, where a node is laid out in a way that is not known.
-        let length = class_name(memory::word(variable)?, &mut room);
-        if room.get(..length) != Some(b"N3c1010TensorImplE") {
-            return None;
-        }
-        DATA_PATHS.iter().find_map(|[storage, data]| {
-            let storage = memory::word(variable.checked_add(*storage)?)?;
-            let data = memory::word(storage.checked_add(*data)?)?;
-            let block = session::session()?.tensors.at(data as u64)?;
-            (!block.py_stack.is_named()).then_some(block.py_stack)
-        })
+        is_of_class(memory::word(variable)?, TENSOR).then_some(variable)
     }
+}
+
+/// The class of tensors with a storage of their own.
+const TENSOR: &[u8] = b"N3c1010TensorImplE";
+
+/// Whether the table of virtual functions is that of a class, by its name as C++'s type information has it.
+pub(super) fn is_of_class(class: usize, name: &[u8]) -> bool {
+    let mut room = [0; 64];
+    let length = class_name(class, &mut room);
+    room.get(..length) == Some(name)
+}
+
+/// The way from a tensor to its data that leads to a live block, and that block.
+pub(super) fn path_to_block(tensor: usize) -> Option<(DataPath, Block)> {
+    let tensors = session::session()?.tensors;
+    let block = |path: &DataPath| tensors.at(data_of(tensor, path)?);
+    DATA_PATHS
+        .iter()
+        .find_map(|path| Some((*path, block(path)?)))
+}
+
+/// Where a tensor's storage begins.
+fn data_of(tensor: usize, [storage, data]: &DataPath) -> Option<u64> {
+    let storage = memory::word(tensor.checked_add(*storage)?)?;
+    Some(memory::word(storage.checked_add(*data)?)? as u64)
 }
 
 /// Writes the name of a class, as C++'s type information has it, to `out`; how long it is, 0 if there is

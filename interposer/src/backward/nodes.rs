@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use gpumem_stacks::ThreadEnd;
 
+use super::gradients::Gradients;
 use super::layout::{self, Check, NodeLayout};
 use super::sequence_map::SequenceMap;
 use crate::resolve::elf;
@@ -20,6 +21,10 @@ pub(crate) struct Nodes {
     pub(super) refuted: AtomicBool,
     /// Gives the rings of threads that end to others.
     pub(super) at_end: ThreadEnd,
+    /// How parameters and gradients are found.
+    pub(super) gradients: Gradients,
+    /// PyTorch's function that says whether gradients are on; 0: not looked up yet, 1: there is none.
+    grad_mode: AtomicUsize,
     layout: OnceLock<NodeLayout>,
     /// PyTorch's function that numbers threads; 0: not found.
     ask_thread: AtomicUsize,
@@ -33,6 +38,8 @@ impl Nodes {
             check: Check::new(),
             refuted: AtomicBool::new(false),
             at_end: ThreadEnd::new(thread_ends),
+            gradients: Gradients::default(),
+            grad_mode: AtomicUsize::new(0),
             layout: OnceLock::new(),
             ask_thread: AtomicUsize::new(0),
         }
@@ -48,6 +55,30 @@ impl Nodes {
     pub(super) fn layout(&self) -> &NodeLayout {
         self.layout
             .get_or_init(|| layout::chosen(|name| elf::anywhere(name, 0) != 0))
+    }
+
+    /// Whether the calling thread has gradients switched off.
+    #[inline]
+    pub(crate) fn no_grad(&self) -> bool {
+        let ask = match self.grad_mode.load(Ordering::Relaxed) {
+            0 => self.find_grad_mode(),
+            ask => ask,
+        };
+        // SAFETY: a static function of PyTorch's that takes nothing and returns a bool; it has had that type in all
+        // releases since 1.0, and only reads a variable of the thread's.
+        ask != 1 && !unsafe { core::mem::transmute::<usize, unsafe extern "C" fn() -> bool>(ask)() }
+    }
+
+    #[cold]
+    fn find_grad_mode(&self) -> usize {
+        let names = [
+            c"_ZN3c108GradMode10is_enabledEv",
+            c"_ZN2at8GradMode10is_enabledEv",
+        ];
+        let found = names.iter().map(|name| elf::anywhere(name, 0));
+        let ask = found.into_iter().find(|at| *at != 0).unwrap_or(1);
+        self.grad_mode.store(ask, Ordering::Relaxed);
+        ask
     }
 
     /// PyTorch's own number of the calling thread; None if it cannot be asked.

@@ -66,6 +66,12 @@ impl RunningNode {
         Entered(self)
     }
 
+    /// The node.
+    #[inline]
+    pub(super) fn node(&self) -> Node {
+        self.node
+    }
+
     /// How many Python frames of the thread are newer than the run: its own code's.
     pub(super) fn newer(&self) -> usize {
         match finding() {

@@ -96,8 +96,10 @@ around! {
     {
         // SAFETY: PyTorch evaluates this node, before the function returns.
         let run = unsafe { backward::run(node as usize) };
-        let _running = backward::enter(&run);
-        real()
+        let running = backward::enter(&run);
+        real();
+        drop(running);
+        backward::ran(&run, api);
     }
 }
 

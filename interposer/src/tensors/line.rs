@@ -17,6 +17,8 @@ pub(super) struct Entry {
     bytes: u64,
     py_stack: StackId,
     flags: EventFlags,
+    /// Roles that are recorded of it: a bit for each.
+    pub(super) roles: u8,
 }
 
 impl Entry {
@@ -35,6 +37,7 @@ impl Entry {
             bytes,
             py_stack,
             flags,
+            roles: 0,
         })
     }
 

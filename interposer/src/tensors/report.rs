@@ -77,7 +77,8 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
             }
             wanted => take(session, wanted, report.from),
         };
-        (EventKind::ALLOC, workspace::flag(thread), stacks)
+        let flags = workspace::flag(thread).with(grad_flag(session));
+        (EventKind::ALLOC, flags, stacks)
     } else {
         let stacks = (own_python(session), StackId::NONE);
         (EventKind::FREE, EventFlags::NONE, stacks)
@@ -113,6 +114,15 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
         record_otherwise(writer, tensor, event, live);
     } else if holding.record(&event, live).is_none() {
         record_without_room(writer, event, live);
+    }
+}
+
+/// [`EventFlags::NO_GRAD`] for what the calling thread allocates now, if it has gradients switched off.
+#[inline(always)]
+fn grad_flag(session: &Session) -> EventFlags {
+    match session.backward && session.nodes.no_grad() {
+        true => EventFlags::NO_GRAD,
+        false => EventFlags::NONE,
     }
 }
 

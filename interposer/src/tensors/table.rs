@@ -16,7 +16,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use gpumem_capture::{CounterGuard, DeviceOrdinal, Event, Level, Seq, Writer};
+use gpumem_capture::{CounterGuard, DeviceOrdinal, Event, Level, Role, Seq, Writer};
 use gpumem_sys::prefetch;
 use gpumem_tracker::Block;
 use rustc_hash::FxHasher;
@@ -129,6 +129,20 @@ impl Tensors {
             .devices()
             .find_map(|device| self.tensor(device, ptr).in_line());
         in_line.or_else(|| self.others.get(&ptr).map(|block| *block))
+    }
+
+    /// Notes that the tensor at `ptr` has a role; its device if it is live and that was not noted before.
+    pub(crate) fn note_role(&self, ptr: u64, role: Role) -> Option<DeviceOrdinal> {
+        let bit = 1_u8.checked_shl(role.0 as u32)?;
+        let in_line = self.devices().find_map(|device| {
+            let mut holding = self.tensor(device, ptr).hold()?;
+            let entry = holding.line().place(ptr)?;
+            let is_new = entry.roles & bit == 0;
+            entry.roles |= bit;
+            Some(is_new.then_some(device))
+        });
+        // Of those in the map nothing is noted: they are few.
+        in_line.unwrap_or_else(|| Some(self.others.get(&ptr)?.device))
     }
 }
 

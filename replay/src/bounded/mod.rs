@@ -151,6 +151,7 @@ impl Replay {
         for state in self.levels.values_mut() {
             state.change_keys(&mut change);
         }
+        self.categories.change_keys(&mut change);
         self.objects.each_key(&mut change);
         for device in self.devices.values_mut() {
             device.each_key(&mut change);

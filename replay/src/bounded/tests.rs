@@ -302,7 +302,11 @@ fn the_peak_is_as_if_its_records_had_been_read_up_to_it() {
                     let state = replay.levels.get(&(*device, level))?;
                     let mut blocks: Vec<_> = state
                         .live_blocks()
-                        .map(|(ptr, block)| (ptr, block.seq, block.bytes, named.stacks(block.key)))
+                        .map(|(ptr, block)| {
+                            // What it is for may be known only later.
+                            let stacks = named.stacks(block.key).without_category();
+                            (ptr, block.seq, block.bytes, stacks)
+                        })
                         .collect();
                     blocks.sort_unstable();
                     let parts = |reservation: &crate::Reservation| -> Vec<(StackKey, u64)> {

@@ -1,0 +1,142 @@
+//! Which blocks are parameters and which are their gradients: what the nodes that accumulate gradients point at, once
+//! they have run.
+//!
+//! ```text
+//! AccumulateGrad ─ variable ─► TensorImpl ─┬─ storage ─► StorageImpl ─ data ─► a parameter's block
+//!                                          └─ autograd ─► AutogradMeta ─ grad ─► TensorImpl ─ … ─► a gradient's block
+//! ```
+//! The first time each object on the way is checked: that it is mapped, and of the class that is expected. From then on
+//! a table of virtual functions that is a known one says the same.
+
+use std::sync::OnceLock;
+
+use gpumem_capture::{ApiId, EventKind, Level, Role};
+
+use super::layout::DataPath;
+use super::memory::{self, field};
+use super::node::{Node, is_of_class, path_to_block};
+use crate::session::Session;
+use crate::sideband::{self, Sideband};
+use crate::thread;
+
+/// What the objects on the way look like in this process.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// The table of virtual functions of `AccumulateGrad`.
+    node: usize,
+    /// That of `TensorImpl`.
+    tensor: usize,
+    /// That of `AutogradMeta`.
+    autograd: usize,
+    path: DataPath,
+    /// Where an `AutogradMeta` has the gradient.
+    gradient: usize,
+}
+
+/// What is known of the way.
+#[derive(Default)]
+pub(super) struct Gradients(OnceLock<Known>);
+
+/// The node has run: what it accumulated is told. Others than those that accumulate gradients cost two comparisons.
+#[inline]
+pub(super) fn ran(session: &'static Session, node: Node, api: ApiId) {
+    match session.nodes.gradients.0.get() {
+        Some(known) if known.node == node.class => {
+            let layout = session.nodes.layout();
+            // SAFETY: a node of a known class, which has run just now and is held by who had it run.
+            if let Some(variable) = unsafe { field(node.address, layout.variable) } {
+                tell(session, known, variable, api);
+            }
+        }
+        Some(_) => {}
+        None => first(session, node, api),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn first(session: &'static Session, node: Node, api: ApiId) {
+    if session.nodes.is_refuted() {
+        return;
+    }
+    let Some(variable) = node.variable(session.nodes.layout()) else {
+        return;
+    };
+    if let Some(found) = learn(node, variable) {
+        let known = session.nodes.gradients.0.get_or_init(|| found);
+        tell(session, known, variable, api);
+    }
+}
+
+/// None if something on the way is not what it is to be. A parameter without a block of its own teaches nothing.
+fn learn(node: Node, variable: usize) -> Option<Known> {
+    let (path, _) = path_to_block(variable)?;
+    // What autograd knows of a tensor stands behind its storage.
+    let autograd = memory::word(variable.checked_add(path[0] + 8)?)?;
+    let class = memory::word(autograd)?;
+    if !is_of_class(class, b"N5torch8autograd12AutogradMetaE") {
+        return None;
+    }
+    // A table, a string, the gradient. The newer form of strings begins with the address of its characters, which lie
+    // within it where they are few, and nobody names parameters so; the older form is one word.
+    let newer_form = memory::word(autograd.checked_add(8)?)? == autograd.checked_add(24)?;
+    Some(Known {
+        node: node.class,
+        tensor: memory::word(variable)?,
+        autograd: class,
+        path,
+        gradient: if newer_form { 40 } else { 16 },
+    })
+}
+
+/// Tells what the parameter's block and its gradient's are, as far as that was not told.
+fn tell(session: &'static Session, known: &Known, variable: usize, api: ApiId) {
+    let of = |role, data: Option<usize>| tell_block(session, role, data, api);
+    of(Role::PARAMETER, known.data(variable));
+    of(
+        Role::GRADIENT,
+        known.gradient(variable).and_then(|it| known.data(it)),
+    );
+}
+
+fn tell_block(session: &'static Session, role: Role, data: Option<usize>, api: ApiId) {
+    let told = data.and_then(|data| {
+        let ptr = data as u64;
+        Some((ptr, session.tensors.note_role(ptr, role)?))
+    });
+    if let Some((ptr, device)) = told {
+        let what = Sideband {
+            ptr,
+            aux: role.0,
+            device,
+            ..Sideband::default()
+        };
+        let _ = thread::in_hook(|thread| {
+            sideband::record(thread, api, EventKind::ROLE, Level::TENSOR, what);
+        });
+    }
+}
+
+impl Known {
+    /// Where the storage of a tensor begins; None for what is no tensor with a storage of its own.
+    fn data(&self, tensor: usize) -> Option<usize> {
+        let [storage, data] = self.path;
+        // SAFETY: what a node's variable and a leaf's gradient point at lives as long as they do; of the class that is
+        // asked for it has a storage, which has data.
+        unsafe {
+            let is_tensor = field(tensor, 0)? == self.tensor;
+            field(field(tensor, storage).filter(|_| is_tensor)?, data)
+        }
+    }
+
+    /// The gradient of a leaf; None if it has none.
+    fn gradient(&self, variable: usize) -> Option<usize> {
+        // SAFETY: as above; what autograd knows of a tensor is the tensor's own.
+        unsafe {
+            let is_tensor = field(variable, 0)? == self.tensor;
+            let autograd = field(variable, self.path[0] + 8).filter(|_| is_tensor)?;
+            let is_autograd = field(autograd, 0)? == self.autograd;
+            field(autograd, self.gradient).filter(|_| is_autograd)
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What a tensor's block is for, and the rules by which that is told.
+//!
+//! Some is known: a parameter and its gradient from what autograd accumulated, and what the framework was asked for by
+//! name ([`gpumem_capture::Role`]). The rest follows from where a block was made ([`Origin`]) and from its end: a block of
+//! a forward that backward gives back was kept for it. A block that is live is judged by where it was made and by its
+//! age. Ages are counted in *turns*: a turn ends where a backward, an optimizer's step or a step of the training begins
+//! or ends, and where a thread leaves the outermost call of a module.
+//!
+//! docs/categories.md has the rules as a table.
+
+/// What a tensor's block is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Category {
+    /// No block of a tensor.
+    #[default]
+    None,
+    /// Parameters and buffers of modules.
+    Parameter,
+    /// Gradients of parameters.
+    Gradient,
+    /// What an optimizer keeps from step to step.
+    OptimizerState,
+    /// Made by a forward and kept for its backward.
+    Activation,
+    /// A batch: made outside all modules, and not kept for long.
+    Input,
+    /// cuBLAS's workspaces.
+    Workspace,
+    /// Made and given back within one turn, or by one backward.
+    Temporary,
+    /// None of these, or not known.
+    Other,
+}
+
+impl Category {
+    /// All of blocks of tensors, in the order in which they are shown.
+    pub const ALL: [Self; 8] = [
+        Self::Parameter,
+        Self::Gradient,
+        Self::OptimizerState,
+        Self::Activation,
+        Self::Input,
+        Self::Workspace,
+        Self::Temporary,
+        Self::Other,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "no tensor",
+            Self::Parameter => "parameter",
+            Self::Gradient => "gradient",
+            Self::OptimizerState => "optimizer state",
+            Self::Activation => "activation",
+            Self::Input => "input",
+            Self::Workspace => "workspace",
+            Self::Temporary => "temporary",
+            Self::Other => "other",
+        }
+    }
+
+    pub(crate) fn numbered(number: u16) -> Self {
+        let index = usize::from(number).wrapping_sub(1);
+        Self::ALL.get(index).copied().unwrap_or_default()
+    }
+
+    /// Whether a block that was told to be this stays it, where it is told to be another.
+    pub(crate) fn outranks(self, other: Self) -> bool {
+        let told = [Self::Parameter, Self::Gradient, Self::OptimizerState];
+        let rank = |category| told.iter().position(|it| *it == category).unwrap_or(3);
+        rank(self) <= rank(other)
+    }
+}
+
+/// Where a block was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It is not known.
+    #[default]
+    Unknown,
+    /// Where cuBLAS's workspaces are taken.
+    Workspace,
+    /// Where modules make or convert their parameters and buffers.
+    Weights,
+    /// In an optimizer's step.
+    Optimizer,
+    /// In backward.
+    Backward,
+    /// In a forward that runs again within backward.
+    Recomputed,
+    /// In a module, with gradients on.
+    Forward,
+    /// In a module, with gradients off.
+    Inference,
+    /// Outside of all modules.
+    Outside,
+}
+
+/// Turns for which what was made outside of modules is taken for a batch: it is replaced by the next one, or by the one
+/// after that where batches are fetched ahead.
+const BATCH: u32 = 8;
+
+/// A block's age.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Age {
+    pub(crate) turns: u32,
+    /// Whether the program has called modules.
+    pub(crate) has_modules: bool,
+}
+
+impl Age {
+    fn of_a_batch(self) -> Category {
+        match self.has_modules && self.turns <= BATCH {
+            true => Category::Input,
+            false => Category::Other,
+        }
+    }
+}
+
+impl Origin {
+    /// What a new block is taken for.
+    pub(crate) fn assumed(self, has_modules: bool) -> Category {
+        match self {
+            Self::Unknown => Category::Other,
+            Self::Workspace => Category::Workspace,
+            Self::Weights => Category::Parameter,
+            Self::Optimizer => Category::OptimizerState,
+            Self::Backward | Self::Inference => Category::Temporary,
+            Self::Recomputed | Self::Forward => Category::Activation,
+            Self::Outside if has_modules => Category::Input,
+            Self::Outside => Category::Other,
+        }
+    }
+
+    /// What a block was that is given back.
+    pub(crate) fn given_back(self, by_backward: bool, age: Age) -> Category {
+        match self {
+            Self::Forward | Self::Inference | Self::Outside if by_backward => Category::Activation,
+            Self::Optimizer | Self::Forward | Self::Inference | Self::Outside if age.turns == 0 => {
+                Category::Temporary
+            }
+            Self::Backward if age.turns > BATCH => Category::Other,
+            Self::Inference => Category::Other,
+            Self::Outside => age.of_a_batch(),
+            _ => self.assumed(age.has_modules),
+        }
+    }
+
+    /// What a block is that is live; `before`: what the one before it was that had the same stacks.
+    pub(crate) fn live(self, before: Category, age: Age) -> Category {
+        match (self, before) {
+            (Self::Forward, Category::Temporary) => Category::Temporary,
+            (Self::Inference, Category::Activation) => Category::Activation,
+            (Self::Inference, _) if age.turns > 1 || before == Category::Other => Category::Other,
+            (Self::Outside, _) => age.of_a_batch(),
+            _ => self.assumed(age.has_modules),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_categories() {
+        for category in Category::ALL {
+            assert_eq!(Category::numbered(category as u16), category);
+        }
+        assert_eq!(Category::numbered(0), Category::None);
+        assert_eq!(Category::numbered(15), Category::None);
+    }
+
+    #[test]
+    fn what_backward_gives_back_was_kept_for_it_unless_it_was_told_otherwise() {
+        let age = |turns| Age {
+            turns,
+            has_modules: true,
+        };
+        for origin in [Origin::Forward, Origin::Inference, Origin::Outside] {
+            assert_eq!(origin.given_back(true, age(1)), Category::Activation);
+            assert_eq!(origin.given_back(false, age(0)), Category::Temporary);
+        }
+        assert_eq!(
+            Origin::Backward.given_back(true, age(1)),
+            Category::Temporary
+        );
+        assert_eq!(Origin::Outside.given_back(false, age(3)), Category::Input);
+        assert_eq!(Origin::Outside.given_back(false, age(9)), Category::Other);
+        assert_eq!(
+            Origin::Weights.given_back(false, age(0)),
+            Category::Parameter
+        );
+    }
+
+    #[test]
+    fn a_parameter_stays_one() {
+        assert!(Category::Parameter.outranks(Category::Gradient));
+        assert!(!Category::OptimizerState.outranks(Category::Gradient));
+        assert!(!Category::Activation.outranks(Category::OptimizerState));
+    }
+}
