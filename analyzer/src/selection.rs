@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use gpumem_analyzer::render::bytes;
-use gpumem_analyzer::replay::{At, Query, Replay, Sizes};
+use gpumem_analyzer::replay::{At, Category, Query, Replay, Sizes};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{ByStack, Select, at};
 use gpumem_capture::{DeviceOrdinal, Level, Nanos, Seq};
@@ -51,6 +51,10 @@ pub struct Part {
     /// Only what a library with this in its path called for
     #[arg(long, value_name = "PART")]
     pub library: Option<String>,
+    /// Only tensors that are for this: parameter, gradient, optimizer-state, activation, input, workspace, temporary or
+    /// other
+    #[arg(long, value_name = "CATEGORY", value_parser = category)]
+    pub category: Option<Category>,
     /// Only blocks of this size: `2MiB`, `1MiB..`, `..4KiB`, `1MiB..2MiB` (both ends included)
     #[arg(long, value_name = "SIZES", value_parser = sizes)]
     pub size: Option<Sizes>,
@@ -102,6 +106,7 @@ impl Part {
             file: self.in_file.clone(),
             function: self.function.clone(),
             library: self.library.clone(),
+            category: self.category,
         }
     }
 
@@ -124,6 +129,9 @@ impl Part {
             if let Some(part) = part {
                 said.push_str(&format!(", {what} with \"{part}\""));
             }
+        }
+        if let Some(category) = self.category {
+            said.push_str(&format!(", category {}", category.name()));
         }
         if let Some(sizes) = self.size {
             said.push_str(&match (sizes.least, sizes.most) {
@@ -243,6 +251,19 @@ pub fn decimal(text: &str, unit: u64) -> Option<u64> {
     let scale = 10_u128.checked_pow(part.len() as u32)?;
     let part = part.parse::<u128>().ok()?.checked_mul(unit.into())? / scale;
     whole.checked_add(part as u64)
+}
+
+/// Reads `activation` or `optimizer-state`.
+fn category(text: &str) -> Result<Category, String> {
+    let name = text.replace(['-', '_'], " ");
+    let found = Category::ALL.into_iter().find(|it| it.name() == name);
+    found.ok_or_else(|| {
+        let names: Vec<_> = Category::ALL
+            .iter()
+            .map(|it| it.name().replace(' ', "-"))
+            .collect();
+        format!("expected one of {}", names.join(", "))
+    })
 }
 
 /// Reads `2MiB`, `1MiB..`, `..4KiB` or `1MiB..2MiB`.

@@ -7,6 +7,7 @@
 use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Phase, Role, StackId, ThreadId};
 use rustc_hash::FxHashMap;
 
+use crate::attribution::is_in_closure;
 use crate::block::Block;
 use crate::category::{Age, Category, Origin};
 use crate::ids::{KeyId, StackKey};
@@ -307,7 +308,7 @@ impl Replay {
             ThreadPhase::Backward if place.in_module => Origin::Recomputed,
             ThreadPhase::Backward | ThreadPhase::ZeroGrad => Origin::Backward,
             ThreadPhase::Beside if !place.is_python && !stacks.is_not_sampled() => Origin::Backward,
-            ThreadPhase::Optimizer if !place.in_module => Origin::Optimizer,
+            ThreadPhase::Optimizer if !is_in_closure(&self.names, stacks.py) => Origin::Optimizer,
             _ if place.makes_weights => Origin::Weights,
             // A custom function's forward runs with gradients off, and keeps for backward.
             _ if place.in_module || stacks.is_not_sampled() => {

@@ -13,14 +13,14 @@ use crate::sampling::share_out;
 /// figure at a moment, or over the whole run, is.
 #[derive(Clone, Debug, Default)]
 pub struct Scale {
-    /// What the stack's own blocks have, and its estimate.
+    /// What the stack's own blocks of all categories have, and its estimate.
     by_stack: FxHashMap<StackKey, [Figure; 2]>,
 }
 
 impl Scale {
     /// Scales a figure of a stack's; zeros for what has no stacks and is shared out among others.
     pub fn of(&self, stacks: StackKey, figure: Figure) -> Figure {
-        let Some([own, estimate]) = self.by_stack.get(&stacks) else {
+        let Some([own, estimate]) = self.by_stack.get(&stacks.without_category()) else {
             return figure;
         };
         let scaled = |figure, own, estimate| match own {
@@ -66,10 +66,14 @@ impl Replay {
             }
         };
         for (key, own) in own {
-            by_stack.insert(self.stacks(key), [own, Figure::default()]);
+            let [sum, _]: &mut [Figure; 2] = by_stack
+                .entry(self.stacks(key).without_category())
+                .or_default();
+            *sum += own;
         }
         for (stacks, estimate) in estimates {
-            by_stack.entry(stacks).or_default()[1] = estimate;
+            let [_, sum] = by_stack.entry(stacks.without_category()).or_default();
+            *sum += estimate;
         }
         Scale { by_stack }
     }

@@ -60,8 +60,13 @@ impl Caller {
 impl StackKey {
     /// The same stacks of blocks of all categories.
     pub fn without_category(self) -> Self {
+        self.with_category(Category::None)
+    }
+
+    /// The same stacks of blocks of one category.
+    pub fn with_category(self, category: Category) -> Self {
         Self {
-            purpose: self.purpose.with(Category::None),
+            purpose: self.purpose.with(category),
             ..self
         }
     }

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpumem_analyzer::account::Phase;
-use gpumem_analyzer::render::{annotated_text, bytes, lines_table};
+use gpumem_analyzer::account::{Phase, phase_of};
+use gpumem_analyzer::render::{annotated_text, bytes, categories_table, lines_table};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Annotated, Lines, at};
+use gpumem_analyzer::views::{Annotated, ByStack, Lines, at, categories};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::exit::Exit;
@@ -52,12 +52,25 @@ impl PhaseArg {
     }
 }
 
+/// What rows are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ByArg {
+    /// The line that owns the bytes
+    #[default]
+    Line,
+    /// What tensors are for: parameter, gradient, activation …
+    Category,
+}
+
 /// `lines`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Which figures.
     #[command(flatten)]
     pub selection: Selection,
+    /// What rows are of
+    #[arg(long, value_enum, default_value_t, conflicts_with = "annotate")]
+    pub by: ByArg,
     /// Only what was allocated in this phase of a training
     #[arg(long, value_enum)]
     pub phase: Option<PhaseArg>,
@@ -93,7 +106,14 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     if args.annotate {
         return annotated(args, &session, level, output);
     }
-    let held = args.selection.held(&session, level);
+    let mut held = args.selection.held(&session, level);
+    if args.by == ByArg::Category {
+        if let Some(phase) = args.phase {
+            let replay = &session.replay;
+            held.retain(|stacks| phase.takes(phase_of(replay, stacks)));
+        }
+        return by_category(args, &session, &held, output);
+    }
     let mut lines = Lines::of(&session.replay, &held);
     for (device, sum, figure) in &lines.mismatches {
         let device = if *device == DeviceOrdinal::NONE {
@@ -163,6 +183,25 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     } else {
         Exit::Partial
     })
+}
+
+/// A row for each category.
+fn by_category(
+    args: &Args,
+    session: &Session,
+    held: &ByStack,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Exit> {
+    let rows = categories(held);
+    print_rows(output, session, args.format, &rows, |_, terminal| {
+        let title = format!(
+            "The {} level {} by category",
+            held.level,
+            args.selection.said()
+        );
+        categories_table(&rows, &title, terminal)
+    })?;
+    Ok(Exit::of(session))
 }
 
 /// The source with bytes in its margin.

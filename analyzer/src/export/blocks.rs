@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level, Nanos, Record, Seq, ThreadId};
 use rustc_hash::FxHashMap;
 
-use crate::replay::{Effect, Replay, Sizes, StackKey};
+use crate::replay::{Category, Effect, Replay, Sizes, StackKey};
 use crate::views::ByStack;
 
 /// A block that was live, or several of one stack.
@@ -23,6 +23,8 @@ pub struct LiveBlock {
     pub bytes: u64,
     /// The stacks that allocated it.
     pub stacks: StackKey,
+    /// The event that allocated it.
+    seq: Seq,
 }
 
 /// Follows a level and keeps what was live on each device just after an event. Memory is bounded by what
@@ -34,6 +36,8 @@ pub struct Blocks {
     moments: BTreeMap<DeviceOrdinal, Option<Seq>>,
     live: BTreeMap<DeviceOrdinal, FxHashMap<(u64, bool), LiveBlock>>,
     then: BTreeMap<DeviceOrdinal, Vec<LiveBlock>>,
+    /// What blocks were for that ended after the moment.
+    ended: FxHashMap<Seq, Category>,
 }
 
 impl Blocks {
@@ -44,6 +48,7 @@ impl Blocks {
             moments,
             live: BTreeMap::new(),
             then: BTreeMap::new(),
+            ended: FxHashMap::default(),
         }
     }
 
@@ -61,6 +66,11 @@ impl Blocks {
         {
             let then = self.then.entry(event.device);
             then.or_insert_with(|| live.values().copied().collect());
+            if let Effect::Gone(block) = effect
+                && block.seq <= *moment
+            {
+                self.ended.insert(block.seq, replay.newest_ended);
+            }
         }
         let address = (event.ptr, event.flags.contains(EventFlags::VMM_HANDLE));
         match effect {
@@ -72,6 +82,7 @@ impl Blocks {
                     address: event.ptr,
                     bytes: block.bytes,
                     stacks: replay.stacks(block.key),
+                    seq,
                 };
                 live.insert(address, block);
             }
@@ -82,7 +93,15 @@ impl Blocks {
 
     /// The blocks among `held`, of these sizes; their bytes sum to it. What of a stack is in no block that
     /// the capture still has stands in one block of that stack, at time 0.
-    pub fn finish(mut self, held: &ByStack, sizes: Sizes) -> Vec<LiveBlock> {
+    pub fn finish(mut self, replay: &Replay, held: &ByStack, sizes: Sizes) -> Vec<LiveBlock> {
+        let levels = replay
+            .levels
+            .iter()
+            .filter(|((_, of), _)| *of == self.level);
+        let live = levels.flat_map(|(_, state)| state.live_blocks());
+        let categories =
+            live.map(|(_, block)| (block.seq, replay.stacks(block.key).purpose.category()));
+        self.ended.extend(categories);
         let mut all = Vec::new();
         for on in &held.devices {
             let then = self.then.remove(&on.device);
@@ -92,7 +111,9 @@ impl Blocks {
             for (stacks, figure) in &on.figures {
                 *left.entry(*stacks).or_default() += figure.bytes;
             }
-            for block in blocks.into_iter().filter(|block| sizes.take(block.bytes)) {
+            for mut block in blocks.into_iter().filter(|block| sizes.take(block.bytes)) {
+                let category = self.ended.get(&block.seq).copied().unwrap_or_default();
+                block.stacks = block.stacks.with_category(category);
                 if let Some(left) = left.get_mut(&block.stacks)
                     && let Some(less) = left.checked_sub(block.bytes)
                 {
@@ -108,6 +129,7 @@ impl Blocks {
                 address: 0,
                 bytes,
                 stacks,
+                seq: Seq(0),
             }));
         }
         all.sort_unstable_by_key(|block| {

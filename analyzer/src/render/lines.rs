@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use super::{Align, Style, Table, Terminal, bytes, count, share};
 use crate::account::Phase;
 use crate::names::Names;
-use crate::views::LineRow;
+use crate::replay::Category;
+use crate::views::{CategoryBytes, LineRow};
 
 /// The text of source lines, where the file is still the one that ran.
 pub struct Source {
@@ -100,7 +101,11 @@ pub fn lines_table(
     // How many columns stand before the function.
     let phases = rows.iter().any(|row| row.phase.is_some());
     let estimated = rows.iter().any(|row| row.error_bytes.is_some());
-    let first = if phases { 2 } else { 1 };
+    // Where nothing is known of any, the column says nothing.
+    let is_known =
+        |of: &CategoryBytes| !matches!(of.category, Category::Temporary | Category::Other);
+    let categories = rows.iter().any(|row| row.categories.iter().any(is_known));
+    let first = 1 + usize::from(phases) + usize::from(categories);
     let mut columns = vec![Align::Left; first + 2];
     columns.push(Align::Right);
     if estimated {
@@ -134,6 +139,10 @@ pub fn lines_table(
         let mut cells: Vec<&str> = vec![&label];
         if phases {
             cells.push(row.phase.map_or("", Phase::word));
+        }
+        let category = row.category();
+        if categories {
+            cells.push(&category);
         }
         let function = row.owner.function();
         cells.extend([function, &text, &bytes]);

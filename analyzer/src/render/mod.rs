@@ -1,6 +1,7 @@
 //! Text for people: numbers with units, aligned tables, bars, colour.
 
 mod annotated;
+mod categories;
 mod changes;
 mod diff;
 mod flame;
@@ -24,6 +25,7 @@ mod tree;
 
 pub use crate::units::{bar, bytes, count, mebibytes, share, signed, time};
 pub use annotated::annotated_text;
+pub use categories::categories_table;
 pub use changes::change_text;
 pub use diff::diff_text;
 pub use flame::{flamegraph, flamegraph_of};

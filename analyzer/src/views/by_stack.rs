@@ -4,7 +4,7 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 
 use crate::attribution::{Owner, library, owner};
-use crate::replay::{At, Figure, Replay, StackKey};
+use crate::replay::{At, Category, Figure, Replay, StackKey};
 
 /// Which part of a level is wanted. Names are parts of names: `net.py` takes `/home/me/net.py`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,12 +17,17 @@ pub struct Select {
     pub function: Option<String>,
     /// Only what such a library called for.
     pub library: Option<String>,
+    /// Only tensors' blocks that are for this.
+    pub category: Option<Category>,
 }
 
 impl Select {
     /// Whether it takes everything of a device.
     pub fn is_whole(&self) -> bool {
-        self.file.is_none() && self.function.is_none() && self.library.is_none()
+        self.file.is_none()
+            && self.function.is_none()
+            && self.library.is_none()
+            && self.category.is_none()
     }
 
     /// Whether it takes a device.
@@ -43,7 +48,9 @@ impl Select {
             let named = || library(&replay.names, stacks, level);
             by_path || named().is_some_and(|name| name.contains(part))
         };
-        self.file.as_ref().is_none_or(file)
+        let is = stacks.purpose.category();
+        self.category.is_none_or(|only| only == is)
+            && self.file.as_ref().is_none_or(file)
             && self.function.as_ref().is_none_or(function)
             && self.library.as_ref().is_none_or(of_library)
     }
@@ -136,6 +143,14 @@ impl ByStack {
             })
             .collect();
         Self { level, devices }
+    }
+
+    /// Leaves only these stacks: what is left sums to no figure of a level's.
+    pub fn retain(&mut self, wanted: impl Fn(StackKey) -> bool) {
+        for on in &mut self.devices {
+            on.figures.retain(|(stacks, _)| wanted(*stacks));
+            on.total = None;
+        }
     }
 
     /// Bytes of all.

@@ -7,10 +7,11 @@ use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
 use super::by_stack::{ByStack, DeviceStacks, Owners};
+use super::categories::CategoryBytes;
 use super::json::ordinal;
 use crate::account::{Phase, phase_of};
 use crate::attribution::Owner;
-use crate::replay::{Figure, Replay};
+use crate::replay::{Category, Figure, Replay, StackKey};
 
 /// One line's share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -33,6 +34,9 @@ pub struct LineRow {
     /// The phase of the training in which the bytes were allocated, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
+    /// What its tensors' blocks are for, the largest first; empty at other levels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<CategoryBytes>,
     /// The class of the autograd node that allocated them, where the line is that of its forward, or is
     /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +50,18 @@ pub struct LineRow {
     /// The owner itself.
     #[serde(skip)]
     pub owner: Owner,
+}
+
+impl LineRow {
+    /// What most of its bytes are for, and of how many other categories it has some; empty at other levels than that of
+    /// tensors.
+    pub fn category(&self) -> String {
+        match &self.categories[..] {
+            [] => String::new(),
+            [only] => only.category.name().to_owned(),
+            [largest, others @ ..] => format!("{} +{}", largest.category.name(), others.len()),
+        }
+    }
 }
 
 /// All lines of a level at a moment, largest first.
@@ -76,22 +92,22 @@ impl Lines {
     }
 
     fn add(&mut self, replay: &Replay, owners: &mut Owners<'_>, on: &DeviceStacks) {
-        let mut by_owner: BTreeMap<(Owner, Option<Phase>), Figure> = BTreeMap::new();
+        let mut by_owner: BTreeMap<(Owner, Option<Phase>), Held> = BTreeMap::new();
         for (stacks, figure) in &on.figures {
             let id = (owners.of(*stacks), phase_of(replay, *stacks));
-            *by_owner.entry(id).or_default() += *figure;
+            by_owner.entry(id).or_default().add(*stacks, *figure);
         }
         let sampling = replay.sampling.filter(|_| self.level == Level::TENSOR);
-        let sum = by_owner.values().map(|figure| figure.bytes).sum();
+        let sum = by_owner.values().map(|held| held.figure.bytes).sum();
         if let Some(total) = on.total.filter(|total| *total != sum) {
             self.mismatches.push((on.device, sum, total));
         }
         let rows = by_owner.into_iter();
-        self.rows
-            .extend(rows.map(|((owner, phase), figure)| LineRow {
-                error_bytes: sampling.map(|sampling| sampling.standard_error(figure)),
-                ..row(on.device, owner, phase, figure)
-            }));
+        self.rows.extend(rows.map(|((owner, phase), held)| LineRow {
+            error_bytes: sampling.map(|sampling| sampling.standard_error(held.figure)),
+            categories: held.categories(),
+            ..row(on.device, owner, phase, held.figure)
+        }));
     }
 
     fn sort(&mut self) {
@@ -117,6 +133,35 @@ impl Lines {
     }
 }
 
+/// What one line holds.
+#[derive(Default)]
+struct Held {
+    figure: Figure,
+    by_category: BTreeMap<Category, u64>,
+}
+
+impl Held {
+    fn add(&mut self, stacks: StackKey, figure: Figure) {
+        self.figure += figure;
+        let category = stacks.purpose.category();
+        if category != Category::None {
+            *self.by_category.entry(category).or_default() += figure.bytes;
+        }
+    }
+
+    fn categories(&self) -> Vec<CategoryBytes> {
+        let by_category = self.by_category.iter();
+        let mut all: Vec<_> = by_category
+            .map(|(category, bytes)| CategoryBytes {
+                category: *category,
+                bytes: *bytes,
+            })
+            .collect();
+        all.sort_by_key(|of| (Reverse(of.bytes), of.category));
+        all
+    }
+}
+
 fn row(device: DeviceOrdinal, owner: Owner, phase: Option<Phase>, figure: Figure) -> LineRow {
     let line = owner.line().cloned();
     LineRow {
@@ -128,6 +173,7 @@ fn row(device: DeviceOrdinal, owner: Owner, phase: Option<Phase>, figure: Figure
         blocks: figure.blocks,
         error_bytes: None,
         phase,
+        categories: Vec::new(),
         node: owner.node().map(str::to_owned),
         workspace: owner.is_workspace(),
         library: owner.library(),

@@ -3,6 +3,7 @@
 mod annotated;
 mod block_events;
 mod by_stack;
+mod categories;
 mod changes;
 mod diff;
 mod flame;
@@ -30,6 +31,7 @@ mod when;
 pub use annotated::{Annotated, FileUse, LineUse};
 pub use block_events::BlockEvents;
 pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
+pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};
 pub use flame::{Differential, Folded, FrameBy};

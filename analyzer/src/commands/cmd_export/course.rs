@@ -68,7 +68,11 @@ impl Task<'_> {
                 firefox::Counter { name, points }
             })
             .collect();
-        let blocks = blocks.finish(&held, self.args.part.size.unwrap_or_default());
+        let blocks = blocks.finish(
+            &first.replay,
+            &held,
+            self.args.part.size.unwrap_or_default(),
+        );
         let number = blocks.len();
         let about = firefox::About {
             title: format!("GPU memory: {}", self.said(moment)),

@@ -1,0 +1,73 @@
+//! Bytes by what tensors' blocks are for.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::by_stack::ByStack;
+use super::json::ordinal;
+use crate::replay::{Category, Figure, StackKey};
+
+/// What blocks of one category hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CategoryRow {
+    /// Device ordinal; `None` for memory of no device.
+    pub device: Option<u8>,
+    /// Its name.
+    #[serde(serialize_with = "by_name")]
+    pub category: Category,
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+/// Bytes of one category, as a part of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CategoryBytes {
+    /// Its name.
+    #[serde(serialize_with = "by_name")]
+    pub category: Category,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A category as JSON has it.
+pub(super) fn by_name<S: serde::Serializer>(
+    category: &Category,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(category.name())
+}
+
+/// What blocks of each category hold, by device, the largest first.
+pub fn categories(held: &ByStack) -> Vec<CategoryRow> {
+    let mut rows = Vec::new();
+    for on in &held.devices {
+        let first = rows.len();
+        let by_category = by_category(on.figures.iter().copied());
+        rows.extend(
+            by_category
+                .into_iter()
+                .map(|(category, figure)| CategoryRow {
+                    device: ordinal(on.device),
+                    category,
+                    bytes: figure.bytes,
+                    blocks: figure.blocks,
+                }),
+        );
+        rows[first..].sort_by_key(|row| (std::cmp::Reverse(row.bytes), row.category));
+    }
+    rows
+}
+
+/// Figures by category.
+pub fn by_category(
+    figures: impl Iterator<Item = (StackKey, Figure)>,
+) -> BTreeMap<Category, Figure> {
+    let mut by_category = BTreeMap::<_, Figure>::new();
+    for (stacks, figure) in figures {
+        *by_category.entry(stacks.purpose.category()).or_default() += figure;
+    }
+    by_category
+}
