@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use super::events::EventRow;
 
 const COLUMNS: &str = "seq,time_ns,kind,level,device,ptr,bytes,live_bytes,block_seq,thread,api,file,\
-    line,function,node,library,phase,step,range\n";
+    line,function,node,library,phase,step,range,category\n";
 
 /// Writes rows as they come.
 pub struct Csv<'a> {
@@ -33,7 +33,7 @@ impl<'a> Csv<'a> {
         let number = |number: Option<u64>| number.map(|of| of.to_string()).unwrap_or_default();
         writeln!(
             self.out,
-            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             row.seq,
             row.time_ns,
             row.kind,
@@ -53,6 +53,7 @@ impl<'a> Csv<'a> {
             whose.phase.unwrap_or_default(),
             number(row.step),
             text(row.range),
+            row.category.unwrap_or_default(),
         )
     }
 }
@@ -102,12 +103,13 @@ mod tests {
             stacks: None,
             step: None,
             range: Some("a,b"),
+            category: None,
         };
         Csv::new(&mut out)?.row(&row)?;
         let text = String::from_utf8_lossy(&out);
         let lines: Vec<&str> = text.lines().collect();
         let commas = |text: &str| text.matches(',').count();
-        assert_eq!(lines[1], "1,2,alloc,,,3,4,,,5,,,,,,,,,\"a,b\"");
+        assert_eq!(lines[1], "1,2,alloc,,,3,4,,,5,,,,,,,,,\"a,b\",");
         assert_eq!(commas(lines[1]) - 1, commas(lines[0]));
         Ok(())
     }

@@ -74,6 +74,8 @@ pub struct EventRow<'a> {
     pub step: Option<u64>,
     /// The innermost range.
     pub range: Option<&'a str>,
+    /// What the tensor's block was for that the event ended: it is known only then.
+    pub category: Option<&'static str>,
 }
 
 /// Makes rows of events. Memory is bounded by the distinct stacks.
@@ -162,6 +164,10 @@ impl<'a> Events<'a> {
             range: range
                 .and_then(|range| names.ranges.get(&range))
                 .map(String::as_str),
+            category: match effect {
+                Effect::Gone(_) if event.level == Level::TENSOR => Some(now.newest_ended.name()),
+                _ => None,
+            },
         })
     }
 
@@ -246,6 +252,7 @@ fn kind(kind: EventKind) -> &'static str {
         EventKind::PHASE_BEGIN => "phase_begin",
         EventKind::PHASE_END => "phase_end",
         EventKind::MARK => "mark",
+        EventKind::ROLE => "role",
         _ => "unknown",
     }
 }

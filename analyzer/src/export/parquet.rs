@@ -25,7 +25,7 @@ const SCHEMA: &str = "message events {
   optional int64 block_seq; required int64 thread; optional binary api (UTF8); optional binary file (UTF8);
   optional int64 line; optional binary function (UTF8); optional binary node (UTF8);
   optional binary library (UTF8); optional binary phase (UTF8); optional int64 step;
-  optional binary range (UTF8); optional int64 python_stack; optional int64 native_stack;
+  optional binary range (UTF8); optional binary category (UTF8); optional int64 python_stack; optional int64 native_stack;
 }";
 
 /// A column under construction.
@@ -134,6 +134,7 @@ impl<'a> Parquet<'a> {
             Cell::Text(whose.phase),
             Cell::Number(row.step),
             Cell::Text(row.range),
+            Cell::Text(row.category),
             Cell::Number(row.stacks.map(|stacks| stacks.py.0.into())),
             Cell::Number(row.stacks.map(|stacks| stacks.native.0.into())),
         ];

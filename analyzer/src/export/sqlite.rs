@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use gpumem_capture::DeviceOrdinal;
+use gpumem_capture::{DeviceOrdinal, Level};
 use rusqlite::{Connection, params};
 use rustc_hash::FxHashMap;
 
 use super::events::{EventRow, Whose};
 use super::samples::Places;
-use crate::replay::StackKey;
+use crate::replay::{Replay, StackKey};
 use crate::session::Session;
 use crate::symbols::Symbols;
 
@@ -23,11 +23,12 @@ CREATE TABLE stacks (id INTEGER, depth INTEGER, frame INTEGER REFERENCES frames,
   WITHOUT ROWID;
 CREATE TABLE events (seq INTEGER PRIMARY KEY, time_ns INTEGER, kind TEXT, level TEXT, device INTEGER,
   ptr INTEGER, bytes INTEGER, live_bytes INTEGER, block_seq INTEGER, thread INTEGER, api TEXT,
-  line INTEGER REFERENCES lines, stack INTEGER, step INTEGER, range TEXT);
+  line INTEGER REFERENCES lines, stack INTEGER, step INTEGER, range TEXT, category TEXT);
 ";
 const PRAGMAS: &str =
     "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; BEGIN";
-const EVENT: &str = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const CATEGORY: &str = "UPDATE events SET category = ? WHERE seq = ?";
+const EVENT: &str = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// A database under construction: one transaction, so nobody sees a part of it.
 pub struct Sqlite {
@@ -89,7 +90,13 @@ impl Sqlite {
             stack,
             row.step.map(signed),
             row.range,
+            row.category,
         ])?;
+        // What a block is for is known at its end: the allocation says it too.
+        if let (Some(category), Some(made)) = (row.category, row.block_seq) {
+            let mut update = self.database.prepare_cached(CATEGORY)?;
+            update.execute(params![category, signed(made)])?;
+        }
         Ok(())
     }
 
@@ -118,11 +125,26 @@ impl Sqlite {
     /// # Errors
     /// SQLite's.
     pub fn finish(mut self, session: &Session, symbols: &mut Symbols) -> rusqlite::Result<()> {
+        self.categories(&session.replay)?;
         self.stacks(session, symbols)?;
         self.facts(session)?;
         self.database
             .execute_batch("CREATE INDEX events_by_line ON events (line); COMMIT")?;
         self.database.close().map_err(|(_, error)| error)
+    }
+
+    /// What blocks are for that were never given back.
+    fn categories(&mut self, replay: &Replay) -> rusqlite::Result<()> {
+        let mut update = self.database.prepare_cached(CATEGORY)?;
+        let tensors = replay
+            .levels
+            .iter()
+            .filter(|((_, level), _)| *level == Level::TENSOR);
+        for (_, block) in tensors.flat_map(|(_, state)| state.live_blocks()) {
+            let category = replay.stacks(block.key).purpose.category();
+            update.execute(params![category.name(), signed(block.seq.0)])?;
+        }
+        Ok(())
     }
 
     fn stacks(&mut self, session: &Session, symbols: &mut Symbols) -> rusqlite::Result<()> {
