@@ -55,6 +55,9 @@ pub struct Part {
     /// other
     #[arg(long, value_name = "CATEGORY", value_parser = category)]
     pub category: Option<Category>,
+    /// Only what modules of PyTorch's with such a name made, and their parts: `blocks.*.attn` (`*`: any characters)
+    #[arg(long, value_name = "PATTERN")]
+    pub module: Option<String>,
     /// Only blocks of this size: `2MiB`, `1MiB..`, `..4KiB`, `1MiB..2MiB` (both ends included)
     #[arg(long, value_name = "SIZES", value_parser = sizes)]
     pub size: Option<Sizes>,
@@ -107,6 +110,7 @@ impl Part {
             function: self.function.clone(),
             library: self.library.clone(),
             category: self.category,
+            module: self.module.clone(),
         }
     }
 
@@ -132,6 +136,9 @@ impl Part {
         }
         if let Some(category) = self.category {
             said.push_str(&format!(", category {}", category.name()));
+        }
+        if let Some(module) = &self.module {
+            said.push_str(&format!(", modules \"{module}\""));
         }
         if let Some(sizes) = self.size {
             said.push_str(&match (sizes.least, sizes.most) {

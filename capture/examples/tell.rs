@@ -64,11 +64,20 @@ fn fields(definition: &Definition) -> Value {
             id,
             truncated,
             frames,
+            modules,
         } => {
             let frames = frames
                 .iter()
                 .map(|f| json!([f.code.0, f.offset, u8::from(f.entered_from_c)]));
-            json!([id.0, u8::from(*truncated), frames.collect::<Value>()])
+            let frames = frames.collect::<Value>();
+            let calls: Vec<_> = modules
+                .iter()
+                .map(|m| json!([m.frame, m.module.0]))
+                .collect();
+            match calls.is_empty() {
+                true => json!([id.0, u8::from(*truncated), frames]),
+                false => json!([id.0, u8::from(*truncated), frames, calls]),
+            }
         }
         D::NativeStack {
             id,
@@ -121,6 +130,8 @@ fn fields(definition: &Definition) -> Value {
             let functions = functions.iter().map(|f| json!([f.name, f.file, f.line]));
             json!([module.0, address, functions.collect::<Value>()])
         }
+        D::NnModule { id, object, class } => json!([id.0, object, class]),
+        D::NnModuleName { id, name } => json!([id.0, name]),
         D::Unknown { payload, .. } => json!([hex(payload)]),
         _ => Value::Null,
     }

@@ -5,7 +5,7 @@
 //! slots. All integers are little-endian. `str` is a u32 length and that many bytes of UTF-8;
 //! `bytes` likewise.
 
-use crate::{ApiId, CodeId, DeviceOrdinal, ModuleId, StackId, ThreadId};
+use crate::{ApiId, CodeId, DeviceOrdinal, ModuleId, NnModuleId, StackId, ThreadId};
 
 /// What is defined. A reader passes unknown kinds by.
 #[repr(transparent)]
@@ -18,10 +18,12 @@ impl DefKind {
     /// u32 id, u32 first line, u32 flags (0), str file name, str qualified name, bytes line table
     /// (as CPython holds it: the Python version in [`DefKind::PYTHON`] says how to read it).
     pub const CODE: Self = Self(129);
-    /// u32 id, u32 flags (bit 0: deeper frames were cut off), u32 count, then for each frame, the
+    /// u32 id, u32 flags (bit 0: deeper frames were cut off; bit 1: frames call modules of PyTorch's), u32 count, then for each frame, the
     /// newest first, u32 code id and u32 word: bits 0–30 the instruction's offset in bytes from the
     /// start of the code plus 16 (so that −1 and the like stay positive), bit 31 set where the frame
-    /// was entered from C (the next older frame belongs to another C call of the interpreter).
+    /// was entered from C (the next older frame belongs to another C call of the interpreter). With
+    /// bit 1 of the flags follow u32 count, then for each frame that calls a module, the newest first, u32 its
+    /// place (0: the newest frame's) and u32 the module's id ([`DefKind::NN_MODULE`]).
     pub const PY_STACK: Self = Self(130);
     /// u32 id, u32 flags (bit 0: cut off), u32 count, then for each frame, the newest first, u64
     /// return address (absolute). Symbolise at address − 1.
@@ -57,6 +59,11 @@ impl DefKind {
     /// link address, u32 count, then for each function, the innermost of those that are inlined there
     /// first, str name (demangled), str file (empty: not known), u32 line (0: not known).
     pub const SYMBOL: Self = Self(142);
+    /// A module object of PyTorch's: u32 id, u64 address of the object, str name of its class. An object
+    /// of another type at the same address is another module.
+    pub const NN_MODULE: Self = Self(143);
+    /// What the program calls a module: u32 id, str qualified name (`blocks.3.attn.qkv`). The newest counts.
+    pub const NN_MODULE_NAME: Self = Self(144);
 }
 
 /// A function at a place of a module.
@@ -139,6 +146,15 @@ impl PyFrame {
     }
 }
 
+/// A frame of a Python stack that calls a module of PyTorch's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PyModule {
+    /// Place of the frame in its stack; 0 is the newest.
+    pub frame: u32,
+    /// The module.
+    pub module: NnModuleId,
+}
+
 /// A definition as the reader gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -159,6 +175,7 @@ pub enum Definition {
         id: StackId,
         truncated: bool,
         frames: Vec<PyFrame>,
+        modules: Vec<PyModule>,
     },
     NativeStack {
         id: StackId,
@@ -220,6 +237,15 @@ pub enum Definition {
         module: ModuleId,
         address: u64,
         functions: Vec<Function>,
+    },
+    NnModule {
+        id: NnModuleId,
+        object: u64,
+        class: String,
+    },
+    NnModuleName {
+        id: NnModuleId,
+        name: String,
     },
     /// A kind that this reader does not know.
     Unknown {

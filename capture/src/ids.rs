@@ -22,6 +22,8 @@ newtype! {
     CodeId(u32);
     /// A loaded module (shared object), one id for each load. 0 is "unknown".
     ModuleId(u32);
+    /// A module object of PyTorch's (`torch.nn.Module`). 0 is "unknown".
+    NnModuleId(u32);
     /// A recorded thread; its kernel thread id.
     ThreadId(u32);
     /// An interned name of an API function, as the account prints it. 0 is "none".

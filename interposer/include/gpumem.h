@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define GPUMEM_API_VERSION 5 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes, marks, gpumem_limit; 5: gpumem_read_card */
+#define GPUMEM_API_VERSION 6 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes, marks, gpumem_limit; 5: gpumem_read_card; 6: gpumem_name_module and its fellows */
 
 enum gpumem_level {
     GPUMEM_TENSOR = 0, /* inside a framework's pool */
@@ -83,6 +83,19 @@ int gpumem_limit(int device, uint64_t bytes);
  * process. 2: an argument is not valid. 3: NVML is not there, or does not know the device. 4: other threads moved
  * memory meanwhile, so that nothing could be charged. */
 int gpumem_read_card(int device);
+
+/* Modules of PyTorch's (torch.nn.Module) that were at work in recorded stacks. `gpumem` for Python calls these.
+ *
+ * Records what the program calls a module, a live Python object: its qualified name. The newest counts. 0: recorded.
+ * 1: nothing is recorded in this process. 2: no stack has had the module yet. */
+int gpumem_name_module(const void *module, const char *name);
+
+/* Writes the addresses of modules that were called by no other one, as far as there is room; returns how many there
+ * are, 64 at the most. The objects may be gone, and something else may be there. */
+size_t gpumem_module_roots(uintptr_t *out, size_t room);
+
+/* How many modules recorded stacks have had. */
+size_t gpumem_module_count(void);
 
 /* Path of this process's capture; returns its length without the NUL, 0 if nothing is recorded. */
 size_t gpumem_report_path(char *buffer, size_t size);

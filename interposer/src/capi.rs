@@ -1,6 +1,6 @@
 //! The C API, declared in `include/gpumem.h`.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_char, c_int, c_void};
 
 use gpumem_capture::{DeviceOrdinal, Level};
 
@@ -9,7 +9,7 @@ use crate::{card, limit, options, process, scopes, session, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
-const API_VERSION: c_int = 5;
+const API_VERSION: c_int = 6;
 
 /// Counters of one device and level, in bytes and calls.
 #[repr(C)]
@@ -225,6 +225,48 @@ pub extern "C" fn gpumem_read_card(device: c_int) -> c_int {
         Some(Some(false)) => 4,
         None => 1,
     }
+}
+
+/// Records what the program calls a module of PyTorch's: `name` is its qualified name. It may be called again, and the
+/// newest name counts. 0 on success, 1 if nothing is recorded in this process, 2 if no stack has had the module yet.
+///
+/// # Safety
+/// `module` is null or the address of a live Python object; `name` is null or a string that ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_name_module(module: *const c_void, name: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let name = unsafe { text(name) };
+    let Some(session) = session::session() else {
+        return 1;
+    };
+    // SAFETY: the caller's promise.
+    let named = thread::in_hook(|_| unsafe {
+        let address = module.expose_provenance();
+        session.interner.name_module(session.writer, address, name)
+    });
+    answer(named)
+}
+
+/// Writes the addresses of modules of PyTorch's to `out`, which has room for `room`, that were called by no other module.
+/// Returns how many there are, 64 at the most. The objects may be gone.
+///
+/// # Safety
+/// `out` is null or valid for writing `room` addresses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_module_roots(out: *mut usize, room: usize) -> usize {
+    let room = if out.is_null() { 0 } else { room };
+    let out = match room {
+        0 => &mut [][..],
+        // SAFETY: the caller's promise; any bytes are an address.
+        _ => unsafe { core::slice::from_raw_parts_mut(out, room) },
+    };
+    session::session().map_or(0, |session| session.interner.module_roots(out))
+}
+
+/// How many modules of PyTorch's the recorded stacks have had so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn gpumem_module_count() -> usize {
+    session::session().map_or(0, |session| session.interner.module_count())
 }
 
 /// Copies the path of this process's capture, with a NUL, into `buffer` of `size` bytes as far as it

@@ -25,8 +25,8 @@ struct Words {
     /// Of `thread_state`: interp, current_frame.
     interpreter: usize,
     newest_frame: usize,
-    /// Of `interpreter_frame`: previous, executable, instr_ptr, owner.
-    frame: [usize; 4],
+    /// Of `interpreter_frame`: previous, executable, instr_ptr, localsplus, owner.
+    frame: [usize; 5],
     /// Of `code_object`: filename, name, qualname, linetable, firstlineno, co_code_adaptive.
     code: [usize; 6],
     kind: usize,
@@ -41,7 +41,7 @@ const WORDS_313: Words = Words {
     interpreter_number: 7,
     interpreter: 22,
     newest_frame: 23,
-    frame: [29, 30, 31, 33],
+    frame: [29, 30, 31, 32, 33],
     code: [35, 36, 37, 38, 39, 43],
     kind: 45,
     bytes: [65, 66],
@@ -53,7 +53,7 @@ const WORDS_314: Words = Words {
     interpreter_number: 7,
     interpreter: 25,
     newest_frame: 26,
-    frame: [32, 33, 34, 36],
+    frame: [32, 33, 34, 35, 36],
     code: [40, 41, 42, 43, 44, 48],
     kind: 51,
     bytes: [75, 76],
@@ -103,7 +103,7 @@ fn read(words: &[u64; DEBUG_OFFSETS_WORDS], numbers: &Words, row: Layout) -> Opt
         (offset < limit).then_some(offset as usize)
     };
     let offset = |number: usize| below(LARGEST_OFFSET, number);
-    let [previous, executable, instruction, owner] = numbers.frame;
+    let [previous, executable, instruction, locals, owner] = numbers.frame;
     let [
         file,
         name,
@@ -136,6 +136,7 @@ fn read(words: &[u64; DEBUG_OFFSETS_WORDS], numbers: &Words, row: Layout) -> Opt
             entry: Entry::Shim {
                 owner: offset(owner)?,
             },
+            first_local: offset(locals)?,
         },
         code: CodeLayout {
             file: offset(file)?,
@@ -192,7 +193,13 @@ mod tests {
             ),
             (
                 &numbers.frame,
-                &[layout.frame.previous, layout.frame.code, at, owner],
+                &[
+                    layout.frame.previous,
+                    layout.frame.code,
+                    at,
+                    layout.frame.first_local,
+                    owner,
+                ],
             ),
             (
                 &numbers.code,

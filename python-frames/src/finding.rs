@@ -11,6 +11,7 @@ use super::last_stack::Places;
 use super::layout::{Check, Layout, type_object};
 use super::library::{Library, extent, same_file};
 use super::memory::load;
+use super::nn_module::ModuleCalls;
 use super::rows;
 use super::runtime::{Runtime, ThreadState};
 use super::version::Version;
@@ -110,6 +111,7 @@ fn examine(library: &Library) -> Result<Runtime, Declined> {
         thread_state: unsafe { core::mem::transmute::<usize, ThreadState>(thread_state) },
         finalizing: finalizing(library, &layout, is_finalizing),
         places: Places::of(&layout, code_type),
+        module_calls: ModuleCalls::default(),
     })
 }
 

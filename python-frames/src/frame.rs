@@ -1,5 +1,7 @@
 //! One frame of a Python stack.
 
+use crate::nn_module::ModuleObject;
+
 /// One frame, as a walk finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
@@ -9,6 +11,8 @@ pub struct Frame {
     pub identity: u64,
     /// Where in it.
     pub position: Position,
+    /// The `torch.nn.Module` that it calls, if it is such a call.
+    pub module: ModuleObject,
 }
 
 /// Where a frame is in its code, and whether C code entered it, in 32 bits.

@@ -41,7 +41,11 @@ pub fn stack(frames: &[Frame], truncated: bool) -> u64 {
 #[inline]
 pub(crate) fn frame_value(frame: &Frame) -> u64 {
     let word = u64::from(frame.position.bits());
-    mix(frame.code ^ word << 32 ^ word >> 15, frame.identity)
+    let value = mix(frame.code ^ word << 32 ^ word >> 15, frame.identity);
+    match frame.module.mixed() {
+        0 => value,
+        module => chain(module, value),
+    }
 }
 
 /// Of the code object that a frame runs.
@@ -68,6 +72,7 @@ impl StackHash {
 mod tests {
     use super::*;
     use crate::frame::Position;
+    use crate::nn_module::ModuleObject;
     use std::collections::HashSet;
 
     fn frame(code: u64, identity: u64, offset: i32) -> Frame {
@@ -75,6 +80,7 @@ mod tests {
             code,
             identity,
             position: Position::new(offset, false),
+            module: ModuleObject::NONE,
         }
     }
 
@@ -91,6 +97,30 @@ mod tests {
         add(&|s| s[0].identity += 1);
         add(&|s| s[0].position = Position::new(42, false));
         add(&|s| s[1].position = Position::new(60, true));
+        add(&|s| {
+            s[1].module = ModuleObject {
+                address: 0x9000,
+                kind: 0x9100,
+            }
+        });
+        add(&|s| {
+            s[1].module = ModuleObject {
+                address: 0x9010,
+                kind: 0x9100,
+            }
+        });
+        add(&|s| {
+            s[1].module = ModuleObject {
+                address: 0x9000,
+                kind: 0x9110,
+            }
+        });
+        add(&|s| {
+            s[0].module = ModuleObject {
+                address: 0x9000,
+                kind: 0x9100,
+            }
+        });
         add(&|s| s.reverse());
         add(&|s| s.truncate(1));
         add(&|s| s.push(frame(0, 0, 0)));

@@ -45,6 +45,9 @@ pub(crate) struct FrameLayout {
     pub(crate) code: usize,
     pub(crate) instruction: Instruction,
     pub(crate) entry: Entry,
+    /// The first local variable, a function's first argument (`f_localsplus[0]`, `localsplus[0]`); tagged in its two
+    /// lowest bits from 3.14.
+    pub(crate) first_local: usize,
 }
 
 /// How a frame tells where it is.
@@ -118,6 +121,8 @@ pub(crate) struct Check {
 
 /// Offsets in `PyTypeObject`, the same in all versions without `--with-trace-refs`.
 pub(crate) mod type_object {
+    /// `tp_name`, a string that ends with a zero.
+    pub(crate) const NAME: usize = 24;
     pub(crate) const BASIC_SIZE: usize = 32;
     pub(crate) const FLAGS: usize = 168;
     /// `Py_TPFLAGS_BYTES_SUBCLASS`.

@@ -30,6 +30,8 @@
 //! - [`Runtime::walk`] writes the frames, [`Runtime::code`] reads the names and the line table of a frame's code.
 //! - [`Runtime::look`] tells by a [`StackMemo`] whether the stack is the one of the last look, and if it is not, its
 //!   hash: for programs that meet the same stacks again and again.
+//! - [`Runtime::note_module_call`]: from then on frames that call a `torch.nn.Module` say which one, and it is part of
+//!   what tells stacks apart.
 //! - [`hash`]: the hashes by which stacks and code objects are told apart.
 //!
 //! # Design constraints
@@ -56,6 +58,7 @@ mod last_stack;
 mod layout;
 mod library;
 mod memory;
+mod nn_module;
 mod rows;
 mod runtime;
 mod text;
@@ -69,6 +72,7 @@ pub use finding::{Finding, finding};
 pub use frame::{Frame, Position};
 pub use hash::StackHash;
 pub use last_stack::{Lookup, StackMemo};
+pub use nn_module::ModuleObject;
 pub use runtime::Runtime;
 pub use version::Version;
 pub use walk::Walked;

@@ -64,6 +64,7 @@ const PY_39: Layout = Layout {
         code: 32,
         instruction: Instruction::Index { at: 104, unit: 1 },
         entry: Entry::Every,
+        first_local: 360,
     },
     code: CODE_TO_310,
     object: OBJECT_TO_311,
@@ -78,6 +79,7 @@ const PY_39: Layout = Layout {
 const PY_310: Layout = Layout {
     frame: FrameLayout {
         instruction: Instruction::Index { at: 96, unit: 2 },
+        first_local: 352,
         ..PY_39.frame
     },
     check: Check {
@@ -102,6 +104,7 @@ const PY_311: Layout = Layout {
             code_start: 184,
         },
         entry: Entry::Flag { at: 68, owner: 69 },
+        first_local: 72,
     },
     code: CODE_311,
     object: OBJECT_TO_311,
@@ -130,6 +133,7 @@ const PY_312: Layout = Layout {
             code_start: 192,
         },
         entry: Entry::Shim { owner: 70 },
+        first_local: 72,
     },
     code: CODE_312,
     object: OBJECT_FROM_312,
@@ -177,6 +181,7 @@ pub(crate) const PY_314: Layout = Layout {
             code_start: 208,
         },
         entry: Entry::Shim { owner: 74 },
+        first_local: 80,
         ..PY_313.frame
     },
     code: CodeLayout {

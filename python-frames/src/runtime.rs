@@ -6,7 +6,9 @@ use super::code::{self, CodeText};
 use super::finalizing::Finalizing;
 use super::frame::Frame;
 use super::last_stack::{Lookup, Places, StackMemo};
-use super::layout::Layout;
+use super::layout::{Layout, type_object};
+use super::memory::{load, plausible};
+use super::nn_module::{self, ModuleCalls, ModuleObject};
 use super::thread::{self, Thread};
 use super::version::Version;
 use super::walk::{self, Walked};
@@ -22,6 +24,8 @@ pub struct Runtime {
     pub(crate) finalizing: Finalizing,
     /// For [`Runtime::look`]; None where it is of no use.
     pub(crate) places: Option<Places>,
+    /// The functions through which modules of PyTorch's are called.
+    pub(crate) module_calls: ModuleCalls,
 }
 
 /// `PyGILState_GetThisThreadState`.
@@ -45,7 +49,15 @@ impl Runtime {
         self.with_thread(|thread| {
             // SAFETY: `with_thread` has just read the calling thread's own state. The layout is that of the
             // interpreter's version, and was checked.
-            unsafe { walk::walk(&self.layout, self.code_type, thread, out) }
+            unsafe {
+                walk::walk(
+                    &self.layout,
+                    self.code_type,
+                    &self.module_calls,
+                    thread,
+                    out,
+                )
+            }
         })
     }
 
@@ -59,7 +71,7 @@ impl Runtime {
         };
         self.with_thread(|thread| {
             // SAFETY: as in `walk`.
-            unsafe { memo.look(places, thread, most, owner) }
+            unsafe { memo.look(places, &self.module_calls, thread, most, owner) }
         })
     }
 
@@ -116,5 +128,64 @@ impl Runtime {
                 self.is_finalizing()
             })
         }
+    }
+
+    /// If a frame's code is the function through which PyTorch calls modules, walks say from now on which module
+    /// each frame of it calls. `text` is what [`Runtime::code`] gave.
+    pub fn note_module_call(&self, frame: &Frame, text: &CodeText<'_>) {
+        if nn_module::is_module_call(self.version, text) {
+            self.module_calls.add(frame.code as usize, frame.identity);
+        }
+    }
+
+    /// How many functions [`Runtime::note_module_call`] has recognised. A walk from before the last of them may
+    /// not say which modules its frames call.
+    pub fn module_calls(&self) -> usize {
+        self.module_calls.count()
+    }
+
+    /// The module object at this address.
+    ///
+    /// # Safety
+    /// A live Python object is there.
+    pub unsafe fn module_at(&self, address: usize) -> ModuleObject {
+        if !plausible(address) {
+            return ModuleObject::NONE;
+        }
+        ModuleObject {
+            address: address as u64,
+            // SAFETY: promised by the caller.
+            kind: unsafe { load::<u64>(address, self.layout.object.kind) },
+        }
+    }
+
+    /// Writes the name of a module's class to `out`, without its package, cut to 255 bytes; nothing if it cannot be
+    /// read. False if the interpreter is being torn down.
+    ///
+    /// # Safety
+    /// A frame that [`Runtime::walk`] has just given calls the module, and is still on the calling thread's stack.
+    pub unsafe fn class_name(&self, module: ModuleObject, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let kind = module.kind as usize;
+        if !plausible(kind) || out.try_reserve(255).is_err() {
+            return true;
+        }
+        // SAFETY: the frame holds the module, and the module its type. The name lives as long as the type, but for
+        // what is freed when the interpreter ends, which is asked before each byte.
+        unsafe {
+            let name: usize = load(kind, type_object::NAME);
+            let length = if name < 0x1_0000 { 0 } else { 255 };
+            for at in 0..length {
+                let byte: u8 = load(name, at);
+                if byte == 0 || self.is_finalizing() {
+                    break;
+                }
+                out.push(byte);
+            }
+        }
+        if let Some(dot) = out.iter().rposition(|byte| *byte == b'.') {
+            out.drain(..=dot);
+        }
+        !self.is_finalizing()
     }
 }

@@ -4,6 +4,7 @@ use super::code;
 use super::frame::{Frame, Position};
 use super::layout::{Entry, FrameLayout, GENERATOR_OWNER, Instruction, Layout, SHIM_OWNER};
 use super::memory::{load, plausible};
+use super::nn_module::{ModuleCalls, ModuleObject};
 use super::thread::Thread;
 
 /// What a walk wrote.
@@ -33,6 +34,7 @@ struct Seen {
 pub(crate) unsafe fn walk(
     layout: &Layout,
     code_type: usize,
+    calls: &ModuleCalls,
     thread: Thread,
     out: &mut [Frame],
 ) -> Walked {
@@ -43,17 +45,19 @@ pub(crate) unsafe fn walk(
         let at = layout.frame;
         // One loop for each way, so that none decides anything anew at each frame.
         match at.entry {
-            Entry::Every => follow(layout, code_type, number, newest, out, |frame| {
+            Entry::Every => follow(layout, code_type, calls, number, newest, out, |frame| {
                 read(at, Entry::Every, frame)
             }),
             Entry::Flag { at: flag, owner } => {
-                follow(layout, code_type, number, newest, out, |frame| {
+                follow(layout, code_type, calls, number, newest, out, |frame| {
                     read(at, Entry::Flag { at: flag, owner }, frame)
                 })
             }
-            Entry::Shim { owner } => follow(layout, code_type, number, newest, out, |frame| {
-                read(at, Entry::Shim { owner }, frame)
-            }),
+            Entry::Shim { owner } => {
+                follow(layout, code_type, calls, number, newest, out, |frame| {
+                    read(at, Entry::Shim { owner }, frame)
+                })
+            }
         }
     }
 }
@@ -175,6 +179,7 @@ pub(crate) const TAG_MASK: usize = !3;
 unsafe fn follow(
     layout: &Layout,
     code_type: usize,
+    calls: &ModuleCalls,
     interpreter: u64,
     mut frame: usize,
     out: &mut [Frame],
@@ -210,11 +215,17 @@ unsafe fn follow(
                         truncated: true,
                     };
                 };
+                // SAFETY: a live code object.
+                let identity = unsafe { code::identity(layout, seen.code, number, interpreter) };
                 *place = Frame {
                     code: seen.code as u64,
-                    // SAFETY: a live code object.
-                    identity: unsafe { code::identity(layout, seen.code, number, interpreter) },
+                    identity,
                     position: Position::new(seen.offset, seen.entered_from_c),
+                    module: match calls.has(seen.code, identity) {
+                        // SAFETY: a live frame of this code.
+                        true => unsafe { ModuleObject::called_at(layout, frame) },
+                        false => ModuleObject::NONE,
+                    },
                 };
                 newer = Some(&mut place.position);
                 len += 1;

@@ -14,9 +14,11 @@ library in this process, which is there if it was preloaded:
 `api_version()` is None, counters are zero, and scopes have what PyTorch's own counters say now and then."""
 
 from ._counters import Counters, DeviceCounters, counters
-from ._library import api_version, mark, read_card, recording, report_path, step
+from ._framework_moments import step
+from ._library import api_version, mark, read_card, recording, report_path
 from ._limit import limit
 from ._live import LiveLine, Snapshot, snapshot
+from ._modules import watch as _watch_modules
 from ._scopes import DeviceFigures, Figures, Scope, scope
 
 __all__ = [
@@ -38,6 +40,9 @@ __all__ = [
     "snapshot",
     "step",
 ]
+
+
+_watch_modules()
 
 
 def __getattr__(name: str) -> str:

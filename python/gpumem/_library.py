@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 TENSOR, DRIVER, HOST, PHYSICAL = LEVELS = (0, 1, 2, 3)
 
 # The API's versions that have what is used here.
-_SCOPES = 4
+_SCOPES, _MODULES = 4, 6
 
 
 class CountersRow(ctypes.Structure):
@@ -51,6 +51,10 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         for name in ("reset", "end", "forget"):
             getattr(library, "gpumem_scope_" + name).argtypes = [number]
         library.gpumem_mark.argtypes = [ctypes.c_char_p]
+    if library.gpumem_api_version() >= _MODULES:
+        library.gpumem_name_module.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
+        library.gpumem_module_roots.argtypes = [ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t]
+        library.gpumem_module_roots.restype = library.gpumem_module_count.restype = ctypes.c_size_t
     return library
 
 
@@ -65,6 +69,7 @@ def _find() -> Optional[ctypes.CDLL]:
 
 _library = _find()
 _has_scopes = _library is not None and int(_library.gpumem_api_version()) >= _SCOPES
+_has_modules = _library is not None and int(_library.gpumem_api_version()) >= _MODULES
 
 
 def api_version() -> Optional[int]:
@@ -120,6 +125,24 @@ def read_card() -> bool:
 def mark(name: str) -> bool:
     """Marks this moment in the capture; whether it was recorded."""
     return _has_scopes and _library.gpumem_mark(_text(name)) == 0
+
+
+def name_module(address: int, name: str) -> bool:
+    """Says what the program calls a module of PyTorch's, a live object; whether it was recorded."""
+    return _has_modules and _library.gpumem_name_module(address, _text(name)) == 0
+
+
+def module_count() -> int:
+    """How many modules of PyTorch's the recorded stacks have had."""
+    return int(_library.gpumem_module_count()) if _has_modules else 0
+
+
+def module_roots() -> "list[int]":
+    """Addresses of modules that no other one called; objects that may be gone."""
+    if not _has_modules:
+        return []
+    room = (ctypes.c_size_t * 64)()
+    return list(room[: _library.gpumem_module_roots(room, len(room))])
 
 
 def _text(name: str) -> bytes:

@@ -39,6 +39,7 @@ impl Codes {
         }
         // SAFETY: promised by the caller.
         let text = unsafe { runtime.code(frame, names) }?;
+        runtime.note_module_call(frame, &text);
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut line_table = text.line_table;
         let mut define = |attempt| {

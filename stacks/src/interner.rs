@@ -14,6 +14,7 @@ use super::id_table::IdTable;
 use super::interpreter::Interpreter;
 use super::kinds::Stacks;
 use super::modules::Modules;
+use super::nn_modules::NnModules;
 use super::scratch::{self, PYTHON_FRAMES, Scratch};
 use super::sink::DefinitionSink;
 
@@ -28,6 +29,7 @@ pub struct Interner {
     next: AtomicU32,
     codes: Codes,
     modules: Modules,
+    nn_modules: NnModules,
     interpreter: Interpreter,
     /// Where this library lies; None if it is part of the program, as in tests.
     own_span: OnceLock<Option<Span>>,
@@ -48,6 +50,7 @@ impl Interner {
             next: AtomicU32::new(1),
             codes: Codes::new(),
             modules: Modules::new(),
+            nn_modules: NnModules::new(),
             interpreter: Interpreter::new(),
             own_span: OnceLock::new(),
         }
@@ -84,6 +87,36 @@ impl Interner {
     /// definition is lost stays without a module.
     pub fn know_modules<S: DefinitionSink + ?Sized>(&self, sink: &S, addresses: &[u64]) {
         let _ = self.modules.define(sink, addresses);
+    }
+
+    /// What the program calls the module of PyTorch's at an address. False if no stack has had it yet, or if that could
+    /// not be recorded.
+    ///
+    /// # Safety
+    /// A live Python object is at the address.
+    pub unsafe fn name_module<S: DefinitionSink + ?Sized>(
+        &self,
+        sink: &S,
+        address: usize,
+        name: &[u8],
+    ) -> bool {
+        let Some(runtime) = self.interpreter.announced() else {
+            return false;
+        };
+        // SAFETY: promised by the caller.
+        let module = unsafe { runtime.module_at(address) };
+        self.nn_modules.name(sink, module, name)
+    }
+
+    /// Writes the addresses of modules of PyTorch's to `out` that were called by no other one, as far as it has room; how
+    /// many there are. The objects may be gone.
+    pub fn module_roots(&self, out: &mut [usize]) -> usize {
+        self.nn_modules.roots(out)
+    }
+
+    /// How many modules of PyTorch's stacks have had.
+    pub fn module_count(&self) -> usize {
+        self.nn_modules.count()
     }
 
     /// The number of a definition of another kind, one of the Python stacks', by its hash; none if it could not be
@@ -139,7 +172,9 @@ impl Interner {
         match runtime.look(&mut scratch.last, PYTHON_FRAMES, self.owner()) {
             Some(Lookup::Known(id)) => id,
             Some(Lookup::Hashed(hashed)) => self.python_by_hash(sink, runtime, scratch, hashed),
-            Some(Lookup::Unknown) => self.python_by_walk(sink, runtime, scratch).unwrap_or(0),
+            Some(Lookup::Unknown) => self
+                .python_by_walk(sink, runtime, scratch, None)
+                .unwrap_or(0),
             Some(Lookup::Empty) | None => 0,
         }
     }
@@ -153,34 +188,50 @@ impl Interner {
         scratch: &mut Scratch,
         hashed: StackHash,
     ) -> u32 {
-        if let Some(id) = self.python.get(hashed.finish()) {
+        let hash = hashed.finish();
+        if let Some(id) = self.python.get(hash) {
             scratch.last.note(id);
             return id;
         }
-        self.python_by_walk(sink, runtime, scratch).unwrap_or(0)
+        self.python_by_walk(sink, runtime, scratch, Some(hash))
+            .unwrap_or(0)
     }
 
-    /// The number of a new stack, or of one that is not told by what is remembered.
+    /// The number of a new stack, or of one that is not told by what is remembered. `looked`: its hash by that.
     #[inline(never)]
     fn python_by_walk<S: DefinitionSink + ?Sized>(
         &self,
         sink: &S,
         runtime: &Runtime,
         scratch: &mut Scratch,
+        looked: Option<u64>,
     ) -> Option<u32> {
+        let calls = runtime.module_calls();
         let walked = runtime.walk(&mut scratch.python)?;
         let frames = scratch.python.get(..walked.len).unwrap_or_default();
         if frames.is_empty() {
             return None;
         }
         let hash = python::hash::stack(frames, walked.truncated);
-        self.python.get(hash).or_else(|| {
-            let Scratch { payload, names, .. } = scratch;
-            let id = self.begin(payload, walked.truncated, frames.len(), size_of::<u64>())?;
-            // SAFETY: the frames are those of the walk above, on this thread.
-            unsafe { self.define_codes(sink, runtime, frames, payload, names)? };
-            define(&self.python, sink, hash, id, DefKind::PY_STACK, &[payload])
-        })
+        if looked.is_some_and(|looked| looked != hash) {
+            // What is remembered is older than the function through which modules are called.
+            scratch.last.forget();
+        }
+        if let Some(id) = self.python.get(hash) {
+            return Some(id);
+        }
+        let Scratch { payload, names, .. } = scratch;
+        let id = self.begin(payload, walked.truncated, frames.len(), size_of::<u64>())?;
+        // SAFETY: the frames are those of the walk above, on this thread.
+        unsafe {
+            self.define_codes(sink, runtime, frames, payload, names)?;
+            if runtime.module_calls() != calls {
+                // This stack may call modules, and the walk did not know.
+                return self.python_by_walk(sink, runtime, scratch, looked);
+            }
+            self.nn_modules.add(sink, runtime, frames, payload, names)?;
+        }
+        define(&self.python, sink, hash, id, DefKind::PY_STACK, &[payload])
     }
 
     /// Defines the code objects of frames, and adds the frames to a stack's payload.

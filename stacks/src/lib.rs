@@ -25,6 +25,7 @@ mod interner;
 mod interpreter;
 mod kinds;
 mod modules;
+mod nn_modules;
 mod scratch;
 mod segment;
 mod sink;

@@ -40,7 +40,7 @@ class Fields:
 API, CODE, PY_STACK, NATIVE_STACK, DEVICE, BACKWARD, SYMBOL = 128, 129, 130, 131, 135, 140, 142
 LAYOUTS = {
     API: "Hs", 132: "IQQQsb", 133: "I", 134: "Is", 136: "ss", 137: "sss", 138: "IQQ", 139: "s",
-    141: "Is",
+    141: "Is", 143: "IQs", 144: "Is",
 }
 
 
@@ -55,7 +55,9 @@ def fields(kind, payload):
     if kind == PY_STACK:
         number, flags = of.take("II")
         frames = of.frames("II")
-        return [number, flags & 1, [[c, (w & 0x7FFFFFFF) - 16, w >> 31] for c, w in frames]]
+        frames = [[c, (w & 0x7FFFFFFF) - 16, w >> 31] for c, w in frames]
+        calls = [list(call) for call in of.frames("II")] if flags & 2 else []
+        return [number, flags & 1, frames] + ([calls] if calls else [])
     if kind == NATIVE_STACK:
         number, flags = of.take("II")
         return [number, flags & 1, [address for (address,) in of.frames("Q")]]

@@ -67,6 +67,7 @@ fn a_phase_is_the_threads_own_then_the_nodes_then_the_forward() {
     play.replay.names.define(&Definition::PyStack {
         id: StackId(5),
         truncated: false,
+        modules: Vec::new(),
         frames: Vec::new(),
     });
     play.on_thread(7, 8, 6);

@@ -40,6 +40,8 @@ pub enum FrameByArg {
     Line,
     /// Those of the same function
     Function,
+    /// Modules of PyTorch's in place of calls, and the line that owns the bytes
+    Module,
 }
 
 /// `flamegraph`.
@@ -216,6 +218,7 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
     let by = match args.by {
         FrameByArg::Line => FrameBy::Line,
         FrameByArg::Function => FrameBy::Function,
+        FrameByArg::Module => FrameBy::Module,
     };
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
     let folded = Folded::by(&session.replay, &mut symbols, &held, by);

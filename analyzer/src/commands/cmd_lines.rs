@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use gpumem_analyzer::account::{Phase, phase_of};
-use gpumem_analyzer::render::{annotated_text, bytes, categories_table, lines_table};
+use gpumem_analyzer::render::{
+    annotated_text, bytes, categories_table, lines_table, modules_table,
+};
 use gpumem_analyzer::replay::{At, Query};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Annotated, ByStack, Lines, at, categories};
+use gpumem_analyzer::views::{Annotated, ByStack, Lines, Modules, at, categories};
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::exit::Exit;
@@ -52,14 +54,16 @@ impl PhaseArg {
     }
 }
 
-/// What rows are of.
+/// What the rows are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ByArg {
-    /// The line that owns the bytes
+    /// Lines of code
     #[default]
     Line,
     /// What tensors are for: parameter, gradient, activation …
     Category,
+    /// Modules of PyTorch's
+    Module,
 }
 
 /// `lines`.
@@ -68,7 +72,7 @@ pub struct Args {
     /// Which figures.
     #[command(flatten)]
     pub selection: Selection,
-    /// What rows are of
+    /// What the rows are of
     #[arg(long, value_enum, default_value_t, conflicts_with = "annotate")]
     pub by: ByArg,
     /// Only what was allocated in this phase of a training
@@ -107,24 +111,19 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         return annotated(args, &session, level, output);
     }
     let mut held = args.selection.held(&session, level);
-    if args.by == ByArg::Category {
-        if let Some(phase) = args.phase {
-            let replay = &session.replay;
-            held.retain(|stacks| phase.takes(phase_of(replay, stacks)));
+    match args.by {
+        ByArg::Line => {}
+        ByArg::Category => {
+            if let Some(phase) = args.phase {
+                let replay = &session.replay;
+                held.retain(|stacks| phase.takes(phase_of(replay, stacks)));
+            }
+            return by_category(args, &session, &held, output);
         }
-        return by_category(args, &session, &held, output);
+        ByArg::Module => return by_module(args, &session, level, &held, output),
     }
     let mut lines = Lines::of(&session.replay, &held);
-    for (device, sum, figure) in &lines.mismatches {
-        let device = if *device == DeviceOrdinal::NONE {
-            "no device".into()
-        } else {
-            format!("GPU {}", device.0)
-        };
-        eprintln!(
-            "gpumem-analyze: partial: {device}: the lines sum to {sum} bytes, the {level} level has {figure}"
-        );
-    }
+    say_mismatches(&lines.mismatches, "lines", level);
     if let Some(phase) = args.phase {
         lines.retain(|of| phase.takes(of));
     }
@@ -137,17 +136,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             let names = &session.replay.names;
             let mut devices: Vec<_> = lines.rows.iter().map(|row| row.device).collect();
             devices.dedup();
-            let of = match (args.phase.map(PhaseArg::said), args.step) {
-                (None, None) => None,
-                (Some(phase), None) => Some(phase.to_owned()),
-                (None, Some(step)) => Some(format!("step {step}")),
-                (Some(phase), Some(step)) => Some(format!("{phase} of step {step}")),
-            };
-            let when = match args.selection.at {
-                At::Peak if args.step.is_some() => "at its peak".into(),
-                moment => at(moment),
-            };
-            let when = when + &args.selection.part.said();
+            let (of, when) = said(args);
             let mut text = String::new();
             if lines.rows.is_empty() {
                 let none = match of {
@@ -185,7 +174,69 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     })
 }
 
-/// A row for each category.
+/// Of what the rows are, and when.
+fn said(args: &Args) -> (Option<String>, String) {
+    let of = match (args.phase.map(PhaseArg::said), args.step) {
+        (None, None) => None,
+        (Some(phase), None) => Some(phase.to_owned()),
+        (None, Some(step)) => Some(format!("step {step}")),
+        (Some(phase), Some(step)) => Some(format!("{phase} of step {step}")),
+    };
+    let when = match args.selection.at {
+        At::Peak if args.step.is_some() => "at its peak".into(),
+        moment => at(moment),
+    };
+    (of, when + &args.selection.part.said())
+}
+
+/// Says where rows do not sum to the level's own figure.
+fn say_mismatches(mismatches: &[(DeviceOrdinal, u64, u64)], rows: &str, level: Level) {
+    for (device, sum, figure) in mismatches {
+        let device = if *device == DeviceOrdinal::NONE {
+            "no device".into()
+        } else {
+            format!("GPU {}", device.0)
+        };
+        eprintln!(
+            "gpumem-analyze: partial: {device}: the {rows} sum to {sum} bytes, the {level} level has {figure}"
+        );
+    }
+}
+
+/// Modules in the place of lines.
+fn by_module(
+    args: &Args,
+    session: &Session,
+    level: Level,
+    held: &ByStack,
+    output: &mut Output<'_>,
+) -> anyhow::Result<Exit> {
+    let takes = |of| args.phase.is_none_or(|phase| phase.takes(of));
+    let modules = Modules::of(&session.replay, held, takes);
+    say_mismatches(&modules.mismatches, "modules", level);
+    print_rows(
+        output,
+        session,
+        args.format,
+        &modules.rows,
+        |_, terminal| {
+            let (of, when) = said(args);
+            let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
+            if modules.rows.is_empty() {
+                return format!("Nothing{of} was live at the {level} level {when}.\n");
+            }
+            let title = format!("Modules that own the {level} level{of} {when}");
+            let table = modules_table(&modules.rows, &title, terminal);
+            format!("{table}Together {}.\n", bytes(modules.bytes()))
+        },
+    )?;
+    Ok(match modules.mismatches.is_empty() {
+        true => Exit::of(session),
+        false => Exit::Partial,
+    })
+}
+
+/// Categories in the place of lines.
 fn by_category(
     args: &Args,
     session: &Session,
@@ -194,11 +245,9 @@ fn by_category(
 ) -> anyhow::Result<Exit> {
     let rows = categories(held);
     print_rows(output, session, args.format, &rows, |_, terminal| {
-        let title = format!(
-            "The {} level {} by category",
-            held.level,
-            args.selection.said()
-        );
+        let (of, when) = said(args);
+        let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
+        let title = format!("What the {} level{of} is for {when}", held.level);
         categories_table(&rows, &title, terminal)
     })?;
     Ok(Exit::of(session))

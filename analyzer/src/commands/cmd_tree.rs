@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use gpumem_analyzer::render::{TreeLimits, tree_text};
+use clap::ValueEnum;
+use gpumem_analyzer::render::{TreeLimits, TreeOf, tree_text};
 use gpumem_analyzer::views::Node;
 
 use super::exit::Exit;
@@ -12,12 +13,25 @@ use super::view::print;
 use crate::args::{Format, SymbolArgs};
 use crate::selection::Selection;
 
+/// What the tree is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ByArg {
+    /// The calls that allocated
+    #[default]
+    Call,
+    /// Modules of PyTorch's, each with its parts
+    Module,
+}
+
 /// `tree`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Which figures.
     #[command(flatten)]
     pub selection: Selection,
+    /// What the tree is of
+    #[arg(long, value_enum, default_value_t)]
+    pub by: ByArg,
     /// Count calls with less than this many percent together (text only)
     #[arg(long, value_name = "PERCENT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=100))]
     pub least: u64,
@@ -42,16 +56,22 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let file = &args.selection.part.capture(&args.file);
     let session = read(file, args.selection.query())?;
     let level = args.selection.part.level(&session);
-    let (mut symbols, bar) = symbols(file, &session, &args.symbols);
     let held = args.selection.held(&session, level);
-    let root = Node::tree(&session.replay, &mut symbols, &held, args.native);
-    drop(bar);
+    let (root, of) = match args.by {
+        ByArg::Module => (Node::by_module(&session.replay, &held), TreeOf::Modules),
+        ByArg::Call => {
+            let (mut symbols, _bar) = symbols(file, &session, &args.symbols);
+            let root = Node::tree(&session.replay, &mut symbols, &held, args.native);
+            (root, TreeOf::Calls)
+        }
+    };
     print(output, &session, args.format, &root, |_, terminal| {
         if root.bytes == 0 {
             return format!("Nothing was live at the {level} level then.\n");
         }
         let limits = TreeLimits {
             least_percent: args.least,
+            of,
             all: args.all,
         };
         tree_text(&root, limits, terminal)

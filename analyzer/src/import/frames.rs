@@ -198,6 +198,7 @@ impl Frames {
         out.define(&Definition::PyStack {
             id,
             truncated,
+            modules: Vec::new(),
             frames: frames.clone(),
         })?;
         self.python.insert(frames, id);

@@ -9,8 +9,35 @@ use crate::views::Node;
 pub struct TreeLimits {
     /// Frames with less than this many percent of the whole are counted together.
     pub least_percent: u64,
+    /// What the nodes are.
+    pub of: TreeOf,
     /// Print also the middle of runs of frames that have but one child.
     pub all: bool,
+}
+
+/// What the nodes of a tree are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeOf {
+    /// Frames.
+    Calls,
+    /// Modules of PyTorch's.
+    Modules,
+}
+
+impl TreeOf {
+    /// The heading; one that is hidden, several; one that is small, several.
+    fn words(self) -> [&'static str; 5] {
+        match self {
+            Self::Calls => ["calls", "frame", "frames", "smaller call", "smaller calls"],
+            Self::Modules => [
+                "modules",
+                "module",
+                "modules",
+                "smaller module",
+                "smaller modules",
+            ],
+        }
+    }
 }
 
 /// Runs of frames with but one child are printed up to this length.
@@ -28,7 +55,8 @@ pub fn tree_text(root: &Node, limits: TreeLimits, terminal: Terminal) -> String 
         whole: root.bytes,
         limits,
     };
-    let heading = ["bytes", "share", "blocks", "calls"];
+    let [calls, ..] = limits.of.words();
+    let heading = ["bytes", "share", "blocks", calls];
     printer.table.row(heading).style_row(Style::Strong);
     printer.node(root, 0);
     printer.table.render(terminal, 0)
@@ -62,6 +90,7 @@ impl Printer {
         }
         let end = run[run.len() - 1];
         let middle = run.len().saturating_sub(RUN);
+        let [_, frame, frames, ..] = self.limits.of.words();
         let hidden = if self.limits.all || middle < 2 {
             0
         } else {
@@ -69,7 +98,7 @@ impl Printer {
         };
         for (index, node) in run.iter().enumerate() {
             if index == 1 && hidden > 0 {
-                let text = format!("{NEXT}… {}", many(hidden as u64, "frame", "frames"));
+                let text = format!("{NEXT}… {}", many(hidden as u64, frame, frames));
                 self.row((node.bytes, node.blocks), depth, &text);
                 self.table.style(3, Style::Faint);
             }
@@ -100,10 +129,8 @@ impl Printer {
         if !small.is_empty() {
             let bytes = small.iter().map(|child| child.bytes).sum();
             let blocks = small.iter().map(|child| child.blocks).sum();
-            let text = format!(
-                "… {}",
-                many(small.len() as u64, "smaller call", "smaller calls")
-            );
+            let [.., one, several] = self.limits.of.words();
+            let text = format!("… {}", many(small.len() as u64, one, several));
             self.row((bytes, blocks), depth, &text);
             self.table.style(3, Style::Faint);
         }

@@ -220,6 +220,7 @@ mod tests {
             names.define(&Definition::PyStack {
                 id: StackId(id),
                 truncated,
+                modules: Vec::new(),
                 frames: codes.iter().map(|code| frame(*code)).collect(),
             });
         }

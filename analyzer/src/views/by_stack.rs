@@ -3,6 +3,7 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 
+use super::by_module;
 use crate::attribution::{Owner, library, owner};
 use crate::replay::{At, Category, Figure, Replay, StackKey};
 
@@ -19,15 +20,17 @@ pub struct Select {
     pub library: Option<String>,
     /// Only tensors' blocks that are for this.
     pub category: Option<Category>,
+    /// Only what modules with such a name made, and modules that are part of one: see [`Names::module_matches`].
+    ///
+    /// [`Names::module_matches`]: crate::names::Names::module_matches
+    pub module: Option<String>,
 }
 
 impl Select {
     /// Whether it takes everything of a device.
     pub fn is_whole(&self) -> bool {
-        self.file.is_none()
-            && self.function.is_none()
-            && self.library.is_none()
-            && self.category.is_none()
+        let names = [&self.file, &self.function, &self.library, &self.module];
+        self.category.is_none() && names.iter().all(|part| part.is_none())
     }
 
     /// Whether it takes a device.
@@ -48,11 +51,13 @@ impl Select {
             let named = || library(&replay.names, stacks, level);
             by_path || named().is_some_and(|name| name.contains(part))
         };
+        let of_module = |pattern: &String| by_module::takes(&replay.names, stacks, pattern);
         let is = stacks.purpose.category();
         self.category.is_none_or(|only| only == is)
             && self.file.as_ref().is_none_or(file)
             && self.function.as_ref().is_none_or(function)
             && self.library.as_ref().is_none_or(of_library)
+            && self.module.as_ref().is_none_or(of_module)
     }
 }
 

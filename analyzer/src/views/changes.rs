@@ -251,6 +251,7 @@ mod tests {
             let stack = Definition::PyStack {
                 id: StackId(line),
                 truncated: false,
+                modules: Vec::new(),
                 frames: vec![frame],
             };
             replay.feed(Record::Definition(Seq(0), &code));

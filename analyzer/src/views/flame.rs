@@ -6,8 +6,10 @@ use std::rc::Rc;
 
 use gpumem_capture::Level;
 
+use super::by_module::module_path;
 use super::by_stack::ByStack;
 use crate::account::many;
+use crate::attribution::owner;
 use crate::names::{Names, NativeFrame};
 use crate::node_classes::class;
 use crate::replay::Replay;
@@ -35,6 +37,7 @@ impl Folded {
             let frames = on
                 .figures
                 .iter()
+                .filter(|_| by != FrameBy::Module)
                 .filter_map(|(stacks, _)| names.native_stacks.get(&stacks.native))
                 .flat_map(|(frames, _)| frames);
             let frames: Vec<&NativeFrame> = frames.collect();
@@ -44,14 +47,22 @@ impl Folded {
                 if held.devices.len() > 1 {
                     stack.push_str(&crate::account::place(on.device));
                 }
-                let frames = mixed(names, symbols, *stacks);
-                for frame in &frames {
-                    for label in &labels_by(names, symbols, frame, by) {
-                        if !stack.is_empty() {
-                            stack.push(';');
-                        }
-                        stack.push_str(&sanitised(label));
+                let labels: Vec<Rc<str>> = match by {
+                    FrameBy::Module => {
+                        let mut path = module_path(names, *stacks);
+                        path.push(owner(names, *stacks, held.level).label(names));
+                        path.into_iter().map(Rc::from).collect()
                     }
+                    FrameBy::Line | FrameBy::Function => mixed(names, symbols, *stacks)
+                        .iter()
+                        .flat_map(|frame| labels_by(names, symbols, frame, by))
+                        .collect(),
+                };
+                for label in &labels {
+                    if !stack.is_empty() {
+                        stack.push(';');
+                    }
+                    stack.push_str(&sanitised(label));
                 }
                 *folded.stacks.entry(stack).or_default() += figure.bytes;
             }
@@ -95,6 +106,8 @@ pub enum FrameBy {
     Line,
     /// Those of the same function.
     Function,
+    /// None: the modules of PyTorch's that were at work stand in their place, and the line that owns the bytes.
+    Module,
 }
 
 /// Bytes by stack, before and after: what differential flamegraphs take.

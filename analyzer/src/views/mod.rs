@@ -2,6 +2,7 @@
 
 mod annotated;
 mod block_events;
+mod by_module;
 mod by_stack;
 mod categories;
 mod changes;
@@ -30,6 +31,7 @@ mod when;
 
 pub use annotated::{Annotated, FileUse, LineUse};
 pub use block_events::BlockEvents;
+pub use by_module::{ModuleRow, Modules};
 pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
 pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
 pub use changes::{Change, Changes, Group};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::by_stack::ByStack;
+use super::by_module::module_path;
+use super::by_stack::{ByStack, DeviceStacks};
 use super::flame::labels;
 use crate::names::NativeFrame;
 use crate::replay::{Figure, Replay, StackKey};
@@ -14,7 +15,7 @@ use crate::symbols::Symbols;
 /// A frame and everything that was allocated by it and by what it called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Node {
-    /// `function (file:line)`, or a native function.
+    /// `function (file:line)`, or a native function; in a tree of modules a module's name.
     pub frame: String,
     /// Bytes of this frame and all that it called.
     pub bytes: u64,
@@ -73,16 +74,31 @@ impl Node {
                 .flatten();
             symbols.find(&replay.names, stacks);
             for (stacks, figure) in &on.figures {
-                let mut stack = Vec::new();
-                if held.devices.len() > 1 {
-                    stack.push(crate::account::place(on.device));
-                }
+                let mut stack = Vec::from_iter(place_of(held, on));
                 stack.extend(frames(replay, symbols, *stacks, native));
                 root.add(&stack, *figure);
             }
         }
         root.grown("all".into())
     }
+
+    /// The same by module of PyTorch's: `blocks` holds what `blocks.0` and `blocks.1` hold.
+    pub fn by_module(replay: &Replay, held: &ByStack) -> Self {
+        let mut root = Growing::default();
+        for on in &held.devices {
+            for (stacks, figure) in &on.figures {
+                let mut path = Vec::from_iter(place_of(held, on));
+                path.extend(module_path(&replay.names, *stacks));
+                root.add(&path, *figure);
+            }
+        }
+        root.grown("all".into())
+    }
+}
+
+/// The device, where there are several.
+fn place_of(held: &ByStack, on: &DeviceStacks) -> Option<String> {
+    (held.devices.len() > 1).then(|| crate::account::place(on.device))
 }
 
 /// The native frames that a stack is shown with.

@@ -133,6 +133,7 @@ impl Synthetic {
         self.define(&Definition::PyStack {
             id,
             truncated: false,
+            modules: Vec::new(),
             frames,
         });
         id

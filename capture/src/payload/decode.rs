@@ -1,8 +1,8 @@
 //! A definition from its payload.
 
 use crate::{
-    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, PyFrame, StackId,
-    ThreadId,
+    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, NnModuleId, PyFrame,
+    PyModule, StackId, ThreadId,
 };
 
 impl Definition {
@@ -28,23 +28,36 @@ impl Definition {
                 }
             }
             DefKind::PY_STACK => {
-                let (id, truncated, count) = from.stack()?;
+                let (id, flags, count) = from.stack()?;
                 let frames = from.words(count, 8)?.map(|frame| {
                     let word = u64_of(frame);
                     PyFrame::from_words(word as u32, (word >> 32) as u32)
                 });
+                let calls = if flags & 2 == 0 {
+                    0
+                } else {
+                    from.u32()? as usize
+                };
+                let modules = from.words(calls, 8)?.map(|call| {
+                    let word = u64_of(call);
+                    PyModule {
+                        frame: word as u32,
+                        module: NnModuleId((word >> 32) as u32),
+                    }
+                });
                 Self::PyStack {
                     id,
-                    truncated,
+                    truncated: flags & 1 != 0,
                     frames: frames.collect(),
+                    modules: modules.collect(),
                 }
             }
             DefKind::NATIVE_STACK => {
-                let (id, truncated, count) = from.stack()?;
+                let (id, flags, count) = from.stack()?;
                 let frames = from.words(count, 8)?.map(u64_of).collect();
                 Self::NativeStack {
                     id,
-                    truncated,
+                    truncated: flags & 1 != 0,
                     frames,
                 }
             }
@@ -128,6 +141,15 @@ impl Definition {
                     functions: functions.collect::<Option<_>>()?,
                 }
             }
+            DefKind::NN_MODULE => Self::NnModule {
+                id: NnModuleId(from.u32()?),
+                object: from.u64()?,
+                class: from.str()?,
+            },
+            DefKind::NN_MODULE_NAME => Self::NnModuleName {
+                id: NnModuleId(from.u32()?),
+                name: from.str()?,
+            },
             kind => Self::Unknown {
                 kind,
                 payload: payload.to_vec(),
@@ -177,12 +199,8 @@ impl<'a> Source<'a> {
         Some(String::from_utf8_lossy(self.bytes()?).into_owned())
     }
 
-    fn stack(&mut self) -> Option<(StackId, bool, usize)> {
-        Some((
-            StackId(self.u32()?),
-            self.u32()? & 1 != 0,
-            self.u32()? as usize,
-        ))
+    fn stack(&mut self) -> Option<(StackId, u32, usize)> {
+        Some((StackId(self.u32()?), self.u32()?, self.u32()? as usize))
     }
 
     /// `count` items of `size` bytes: nothing is allocated before they are known to be there.

@@ -21,6 +21,8 @@ impl Definition {
             Self::Backward { .. } => DefKind::BACKWARD,
             Self::Range { .. } => DefKind::RANGE,
             Self::Symbol { .. } => DefKind::SYMBOL,
+            Self::NnModule { .. } => DefKind::NN_MODULE,
+            Self::NnModuleName { .. } => DefKind::NN_MODULE_NAME,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -47,12 +49,20 @@ impl Definition {
                 id,
                 truncated,
                 frames,
+                modules,
             } => {
+                let has_modules = u32::from(!modules.is_empty());
                 out.u32(id.0)
-                    .u32(u32::from(*truncated))
+                    .u32(u32::from(*truncated) | has_modules << 1)
                     .u32(frames.len() as u32);
                 for frame in frames {
                     out.u32(frame.code.0).u32(frame.word());
+                }
+                if !modules.is_empty() {
+                    out.u32(modules.len() as u32);
+                }
+                for call in modules {
+                    out.u32(call.frame).u32(call.module.0);
                 }
                 &mut out
             }
@@ -137,6 +147,8 @@ impl Definition {
                 }
                 &mut out
             }
+            Self::NnModule { id, object, class } => out.u32(id.0).u64(*object).str(class),
+            Self::NnModuleName { id, name } => out.u32(id.0).str(name),
             Self::Unknown { payload, .. } => out.raw(payload),
         };
         out.0

@@ -1,6 +1,6 @@
 use crate::{
-    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, PyFrame, StackId,
-    ThreadId,
+    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, NnModuleId, PyFrame,
+    PyModule, StackId, ThreadId,
 };
 
 fn samples() -> Vec<Definition> {
@@ -26,6 +26,25 @@ fn samples() -> Vec<Definition> {
             id: StackId(4),
             truncated: true,
             frames: vec![frame(-2), frame(1000)],
+            modules: Vec::new(),
+        },
+        Definition::PyStack {
+            id: StackId(4),
+            truncated: false,
+            frames: vec![frame(-2), frame(1000)],
+            modules: vec![PyModule {
+                frame: 1,
+                module: NnModuleId(12),
+            }],
+        },
+        Definition::NnModule {
+            id: NnModuleId(12),
+            object: u64::MAX,
+            class: name(),
+        },
+        Definition::NnModuleName {
+            id: NnModuleId(12),
+            name: name(),
         },
         Definition::NativeStack {
             id: StackId(5),

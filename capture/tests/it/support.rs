@@ -140,6 +140,15 @@ pub fn definition() -> impl Strategy<Value = Definition> {
             }
         }),
         (any::<u32>(), text()).prop_map(|(id, name)| Definition::Range { id, name }),
+        (any::<u32>(), any::<u64>(), text()).prop_map(|(id, object, class)| Definition::NnModule {
+            id: NnModuleId(id),
+            object,
+            class,
+        }),
+        (any::<u32>(), text()).prop_map(|(id, name)| Definition::NnModuleName {
+            id: NnModuleId(id),
+            name,
+        }),
         (
             any::<u32>(),
             any::<u64>(),
@@ -155,7 +164,7 @@ pub fn definition() -> impl Strategy<Value = Definition> {
             }),
         // Kinds of later versions.
         (
-            DefKind::SYMBOL.0 + 1..=255,
+            DefKind::NN_MODULE_NAME.0 + 1..=255,
             prop::collection::vec(any::<u8>(), 0..500)
         )
             .prop_map(|(kind, payload)| {

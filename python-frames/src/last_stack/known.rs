@@ -4,6 +4,7 @@ use crate::frame::{Frame, Position};
 use crate::hash;
 use crate::layout::{Entry, Instruction, Layout, SHIM_OWNER};
 use crate::memory::load;
+use crate::nn_module::ModuleObject;
 use crate::walk;
 
 /// A frame of the last walk.
@@ -23,12 +24,16 @@ pub(super) struct KnownFrame {
     pub(super) over_shim: bool,
     /// How many of it and all older ones count.
     pub(super) kept: u16,
+    /// The number of its code if it calls a module; `number` is 0 then.
+    pub(super) call_number: u32,
     /// What it adds to the hash; [`NOT_MIXED`] if it does not count or has changed.
     pub(super) mixed: u64,
     /// Of it and all older ones.
     pub(super) hash: u64,
     /// The number of the stack whose newest frame it is, where that has been told; else 0.
     pub(super) id: u32,
+    /// Which module it calls ([`ModuleObject::mixed`]); 0: none.
+    pub(super) module: u64,
 }
 
 /// Of a frame that is to be looked at anew.
@@ -82,9 +87,11 @@ impl KnownFrame {
         entered_from_c: false,
         over_shim: false,
         kept: 0,
+        call_number: 0,
         mixed: NOT_MIXED,
         hash: 0,
         id: 0,
+        module: 0,
     };
 
     /// The frame that lies on this one, if it does not count.
@@ -102,14 +109,23 @@ impl KnownFrame {
 
     /// The frame that lies on this one, at `offset` of a code object.
     #[inline(always)]
-    pub(super) fn with(&self, frame: usize, code: usize, offset: i32, identity: u64) -> Self {
+    pub(super) fn with(
+        &self,
+        frame: usize,
+        code: usize,
+        offset: i32,
+        identity: u64,
+        module: ModuleObject,
+    ) -> Self {
         let mut new = Self {
             entered_from_c: self.over_shim,
             mixed: hash::frame_value(&Frame {
                 code: code as u64,
                 identity,
                 position: Position::new(offset, self.over_shim),
+                module,
             }),
+            module: module.mixed(),
             ..self.without(frame)
         };
         new.counts_on(self);
@@ -131,7 +147,7 @@ impl KnownFrame {
 ///
 /// A frame is as it was if it is at the same instruction, and if the number of its code is that of the code
 /// that had this instruction: no other code of this interpreter has had the number, not at another address
-/// either. A shim's instruction is the interpreter's own, so no shim goes for a frame of code. A frame whose
+/// either. One that calls a module is as it was only if it calls the same module, too. A shim's instruction is the interpreter's own, so no shim goes for a frame of code. A frame whose
 /// code has no number never is as it was.
 ///
 /// This is run for each frame at each look, so it is made of as few instructions as can be.
@@ -156,7 +172,11 @@ pub(super) unsafe fn changed(places: &Places, known: *const KnownFrame) -> *cons
                 if load::<u32>(code, places.number) != number {
                     return known;
                 }
-            } else if !(*known).is_shim || load::<u8>(frame, places.owner) < SHIM_OWNER {
+            } else if (*known).is_shim {
+                if load::<u8>(frame, places.owner) < SHIM_OWNER {
+                    return known;
+                }
+            } else if (*known).call_number == 0 || !calls_the_same(places, &*known, frame) {
                 return known;
             }
             known = known.sub(1);
@@ -165,5 +185,23 @@ pub(super) unsafe fn changed(places: &Places, known: *const KnownFrame) -> *cons
                 return core::ptr::null();
             }
         }
+    }
+}
+
+/// Whether a frame that called a module still does, at the same instruction, and the same module.
+///
+/// # Safety
+/// There is a live frame of the calling thread at `frame`.
+#[inline(always)]
+unsafe fn calls_the_same(places: &Places, known: &KnownFrame, frame: usize) -> bool {
+    // SAFETY: promised by the caller. A live frame at an instruction of code has a code object; one that calls a
+    // module has it as its first local.
+    unsafe {
+        if load::<usize>(frame, places.instruction) != known.instruction {
+            return false;
+        }
+        let code = load::<usize>(frame, places.code) & walk::TAG_MASK;
+        load::<u32>(code, places.number) == known.call_number
+            && ModuleObject::called_at(&places.layout, frame).mixed() == known.module
     }
 }

@@ -14,6 +14,7 @@ use crate::code;
 use crate::hash::StackHash;
 use crate::layout::SHIM_OWNER;
 use crate::memory::{load, plausible};
+use crate::nn_module::{ModuleCalls, ModuleObject};
 use crate::thread::Thread;
 use crate::walk;
 pub(crate) use known::Places;
@@ -91,6 +92,7 @@ impl StackMemo {
     pub(crate) unsafe fn look(
         &mut self,
         places: &Places,
+        calls: &ModuleCalls,
         thread: Thread,
         most: usize,
         owner: usize,
@@ -113,7 +115,7 @@ impl StackMemo {
             return Lookup::Known(last.id);
         }
         // SAFETY: as above.
-        unsafe { self.look_anew(places, newest, interpreter, most, owner) }
+        unsafe { self.look_anew(places, calls, newest, interpreter, most, owner) }
     }
 
     /// The same of a stack that is not as it was.
@@ -124,6 +126,7 @@ impl StackMemo {
     unsafe fn look_anew(
         &mut self,
         places: &Places,
+        calls: &ModuleCalls,
         newest: usize,
         interpreter: u64,
         most: usize,
@@ -137,12 +140,12 @@ impl StackMemo {
             (self.interpreter, self.owner, self.newest) = (interpreter, owner, 0);
         }
         // SAFETY: promised by the caller.
-        let mut looked = unsafe { self.update(places, newest) };
+        let mut looked = unsafe { self.update(places, calls, newest) };
         if looked.is_err() && self.newest != 0 {
             // Frames lie on other frames than before: everything anew.
             self.newest = 0;
             // SAFETY: as above.
-            looked = unsafe { self.update(places, newest) };
+            looked = unsafe { self.update(places, calls, newest) };
         }
         match self.known.get(self.newest) {
             Some(known) if looked.is_ok() && usize::from(known.kept) <= most => lookup(known),
@@ -161,10 +164,20 @@ impl StackMemo {
         }
     }
 
+    /// What has been seen does not count: the next look takes everything anew.
+    pub fn forget(&mut self) {
+        self.newest = 0;
+    }
+
     /// # Safety
     /// As [`StackMemo::look`]; `newest` is the newest frame of the thread, or 0.
     #[inline(never)]
-    unsafe fn update(&mut self, places: &Places, newest: usize) -> Result<(), Otherwise> {
+    unsafe fn update(
+        &mut self,
+        places: &Places,
+        calls: &ModuleCalls,
+        newest: usize,
+    ) -> Result<(), Otherwise> {
         let (mut frame, mut fresh) = (newest, 0);
         let known = loop {
             if let Some(place) = self.place(frame) {
@@ -183,12 +196,12 @@ impl StackMemo {
         self.newest = unsafe { self.compare(places, known) }?;
         while self.newest < known {
             // SAFETY: a live frame, as above.
-            unsafe { self.append_known(places) }?;
+            unsafe { self.append_known(places, calls) }?;
         }
         for place in (0..fresh).rev() {
             let frame = *self.fresh.get(place).ok_or(Otherwise)?;
             // SAFETY: as above.
-            unsafe { self.append(places, frame) }?;
+            unsafe { self.append(places, calls, frame) }?;
             if let Some(place) = self.directory.get_mut(slot(frame)) {
                 *place = self.newest as u16;
             }
@@ -257,12 +270,16 @@ impl StackMemo {
     /// # Safety
     /// As [`StackMemo::append`].
     #[inline(always)]
-    unsafe fn append_known(&mut self, places: &Places) -> Result<(), Otherwise> {
+    unsafe fn append_known(
+        &mut self,
+        places: &Places,
+        calls: &ModuleCalls,
+    ) -> Result<(), Otherwise> {
         let [older, known] = self.two(self.newest)?;
         if known.mixed == NOT_MIXED || known.entered_from_c != older.over_shim {
             let frame = known.frame;
             // SAFETY: promised by the caller.
-            return unsafe { self.append(places, frame) };
+            return unsafe { self.append(places, calls, frame) };
         }
         known.counts_on(older);
         self.newest += 1;
@@ -274,7 +291,12 @@ impl StackMemo {
     /// # Safety
     /// `frame` is a live frame of this thread, whose older one is the newest of the known ones.
     #[inline(never)]
-    unsafe fn append(&mut self, places: &Places, frame: usize) -> Result<(), Otherwise> {
+    unsafe fn append(
+        &mut self,
+        places: &Places,
+        calls: &ModuleCalls,
+        frame: usize,
+    ) -> Result<(), Otherwise> {
         let interpreter = self.interpreter;
         let [older, new] = self.two(self.newest)?;
         // SAFETY: promised by the caller.
@@ -301,10 +323,18 @@ impl StackMemo {
         let offset = usize::wrapping_sub(instruction, start) as i32;
         if number == 0 {
             // SAFETY: as above.
-            return unsafe { self.append_without_number(places, frame, code, offset) };
+            return unsafe { self.append_without_number(places, calls, frame, code, offset) };
         }
-        *new = older.with(frame, code, offset, code::numbered(number, interpreter));
-        (new.instruction, new.number) = (instruction, number);
+        let identity = code::numbered(number, interpreter);
+        if calls.has(code, identity) {
+            // SAFETY: a live frame of this code.
+            let module = unsafe { ModuleObject::called_at(&places.layout, frame) };
+            *new = older.with(frame, code, offset, identity, module);
+            (new.instruction, new.call_number) = (instruction, number);
+        } else {
+            *new = older.with(frame, code, offset, identity, ModuleObject::NONE);
+            (new.instruction, new.number) = (instruction, number);
+        }
         self.newest += 1;
         Ok(())
     }
@@ -318,6 +348,7 @@ impl StackMemo {
     unsafe fn append_without_number(
         &mut self,
         places: &Places,
+        calls: &ModuleCalls,
         frame: usize,
         code: usize,
         offset: i32,
@@ -330,7 +361,11 @@ impl StackMemo {
                 older.without(frame)
             } else {
                 let identity = code::identity(&places.layout, code, 0, 0);
-                older.with(frame, code, offset, identity)
+                let module = match calls.has(code, identity) {
+                    true => ModuleObject::called_at(&places.layout, frame),
+                    false => ModuleObject::NONE,
+                };
+                older.with(frame, code, offset, identity, module)
             }
         };
         self.newest += 1;

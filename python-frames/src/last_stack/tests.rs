@@ -14,6 +14,10 @@ const MOST: usize = 256;
 struct Interpreter {
     layout: Layout,
     kind: u64,
+    /// The functions that call modules: code 5, once it is recognised.
+    calls: ModuleCalls,
+    /// Module objects, with their types.
+    modules: Box<[[u64; 2]; 4]>,
     thread: [u64; 16],
     newest: Box<[usize; 2]>,
     interpreter: Box<[u64; 4]>,
@@ -45,6 +49,8 @@ impl Interpreter {
         let mut new = Box::new(Self {
             layout: rows::row((3, 12)).unwrap(),
             kind: 0x5151_0000,
+            calls: ModuleCalls::default(),
+            modules: Box::new([[0; 2]; 4]),
             thread: [0; 16],
             newest: Box::new([0; 2]),
             interpreter: Box::new([0; 4]),
@@ -86,6 +92,15 @@ impl Interpreter {
         self.next_number += 1;
     }
 
+    /// The function at which code 5 is calls modules.
+    fn recognise(&mut self) {
+        let number = (self.codes[5][11] >> 32) as u32;
+        let identity = code::numbered(number, self.interpreter[1]);
+        self.calls = ModuleCalls::default();
+        self.calls
+            .add((&raw const self.codes[5]) as usize, identity);
+    }
+
     fn address(&self, place: usize) -> usize {
         (&raw const self.room[place]) as usize
     }
@@ -102,6 +117,11 @@ impl Interpreter {
             return;
         }
         let (code, instruction) = (self.number(codes) as usize, self.number(20));
+        let (module, kind) = (self.number(4) as usize, self.number(2));
+        if self.number(3) == 0 {
+            self.modules[module][1] = 0x7171_0000 + 16 * kind;
+        }
+        self.room[place][9] = (&raw const self.modules[module]) as u64;
         self.run(depth, code, instruction);
     }
 
@@ -143,6 +163,7 @@ impl Interpreter {
     /// Both ways to tell the stack, which must agree; whether the memo could.
     fn look(&mut self, memo: &mut StackMemo) -> bool {
         self.newest[0] = self.stack.last().map_or(0, |&newest| self.address(newest));
+        self.recognise();
         let state = self.thread.as_ptr() as usize;
         // SAFETY: the words are laid out as the layout says.
         let thread = unsafe { thread::read(&self.layout, state, || false) }.unwrap();
@@ -152,8 +173,8 @@ impl Interpreter {
         let (looked, walked) = unsafe {
             let kind = self.kind as usize;
             (
-                memo.look(&places, thread, MOST, 1),
-                walk::walk(&self.layout, kind, thread, &mut frames),
+                memo.look(&places, &self.calls, thread, MOST, 1),
+                walk::walk(&self.layout, kind, &self.calls, thread, &mut frames),
             )
         };
         let expected = hash::stack(&frames[..walked.len], false);
@@ -221,7 +242,7 @@ fn no_change_goes_unseen() {
     }
     let newest = python.room[3];
     type Change = dyn Fn(&mut Interpreter);
-    let changes: [(&str, &Change); 8] = [
+    let changes: [(&str, &Change); 12] = [
         ("first look", &|_| {}),
         ("another instruction", &|python| python.run(0, 1, 6)),
         ("other code in its place", &|python| python.renumber(1)),
@@ -233,6 +254,19 @@ fn no_change_goes_unseen() {
         ("a frame gone from between", &|python| {
             python.room[2][1] = python.address(0) as u64;
         }),
+        ("a call of a module", &|python| {
+            python.modules[0][1] = 0x7171_0000;
+            python.room[0][9] = (&raw const python.modules[0]) as u64;
+            python.run(0, 5, 5);
+        }),
+        ("another module", &|python| {
+            python.modules[1][1] = 0x7171_0000;
+            python.room[0][9] = (&raw const python.modules[1]) as u64;
+        }),
+        ("a module of another type at its address", &|python| {
+            python.modules[1][1] += 16;
+        }),
+        ("no module", &|python| python.room[0][9] = 0),
         ("another interpreter", &|python| python.interpreter[1] += 1),
         ("one frame less", &|python| python.pop()),
     ];

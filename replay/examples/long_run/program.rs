@@ -127,6 +127,7 @@ pub(crate) fn define(writer: &Writer, id: u32) -> Result<(), Lost> {
     let stack = Definition::PyStack {
         id: StackId(id),
         truncated: false,
+        modules: Vec::new(),
         frames: (0..12).map(frame).collect(),
     };
     for definition in [code, stack] {

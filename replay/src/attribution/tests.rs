@@ -50,6 +50,7 @@ fn python(names: &mut Names, id: u32, lines: &[(&str, u32)]) {
     names.define(&Definition::PyStack {
         id: StackId(id),
         truncated: false,
+        modules: Vec::new(),
         frames,
     });
 }

@@ -78,6 +78,7 @@ impl Program {
             self.define(Definition::PyStack {
                 id: StackId(id),
                 truncated: false,
+                modules: Vec::new(),
                 frames: vec![PyFrame {
                     code: CodeId(id),
                     offset: 2,

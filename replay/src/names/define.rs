@@ -32,8 +32,10 @@ impl Names {
                 id,
                 truncated,
                 frames,
+                modules,
             } => {
                 self.py_stacks.insert(id, (frames, truncated));
+                self.nn.stack(id, modules);
             }
             Definition::NativeStack {
                 id,
@@ -131,6 +133,8 @@ impl Names {
                 };
                 self.backwards.insert(id, backward);
             }
+            Definition::NnModule { id, class, .. } => self.nn.define(id, class),
+            Definition::NnModuleName { id, name } => self.nn.name(id, name),
             Definition::Range { id, name } => drop(self.ranges.insert(id, name)),
             _ => self.unknown += 1,
         }

@@ -2,6 +2,7 @@
 
 mod define;
 mod definitions;
+mod nn_modules;
 mod serialize;
 
 use gpumem_capture::{
@@ -11,6 +12,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 pub use definitions::{Code, Device, Hook, Interpreter, Module, NativeFrame};
+pub use nn_modules::NO_MODULE;
+use nn_modules::NnModules;
 
 use crate::ids::{NodeId, StackKey};
 use crate::node::Backward;
@@ -47,6 +50,8 @@ pub struct Names {
     /// Functions at places of modules, as they were embedded: by the module's number and the link
     /// address, the innermost first. Module 0 stands for code in no module, and absolute addresses.
     pub symbols: FxHashMap<(ModuleId, u64), Vec<Function>>,
+    /// Modules of PyTorch's.
+    nn: NnModules,
     /// Definitions of kinds that this analyzer does not know, or cannot read.
     pub unknown: u64,
     /// Modules loaded now, by first address: indices into `modules`.
@@ -101,6 +106,7 @@ impl Names {
         let native: FxHashSet<StackId> = needed.iter().map(|key| key.native).collect();
         self.py_stacks.retain(|id, _| python.contains(id));
         self.backwards.retain(|id, _| python.contains(id));
+        self.nn.retain_stacks(|id| python.contains(&id));
         self.native_stacks
             .retain(|id, _| id.0 >= first_native || native.contains(id));
         let frames = self.py_stacks.values().flat_map(|(frames, _)| frames);

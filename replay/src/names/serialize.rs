@@ -25,6 +25,7 @@ impl Serialize for Names {
         self.unknown.put(to);
         self.loaded.put(to);
         self.nodes.put(to);
+        self.nn.put(to);
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
@@ -46,6 +47,7 @@ impl Serialize for Names {
             unknown: Serialize::take(from)?,
             loaded: Serialize::take(from)?,
             nodes: Serialize::take(from)?,
+            nn: Serialize::take(from)?,
             node_ids: FxHashMap::default(),
         };
         let modules = names.modules.len();

@@ -1,0 +1,47 @@
+//! The table of modules that own memory.
+
+use super::{Align, Style, Table, Terminal, bytes, count, share};
+use crate::account::place;
+use crate::names::NO_MODULE;
+use crate::views::ModuleRow;
+use gpumem_capture::DeviceOrdinal;
+
+/// Rows as a table: module, class, bytes, share, blocks; and the device where there are several.
+pub fn modules_table(rows: &[ModuleRow], title: &str, terminal: Terminal) -> String {
+    let (left, right) = (Align::Left, Align::Right);
+    let first = rows.first().map(|row| row.device);
+    let devices = rows.iter().any(|row| Some(row.device) != first);
+    let estimated = rows.iter().any(|row| row.error_bytes.is_some());
+    let mut table = Table::new(&[left, left, right, left, right, right, left])
+        .elastic(&[0, 1])
+        .keep_end(0);
+    let error = if estimated { "± error" } else { "" };
+    let device = if devices { "device" } else { "" };
+    table
+        .cells(&[title, "", "bytes", error, "share", "blocks", device])
+        .style_row(Style::Strong)
+        .span(2);
+    let figures: Vec<u64> = rows.iter().map(|row| row.bytes).collect();
+    for (row, share) in rows.iter().zip(share(&figures)) {
+        let name = format!("  {}", row.module.as_deref().unwrap_or(NO_MODULE));
+        // What has no name goes by its class already.
+        let class = row
+            .class
+            .as_deref()
+            .filter(|class| !name[2..].starts_with(class));
+        let error = row.error_bytes.map(|error| format!("± {}", bytes(error)));
+        let on = row.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
+        let device = if devices { place(on) } else { String::new() };
+        let cells = [
+            &name,
+            class.unwrap_or(""),
+            &bytes(row.bytes),
+            error.as_deref().unwrap_or(""),
+            &format!("{share} %"),
+            &count(row.blocks),
+            &device,
+        ];
+        table.cells(&cells).style(1, Style::Faint);
+    }
+    table.render(terminal, 0)
+}
