@@ -97,6 +97,11 @@ size_t gpumem_module_roots(uintptr_t *out, size_t room);
 /* How many modules recorded stacks have had. */
 size_t gpumem_module_count(void);
 
+/* Records what the program uses tensors for: the storages that begin at these addresses. Those that are no live block
+ * are passed over, and what was recorded of a block before is not recorded again. `role` is 1 for parameters, 2 for
+ * gradients, 3 for state of optimizers, 4 for buffers. Returns how many were new. `gpumem` for Python calls this. */
+size_t gpumem_tell_tensors(const uint64_t *addresses, size_t count, int role);
+
 /* Path of this process's capture; returns its length without the NUL, 0 if nothing is recorded. */
 size_t gpumem_report_path(char *buffer, size_t size);
 

@@ -2,10 +2,10 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_capture::{DeviceOrdinal, Level, Role};
 
 use crate::backward::phases;
-use crate::{card, limit, options, process, scopes, session, thread};
+use crate::{card, limit, options, process, scopes, session, tensors, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
@@ -267,6 +267,31 @@ pub unsafe extern "C" fn gpumem_module_roots(out: *mut usize, room: usize) -> us
 #[unsafe(no_mangle)]
 pub extern "C" fn gpumem_module_count() -> usize {
     session::session().map_or(0, |session| session.interner.module_count())
+}
+
+/// Records what the program uses tensors for: the storages at these addresses. Those that are no live block are passed
+/// over, and what was recorded of a block before is not recorded again. `role` is 1 for parameters, 2 for gradients, 3 for
+/// state of optimizers, 4 for buffers. Returns how many were new.
+///
+/// # Safety
+/// `addresses` is null or valid for reading `count` addresses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_tell_tensors(
+    addresses: *const u64,
+    count: usize,
+    role: c_int,
+) -> usize {
+    let role = u64::try_from(role).map(Role);
+    let Some(role) = role.ok().filter(|role| (1..=4).contains(&role.0)) else {
+        return 0;
+    };
+    let Some(session) = session::session().filter(|_| !addresses.is_null()) else {
+        return 0;
+    };
+    // SAFETY: the caller's promise.
+    let addresses = unsafe { core::slice::from_raw_parts(addresses, count) };
+    let told = thread::in_hook(|thread| tensors::tell(session, thread, addresses, role));
+    told.unwrap_or_default()
 }
 
 /// Copies the path of this process's capture, with a NUL, into `buffer` of `size` bytes as far as it

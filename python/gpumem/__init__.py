@@ -20,6 +20,7 @@ from ._limit import limit
 from ._live import LiveLine, Snapshot, snapshot
 from ._modules import watch as _watch_modules
 from ._scopes import DeviceFigures, Figures, Scope, scope
+from ._tensors import watch as _watch_tensors
 
 __all__ = [
     "Counters",
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 
-_watch_modules()
+_watch_tensors(_watch_modules())
 
 
 def __getattr__(name: str) -> str:

@@ -54,6 +54,8 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     if library.gpumem_api_version() >= _MODULES:
         library.gpumem_name_module.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
         library.gpumem_module_roots.argtypes = [ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t]
+        library.gpumem_tell_tensors.argtypes = [ctypes.POINTER(ctypes.c_uint64), ctypes.c_size_t, ctypes.c_int]
+        library.gpumem_tell_tensors.restype = ctypes.c_size_t
         library.gpumem_module_roots.restype = library.gpumem_module_count.restype = ctypes.c_size_t
     return library
 
@@ -143,6 +145,13 @@ def module_roots() -> "list[int]":
         return []
     room = (ctypes.c_size_t * 64)()
     return list(room[: _library.gpumem_module_roots(room, len(room))])
+
+
+def tell_tensors(addresses: "list[int]", role: int) -> int:
+    """Says what the program uses the storages at these addresses for; how many were new."""
+    if not (_has_modules and addresses):
+        return 0
+    return int(_library.gpumem_tell_tensors((ctypes.c_uint64 * len(addresses))(*addresses), len(addresses), role))
 
 
 def _text(name: str) -> bytes:

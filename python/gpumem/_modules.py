@@ -8,7 +8,7 @@ import contextlib
 import gc
 import sys
 import weakref
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from . import _framework_moments, _library
 
@@ -28,6 +28,10 @@ class _Modules:
         self._tried: Set[int] = set()
         self._moments = self._searches = self._next_search = 0
 
+    def tops(self) -> List[Any]:
+        """Modules that are part of no other, as far as they are known."""
+        return [top for top in (ref() for ref in self._tops) if top is not None]
+
     def step_ended(self, _optimizer: Optional[Any] = None) -> None:
         self._moments += 1
         self._tell(self._moments >= self._next_search)
@@ -39,7 +43,7 @@ class _Modules:
         count = _library.module_count()
         if count == self._count or "torch.nn" not in sys.modules:
             return
-        tops = [top for top in (ref() for ref in self._tops) if top is not None]
+        tops = self.tops()
         known = {id(part) for top in tops for part, _ in _parts(top)}
         missing = set(_library.module_roots()) - known - self._tried
         if missing and may_search:
@@ -116,7 +120,8 @@ def _tops_with(addresses: Set[int]) -> List[Any]:
     return [top for top in tops if any(id(part) in addresses for part, _ in _parts(top))]
 
 
-def watch() -> None:
-    """Has the names told from now on."""
+def watch() -> Callable[[], List[Any]]:
+    """Has the names told from now on. What it returns gives the modules that are part of no other."""
     modules = _Modules()
     _framework_moments.add(modules.step_ended, modules.program_ends)
+    return modules.tops

@@ -221,7 +221,7 @@ def ddp():
     """Gradients are parts of buckets."""
     from torch.nn.parallel import DistributedDataParallel
 
-    with world():
+    with world("gloo", 1):
         model = GPT().cuda()
         run = DistributedDataParallel(model, gradient_as_bucket_view=True)
         optimizer = torch.optim.AdamW(model.parameters())
@@ -236,7 +236,7 @@ def fsdp():
     """Sharded parameters, gathered for each module."""
     from torch.distributed.fsdp import fully_shard
 
-    with world():
+    with world("fake", 2):
         model = GPT().cuda()
         for block in model.blocks:
             fully_shard(block)
@@ -250,12 +250,13 @@ def fsdp():
 
 
 @contextlib.contextmanager
-def world():
+def world(backend, size):
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     torch.cuda.set_device(0)
-    dist.init_process_group("fake", rank=0, world_size=2, store=FakeStore())
+    store = FakeStore() if backend == "fake" else dist.HashStore()
+    dist.init_process_group(backend, rank=0, world_size=size, store=store)
     try:
         yield
     finally:

@@ -10,13 +10,13 @@
 
 use std::sync::OnceLock;
 
-use gpumem_capture::{ApiId, EventKind, Level, Role};
+use gpumem_capture::{ApiId, Role};
 
 use super::layout::DataPath;
 use super::memory::{self, field};
 use super::node::{Node, is_of_class, path_to_block};
 use crate::session::Session;
-use crate::sideband::{self, Sideband};
+use crate::tensors::Told;
 use crate::thread;
 
 /// What the objects on the way look like in this process.
@@ -100,20 +100,17 @@ fn tell(session: &'static Session, known: &Known, variable: usize, api: ApiId) {
 }
 
 fn tell_block(session: &'static Session, role: Role, data: Option<usize>, api: ApiId) {
-    let told = data.and_then(|data| {
-        let ptr = data as u64;
-        Some((ptr, session.tensors.note_role(ptr, role)?))
-    });
-    if let Some((ptr, device)) = told {
-        let what = Sideband {
+    let Some(ptr) = data.map(|data| data as u64) else {
+        return;
+    };
+    if let Some(device) = session.tensors.note_role(ptr, role) {
+        let told = Told {
             ptr,
-            aux: role.0,
             device,
-            ..Sideband::default()
+            role,
+            by_framework: false,
         };
-        let _ = thread::in_hook(|thread| {
-            sideband::record(thread, api, EventKind::ROLE, Level::TENSOR, what);
-        });
+        let _ = thread::in_hook(|thread| told.record(thread, api));
     }
 }
 

@@ -3,6 +3,8 @@
 
 mod line;
 pub(crate) mod report;
+mod roles;
 mod table;
 
+pub(crate) use roles::{Told, tell};
 pub(crate) use table::{Tensor, Tensors};
