@@ -18,10 +18,21 @@ pub struct Block {
     pub flags: EventFlags,
     /// The turn in which it was made: see [`crate::Category`].
     pub(crate) turn: u32,
+    /// Whether no module had been called in that turn.
+    pub(crate) is_early: bool,
     /// Whether what it is for was told, or judged for good.
     pub(crate) is_told: bool,
 }
 
+/// By what a block is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Made {
+    pub(crate) key: KeyId,
+    /// See [`Block`].
+    pub(crate) turn: u32,
+    pub(crate) is_early: bool,
+}
+
 serialize! {
-    Block { bytes, key, seq, flags, turn, is_told }
+    Block { bytes, key, seq, flags, turn, is_early, is_told }
 }

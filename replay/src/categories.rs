@@ -8,7 +8,7 @@ use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Phase, Role, StackI
 use rustc_hash::FxHashMap;
 
 use crate::attribution::is_in_closure;
-use crate::block::Block;
+use crate::block::{Block, Made};
 use crate::category::{Age, Category, Origin};
 use crate::ids::{KeyId, StackKey};
 use crate::peak_snapshot::Address;
@@ -25,6 +25,8 @@ pub(crate) struct Categories {
     turn: u32,
     /// Whether a module was called.
     has_modules: bool,
+    /// Whether one was called in this turn, as far as turns end with phases and steps.
+    forward_began: bool,
     /// Threads that allocated from Python, and whether they were in a module the last time.
     python: FxHashMap<ThreadId, bool>,
     /// What the newest block that ended was, by stacks.
@@ -54,6 +56,7 @@ impl Serialize for Categories {
     fn put(&self, to: &mut Vec<u8>) {
         self.turn.put(to);
         self.has_modules.put(to);
+        self.forward_began.put(to);
         self.python.put(to);
         self.outcomes.put(to);
     }
@@ -62,6 +65,7 @@ impl Serialize for Categories {
         Some(Self {
             turn: Serialize::take(from)?,
             has_modules: Serialize::take(from)?,
+            forward_began: Serialize::take(from)?,
             python: Serialize::take(from)?,
             outcomes: Serialize::take(from)?,
             known: Known::default(),
@@ -79,6 +83,7 @@ impl Categories {
             _ => false,
         };
         self.turn = self.turn.saturating_add(u32::from(ends));
+        self.forward_began &= !ends;
     }
 
     /// Keys have other numbers now.
@@ -97,6 +102,7 @@ impl Categories {
         Age {
             turns: self.turn.wrapping_sub(block.turn),
             has_modules: self.has_modules,
+            is_early: block.is_early,
         }
     }
 
@@ -107,12 +113,13 @@ impl Categories {
 }
 
 impl Replay {
-    /// A tensor's block is made: the key that it stands under for now, and the turn.
-    pub(crate) fn tensor_made(&mut self, base: KeyId, event: &Event) -> (KeyId, u32) {
+    /// A tensor's block is made, with the key that it stands under for now.
+    pub(crate) fn tensor_made(&mut self, base: KeyId, event: &Event) -> Made {
         let place = self.place(event.py_stack);
         let of = &mut self.categories;
         if place.is_python {
             of.has_modules |= place.in_module;
+            of.forward_began |= place.in_module;
             let was = of.python.insert(event.thread, place.in_module);
             let has_left = was == Some(true) && !place.in_module;
             of.turn = of.turn.saturating_add(u32::from(has_left));
@@ -123,8 +130,12 @@ impl Replay {
             Category::None => origin.assumed(of.has_modules),
             before => before,
         };
-        let turn = of.turn;
-        (self.key_as(base, category), turn)
+        let (turn, is_early) = (of.turn, !of.forward_began);
+        Made {
+            key: self.key_as(base, category),
+            turn,
+            is_early,
+        }
     }
 
     /// A tensor's block is about to end.

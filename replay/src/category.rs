@@ -107,6 +107,8 @@ pub(crate) struct Age {
     pub(crate) turns: u32,
     /// Whether the program has called modules.
     pub(crate) has_modules: bool,
+    /// Whether the block was made before the forward began.
+    pub(crate) is_early: bool,
 }
 
 impl Age {
@@ -136,6 +138,7 @@ impl Origin {
     /// What a block was that is given back.
     pub(crate) fn given_back(self, by_backward: bool, age: Age) -> Category {
         match self {
+            Self::Outside if by_backward && age.has_modules && age.is_early => Category::Input,
             Self::Forward | Self::Inference | Self::Outside if by_backward => Category::Activation,
             Self::Optimizer | Self::Forward | Self::Inference | Self::Outside if age.turns == 0 => {
                 Category::Temporary
@@ -177,6 +180,7 @@ mod tests {
         let age = |turns| Age {
             turns,
             has_modules: true,
+            is_early: false,
         };
         for origin in [Origin::Forward, Origin::Inference, Origin::Outside] {
             assert_eq!(origin.given_back(true, age(1)), Category::Activation);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use gpumem_capture::{CounterValues, Event, EventFlags, EventKind, Level, Nanos, Seq};
 use rustc_hash::FxHashMap;
 
-use crate::block::Block;
+use crate::block::{Block, Made};
 use crate::high_water::{Clock, Clocks, Figure, HighWater, Total};
 use crate::ids::KeyId;
 use crate::peak_snapshot::{Address, PeakSnapshot, Reservations};
@@ -120,7 +120,7 @@ impl LevelState {
         &mut self,
         seq: Seq,
         event: &Event,
-        (key, turn): (KeyId, u32),
+        made: Made,
         device_clock: Clock,
         window: &Window,
         sampled: Sampled<'_>,
@@ -128,7 +128,7 @@ impl LevelState {
         let before = self.counters.peak;
         self.counters.apply(event);
         self.device_clock = device_clock;
-        let effect = self.blocks(seq, event, (key, turn), window, sampled);
+        let effect = self.blocks(seq, event, made, window, sampled);
         if self.counters.peak > before {
             self.peak = (seq, event.time);
             if window.step.is_none() && window.at(seq) {
@@ -155,7 +155,11 @@ impl LevelState {
         &mut self,
         seq: Seq,
         event: &Event,
-        (key, turn): (KeyId, u32),
+        Made {
+            key,
+            turn,
+            is_early,
+        }: Made,
         window: &Window,
         sampled: Sampled<'_>,
     ) -> Effect {
@@ -168,6 +172,7 @@ impl LevelState {
                     seq,
                     flags: event.flags,
                     turn,
+                    is_early,
                     is_told: false,
                 };
                 if let Some(before) = self.blocks.insert(address, block) {
@@ -224,6 +229,7 @@ impl LevelState {
                         seq,
                         flags: event.flags,
                         turn,
+                        is_early,
                         is_told: false,
                     }
                 });

@@ -8,7 +8,7 @@ use gpumem_capture::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::block::Block;
+use crate::block::{Block, Made};
 use crate::categories::Categories;
 use crate::category::Category;
 use crate::device::DevicePeak;
@@ -171,10 +171,13 @@ impl Replay {
             caller: self.caller(event),
             purpose: self.purpose(event),
         };
-        let mut key = (self.key(key), 0);
+        let mut made = Made {
+            key: self.key(key),
+            ..Made::default()
+        };
         if event.level == Level::TENSOR {
             match event.kind {
-                EventKind::ALLOC => key = self.tensor_made(key.0, event),
+                EventKind::ALLOC => made = self.tensor_made(made.key, event),
                 EventKind::FREE => self.tensor_ends(event),
                 EventKind::ROLE => {
                     self.tensor_has_role(event);
@@ -184,7 +187,7 @@ impl Replay {
                 _ => {}
             }
         }
-        let (key, turn) = key;
+        let key = made.key;
         self.newest = Some((key, event.thread));
         if event.kind == EventKind::OUT_OF_MEMORY {
             let span_context = self.span_context();
@@ -213,7 +216,7 @@ impl Replay {
         ) {
             let state = self.levels.entry((event.device, event.level)).or_default();
             let sampled = Sampled::new(self.sampling, &self.keys).at(event.level);
-            effect = state.apply(seq, event, (key, turn), device.clock, &self.window, sampled);
+            effect = state.apply(seq, event, made, device.clock, &self.window, sampled);
             let now = &mut device.now;
             match event.level {
                 Level::TENSOR => now.tensor = state.counters.live,

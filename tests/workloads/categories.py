@@ -1,9 +1,12 @@
 """Trainings, and an inference, that say what their tensors are for: after each step the storages of parameters, buffers,
 gradients and optimizer states, as the framework has them, and a mark of gpumem's at that moment.
 
-    categories.py PROGRAM ... > moments.jsonl"""
+    categories.py [--untold] PROGRAM ... > moments.jsonl
+
+With --untold the recorder has to find out by itself: the package tells it nothing of tensors."""
 
 import contextlib
+import gc
 import json
 import sys
 
@@ -63,7 +66,7 @@ def loss_of(model):
 moments = 0
 
 
-def tell(program, models, optimizers, more=()):
+def tell(program, models, optimizers, more=(), saved=()):
     """What the framework has now, and a mark."""
     global moments
     moments += 1
@@ -90,6 +93,7 @@ def tell(program, models, optimizers, more=()):
             if torch.is_tensor(value)
         ),
     }
+    held["saved"] = sorted(set(saved))
     gpumem.mark(name)
     print(json.dumps({"program": program, "moment": name, **held}), flush=True)
 
@@ -117,6 +121,25 @@ def gpt():
         optimizer.step()
         scaler.update()
         tell("gpt", [model], [optimizer])
+        optimizer.zero_grad()
+
+
+def saved():
+    """What a forward keeps for its backward, by the hooks that PyTorch has for that."""
+    model = GPT().cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(3):
+        kept = []
+
+        def keep(tensor):
+            kept.append(tensor.untyped_storage().data_ptr())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            loss = loss_of(model)
+        tell("saved", [model], [optimizer], saved=kept)
+        loss.backward()
+        optimizer.step()
         optimizer.zero_grad()
 
 
@@ -279,8 +302,13 @@ def inference():
 
 def main():
     torch.backends.cudnn.enabled = False
-    for program in sys.argv[1:]:
+    programs = sys.argv[1:]
+    if "--untold" in programs:
+        programs.remove("--untold")
+        gpumem._library.tell_tensors = lambda addresses, role: 0
+    for program in programs:
         globals()[program]()
+        gc.collect()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ use gpumem_capture::Level;
 
 use super::{Align, Source, Style, Table, Terminal, bar, bytes, moment, share, signed, time};
 use crate::attribution::Owner;
-use crate::replay::Replay;
-use crate::views::{Kind, Ledger, LedgerAt, LedgerRow, Pool, when};
+use crate::replay::{Category, Replay};
+use crate::views::{CategoryBytes, Kind, Ledger, LedgerAt, LedgerRow, Pool, when};
 use gpumem_capture::Nanos;
 
 /// Columns of a full bar.
@@ -16,6 +16,8 @@ const JUMPS: usize = 5;
 const SEGMENTS: usize = 40;
 /// Lines shown for each segment.
 const PINNING: usize = 3;
+/// Categories of tensors that are shown one by one.
+const CATEGORIES: usize = 4;
 /// Lines of the pool that are shown.
 const LINES: usize = 20;
 
@@ -42,6 +44,7 @@ pub fn ledger_text(
         table.row([&row.name, &signed(row.bytes), &share, &bar, &detail]);
         table.style(3, Style::Bar).style(4, Style::Faint);
         if row.kind == Kind::Tensors {
+            categories(ledger, &mut table);
             workspaces(replay, ledger, source, &mut table);
         }
     }
@@ -77,6 +80,27 @@ pub fn ledger_text(
         out.push_str(&format!("  {}\n", terminal.paint(Style::Faint, &note)));
     }
     out
+}
+
+/// What the tensors are for: parts of the row above. Workspaces have a row of their own.
+fn categories(ledger: &Ledger, table: &mut Table) {
+    let known = ledger.categories.iter();
+    let mut known: Vec<_> = known
+        .filter(|of| of.category != Category::Workspace)
+        .collect();
+    // Where nothing is told apart, there is nothing to say.
+    let is_told =
+        |of: &&CategoryBytes| !matches!(of.category, Category::Temporary | Category::Other);
+    if !known.iter().any(is_told) {
+        return;
+    }
+    let rest = known.split_off(known.len().min(CATEGORIES));
+    let rest: u64 = rest.iter().map(|of| of.bytes).sum();
+    let rows = known.iter().map(|of| (of.category.name(), of.bytes));
+    for (name, held) in rows.chain((rest > 0).then_some(("others", rest))) {
+        table.row([&format!("  {name}"), &bytes(held), "", "", ""]);
+        table.style_row(Style::Faint);
+    }
 }
 
 /// What of the tensors cuBLAS has: a part of the row above.

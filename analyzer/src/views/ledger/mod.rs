@@ -2,6 +2,7 @@
 
 mod asked;
 mod backing;
+mod categories;
 mod moment;
 mod names;
 mod parts;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use crate::account::When;
 use crate::attribution::Owner;
 use crate::replay::Reading;
+use crate::views::CategoryBytes;
 
 pub use asked::{Asked, By, LedgerAt};
 pub use place::Place;
@@ -178,6 +180,9 @@ pub struct Ledger {
     pub pool: Option<Pool>,
     /// Workspaces of cuBLAS among the tensors; `None`: there were none.
     pub workspaces: Option<Workspaces>,
+    /// What the tensors are for, the largest first; empty where that is not known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<CategoryBytes>,
     /// The largest changes of what is unexplained, over the whole run, largest first.
     pub jumps: Vec<JumpRow>,
     /// What was asked for.

@@ -10,6 +10,7 @@ use gpumem_capture::{
 
 use super::Ledger;
 use super::asked::{Asked, LedgerAt};
+use super::categories;
 use super::parts::{Parts, PieceId, Whole};
 use crate::replay::{At, LaterGrowth, Reading, Replay};
 use crate::session::{Error, Session};
@@ -145,6 +146,7 @@ fn ledgers(wanted: BTreeMap<DeviceOrdinal, Wanted>, first: &Replay, asked: Asked
         let facts = (first, &wanted.whole);
         let mut ledger = Ledger::new(parts, reading, asked.at, asked.by, facts, device);
         ledger.contexts_and_code_ns = grown_at.map(|time| time.0);
+        ledger.categories = categories::of(first, &ledger);
         Some(ledger)
     };
     wanted.into_iter().filter_map(build).collect()

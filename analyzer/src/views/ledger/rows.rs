@@ -111,6 +111,7 @@ impl Ledger {
             contexts_and_code_ns: None,
             pool,
             workspaces: parts.workspaces,
+            categories: Vec::new(),
             jumps: jumps
                 .into_iter()
                 .flatten()
