@@ -23,12 +23,15 @@ pub fn modules_table(rows: &[ModuleRow], title: &str, terminal: Terminal) -> Str
         .span(2);
     let figures: Vec<u64> = rows.iter().map(|row| row.bytes).collect();
     for (row, share) in rows.iter().zip(share(&figures)) {
-        let name = format!("  {}", row.module.as_deref().unwrap_or(NO_MODULE));
+        let name = row.module.as_deref().unwrap_or(NO_MODULE);
         // What has no name goes by its class already.
-        let class = row
-            .class
-            .as_deref()
-            .filter(|class| !name[2..].starts_with(class));
+        let class = row.class.as_deref();
+        let class = class.filter(|class| !name.starts_with(class));
+        let note = match row.workspace {
+            true => " (cuBLAS workspace)",
+            false => "",
+        };
+        let name = format!("  {name}{note}");
         let error = row.error_bytes.map(|error| format!("± {}", bytes(error)));
         let on = row.device.map_or(DeviceOrdinal::NONE, DeviceOrdinal);
         let device = if devices { place(on) } else { String::new() };
@@ -41,7 +44,8 @@ pub fn modules_table(rows: &[ModuleRow], title: &str, terminal: Terminal) -> Str
             &count(row.blocks),
             &device,
         ];
-        table.cells(&cells).style(1, Style::Faint);
+        let cells = table.cells(&cells);
+        cells.style(1, Style::Faint).note(0, note.len());
     }
     table.render(terminal, 0)
 }

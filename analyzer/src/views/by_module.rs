@@ -21,6 +21,9 @@ pub struct ModuleRow {
     pub module: Option<String>,
     /// Its class.
     pub class: Option<String>,
+    /// Whether they are workspaces of cuBLAS.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub workspace: bool,
     /// Bytes.
     pub bytes: u64,
     /// Blocks.
@@ -49,7 +52,8 @@ impl Modules {
         };
         let sampling = replay.sampling.filter(|_| held.level == Level::TENSOR);
         for on in &held.devices {
-            let mut by_name: BTreeMap<Option<String>, (Option<String>, Figure)> = BTreeMap::new();
+            let mut by_name: BTreeMap<(Option<String>, bool), (Option<String>, Figure)> =
+                BTreeMap::new();
             for (stacks, figure) in &on.figures {
                 if !wanted(phase_of(replay, *stacks)) {
                     continue;
@@ -57,7 +61,7 @@ impl Modules {
                 let module = names.module_of(stacks.py);
                 let class = || module.and_then(|id| names.module_class(id));
                 let name = module.map(|id| names.module_name(id));
-                let of = by_name.entry(name);
+                let of = by_name.entry((name, stacks.purpose.is_workspace()));
                 of.or_insert_with(|| (class().map(str::to_owned), Figure::default()))
                     .1 += *figure;
             }
@@ -65,12 +69,14 @@ impl Modules {
             if let Some(total) = on.total.filter(|total| *total != sum) {
                 modules.mismatches.push((on.device, sum, total));
             }
-            let rows = by_name.into_iter().map(|(module, (class, figure))| {
+            let rows = by_name.into_iter().map(|(of, (class, figure))| {
+                let (module, workspace) = of;
                 let error_bytes = sampling.map(|sampling| sampling.standard_error(figure));
                 ModuleRow {
                     device: ordinal(on.device),
                     module,
                     class,
+                    workspace,
                     bytes: figure.bytes,
                     blocks: figure.blocks,
                     error_bytes,
@@ -81,7 +87,7 @@ impl Modules {
         let order = |row: &ModuleRow| (Reverse((row.bytes, row.blocks)), row.device);
         modules.rows.sort_by(|a, b| {
             let by_size = order(a).cmp(&order(b));
-            by_size.then_with(|| a.module.cmp(&b.module))
+            by_size.then_with(|| (&a.module, a.workspace).cmp(&(&b.module, b.workspace)))
         });
         modules
     }

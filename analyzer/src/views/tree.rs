@@ -89,6 +89,9 @@ impl Node {
             for (stacks, figure) in &on.figures {
                 let mut path = Vec::from_iter(place_of(held, on));
                 path.extend(module_path(&replay.names, *stacks));
+                if stacks.purpose.is_workspace() {
+                    path.push("(cuBLAS workspace)".into());
+                }
                 root.add(&path, *figure);
             }
         }
