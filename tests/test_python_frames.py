@@ -70,6 +70,18 @@ outer()
     assert frames == [["inner", "<string>", "3"], ["outer", "<string>", "5"], ["<module>", "<string>", "1"]], done.stdout
 
 
+@pytest.mark.parametrize("way", ["wrapped", "plain"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_modules_that_frames_call(version, way, python_env, probe):
+    """The first local of each frame of the function through which PyTorch calls modules: by the same code, at the same
+    frame, another module is another stack."""
+    if way == "plain" and version not in ("py38", "py39", "py310"):
+        pytest.skip("PyTorch up to 1.13 has no CPython of this version")
+    done = harness.run([python_env(version), harness.WORKLOADS / "python_modules.py", probe, way])
+    _, calls, _, _, stacks, _, _, modules, _ = done.stdout.split()
+    assert (int(calls), int(modules)) >= (400, 28) and int(stacks) > 100, done.stdout
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_whether_the_interpreter_is_finalizing(version, python_env, probe):
     """Py_AtExit's functions are called while it is, those of atexit before. The end of a subinterpreter is not meant."""

@@ -32,8 +32,10 @@ pub(super) struct KnownFrame {
     pub(super) hash: u64,
     /// The number of the stack whose newest frame it is, where that has been told; else 0.
     pub(super) id: u32,
-    /// Which module it calls ([`ModuleObject::mixed`]); 0: none.
-    pub(super) module: u64,
+    /// Of the type of the module that it calls: 36 bits of the address, without the last four.
+    pub(super) kind: u32,
+    /// The module that it calls, its first local.
+    pub(super) module: usize,
 }
 
 /// Of a frame that is to be looked at anew.
@@ -48,6 +50,9 @@ pub(crate) struct Places {
     pub(super) code: usize,
     pub(super) instruction: usize,
     pub(super) owner: usize,
+    pub(super) local: usize,
+    /// In an object.
+    pub(super) kind: usize,
     /// In the code.
     pub(super) number: usize,
     pub(super) code_start: usize,
@@ -69,6 +74,8 @@ impl Places {
             code: frame.code,
             instruction: at,
             owner,
+            local: frame.first_local,
+            kind: layout.object.kind,
             number,
             code_start,
             code_type,
@@ -91,6 +98,7 @@ impl KnownFrame {
         mixed: NOT_MIXED,
         hash: 0,
         id: 0,
+        kind: 0,
         module: 0,
     };
 
@@ -125,11 +133,20 @@ impl KnownFrame {
                 position: Position::new(offset, self.over_shim),
                 module,
             }),
-            module: module.mixed(),
             ..self.without(frame)
         };
         new.counts_on(self);
         new
+    }
+
+    /// It is at an instruction of code with a number, and calls this module.
+    #[inline(always)]
+    pub(super) fn calls(&mut self, instruction: usize, number: u32, module: ModuleObject) {
+        // Without a module it stays one that is never known.
+        if module != ModuleObject::NONE {
+            (self.instruction, self.call_number) = (instruction, number);
+            (self.module, self.kind) = (module.address as usize, kind_word(module.kind));
+        }
     }
 
     /// It counts, and lies on `older`.
@@ -159,7 +176,7 @@ pub(super) unsafe fn changed(places: &Places, known: *const KnownFrame) -> *cons
     let mut known = known;
     // SAFETY: it is the caller's, or an older one than that: before the bottom the loop ends. There is a live
     // frame at its address: the caller says so, or a live frame has said that this is its older one. A live
-    // frame at an instruction of code has a code object.
+    // frame at an instruction of code has a code object, and one that calls a module has it as its first local.
     unsafe {
         let mut frame = (*known).frame;
         loop {
@@ -172,11 +189,19 @@ pub(super) unsafe fn changed(places: &Places, known: *const KnownFrame) -> *cons
                 if load::<u32>(code, places.number) != number {
                     return known;
                 }
-            } else if (*known).is_shim {
-                if load::<u8>(frame, places.owner) < SHIM_OWNER {
+            } else if (*known).call_number != 0 {
+                if load::<usize>(frame, places.instruction) != (*known).instruction
+                    || load::<usize>(frame, places.local) & walk::TAG_MASK != (*known).module
+                {
                     return known;
                 }
-            } else if (*known).call_number == 0 || !calls_the_same(places, &*known, frame) {
+                let code = load::<usize>(frame, places.code) & walk::TAG_MASK;
+                if load::<u32>(code, places.number) != (*known).call_number
+                    || kind_word(load((*known).module, places.kind)) != (*known).kind
+                {
+                    return known;
+                }
+            } else if !(*known).is_shim || load::<u8>(frame, places.owner) < SHIM_OWNER {
                 return known;
             }
             known = known.sub(1);
@@ -188,20 +213,8 @@ pub(super) unsafe fn changed(places: &Places, known: *const KnownFrame) -> *cons
     }
 }
 
-/// Whether a frame that called a module still does, at the same instruction, and the same module.
-///
-/// # Safety
-/// There is a live frame of the calling thread at `frame`.
+/// What is remembered of a type's address. Types are aligned to 16 bytes.
 #[inline(always)]
-unsafe fn calls_the_same(places: &Places, known: &KnownFrame, frame: usize) -> bool {
-    // SAFETY: promised by the caller. A live frame at an instruction of code has a code object; one that calls a
-    // module has it as its first local.
-    unsafe {
-        if load::<usize>(frame, places.instruction) != known.instruction {
-            return false;
-        }
-        let code = load::<usize>(frame, places.code) & walk::TAG_MASK;
-        load::<u32>(code, places.number) == known.call_number
-            && ModuleObject::called_at(&places.layout, frame).mixed() == known.module
-    }
+fn kind_word(kind: u64) -> u32 {
+    (kind >> 4) as u32
 }

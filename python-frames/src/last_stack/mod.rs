@@ -330,7 +330,7 @@ impl StackMemo {
             // SAFETY: a live frame of this code.
             let module = unsafe { ModuleObject::called_at(&places.layout, frame) };
             *new = older.with(frame, code, offset, identity, module);
-            (new.instruction, new.call_number) = (instruction, number);
+            new.calls(instruction, number, module);
         } else {
             *new = older.with(frame, code, offset, identity, ModuleObject::NONE);
             (new.instruction, new.number) = (instruction, number);
