@@ -1,7 +1,5 @@
 //! One frame of a Python stack.
 
-use crate::nn_module::ModuleObject;
-
 /// One frame, as a walk finds it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
@@ -13,6 +11,24 @@ pub struct Frame {
     pub position: Position,
     /// The `torch.nn.Module` that it calls, if it is such a call.
     pub module: ModuleObject,
+}
+
+/// A module object: its address and that of its type. Both are those of objects that may be gone: an address is used
+/// again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ModuleObject {
+    /// Address of the object; 0: none.
+    pub address: u64,
+    /// Address of its type.
+    pub kind: u64,
+}
+
+impl ModuleObject {
+    /// No module.
+    pub const NONE: Self = Self {
+        address: 0,
+        kind: 0,
+    };
 }
 
 /// Where a frame is in its code, and whether C code entered it, in 32 bits.

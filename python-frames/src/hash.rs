@@ -2,7 +2,7 @@
 //!
 //! [`mix`], [`chain`] and [`finish`] are what they are made of, for hashes of other things that are kept beside them.
 
-use crate::frame::Frame;
+use crate::frame::{Frame, ModuleObject};
 
 const FIRST: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECOND: u64 = 0xc2b2_ae3d_27d4_eb4f;
@@ -42,9 +42,18 @@ pub fn stack(frames: &[Frame], truncated: bool) -> u64 {
 pub(crate) fn frame_value(frame: &Frame) -> u64 {
     let word = u64::from(frame.position.bits());
     let value = mix(frame.code ^ word << 32 ^ word >> 15, frame.identity);
-    match frame.module.mixed() {
+    match module(frame.module) {
         0 => value,
         module => chain(module, value),
+    }
+}
+
+/// Of a module object; 0 only for none.
+#[inline]
+pub fn module(object: ModuleObject) -> u64 {
+    match object.address {
+        0 => 0,
+        address => mix(address, object.kind).max(1),
     }
 }
 
@@ -72,7 +81,6 @@ impl StackHash {
 mod tests {
     use super::*;
     use crate::frame::Position;
-    use crate::nn_module::ModuleObject;
     use std::collections::HashSet;
 
     fn frame(code: u64, identity: u64, offset: i32) -> Frame {
@@ -129,6 +137,16 @@ mod tests {
         assert_ne!(of_code(0x7000, 5, 40), of_code(0x7000, 6, 40));
         assert_ne!(of_code(0x7000, 5, 40), of_code(0x7008, 5, 40));
         assert_eq!(of_code(0x7000, 5, 40), of_code(0x7000, 5, 60));
+    }
+
+    #[test]
+    fn none_is_no_module() {
+        assert_eq!(module(ModuleObject::NONE), 0);
+        let object = ModuleObject {
+            address: 0x7000,
+            kind: 0x8000,
+        };
+        assert_ne!(module(object), 0);
     }
 
     #[test]

@@ -77,6 +77,9 @@ pub(crate) const SHIM_OWNER: u8 = 3;
 /// `FRAME_OWNED_BY_GENERATOR`, from 3.11.
 pub(crate) const GENERATOR_OWNER: u8 = 1;
 
+/// The address in a reference, without the bits that are no part of it (3.14's `_PyStackRef`).
+pub(crate) const TAG_MASK: usize = !3;
+
 /// `PyCodeObject`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CodeLayout {

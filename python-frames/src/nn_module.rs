@@ -9,38 +9,12 @@
 use std::sync::OnceLock;
 
 use crate::code::CodeText;
-use crate::hash::mix;
-use crate::layout::Layout;
+use crate::frame::ModuleObject;
+use crate::layout::{Layout, TAG_MASK};
 use crate::memory::{load, plausible};
 use crate::version::Version;
-use crate::walk::TAG_MASK;
-
-/// A module object: its address and that of its type. Both are those of objects that may be gone: an address is used
-/// again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ModuleObject {
-    /// Address of the object; 0: none.
-    pub address: u64,
-    /// Address of its type.
-    pub kind: u64,
-}
 
 impl ModuleObject {
-    /// No module.
-    pub const NONE: Self = Self {
-        address: 0,
-        kind: 0,
-    };
-
-    /// One word that tells modules apart; 0 only for none.
-    #[inline(always)]
-    pub fn mixed(self) -> u64 {
-        match self.address {
-            0 => 0,
-            address => mix(address, self.kind).max(1),
-        }
-    }
-
     /// The module whose call is at `frame`. None if the first local is not an object: a cell variable's place is
     /// empty up to 3.10.
     ///
@@ -143,15 +117,5 @@ mod tests {
         assert!(is(9, FILE, b"_wrapped_call_impl") && is(9, FILE, b"_call_impl"));
         assert!(!is(11, FILE, b"Module._call_impl"));
         assert!(!is(12, FILE, b"Module.forward") && !is(12, b"module.py", b"_wrapped_call_impl"));
-    }
-
-    #[test]
-    fn none_is_no_module() {
-        assert_eq!(ModuleObject::NONE.mixed(), 0);
-        let module = ModuleObject {
-            address: 0x7000,
-            kind: 0x8000,
-        };
-        assert_ne!(module.mixed(), 0);
     }
 }

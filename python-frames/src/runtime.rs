@@ -4,11 +4,11 @@ use core::ffi::c_void;
 
 use super::code::{self, CodeText};
 use super::finalizing::Finalizing;
-use super::frame::Frame;
+use super::frame::{Frame, ModuleObject};
 use super::last_stack::{Lookup, Places, StackMemo};
 use super::layout::{Layout, type_object};
 use super::memory::{load, plausible};
-use super::nn_module::{self, ModuleCalls, ModuleObject};
+use super::nn_module::{self, ModuleCalls};
 use super::thread::{self, Thread};
 use super::version::Version;
 use super::walk::{self, Walked};

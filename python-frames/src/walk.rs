@@ -1,10 +1,12 @@
 //! From the newest frame of a thread to the oldest.
 
 use super::code;
-use super::frame::{Frame, Position};
-use super::layout::{Entry, FrameLayout, GENERATOR_OWNER, Instruction, Layout, SHIM_OWNER};
+use super::frame::{Frame, ModuleObject, Position};
+use super::layout::{
+    Entry, FrameLayout, GENERATOR_OWNER, Instruction, Layout, SHIM_OWNER, TAG_MASK,
+};
 use super::memory::{load, plausible};
-use super::nn_module::{ModuleCalls, ModuleObject};
+use super::nn_module::ModuleCalls;
 use super::thread::Thread;
 
 /// What a walk wrote.
@@ -167,9 +169,6 @@ pub(crate) unsafe fn newer_than(
         count
     }
 }
-
-/// The address in a reference, without the bits that are no part of it (3.14's `_PyStackRef`).
-pub(crate) const TAG_MASK: usize = !3;
 
 /// Goes from `frame` to ever older ones; `read` says what a frame holds, or that it is a shim.
 ///

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use gpumem_capture::{DefKind, NnModuleId};
-use gpumem_python_frames::hash::finish;
+use gpumem_python_frames::hash;
 use gpumem_python_frames::{Frame, ModuleObject, Runtime};
 
 use super::id_table::IdTable;
@@ -81,7 +81,7 @@ impl NnModules {
         module: ModuleObject,
         names: &mut Vec<u8>,
     ) -> Option<NnModuleId> {
-        let hash = hash(module);
+        let hash = hash_of(module);
         if let Some(id) = self.ids.get(hash) {
             return Some(NnModuleId(id));
         }
@@ -138,7 +138,7 @@ impl NnModules {
         module: ModuleObject,
         name: &[u8],
     ) -> bool {
-        let Some(id) = self.ids.get(hash(module)) else {
+        let Some(id) = self.ids.get(hash_of(module)) else {
             return false;
         };
         let parts: [&[u8]; 3] = [&id.to_le_bytes(), &length(name), name];
@@ -146,8 +146,8 @@ impl NnModules {
     }
 }
 
-fn hash(module: ModuleObject) -> u64 {
-    finish(module.mixed(), 1)
+fn hash_of(module: ModuleObject) -> u64 {
+    hash::finish(hash::module(module), 1)
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::by_stack::ByStack;
 use super::json::ordinal;
 use crate::account::{Phase, phase_of};
-use crate::names::{NO_MODULE, Names};
-use crate::replay::{Figure, Replay, StackKey};
+use crate::replay::{Figure, Replay};
 
 /// One module's share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -95,21 +94,5 @@ impl Modules {
     /// Bytes over all rows.
     pub fn bytes(&self) -> u64 {
         self.rows.iter().map(|row| row.bytes).sum()
-    }
-}
-
-/// The module that a stack's bytes belong to and those that it is part of, the outermost first.
-pub(super) fn module_path(names: &Names, stacks: StackKey) -> Vec<String> {
-    match names.module_of(stacks.py) {
-        Some(module) => names.module_path(module),
-        None => vec![NO_MODULE.into()],
-    }
-}
-
-/// Whether a pattern takes what these stacks hold.
-pub(super) fn takes(names: &Names, stacks: StackKey, pattern: &str) -> bool {
-    match names.module_of(stacks.py) {
-        Some(module) => names.module_matches(module, pattern),
-        None => pattern == NO_MODULE,
     }
 }

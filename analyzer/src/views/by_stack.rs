@@ -3,7 +3,7 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 use rustc_hash::FxHashMap;
 
-use super::by_module;
+use super::module_of;
 use crate::attribution::{Owner, library, owner};
 use crate::replay::{At, Category, Figure, Replay, StackKey};
 
@@ -51,7 +51,7 @@ impl Select {
             let named = || library(&replay.names, stacks, level);
             by_path || named().is_some_and(|name| name.contains(part))
         };
-        let of_module = |pattern: &String| by_module::takes(&replay.names, stacks, pattern);
+        let of_module = |pattern: &String| module_of::takes(&replay.names, stacks, pattern);
         let is = stacks.purpose.category();
         self.category.is_none_or(|only| only == is)
             && self.file.as_ref().is_none_or(file)

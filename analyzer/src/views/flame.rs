@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use gpumem_capture::Level;
 
-use super::by_module::module_path;
 use super::by_stack::ByStack;
+use super::module_of::module_path;
 use crate::account::many;
 use crate::attribution::owner;
 use crate::names::{Names, NativeFrame};

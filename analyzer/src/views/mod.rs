@@ -16,6 +16,7 @@ mod json;
 mod leaks;
 mod ledger;
 mod lines;
+mod module_of;
 mod moments;
 mod page;
 mod scopes;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::by_module::module_path;
 use super::by_stack::{ByStack, DeviceStacks};
 use super::flame::labels;
+use super::module_of::module_path;
 use crate::names::NativeFrame;
 use crate::replay::{Figure, Replay, StackKey};
 use crate::stacks::{Frame, mixed};

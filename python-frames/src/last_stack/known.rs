@@ -1,11 +1,9 @@
 //! A frame of the last walk, and whether it is as it was.
 
-use crate::frame::{Frame, Position};
+use crate::frame::{Frame, ModuleObject, Position};
 use crate::hash;
-use crate::layout::{Entry, Instruction, Layout, SHIM_OWNER};
+use crate::layout::{Entry, Instruction, Layout, SHIM_OWNER, TAG_MASK};
 use crate::memory::load;
-use crate::nn_module::ModuleObject;
-use crate::walk;
 
 /// A frame of the last walk.
 #[derive(Debug)]
@@ -185,17 +183,17 @@ pub(super) unsafe fn changed(places: &Places, known: *const KnownFrame) -> *cons
                 if load::<usize>(frame, places.instruction) != (*known).instruction {
                     return known;
                 }
-                let code = load::<usize>(frame, places.code) & walk::TAG_MASK;
+                let code = load::<usize>(frame, places.code) & TAG_MASK;
                 if load::<u32>(code, places.number) != number {
                     return known;
                 }
             } else if (*known).call_number != 0 {
                 if load::<usize>(frame, places.instruction) != (*known).instruction
-                    || load::<usize>(frame, places.local) & walk::TAG_MASK != (*known).module
+                    || load::<usize>(frame, places.local) & TAG_MASK != (*known).module
                 {
                     return known;
                 }
-                let code = load::<usize>(frame, places.code) & walk::TAG_MASK;
+                let code = load::<usize>(frame, places.code) & TAG_MASK;
                 if load::<u32>(code, places.number) != (*known).call_number
                     || kind_word(load((*known).module, places.kind)) != (*known).kind
                 {

@@ -11,10 +11,11 @@
 mod known;
 
 use crate::code;
+use crate::frame::ModuleObject;
 use crate::hash::StackHash;
-use crate::layout::SHIM_OWNER;
+use crate::layout::{SHIM_OWNER, TAG_MASK};
 use crate::memory::{load, plausible};
-use crate::nn_module::{ModuleCalls, ModuleObject};
+use crate::nn_module::ModuleCalls;
 use crate::thread::Thread;
 use crate::walk;
 pub(crate) use known::Places;
@@ -311,7 +312,7 @@ impl StackMemo {
             return Ok(());
         }
         // SAFETY: promised by the caller.
-        let code = unsafe { load::<usize>(frame, places.code) } & walk::TAG_MASK;
+        let code = unsafe { load::<usize>(frame, places.code) } & TAG_MASK;
         // SAFETY: a live frame, as above.
         if !unsafe { walk::is_code(&places.layout, places.code_type, code) } {
             return Err(Otherwise);

@@ -1,5 +1,6 @@
 //! Which line of whose code an allocation belongs to.
 
+mod module;
 mod owner;
 mod user_code;
 

@@ -1,10 +1,9 @@
-//! Modules of PyTorch's (`torch.nn.Module`): what they are called, and which of them was at work in a stack.
+//! Modules of PyTorch's (`torch.nn.Module`): what they are called, and which of them the frames of a stack call.
 
 use gpumem_capture::{NnModuleId, PyModule, StackId};
 use rustc_hash::FxHashMap;
 
 use super::Names;
-use crate::backward::{Backward, Origin, chain};
 use crate::serialize::{Serialize, serialize};
 
 /// A chain of callers that goes on longer is cut: a damaged capture's may have no end.
@@ -77,31 +76,13 @@ impl NnModules {
         self.calls.retain(|stack, _| is_kept(*stack));
         self.calls.shrink_to_fit();
     }
-
-    /// The module that the newest of a stack's `newest` frames calls, of those that call one.
-    fn innermost(&self, stack: StackId, newest: usize) -> Option<NnModuleId> {
-        let call = self.calls.get(&stack)?.first()?;
-        ((call.frame as usize) < newest).then_some(call.module)
-    }
 }
 
 impl Names {
-    /// The module of PyTorch's that was at work in a Python stack: the innermost. What a node of autograd made belongs
-    /// to the module that ran in it (a forward that is run again), or else to the module of the forward that made the
-    /// node.
-    pub fn module_of(&self, stack: StackId) -> Option<NnModuleId> {
-        let Some(ran) = self.backwards.get(&stack) else {
-            return self.nn.innermost(stack, usize::MAX);
-        };
-        let newer = |ran: &Backward| self.nn.innermost(ran.own, ran.newer);
-        let (chain, origin) = chain(self, ran);
-        chain
-            .iter()
-            .find_map(|ran| newer(ran))
-            .or_else(|| match origin {
-                Origin::Forward(stack) => self.nn.innermost(stack, usize::MAX),
-                Origin::NoPython | Origin::Lost => None,
-            })
+    /// The module that the newest of a Python stack's `newest` frames calls, of those that call one.
+    pub(crate) fn innermost_module(&self, stack: StackId, newest: usize) -> Option<NnModuleId> {
+        let call = self.nn.calls.get(&stack)?.first()?;
+        ((call.frame as usize) < newest).then_some(call.module)
     }
 
     /// What a module is shown as: the name that the program gave it (`blocks.3.attn.qkv`), or else its class and which
@@ -253,44 +234,6 @@ mod tests {
             });
         }
         names
-    }
-
-    fn backward(names: &mut Names, id: u32, forward: u32, own: u32, newer: u32) {
-        names.define(&Definition::Backward {
-            id: StackId(id),
-            lost: false,
-            forward: StackId(forward),
-            own: StackId(own),
-            newer,
-            node: "N".into(),
-        });
-    }
-
-    #[test]
-    fn the_innermost_module_is_at_work() {
-        let names = names(&[(10, &[(0, 4), (1, 3), (3, 1)]), (11, &[])]);
-        let of = |stack| names.module_of(StackId(stack)).map(|id| id.0);
-        assert_eq!((of(10), of(11), of(0)), (Some(4), None, None));
-    }
-
-    #[test]
-    fn a_backward_belongs_to_the_module_of_its_forward_or_of_what_runs_again() {
-        let mut names = names(&[
-            (10, &[(0, 4), (1, 3), (3, 1)]),
-            (11, &[(1, 2)]),
-            (12, &[(2, 3)]),
-        ]);
-        backward(&mut names, 20, 10, 0, 0);
-        backward(&mut names, 21, 10, 11, 2);
-        backward(&mut names, 22, 10, 12, 2);
-        backward(&mut names, 23, 20, 0, 0);
-        backward(&mut names, 24, 0, 0, 0);
-        let of = |stack| names.module_of(StackId(stack)).map(|id| id.0);
-        assert_eq!(of(20), Some(4));
-        assert_eq!(of(21), Some(2), "a module runs in the node");
-        assert_eq!(of(22), Some(4), "the thread was in a module before");
-        assert_eq!(of(23), Some(4), "made by a node");
-        assert_eq!(of(24), None);
     }
 
     #[test]

@@ -109,6 +109,7 @@ impl Args {
             ("--file", part.in_file.is_some()),
             ("--function", part.function.is_some()),
             ("--library", part.library.is_some()),
+            ("--module", part.module.is_some()),
             ("--size", part.size.is_some()),
         ];
         let of_run = [
