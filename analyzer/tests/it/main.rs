@@ -15,6 +15,7 @@ mod import;
 mod leaks;
 mod ledger;
 mod lines;
+mod modules;
 mod phases;
 mod pool;
 mod run;

@@ -111,6 +111,11 @@ impl Synthetic {
 
     /// A Python stack, the newest line first.
     pub fn python(&mut self, lines: &[PyLine]) -> StackId {
+        self.python_in(lines, &[])
+    }
+
+    /// The same; and which of its frames, from the newest on, call which modules of PyTorch's.
+    pub fn python_in(&mut self, lines: &[PyLine], modules: &[(u32, u32)]) -> StackId {
         let mut frames = Vec::new();
         for (file, name, line, entered_from_c) in lines {
             let code = CodeId(self.next);
@@ -133,7 +138,13 @@ impl Synthetic {
         self.define(&Definition::PyStack {
             id,
             truncated: false,
-            modules: Vec::new(),
+            modules: modules
+                .iter()
+                .map(|&(frame, module)| PyModule {
+                    frame,
+                    module: NnModuleId(module),
+                })
+                .collect(),
             frames,
         });
         id
