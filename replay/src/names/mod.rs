@@ -2,6 +2,7 @@
 
 mod define;
 mod definitions;
+mod module_names;
 mod nn_modules;
 mod serialize;
 

@@ -1,0 +1,201 @@
+//! What modules of PyTorch's (`torch.nn.Module`) are called.
+
+use gpumem_capture::{NnModuleId, StackId};
+
+use super::Names;
+
+/// A chain of callers that goes on longer is cut: a damaged capture's may have no end.
+const DEPTH: usize = 64;
+
+impl Names {
+    /// The module that the newest of a Python stack's `newest` frames calls, of those that call one.
+    pub(crate) fn innermost_module(&self, stack: StackId, newest: usize) -> Option<NnModuleId> {
+        let call = self.nn.calls.get(&stack)?.first()?;
+        ((call.frame as usize) < newest).then_some(call.module)
+    }
+
+    /// What a module is shown as: the name that the program gave it (`blocks.3.attn.qkv`), or else its class and which
+    /// one of that it is (`Block#3`).
+    pub fn module_name(&self, id: NnModuleId) -> String {
+        match self.nn.modules.get(&id) {
+            Some(module) if !module.name.is_empty() => module.name.clone(),
+            Some(module) => format!("{}#{}", module.class, module.ordinal),
+            None => "(module not in the capture)".into(),
+        }
+    }
+
+    /// The class of a module.
+    pub fn module_class(&self, id: NnModuleId) -> Option<&str> {
+        self.nn.modules.get(&id).map(|module| &*module.class)
+    }
+
+    /// The names of a module and of those that it is part of, the outermost first: of `blocks.3.attn` these are
+    /// `blocks`, `blocks.3` and `blocks.3.attn`; of one without a name those of the modules that called it.
+    pub fn module_path(&self, id: NnModuleId) -> Vec<String> {
+        let mut path = Vec::new();
+        let mut at = id;
+        while path.len() < DEPTH {
+            let Some(module) = self.nn.modules.get(&at) else {
+                break;
+            };
+            if !module.name.is_empty() {
+                let dots = module.name.match_indices('.').map(|(dot, _)| dot);
+                let ends = dots.chain([module.name.len()]);
+                let mut names: Vec<String> = ends.map(|end| module.name[..end].into()).collect();
+                names.extend(path.into_iter().rev());
+                return names;
+            }
+            path.push(self.module_name(at));
+            if module.caller == at {
+                break;
+            }
+            at = module.caller;
+        }
+        if path.is_empty() {
+            path.push(self.module_name(id));
+        }
+        path.reverse();
+        path
+    }
+
+    /// Whether a pattern takes a module: it, or one that it is part of, has such a name. `*` stands for any
+    /// characters, dots too, `?` for one.
+    pub fn module_matches(&self, id: NnModuleId, pattern: &str) -> bool {
+        let pattern: Vec<char> = pattern.chars().collect();
+        let takes = |name: &str| {
+            let name: Vec<char> = name.chars().collect();
+            is_like(&name, &pattern)
+        };
+        let callers = std::iter::successors(Some(id), |at| {
+            let caller = self.nn.modules.get(at)?.caller;
+            (caller != *at).then_some(caller)
+        });
+        self.module_path(id).iter().any(|name| takes(name))
+            || callers
+                .take(DEPTH)
+                .any(|caller| takes(&self.module_name(caller)))
+    }
+}
+
+/// Whether all of `text` is as `pattern` says.
+fn is_like(text: &[char], pattern: &[char]) -> bool {
+    // Where to go on if what follows the newest `*` does not fit.
+    let (mut at, mut of, mut again) = (0, 0, None);
+    while at < text.len() {
+        match pattern.get(of) {
+            Some('*') => {
+                again = Some((at, of));
+                of += 1;
+            }
+            Some(&wanted) if wanted == '?' || wanted == text[at] => {
+                at += 1;
+                of += 1;
+            }
+            _ => {
+                let Some((from, star)) = again else {
+                    return false;
+                };
+                again = Some((from + 1, star));
+                (at, of) = (from + 1, star + 1);
+            }
+        }
+    }
+    pattern[of..].iter().all(|rest| *rest == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::nn_modules::NnModules;
+    use super::*;
+    use crate::serialize::Serialize;
+    use gpumem_capture::{CodeId, Definition, PyFrame, PyModule};
+
+    /// Stacks of 4 frames whose frames at these places call these modules.
+    fn names(stacks: &[(u32, &[(u32, u32)])]) -> Names {
+        let mut names = Names::default();
+        for (id, class) in [(1, "Net"), (2, "Block"), (3, "Block"), (4, "Linear")] {
+            names.define(&Definition::NnModule {
+                id: NnModuleId(id),
+                object: 0,
+                class: class.into(),
+            });
+        }
+        let frame = PyFrame {
+            code: CodeId(1),
+            offset: 0,
+            entered_from_c: false,
+        };
+        for (id, calls) in stacks {
+            let calls = calls.iter().map(|&(frame, module)| PyModule {
+                frame,
+                module: NnModuleId(module),
+            });
+            names.define(&Definition::PyStack {
+                id: StackId(*id),
+                truncated: false,
+                frames: vec![frame; 4],
+                modules: calls.collect(),
+            });
+        }
+        names
+    }
+
+    #[test]
+    fn names_come_from_the_program_or_else_from_classes_and_callers() {
+        let mut names = names(&[(10, &[(0, 4), (1, 3), (3, 1)])]);
+        let id = NnModuleId(4);
+        assert_eq!(names.module_name(id), "Linear#1");
+        assert_eq!(names.module_path(id), ["Net#1", "Block#2", "Linear#1"]);
+        names.define(&Definition::NnModuleName {
+            id: NnModuleId(3),
+            name: "blocks.1".into(),
+        });
+        assert_eq!(names.module_path(id), ["blocks", "blocks.1", "Linear#1"]);
+        let mut bytes = Vec::new();
+        names.nn.put(&mut bytes);
+        names.nn = NnModules::take(&mut &bytes[..]).unwrap();
+        assert_eq!(names.module_path(id), ["blocks", "blocks.1", "Linear#1"]);
+        names.define(&Definition::NnModule {
+            id: NnModuleId(9),
+            object: 0,
+            class: "Block".into(),
+        });
+        assert_eq!(names.module_name(NnModuleId(9)), "Block#3");
+        for (pattern, takes) in [
+            ("blocks.1", true),
+            ("blocks.*", true),
+            ("blocks", true),
+            ("Linear#?", true),
+            ("Net*", true),
+            ("*", true),
+            ("block", false),
+            ("blocks.2", false),
+            ("", false),
+        ] {
+            assert_eq!(names.module_matches(id, pattern), takes, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn callers_in_a_circle_end() {
+        let names = names(&[(10, &[(0, 2), (1, 3)]), (11, &[(0, 3), (1, 2)])]);
+        assert!(names.module_path(NnModuleId(2)).len() <= DEPTH);
+        assert!(!names.module_matches(NnModuleId(2), "x"));
+    }
+
+    #[test]
+    fn patterns_are_of_whole_names() {
+        for (text, pattern, like) in [
+            ("blocks.12.attn", "blocks.*.attn", true),
+            ("blocks.12.attn.qkv", "blocks.*.attn", false),
+            ("blocks.12.attn.qkv", "*qkv", true),
+            ("blocks.1", "blocks.?", true),
+            ("blocks.12", "blocks.?", false),
+            ("", "*", true),
+            ("aab", "*a*b", true),
+        ] {
+            let [text, pattern] = [text, pattern].map(|text| text.chars().collect::<Vec<_>>());
+            assert_eq!(is_like(&text, &pattern), like, "{text:?} {pattern:?}");
+        }
+    }
+}
