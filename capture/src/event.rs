@@ -167,7 +167,7 @@ impl EventFlags {
     pub const ESTIMATED: Self = Self(2048);
     /// Pinned host memory that the program brought: registered, not allocated.
     pub const REGISTERED: Self = Self(4096);
-    /// A workspace of cuBLAS, which PyTorch takes from its own cache. Tensor level.
+    /// A workspace of cuBLAS, which PyTorch takes from its own cache, or the failure to get one. Tensor level.
     pub const WORKSPACE: Self = Self(8192);
     /// Of an allocation that failed: the card had as much, but beyond its limit ([`crate::ProcessKey::LIMIT`]).
     pub const LIMIT: Self = Self(16384);

@@ -14,7 +14,7 @@ use crate::session::{self, Session};
 use crate::sideband::event;
 use crate::thread::Thread;
 use crate::tracked::{apply, questions};
-use crate::{contexts, definitions, driver, limit, stack, stacks};
+use crate::{contexts, definitions, driver, limit, stack, stacks, workspace};
 
 /// A new block as a hook saw it.
 #[derive(Clone, Copy)]
@@ -200,11 +200,15 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
     session.know_device(failed.device);
     let stacks = stack::take(session);
     let by_limit = limit::refused(&failed, thread.id().0, contexts::is_inactive);
+    let limit = if by_limit {
+        EventFlags::LIMIT
+    } else {
+        EventFlags::NONE
+    };
     let recorded = session.writer.event(&Event {
-        flags: if by_limit {
-            EventFlags::LIMIT
-        } else {
-            EventFlags::NONE
+        flags: match failed.level {
+            Level::TENSOR => limit.with(workspace::flag(thread)),
+            _ => limit,
         },
         ptr: failed.framework.map_or(0, |(live, _)| live),
         bytes: failed.bytes,

@@ -16,6 +16,11 @@ pub(super) enum Cause {
         /// Free on the card and in the framework's cache together.
         free: u64,
     },
+    /// There was enough, but not in one piece: tensors have nearly all of the card, and the next requests would fail, too.
+    NearlyFull {
+        /// Free on the card and in the framework's cache together.
+        free: u64,
+    },
     /// The framework refused before it asked the driver: a limit of its own.
     OwnLimit,
     /// There was enough, and the driver refused all the same: it lacked something else.
@@ -31,6 +36,10 @@ pub(super) enum Cause {
 
 /// The smallest page that the card gives: a request needs whole ones.
 const PAGE: u64 = 2 << 20;
+
+/// Percent of the framework's memory that is free, at least, where fragmentation is the cause. Who grows, which comes first, is
+/// known to the analyzer only.
+const FREE: u64 = 25;
 
 /// What the card must have for a request to be met: at least a page, and whole ones.
 fn needed(bytes: u64) -> u64 {
@@ -58,9 +67,13 @@ pub(super) fn judge(figures: &Figures) -> Cause {
     if free >= of_driver {
         return Cause::NotMemory { free };
     }
-    if free + cached >= need {
-        return Cause::Fragmentation {
-            free: free + cached,
+    if free.saturating_add(cached) >= need {
+        let free = free.saturating_add(cached);
+        let reserved = figures.framework.map_or(0, |(_, reserved)| reserved);
+        let is_notable = u128::from(cached) * 100 >= u128::from(reserved) * u128::from(FREE);
+        return match cached > 0 && is_notable {
+            true => Cause::Fragmentation { free },
+            false => Cause::NearlyFull { free },
         };
     }
     let others = figures.others().unwrap_or(0);
@@ -131,6 +144,14 @@ mod tests {
     }
 
     #[test]
+    fn a_card_that_tensors_nearly_fill_is_not_fragmented() {
+        // 13 of 15 GiB live: joining the pieces would help this request and not the next ones.
+        let framework = Some((13 * GIB, 15 * GIB));
+        let cause = judge(&figures(2 * GIB, 15 * GIB, 0, framework));
+        assert_eq!(cause, Cause::NearlyFull { free: 3 * GIB });
+    }
+
+    #[test]
     fn a_segment_that_is_larger_than_its_tensor_finds_no_room() {
         let mut small = figures(
             5 << 20,
@@ -140,7 +161,7 @@ mod tests {
         );
         small.refused = Some(20 << 20);
         let free = 18 << 20;
-        assert_eq!(judge(&small), Cause::Fragmentation { free });
+        assert_eq!(judge(&small), Cause::NearlyFull { free });
         small.refused = Some(16 << 20);
         assert_eq!(judge(&small), Cause::NotMemory { free });
     }

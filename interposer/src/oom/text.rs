@@ -156,6 +156,12 @@ fn cause_text(figures: &Figures, cause: &Cause) -> String {
                 bytes(on_card)
             )
         }
+        Cause::NearlyFull { free } => format!(
+            "the card is nearly full: {card}. {} of tensors live; {} is free in the framework's cache and on the \
+             card, in pieces",
+            bytes(figures.tensors.bytes),
+            bytes(*free)
+        ),
         Cause::OwnLimit => format!(
             "a limit of the framework's own (torch.cuda.set_per_process_memory_fraction): the driver was not \
              asked; {card}"
