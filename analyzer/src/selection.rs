@@ -84,7 +84,7 @@ impl Capture {
 /// Which figures.
 #[derive(Args, Clone, Debug)]
 pub struct Selection {
-    /// When: peak (each GPU's own), end, an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
+    /// When: peak (each GPU's own), end, oom (the last exception, else the last failure), an event's number, a time (`1.5s`, `00:01.500`) or step=N (at its
     /// end)
     #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
     pub at: At,
@@ -203,10 +203,11 @@ fn of_rank(named: &Path, rank: u32) -> PathBuf {
 /// Reads a moment.
 pub fn moment(text: &str) -> Result<At, String> {
     const EXPECTED: &str =
-        "expected peak, end, the number of an event, a time (1.5s, 00:01.500) or step=N";
+        "expected peak, end, oom, the number of an event, a time (1.5s, 00:01.500) or step=N";
     match text {
         "peak" => return Ok(At::Peak),
         "end" => return Ok(At::End),
+        "oom" => return Ok(At::Failure),
         _ => {}
     }
     if let Some(step) = text.strip_prefix("step=") {

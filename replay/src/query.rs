@@ -14,6 +14,9 @@ pub enum At {
     Event(Seq),
     /// Just before the first event after this time.
     Time(Nanos),
+    /// Just after the failure to tell of first: see [`crate::Failures::main`]. A replay does not know which that is: whoever
+    /// reads the capture finds it first.
+    Failure,
     /// When this step of a training, counted from 1, had ended.
     Step(u64),
 }

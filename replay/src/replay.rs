@@ -354,7 +354,7 @@ impl Replay {
             _ if self.window.step.is_some() => state.made_live,
             At::Peak => state.counters.peak,
             At::End => state.counters.live,
-            At::Event(_) | At::Time(_) | At::Step(_) => state.live_at_moment,
+            At::Event(_) | At::Failure | At::Time(_) | At::Step(_) => state.live_at_moment,
         }
     }
 }

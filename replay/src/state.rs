@@ -117,7 +117,7 @@ impl Replay {
             At::Event(seq) => Seq(seq.0.saturating_add(1)) >= restored.from,
             At::Time(time) => time >= restored.last,
             At::Step(step) => step > restored.steps,
-            At::Peak | At::End => true,
+            At::Peak | At::End | At::Failure => true,
         };
         let begun = |step| step > restored.steps.saturating_add(1);
         let sizes = query.sizes.are_all() || query.moment != At::Peak;

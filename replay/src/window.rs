@@ -52,7 +52,7 @@ impl Window {
             ends: match query.moment {
                 At::Time(time) => Ends::Time(time),
                 At::Step(step) => Ends::Step(step),
-                At::Peak | At::End | At::Event(_) => Ends::Known,
+                At::Peak | At::End | At::Event(_) | At::Failure => Ends::Known,
             },
             sizes: query.sizes,
         }

@@ -12,5 +12,5 @@ mod words;
 pub use judge::{Account, Comparison, Ending, duration};
 pub use limits::{is_by_limit, limit_of};
 pub use reached::Reached;
-pub use when::{Phase, When, phase_of, when_of};
+pub use when::{Phase, When, by_frames, phase_of, when_of};
 pub use words::{many, place};

@@ -1,8 +1,10 @@
 //! What an event's span context means, once all records are known.
 
+use gpumem_capture::StackId;
 use serde::Serialize;
 
 use crate::attribution::is_in_closure;
+use crate::names::Names;
 use crate::replay::{Replay, SpanContext, StackKey, ThreadPhase};
 
 /// A part of a training's step.
@@ -11,6 +13,10 @@ use crate::replay::{Replay, SpanContext, StackKey, ThreadPhase};
 pub enum Phase {
     /// Outside all others, in a process that trains.
     Forward,
+    /// A module of PyTorch's makes or moves its parameters: `__init__`, `to()`, `cuda()`.
+    SetUp,
+    /// A DataLoader's work.
+    Data,
     /// Autograd's engine runs, or one of its nodes does.
     Backward,
     /// An optimizer's step.
@@ -24,6 +30,8 @@ impl Phase {
     pub fn word(self) -> &'static str {
         match self {
             Self::Forward => "forward",
+            Self::SetUp => "set-up",
+            Self::Data => "data",
             Self::Backward => "backward",
             Self::Optimizer => "optimizer",
             Self::ZeroGrad => "zero_grad",
@@ -54,6 +62,25 @@ pub fn when_of(replay: &Replay, span_context: SpanContext) -> When {
     }
 }
 
+/// Functions of torch.nn.Module, and of its modules, that make or move parameters.
+const MAKES: [&str; 4] = ["__init__", "_apply", "load_state_dict", "reset_parameters"];
+
+/// What frames of PyTorch's own say of an allocation that no mark is around.
+pub fn by_frames(names: &Names, stack: StackId) -> Option<Phase> {
+    let frames = names.py_stacks.get(&stack).map(|(frames, _)| frames)?;
+    frames.iter().find_map(|frame| {
+        let code = names.codes.get(&frame.code)?;
+        let function = code.name.rsplit('.').next().unwrap_or(&code.name);
+        match () {
+            () if MAKES.contains(&function) && code.file.contains("/torch/nn/") => {
+                Some(Phase::SetUp)
+            }
+            () if code.file.contains("/torch/utils/data/") => Some(Phase::Data),
+            () => None,
+        }
+    })
+}
+
 /// The phase that an allocation was made in, after all records. A thread's own marks come first;
 /// then what a node of autograd's allocated is of the backward; all else of a training is of the
 /// forward. An optimizer that runs the program's closure is not what allocates in that.
@@ -70,7 +97,7 @@ pub fn phase_of(replay: &Replay, stacks: StackKey) -> Option<Phase> {
         ThreadPhase::Outside if stacks.is_not_sampled() => None,
         // What stack it is, the capture does not say.
         ThreadPhase::Outside if !names.has_python(stacks.py) => None,
-        ThreadPhase::Outside => outside,
+        ThreadPhase::Outside => outside.map(|phase| by_frames(names, stacks.py).unwrap_or(phase)),
         ThreadPhase::Beside | ThreadPhase::Other => None,
     }
 }

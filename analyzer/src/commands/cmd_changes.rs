@@ -71,14 +71,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                 .map_err(anyhow::Error::from)
                 .and_then(|text| output.text(&format!("{separator}{text}")))
         } else {
-            output.text(&change_text(
-                &change,
-                1,
-                usize::MAX,
-                devices,
-                names,
-                terminal,
-            ))
+            output.text(&change_text(&change, devices, names, terminal))
         };
         failed = done.err();
         count += 1;

@@ -8,7 +8,7 @@ use gpumem_analyzer::views::{Asked, HintWatch, Hints};
 
 use super::exit::Exit;
 use super::output::Output;
-use super::read::{ledgers, read_with};
+use super::read::{cause, ledgers, read_with};
 use super::view::print_rows;
 use crate::args::Format;
 
@@ -34,7 +34,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     )?;
     watch.finish();
     let ledgers = ledgers(&args.file, &session, Asked::default())?;
-    let hints = Hints::of(&session, &ledgers, &watch);
+    let cause = cause(&args.file, &session)?;
+    let hints = Hints::of(&session, cause.as_ref(), &ledgers, &watch);
     print_rows(
         output,
         &session,

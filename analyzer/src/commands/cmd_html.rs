@@ -12,7 +12,7 @@ use gpumem_analyzer::views::{
 
 use super::exit::{Exit, say_caveats};
 use super::output::{Output, beside, file_name};
-use super::read::{ledgers, read_with, symbols};
+use super::read::{cause, ledgers, read_with, symbols};
 use crate::args::SymbolArgs;
 use crate::selection::Capture;
 
@@ -54,11 +54,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     }
     let moments = moments.finish();
     let ledgers = ledgers(file, &session, Asked::default())?;
+    let cause = cause(file, &session)?;
     let sources = PageSources {
         replay,
         timeline: &timeline,
         moments: &moments,
         ledgers: &ledgers,
+        cause: cause.as_ref(),
     };
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
     let mut source = Source::new(&replay.names, session.header.started_wall_ns);

@@ -61,7 +61,8 @@ impl From<ByArg> for By {
 /// `ledger`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// When: peak (each GPU's own), peak=tensor, peak=driver, peak=physical (a level's own), end, an
+    /// When: peak (each GPU's own), peak=tensor, peak=driver, peak=physical (a level's own), end, oom (the last exception, else the last
+    /// failure), an
     /// event's number, a time (`1.5s`, `00:01.500`) or step=N (at its end)
     #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = when)]
     pub at: When,

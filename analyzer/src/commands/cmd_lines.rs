@@ -28,7 +28,7 @@ pub enum PhaseArg {
     Backward,
     /// In an optimizer's step
     Optimizer,
-    /// Where gradients were zeroed, and what is of no known phase
+    /// Set-up, data, where gradients were zeroed, and what is of no known phase
     Other,
 }
 
@@ -39,7 +39,7 @@ impl PhaseArg {
             Some(Phase::Forward) => self == Self::Forward,
             Some(Phase::Backward) => self == Self::Backward,
             Some(Phase::Optimizer) => self == Self::Optimizer,
-            Some(Phase::ZeroGrad) | None => self == Self::Other,
+            Some(Phase::SetUp | Phase::Data | Phase::ZeroGrad) | None => self == Self::Other,
         }
     }
 
@@ -49,7 +49,7 @@ impl PhaseArg {
             Self::Forward => "forward",
             Self::Backward => "backward",
             Self::Optimizer => "optimizer",
-            Self::Other => "zero_grad or no phase",
+            Self::Other => "another phase or none",
         }
     }
 }

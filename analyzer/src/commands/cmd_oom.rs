@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use gpumem_analyzer::account::{is_by_limit, limit_of};
 use gpumem_analyzer::attribution::owner;
 use gpumem_analyzer::render::{
-    Source, answered, caveats, count, failure_line, ledger_text, lines_table,
+    Source, answered, cause_text, caveats, count, failure_line, ledger_text, lines_table,
 };
 use gpumem_analyzer::replay::{At, OutOfMemory, Replay};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Asked, By, ByStack, Ledger, LedgerAt, LineRow, Lines, Select};
+use gpumem_analyzer::views::{Asked, By, ByStack, Cause, Ledger, LedgerAt, LineRow, Lines, Select};
 use gpumem_capture::{Level, ProcessKey};
 use serde::Serialize;
 
 use super::exit::{Exit, say_caveats};
 use super::output::Output;
-use super::read::{ledgers, read};
+use super::read::{cause_of, ledgers, read};
 use super::view::print;
 use crate::args::Format;
 
@@ -53,6 +53,8 @@ struct Report<'a> {
     answered: u64,
     /// The failure that the rest is of.
     number: u64,
+    /// Why it failed.
+    cause: &'a Cause,
     ledger: Option<&'a Ledger>,
     tensor: &'a [LineRow],
     driver: &'a [LineRow],
@@ -96,6 +98,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         by: By::default(),
         device: Some(failure.event.device),
     };
+    let cause = cause_of(&args.file, &session, (number, *failure))?;
     let ledgers = ledgers(&args.file, &session, asked)?;
     let select = Select::default();
     let [tensor, driver, host] = [Level::TENSOR, Level::DRIVER, Level::HOST].map(|level| {
@@ -118,6 +121,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                     count,
                     answered,
                     number,
+                    cause: &cause,
                     ledger: ledgers.first(),
                     tensor: &tensor.rows,
                     driver: &driver.rows,
@@ -127,7 +131,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         }
         Format::Text => {
             let mut text = caveats(&session.account, output.terminal);
-            text.push_str(&head(&session, (number, count), failure, output));
+            text.push_str(&head(&session, (&cause, count), failure, output));
             let names = &session.replay.names;
             let mut source = Source::new(names, session.header.started_wall_ns);
             for ledger in &ledgers {
@@ -212,12 +216,14 @@ fn described<'a>(replay: &'a Replay, number: u64, failure: &OutOfMemory) -> Fail
 /// Which failure it is, and what was printed then.
 fn head(
     session: &Session,
-    (number, known): (u64, u64),
+    (cause, known): (&Cause, u64),
     failure: &OutOfMemory,
     output: &Output<'_>,
 ) -> String {
     let replay = &session.replay;
+    let number = cause.number;
     let mut text = failure_line(replay, failure, output.terminal);
+    text.push_str(&cause_text(cause, output.terminal));
     if known > 1 {
         let of = count(known);
         text.push_str(&format!(

@@ -11,12 +11,12 @@ use gpumem_capture::Level;
 
 use super::exit::Exit;
 use super::output::{Output, beside, file_name, write_file};
-use super::read::{ledgers, pid, read_with, symbols};
+use super::read::{cause, ledgers, pid, read_with, symbols};
 use crate::args::SymbolArgs;
 use crate::selection::level_or_default;
 
 /// Changes shown in the report.
-const CHANGES: usize = 10;
+const CHANGES: usize = 8;
 
 /// Runs it.
 pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::Result<Exit> {
@@ -49,12 +49,14 @@ pub fn run(file: &Path, asked: &SymbolArgs, output: &mut Output<'_>) -> anyhow::
     };
     watch.finish();
     let ledgers = ledgers(file, &session, Asked::default())?;
+    let cause = cause(file, &session)?;
     output.text(&report_text(
         &file_name(file),
         &session,
+        cause.as_ref(),
         &ledgers,
         &changes,
-        &Hints::of(&session, &ledgers, &watch),
+        &Hints::of(&session, None, &ledgers, &watch),
         output.terminal,
     ))?;
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use gpumem_analyzer::render::time;
-use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::replay::{At, OutOfMemory, Query};
 use gpumem_analyzer::session::{self, Observer, Session};
 use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
-use gpumem_analyzer::views::{Asked, AskedLeaks, Ledger, Survivors};
+use gpumem_analyzer::views::{Asked, AskedLeaks, Cause, Ledger, Survivors};
 use gpumem_capture::{Level, Reader};
 
 use super::exit::explained;
@@ -25,12 +25,30 @@ pub fn read_with(
     query: impl Into<Query>,
     observer: &mut Observer<'_>,
 ) -> anyhow::Result<Session> {
-    let (query, mut bar) = (query.into(), None);
+    let (query, mut bar) = (known(path, query.into())?, None);
     session::read(path, query, observer, &mut |progress| {
         bar = Some(Bar::start(progress))
     })
     .map_err(|error| explained(path, &error))
     .and_then(|session| told(path, session, query))
+}
+
+/// The query with the event of the failure, where it asks for that one: it is known once all has been read.
+fn known(path: &Path, query: Query) -> anyhow::Result<Query> {
+    if query.moment != At::Failure {
+        return Ok(query);
+    }
+    let first = read(path, At::End)?;
+    match first.replay.failures.main() {
+        Some((_, failure)) => Ok(Query {
+            moment: At::Event(failure.seq),
+            ..query
+        }),
+        None => anyhow::bail!(
+            "{}: no allocation failed for want of memory: --at peak is the moment with most",
+            path.display()
+        ),
+    }
 }
 
 /// The first reading for a view that sees each block, and the level that is asked for. Refused where that
@@ -92,6 +110,27 @@ pub fn not_kept(path: &Path, session: &Session) -> anyhow::Error {
 pub fn ledgers(path: &Path, session: &Session, asked: Asked) -> anyhow::Result<Vec<Ledger>> {
     let mut bar = None;
     Ledger::read(path, session, asked, &mut |progress| {
+        bar = Some(Bar::start(progress))
+    })
+    .map_err(|error| explained(path, &error))
+}
+
+/// Why the failure to tell of first happened, with a progress bar; `None`: nothing failed.
+pub fn cause(path: &Path, session: &Session) -> anyhow::Result<Option<Cause>> {
+    match session.replay.failures.main() {
+        Some(main) => cause_of(path, session, main).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// Why one failure happened.
+pub fn cause_of(
+    path: &Path,
+    session: &Session,
+    failure: (u64, OutOfMemory),
+) -> anyhow::Result<Cause> {
+    let mut bar = None;
+    Cause::read(path, session, failure, &mut |progress| {
         bar = Some(Bar::start(progress))
     })
     .map_err(|error| explained(path, &error))

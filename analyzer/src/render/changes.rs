@@ -4,12 +4,10 @@ use super::{Style, Terminal, bytes, count, mebibytes};
 use crate::names::Names;
 use crate::views::{Change, Group};
 
-/// One change: its head line and its groups, at most `limit` of each sign. `times`: how often it
-/// happened alike. `devices`: whether to name the device.
-pub fn change_text(
+/// The head line of a change. `times`: how often it happened alike. `devices`: whether to name the device.
+pub fn change_head(
     change: &Change,
     times: u64,
-    limit: usize,
     devices: bool,
     names: &Names,
     terminal: Terminal,
@@ -48,6 +46,13 @@ pub fn change_text(
     }
     let mut out = terminal.paint(Style::Strong, &head);
     out.push('\n');
+    out
+}
+
+/// One change: its head line and its groups.
+pub fn change_text(change: &Change, devices: bool, names: &Names, terminal: Terminal) -> String {
+    let mut out = change_head(change, 1, devices, names, terminal);
+    let limit = usize::MAX;
     for (sign, groups) in [('+', &change.added), ('-', &change.removed)] {
         out.push_str(&groups_text(sign, groups, limit));
     }

@@ -49,6 +49,15 @@ pub fn leaks_text(
     }
     out.push_str(".\n");
     out.push_str(&verdict(leaks, terminal));
+    if let Some(holder) = &leaks.holder {
+        out.push_str(&format!(
+            "Probably held by the tensor of {} ({}), the last that stays of each step: what it was\n\
+             computed from stays with it, {} of the other lines. .item() or .detach() keeps the number only.\n",
+            holder.owner.label(&replay.names),
+            many(holder.blocks, "block", "blocks"),
+            bytes(holder.held_bytes)
+        ));
+    }
     out
 }
 
@@ -93,7 +102,7 @@ fn heading(class: Class, leaks: &Leaks) -> String {
     match class {
         Class::Growing => "Growing: more is kept after each stretch of steps".into(),
         Class::Cache => "Caches: kept, but no more than before".into(),
-        Class::WarmUp if leaks.warm_up_steps < 2 => "Warm-up: kept since the first step".into(),
+        Class::WarmUp if leaks.warm_up_steps < 2 => "Warm-up or optimizer state: kept since".into(),
         Class::WarmUp => format!(
             "Warm-up: kept since the first {} steps",
             leaks.warm_up_steps

@@ -2,6 +2,7 @@
 
 mod annotated;
 mod categories;
+mod cause;
 mod changes;
 mod diff;
 mod flame;
@@ -28,6 +29,8 @@ pub use crate::units::{bar, bytes, count, mebibytes, share, signed, time};
 pub use annotated::annotated_text;
 pub use categories::categories_table;
 pub use changes::change_text;
+pub use cause::cause_text;
+pub use changes::{change_head, change_text};
 pub use diff::diff_text;
 pub use flame::{flamegraph, flamegraph_of};
 pub use fragmentation::{over_time_text, pool_map_text};

@@ -1,24 +1,23 @@
 //! The report: what ran, what may be claimed, the ledger of each device at its peak, the lines that own
 //! it, and what changed line by line.
 
-use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_capture::{DeviceOrdinal, Level, ProcessKey};
 
+use super::cause::{cause_text, statement};
 use super::{
-    Source, Style, Terminal, account_lines, bytes, caveats, change_text, hints_text, ledger_text,
+    Source, Style, Terminal, account_lines, bytes, caveats, change_head, hints_text, ledger_text,
     lines_table, moment, what_ran,
 };
 use crate::account::{is_by_limit, limit_of, many, when_of};
 use crate::attribution::owner;
 use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
-use crate::views::{ByStack, Change, Hints, Ledger, Lines, Summary, when};
+use crate::views::{ByStack, Cause, Change, Hints, Ledger, Lines, Summary, when};
 
 /// Lines shown for each device.
-const LINES: usize = 15;
-/// Group sizes shown for each change.
-const GROUPS: usize = 3;
-/// Failures shown.
-const FAILURES: usize = 5;
+const LINES: usize = 10;
+/// Changes of less than this have no row.
+const LEAST: u64 = 1 << 20;
 
 /// The greatest changes, each with how often it happened alike, and how many there were in all.
 pub struct ReportChanges {
@@ -32,6 +31,7 @@ pub struct ReportChanges {
 pub fn report_text(
     file: &str,
     session: &Session,
+    cause: Option<&Cause>,
     ledgers: &[Ledger],
     changes: &ReportChanges,
     hints: &Hints,
@@ -41,7 +41,7 @@ pub fn report_text(
     let summary = Summary::of(session);
     let mut source = Source::new(&replay.names, session.header.started_wall_ns);
     let mut out = caveats(&session.account, terminal);
-    out.push_str(&failures(replay, file, terminal));
+    out.push_str(&failures(replay, cause, file, terminal));
     out.push_str(&what_ran(file, &summary, terminal));
     out.push_str(&account_lines(&session.account, terminal));
     if ledgers.is_empty() {
@@ -53,17 +53,21 @@ pub fn report_text(
         out.push('\n');
         out.push_str(&device_lines(file, replay, ledger, &mut source, terminal));
     }
-    if !changes.shown.is_empty() {
+    // What a run died of stands above: how it came there is under `changes`.
+    if cause.is_none() && !changes.shown.is_empty() {
         let title = "What changed, line by line (the greatest changes, in the order of time)";
         out.push_str(&format!("\n{}\n", terminal.paint(Style::Strong, title)));
         let devices = ledgers.len() > 1;
+        let extents = changes.shown.iter().map(|(change, _)| change.extent());
+        let greatest = extents.max().unwrap_or(0);
         let mut shown = 0;
-        for (change, times) in &changes.shown {
+        let large = changes.shown.iter();
+        let large = large.filter(|(change, _)| change.extent() >= LEAST.min(greatest));
+        for (change, times) in large {
             shown += times;
-            out.push_str(&change_text(
+            out.push_str(&change_head(
                 change,
                 *times,
-                GROUPS,
                 devices,
                 &replay.names,
                 terminal,
@@ -151,20 +155,16 @@ fn wanted(failure: &OutOfMemory) -> String {
     }
 }
 
-/// Allocations that failed: first the exception that the program may have died of.
-fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
-    let all = replay.failures.all();
-    let Some((main, _)) = replay.failures.main() else {
+/// The failure that the program may have died of, with its cause, and how many others there were.
+fn failures(replay: &Replay, cause: Option<&Cause>, file: &str, terminal: Terminal) -> String {
+    let Some((_, main)) = replay.failures.main() else {
         return answered(replay);
     };
-    let first = all.iter().filter(|(number, _)| *number == main);
-    let others = all.iter().filter(|(number, _)| *number != main);
-    let told: Vec<_> = first.chain(others.take(FAILURES - 1)).collect();
-    let mut out = String::new();
-    for (_, failure) in &told {
-        out.push_str(&failure_line(replay, failure, terminal));
+    let mut out = failure_line(replay, &main, terminal);
+    if let Some(cause) = cause {
+        out.push_str(&cause_text(cause, terminal));
     }
-    let more = replay.failures.count() - told.len() as u64;
+    let more = replay.failures.count() - 1;
     if more > 0 {
         let more = many(more, "more failed allocation", "more failed allocations");
         out.push_str(&format!(
@@ -172,12 +172,14 @@ fn failures(replay: &Replay, file: &str, terminal: Terminal) -> String {
         ));
     }
     out.push_str(&answered(replay));
+    out.push('\n');
     out
 }
 
 /// One of them.
 pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) -> String {
     let event = &failure.event;
+    let fact = |key| replay.names.fact(key);
     let owner = owner(&replay.names, failure.span_context.stacks, event.level);
     let function = match owner.function() {
         "" => String::new(),
@@ -190,9 +192,14 @@ pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) 
             many(times, "time", "times")
         ),
     };
-    format!(
-        "{}   {} asked for at {}{function}, {}{}, on {} ({} level){}{refused}\n",
-        terminal.paint(Style::Bad, "OUT OF MEMORY"),
+    let rank = match (fact(ProcessKey::RANK), fact(ProcessKey::WORLD_SIZE)) {
+        (_, Some("1")) => String::new(),
+        (Some(rank), Some(size)) => format!(", rank {rank} of {size}"),
+        (Some(rank), None) => format!(", rank {rank}"),
+        _ => String::new(),
+    };
+    let text = format!(
+        "{} asked for at {}{function}, {}{}, on {}{rank} ({} level){}{refused}",
         wanted(failure),
         owner.label(&replay.names),
         moment(failure.seq.0, event.time),
@@ -200,7 +207,8 @@ pub fn failure_line(replay: &Replay, failure: &OutOfMemory, terminal: Terminal) 
         crate::account::place(event.device),
         event.level,
         by_limit(replay, failure),
-    )
+    );
+    statement("OUT OF MEMORY", Style::Bad, &text, terminal)
 }
 
 /// What the program heard nothing of.
@@ -208,7 +216,8 @@ pub fn answered(replay: &Replay) -> String {
     match replay.failures.answered() {
         0 => String::new(),
         times => format!(
-            "{} by PyTorch's allocator: the driver refused, it gave back what it had cached, and then had the memory.\n",
+            "{} by PyTorch's allocator: the driver refused, it gave back what it had cached,\n\
+             and then had the memory.\n",
             many(times, "retry", "retries")
         ),
     }

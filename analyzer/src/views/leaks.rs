@@ -15,7 +15,7 @@ pub enum Class {
     Growing,
     /// Allocated after the warm-up and kept, but no more than before: caches, ring buffers, workspaces.
     Cache,
-    /// Allocated in the warm-up and kept since: parameters, an optimizer's state.
+    /// Allocated in the warm-up and kept since: parameters. Or an optimizer's state, whichever step allocated it.
     WarmUp,
     /// Younger than the steps asked for.
     EndOnly,
@@ -59,6 +59,23 @@ pub struct LeakRow {
     pub owner: Owner,
 }
 
+/// The line whose small tensor of each step comes last, while much larger ones of its step stay as well: what a kept loss is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeakHolder {
+    /// Device ordinal; `None` for memory of no device.
+    pub device: Option<u8>,
+    /// The line.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Blocks of it that are alive.
+    pub blocks: u64,
+    /// What the other lines have that grow.
+    pub held_bytes: u64,
+    /// The same line.
+    #[serde(skip)]
+    pub owner: Owner,
+}
+
 /// What was alive at a moment, by line, with how it came there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Leaks {
@@ -75,6 +92,9 @@ pub struct Leaks {
     pub bytes: u64,
     /// The lines: those that grow most first, then the largest of each class.
     pub rows: Vec<LeakRow>,
+    /// Where graphs are kept: the line whose tensor probably keeps the rest of what grows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<LeakHolder>,
     /// For each device the level's own figure, where the rows do not sum to it: (device, sum, figure).
     #[serde(skip)]
     pub mismatches: Vec<(DeviceOrdinal, u64, u64)>,

@@ -5,6 +5,7 @@ mod block_events;
 mod by_module;
 mod by_stack;
 mod categories;
+mod cause;
 mod changes;
 mod diff;
 mod flame;
@@ -13,6 +14,7 @@ mod greatest;
 mod growth;
 mod hints;
 mod json;
+mod kept_graphs;
 mod leaks;
 mod ledger;
 mod lines;
@@ -35,6 +37,7 @@ pub use block_events::BlockEvents;
 pub use by_module::{ModuleRow, Modules};
 pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
 pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
+pub use cause::{Cause, CauseKind, Holder};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};
 pub use flame::{Differential, Folded, FrameBy};
@@ -43,7 +46,7 @@ pub use fragmentation::{
 };
 pub use greatest::Greatest;
 pub use hints::{Evidence, Hint, HintKind, HintWatch, Hints};
-pub use leaks::{Class, LeakRow, Leaks};
+pub use leaks::{Class, LeakHolder, LeakRow, Leaks};
 pub use ledger::{
     Asked, By, JumpRow, Kind, Ledger, LedgerAt, LedgerRow, Place, Pool, PoolLine, ReadingRow,
     Segment, SegmentLine, Workspaces,
@@ -51,9 +54,9 @@ pub use ledger::{
 pub use lines::{LineRow, Lines};
 pub use moments::{DeviceThen, LevelThen, MOMENT_LEVELS, MomentKind, Moments};
 pub use page::{
-    Page, PageBand, PageChart, PageCourse, PageDevice, PageFailure, PageHead, PageLedgerRow,
-    PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment, PageSegmentLine,
-    PageSources, PageStacks,
+    Page, PageBand, PageCause, PageChart, PageCourse, PageDevice, PageFailure, PageHead,
+    PageLedgerRow, PageLevel, PageLimits, PageMoment, PageOwner, PagePool, PageSegment,
+    PageSegmentLine, PageSources, PageStacks,
 };
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};

@@ -12,10 +12,11 @@ use super::block_events::{Kept, On};
 use super::by_stack::{ByStack, DeviceStacks, Owners, Select};
 use super::growth::{Points, grows, slope};
 use super::json::ordinal;
+use super::kept_graphs::KeptSeries;
 use super::leaks::{Class, LeakRow, Leaks};
 use super::ledger::Place;
 use crate::attribution::Owner;
-use crate::replay::{At, Block, Effect, Figure, Replay, Scale, Sizes, StackKey};
+use crate::replay::{At, Block, Effect, Figure, Replay, Scale, Sizes, StackKey, ThreadPhase};
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -192,6 +193,7 @@ impl Survivors {
                 if scale(life.all()) != Figure::default() {
                     let line = lines.entry((*device, owner)).or_default();
                     line.add(life, self.steps, &scale);
+                    line.others |= stacks.purpose.phase() != ThreadPhase::Optimizer;
                 }
             }
         }
@@ -218,9 +220,28 @@ impl Survivors {
             warm_up_steps: asked.warm_up_steps,
             least_steps: asked.least_steps,
             bytes: rows.iter().map(|row| row.bytes).sum(),
+            holder: super::kept_graphs::holder(replay, &rows, self.series(&points), self.steps),
             rows,
             mismatches,
         }
+    }
+
+    /// What each stack had at the ends of steps, and its blocks now.
+    fn series<'a>(&'a self, points: &'a [u64]) -> impl Iterator<Item = KeptSeries> + 'a {
+        self.lives.iter().map(|((device, key), life)| {
+            let at = |step: &u64| life.ends.binary_search_by_key(step, |(at, _)| *at);
+            let bytes = |step: &u64| match at(step) {
+                Ok(at) => life.ends[at].1,
+                Err(_) if *step == self.steps => life.at_the_end_of(*step),
+                Err(_) => 0,
+            };
+            KeptSeries {
+                device: *device,
+                key: *key,
+                blocks: life.all().blocks,
+                bytes: points.iter().map(|step| (*step, bytes(step))).collect(),
+            }
+        })
     }
 
     /// How what single blocks hold is scaled on each device, where stacks are sampled.
@@ -283,6 +304,7 @@ impl Survivors {
             _ if owner.is_workspace() => Class::Cache,
             _ if survived.blocks == 0 => Class::EndOnly,
             0 => Class::WarmUp,
+            1 if !line.others => Class::WarmUp,
             2.. if grows(&series) => Class::Growing,
             _ => Class::Cache,
         };
@@ -349,6 +371,8 @@ fn plus(mut sum: Figure, figure: &Figure) -> Figure {
 struct Line {
     births: BTreeMap<u64, Figure>,
     ends: BTreeMap<u64, u64>,
+    /// Whether it has anything but what an optimizer's step allocated.
+    others: bool,
 }
 
 impl Line {

@@ -12,6 +12,7 @@ pub fn at(moment: At) -> String {
     match moment {
         At::Peak => "at the peak".into(),
         At::End => "at the end".into(),
+        At::Failure => "at the failure".into(),
         At::Event(seq) => format!("after event {}", seq.0),
         At::Time(nanos) => format!("at {}", time(nanos)),
         At::Step(step) => format!("at the end of step {step}"),

@@ -7,8 +7,12 @@ function drawHead() {
   const missing = data.missing.length &&
     make("ul", { "aria-label": "What is missing" }, data.missing.map((line) => make("li", { class: "not-exact", text: line })));
   const failed = data.failure_count > 0 &&
-    make("p", { class: "failed", text: many(data.failure_count, "allocation", "allocations") + " failed for want of memory" });
-  fill("account", make("p", { class: data.exact ? "exact" : "not-exact", text: claim }), missing, failed,
+    make("p", { class: "failed", text: many(data.failure_count, "allocation", "allocations") + " failed for want of memory" +
+      (data.retries ? `; ${many(data.retries, "retry", "retries")} by PyTorch's allocator besides, which then had the memory` : "") });
+  const why = data.cause && make("p", { id: "cause" }, [make("strong", { text: "Cause: " }), data.cause.what, make("br", {}),
+    make("strong", { text: "To change: " }), data.cause.advice, make("br", {}), make("strong", { text: "Held then: " }),
+    data.cause.owners.map((of) => `${bytes(of.bytes)} ${of.line} ${of.function}`.trim()).join(", ")]);
+  fill("account", make("p", { class: data.exact ? "exact" : "not-exact", text: claim }), missing, failed, why,
     ...more.map((line) => make("p", { class: "faint", text: line })));
 }
 

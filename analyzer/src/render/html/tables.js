@@ -139,7 +139,7 @@ function drawFailures() {
   const rows = data.failures.map((of) => [time(of.time), count(of.seq), of.device === null ? "none" : "GPU " + of.device,
     bytes(of.bytes), of.line + of.when]);
   const caption = `${many(data.failure_count, "allocation", "allocations")} for which there was no memory` +
-    (data.failure_count > rows.length ? `; the first ${rows.length} are shown` : "");
+    (data.failure_count > rows.length ? `; the first ones and the newest are shown` : "");
   fill("failures", table(caption, heads, rows));
 }
 

@@ -144,10 +144,19 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
                 "something keeps what each step makes: gpumem-analyze leaks tells how old it is, line by line",
             ),
         };
+        let held = watch.growth.holder(replay, device).filter(|_| graphs);
+        let held = held.map(|(line, blocks)| {
+            let blocks = many(blocks, "block", "blocks");
+            format!(
+                "; probably held by the tensor of {} ({blocks})",
+                line.label(names)
+            )
+        });
         let what = format!(
-            "{{}} more stood when step {} had ended than after step {}{of}: {each} more each step",
+            "{{}} more stood when step {} had ended than after step {}{of}: {each} more each step{}",
             crate::units::count(last),
-            crate::units::count(first)
+            crate::units::count(first),
+            held.unwrap_or_default()
         );
         hint(kind, &what, advice, scaled(grown.figures))
     };

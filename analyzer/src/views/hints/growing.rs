@@ -9,6 +9,7 @@ use super::figures::{Figures, NUMBERED, is_in_forward};
 use crate::attribution::Owner;
 use crate::replay::{Figure, KeyId, Replay, ThreadPhase};
 use crate::views::by_stack::Owners;
+use crate::views::cause::graph::{Grows, holder};
 use crate::views::growth::{Points, grows, slope};
 
 /// The first step counts as the warm-up.
@@ -63,6 +64,29 @@ impl Growth {
             }
             self.ends.retain(|_, ends| !ends.is_empty());
         }
+    }
+
+    /// The line whose tensor probably keeps what grew on a device, and its blocks: see [`holder`].
+    pub fn holder(&self, replay: &Replay, device: DeviceOrdinal) -> Option<(Owner, u64)> {
+        let points = self.points.with(0);
+        let rounds = points.last()?.saturating_sub(*points.first()?);
+        let mut owners = Owners::new(replay, Level::TENSOR);
+        let mut all = Vec::new();
+        for ((_, key), ends) in self.ends.iter().filter(|((of, _), _)| *of == device) {
+            let at = |step: &u64| ends.binary_search_by_key(step, |(at, _)| *at);
+            let bytes = |step: &u64| at(step).map_or(0, |at| ends[at].1.bytes);
+            let series: Vec<_> = points.iter().map(|step| (*step, bytes(step))).collect();
+            if !grows(&series) {
+                continue;
+            }
+            all.push(Grows {
+                line: owners.of(replay.stacks(*key)),
+                bytes_per_round: slope(&series).max(0).unsigned_abs(),
+                blocks: ends.last().map_or(0, |(_, figure)| figure.blocks),
+                first: u64::from(key.0),
+            });
+        }
+        holder(&all, rounds).map(|of| (of.line.clone(), of.blocks))
     }
 
     /// The lines of a device that grew to the last step: within functions named forward of a program that

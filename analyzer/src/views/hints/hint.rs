@@ -12,6 +12,8 @@ pub const NOTABLE: u64 = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HintKind {
+    /// Why the program ran out of memory.
+    OutOfMemory,
     /// State that an optimizer allocated and keeps.
     OptimizerState,
     /// Activation functions whose results stand beside their inputs.

@@ -13,6 +13,7 @@ mod watch;
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
+use super::cause::Cause;
 use super::ledger::{Kind, Ledger};
 use crate::account::place;
 use crate::session::Session;
@@ -34,9 +35,14 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// The hints of a capture: of its devices' peaks, whose ledgers are `ledgers`, and of what was seen on
+    /// The hints of a capture: the cause of its failure, if it has one; those of its devices' peaks, whose ledgers are `ledgers`, and of what was seen on
     /// the way.
-    pub fn of(session: &Session, ledgers: &[Ledger], watch: &HintWatch) -> Self {
+    pub fn of(
+        session: &Session,
+        cause: Option<&Cause>,
+        ledgers: &[Ledger],
+        watch: &HintWatch,
+    ) -> Self {
         let mut hints = Vec::new();
         for ledger in ledgers {
             let device = DeviceOrdinal(ledger.device);
@@ -47,7 +53,20 @@ impl Hints {
         }
         hints.extend(imbalance(session, ledgers));
         hints.sort_by(|a, b| (b.bytes, a.kind, a.device).cmp(&(a.bytes, b.kind, b.device)));
+        let hints = cause.map(failed).into_iter().chain(hints).collect();
         Self { hints }
+    }
+}
+
+/// Why it ran out of memory.
+fn failed(cause: &Cause) -> Hint {
+    Hint {
+        kind: HintKind::OutOfMemory,
+        device: cause.device,
+        bytes: cause.bytes,
+        what: format!("out of memory: {}", cause.what),
+        advice: cause.advice.clone(),
+        lines: Vec::new(),
     }
 }
 

@@ -8,6 +8,7 @@ mod names;
 mod parts;
 mod place;
 mod pool;
+mod pool_now;
 mod rows;
 mod tensors;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::views::CategoryBytes;
 pub use asked::{Asked, By, LedgerAt};
 pub use place::Place;
 pub use pool::{Pool, PoolLine, Segment, SegmentLine};
+pub(super) use pool_now::pool_now;
 
 /// What a part of a device's memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

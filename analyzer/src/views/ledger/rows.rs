@@ -30,6 +30,9 @@ struct Sum {
     owners: BTreeMap<Owner, i128>,
 }
 
+/// A device held next to nothing if it was less than this part of what its contexts cost.
+const NEXT_TO_NOTHING: i128 = 8;
+
 impl Ledger {
     /// The ledger of a device: `whole` is the replay of the whole capture.
     pub(super) fn new(
@@ -42,14 +45,14 @@ impl Ledger {
     ) -> Self {
         let reading = reading.filter(|reading| reading.beyond().is_some());
         let unexplained = reading.map(|reading| nvml(&mut parts, &reading));
-        // A context that costs more than its device ever held is not there for work.
+        // A context on a device that held next to nothing is not there for work.
         let contexts = parts
             .pieces
             .iter()
             .filter(|(id, _)| id.kind == Kind::Context);
         let contexts: i128 = contexts.map(|(_, bytes)| bytes).sum();
         let peak = i128::from(replay.counters(device, Level::DRIVER).peak);
-        let stray_of = facts.main.filter(|_| peak < contexts);
+        let stray_of = facts.main.filter(|_| peak < contexts / NEXT_TO_NOTHING);
         let pieces = parts
             .pieces
             .iter()

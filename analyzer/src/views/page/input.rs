@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpumem_capture::DeviceOrdinal;
 
 use crate::replay::Replay;
-use crate::views::{DeviceThen, Ledger, Timeline};
+use crate::views::{Cause, DeviceThen, Ledger, Timeline};
 
 /// What a page is made from.
 pub struct PageSources<'a> {
@@ -17,6 +17,8 @@ pub struct PageSources<'a> {
     pub moments: &'a BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
     /// The ledgers at the peaks.
     pub ledgers: &'a [Ledger],
+    /// Why the failure to tell of first happened.
+    pub cause: Option<&'a Cause>,
 }
 
 /// What stands above all figures.

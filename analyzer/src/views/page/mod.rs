@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::account::when_of;
 use crate::attribution::owner;
 use crate::symbols::Symbols;
+use crate::views::Holder;
 use crate::views::json::ordinal;
 use input::clip;
 
@@ -33,6 +34,19 @@ pub struct PageFailure {
     pub line: String,
     /// What the program was at.
     pub when: String,
+}
+
+/// Why the failure to tell of first happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PageCause {
+    /// Which event.
+    pub seq: u64,
+    /// The cause with its figures.
+    pub what: String,
+    /// What to change.
+    pub advice: String,
+    /// The lines that held most then.
+    pub owners: Vec<Holder>,
 }
 
 /// All that the page shows.
@@ -64,6 +78,10 @@ pub struct Page {
     pub failures: Vec<PageFailure>,
     /// All failures.
     pub failure_count: u64,
+    /// Refusals of the driver that PyTorch's allocator answered.
+    pub retries: u64,
+    /// Why the one to tell of first happened.
+    pub cause: Option<PageCause>,
 }
 
 impl Page {
@@ -108,6 +126,21 @@ impl Page {
             course: PageCourse::of(timeline, limits),
             failures: failures.collect(),
             failure_count: replay.failures.count(),
+            retries: replay.failures.answered(),
+            cause: from.cause.map(|cause| PageCause {
+                seq: cause.event,
+                what: clip(&cause.what),
+                advice: clip(&cause.advice),
+                owners: cause
+                    .owners
+                    .iter()
+                    .map(|of| Holder {
+                        line: clip(&of.line),
+                        function: clip(&of.function),
+                        ..of.clone()
+                    })
+                    .collect(),
+            }),
             devices,
             stacks: stacks.finish(),
         }

@@ -1,0 +1,85 @@
+//! Why an allocation failed, as text.
+
+use super::{Style, Terminal, bytes};
+use crate::units::count;
+use crate::views::Cause;
+
+/// Columns of text.
+const COLUMNS: usize = 80;
+/// Columns before a statement.
+const LABEL: usize = 16;
+
+/// A statement behind its word, on as many lines as it needs; words longer than a line stay whole.
+pub(super) fn statement(label: &str, style: Style, text: &str, terminal: Terminal) -> String {
+    let indent = " ".repeat(LABEL);
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if LABEL + line.chars().count() + 1 + length <= COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    let blanks = " ".repeat(LABEL.saturating_sub(label.chars().count()));
+    let text = lines.join(&format!("\n{indent}"));
+    format!("{}{blanks}{text}\n", terminal.paint(style, label))
+}
+
+/// The cause with what to change, and the lines that held most: two statements.
+pub fn cause_text(cause: &Cause, terminal: Terminal) -> String {
+    let text = format!("{} → {}", cause.what, cause.advice);
+    let mut out = statement("cause", Style::Bad, &text, terminal);
+    if cause.owners.is_empty() {
+        return out;
+    }
+    let owners = cause.owners.iter().map(|of| {
+        let function = match of.function.as_str() {
+            "" => String::new(),
+            function => format!(" {function}"),
+        };
+        format!(
+            "{} {}{function} ({})",
+            bytes(of.bytes),
+            of.line,
+            count(of.blocks)
+        )
+    });
+    let owners: Vec<String> = owners.map(|of| of.replace(' ', "\u{a0}")).collect();
+    let text = format!(
+        "{} of {} live",
+        owners.join(", "),
+        bytes(cause.live_bytes).replace(' ', "\u{a0}")
+    );
+    let text = statement("held then", Style::Strong, &text, terminal);
+    out.push_str(&text.replace('\u{a0}', " "));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_wrapped_behind_its_word() {
+        let long = "word ".repeat(40);
+        let text = statement("cause", Style::Bad, long.trim(), Terminal::PLAIN);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.len() == 4 && lines[0].starts_with("cause           word word"));
+        assert!(
+            lines[1..]
+                .iter()
+                .all(|line| line.starts_with("                word"))
+        );
+        assert!(lines.iter().all(|line| line.chars().count() <= COLUMNS));
+        let path = "x".repeat(200);
+        let text = statement("cause", Style::Bad, &path, Terminal::PLAIN);
+        assert_eq!(
+            text,
+            format!("cause           {path}\n"),
+            "a path stays whole"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! Why an allocation failed, judged once for all outputs.
+//!
+//! The order is: what no change of this program's memory would help (the card is too small for the request alone, other processes
+//! hold it), who grows, who is largest, and fragmentation, each only with its evidence. Growth is looked for in the rounds of loops
+//! ([`course`]); fragmentation is named only if the request would have fitted had every free byte been in one piece.
+
+mod course;
+pub(super) mod graph;
+mod judge;
+mod kind;
+pub(super) mod places;
+mod series;
+mod words;
+
+use std::cmp::Reverse;
+use std::path::Path;
+
+use gpumem_capture::{Level, Progress, Reader};
+use serde::Serialize;
+
+use super::by_stack::{ByStack, Select};
+use super::lines::Lines;
+use crate::replay::{At, OutOfMemory, Replay};
+use crate::session::{Error, Session};
+use course::Course;
+
+pub use kind::CauseKind;
+
+/// Lines that are named.
+const OWNERS: usize = 3;
+
+/// A line with what it held at the failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Holder {
+    /// The line as tables show it.
+    pub line: String,
+    /// Its function.
+    pub function: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+/// Why an allocation failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Cause {
+    /// The failure's number, from 1.
+    pub number: u64,
+    /// Its event.
+    pub event: u64,
+    /// Device ordinal.
+    pub device: u8,
+    /// What kind.
+    pub kind: CauseKind,
+    /// What it is about.
+    pub bytes: u64,
+    /// The cause with its figures.
+    pub what: String,
+    /// What to change.
+    pub advice: String,
+    /// The line that the cause is about, or through whose tensor graphs are kept.
+    pub line: Option<String>,
+    /// The level that the owners are of.
+    #[serde(serialize_with = "super::json::by_name")]
+    pub level: Level,
+    /// All that was live of it.
+    pub live_bytes: u64,
+    /// Free on the card then: `None`: not known.
+    pub free_bytes: Option<u64>,
+    /// Free in the framework's cache then.
+    pub cached_bytes: u64,
+    /// Whether the request would have fitted had every free byte been in one piece; `None`: not known.
+    pub would_fit: Option<bool>,
+    /// The lines that held most, the largest first.
+    pub owners: Vec<Holder>,
+}
+
+impl Cause {
+    /// The cause of one failure. The capture is read again, for what matters is known once the failure is.
+    ///
+    /// # Errors
+    /// Only where the capture cannot be read again.
+    pub fn read(
+        path: &Path,
+        session: &Session,
+        (number, failure): (u64, OutOfMemory),
+        started: &mut dyn FnMut(Progress),
+    ) -> Result<Self, Error> {
+        let (device, level) = (failure.event.device, level_of(&session.replay, &failure));
+        let mut reader = Reader::open(path)?;
+        started(reader.progress());
+        let mut replay = Replay::new(At::Event(failure.seq));
+        let mut course = Course::new(failure.seq, device, level);
+        reader.read(&mut |record| {
+            let effect = replay.feed(record);
+            course.observe(&replay, record, effect);
+        })?;
+        let found = judge::judge(&replay, &course, &failure, level);
+        let (what, advice) = words::of(&found);
+        let (owners, live_bytes) = owners(&replay, &failure, level);
+        Ok(Self {
+            number,
+            event: failure.seq.0,
+            device: device.0,
+            kind: found.kind,
+            bytes: found.bytes,
+            what,
+            advice,
+            line: found.line.as_ref().map(|line| line.0.clone()),
+            level,
+            live_bytes,
+            free_bytes: found.free,
+            cached_bytes: found.cached,
+            would_fit: found.would_fit,
+            owners,
+        })
+    }
+}
+
+/// The level whose lines answer for a failure.
+fn level_of(replay: &Replay, failure: &OutOfMemory) -> Level {
+    let device = failure.event.device;
+    match failure.event.level {
+        Level::HOST => Level::HOST,
+        _ if replay.levels.contains_key(&(device, Level::TENSOR)) => Level::TENSOR,
+        _ => Level::DRIVER,
+    }
+}
+
+fn owners(replay: &Replay, failure: &OutOfMemory, level: Level) -> (Vec<Holder>, u64) {
+    let select = Select {
+        device: Some(failure.event.device),
+        ..Select::default()
+    };
+    let held = ByStack::at(replay, level, At::Event(failure.seq), &select);
+    let lines = Lines::of(replay, &held);
+    let mut owners: Vec<Holder> = Vec::new();
+    for row in &lines.rows {
+        // A line may have a row for each phase.
+        let line = row.owner.label(&replay.names);
+        match owners.iter_mut().find(|of| of.line == line) {
+            Some(of) => (of.bytes, of.blocks) = (of.bytes + row.bytes, of.blocks + row.blocks),
+            None => owners.push(Holder {
+                line,
+                function: row.owner.function().to_owned(),
+                bytes: row.bytes,
+                blocks: row.blocks,
+            }),
+        }
+    }
+    owners.sort_by_key(|of| Reverse((of.bytes, of.blocks)));
+    owners.truncate(OWNERS);
+    (owners, lines.bytes())
+}

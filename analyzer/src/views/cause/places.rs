@@ -1,0 +1,71 @@
+//! What the frames of a stack say of where in a training it is.
+
+use gpumem_capture::StackId;
+
+use crate::account::{Phase, by_frames};
+use crate::attribution::is_in_closure;
+use crate::names::Names;
+use crate::replay::{StackKey, ThreadPhase};
+
+/// What memory is of, as far as frames and marks say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::views) enum Place {
+    /// A function named forward.
+    Forward,
+    /// Autograd's engine.
+    Backward,
+    /// An optimizer's step.
+    Optimizer,
+    /// A module's making or moving.
+    SetUp,
+    /// A workspace of cuBLAS.
+    Workspace,
+    /// None of these.
+    #[default]
+    Elsewhere,
+}
+
+fn is_forward(name: &str) -> bool {
+    name == "forward" || name.ends_with(".forward")
+}
+
+/// What an allocation is of.
+pub(in crate::views) fn place(names: &Names, stacks: StackKey) -> Place {
+    if stacks.purpose.is_workspace() {
+        return Place::Workspace;
+    }
+    match stacks.purpose.phase() {
+        ThreadPhase::Backward => return Place::Backward,
+        ThreadPhase::Optimizer if !is_in_closure(names, stacks.py) => return Place::Optimizer,
+        _ if names.backwards.contains_key(&stacks.py) => return Place::Backward,
+        _ => {}
+    }
+    if by_frames(names, stacks.py) == Some(Phase::SetUp) {
+        return Place::SetUp;
+    }
+    let frames = names.py_stacks.get(&stacks.py).map(|(frames, _)| frames);
+    let mut codes = frames
+        .into_iter()
+        .flatten()
+        .filter_map(|frame| names.codes.get(&frame.code));
+    match codes.any(|code| is_forward(&code.name)) {
+        true => Place::Forward,
+        false => Place::Elsewhere,
+    }
+}
+
+/// The frames outside of the outermost forward, the newest first.
+pub(in crate::views) fn site(names: &Names, stack: StackId) -> Vec<(u32, i32)> {
+    let frames = names.py_stacks.get(&names.own_stack(stack));
+    let frames = frames.map_or(&[][..], |(frames, _)| frames);
+    let is_forward = |frame: &gpumem_capture::PyFrame| {
+        let code = names.codes.get(&frame.code);
+        code.is_some_and(|code| is_forward(&code.name))
+    };
+    let outside = frames.iter().rposition(is_forward).map_or(0, |at| at + 1);
+    let frames = frames.get(outside..).unwrap_or_default();
+    frames
+        .iter()
+        .map(|frame| (frame.code.0, frame.offset))
+        .collect()
+}

@@ -1,0 +1,176 @@
+"""Ten programs that run out of memory, each of a cause that was planted: the first three statements of the report name it.
+
+What breaks these tests: growth that is taken for fragmentation, the layers of one forward that are taken for growth, a loop that
+is not seen as one, a holder that is the largest line instead of the one that keeps the rest, or outputs that disagree."""
+
+import re
+import shutil
+
+import harness
+import pytest
+
+PROGRAMS = harness.WORKLOADS / "dies"
+PAGE = harness.ROOT / "docs" / "out-of-memory.md"
+# Of each program: the kind of the cause, what the first line says, what the second does. {N} is the line with that text.
+DIES = {
+    "batch": ("activations", "batch.py:{torch.relu} Net.forward", "the activations of a forward: 440 MiB", "a smaller batch"),
+    "graphs": ("kept_graphs", "in backward of step", "held by the tensor of graphs.py:{penalty = }", ".detach()"),
+    "tensors": ("kept_tensors", "of step 214", "tensors.py:{x.repeat} keeps one more tensor each time: 426 MiB", ".cpu()"),
+    "growth": ("lengthened", "growth.py:{torch.cat}", "growth.py:{torch.cat} become longer each time: 392 MiB", "bound the length"),
+    "pieces": ("fragmentation", "150 MiB asked for at pieces.py:{large = }", "fragmentation: 242 MiB is free", "expandable_segments:True"),
+    "others": ("other_processes", "200 MiB asked for at others.py:{batch = }", "other processes hold 800 MiB", "nvidia-smi"),
+    "workspace": ("workspaces", "512 MiB asked for at workspace.py:{x @ x} (cuBLAS workspace)", "workspaces of cuBLAS", "CUBLAS_WORKSPACE_CONFIG"),
+    "evaluation": ("no_grad", "evaluation.py:{outputs.append(} evaluate", "graphs are kept that no backward uses", "torch.no_grad()"),
+    "optimizer": ("optimizer_state", "in optimizer of step 1", "the optimizer's state: 224 MiB", "less state"),
+    "ranks": ("activations", "on GPU 1, rank 1 of 2", "the activations of a forward: 432 MiB", "a smaller batch"),
+}
+ENV = {"others": {"GPUMEM_SIM_OTHER_BYTES": "800MiB", "GPUMEM_SIM_CONTEXT_BYTES": "64MiB"}}
+
+
+def statements(text):
+    """A statement goes on where a line begins with 16 blanks."""
+    return re.sub(r"\n {16}", " ", text).splitlines()
+
+
+def numbered(name, text):
+    """Each {part of a line} by that line's number in the program."""
+    source = (PROGRAMS / f"{name}.py").read_text().splitlines()
+    number = lambda found: str(next(n for n, line in enumerate(source, 1) if found[1] in line))  # noqa: E731
+    return re.sub(r"\{(.*?)\}", number, text)
+
+
+@pytest.fixture(scope="module")
+def died(python_env, tmp_path_factory):
+    """died("batch") is the capture of that program; each dies once."""
+    captures = {}
+
+    def once(name):
+        if name not in captures:
+            folder = tmp_path_factory.mktemp(name)
+            for program in (PROGRAMS / f"{name}.py", harness.WORKLOADS / "winds_up.py"):
+                shutil.copy(program, folder)
+            done = harness.simulate(
+                [python_env("torch215"), f"{name}.py"], devices=2 if name == "ranks" else 1, memory="1GiB", preload=True,
+                env=ENV.get(name), cwd=folder, check=False,
+            )
+            assert done.returncode == 1 and "torch.OutOfMemoryError" in done.stderr, harness.described(done)
+            captures[name] = folder / ("report.rank1.bin" if name == "ranks" else "report.bin")
+        return captures[name]
+
+    return once
+
+
+@pytest.mark.parametrize("name", DIES)
+def test_the_first_three_statements_name_what_was_planted(name, died):
+    _, asked, cause, advice = DIES[name]
+    text = harness.analyze(died(name)).stdout
+    head = text.partition("\n\n")[0].splitlines()
+    assert len(head) <= 16 and all(len(line) <= 88 for line in head)
+    failed, why, held = statements(text)[:3]
+    assert failed.startswith("OUT OF MEMORY   ") and numbered(name, asked) in failed
+    assert why.startswith("cause           ") and numbered(name, cause) in why
+    assert advice in why.split(" → ")[1]
+    assert re.match(r"held then       [\d.]+ [KMG]iB " + name + r"\.py:\d+", held), held
+
+
+@pytest.mark.parametrize("name", DIES)
+def test_all_outputs_agree(name, died):
+    report = died(name)
+    why = statements(harness.analyze(report).stdout)[1].removeprefix("cause           ")
+    found = harness.analyze_json("oom", report)["cause"]
+    assert found["kind"] == DIES[name][0]
+    assert f"{found['what']} → {found['advice']}" == why
+    assert 1 <= len(found["owners"]) <= 3
+    assert statements(harness.analyze("oom", report).stdout)[1] == f"cause           {why}"
+    hint = harness.analyze_json("hints", report)[0]
+    assert (hint["kind"], hint["what"], hint["advice"]) == ("out_of_memory", f"out of memory: {found['what']}", found["advice"])
+    page = report.with_suffix(".html")
+    harness.analyze("html", "-o", page, report)
+    assert found["advice"].replace("<", "\\u003c") in page.read_text()
+
+
+def test_the_owners_are_the_lines_of_that_moment(died):
+    found = harness.analyze_json("oom", died("batch"))
+    assert found["cause"]["live_bytes"] == sum(row["bytes"] for row in found["tensor"])
+    largest = max(row["bytes"] for row in found["tensor"])
+    assert found["cause"]["owners"][0]["bytes"] >= largest
+
+
+@pytest.mark.parametrize("name", ["growth", "evaluation", "graphs", "tensors"])
+def test_what_grows_is_never_called_fragmentation_by_the_recorder(name, died):
+    """The requests would have fitted into all free bytes, but tensors have nearly all of the card."""
+    told = harness.analyze_json("oom", died(name))["failures"][-1]["postmortem"]
+    assert "fragmentation" not in told and "expandable_segments" not in told
+    assert "the card is nearly full" in told
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        ("lines",), ("tree",), ("flamegraph", "-o", "-"), ("ledger",), ("fragmentation",), ("sizes",), ("leaks",),
+        ("export", "speedscope", "-o", "-"), ("lines", "--annotate"),
+    ],
+    ids=" ".join,
+)
+def test_the_moment_of_the_failure_has_a_name(view, died):
+    report = died("growth")
+    event = harness.analyze_json("oom", report)["cause"]["event"]
+    by_name = harness.analyze(*view, "--at", "oom", report).stdout
+    by_number = harness.analyze(*view, "--at", str(event), report).stdout
+    plain = lambda text: re.sub(r"(at the failure|after event \d+) *", "then ", text)  # noqa: E731
+    assert by_name and plain(by_name) == plain(by_number)
+
+
+def test_two_moments_of_a_run_that_died(died):
+    report = died("growth")
+    assert "at the failure" in harness.analyze("diff", "--at", "1000", "--to", "oom", report, report).stdout
+
+
+def test_a_run_that_did_not_fail_has_no_such_moment(simulate, python_env, tmp_path):
+    simulate([python_env("torch215"), "-c", "import torch; torch.empty(3, device='cuda')"], preload=True)
+    done = harness.analyze("lines", "--at", "oom", tmp_path / "report.bin", check=False)
+    assert done.returncode == 1 and "no allocation failed for want of memory" in done.stderr
+
+
+def test_the_page_has_the_first_statements(died):
+    rows = dict(re.findall(r"^\| `([a-z]+)\.py` \| ([^|]*) \|", PAGE.read_text(), re.M))
+    assert set(rows) == set(DIES)
+    for name, cause in rows.items():
+        found = harness.analyze_json("oom", died(name))["cause"]
+        assert f"{found['what']} → {found['advice']}" == cause, name
+
+
+def test_a_model_that_is_moved_is_set_up_and_no_forward(died):
+    rows = harness.analyze_json("lines", "--at", "oom", died("evaluation"))
+    made = int(numbered("evaluation", "{net = }"))
+    phases = {row["line"]: row.get("phase") for row in rows if row["bytes"] >= 1 << 20}
+    assert phases[made] == "set_up"
+    assert phases[int(numbered("evaluation", "{outputs.append(}"))] == "forward"
+
+
+def test_the_line_that_keeps_graphs_is_named_by_leaks_and_hints(died):
+    report = died("graphs")
+    leaks = harness.analyze_json("leaks", report)
+    line = int(numbered("graphs", "{penalty = }"))
+    assert (leaks["holder"]["line"], leaks["holder"]["blocks"]) == (line, 65)
+    others = [row["bytes"] for row in leaks["rows"] if row["class"] == "growing" and row["line"] != line]
+    assert leaks["holder"]["held_bytes"] == sum(others) > 300 << 20
+    assert f"Probably held by the tensor of graphs.py:{line} (65 blocks)" in harness.analyze("leaks", report).stdout
+    [kept] = [hint for hint in harness.analyze_json("hints", report) if hint["kind"] == "kept_graphs"]
+    assert f"probably held by the tensor of graphs.py:{line}" in kept["what"]
+    [state] = [row for row in leaks["rows"] if row["line"] == int(numbered("graphs", "{optimizer.step}"))]
+    assert state["class"] == "warm-up"
+
+
+def test_the_report_fits_a_screen_and_a_half(died):
+    for name in DIES:
+        text = harness.analyze(died(name)).stdout
+        assert len(text.splitlines()) <= 55, name
+
+
+def test_what_changed_is_a_few_lines_of_the_report(python_env, tmp_path):
+    report = harness.train("torch215", python_env("torch215"), tmp_path).report
+    text = harness.analyze(report).stdout
+    changed = text.partition("What changed, line by line")[2].partition("\n\n")[0]
+    assert 2 <= len(changed.splitlines()) <= 11 and "+0.0 MiB" not in changed, text
+    assert len(text.splitlines()) <= 50, text
