@@ -178,7 +178,7 @@ def test_the_capture_and_the_post_mortem_say_that_it_was_the_limit(simulate, pyt
     failures = analyze_json("oom", report)["failures"]
     assert {failure["level"] for failure in failures} == {"tensor"}
     assert all(failure["by_limit"] and failure["limit_bytes"] == 2 << 30 for failure in failures)
-    assert "for the limit of 2.00 GiB (GPUMEM_LIMIT)" in analyze("oom", report).stdout
+    assert "for the limit of 2.00 GiB (GPUMEM_LIMIT)" in " ".join(analyze("oom", report).stdout.split())
     told = analyze(report).stdout
     assert "limit        GPU 0 was limited to 2.00 GiB of the card's 16.0 GiB (GPUMEM_LIMIT)\n" in told
     [device] = analyze_json("summary", report)["devices"]
