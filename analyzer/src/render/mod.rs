@@ -28,7 +28,6 @@ mod tree;
 pub use crate::units::{bar, bytes, count, mebibytes, share, signed, time};
 pub use annotated::annotated_text;
 pub use categories::categories_table;
-pub use changes::change_text;
 pub use cause::cause_text;
 pub use changes::{change_head, change_text};
 pub use diff::diff_text;
