@@ -290,7 +290,7 @@ pub unsafe extern "C" fn gpumem_tell_tensors(
     };
     // SAFETY: the caller's promise.
     let addresses = unsafe { core::slice::from_raw_parts(addresses, count) };
-    let told = thread::in_hook(|thread| tensors::tell(session, thread, addresses, role));
+    let told = thread::in_hook(|thread| tensors::roles::tell(session, thread, addresses, role));
     told.unwrap_or_default()
 }
 

@@ -17,6 +17,7 @@ pub mod backward;
 mod block;
 mod bounded;
 mod categories;
+mod categorize;
 mod category;
 mod device;
 mod eviction;

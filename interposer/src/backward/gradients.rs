@@ -8,34 +8,14 @@
 //! The first time each object on the way is checked: that it is mapped, and of the class that is expected. From then on
 //! a table of virtual functions that is a known one says the same.
 
-use std::sync::OnceLock;
-
 use gpumem_capture::{ApiId, Role};
 
-use super::layout::DataPath;
+use super::known::Known;
 use super::memory::{self, field};
 use super::node::{Node, is_of_class, path_to_block};
 use crate::session::Session;
-use crate::tensors::Told;
+use crate::tensors::roles::Told;
 use crate::thread;
-
-/// What the objects on the way look like in this process.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    /// The table of virtual functions of `AccumulateGrad`.
-    node: usize,
-    /// That of `TensorImpl`.
-    tensor: usize,
-    /// That of `AutogradMeta`.
-    autograd: usize,
-    path: DataPath,
-    /// Where an `AutogradMeta` has the gradient.
-    gradient: usize,
-}
-
-/// What is known of the way.
-#[derive(Default)]
-pub(super) struct Gradients(OnceLock<Known>);
 
 /// The node has run: what it accumulated is told. Others than those that accumulate gradients cost two comparisons.
 #[inline]
@@ -111,29 +91,5 @@ fn tell_block(session: &'static Session, role: Role, data: Option<usize>, api: A
             by_framework: false,
         };
         let _ = thread::in_hook(|thread| told.record(thread, api));
-    }
-}
-
-impl Known {
-    /// Where the storage of a tensor begins; None for what is no tensor with a storage of its own.
-    fn data(&self, tensor: usize) -> Option<usize> {
-        let [storage, data] = self.path;
-        // SAFETY: what a node's variable and a leaf's gradient point at lives as long as they do; of the class that is
-        // asked for it has a storage, which has data.
-        unsafe {
-            let is_tensor = field(tensor, 0)? == self.tensor;
-            field(field(tensor, storage).filter(|_| is_tensor)?, data)
-        }
-    }
-
-    /// The gradient of a leaf; None if it has none.
-    fn gradient(&self, variable: usize) -> Option<usize> {
-        // SAFETY: as above; what autograd knows of a tensor is the tensor's own.
-        unsafe {
-            let is_tensor = field(variable, 0)? == self.tensor;
-            let autograd = field(variable, self.path[0] + 8).filter(|_| is_tensor)?;
-            let is_autograd = field(autograd, 0)? == self.autograd;
-            field(autograd, self.gradient).filter(|_| is_autograd)
-        }
     }
 }

@@ -23,6 +23,7 @@
 //!   this is switched off, and the account says so.
 
 mod gradients;
+mod known;
 mod layout;
 mod made;
 mod memory;

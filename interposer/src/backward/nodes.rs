@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use gpumem_stacks::ThreadEnd;
 
-use super::gradients::Gradients;
+use super::known::Gradients;
 use super::layout::{self, Check, NodeLayout};
 use super::sequence_map::SequenceMap;
 use crate::resolve::elf;

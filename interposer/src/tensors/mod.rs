@@ -3,8 +3,7 @@
 
 mod line;
 pub(crate) mod report;
-mod roles;
+pub(crate) mod roles;
 mod table;
 
-pub(crate) use roles::{Told, tell};
 pub(crate) use table::{Tensor, Tensors};

@@ -1,0 +1,244 @@
+//! How blocks come to stand under what they are for: see [`crate::categories`].
+
+use gpumem_capture::{DeviceOrdinal, Event, Level, Role, StackId};
+
+use crate::attribution::is_in_closure;
+use crate::block::{Block, Made};
+use crate::categories::KeyFacts;
+use crate::category::{Category, Origin};
+use crate::ids::{KeyId, StackKey};
+use crate::peak_snapshot::Address;
+use crate::places::Place;
+use crate::replay::Replay;
+use crate::sampling::Sampled;
+use crate::spans::ThreadPhase;
+
+impl Replay {
+    /// A tensor's block is made, with the key that it stands under for now.
+    pub(crate) fn tensor_made(&mut self, base: KeyId, event: &Event) -> Made {
+        let place = self.place(event.py_stack);
+        let of = &mut self.categories;
+        if place.is_python {
+            of.has_modules |= place.in_module;
+            of.forward_began |= place.in_module;
+            let was = of.python.insert(event.thread, place.in_module);
+            let has_left = was == Some(true) && !place.in_module;
+            of.turn = of.turn.saturating_add(u32::from(has_left));
+        }
+        let origin = self.facts(base).origin;
+        let of = &self.categories;
+        let category = match of.outcome(base) {
+            Category::None => origin.assumed(of.has_modules),
+            before => before,
+        };
+        let (turn, is_early) = (of.turn, !of.forward_began);
+        Made {
+            key: self.key_as(base, category),
+            turn,
+            is_early,
+        }
+    }
+
+    /// A tensor's block is about to end.
+    pub(crate) fn tensor_ends(&mut self, event: &Event) {
+        let address = (event.ptr, false);
+        let Some(block) = self.tensor_at(event.device, address) else {
+            return;
+        };
+        if block.is_told {
+            return;
+        }
+        let facts = self.facts(block.key);
+        let by_backward = match self.spans.phase(event.thread, false) {
+            ThreadPhase::Backward => true,
+            ThreadPhase::Beside => !self.categories.python.contains_key(&event.thread),
+            _ => false,
+        };
+        let age = self.categories.age(block);
+        let was = facts.origin.given_back(by_backward, age);
+        self.categories.outcomes.insert(facts.base, was as u16);
+        self.stand_under(event.device, address, facts.base, was, false);
+    }
+
+    /// A tensor's block is told to have a role.
+    #[cold]
+    pub(crate) fn tensor_has_role(&mut self, event: &Event) {
+        let category = match Role(event.aux) {
+            Role::PARAMETER | Role::BUFFER => Category::Parameter,
+            Role::GRADIENT => Category::Gradient,
+            Role::OPTIMIZER_STATE => Category::OptimizerState,
+            _ => return,
+        };
+        let address = (event.ptr, false);
+        let Some(block) = self.tensor_at(event.device, address) else {
+            return;
+        };
+        let is = self.stacks(block.key).purpose.category();
+        if block.is_told && is.outranks(category) {
+            return;
+        }
+        let base = self.facts(block.key).base;
+        self.categories.outcomes.insert(base, category as u16);
+        self.stand_under(event.device, address, base, category, true);
+    }
+
+    /// Judges the tensors' blocks that are live and were not told: the program has come to its end, or to a failure.
+    pub fn settle_categories(&mut self) {
+        let live: Vec<_> = self
+            .levels
+            .iter()
+            .filter(|((_, level), _)| *level == Level::TENSOR)
+            .flat_map(|((device, _), state)| {
+                let blocks = state.blocks.iter().filter(|(_, block)| !block.is_told);
+                blocks.map(|(address, block)| (*device, *address, *block))
+            })
+            .collect();
+        for (device, address, block) in live {
+            let facts = self.facts(block.key);
+            let before = self.categories.outcome(facts.base);
+            let is = facts.origin.live(before, self.categories.age(block));
+            self.stand_under(device, address, facts.base, is, true);
+        }
+    }
+
+    /// The key of the same stacks with blocks of all categories.
+    pub fn key_of_all_categories(&self, key: KeyId) -> KeyId {
+        let base = self.stacks(key).without_category();
+        self.key_ids.get(&base).copied().unwrap_or(key)
+    }
+
+    /// A block with the key of its stacks alone: what it is for may change.
+    pub(crate) fn of_all_categories(&mut self, block: Block) -> Block {
+        Block {
+            key: self.facts(block.key).base,
+            ..block
+        }
+    }
+
+    fn tensor_at(&self, device: DeviceOrdinal, address: Address) -> Option<Block> {
+        let state = self.levels.get(&(device, Level::TENSOR))?;
+        state.blocks.get(&address).copied()
+    }
+
+    /// A block stands under a category from now on, and did so since it was made.
+    fn stand_under(
+        &mut self,
+        device: DeviceOrdinal,
+        address: Address,
+        base: KeyId,
+        category: Category,
+        is_told: bool,
+    ) {
+        let to = self.key_as(base, category);
+        let sampled = Sampled::new(self.sampling, &self.keys).at(Level::TENSOR);
+        let peak = self.devices.get(&device);
+        let peak = peak.map(|device| (device.clock, device.moment.map(|(seq, _)| seq)));
+        let (clock, moment) = peak.unwrap_or_default();
+        if let Some(state) = self.levels.get_mut(&(device, Level::TENSOR)) {
+            state.device_clock = clock;
+            let moved = state.stand_under(address, to, is_told);
+            if let Some((block, from)) = moved {
+                state.move_figures(block, from, moment, &self.window, sampled);
+            }
+        }
+    }
+
+    /// The key with a category.
+    #[inline]
+    fn key_as(&mut self, base: KeyId, category: Category) -> KeyId {
+        let known = self.facts(base).with[category as usize];
+        known.unwrap_or_else(|| self.new_key_as(base, category))
+    }
+
+    #[cold]
+    fn new_key_as(&mut self, base: KeyId, category: Category) -> KeyId {
+        let stacks = self.stacks(base);
+        // What was evicted says nothing of what it was.
+        if stacks == StackKey::EVICTED {
+            return base;
+        }
+        let key = self.key(StackKey {
+            purpose: stacks.purpose.with(category),
+            ..stacks
+        });
+        if let Some(Some(facts)) = self.categories.known.keys.get_mut(base.0 as usize) {
+            facts.with[category as usize] = Some(key);
+        }
+        key
+    }
+
+    /// What is known of a key, with a category or without.
+    #[inline]
+    fn facts(&mut self, key: KeyId) -> KeyFacts {
+        match self.categories.known.keys.get(key.0 as usize) {
+            Some(Some(facts)) => *facts,
+            _ => self.new_facts(key),
+        }
+    }
+
+    #[cold]
+    fn new_facts(&mut self, key: KeyId) -> KeyFacts {
+        let stacks = self.stacks(key);
+        let base = match stacks.purpose.category() {
+            Category::None => key,
+            _ => self.key(StackKey {
+                purpose: stacks.purpose.with(Category::None),
+                ..stacks
+            }),
+        };
+        let facts = KeyFacts {
+            origin: self.origin(stacks),
+            base,
+            with: [None; 9],
+        };
+        let keys = &mut self.categories.known.keys;
+        let least = key.0 as usize + 1;
+        if keys.len() < least {
+            keys.resize(least.next_power_of_two(), None);
+        }
+        if let Some(place) = keys.get_mut(key.0 as usize) {
+            *place = Some(facts);
+        }
+        facts
+    }
+
+    /// Where a block with these stacks was made.
+    fn origin(&mut self, stacks: StackKey) -> Origin {
+        let purpose = stacks.purpose;
+        if purpose.is_workspace() {
+            return Origin::Workspace;
+        }
+        if stacks == StackKey::EVICTED || stacks.py == StackId::EVICTED {
+            return Origin::Unknown;
+        }
+        let place = self.place(stacks.py);
+        match purpose.phase() {
+            _ if place.in_backward => match place.in_module {
+                true => Origin::Recomputed,
+                false => Origin::Backward,
+            },
+            ThreadPhase::Backward if place.in_module => Origin::Recomputed,
+            ThreadPhase::Backward | ThreadPhase::ZeroGrad => Origin::Backward,
+            ThreadPhase::Beside if !place.is_python && !stacks.is_not_sampled() => Origin::Backward,
+            ThreadPhase::Optimizer if !is_in_closure(&self.names, stacks.py) => Origin::Optimizer,
+            _ if place.makes_weights => Origin::Weights,
+            // A custom function's forward runs with gradients off, and keeps for backward.
+            _ if place.in_module || stacks.is_not_sampled() => {
+                match purpose.is_no_grad() && !place.in_function {
+                    true => Origin::Inference,
+                    false => Origin::Forward,
+                }
+            }
+            _ => Origin::Outside,
+        }
+    }
+
+    #[inline]
+    fn place(&mut self, stack: StackId) -> Place {
+        let places = &mut self.categories.known.places;
+        let names = &self.names;
+        *places
+            .entry(stack)
+            .or_insert_with(|| Place::of(names, stack))
+    }
+}
