@@ -10,6 +10,7 @@
 
 use gpumem_capture::{ApiId, Role};
 
+use super::RunningNode;
 use super::known::Known;
 use super::memory::{self, field};
 use super::node::{Node, is_of_class, path_to_block};
@@ -19,7 +20,11 @@ use crate::thread;
 
 /// The node has run: what it accumulated is told. Others than those that accumulate gradients cost two comparisons.
 #[inline]
-pub(super) fn ran(session: &'static Session, node: Node, api: ApiId) {
+pub(crate) fn ran(run: &Option<RunningNode>, api: ApiId) {
+    let (Some(run), Some(session)) = (run, super::session()) else {
+        return;
+    };
+    let node = run.node();
     match session.nodes.gradients.0.get() {
         Some(known) if known.node == node.class => {
             let layout = session.nodes.layout();

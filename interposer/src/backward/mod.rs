@@ -22,7 +22,7 @@
 //! - PyTorch's objects are read where its layout is known and look-ups find what they must; else all
 //!   this is switched off, and the account says so.
 
-mod gradients;
+pub(crate) mod gradients;
 mod known;
 mod layout;
 mod made;
@@ -39,7 +39,7 @@ mod thread_nodes;
 use core::ffi::c_void;
 use core::ptr::null;
 
-use gpumem_capture::{ApiId, StackId};
+use gpumem_capture::StackId;
 use gpumem_stacks::thread_static;
 
 use crate::session::{self, Session};
@@ -140,14 +140,6 @@ pub(crate) unsafe fn run(address: usize) -> Option<RunningNode> {
     trusted_session()?;
     // SAFETY: promised by the caller.
     unsafe { RunningNode::new(address) }
-}
-
-/// A run has ended, and not by an exception.
-#[inline]
-pub(crate) fn ran(run: &Option<RunningNode>, api: ApiId) {
-    if let (Some(run), Some(session)) = (run, session()) {
-        gradients::ran(session, run.node(), api);
-    }
 }
 
 /// Makes a run the one of this thread, until the result is dropped.

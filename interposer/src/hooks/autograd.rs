@@ -11,7 +11,7 @@ use core::ffi::{CStr, c_char};
 
 use gpumem_capture::ApiId;
 
-use crate::backward::{self, phases, steps};
+use crate::backward::{self, gradients, phases, steps};
 use crate::workspace;
 
 /// A word that carries an argument.
@@ -99,7 +99,7 @@ around! {
         let running = backward::enter(&run);
         real();
         drop(running);
-        backward::ran(&run, api);
+        gradients::ran(&run, api);
     }
 }
 
