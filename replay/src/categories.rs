@@ -23,9 +23,11 @@ pub(crate) struct Categories {
     /// Whether one was called in this turn, as far as turns end with phases and steps.
     pub(crate) forward_began: bool,
     /// Threads that allocated from Python, and whether they were in a module the last time.
-    pub(crate) python: FxHashMap<ThreadId, bool>,
-    /// What the newest block that ended was, by stacks.
-    pub(crate) outcomes: FxHashMap<KeyId, u16>,
+    python: FxHashMap<ThreadId, bool>,
+    /// The newest of them.
+    newest: Option<(ThreadId, bool)>,
+    /// What the newest block that ended was, by stacks, as far as it is not in what can be worked out again.
+    outcomes: FxHashMap<KeyId, u16>,
     /// What can be worked out again.
     pub(crate) known: Known,
 }
@@ -40,8 +42,11 @@ pub(crate) struct Known {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyFacts {
     pub(crate) origin: Origin,
+    pub(crate) place: Place,
     /// The key without a category.
     pub(crate) base: KeyId,
+    /// Of a key without a category: what the newest block that ended was.
+    pub(crate) outcome: Category,
     /// The keys with each category.
     pub(crate) with: [Option<KeyId>; 9],
 }
@@ -53,7 +58,7 @@ impl Serialize for Categories {
         self.has_modules.put(to);
         self.forward_began.put(to);
         self.python.put(to);
-        self.outcomes.put(to);
+        self.all_outcomes().put(to);
     }
 
     fn take(from: &mut &[u8]) -> Option<Self> {
@@ -62,6 +67,7 @@ impl Serialize for Categories {
             has_modules: Serialize::take(from)?,
             forward_began: Serialize::take(from)?,
             python: Serialize::take(from)?,
+            newest: None,
             outcomes: Serialize::take(from)?,
             known: Known::default(),
         })
@@ -83,8 +89,9 @@ impl Categories {
 
     /// Keys have other numbers now.
     pub(crate) fn change_keys(&mut self, change: &mut dyn FnMut(&mut KeyId)) {
+        let outcomes = self.all_outcomes();
         self.known = Known::default();
-        self.outcomes = std::mem::take(&mut self.outcomes)
+        self.outcomes = outcomes
             .into_iter()
             .map(|(mut key, outcome)| {
                 change(&mut key);
@@ -101,9 +108,45 @@ impl Categories {
         }
     }
 
-    pub(crate) fn outcome(&self, base: KeyId) -> Category {
+    /// A thread allocates from Python, in a module or not: a turn may end, or a forward begin.
+    #[inline]
+    pub(crate) fn allocates(&mut self, thread: ThreadId, in_module: bool) {
+        if self.newest == Some((thread, in_module)) && self.forward_began == in_module {
+            return;
+        }
+        self.newest = Some((thread, in_module));
+        self.has_modules |= in_module;
+        self.forward_began |= in_module;
+        let was = self.python.insert(thread, in_module);
+        let has_left = was == Some(true) && !in_module;
+        self.turn = self.turn.saturating_add(u32::from(has_left));
+    }
+
+    /// Whether a thread has allocated from Python.
+    pub(crate) fn has_python(&self, thread: ThreadId) -> bool {
+        self.python.contains_key(&thread)
+    }
+
+    /// What the newest block was that had these stacks and ended before its facts were worked out.
+    pub(crate) fn earlier_outcome(&self, base: KeyId) -> Category {
         let number = self.outcomes.get(&base).copied().unwrap_or_default();
         Category::numbered(number)
+    }
+
+    /// A block with these stacks was this.
+    #[inline]
+    pub(crate) fn note_outcome(&mut self, base: KeyId, category: Category) {
+        if let Some(Some(facts)) = self.known.keys.get_mut(base.0 as usize) {
+            facts.outcome = category;
+        }
+    }
+
+    fn all_outcomes(&self) -> FxHashMap<KeyId, u16> {
+        let known = (0..).map(KeyId).zip(&self.known.keys);
+        let known = known.filter_map(|(key, facts)| Some((key, facts.as_ref()?.outcome as u16)));
+        let mut all = self.outcomes.clone();
+        all.extend(known.filter(|(_, outcome)| *outcome != 0));
+        all
     }
 }
 

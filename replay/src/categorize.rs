@@ -16,19 +16,13 @@ use crate::spans::ThreadPhase;
 impl Replay {
     /// A tensor's block is made, with the key that it stands under for now.
     pub(crate) fn tensor_made(&mut self, base: KeyId, event: &Event) -> Made {
-        let place = self.place(event.py_stack);
+        let facts = self.facts(base);
         let of = &mut self.categories;
-        if place.is_python {
-            of.has_modules |= place.in_module;
-            of.forward_began |= place.in_module;
-            let was = of.python.insert(event.thread, place.in_module);
-            let has_left = was == Some(true) && !place.in_module;
-            of.turn = of.turn.saturating_add(u32::from(has_left));
+        if facts.place.is_python {
+            of.allocates(event.thread, facts.place.in_module);
         }
-        let origin = self.facts(base).origin;
-        let of = &self.categories;
-        let category = match of.outcome(base) {
-            Category::None => origin.assumed(of.has_modules),
+        let category = match facts.outcome {
+            Category::None => facts.origin.assumed(of.has_modules),
             before => before,
         };
         let (turn, is_early) = (of.turn, !of.forward_began);
@@ -51,13 +45,17 @@ impl Replay {
         let facts = self.facts(block.key);
         let by_backward = match self.spans.phase(event.thread, false) {
             ThreadPhase::Backward => true,
-            ThreadPhase::Beside => !self.categories.python.contains_key(&event.thread),
+            ThreadPhase::Beside => !self.categories.has_python(event.thread),
             _ => false,
         };
         let age = self.categories.age(block);
         let was = facts.origin.given_back(by_backward, age);
-        self.categories.outcomes.insert(facts.base, was as u16);
-        self.stand_under(event.device, address, facts.base, was, false);
+        let to = self.key_as(facts.base, was);
+        self.categories.note_outcome(facts.base, was);
+        // Mostly it stands there already.
+        if to != block.key {
+            self.stand_under(event.device, address, facts.base, was, false);
+        }
     }
 
     /// A tensor's block is told to have a role.
@@ -78,7 +76,9 @@ impl Replay {
             return;
         }
         let base = self.facts(block.key).base;
-        self.categories.outcomes.insert(base, category as u16);
+        // Its facts may not be known yet.
+        self.facts(base);
+        self.categories.note_outcome(base, category);
         self.stand_under(event.device, address, base, category, true);
     }
 
@@ -95,7 +95,7 @@ impl Replay {
             .collect();
         for (device, address, block) in live {
             let facts = self.facts(block.key);
-            let before = self.categories.outcome(facts.base);
+            let before = self.facts(facts.base).outcome;
             let is = facts.origin.live(before, self.categories.age(block));
             self.stand_under(device, address, facts.base, is, true);
         }
@@ -186,9 +186,12 @@ impl Replay {
                 ..stacks
             }),
         };
+        let place = self.place(stacks.py);
         let facts = KeyFacts {
-            origin: self.origin(stacks),
+            origin: self.origin(stacks, place),
+            place,
             base,
+            outcome: self.categories.earlier_outcome(key),
             with: [None; 9],
         };
         let keys = &mut self.categories.known.keys;
@@ -203,7 +206,7 @@ impl Replay {
     }
 
     /// Where a block with these stacks was made.
-    fn origin(&mut self, stacks: StackKey) -> Origin {
+    fn origin(&self, stacks: StackKey, place: Place) -> Origin {
         let purpose = stacks.purpose;
         if purpose.is_workspace() {
             return Origin::Workspace;
@@ -211,7 +214,6 @@ impl Replay {
         if stacks == StackKey::EVICTED || stacks.py == StackId::EVICTED {
             return Origin::Unknown;
         }
-        let place = self.place(stacks.py);
         match purpose.phase() {
             _ if place.in_backward => match place.in_module {
                 true => Origin::Recomputed,

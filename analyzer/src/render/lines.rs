@@ -21,6 +21,8 @@ pub struct Source {
 const SOURCE_LIMIT: u64 = 8 << 20;
 /// Characters of a line of source that are shown.
 const SOURCE_COLUMNS: usize = 48;
+/// Columns of a terminal below which there is no room for phase, category and function.
+const NARROW: usize = 96;
 
 impl Source {
     /// Sources of a run: relative names start at its directory; files that were changed after it
@@ -106,6 +108,8 @@ pub fn lines_table(
         |of: &CategoryBytes| !matches!(of.category, Category::Temporary | Category::Other);
     let categories = rows.iter().any(|row| row.categories.iter().any(is_known));
     let first = 1 + usize::from(phases) + usize::from(categories);
+    // The line says where it is; its function is left out first.
+    let is_narrow = categories && terminal.width.is_some_and(|width| width < NARROW);
     let mut columns = vec![Align::Left; first + 2];
     columns.push(Align::Right);
     if estimated {
@@ -113,7 +117,7 @@ pub fn lines_table(
     }
     columns.extend([Align::Right, Align::Right, Align::Left]);
     let mut table = Table::new(&columns)
-        .elastic(&[first + 1, 0, first])
+        .elastic(&[first + 1, 0, first, first - 1])
         .keep_end(0);
     let device = if devices { "device" } else { "" };
     let mut heads = vec![""; first + 2];
@@ -144,7 +148,10 @@ pub fn lines_table(
         if categories {
             cells.push(&category);
         }
-        let function = row.owner.function();
+        let function = match is_narrow {
+            true => "",
+            false => row.owner.function(),
+        };
         cells.extend([function, &text, &bytes]);
         let error = row.error_bytes.unwrap_or(0);
         let error = format!("± {}", super::bytes(error));

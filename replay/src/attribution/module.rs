@@ -28,37 +28,8 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpumem_capture::{CodeId, Definition, PyFrame, PyModule};
-
-    /// Stacks of 4 frames whose frames at these places call these modules.
-    fn names(stacks: &[(u32, &[(u32, u32)])]) -> Names {
-        let mut names = Names::default();
-        for (id, class) in [(1, "Net"), (2, "Block"), (3, "Block"), (4, "Linear")] {
-            names.define(&Definition::NnModule {
-                id: NnModuleId(id),
-                object: 0,
-                class: class.into(),
-            });
-        }
-        let frame = PyFrame {
-            code: CodeId(1),
-            offset: 0,
-            entered_from_c: false,
-        };
-        for (id, calls) in stacks {
-            let calls = calls.iter().map(|&(frame, module)| PyModule {
-                frame,
-                module: NnModuleId(module),
-            });
-            names.define(&Definition::PyStack {
-                id: StackId(*id),
-                truncated: false,
-                frames: vec![frame; 4],
-                modules: calls.collect(),
-            });
-        }
-        names
-    }
+    use crate::names::samples::calling;
+    use gpumem_capture::Definition;
 
     fn backward(names: &mut Names, id: u32, forward: u32, own: u32, newer: u32) {
         names.define(&Definition::Backward {
@@ -73,14 +44,14 @@ mod tests {
 
     #[test]
     fn the_innermost_module_is_at_work() {
-        let names = names(&[(10, &[(0, 4), (1, 3), (3, 1)]), (11, &[])]);
+        let names = calling(&[(10, &[(0, 4), (1, 3), (3, 1)]), (11, &[])]);
         let of = |stack| names.module_of(StackId(stack)).map(|id| id.0);
         assert_eq!((of(10), of(11), of(0)), (Some(4), None, None));
     }
 
     #[test]
     fn a_backward_belongs_to_the_module_of_its_forward_or_of_what_runs_again() {
-        let mut names = names(&[
+        let mut names = calling(&[
             (10, &[(0, 4), (1, 3), (3, 1)]),
             (11, &[(1, 2)]),
             (12, &[(2, 3)]),

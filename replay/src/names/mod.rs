@@ -4,6 +4,8 @@ mod define;
 mod definitions;
 mod module_names;
 mod nn_modules;
+#[cfg(test)]
+pub(crate) mod samples;
 mod serialize;
 
 use gpumem_capture::{

@@ -106,43 +106,14 @@ fn is_like(text: &[char], pattern: &[char]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::nn_modules::NnModules;
+    use super::super::samples::calling;
     use super::*;
     use crate::serialize::Serialize;
-    use gpumem_capture::{CodeId, Definition, PyFrame, PyModule};
-
-    /// Stacks of 4 frames whose frames at these places call these modules.
-    fn names(stacks: &[(u32, &[(u32, u32)])]) -> Names {
-        let mut names = Names::default();
-        for (id, class) in [(1, "Net"), (2, "Block"), (3, "Block"), (4, "Linear")] {
-            names.define(&Definition::NnModule {
-                id: NnModuleId(id),
-                object: 0,
-                class: class.into(),
-            });
-        }
-        let frame = PyFrame {
-            code: CodeId(1),
-            offset: 0,
-            entered_from_c: false,
-        };
-        for (id, calls) in stacks {
-            let calls = calls.iter().map(|&(frame, module)| PyModule {
-                frame,
-                module: NnModuleId(module),
-            });
-            names.define(&Definition::PyStack {
-                id: StackId(*id),
-                truncated: false,
-                frames: vec![frame; 4],
-                modules: calls.collect(),
-            });
-        }
-        names
-    }
+    use gpumem_capture::Definition;
 
     #[test]
     fn names_come_from_the_program_or_else_from_classes_and_callers() {
-        let mut names = names(&[(10, &[(0, 4), (1, 3), (3, 1)])]);
+        let mut names = calling(&[(10, &[(0, 4), (1, 3), (3, 1)])]);
         let id = NnModuleId(4);
         assert_eq!(names.module_name(id), "Linear#1");
         assert_eq!(names.module_path(id), ["Net#1", "Block#2", "Linear#1"]);
@@ -178,7 +149,7 @@ mod tests {
 
     #[test]
     fn callers_in_a_circle_end() {
-        let names = names(&[(10, &[(0, 2), (1, 3)]), (11, &[(0, 3), (1, 2)])]);
+        let names = calling(&[(10, &[(0, 2), (1, 3)]), (11, &[(0, 3), (1, 2)])]);
         assert!(names.module_path(NnModuleId(2)).len() <= DEPTH);
         assert!(!names.module_matches(NnModuleId(2), "x"));
     }

@@ -1,0 +1,35 @@
+//! Names for tests.
+
+use gpumem_capture::{CodeId, Definition, NnModuleId, PyFrame, PyModule, StackId};
+
+use super::Names;
+
+/// Stacks of 4 frames whose frames at these places call these modules.
+pub(crate) fn calling(stacks: &[(u32, &[(u32, u32)])]) -> Names {
+    let mut names = Names::default();
+    for (id, class) in [(1, "Net"), (2, "Block"), (3, "Block"), (4, "Linear")] {
+        names.define(&Definition::NnModule {
+            id: NnModuleId(id),
+            object: 0,
+            class: class.into(),
+        });
+    }
+    let frame = PyFrame {
+        code: CodeId(1),
+        offset: 0,
+        entered_from_c: false,
+    };
+    for (id, calls) in stacks {
+        let calls = calls.iter().map(|&(frame, module)| PyModule {
+            frame,
+            module: NnModuleId(module),
+        });
+        names.define(&Definition::PyStack {
+            id: StackId(*id),
+            truncated: false,
+            frames: vec![frame; 4],
+            modules: calls.collect(),
+        });
+    }
+    names
+}
