@@ -114,6 +114,19 @@ impl Part {
         }
     }
 
+    /// The same, for views that see blocks come and go.
+    ///
+    /// # Errors
+    /// What a block is for is known only at its end: nothing can be picked by it as blocks come.
+    pub fn select_of_events(&self) -> anyhow::Result<Select> {
+        if self.category.is_some() {
+            anyhow::bail!(
+                "--category does not go with this view, for it is known at a block's end: use it with lines, tree or flamegraph"
+            );
+        }
+        Ok(self.select())
+    }
+
     /// The level asked for, or the one that tells most.
     pub fn level(&self, session: &Session) -> Level {
         level_or_default(self.level.map(Into::into), &session.replay)

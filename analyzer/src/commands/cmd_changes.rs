@@ -45,7 +45,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let blocks = Select {
         file: None,
         function: None,
-        ..part.select()
+        ..part.select_of_events()?
     };
     let has = |(device, of): &&(_, _)| *of == level && blocks.takes_device(*device);
     let devices = first.replay.levels.keys().filter(has).count() > 1;

@@ -193,7 +193,8 @@ fn told(file: &Path, args: &Args, moment: At) -> anyhow::Result<Told> {
             say_bounded(&session, "blocks freed");
             let level = part.level(&session);
             let sizes = part.size.unwrap_or_default();
-            let block_events = BlockEvents::new(&session.replay, level, part.select(), sizes);
+            let select = part.select_of_events()?;
+            let block_events = BlockEvents::new(&session.replay, level, select, sizes);
             let mut short_lived = ShortLived::new(args.short_lived.within(), block_events);
             let again = read_with(file, At::End, &mut |replay, record, effect| {
                 short_lived.observe(replay, record, effect);

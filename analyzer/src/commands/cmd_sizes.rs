@@ -37,7 +37,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (first, level) = read_for_blocks(file, query, part)?;
     say_bounded(&first, "allocations");
     let sizes = part.size.unwrap_or_default();
-    let block_events = BlockEvents::new(&first.replay, level, part.select(), sizes);
+    let block_events = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
     let mut histogram = Histogram::new(block_events, args.selection.at, args.exact);
     read_with(file, query, &mut |replay, record, effect| {
         histogram.observe(replay, record, effect);

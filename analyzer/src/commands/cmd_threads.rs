@@ -34,7 +34,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let (first, level) = read_for_blocks(file, query, part)?;
     say_bounded(&first, "allocations and frees");
     let sizes = part.size.unwrap_or_default();
-    let block_events = BlockEvents::new(&first.replay, level, part.select(), sizes);
+    let block_events = BlockEvents::new(&first.replay, level, part.select_of_events()?, sizes);
     let mut watch = ThreadWatch::new(block_events, args.selection.at);
     read_with(file, query, &mut |replay, record, effect| {
         watch.observe(replay, record, effect);

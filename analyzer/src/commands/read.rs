@@ -177,7 +177,7 @@ pub fn survivors(
         level: part.level(&first),
         moment,
         sizes,
-        select: part.select(),
+        select: part.select_of_events()?,
         least_steps,
         warm_up_steps,
     });

@@ -118,6 +118,10 @@ impl Args {
         ];
         let wrong = [("--at", self.at.is_some())].into_iter();
         let wrong = wrong.filter(|_| !self.format.is_of_stacks());
+        // What a block is for is known at its end: only views of a moment can pick by it.
+        let by_category = part.category.is_some();
+        let picks = self.format.is_of_stacks() && self.format != Format::Pprof;
+        let wrong = wrong.chain([("--category", by_category && !picks)]);
         let wrong = wrong.chain(owners.into_iter().filter(|_| !self.format.has_owners()));
         let of_run = of_run.into_iter();
         let wrong = wrong.chain(of_run.filter(|(option, _)| match self.format {
