@@ -101,6 +101,13 @@ impl Replay {
         }
     }
 
+    /// Works out the facts of all keys, whose stacks have a key without a category then.
+    pub(crate) fn work_out_facts(&mut self) {
+        for key in 0..self.keys.len() as u32 {
+            self.facts(KeyId(key));
+        }
+    }
+
     /// The key of the same stacks with blocks of all categories.
     pub fn key_of_all_categories(&self, key: KeyId) -> KeyId {
         let base = self.stacks(key).without_category();

@@ -60,6 +60,11 @@ impl Category {
         }
     }
 
+    /// Whether it says more of a block than that it is one of a tensor, and for how long.
+    pub fn is_specific(self) -> bool {
+        !matches!(self, Self::None | Self::Temporary | Self::Other)
+    }
+
     pub(crate) fn numbered(number: u16) -> Self {
         let index = usize::from(number).wrapping_sub(1);
         Self::ALL.get(index).copied().unwrap_or_default()

@@ -18,6 +18,7 @@ use std::num::NonZeroU64;
 use gpumem_capture::{Level, ProcessKey, StackId};
 
 use crate::block::Block;
+use crate::category::Category;
 use crate::high_water::Figure;
 use crate::ids::StackKey;
 use crate::names::Names;
@@ -104,18 +105,17 @@ impl StackKey {
 }
 
 /// Blocks of one purpose are estimated together. A block without stacks does not say whether its thread had Python, so
-/// what was beside a backward's thread is not told apart.
+/// what was beside a backward's thread is not told apart; nor is the category, which mostly follows from the stacks.
 fn stratum(purpose: Purpose) -> Purpose {
     match purpose.phase() {
         ThreadPhase::Beside => {
             let outside = Purpose::new(ThreadPhase::Outside, purpose.is_workspace());
-            let outside = match purpose.is_no_grad() {
+            match purpose.is_no_grad() {
                 true => outside.no_grad(),
                 false => outside,
-            };
-            outside.with(purpose.category())
+            }
         }
-        _ => purpose,
+        _ => purpose.with(Category::None),
     }
 }
 
@@ -341,6 +341,9 @@ mod tests {
             (key(StackId(2), Beside), figure(300, 2), figure(600, 6144)),
             (key(StackId(3), Optimizer), figure(9, 1), figure(1, 0)),
         ];
+        // What a block is for is told by stacks alone.
+        figures[0].0.purpose = figures[0].0.purpose.with(Category::Input);
+        figures[3].0.purpose = figures[3].0.purpose.with(Category::Activation);
         share_out(&mut figures);
         let mut shared: Vec<_> = figures
             .into_iter()

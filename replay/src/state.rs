@@ -100,6 +100,7 @@ impl Replay {
                 state.count_live(&window, sampled.at(*level));
             }
         }
+        self.work_out_facts();
         self.restored = Some(Restored {
             from: seq,
             steps: self.spans.steps,

@@ -118,7 +118,9 @@ impl<'a> Events<'a> {
             EventKind::ALLOC | EventKind::FREE | EventKind::CANCEL
         );
         let filter = &self.filter;
-        if filter.level.is_some_and(|only| level != Some(only))
+        // What a role says stands as the block's category.
+        if event.kind == EventKind::ROLE
+            || filter.level.is_some_and(|only| level != Some(only))
             || !filter.select.takes_device(event.device)
             || !(filter.sizes.are_all() || of_block && filter.sizes.take(event.bytes))
         {
@@ -252,7 +254,6 @@ fn kind(kind: EventKind) -> &'static str {
         EventKind::PHASE_BEGIN => "phase_begin",
         EventKind::PHASE_END => "phase_end",
         EventKind::MARK => "mark",
-        EventKind::ROLE => "role",
         _ => "unknown",
     }
 }

@@ -1,6 +1,7 @@
 //! Why an allocation failed, as text.
 
 use super::{Style, Terminal, bytes};
+use crate::replay::Category;
 use crate::units::count;
 use crate::views::Cause;
 
@@ -40,14 +41,18 @@ pub fn cause_text(cause: &Cause, terminal: Terminal) -> String {
             "" => String::new(),
             function => format!(" {function}"),
         };
-        format!(
-            "{} {}{function} ({})",
-            bytes(of.bytes),
-            of.line,
-            count(of.blocks)
-        )
+        let blocks = match &of.categories[..] {
+            [] => count(of.blocks),
+            [only] if only.category == Category::Workspace => count(of.blocks),
+            [only] => format!("{}, {}", only.category.name(), count(of.blocks)),
+            [most, ..] => format!("mostly {}, {}", most.category.name(), count(of.blocks)),
+        };
+        // A figure stays with its unit and its line.
+        let bytes = bytes(of.bytes).replace(' ', "\u{a0}");
+        let blocks = blocks.replace(' ', "\u{a0}");
+        format!("{bytes}\u{a0}{}{function} ({blocks})", of.line)
     });
-    let owners: Vec<String> = owners.map(|of| of.replace(' ', "\u{a0}")).collect();
+    let owners: Vec<String> = owners.collect();
     let text = format!(
         "{} of {} live",
         owners.join(", "),

@@ -5,7 +5,7 @@ use gpumem_capture::Level;
 use super::{Align, Source, Style, Table, Terminal, bar, bytes, moment, share, signed, time};
 use crate::attribution::Owner;
 use crate::replay::{Category, Replay};
-use crate::views::{CategoryBytes, Kind, Ledger, LedgerAt, LedgerRow, Pool, when};
+use crate::views::{Kind, Ledger, LedgerAt, LedgerRow, Pool, when};
 use gpumem_capture::Nanos;
 
 /// Columns of a full bar.
@@ -18,6 +18,8 @@ const SEGMENTS: usize = 40;
 const PINNING: usize = 3;
 /// Categories of tensors that are shown one by one.
 const CATEGORIES: usize = 4;
+/// Those with a smaller part of the tensors than one in so many are summed.
+const SMALL: u64 = 50;
 /// Lines of the pool that are shown.
 const LINES: usize = 20;
 
@@ -84,17 +86,14 @@ pub fn ledger_text(
 
 /// What the tensors are for: parts of the row above. Workspaces have a row of their own.
 fn categories(ledger: &Ledger, table: &mut Table) {
-    let known = ledger.categories.iter();
+    let known = ledger.categories_told_apart().iter();
     let mut known: Vec<_> = known
         .filter(|of| of.category != Category::Workspace)
         .collect();
-    // Where nothing is told apart, there is nothing to say.
-    let is_told =
-        |of: &&CategoryBytes| !matches!(of.category, Category::Temporary | Category::Other);
-    if !known.iter().any(is_told) {
-        return;
-    }
-    let rest = known.split_off(known.len().min(CATEGORIES));
+    let sum: u64 = known.iter().map(|of| of.bytes).sum();
+    let large = known.iter().take_while(|of| of.bytes >= sum / SMALL);
+    let large = large.count().min(CATEGORIES);
+    let rest = known.split_off(large);
     let rest: u64 = rest.iter().map(|of| of.bytes).sum();
     let rows = known.iter().map(|of| (of.category.name(), of.bytes));
     for (name, held) in rows.chain((rest > 0).then_some(("others", rest))) {

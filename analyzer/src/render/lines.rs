@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::{Align, Style, Table, Terminal, bytes, count, share};
 use crate::account::Phase;
 use crate::names::Names;
-use crate::replay::Category;
-use crate::views::{CategoryBytes, LineRow};
+use crate::views::LineRow;
 
 /// The text of source lines, where the file is still the one that ran.
 pub struct Source {
@@ -104,9 +103,8 @@ pub fn lines_table(
     let phases = rows.iter().any(|row| row.phase.is_some());
     let estimated = rows.iter().any(|row| row.error_bytes.is_some());
     // Where nothing is known of any, the column says nothing.
-    let is_known =
-        |of: &CategoryBytes| !matches!(of.category, Category::Temporary | Category::Other);
-    let categories = rows.iter().any(|row| row.categories.iter().any(is_known));
+    let mut categories = rows.iter().flat_map(|row| &row.categories);
+    let categories = categories.any(|of| of.category.is_specific());
     let first = 1 + usize::from(phases) + usize::from(categories);
     // The line says where it is; its function is left out first.
     let is_narrow = categories && terminal.width.is_some_and(|width| width < NARROW);

@@ -16,6 +16,8 @@ use crate::views::{ByStack, Cause, Change, Hints, Ledger, Lines, Summary, when};
 
 /// Lines shown for each device.
 const LINES: usize = 10;
+/// Lines that are shown however small they are.
+const LEAST_LINES: usize = 3;
 /// Changes of less than this have no row.
 const LEAST: u64 = 1 << 20;
 
@@ -107,16 +109,20 @@ fn device_lines(
     if lines.rows.is_empty() {
         return String::new();
     }
+    // What has less than half a percent is summed.
+    let large = lines.rows.iter().take(LINES);
+    let large = large.take_while(|row| row.bytes >= lines.bytes() / 200);
+    let shown = large.count().max(LEAST_LINES);
     let mut out = lines_table(
         &lines.rows,
-        LINES,
+        shown,
         &title,
         false,
         &replay.names,
         source,
         terminal,
     );
-    if let Some(rest) = lines.rows.get(LINES..).filter(|rest| !rest.is_empty()) {
+    if let Some(rest) = lines.rows.get(shown..).filter(|rest| !rest.is_empty()) {
         let sum = rest.iter().map(|row| row.bytes).sum();
         let more = many(rest.len() as u64, "more line", "more lines");
         out.push_str(&format!(

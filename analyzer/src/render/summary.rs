@@ -8,7 +8,7 @@ use gpumem_capture::Nanos;
 use super::{Align, Style, Table, Terminal, bytes, count, signed, time};
 use crate::account::{Account, Comparison, Ending, many, place};
 use crate::names::short_command;
-use crate::views::{LevelSummary, Summary, when};
+use crate::views::{CategorySummary, LevelSummary, Summary, when};
 
 /// What must be said at the head of a result: what is missing, and that stacks are sampled; empty where all is exact.
 pub fn caveats(account: &Account, terminal: Terminal) -> String {
@@ -227,6 +227,7 @@ pub fn summary_text(
             .row(["", "live", "peak", "allocations", "frees"])
             .style_row(Style::Faint);
         level(&mut table, "tensors", &device.tensor);
+        categories(&mut table, &device.categories);
         let reserved = device.reserved;
         table.row([
             "  reserved for them",
@@ -278,6 +279,18 @@ pub fn summary_text(
         ));
     }
     out
+}
+
+/// What the tensors are for, where that is told apart.
+fn categories(table: &mut Table, categories: &[CategorySummary]) {
+    if !categories.iter().any(|of| of.category.is_specific()) {
+        return;
+    }
+    for of in categories {
+        let name = format!("  {}", of.category.name());
+        table.row([&name, &bytes(of.live_bytes), &bytes(of.peak_bytes), "", ""]);
+        table.style_row(Style::Faint);
+    }
 }
 
 fn level(table: &mut Table, name: &str, level: &LevelSummary) {

@@ -40,6 +40,14 @@ pub(super) fn by_name<S: serde::Serializer>(
     serializer.serialize_str(category.name())
 }
 
+/// A category as JSON has it, where there is one.
+pub(super) fn by_name_if_any<S: serde::Serializer>(
+    category: &Option<Category>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    category.map(Category::name).serialize(serializer)
+}
+
 /// What blocks of each category hold, by device, the largest first.
 pub fn categories(held: &ByStack) -> Vec<CategoryRow> {
     let mut rows = Vec::new();

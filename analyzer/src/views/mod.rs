@@ -61,8 +61,8 @@ pub use page::{
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};
 pub use summary::{
-    Calls, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
-    ReservedSummary, Summary,
+    Calls, CategorySummary, ContextSummary, DeviceSummary, LevelSummary, PeakSummary,
+    PhysicalSummary, ReservedSummary, Summary,
 };
 pub use survivors::{AskedLeaks, Survivors};
 pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};

@@ -1,12 +1,14 @@
 //! The figures of each device and level.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
+use super::categories::{by_category, by_name};
 use crate::account::{Reached, When, duration, limit_of, when_of};
-use crate::replay::{Replay, ReservationKind};
+use crate::replay::{At, Category, Figure, Replay, ReservationKind};
 use crate::session::Session;
 
 /// Everything that `summary` prints.
@@ -100,6 +102,9 @@ pub struct DeviceSummary {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
     pub tensor: LevelSummary,
+    /// What the tensors are for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<CategorySummary>,
     pub driver: LevelSummary,
     pub host: LevelSummary,
     pub reserved: ReservedSummary,
@@ -116,6 +121,18 @@ pub struct DeviceSummary {
     pub nvml_used_bytes: Option<u64>,
     /// NVML's figure less everything accounted for, at its last reading; `None`: not measured.
     pub unexplained_bytes: Option<i64>,
+}
+
+/// Tensors of one category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CategorySummary {
+    /// Its name.
+    #[serde(serialize_with = "by_name")]
+    pub category: Category,
+    /// Bytes live at the end.
+    pub live_bytes: u64,
+    /// Bytes live at the tensors' peak.
+    pub peak_bytes: u64,
 }
 
 /// A device's peak.
@@ -278,6 +295,7 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
         total_bytes: known.map(|known| known.total_bytes),
         limit_bytes: limit_of(replay, ordinal),
         tensor: level(Level::TENSOR),
+        categories: categories(replay, ordinal),
         driver: level(Level::DRIVER),
         host: level(Level::HOST),
         reserved: ReservedSummary {
@@ -302,6 +320,24 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
         nvml_used_bytes: reading.and_then(|reading| Some(reading.card?.used)),
         unexplained_bytes: reading.and_then(|reading| reading.unexplained()),
     }
+}
+
+fn categories(replay: &Replay, device: DeviceOrdinal) -> Vec<CategorySummary> {
+    let at = |moment| by_category(replay.figures(device, Level::TENSOR, moment).into_iter());
+    let [live, peak] = [at(At::End), at(At::Peak)];
+    let bytes =
+        |of: &BTreeMap<Category, Figure>, category| of.get(&category).map_or(0, |f| f.bytes);
+    let rows = Category::ALL.map(|category| CategorySummary {
+        category,
+        live_bytes: bytes(&live, category),
+        peak_bytes: bytes(&peak, category),
+    });
+    let mut rows: Vec<_> = rows
+        .into_iter()
+        .filter(|row| row.live_bytes > 0 || row.peak_bytes > 0)
+        .collect();
+    rows.sort_by_key(|row| (Reverse(row.peak_bytes), row.category));
+    rows
 }
 
 fn contexts(replay: &Replay, ordinal: DeviceOrdinal) -> Vec<ContextSummary> {

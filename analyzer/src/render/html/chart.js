@@ -1,14 +1,15 @@
 // Memory over time, which can be brushed.
 
 const WIDTH = 1200, LEFT = 80, RIGHT = 12, TOP = 10, HIGH = 250;
-const LIBRARIES = ["#e69f00", "#009e73", "#cc79a7", "#d55e00", "#7f5fb0", "#8c6d31", "#56b4e9", "#c5b000"];
+const LIBRARIES = ["#cc79a7", "#8c6d31", "#c5b000", "#56b4e9", "#d55e00", "#7f5fb0", "#e69f00", "#009e73"];
 const PHASES = [["backward", "#8e44ad"], ["optimizer", "#16a085"], ["zero_grad", "#f1a340"], ["another phase", "#7f8c8d"]];
 
 function bandColours() {
   const own = { tensors: "var(--tensors)", cached: "var(--cached)", beyond: "var(--beyond)",
     unknown: "var(--unknown)", graph: "#44aa99", other_libraries: "#a6761d" };
   let library = 0;
-  return device().chart.bands.map((band) => own[band.kind] || LIBRARIES[library++ % LIBRARIES.length]);
+  const category = (name) => `var(--${name.replace(" ", "-")})`;
+  return device().chart.bands.map((band) => (band.category ? category(band.category) : own[band.kind]) || LIBRARIES[library++ % LIBRARIES.length]);
 }
 
 function across(at) {

@@ -11,9 +11,15 @@ function drawHead() {
       (data.retries ? `; ${many(data.retries, "retry", "retries")} by PyTorch's allocator besides, which then had the memory` : "") });
   const why = data.cause && make("p", { id: "cause" }, [make("strong", { text: "Cause: " }), data.cause.what, make("br", {}),
     make("strong", { text: "To change: " }), data.cause.advice, make("br", {}), make("strong", { text: "Held then: " }),
-    data.cause.owners.map((of) => `${bytes(of.bytes)} ${of.line} ${of.function}`.trim()).join(", ")]);
+    data.cause.owners.map((of) => `${bytes(of.bytes)} ${of.line} ${of.function}`.trim() + purpose(of.categories)).join(", ")]);
   fill("account", make("p", { class: data.exact ? "exact" : "not-exact", text: claim }), missing, failed, why,
     ...more.map((line) => make("p", { class: "faint", text: line })));
+}
+
+// What most of a line's tensors are for.
+function purpose(categories) {
+  const [most, ...others] = categories || [];
+  return most ? ` (${others.length ? "mostly " : ""}${most.category})` : "";
 }
 
 function options(id, label, names, chosen, choose) {

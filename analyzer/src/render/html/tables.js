@@ -94,7 +94,10 @@ function drawLedger() {
   }
   const heads = [{ name: "Part" }, { name: "Bytes", kind: "number" }, { name: "Share", kind: "number" }, { name: "" }, { name: "Line that led to most of it" }];
   const share = (row) => row.bytes <= 0 ? "" : make("span", { class: "share", style: { width: row.bytes / Math.max(whole, 1) * 120 + "px" } });
-  const rows = now.ledger.map((row) => [row.name, bytes(row.bytes), percent(row.bytes, whole), share(row), row.line || row.detail]);
+  const rows = now.ledger.flatMap((row) => [
+    [row.name, bytes(row.bytes), percent(row.bytes, whole), share(row), row.line || row.detail],
+    ...(row.categories || []).map((of) => [make("span", { class: "part", text: `of these ${of.category}` }), bytes(of.bytes), percent(of.bytes, whole), "", ""]),
+  ]);
   const at = now.peak ? `${now.title} at its peak, ${time(now.peak[0])}, event ${count(now.peak[1])}${now.when}` : now.title;
   fill("ledger", table(at, heads, rows, [["together", bytes(whole), percent(whole, whole), "", ""]]));
 }

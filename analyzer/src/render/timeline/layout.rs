@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::scale::byte_ticks;
 use crate::render::bytes;
-use crate::views::BandKind;
+use crate::replay::Category;
+use crate::views::{Band, BandKind};
 
 /// The picture's width.
 pub(super) const WIDTH: usize = 1200;
@@ -48,13 +49,13 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// Colours of libraries, told apart by people who see few.
 const LIBRARIES: [&str; 8] = [
-    "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#7f5fb0", "#8c6d31", "#56b4e9", "#c5b000",
+    "#cc79a7", "#8c6d31", "#c5b000", "#56b4e9", "#d55e00", "#7f5fb0", "#e69f00", "#009e73",
 ];
 
-/// The colour of a band; `library` counts those before it.
-pub(super) fn colour(kind: BandKind, library: usize) -> &'static str {
-    match kind {
-        BandKind::Tensors => "#2f6db5",
+/// The colour of a band; `library` counts those before it. The page has the same.
+pub(super) fn colour(band: &Band, library: usize) -> &'static str {
+    match band.kind {
+        BandKind::Tensors => band.category.map_or("#2f6db5", category_colour),
         BandKind::Cached => "#abc9ea",
         BandKind::Library => LIBRARIES[library % LIBRARIES.len()],
         BandKind::OtherLibraries => "#a6761d",
@@ -62,6 +63,20 @@ pub(super) fn colour(kind: BandKind, library: usize) -> &'static str {
         BandKind::Graph => "#44aa99",
         BandKind::Beyond => "#dcdcdc",
         BandKind::Level => "#2f6db5",
+    }
+}
+
+/// The colour of tensors of one category.
+fn category_colour(category: Category) -> &'static str {
+    match category {
+        Category::Parameter => "#1f4e8c",
+        Category::Gradient => "#7a4fa3",
+        Category::OptimizerState => "#1b8a7a",
+        Category::Activation => "#e07b39",
+        Category::Input => "#8bb84b",
+        Category::Workspace => "#6b7785",
+        Category::Temporary => "#e5c355",
+        Category::Other | Category::None => "#6f9fd8",
     }
 }
 

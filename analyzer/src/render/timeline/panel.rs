@@ -127,7 +127,7 @@ impl<'a> Panel<'a> {
         let bands = self.device.bands.iter();
         bands
             .map(|band| {
-                let colour = colour(band.kind, libraries);
+                let colour = colour(band, libraries);
                 libraries += usize::from(band.kind == BandKind::Library);
                 colour
             })

@@ -4,7 +4,7 @@ use super::columns::{Span, columns};
 use super::scale::{tick_text, time_ticks};
 use super::{failures_line, peak_line, title};
 use crate::render::{Align, Style, Table, Terminal, bytes};
-use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
+use crate::views::{Band, BandKind, DeviceTimeline, Timeline, TimelinePoint};
 
 /// Columns where the terminal's width is not known.
 const WIDTH: usize = 100;
@@ -41,7 +41,12 @@ pub fn timeline_text(timeline: &Timeline, terminal: Terminal) -> String {
     out
 }
 
-/// `█` is the lowest band (tensors, or the level), `░` what lies above it.
+/// What `█` stands for: tensors, or all of a level. These are the lowest bands.
+fn is_solid(band: &Band) -> bool {
+    matches!(band.kind, BandKind::Tensors | BandKind::Level)
+}
+
+/// `█` is what [`is_solid`], `░` what lies above it.
 fn chart(timeline: &Timeline, device: &DeviceTimeline, span: Span, out: &mut String) {
     let level = device.bands.iter().any(|band| band.kind == BandKind::Level);
     let columns = columns(device, span, level);
@@ -52,9 +57,10 @@ fn chart(timeline: &Timeline, device: &DeviceTimeline, span: Span, out: &mut Str
         let eighths = u128::from(bytes) * (ROWS * 8) as u128 / u128::from(most);
         (eighths as usize).min(ROWS * 8)
     };
-    let solid = |point: &TimelinePoint| match device.bands.first().map(|band| band.kind) {
-        Some(BandKind::Tensors | BandKind::Level) => point.bytes.first().copied().unwrap_or(0),
-        _ => 0,
+    let solid = |point: &TimelinePoint| -> u64 {
+        let bands = device.bands.iter().zip(&point.bytes);
+        let solid = bands.filter(|(band, _)| is_solid(band));
+        solid.map(|(_, bytes)| bytes).sum()
     };
     for row in (0..ROWS).rev() {
         let label = match row + 1 {
@@ -160,10 +166,7 @@ fn table(device: &DeviceTimeline, terminal: Terminal) -> String {
         bytes.unwrap_or(0)
     };
     for (index, band) in device.bands.iter().enumerate() {
-        let sign = match (index, band.kind) {
-            (0, BandKind::Tensors | BandKind::Level) => '█',
-            _ => '░',
-        };
+        let sign = if is_solid(band) { '█' } else { '░' };
         let name = format!("{sign} {}", band.name);
         table.row([&name, &bytes(at(peak, index)), &bytes(at(end, index))]);
     }

@@ -196,7 +196,8 @@ impl Course {
             .collect();
         self.held.clear();
         for block in blocks {
-            let at = self.held_at(replay, block.key);
+            let key = replay.key_of_all_categories(block.key);
+            let at = self.held_at(replay, key);
             self.held[at].live += Figure::block(block.bytes);
         }
     }

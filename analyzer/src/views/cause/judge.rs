@@ -209,7 +209,7 @@ fn growing(
     }
     found.bytes = sum;
     found.blocks = grown.iter().map(|of| of.live.blocks).sum();
-    let Some(main) = grown.iter().max_by_key(|of| of.live.bytes) else {
+    let Some(main) = main(&grown) else {
         return false;
     };
     found.rounds = (main.growth.rounds, main.growth.is_loop);
@@ -240,6 +240,17 @@ fn growing(
         (found.line, found.blocks) = (Some(line), blocks);
     }
     true
+}
+
+/// The largest stack of the line that holds most of what grew.
+fn main(grown: &[Grown]) -> Option<&Grown> {
+    let mut lines: BTreeMap<&Owner, u64> = BTreeMap::new();
+    for of in grown {
+        *lines.entry(&of.owner).or_default() += of.live.bytes;
+    }
+    grown
+        .iter()
+        .max_by_key(|of| (lines.get(&of.owner), of.live.bytes))
 }
 
 fn per_round(of: &Grown) -> u64 {

@@ -19,7 +19,8 @@ use gpumem_capture::{Level, Progress, Reader};
 use serde::Serialize;
 
 use super::by_stack::{ByStack, Select};
-use super::lines::Lines;
+use super::categories::CategoryBytes;
+use super::lines::{LineRow, Lines};
 use crate::replay::{At, OutOfMemory, Replay};
 use crate::session::{Error, Session};
 use course::Course;
@@ -40,6 +41,35 @@ pub struct Holder {
     pub bytes: u64,
     /// Blocks.
     pub blocks: u64,
+    /// What tensors' blocks were for, the largest first; empty at other levels.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<CategoryBytes>,
+}
+
+impl Holder {
+    fn of(line: String, row: LineRow) -> Self {
+        Self {
+            line,
+            function: row.owner.function().to_owned(),
+            bytes: row.bytes,
+            blocks: row.blocks,
+            categories: row.categories,
+        }
+    }
+
+    /// Takes in another row of the line.
+    fn add(&mut self, row: LineRow) {
+        (self.bytes, self.blocks) = (self.bytes + row.bytes, self.blocks + row.blocks);
+        for more in row.categories {
+            let mut had = self.categories.iter_mut();
+            match had.find(|of| of.category == more.category) {
+                Some(of) => of.bytes += more.bytes,
+                None => self.categories.push(more),
+            }
+        }
+        self.categories
+            .sort_by_key(|of| (Reverse(of.bytes), of.category));
+    }
 }
 
 /// Why an allocation failed.
@@ -135,21 +165,17 @@ fn owners(replay: &Replay, failure: &OutOfMemory, level: Level) -> (Vec<Holder>,
     };
     let held = ByStack::at(replay, level, At::Event(failure.seq), &select);
     let lines = Lines::of(replay, &held);
+    let live = lines.bytes();
     let mut owners: Vec<Holder> = Vec::new();
-    for row in &lines.rows {
+    for row in lines.rows {
         // A line may have a row for each phase.
         let line = row.owner.label(&replay.names);
         match owners.iter_mut().find(|of| of.line == line) {
-            Some(of) => (of.bytes, of.blocks) = (of.bytes + row.bytes, of.blocks + row.blocks),
-            None => owners.push(Holder {
-                line,
-                function: row.owner.function().to_owned(),
-                bytes: row.bytes,
-                blocks: row.blocks,
-            }),
+            Some(of) => of.add(row),
+            None => owners.push(Holder::of(line, row)),
         }
     }
     owners.sort_by_key(|of| Reverse((of.bytes, of.blocks)));
     owners.truncate(OWNERS);
-    (owners, lines.bytes())
+    (owners, live)
 }

@@ -9,10 +9,10 @@ use super::figures::{Figures, NUMBERED, functions, is_in_forward};
 use super::frees::SHORT;
 use super::hint::{Evidence, Hint, HintKind, NOTABLE, is_notable};
 use super::watch::HintWatch;
-use crate::account::{Phase, many, phase_of};
+use crate::account::many;
 use crate::attribution::Owner;
 use crate::names::Names;
-use crate::replay::{Block, Figure, Replay, StackKey};
+use crate::replay::{Block, Category, Figure, Replay, StackKey};
 use crate::views::by_stack::{ByStack, Owners};
 use crate::views::ledger::Place;
 
@@ -56,24 +56,12 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
         let figures = held.iter().filter(|(stacks, _)| wanted(*stacks));
         figures.copied().collect()
     };
-    let between = watch.between(replay, device);
-    let state = of(&|stacks| {
-        phase_of(replay, stacks) == Some(Phase::Optimizer) && !stacks.purpose.is_workspace()
-    });
-    // What only an optimizer's step itself needs is gone when the step has ended.
-    let state = state.into_iter().filter_map(|(stacks, figure)| {
-        let stays = scale.of(stacks, *between.get(&stacks)?);
-        let figure = Figure {
-            bytes: figure.bytes.min(stays.bytes),
-            blocks: figure.blocks.min(stays.blocks),
-        };
-        Some((stacks, figure))
-    });
+    let is_state = |stacks: StackKey| stacks.purpose.category() == Category::OptimizerState;
     let optimizer = hint(
         HintKind::OptimizerState,
         "{} of optimizer state stood at the peak; it stays from the first step on",
         "state that is sharded (ZeRO, FSDP), of 8 bits or of a simpler optimizer is smaller",
-        state.collect(),
+        of(&is_state),
     );
     let in_place = hint(
         HintKind::NotInPlace,

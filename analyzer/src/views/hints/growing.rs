@@ -52,7 +52,12 @@ impl Growth {
             if *level != Level::TENSOR {
                 continue;
             }
+            // What a stack's blocks are for may be told between two steps.
+            let mut now: FxHashMap<KeyId, Figure> = FxHashMap::default();
             for (key, figure) in row.live().filter(|(_, figure)| figure.bytes > 0) {
+                *now.entry(replay.key_of_all_categories(key)).or_default() += figure;
+            }
+            for (key, figure) in now {
                 let ends = self.ends.entry((*device, key)).or_default();
                 ends.push((step, figure));
             }

@@ -1,27 +1,20 @@
-//! What hints need of the course of a run: what PyTorch's pool gave back and took again, and what stood between
-//! steps.
+//! What hints need of the course of a run: what PyTorch's pool gave back and took again, what grew, what was freed.
 
 use std::collections::BTreeMap;
 
 use gpumem_capture::{DeviceOrdinal, EventKind, Level, Record};
-use rustc_hash::FxHashMap;
 
 use super::frees::Frees;
 use super::growing::Growth;
 use super::hint::{Hint, HintKind, NOTABLE, is_notable};
 use crate::account::many;
-use crate::replay::{Effect, Figure, KeyId, Replay, StackKey};
+use crate::replay::{Effect, Replay};
 
 /// Follows a capture for its hints.
 #[derive(Debug, Default)]
 pub struct HintWatch {
     /// The pool's figure, which comes with each of PyTorch's events.
     devices: BTreeMap<DeviceOrdinal, Seen>,
-    /// What tensors' stacks held when a step had ended: the first, the second, the fourth and so on; kept is
-    /// the last of these.
-    between: FxHashMap<(DeviceOrdinal, KeyId), Figure>,
-    /// The step after which it is looked again.
-    next: u64,
     pub(super) growth: Growth,
     pub(super) frees: Frees,
 }
@@ -45,12 +38,7 @@ impl HintWatch {
             return;
         };
         match event.kind {
-            EventKind::STEP => {
-                self.growth.step(replay);
-                if replay.spans.steps >= self.next {
-                    self.step(replay);
-                }
-            }
+            EventKind::STEP => self.growth.step(replay),
             EventKind::PHASE_BEGIN => self.frees.mark(seq, event),
             _ => {}
         }
@@ -72,29 +60,6 @@ impl HintWatch {
     /// Ends what still went on when all has been read.
     pub fn finish(&mut self) {
         self.frees.finish();
-    }
-
-    fn step(&mut self, replay: &Replay) {
-        self.next = replay.spans.steps.saturating_mul(2);
-        self.between.clear();
-        for ((device, level), row) in &replay.levels {
-            if *level == Level::TENSOR {
-                let live = row.live().filter(|(_, figure)| figure.bytes > 0);
-                self.between
-                    .extend(live.map(|(key, figure)| ((*device, key), figure)));
-            }
-        }
-    }
-
-    /// What a device's stacks held between steps.
-    pub(super) fn between(
-        &self,
-        replay: &Replay,
-        device: DeviceOrdinal,
-    ) -> FxHashMap<StackKey, Figure> {
-        let of = self.between.iter().filter(|((of, _), _)| *of == device);
-        of.map(|((_, key), figure)| (replay.stacks(*key), *figure))
-            .collect()
     }
 
     /// The hint for a device, if what was taken again is worth one.

@@ -193,6 +193,15 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// What its tensors are for; empty where nothing is told apart, and there is nothing to say.
+    pub fn categories_told_apart(&self) -> &[CategoryBytes] {
+        let mut all = self.categories.iter();
+        match all.any(|of| of.category.is_specific()) {
+            true => &self.categories,
+            false => &[],
+        }
+    }
+
     /// The moment.
     pub fn moment(&self) -> Option<(Seq, Nanos)> {
         Some((Seq(self.seq?), Nanos(self.time_ns?)))

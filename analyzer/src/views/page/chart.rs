@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use super::input::{PageLimits, clip};
+use crate::replay::Category;
+use crate::views::categories::by_name_if_any;
 use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
 
 /// One band.
@@ -10,6 +12,9 @@ use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
 pub struct PageBand {
     /// What it is.
     pub kind: BandKind,
+    /// Of tensors, what these are for.
+    #[serde(serialize_with = "by_name_if_any")]
+    pub category: Option<Category>,
     /// Its name.
     pub name: String,
 }
@@ -40,6 +45,7 @@ impl PageChart {
         chart.bands = bands
             .map(|band| PageBand {
                 kind: band.kind,
+                category: band.category,
                 name: clip(&band.name, limits.name),
             })
             .collect();

@@ -8,7 +8,7 @@ use super::input::{PageLimits, PageSources, clip};
 use super::stacks::{Build, PageMoment};
 use crate::attribution::Owner;
 use crate::replay::Replay;
-use crate::views::{DeviceTimeline, Ledger, MOMENT_LEVELS, Pool, Segment};
+use crate::views::{CategoryBytes, DeviceTimeline, Kind, Ledger, MOMENT_LEVELS, Pool, Segment};
 
 /// Lines of a segment that are shown one by one.
 const LINES: usize = 6;
@@ -26,6 +26,9 @@ pub struct PageLedgerRow {
     pub line: String,
     /// What else is said.
     pub detail: String,
+    /// Of the tensors, what these are for: parts of its bytes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<CategoryBytes>,
 }
 
 /// What a line's tensors have in a segment.
@@ -141,6 +144,10 @@ fn rows(replay: &Replay, ledger: &Ledger, limits: PageLimits) -> Vec<PageLedgerR
             bytes: row.bytes,
             line: clip(&label(row.owner.as_ref()), limits.name),
             detail: clip(row.detail.as_deref().unwrap_or(""), limits.name),
+            categories: match row.kind {
+                Kind::Tensors => ledger.categories_told_apart().to_vec(),
+                _ => Vec::new(),
+            },
         })
         .collect();
     if let Some(rest) = ledger.rows.get(ROWS..).filter(|rest| !rest.is_empty()) {
@@ -149,6 +156,7 @@ fn rows(replay: &Replay, ledger: &Ledger, limits: PageLimits) -> Vec<PageLedgerR
             bytes: rest.iter().map(|row| row.bytes).sum(),
             line: String::new(),
             detail: String::new(),
+            categories: Vec::new(),
         });
     }
     rows

@@ -3,21 +3,21 @@
 use gpumem_capture::{DeviceOrdinal, Level};
 
 use super::axis::Axis;
-use super::holders::{GRAPHS, HOLDERS, Held, Libraries, OTHERS, OWN, POOL, UNKNOWN};
+use super::holders::{GRAPHS, HOLDERS, Kept, Libraries, OTHERS, OWN, POOL, UNKNOWN};
+use super::tensors::{CATEGORIES, index_of, summing_to};
 use super::track::{Bucket, LEVELS, Most, Point, each};
 use super::{Band, BandKind, DeviceTimeline, LevelPeak, TimelineBucket, TimelinePoint};
 use crate::account::{When, when_of};
-use crate::replay::{DevicePeak, Replay};
+use crate::replay::{Category, DevicePeak, Replay};
 use crate::views::json::ordinal;
 
 const ALL: [Level; LEVELS] = [Level::TENSOR, Level::DRIVER, Level::HOST, Level::PHYSICAL];
 
-/// Tensors, cached, all holders but the pool, beyond.
-const PARTS: usize = HOLDERS + 2;
-const TENSORS: usize = 0;
-const CACHED: usize = 1;
+/// Tensors by category, cached, all holders but the pool, beyond.
+const PARTS: usize = CATEGORIES + HOLDERS + 1;
+const CACHED: usize = CATEGORIES;
 /// Holders but the pool follow from here on.
-const FIRST: usize = 1;
+const FIRST: usize = CATEGORIES;
 const BEYOND: usize = PARTS - 1;
 
 /// What is needed to make rows of a device's buckets.
@@ -74,10 +74,11 @@ impl<'a> Build<'a> {
             held[UNKNOWN] -= taken;
             held[POOL] = held[POOL].saturating_add(taken);
             let pool = if self.driver { held[POOL] } else { says };
-            parts[TENSORS] = levels.tensor;
+            let tensors = summing_to(levels.tensor, point.by_category);
+            parts[..CATEGORIES].copy_from_slice(&tensors);
             parts[CACHED] = pool.saturating_sub(levels.tensor);
         } else {
-            parts[TENSORS] = held[POOL];
+            parts[index_of(Category::Other)] = held[POOL];
         }
         parts[FIRST + POOL + 1..BEYOND].copy_from_slice(&held[POOL + 1..]);
         if self.physical {
@@ -138,8 +139,8 @@ impl<'a> Build<'a> {
     }
 
     /// The device's peak. Of a bounded capture it can lie before the records: then `kept` is what holders
-    /// had.
-    fn peak(&self, device: &DevicePeak, buckets: &[Bucket], kept: Held) -> Option<Point> {
+    /// and tensors had.
+    fn peak(&self, device: &DevicePeak, buckets: &[Bucket], kept: Kept) -> Option<Point> {
         let (seq, time) = device.moment?;
         let points = buckets.iter().map(|bucket| &bucket.at);
         let mut seen = points.filter(|point| point.seq == seq);
@@ -148,7 +149,8 @@ impl<'a> Build<'a> {
             seq,
             time,
             levels,
-            held: kept,
+            held: kept.held,
+            by_category: kept.by_category,
         }))
     }
 
@@ -174,14 +176,14 @@ impl<'a> Build<'a> {
         let mut libraries: Vec<usize> = (FIRST + OWN..BEYOND).collect();
         libraries.sort_by_key(|part| std::cmp::Reverse(most[*part]));
         let others = [OTHERS, UNKNOWN, GRAPHS].map(|holder| FIRST + holder);
-        let parts = [TENSORS, CACHED].into_iter().chain(libraries);
+        let parts = (0..=CACHED).chain(libraries);
         let parts = parts.chain(others).chain([BEYOND]);
         self.bands = parts.filter(|part| most[*part] > 0).collect();
     }
 
     fn band(&self, part: usize) -> Band {
         let (kind, name) = match part {
-            TENSORS => (BandKind::Tensors, "tensors live"),
+            part if part < CATEGORIES => return self.tensors(Category::ALL[part]),
             CACHED => (BandKind::Cached, "cached by PyTorch, unused"),
             BEYOND => (BandKind::Beyond, "context, kernels, unused"),
             part => match part - FIRST {
@@ -194,12 +196,30 @@ impl<'a> Build<'a> {
                 }
             },
         };
-        let name = name.to_owned();
-        Band { kind, name }
+        Band {
+            kind,
+            category: None,
+            name: name.to_owned(),
+        }
+    }
+
+    fn tensors(&self, category: Category) -> Band {
+        let are_told_apart = self.bands.iter().any(|part| is_told(*part));
+        let name = match (are_told_apart, category) {
+            (false, _) => "tensors live",
+            (true, Category::Other) => "other tensors",
+            (true, Category::Workspace) => "cuBLAS workspace",
+            (true, told) => told.name(),
+        };
+        Band {
+            kind: BandKind::Tensors,
+            category: are_told_apart.then_some(category),
+            name: name.to_owned(),
+        }
     }
 
     /// The rows; `None` where there is nothing to show.
-    pub fn timeline(mut self, buckets: Vec<Bucket>, kept: Held) -> Option<DeviceTimeline> {
+    pub fn timeline(mut self, buckets: Vec<Bucket>, kept: Kept) -> Option<DeviceTimeline> {
         let device = self.replay.devices.get(&self.device)?;
         if self.run_peaks().iter().all(|most| most.bytes == 0) {
             return None;
@@ -213,7 +233,12 @@ impl<'a> Build<'a> {
             }
             Some(level) => {
                 let (kind, name) = (BandKind::Level, level_word(level).to_owned());
-                (vec![Band { kind, name }], Some(self.level_peak(level)?))
+                let band = Band {
+                    kind,
+                    category: None,
+                    name,
+                };
+                (vec![band], Some(self.level_peak(level)?))
             }
         };
         let known = self.replay.names.devices.get(&self.device);
@@ -241,6 +266,11 @@ impl<'a> Build<'a> {
                 .collect(),
         })
     }
+}
+
+/// Whether a part is a category of its own.
+fn is_told(part: usize) -> bool {
+    part < CATEGORIES && part != index_of(Category::Other)
 }
 
 fn of<T: Copy + Default>(levels: [T; LEVELS], wanted: Level) -> T {

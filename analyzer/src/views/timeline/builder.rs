@@ -8,9 +8,10 @@ use super::axis::Axis;
 use super::bands::Build;
 use super::course::{CourseTrack, Slice};
 use super::holders::Libraries;
+use super::tensors::Ended;
 use super::track::Track;
 use super::{CourseBucket, Timeline, TimelineFailure};
-use crate::replay::{Effect, Replay};
+use crate::replay::{Effect, LevelState, Replay};
 use crate::views::json::ordinal;
 
 /// Follows a capture. Its memory does not grow with the capture's length.
@@ -74,6 +75,16 @@ impl TimelineBuilder {
         if event.level == Level::DRIVER && effect != Effect::None {
             self.libraries.apply(replay, &mut track.held, effect);
         }
+        if event.level == Level::TENSOR
+            && let Effect::Gone(block) = effect
+        {
+            let ended = Ended {
+                made: block.seq,
+                category: replay.newest_ended,
+                bytes: block.bytes,
+            };
+            track.ended(axis.current(), ended);
+        }
         track.point(axis.current(), seq, Nanos(axis.now()), device.now);
         if event.kind == EventKind::SAMPLE
             && let Some(process) = device.readings.last.and_then(|reading| reading.process)
@@ -95,8 +106,9 @@ impl TimelineBuilder {
         let mut devices = Vec::new();
         for (device, track) in wanted {
             let kept = self.libraries.at_kept_peak(replay, device);
+            let buckets = track.finish(live(replay, device));
             let build = Build::new(replay, &self.libraries, axis, device, level);
-            devices.extend(build.timeline(track.finish(), kept));
+            devices.extend(build.timeline(buckets, kept));
         }
         let slices = self.course.finish(&axis).into_iter().enumerate();
         let any = |slice: &Slice| *slice != Slice::default();
@@ -121,6 +133,17 @@ impl TimelineBuilder {
             failure_count: replay.failures.count(),
         }
     }
+}
+
+/// A device's tensors that are live at the end.
+fn live(replay: &Replay, device: DeviceOrdinal) -> impl Iterator<Item = Ended> {
+    let row = replay.levels.get(&(device, Level::TENSOR));
+    let blocks = row.into_iter().flat_map(LevelState::live_blocks);
+    blocks.map(|(_, block)| Ended {
+        made: block.seq,
+        category: replay.stacks(block.key).purpose.category(),
+        bytes: block.bytes,
+    })
 }
 
 fn course(axis: &Axis, index: u32, slice: Slice) -> CourseBucket {

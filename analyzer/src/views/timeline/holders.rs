@@ -3,6 +3,7 @@
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use rustc_hash::FxHashMap;
 
+use super::tensors::{ByCategory, index_of};
 use crate::attribution::library;
 use crate::replay::{Block, Effect, KeyId, LevelState, Replay};
 
@@ -27,6 +28,13 @@ const POOL_LIBRARY: &str = "libc10_cuda.so";
 
 /// Bytes by holder.
 pub(super) type Held = [u64; HOLDERS];
+
+/// What holders and tensors had at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kept {
+    pub held: Held,
+    pub by_category: ByCategory,
+}
 
 /// Libraries in the order in which they first asked for memory, over all devices.
 #[derive(Debug, Default)]
@@ -88,11 +96,21 @@ impl Libraries {
         };
     }
 
-    /// What holders had at the peak that a bounded capture's state kept.
-    pub fn at_kept_peak(&mut self, replay: &Replay, device: DeviceOrdinal) -> Held {
-        let kept = replay.restored.and_then(|_| replay.at_peak_of(device));
-        let row = kept.and_then(|(mut then, _)| then.levels.remove(&(device, Level::DRIVER)));
-        row.map_or([0; HOLDERS], |row| self.live(replay, &row))
+    /// What holders and tensors had at the peak that a bounded capture's state kept.
+    pub fn at_kept_peak(&mut self, replay: &Replay, device: DeviceOrdinal) -> Kept {
+        let Some((then, _)) = replay.restored.and_then(|_| replay.at_peak_of(device)) else {
+            return Kept::default();
+        };
+        let row = |level| then.levels.get(&(device, level));
+        let mut by_category = ByCategory::default();
+        for (key, figure) in row(Level::TENSOR).into_iter().flat_map(LevelState::live) {
+            by_category[index_of(replay.stacks(key).purpose.category())] += figure.bytes;
+        }
+        let held = row(Level::DRIVER).map(|row| self.live(replay, row));
+        Kept {
+            held: held.unwrap_or_default(),
+            by_category,
+        }
     }
 
     /// Takes what is live in a row: of a bounded capture, which begins with a state.

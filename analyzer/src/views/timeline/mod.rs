@@ -5,19 +5,22 @@ mod bands;
 mod builder;
 mod course;
 mod holders;
+mod tensors;
 mod track;
 
 use serde::Serialize;
 
 pub use builder::TimelineBuilder;
 
+use super::categories::by_name_if_any;
 use crate::account::When;
+use crate::replay::Category;
 
 /// What a band of the picture stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BandKind {
-    /// Tensors live.
+    /// Tensors live: of one category, or all.
     Tensors,
     /// What PyTorch's pool holds beyond them.
     Cached,
@@ -40,6 +43,9 @@ pub enum BandKind {
 pub struct Band {
     /// What it is.
     pub kind: BandKind,
+    /// Of tensors, what these are for; `None`: all of them.
+    #[serde(serialize_with = "by_name_if_any")]
+    pub category: Option<Category>,
     /// As people read it.
     pub name: String,
 }

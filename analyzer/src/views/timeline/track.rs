@@ -2,7 +2,8 @@
 
 use gpumem_capture::{Nanos, Seq};
 
-use super::holders::{HOLDERS, Held};
+use super::holders::Held;
+use super::tensors::{ByCategory, Differences, Ended, index_of};
 use crate::replay::Levels;
 
 /// Tensors, driver, host, physical.
@@ -15,6 +16,8 @@ pub(super) struct Point {
     pub time: Nanos,
     pub levels: Levels,
     pub held: Held,
+    /// Blocks of tensors that were live and have ended.
+    pub by_category: ByCategory,
 }
 
 /// The most of one level, and the event that made it so.
@@ -44,6 +47,9 @@ pub(super) struct Track {
     pub buckets: Vec<Bucket>,
     pub held: Held,
     now: Point,
+    /// What is to be added to the buckets' [`Bucket::at`] and [`Bucket::last`].
+    at: Differences,
+    last: Differences,
 }
 
 /// The levels one by one: see [`LEVELS`].
@@ -60,6 +66,7 @@ impl Track {
             time,
             levels,
             held: self.held,
+            ..Point::default()
         };
         match self.buckets.last_mut() {
             Some(bucket) if bucket.index == index => bucket.add(&self.now),
@@ -77,6 +84,40 @@ impl Track {
         }
     }
 
+    /// A tensor's block ends with the event that comes next, at the bucket `index`.
+    pub fn ended(&mut self, index: u32, block: Ended) {
+        let mut over = self.buckets.len();
+        match self.buckets.last_mut() {
+            Some(newest) if newest.index == index => {
+                over -= 1;
+                newest.ended(block);
+            }
+            _ => self.close(self.now),
+        }
+        let over = &self.buckets[..over];
+        // Most blocks are younger than the newest bucket.
+        if over
+            .last()
+            .is_some_and(|bucket| bucket.last.seq >= block.made)
+        {
+            let from = |point: fn(&Bucket) -> &Point| {
+                over.partition_point(|bucket| point(bucket).seq < block.made)
+            };
+            let [at, last] = [from(|bucket| &bucket.at), from(|bucket| &bucket.last)];
+            self.at.add(at, over.len(), block);
+            self.last.add(last, over.len(), block);
+        }
+    }
+
+    /// Each point has the blocks that ended.
+    fn settle(&mut self) {
+        let buckets = &mut self.buckets;
+        self.at
+            .settle(buckets.iter_mut().map(|bucket| &mut bucket.at));
+        let lasts = buckets.iter_mut().map(|bucket| &mut bucket.last);
+        self.last.settle(lasts);
+    }
+
     /// NVML's figure of this process.
     pub fn reading(&mut self, process: u64) {
         if let Some(bucket) = self.buckets.last_mut() {
@@ -87,6 +128,7 @@ impl Track {
     /// The buckets become twice as wide.
     pub fn merge(&mut self) {
         self.close(self.now);
+        self.settle();
         self.buckets.dedup_by(|later, earlier| {
             let alike = earlier.index / 2 == later.index / 2;
             if alike {
@@ -99,9 +141,13 @@ impl Track {
         }
     }
 
-    /// The buckets, the last one closed.
-    pub fn finish(mut self) -> Vec<Bucket> {
+    /// The buckets, the last one closed. `live`: what did not end.
+    pub fn finish(mut self, live: impl Iterator<Item = Ended>) -> Vec<Bucket> {
+        for block in live {
+            self.ended(u32::MAX, block);
+        }
         self.close(self.now);
+        self.settle();
         self.buckets
     }
 }
@@ -118,6 +164,14 @@ impl Bucket {
                 time: point.time,
             }),
             nvml: None,
+        }
+    }
+
+    /// A block ends that may have been live where the device held most so far.
+    fn ended(&mut self, block: Ended) {
+        if self.at.seq >= block.made {
+            let of = &mut self.at.by_category[index_of(block.category)];
+            *of = of.saturating_add(block.bytes);
         }
     }
 
@@ -148,7 +202,7 @@ impl Bucket {
     }
 }
 
-const _: () = assert!(HOLDERS == 16, "a bucket has half a KiB");
+const _: () = assert!(size_of::<Bucket>() <= 768, "2,048 of them a device");
 
 #[cfg(test)]
 mod tests {
@@ -179,7 +233,7 @@ mod tests {
         }
         track.merge();
         track.merge();
-        let buckets = track.finish();
+        let buckets = track.finish(std::iter::empty());
         let of = |bucket: &Bucket| {
             let [tensor, _, host, _] = bucket.most.map(|most| (most.bytes, most.seq.0));
             let last = (bucket.last.seq.0, bucket.last.levels.tensor);
