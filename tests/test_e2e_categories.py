@@ -106,6 +106,32 @@ def test_categories_sum_to_the_level_at_any_event(recorded):
     assert only == [peak["parameter"], peak["activation"]]
 
 
+def test_timeline_and_summary_say_what_lines_say(recorded):
+    """The timeline learns what a block was for when it ends, long after the points at which it was live."""
+    folder, _ = recorded()
+    report = folder / "report.bin"
+    timeline = harness.analyze_json("timeline", report)
+    [device] = timeline["devices"]
+    assert all(band["category"] is None for band in device["bands"] if band["kind"] != "tensors")
+
+    def of(point):
+        bands = zip(device["bands"], point["bytes"], strict=True)
+        return {band["category"]: size for band, size in bands if band["kind"] == "tensors" and size}
+
+    points = [point for bucket in device["buckets"] for point in (bucket["most"], bucket["last"])]
+    for point in points + [device["peak"]]:
+        assert sum(of(point).values()) == point["tensor_bytes"], point["seq"]
+    held = [point for point in points if len(of(point)) > 3]
+    for point in [device["peak"], *random.Random(22).sample(held, 30)]:
+        assert of(point) == by_category(report, str(point["seq"])), point["seq"]
+    [summed] = harness.analyze_json("summary", report)["devices"]
+    for moment in ("live", "peak"):
+        found = {row["category"]: row[f"{moment}_bytes"] for row in summed["categories"] if row[f"{moment}_bytes"]}
+        assert found == by_category(report, {"live": "end"}.get(moment, moment)), moment
+    [ledger] = harness.analyze_json("ledger", report)
+    assert {row["category"]: row["bytes"] for row in ledger["categories"]} == of(device["peak"])
+
+
 def test_what_a_forward_keeps_for_backward_is_an_activation(recorded):
     """PyTorch's own hooks say what is saved; the batch and the parameters are saved too."""
     folder, said = recorded()

@@ -36,12 +36,15 @@ pub fn cause_text(cause: &Cause, terminal: Terminal) -> String {
     if cause.owners.is_empty() {
         return out;
     }
+    let mut categories = cause.owners.iter().flat_map(|of| &of.categories);
+    let are_told_apart = categories.any(|of| of.category.is_specific());
     let owners = cause.owners.iter().map(|of| {
         let function = match of.function.as_str() {
             "" => String::new(),
             function => format!(" {function}"),
         };
         let blocks = match &of.categories[..] {
+            _ if !are_told_apart => count(of.blocks),
             [] => count(of.blocks),
             [only] if only.category == Category::Workspace => count(of.blocks),
             [only] => format!("{}, {}", only.category.name(), count(of.blocks)),

@@ -31,6 +31,8 @@ pub(super) struct Build<'a> {
     tensors: bool,
     driver: bool,
     physical: bool,
+    /// Whether anything is known of what tensors are for.
+    told_apart: bool,
     /// Which parts are bands, in their order.
     bands: Vec<usize>,
 }
@@ -53,6 +55,7 @@ impl<'a> Build<'a> {
             tensors: has(Level::TENSOR),
             driver: has(Level::DRIVER),
             physical: has(Level::PHYSICAL),
+            told_apart: true,
             bands: Vec::new(),
         }
     }
@@ -74,7 +77,11 @@ impl<'a> Build<'a> {
             held[UNKNOWN] -= taken;
             held[POOL] = held[POOL].saturating_add(taken);
             let pool = if self.driver { held[POOL] } else { says };
-            let tensors = summing_to(levels.tensor, point.by_category);
+            let by_category = match self.told_apart {
+                true => point.by_category,
+                false => [0; CATEGORIES],
+            };
+            let tensors = summing_to(levels.tensor, by_category);
             parts[..CATEGORIES].copy_from_slice(&tensors);
             parts[CACHED] = pool.saturating_sub(levels.tensor);
         } else {
@@ -164,14 +171,24 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Which parts ever have bytes, those of libraries in the order of what they came to have.
-    fn choose(&mut self, buckets: &[Bucket], peak: Option<&Point>) {
+    fn most_of_parts(&self, buckets: &[Bucket], peak: Option<&Point>) -> [u64; PARTS] {
         let mut most = [0; PARTS];
         let points = buckets.iter().flat_map(|bucket| [&bucket.at, &bucket.last]);
         for parts in points.chain(peak).map(|point| self.parts(point)) {
             for (most, bytes) in most.iter_mut().zip(parts) {
                 *most = bytes.max(*most);
             }
+        }
+        most
+    }
+
+    /// Which parts ever have bytes, those of libraries in the order of what they came to have.
+    fn choose(&mut self, buckets: &[Bucket], peak: Option<&Point>) {
+        let mut most = self.most_of_parts(buckets, peak);
+        let mut categories = Category::ALL.iter().zip(most);
+        self.told_apart = categories.any(|(of, most)| of.is_specific() && most > 0);
+        if !self.told_apart {
+            most = self.most_of_parts(buckets, peak);
         }
         let mut libraries: Vec<usize> = (FIRST + OWN..BEYOND).collect();
         libraries.sort_by_key(|part| std::cmp::Reverse(most[*part]));
@@ -204,8 +221,7 @@ impl<'a> Build<'a> {
     }
 
     fn tensors(&self, category: Category) -> Band {
-        let are_told_apart = self.bands.iter().any(|part| is_told(*part));
-        let name = match (are_told_apart, category) {
+        let name = match (self.told_apart, category) {
             (false, _) => "tensors live",
             (true, Category::Other) => "other tensors",
             (true, Category::Workspace) => "cuBLAS workspace",
@@ -213,7 +229,7 @@ impl<'a> Build<'a> {
         };
         Band {
             kind: BandKind::Tensors,
-            category: are_told_apart.then_some(category),
+            category: self.told_apart.then_some(category),
             name: name.to_owned(),
         }
     }
@@ -266,11 +282,6 @@ impl<'a> Build<'a> {
                 .collect(),
         })
     }
-}
-
-/// Whether a part is a category of its own.
-fn is_told(part: usize) -> bool {
-    part < CATEGORIES && part != index_of(Category::Other)
 }
 
 fn of<T: Copy + Default>(levels: [T; LEVELS], wanted: Level) -> T {

@@ -5,7 +5,6 @@
 
 use gpumem_capture::Seq;
 
-use super::track::Point;
 use crate::replay::Category;
 
 /// How many categories there are.
@@ -55,12 +54,12 @@ impl Differences {
     }
 
     /// Adds to each point what it has, and begins anew.
-    pub fn settle<'a>(&mut self, points: impl Iterator<Item = &'a mut Point>) {
+    pub fn settle<'a>(&mut self, points: impl Iterator<Item = &'a mut ByCategory>) {
         let mut sum = [0_u64; CATEGORIES];
         for (point, more) in points.zip(std::mem::take(&mut self.0)) {
             for (category, more) in more.into_iter().enumerate() {
                 sum[category] = sum[category].wrapping_add(more);
-                let of = &mut point.by_category[category];
+                let of = &mut point[category];
                 *of = of.wrapping_add(sum[category]);
             }
         }
@@ -94,11 +93,11 @@ mod tests {
         differences.add(1, 3, block(Category::Gradient, 5));
         differences.add(0, 4, block(Category::Gradient, 2));
         differences.add(2, 2, block(Category::Gradient, 9));
-        let mut points = [Point::default(); 4];
+        let mut points = [ByCategory::default(); 4];
         differences.settle(points.iter_mut());
         differences.add(3, 4, block(Category::Other, 1));
         differences.settle(points.iter_mut());
-        let of = |category| points.map(|point| point.by_category[index_of(category)]);
+        let of = |category| points.map(|point| point[index_of(category)]);
         assert_eq!(of(Category::Gradient), [2, 7, 7, 2]);
         assert_eq!(of(Category::Other), [0, 0, 0, 1]);
     }

@@ -111,11 +111,14 @@ impl Track {
 
     /// Each point has the blocks that ended.
     fn settle(&mut self) {
-        let buckets = &mut self.buckets;
-        self.at
-            .settle(buckets.iter_mut().map(|bucket| &mut bucket.at));
-        let lasts = buckets.iter_mut().map(|bucket| &mut bucket.last);
-        self.last.settle(lasts);
+        fn at(bucket: &mut Bucket) -> &mut ByCategory {
+            &mut bucket.at.by_category
+        }
+        fn last(bucket: &mut Bucket) -> &mut ByCategory {
+            &mut bucket.last.by_category
+        }
+        self.at.settle(self.buckets.iter_mut().map(at));
+        self.last.settle(self.buckets.iter_mut().map(last));
     }
 
     /// NVML's figure of this process.
