@@ -41,7 +41,8 @@ impl EventKind {
     /// `bytes` were unmapped at `ptr`. Changes no live figure (the FREE of a handle does).
     pub const UNMAP: Self = Self(5);
     /// An allocation of `bytes` failed for want of memory. Tensor level: `aux` is reserved bytes,
-    /// `ptr` the live bytes that the framework reported. Driver level: `aux` is the result code.
+    /// `ptr` the live bytes that the framework reported. Driver level: `aux` is the result code. Physical level: a
+    /// context, or with [`EventFlags::MODULE`] code of kernels; with `aux` 1 the program asked for the text of the error.
     pub const OUT_OF_MEMORY: Self = Self(6);
     /// A context was born on `device`; `ptr` is the handle, `aux` the return address of the call. What
     /// it cost is a RESIZE with [`EventFlags::CONTEXT`].

@@ -1,6 +1,6 @@
 //! An allocation that failed for want of memory.
 
-use gpumem_capture::{ApiId, DeviceOrdinal, Level};
+use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, Level};
 
 /// An allocation that failed.
 #[derive(Clone, Copy)]
@@ -14,4 +14,8 @@ pub(crate) struct Failed {
     pub(crate) framework: Option<(u64, u64)>,
     /// The address in the code of whoever called; 0: not known.
     pub(crate) caller: u64,
+    /// What it was for, where that is no block: [`EventFlags::CONTEXT`] or [`EventFlags::MODULE`].
+    pub(crate) of: EventFlags,
+    /// Whether the program asked what the error means: by then it has it.
+    pub(crate) is_told: bool,
 }

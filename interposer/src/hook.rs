@@ -92,7 +92,12 @@ impl Hook {
         self.home == Home::Nvml
             || matches!(
                 self.name.to_bytes(),
-                b"cuMemGetInfo_v2" | b"cuMemGetInfo" | b"cuDeviceTotalMem_v2" | b"cuDeviceTotalMem"
+                b"cuMemGetInfo_v2"
+                    | b"cuMemGetInfo"
+                    | b"cuDeviceTotalMem_v2"
+                    | b"cuDeviceTotalMem"
+                    | b"cuGetErrorString"
+                    | b"cudaGetErrorString"
             )
     }
 

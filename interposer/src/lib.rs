@@ -129,6 +129,7 @@ pub use hooks::questions::{
     cuDeviceTotalMem, cuDeviceTotalMem_v2, cuMemGetInfo, cuMemGetInfo_v2, nvmlDeviceGetMemoryInfo,
     nvmlDeviceGetMemoryInfo_v2,
 };
+pub use hooks::refusals::{cuGetErrorString, cudaGetErrorString};
 pub use hooks::runtime::{
     cudaDeviceReset, cudaFree, cudaFreeAsync, cudaFreeAsync_ptsz, cudaFreeHost, cudaHostAlloc,
     cudaMalloc, cudaMalloc3D, cudaMallocAsync, cudaMallocAsync_ptsz, cudaMallocFromPoolAsync,

@@ -208,7 +208,7 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
     let recorded = session.writer.event(&Event {
         flags: match failed.level {
             Level::TENSOR => limit.with(workspace::flag(thread)),
-            _ => limit,
+            _ => limit.with(failed.of),
         },
         ptr: failed.framework.map_or(0, |(live, _)| live),
         bytes: failed.bytes,

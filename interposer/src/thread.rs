@@ -65,6 +65,8 @@ pub(crate) struct Thread {
     pub(crate) releasing: Cell<u64>,
     /// The context that it used last and that was known, and how many had ended by then.
     pub(crate) known_context: Cell<(u64, u64)>,
+    /// What `allocated` was at the newest refusal, if that was told and the program has not asked what it means.
+    pub(crate) told: Cell<Option<u32>>,
     /// Where stacks are sampled: which of its tensors carry them.
     pub(crate) stack_sample: StackSample,
 }

@@ -3,7 +3,8 @@
 //!
 //! PyTorch's allocator asks the driver, is refused, gives back what it has cached, and asks again. Only if that is refused
 //! too does the program get an exception. So a refusal is undecided until its thread makes a tensor, which answers it, or
-//! gets the exception, which takes its place. It is taken for the same request by its Python stack.
+//! gets the exception, which takes its place. It is taken for the same request by its Python stack. Other errors of CUDA are
+//! known to be the program's once it asks for their text.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +24,28 @@ pub struct OutOfMemory {
     pub span_context: SpanContext,
     /// How often the driver had refused it by then, if a framework's allocator had asked.
     pub refusals: u64,
+    /// Whether the program asked for the text of the error.
+    pub is_told: bool,
 }
 
 serialize! {
-    OutOfMemory { seq, event, span_context, refusals }
+    OutOfMemory { seq, event, span_context, refusals, is_told }
 }
 
 impl OutOfMemory {
     /// Whether a framework gave up, and raised an exception.
     pub fn is_exception(&self) -> bool {
-        self.event.level == Level::TENSOR
+        self.event.level == Level::TENSOR || self.is_told
+    }
+
+    /// Whether the driver refused it, and no limit of a framework's own.
+    pub fn was_refused(&self) -> bool {
+        self.event.level != Level::TENSOR || self.refusals > 0
+    }
+
+    /// Whether nothing is known of it but that the program asked for the text of an error.
+    pub fn is_by_text(&self) -> bool {
+        (self.event.level, self.event.aux) == (Level::PHYSICAL, 1)
     }
 }
 
@@ -90,19 +103,21 @@ pub struct Failures {
     /// What a function of CUDA refused to whoever called it.
     refused: Kept,
     undecided: BTreeMap<ThreadId, Undecided>,
+    /// The thread to which the last of `refused` was refused, if it has made no tensor and asked for no text since.
+    untold: Option<ThreadId>,
     /// Refusals after which the framework's allocator got what it wanted all the same.
     answered: u64,
 }
 
 serialize! {
-    Failures { exceptions, refused, undecided, answered }
+    Failures { exceptions, refused, undecided, untold, answered }
 }
 
 impl Failures {
     /// Whether what becomes of tensors matters.
     #[inline]
     pub(crate) fn are_undecided(&self) -> bool {
-        !self.undecided.is_empty()
+        !self.undecided.is_empty() || self.untold.is_some()
     }
 
     /// A request failed.
@@ -112,8 +127,26 @@ impl Failures {
             event: *event,
             span_context,
             refusals: 0,
+            is_told: false,
         };
+        failure.is_told = failure.is_by_text();
         match event.level {
+            _ if failure.is_told => {
+                // What was refused to the thread, which has made no tensor since, is what the text is of.
+                let refusals = self.undecided.remove(&event.thread).unwrap_or_default();
+                let refusals = refusals.refusals;
+                if let Some(last) = refusals.all.last() {
+                    return self.refused.push(OutOfMemory {
+                        refusals: refusals.count,
+                        is_told: true,
+                        ..*last
+                    });
+                }
+                match self.refused.all.last_mut() {
+                    Some(last) if self.untold.take() == Some(event.thread) => last.is_told = true,
+                    _ => self.refused.push(failure),
+                }
+            }
             Level::TENSOR => {
                 if let Some(refusals) = self.decide(event) {
                     failure.refusals = refusals.count;
@@ -125,17 +158,22 @@ impl Failures {
                 if of.refusals.count > 0 && !is_same(of.py_stack, event.py_stack) {
                     let before = std::mem::take(&mut of.refusals);
                     self.refused.append(before);
+                    self.untold = None;
                 }
                 of.py_stack = event.py_stack;
                 of.refusals.push(failure);
             }
-            _ => self.refused.push(failure),
+            _ => {
+                self.refused.push(failure);
+                self.untold = Some(event.thread);
+            }
         }
     }
 
     /// A thread has made a tensor.
     pub(crate) fn made(&mut self, event: &Event) {
         debug_assert_eq!(event.kind, EventKind::ALLOC);
+        self.untold = self.untold.filter(|thread| *thread != event.thread);
         if let Some(refusals) = self.decide(event) {
             self.answered += refusals.count;
         }
@@ -149,6 +187,7 @@ impl Failures {
             return Some(of.refusals);
         }
         self.refused.append(of.refusals);
+        self.untold = None;
         None
     }
 
@@ -197,131 +236,4 @@ fn is_same(one: StackId, other: StackId) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::serialize::Serialize;
-
-    struct Program {
-        failures: Failures,
-        seq: u64,
-    }
-
-    impl Program {
-        fn new() -> Self {
-            let failures = Failures::default();
-            Self { failures, seq: 0 }
-        }
-
-        fn event(&mut self, kind: EventKind, level: Level, thread: u32, stack: u32) {
-            self.seq += 1;
-            let event = Event {
-                kind,
-                level,
-                thread: ThreadId(thread),
-                py_stack: StackId(stack),
-                ..Event::default()
-            };
-            match kind {
-                EventKind::ALLOC => self.failures.made(&event),
-                _ => self
-                    .failures
-                    .failed(Seq(self.seq), &event, SpanContext::default()),
-            }
-        }
-
-        fn refused(&mut self, thread: u32, stack: u32) {
-            self.event(EventKind::OUT_OF_MEMORY, Level::DRIVER, thread, stack);
-        }
-
-        fn exception(&mut self, thread: u32, stack: u32) {
-            self.event(EventKind::OUT_OF_MEMORY, Level::TENSOR, thread, stack);
-        }
-
-        fn tensor(&mut self, thread: u32, stack: u32) {
-            self.event(EventKind::ALLOC, Level::TENSOR, thread, stack);
-        }
-
-        /// (number, event, whether it is an exception, refusals) of each that is kept.
-        fn told(&self) -> Vec<(u64, u64, bool, u64)> {
-            let all = self.failures.all();
-            all.into_iter()
-                .map(|(number, of)| (number, of.seq.0, of.is_exception(), of.refusals))
-                .collect()
-        }
-    }
-
-    #[test]
-    fn an_exception_takes_the_place_of_its_refusals() {
-        let mut program = Program::new();
-        program.refused(1, 7);
-        program.refused(1, 7);
-        assert_eq!(program.failures.count(), 2);
-        program.exception(1, 7);
-        assert_eq!(program.told(), [(1, 3, true, 2)]);
-        assert_eq!(
-            (program.failures.count(), program.failures.answered()),
-            (1, 0)
-        );
-    }
-
-    #[test]
-    fn a_tensor_answers_the_refusals_of_its_own_thread() {
-        let mut program = Program::new();
-        program.refused(1, 7);
-        program.refused(2, 7);
-        program.tensor(1, 7);
-        program.tensor(3, 7);
-        assert_eq!(program.told(), [(1, 2, false, 0)]);
-        assert_eq!(program.failures.answered(), 1);
-        program.tensor(2, 7);
-        assert_eq!(
-            (program.failures.count(), program.failures.answered()),
-            (0, 2)
-        );
-        assert!(!program.failures.are_undecided());
-    }
-
-    #[test]
-    fn what_another_line_was_refused_is_a_failure() {
-        let mut program = Program::new();
-        program.refused(1, 7);
-        program.refused(1, 8);
-        program.tensor(1, 8);
-        program.refused(1, 9);
-        program.tensor(1, 8);
-        assert_eq!(program.told(), [(1, 1, false, 0), (2, 4, false, 0)]);
-        assert_eq!(program.failures.answered(), 1);
-    }
-
-    #[test]
-    fn without_stacks_all_of_a_thread_is_one_request() {
-        let mut program = Program::new();
-        program.refused(1, 7);
-        program.tensor(1, 0);
-        program.refused(1, 0);
-        program.exception(1, 7);
-        assert_eq!(program.told(), [(1, 4, true, 1)]);
-        assert_eq!(program.failures.answered(), 1);
-    }
-
-    #[test]
-    fn the_newest_is_always_kept_and_the_exception_told_first() {
-        let mut program = Program::new();
-        for _ in 0..150 {
-            program.exception(1, 7);
-        }
-        for stack in 1..=300 {
-            program.refused(2, stack);
-        }
-        assert_eq!(program.failures.count(), 450);
-        let (number, last) = program.told().last().map(|of| (of.0, of.1)).unwrap();
-        assert_eq!((number, last), (450, 450));
-        assert_eq!(program.failures.main().unwrap().1.seq, Seq(150));
-        assert!(program.told().len() <= 2 * KEPT + 1);
-        // And after its state was written and read.
-        let mut bytes = Vec::new();
-        program.failures.put(&mut bytes);
-        let again = Failures::take(&mut bytes.as_slice()).unwrap();
-        assert_eq!(again, program.failures);
-    }
-}
+mod tests;

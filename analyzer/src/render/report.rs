@@ -1,7 +1,7 @@
 //! The report: what ran, what may be claimed, the ledger of each device at its peak, the lines that own
 //! it, and what changed line by line.
 
-use gpumem_capture::{DeviceOrdinal, Level, ProcessKey};
+use gpumem_capture::{DeviceOrdinal, EventFlags, Level, ProcessKey};
 
 use super::cause::{cause_text, statement};
 use super::{
@@ -155,6 +155,13 @@ fn by_limit(replay: &Replay, failure: &OutOfMemory) -> String {
 /// What a failed allocation was to give.
 fn wanted(failure: &OutOfMemory) -> String {
     match (failure.event.level, failure.event.bytes) {
+        _ if failure.is_by_text() => {
+            "memory for a call that names no bytes (kernels' code or stacks, a stream, an event)"
+                .to_owned()
+        }
+        (Level::PHYSICAL, _) if failure.event.flags.contains(EventFlags::MODULE) => {
+            "code of kernels".to_owned()
+        }
         (Level::PHYSICAL, 0) => "a context".to_owned(),
         (Level::PHYSICAL, takes) => format!("a context, which takes {},", bytes(takes)),
         (_, asked) => bytes(asked),

@@ -94,6 +94,8 @@ pub(super) fn requested(
             bytes: asked.bytes,
             framework: None,
             caller: call.caller(),
+            of: EventFlags::NONE,
+            is_told: false,
         };
         record::out_of_memory(thread, failed, result.into());
     } else {

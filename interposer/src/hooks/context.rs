@@ -2,13 +2,12 @@
 
 use core::ffi::{c_int, c_void};
 
-use gpumem_capture::{DeviceOrdinal, Level};
+use gpumem_capture::{DeviceOrdinal, EventFlags};
 use gpumem_cuda_abi::{CuContext, CuDevice, CuResult};
 use gpumem_tracker::{Pending, Seen};
 
-use super::{blocks, contexts_seen};
+use super::{blocks, contexts_seen, refusals};
 use crate::call::Call;
-use crate::failed::Failed;
 use crate::limit::{self, Takes};
 use crate::thread::Thread;
 use crate::{driver, evidence, record, session, tracked};
@@ -45,15 +44,8 @@ fn refused(thread: &Thread, call: &Call, result: CuResult, device: CuDevice) {
         return;
     }
     let device = driver::ordinal(device);
-    let failed = Failed {
-        api: call.api(),
-        level: Level::PHYSICAL,
-        device,
-        bytes: limit::context_takes(device).unwrap_or(0),
-        framework: None,
-        caller: call.caller(),
-    };
-    record::out_of_memory(thread, failed, 0);
+    let takes = limit::context_takes(device).unwrap_or(0);
+    refusals::refused(thread, call, device, (EventFlags::CONTEXT, takes));
 }
 
 hook! {

@@ -124,6 +124,7 @@ pub(crate) mod pools;
 pub(crate) mod proc_address;
 pub(crate) mod pytorch;
 pub(crate) mod questions;
+pub(crate) mod refusals;
 pub(crate) mod runtime;
 pub(crate) mod runtime_arrays;
 pub(crate) mod runtime_names;

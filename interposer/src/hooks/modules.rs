@@ -7,7 +7,7 @@ use gpumem_cuda_abi::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, Cu
 
 use gpumem_tracker::FunctionOf;
 
-use super::{blocks, contexts_seen};
+use super::{blocks, contexts_seen, refusals};
 use crate::call::Call;
 use crate::driver;
 use crate::evidence::{self, Location};
@@ -69,6 +69,7 @@ macro_rules! loads {
                     let handle = unsafe { *$made }.0 as u64;
                     loaded(thread, &call, handle, $image, held.flatten());
                 }
+                refusals::loading(thread, &call, result);
             }
         }
     )*};
@@ -183,6 +184,7 @@ hook! {
             let place = contexts_seen::place(thread, &call);
             evidence::part_got(thread, &call, place, module, library.0 as u64);
         }
+        refusals::loading(thread, &call, result);
     }
 }
 
@@ -202,6 +204,7 @@ hook! {
             let function = unsafe { *function }.0 as u64;
             got(thread, &call, function, FunctionOf::Module(module.0 as u64));
         }
+        refusals::loading(thread, &call, result);
     }
 }
 
@@ -219,6 +222,7 @@ hook! {
             let function = unsafe { *function }.0 as u64;
             got(thread, &call, function, FunctionOf::Kernel(kernel.0 as u64));
         }
+        refusals::loading(thread, &call, result);
     }
 }
 
@@ -234,6 +238,7 @@ hook! {
         if result.is_success() {
             got(thread, &call, function.0 as u64, FunctionOf::Unknown);
         }
+        refusals::loading(thread, &call, result);
     }
 }
 
@@ -257,6 +262,7 @@ macro_rules! variables {
                     let place = contexts_seen::place(thread, &call);
                     evidence::variable_got(thread, &call, place, $owner.0 as u64);
                 }
+                refusals::loading(thread, &call, result);
             }
         }
     )*};

@@ -6,7 +6,7 @@
 
 use core::ffi::c_void;
 
-use gpumem_capture::{ApiId, DeviceOrdinal, Level};
+use gpumem_capture::{ApiId, DeviceOrdinal, EventFlags, Level};
 
 use crate::failed::Failed;
 use crate::record;
@@ -118,6 +118,8 @@ macro_rules! failures {
                         bytes: size.unsigned_abs(),
                         framework: Some((allocated as u64, reserved)),
                         caller: 0,
+                        of: EventFlags::NONE,
+                        is_told: false,
                     };
                     record::out_of_memory(thread, failed, reserved);
                 }

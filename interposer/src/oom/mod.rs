@@ -139,6 +139,15 @@ impl Failures for Reports {
             }
             _ => Some(failed.bytes),
         };
+        // What is refused counts as an allocation that was recorded, once its call has returned.
+        let told = thread.told.take();
+        let now = thread.allocated.get();
+        if failed.is_told && told.is_some_and(|then| now.wrapping_sub(then) <= 1) {
+            return; // of what was refused before
+        }
+        if !failed.is_told && failed.level != Level::TENSOR {
+            thread.told.set(Some(now));
+        }
         let number = self.count();
         if number > TOLD {
             if number == TOLD + 1 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gpumem_capture::{Level, StackId};
+use gpumem_capture::{EventFlags, Level, StackId};
 use gpumem_replay::units::{bytes, count, share};
 
 use super::cause::Cause;
@@ -16,6 +16,8 @@ use crate::facts;
 use crate::hook;
 use crate::session::Session;
 
+/// What had no memory, as far as is known once the program asks for the text of the error.
+const TOLD: &str = "for a call that names no bytes: kernels' code or stacks, a stream, an event";
 /// Lines that are named of each table.
 const TENSOR_LINES: usize = 10;
 const DRIVER_LINES: usize = 5;
@@ -45,6 +47,10 @@ pub(super) fn render(
         _ => format!("on GPU {} ({card})", device.0),
     };
     let what = match (figures.level, figures.asked) {
+        (Level::PHYSICAL, _) if recorded.failed.of.contains(EventFlags::MODULE) => {
+            "code of kernels".to_owned()
+        }
+        _ if recorded.failed.is_told => TOLD.to_owned(),
         (Level::PHYSICAL, 0) => "a context".to_owned(),
         (Level::PHYSICAL, takes) => {
             format!(
@@ -59,10 +65,11 @@ pub(super) fn render(
         "pytorch" => "PyTorch's cache",
         function => function,
     };
-    let _ = writeln!(
-        out,
-        "out of memory {place}: {what} asked for through {through}"
-    );
+    let asked = match recorded.failed.is_told {
+        true => String::new(),
+        false => format!(" asked for through {through}"),
+    };
+    let _ = writeln!(out, "out of memory {place}: {what}{asked}");
     if let Some(whose) = whose {
         let _ = writeln!(out, "  by       {}", cut(&whose));
     }

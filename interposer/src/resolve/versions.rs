@@ -118,6 +118,7 @@ requests! {
     cuGraphLaunch: 10000 cuGraphLaunch | cuGraphLaunch_ptsz;
     cuGraphUpload: 11010 cuGraphUpload | cuGraphUpload_ptsz;
     cuCtxSetLimit: 3010 cuCtxSetLimit;
+    cuGetErrorString: 6000 cuGetErrorString;
     cuMemGetInfo: 2000 cuMemGetInfo, 3020 cuMemGetInfo_v2;
     cuDeviceTotalMem: 2000 cuDeviceTotalMem, 3020 cuDeviceTotalMem_v2;
     cuFuncLoad: 12040 cuFuncLoad;

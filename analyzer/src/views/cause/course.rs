@@ -4,7 +4,9 @@
 //! round of a site begins where the program comes to it from another one, or after a mark of a phase or step; so the layers of one
 //! forward are no rounds. A line that is alone in its loop has no such rounds: its own allocations are counted instead.
 
-use gpumem_capture::{DeviceOrdinal, EventKind, Level, Phase, Record, Seq, StackId, ThreadId};
+use gpumem_capture::{
+    DeviceOrdinal, Event, EventKind, Level, Phase, Record, Seq, StackId, ThreadId,
+};
 use rustc_hash::FxHashMap;
 
 use super::places::{self, Place};
@@ -95,6 +97,8 @@ pub(super) struct Course {
     allocations: u64,
     refused: Option<u64>,
     pub moment: Option<Moment>,
+    /// Whether nothing was loaded or allocated since the moment.
+    is_at_failure: bool,
 }
 
 impl Course {
@@ -111,6 +115,7 @@ impl Course {
             allocations: 0,
             refused: None,
             moment: None,
+            is_at_failure: true,
         }
     }
 
@@ -122,6 +127,7 @@ impl Course {
             Record::Definition(..) => return,
         };
         if seq > self.until {
+            self.taken_before(event);
             return self.reading_after(replay);
         }
         match event.kind {
@@ -233,6 +239,24 @@ impl Course {
             reading: device.and_then(|device| device.readings.best()),
             pool: pool_now(replay, self.device),
             refused: self.refused,
+        }
+    }
+
+    /// What code of kernels takes is found at the first look after it was loaded, perhaps only after the failure. Once
+    /// something else is loaded or allocated, it may be of that.
+    fn taken_before(&mut self, event: &Event) {
+        let Some(moment) = self.moment.as_mut().filter(|_| self.is_at_failure) else {
+            return;
+        };
+        match event.kind {
+            EventKind::RESIZE if event.device == self.device => {
+                let taken = event.bytes.saturating_sub(event.aux);
+                moment.physical = moment.physical.saturating_add(taken);
+            }
+            EventKind::ALLOC | EventKind::MODULE_LOAD | EventKind::CONTEXT => {
+                self.is_at_failure = event.level == Level::TENSOR;
+            }
+            _ => {}
         }
     }
 

@@ -81,7 +81,12 @@ pub(super) fn judge(
     let nothing = Moment::default();
     let moment = course.moment.as_ref().unwrap_or(&nothing);
     let mut found = facts(replay, failure, moment, level);
-    let need = needed(event.bytes);
+    let names_bytes = event.level != Level::PHYSICAL || event.bytes > 0;
+    // Where it is not known: more than there was.
+    let need = match (names_bytes, found.free) {
+        (false, Some(free)) => free.saturating_add(1),
+        _ => needed(event.bytes),
+    };
     if event.level == Level::HOST {
         found.kind = CauseKind::Host;
         return found;
@@ -97,8 +102,12 @@ pub(super) fn judge(
         found.bytes = others;
         return found;
     }
-    let of_driver = needed(event.bytes.max(moment.refused.unwrap_or(0)));
-    let was_refused = !failure.is_exception() || failure.refusals > 0;
+    let refused = match event.level {
+        Level::PHYSICAL => 0,
+        _ => moment.refused.unwrap_or(0),
+    };
+    let of_driver = need.max(needed(event.bytes.max(refused)));
+    let was_refused = failure.was_refused();
     let is_not_memory = was_refused && free.is_some_and(|free| free >= of_driver);
     if is_not_memory {
         found.kind = CauseKind::NotMemory;
@@ -106,6 +115,11 @@ pub(super) fn judge(
         return found;
     }
     if growing(replay, course, failure, level, &mut found) {
+        return found;
+    }
+    if event.level == Level::PHYSICAL && notable(cached, moment.reserved, FREE) {
+        found.kind = CauseKind::Cached;
+        found.bytes = cached;
         return found;
     }
     if !was_refused && free.is_some_and(|free| free >= need) {

@@ -24,6 +24,8 @@ pub enum CauseKind {
     OwnLimit,
     /// There was enough, but not in one piece.
     Fragmentation,
+    /// A call outside the framework's cache had no memory, and the cache had some that no tensor used.
+    Cached,
     /// The first step of an optimizer allocates its state.
     OptimizerState,
     /// Workspaces of cuBLAS.

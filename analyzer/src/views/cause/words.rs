@@ -89,6 +89,10 @@ pub(super) fn of(found: &Found) -> (String, String) {
                 "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True joins free pieces; fewer different sizes help".into(),
             )
         }
+        CauseKind::Cached => (
+            format!("PyTorch's cache holds {size} that no tensor uses; what was asked for is taken outside of it"),
+            "torch.cuda.empty_cache() before it, or torch.cuda.set_per_process_memory_fraction(0.9), which leaves room".into(),
+        ),
         CauseKind::OptimizerState => (
             format!("the optimizer's state: {size} ({percent}) so far, most of it of {most}"),
             "an optimizer with less state (SGD, 8-bit Adam), sharded state (ZeRO, FSDP), or fewer parameters".into(),
@@ -128,7 +132,7 @@ pub(super) fn of(found: &Found) -> (String, String) {
 fn in_pieces(found: &Found) -> String {
     let is_cause = matches!(
         found.kind,
-        CauseKind::Fragmentation | CauseKind::NotMemory | CauseKind::OwnLimit
+        CauseKind::Fragmentation | CauseKind::NotMemory | CauseKind::OwnLimit | CauseKind::Cached
     );
     if is_cause || found.would_fit != Some(true) || found.cached == 0 {
         return String::new();
