@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use gpumem_capture::{Event, EventKind, Level, Seq, StackId, ThreadId};
+use gpumem_capture::{DeviceOrdinal, Event, EventKind, Level, Seq, StackId, ThreadId};
 
 use crate::serialize::serialize;
 use crate::span_context::SpanContext;
@@ -106,7 +106,7 @@ pub struct Failures {
     /// The thread to which the last of `refused` was refused, if it has made no tensor and asked for no text since.
     untold: Option<ThreadId>,
     /// Refusals after which the framework's allocator got what it wanted all the same.
-    answered: u64,
+    answered: BTreeMap<DeviceOrdinal, u64>,
 }
 
 serialize! {
@@ -175,7 +175,7 @@ impl Failures {
         debug_assert_eq!(event.kind, EventKind::ALLOC);
         self.untold = self.untold.filter(|thread| *thread != event.thread);
         if let Some(refusals) = self.decide(event) {
-            self.answered += refusals.count;
+            *self.answered.entry(event.device).or_default() += refusals.count;
         }
     }
 
@@ -199,7 +199,12 @@ impl Failures {
 
     /// Refusals of the driver that a framework's allocator answered by giving back what it had cached.
     pub fn answered(&self) -> u64 {
-        self.answered
+        self.answered.values().sum()
+    }
+
+    /// The same of each device that has any.
+    pub fn answered_on(&self, device: DeviceOrdinal) -> u64 {
+        self.answered.get(&device).copied().unwrap_or(0)
     }
 
     /// Those that are kept, in their order, each with its number from 1: of each kind the first ones and the newest.

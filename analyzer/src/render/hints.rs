@@ -23,14 +23,16 @@ pub fn hints_text(
         };
         out.push_str(&terminal.paint(Style::Strong, "  - "));
         out.push_str(&format!("{device}{}\n", hint.what));
-        let labels: Vec<String> = hint
-            .lines
-            .iter()
-            .map(|line| line.owner.label(names))
-            .collect();
+        // What holds the others comes before them.
+        let others = hint.lines.iter().filter(|line| match &hint.holder {
+            Some(holder) => line.owner != holder.owner,
+            None => true,
+        });
+        let lines: Vec<_> = hint.holder.iter().chain(others).collect();
+        let labels: Vec<String> = lines.iter().map(|line| line.owner.label(names)).collect();
         let width = labels.iter().map(|label| label.chars().count()).max();
         let width = width.unwrap_or_default().min(WIDE);
-        for (line, label) in hint.lines.iter().zip(&labels) {
+        for (line, label) in lines.iter().zip(&labels) {
             let text = match line.owner.line() {
                 Some(line) => source.line(&line.file, line.line),
                 None => String::new(),

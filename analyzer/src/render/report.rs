@@ -12,7 +12,7 @@ use crate::account::{is_by_limit, limit_of, many, when_of};
 use crate::attribution::owner;
 use crate::replay::{OutOfMemory, Replay};
 use crate::session::Session;
-use crate::views::{ByStack, Cause, Change, Hints, Ledger, Lines, Summary, when};
+use crate::views::{ByStack, Cause, Change, HintKind, Hints, Ledger, Lines, Summary, when};
 
 /// Lines shown for each device.
 const LINES: usize = 10;
@@ -80,10 +80,13 @@ pub fn report_text(
             out.push_str(&format!("… {more}, see gpumem-analyze changes {file}\n"));
         }
     }
+    // Retries stand above.
+    let mut hints = hints.clone();
+    hints.hints.retain(|hint| hint.kind != HintKind::Retries);
     if !hints.hints.is_empty() {
         out.push_str(&format!("\n{}\n", terminal.paint(Style::Strong, "Hints")));
         let devices = ledgers.len() > 1;
-        let told = hints_text(hints, devices, &replay.names, &mut source, terminal);
+        let told = hints_text(&hints, devices, &replay.names, &mut source, terminal);
         out.push_str(&told);
     }
     out

@@ -76,6 +76,20 @@ pub struct LeakHolder {
     pub owner: Owner,
 }
 
+impl LeakHolder {
+    /// Its row comes before what it holds.
+    pub(super) fn come_first(&self, rows: &mut Vec<LeakRow>) {
+        let is_growing = |row: &LeakRow| row.class == Some(Class::Growing);
+        let is_its = |row: &LeakRow| row.device == self.device && row.owner == self.owner;
+        let first = rows.iter().position(is_growing);
+        let own = rows.iter().position(|row| is_growing(row) && is_its(row));
+        if let (Some(first), Some(own)) = (first, own) {
+            let row = rows.remove(own);
+            rows.insert(first, row);
+        }
+    }
+}
+
 /// What was alive at a moment, by line, with how it came there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Leaks {

@@ -69,7 +69,7 @@ pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};
 pub use threads::{ThreadRow, ThreadWatch, ThreadsOn};
 pub use timeline::{
     Band, BandKind, CourseBucket, DeviceTimeline, LevelPeak, Timeline, TimelineBucket,
-    TimelineBuilder, TimelineFailure, TimelinePoint,
+    TimelineBuilder, TimelineFailure, TimelinePoint, TimelineRetries,
 };
 pub use tree::Node;
 pub use when::{at, when};

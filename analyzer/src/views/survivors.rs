@@ -214,13 +214,17 @@ impl Survivors {
                 .then(order(a).cmp(&order(b)))
                 .then_with(|| (a.device, &a.owner).cmp(&(b.device, &b.owner)))
         });
+        let holder = super::kept_graphs::holder(replay, &rows, self.series(&points), self.steps);
+        if let Some(holder) = &holder {
+            holder.come_first(&mut rows);
+        }
         Leaks {
             level: asked.level,
             steps: self.steps,
             warm_up_steps: asked.warm_up_steps,
             least_steps: asked.least_steps,
             bytes: rows.iter().map(|row| row.bytes).sum(),
-            holder: super::kept_graphs::holder(replay, &rows, self.series(&points), self.steps),
+            holder,
             rows,
             mismatches,
         }

@@ -36,6 +36,18 @@ fn peak_line(device: &DeviceTimeline, peak: &TimelinePoint) -> String {
     format!("peak {at}{when}: {}", bytes(peak.sum()))
 }
 
+/// What PyTorch's allocator had only after the driver had refused it.
+fn retries_line(timeline: &Timeline, device: &DeviceTimeline) -> Option<String> {
+    let of = timeline
+        .retries
+        .iter()
+        .find(|of| of.device == device.device)?;
+    let many = many(of.count, "retry", "retries");
+    Some(format!(
+        "{many} by PyTorch's allocator, which then had the memory"
+    ))
+}
+
 /// The failures of one device.
 fn failures_line(timeline: &Timeline, device: &DeviceTimeline) -> Option<String> {
     let failures = timeline.failures.iter();

@@ -7,7 +7,7 @@ use super::layout::{
     CHART, LEFT, LEGEND, RIGHT, area, byte_axis, colour, cut, escaped, height, swatch, text,
 };
 use super::scale::{step_stride, tick_text, time_ticks};
-use super::{failures_line, peak_line, title};
+use super::{failures_line, peak_line, retries_line, title};
 use crate::render::bytes;
 use crate::views::{BandKind, DeviceTimeline, Timeline, TimelinePoint};
 
@@ -66,6 +66,10 @@ impl<'a> Panel<'a> {
         }
         if let Some(line) = failures_line(self.timeline, self.device) {
             out.push_str(&text(16, y, "o", &cut(&line, 130)));
+            y += ROW;
+        }
+        if let Some(line) = retries_line(self.timeline, self.device) {
+            out.push_str(&text(16, y, "f", &line));
             y += ROW;
         }
         let chart = y + 8;

@@ -2,7 +2,7 @@
 
 use super::columns::{Span, columns};
 use super::scale::{tick_text, time_ticks};
-use super::{failures_line, peak_line, title};
+use super::{failures_line, peak_line, retries_line, title};
 use crate::render::{Align, Style, Table, Terminal, bytes};
 use crate::views::{Band, BandKind, DeviceTimeline, Timeline, TimelinePoint};
 
@@ -32,6 +32,9 @@ pub fn timeline_text(timeline: &Timeline, terminal: Terminal) -> String {
         }
         if let Some(line) = failures_line(timeline, device) {
             out.push_str(&format!("  {}\n", terminal.paint(Style::Bad, &line)));
+        }
+        if let Some(line) = retries_line(timeline, device) {
+            out.push_str(&format!("  {line}\n"));
         }
         if !device.bands.is_empty() {
             chart(timeline, device, span, &mut out);

@@ -243,7 +243,7 @@ impl Course {
     }
 
     /// What code of kernels takes is found at the first look after it was loaded, perhaps only after the failure. Once
-    /// something else is loaded or allocated, it may be of that.
+    /// something else is loaded, unloaded or allocated, it may be of that.
     fn taken_before(&mut self, event: &Event) {
         let Some(moment) = self.moment.as_mut().filter(|_| self.is_at_failure) else {
             return;
@@ -252,6 +252,7 @@ impl Course {
             EventKind::RESIZE if event.device == self.device => {
                 let taken = event.bytes.saturating_sub(event.aux);
                 moment.physical = moment.physical.saturating_add(taken);
+                self.is_at_failure = taken > 0;
             }
             EventKind::ALLOC | EventKind::MODULE_LOAD | EventKind::CONTEXT => {
                 self.is_at_failure = event.level == Level::TENSOR;

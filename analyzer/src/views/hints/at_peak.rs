@@ -50,6 +50,7 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             what: what.replace("{}", &crate::units::bytes(bytes)),
             advice: advice.into(),
             lines,
+            holder: None,
         })
     };
     let of = |wanted: &dyn Fn(StackKey) -> bool| -> Figures {
@@ -133,8 +134,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             ),
         };
         let held = watch.growth.holder(replay, device).filter(|_| graphs);
-        let held = held.map(|(line, blocks)| {
-            let blocks = many(blocks, "block", "blocks");
+        let said = held.as_ref().map(|(line, figure)| {
+            let blocks = many(figure.blocks, "block", "blocks");
             format!(
                 "; probably held by the tensor of {} ({blocks})",
                 line.label(names)
@@ -144,9 +145,11 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             "{{}} more stood when step {} had ended than after step {}{of}: {each} more each step{}",
             crate::units::count(last),
             crate::units::count(first),
-            held.unwrap_or_default()
+            said.unwrap_or_default()
         );
-        hint(kind, &what, advice, scaled(grown.figures))
+        let mut told = hint(kind, &what, advice, scaled(grown.figures))?;
+        told.holder = held.map(|(owner, figure)| evidence(owner, figure));
+        Some(told)
     };
     let (graphs, growing) = (grown(true), grown(false));
     [
@@ -185,6 +188,15 @@ fn beside_their_inputs(replay: &Replay, device: DeviceOrdinal) -> Figures {
     figures
 }
 
+fn evidence(owner: Owner, figure: Figure) -> Evidence {
+    Evidence {
+        place: Place::of(Some(&owner)),
+        bytes: figure.bytes,
+        blocks: figure.blocks,
+        owner,
+    }
+}
+
 /// Bytes of the stacks, and the lines with most of them.
 fn summed(figures: &[(StackKey, Figure)], owners: &mut Owners<'_>) -> (u64, Vec<Evidence>) {
     let mut by_owner: BTreeMap<Owner, Figure> = BTreeMap::new();
@@ -194,12 +206,7 @@ fn summed(figures: &[(StackKey, Figure)], owners: &mut Owners<'_>) -> (u64, Vec<
     let sum = by_owner.values().map(|figure| figure.bytes).sum();
     let mut lines: Vec<Evidence> = by_owner
         .into_iter()
-        .map(|(owner, figure)| Evidence {
-            place: Place::of(Some(&owner)),
-            bytes: figure.bytes,
-            blocks: figure.blocks,
-            owner,
-        })
+        .map(|(owner, figure)| evidence(owner, figure))
         .collect();
     lines.sort_by_key(|line| Reverse((line.bytes, line.blocks)));
     lines.truncate(LINES);

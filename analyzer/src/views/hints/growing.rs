@@ -71,12 +71,12 @@ impl Growth {
         }
     }
 
-    /// The line whose tensor probably keeps what grew on a device, and its blocks: see [`holder`].
-    pub fn holder(&self, replay: &Replay, device: DeviceOrdinal) -> Option<(Owner, u64)> {
+    /// The line whose tensor probably keeps what grew on a device, and what of it is alive: see [`holder`].
+    pub fn holder(&self, replay: &Replay, device: DeviceOrdinal) -> Option<(Owner, Figure)> {
         let points = self.points.with(0);
         let rounds = points.last()?.saturating_sub(*points.first()?);
         let mut owners = Owners::new(replay, Level::TENSOR);
-        let mut all = Vec::new();
+        let (mut all, mut figures) = (Vec::new(), Vec::new());
         for ((_, key), ends) in self.ends.iter().filter(|((of, _), _)| *of == device) {
             let at = |step: &u64| ends.binary_search_by_key(step, |(at, _)| *at);
             let bytes = |step: &u64| at(step).map_or(0, |at| ends[at].1.bytes);
@@ -90,8 +90,16 @@ impl Growth {
                 blocks: ends.last().map_or(0, |(_, figure)| figure.blocks),
                 first: u64::from(key.0),
             });
+            figures.push(ends.last().map_or(Figure::default(), |(_, figure)| *figure));
         }
-        holder(&all, rounds).map(|of| (of.line.clone(), of.blocks))
+        let found = holder(&all, rounds)?;
+        let own = all.iter().zip(figures);
+        let own = own.filter(|(of, _)| of.line == found.line);
+        let own = own.fold(Figure::default(), |mut sum, (_, figure)| {
+            sum += figure;
+            sum
+        });
+        Some((found.line.clone(), own))
     }
 
     /// The lines of a device that grew to the last step: within functions named forward of a program that

@@ -32,6 +32,8 @@ pub enum HintKind {
     Spikes,
     /// Memory that PyTorch's pool held free at the peak.
     CachedUnused,
+    /// The driver refused, and PyTorch's allocator had the memory once it had given back what it had cached.
+    Retries,
     /// PyTorch's pool gave memory back and took it again.
     CacheEmptied,
     /// Devices that held unequally much.
@@ -70,6 +72,9 @@ pub struct Hint {
     pub advice: String,
     /// Lines, those with most first; at most five.
     pub lines: Vec<Evidence>,
+    /// The line whose tensor probably keeps what they hold, with what it has itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub holder: Option<Evidence>,
 }
 
 /// Whether a part is worth a hint.

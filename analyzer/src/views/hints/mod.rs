@@ -15,7 +15,8 @@ use serde::Serialize;
 
 use super::cause::Cause;
 use super::ledger::{Kind, Ledger};
-use crate::account::place;
+use crate::account::{many, place};
+use crate::replay::Replay;
 use crate::session::Session;
 use hint::{NOTABLE, is_notable};
 
@@ -48,7 +49,7 @@ impl Hints {
             let device = DeviceOrdinal(ledger.device);
             hints.extend(at_peak::hints(&session.replay, device, watch));
             hints.extend(cached(ledger));
-            hints.extend(watch.hint(device));
+            hints.extend(emptied(&session.replay, device, watch));
             hints.extend(others(ledger));
         }
         hints.extend(imbalance(session, ledgers));
@@ -67,7 +68,31 @@ fn failed(cause: &Cause) -> Hint {
         what: format!("out of memory: {}", cause.what),
         advice: cause.advice.clone(),
         lines: Vec::new(),
+        holder: None,
     }
+}
+
+/// What PyTorch's pool gave back and took again: by itself, because the driver refused, or because the program said so.
+fn emptied(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -> Option<Hint> {
+    let emptied = watch.hint(device);
+    let retries = replay.failures.answered_on(device);
+    if retries == 0 {
+        return emptied;
+    }
+    Some(Hint {
+        kind: HintKind::Retries,
+        device: device.0,
+        bytes: emptied.map_or(0, |hint| hint.bytes),
+        what: format!(
+            "{} by PyTorch's allocator: the driver refused, it gave back what it had cached, and then had the memory",
+            many(retries, "retry", "retries")
+        ),
+        advice: "each waits for the device and asks the driver anew; less memory, or \
+                 PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, avoids them"
+            .into(),
+        lines: Vec::new(),
+        holder: None,
+    })
 }
 
 /// What PyTorch's pool held free at the peak.
@@ -87,6 +112,7 @@ fn cached(ledger: &Ledger) -> Option<Hint> {
                  gpumem-analyze ledger --segments names the lines that pin the rest"
             .into(),
         lines: Vec::new(),
+        holder: None,
     })
 }
 
@@ -112,6 +138,7 @@ fn others(ledger: &Ledger) -> Option<Hint> {
                  torch.cuda.set_device(local_rank)"
             .into(),
         lines: Vec::new(),
+        holder: None,
     })
 }
 
@@ -145,5 +172,6 @@ fn imbalance(session: &Session, ledgers: &[Ledger]) -> Option<Hint> {
                  gpumem-analyze lines names what each holds"
             .into(),
         lines: Vec::new(),
+        holder: None,
     })
 }

@@ -84,6 +84,7 @@ impl HintWatch {
                      run out of memory"
                 .into(),
             lines: Vec::new(),
+            holder: None,
         })
     }
 }

@@ -10,7 +10,7 @@ use super::course::{CourseTrack, Slice};
 use super::holders::Libraries;
 use super::tensors::Ended;
 use super::track::Track;
-use super::{CourseBucket, Timeline, TimelineFailure};
+use super::{CourseBucket, Timeline, TimelineFailure, TimelineRetries};
 use crate::replay::{Effect, LevelState, Replay};
 use crate::views::json::ordinal;
 
@@ -119,7 +119,12 @@ impl TimelineBuilder {
             device: ordinal(failure.event.device),
             bytes: failure.event.bytes,
         });
+        let retries = replay.devices.keys().map(|device| TimelineRetries {
+            device: ordinal(*device),
+            count: replay.failures.answered_on(*device),
+        });
         Timeline {
+            retries: retries.filter(|of| of.count > 0).collect(),
             from_ns: axis.start(),
             to_ns: axis.now(),
             bucket_ns: axis.width(),

@@ -171,6 +171,15 @@ pub struct TimelineFailure {
     pub bytes: u64,
 }
 
+/// What the driver refused on a device and PyTorch's allocator had all the same: no failures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TimelineRetries {
+    /// On which device.
+    pub device: Option<u8>,
+    /// How often.
+    pub count: u64,
+}
+
 /// Memory over time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Timeline {
@@ -191,4 +200,6 @@ pub struct Timeline {
     pub failures: Vec<TimelineFailure>,
     /// All failures.
     pub failure_count: u64,
+    /// Refusals of the driver that PyTorch's allocator answered.
+    pub retries: Vec<TimelineRetries>,
 }
