@@ -4,17 +4,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use gpumem_analyzer::render::{Source, Terminal, account_lines, bytes, count, page_html, what_ran};
-use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::replay::{At, Query, Replay};
 use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{
-    Asked, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineBuilder,
+    Asked, MomentKind, Moments, Page, PageHead, PageLimits, PageSources, Summary, TimelineBuilder,
 };
 
 use super::exit::{Exit, say_caveats};
 use super::output::{Output, beside, file_name};
 use super::read::{cause, ledgers, read_with, symbols};
+use gpumem_capture::{Record, Seq};
+
 use crate::args::SymbolArgs;
-use crate::selection::Capture;
+use crate::selection::{Capture, moment};
 
 /// No page is larger.
 const LARGEST: usize = 5_000_000;
@@ -25,6 +27,10 @@ pub struct Args {
     /// Where to; `-` is standard output. By default beside the capture, as .html
     #[arg(short, long, value_name = "OUT.html")]
     pub output: Option<PathBuf>,
+    /// Which moment is shown first: peak (each GPU's own), end, oom (the last exception, else the last failure), an event's
+    /// number, a time (`1.5s`, `00:01.500`) or step=N (at its end)
+    #[arg(long, value_name = "MOMENT", default_value = "peak", value_parser = moment)]
+    pub at: At,
     /// Where names are looked for.
     #[command(flatten)]
     pub symbols: SymbolArgs,
@@ -47,6 +53,13 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let replay = &session.replay;
     let timeline = builder.finish(replay, None, None);
     let mut moments = Moments::choose(replay, &timeline);
+    let shown = match args.at {
+        At::Peak => None,
+        at => Some(event_of(file, at, replay)?.0),
+    };
+    if let Some(shown) = shown {
+        moments.also(MomentKind::Asked, shown);
+    }
     if moments.wants_more() {
         read_with(file, At::End, &mut |replay, record, _| {
             moments.observe(replay, record);
@@ -61,6 +74,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         moments: &moments,
         ledgers: &ledgers,
         cause: cause.as_ref(),
+        shown,
     };
     let (mut symbols, bar) = symbols(file, &session, &args.symbols);
     let mut source = Source::new(&replay.names, session.header.started_wall_ns);
@@ -89,6 +103,24 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let said = format!("{}, to be opened in a browser", bytes(html.len() as u64));
     output.deliver(&to, html.as_bytes(), &said)?;
     Ok(Exit::of(&session))
+}
+
+/// The last recorded event of a moment.
+fn event_of(file: &Path, at: At, replay: &Replay) -> anyhow::Result<Seq> {
+    match at {
+        At::End => Ok(replay.last_seq),
+        // It may not be there, and is refused then.
+        at => {
+            let mut last = Seq(0);
+            read_with(file, at, &mut |replay, record, _| match record {
+                Record::Event(seq, _) if replay.until().is_none_or(|until| seq <= until) => {
+                    last = seq;
+                }
+                _ => {}
+            })?;
+            Ok(last)
+        }
+    }
 }
 
 fn head(file: &Path, session: &Session) -> PageHead {

@@ -27,6 +27,19 @@ pub enum MomentKind {
     End,
     /// Where the device held most in a stretch of the run.
     Most,
+    /// The failure to tell of first.
+    Failure,
+    /// The one that was asked for.
+    Asked,
+}
+
+/// A moment that a reading has yet to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wanted {
+    device: DeviceOrdinal,
+    kind: MomentKind,
+    /// When, if that is known.
+    time_ns: Option<u64>,
 }
 
 /// What stacks held of one level at a moment.
@@ -79,7 +92,7 @@ pub struct Moments {
     /// By device.
     pub devices: BTreeMap<DeviceOrdinal, Vec<DeviceThen>>,
     /// Those that a reading has yet to tell, by event.
-    wanted: BTreeMap<u64, Vec<(DeviceOrdinal, u64)>>,
+    wanted: BTreeMap<u64, Vec<Wanted>>,
 }
 
 impl Moments {
@@ -106,11 +119,35 @@ impl Moments {
             for point in greatest(of) {
                 if Some(point.seq) != peak && Some(point.seq) != end {
                     let at = moments.wanted.entry(point.seq).or_default();
-                    at.push((device, point.time_ns));
+                    at.push(Wanted {
+                        device,
+                        kind: MomentKind::Most,
+                        time_ns: Some(point.time_ns),
+                    });
                 }
             }
         }
+        if let Some((_, failure)) = replay.failures.main() {
+            moments.also(MomentKind::Failure, failure.seq.0);
+        }
         moments
+    }
+
+    /// The moment just after an event is one of each device's.
+    pub fn also(&mut self, kind: MomentKind, seq: u64) {
+        for (device, then) in &self.devices {
+            let at = self.wanted.entry(seq).or_default();
+            let is_known = then.iter().any(|then| then.seq == seq)
+                || at.iter().any(|wanted| wanted.device == *device);
+            if !is_known {
+                at.push(Wanted {
+                    device: *device,
+                    kind,
+                    time_ns: None,
+                });
+            }
+        }
+        self.wanted.retain(|_, wanted| !wanted.is_empty());
     }
 
     /// Whether a second reading would tell more.
@@ -132,15 +169,15 @@ impl Moments {
         else {
             return;
         };
-        for (device, time_ns) in next.remove() {
+        for wanted in next.remove() {
+            let Wanted { device, kind, .. } = wanted;
+            let time_ns = wanted.time_ns.unwrap_or(replay.last.0);
             let point = TimelinePoint {
                 seq: seq.0,
                 time_ns,
                 ..TimelinePoint::default()
             };
-            let then = at(MomentKind::Most, &point, |level| {
-                replay.figures(device, level, At::End)
-            });
+            let then = at(kind, &point, |level| replay.figures(device, level, At::End));
             self.devices.entry(device).or_default().push(then);
         }
     }

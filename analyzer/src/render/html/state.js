@@ -44,8 +44,9 @@ function within() {
 function chooseDevice(index) {
   state.device = index;
   state.level = 0;
+  const shown = device().moments.findIndex((then) => then.seq === data.shown);
   const peak = device().moments.findIndex((then) => then.kind === "peak");
-  state.moment = Math.max(peak, 0);
+  state.moment = Math.max(shown < 0 ? peak : shown, 0);
   [state.from, state.to] = [data.from, data.to];
   tell("device");
 }
@@ -83,7 +84,7 @@ function chooseView(from, to) {
 }
 
 function called(then) {
-  const kinds = { peak: "the peak", end: "the end", most: "most of its stretch" };
+  const kinds = { peak: "the peak", end: "the end", most: "most of its stretch", failure: "the failure", asked: "asked for" };
   return kinds[then.kind] || then.kind;
 }
 

@@ -19,6 +19,8 @@ pub struct PageSources<'a> {
     pub ledgers: &'a [Ledger],
     /// Why the failure to tell of first happened.
     pub cause: Option<&'a Cause>,
+    /// The event of the moment to show first; else the peak is.
+    pub shown: Option<u64>,
 }
 
 /// What stands above all figures.

@@ -66,6 +66,8 @@ pub struct Page {
     pub from: u64,
     /// When it ends.
     pub to: u64,
+    /// The event of the moment to show first; else the peak is.
+    pub shown: Option<u64>,
     /// Whether phases were marked.
     pub trains: bool,
     /// Steps and phases.
@@ -122,6 +124,7 @@ impl Page {
             missing: head.missing.iter().take(50).map(clip).collect(),
             from: timeline.from_ns,
             to: timeline.to_ns,
+            shown: from.shown,
             trains: timeline.trains,
             course: PageCourse::of(timeline, limits),
             failures: failures.collect(),
