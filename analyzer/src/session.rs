@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use gpumem_capture::{
-    Header, Integrity, MergeError, OpenError, Progress, ReadError, Reader, Record, merge,
+    Definition, Header, Integrity, MergeError, OpenError, ProcessKey, Progress, ReadError, Reader,
+    Record, Seq, merge,
 };
 
 use crate::account::Account;
@@ -57,6 +58,19 @@ pub fn open(path: &Path) -> Result<(Reader, Result<(), MergeError>), OpenError> 
     Ok((Reader::open(path)?, merged))
 }
 
+/// The last event of the training, which the recorder says at the program's end.
+fn trained_until(reader: &mut Reader) -> Result<Option<Seq>, ReadError> {
+    let mut found = None;
+    reader.read_names(&mut |record| {
+        if let Record::Definition(_, Definition::Process { key, value }) = record
+            && *key == ProcessKey::TRAINED_UNTIL
+        {
+            found = value.parse().ok().map(Seq);
+        }
+    })?;
+    Ok(found)
+}
+
 /// Reads a capture. `started` is given a handle that tells how far reading has come.
 ///
 /// # Errors
@@ -71,6 +85,7 @@ pub fn read(
     started(reader.progress());
     let query = query.into();
     let mut replay = Replay::new(query);
+    replay.set_trained_until(trained_until(&mut reader)?);
     let counters = reader.counters();
     if let Some(of) = counters.of {
         replay.compare_counters_at(of);

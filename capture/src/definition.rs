@@ -112,6 +112,8 @@ impl ProcessKey {
     /// Before a hooked function's name: how often it was called, written at exit
     /// (`calls.cuMemAlloc_v2` = `17`).
     pub const CALLS: &'static str = "calls.";
+    /// The seq of the last event by which the program left a phase, written at exit. Not where a request failed after it.
+    pub const TRAINED_UNTIL: &'static str = "trained_until";
     /// Before the seq of an OUT_OF_MEMORY event: what was printed about it.
     pub const POSTMORTEM: &'static str = "postmortem.";
 }

@@ -90,16 +90,30 @@ pub(crate) fn write_calls(writer: &'static Writer) {
         let calls = call_counts::calls(hook.id());
         if calls != 0 {
             let key = [ProcessKey::CALLS.as_bytes(), hook.name.to_bytes()].concat();
-            let value = calls.to_string();
-            let fields = [
-                &length(&key)[..],
-                &key,
-                &length(value.as_bytes()),
-                value.as_bytes(),
-            ];
-            let _ = writer.definition(DefKind::PROCESS, &fields);
+            write_fact(writer, &key, &calls.to_string());
         }
     }
+}
+
+/// Writes the last event of the training. Done at exit.
+pub(crate) fn write_trained(writer: &Writer, last: u64) {
+    if last != 0 {
+        write_fact(
+            writer,
+            ProcessKey::TRAINED_UNTIL.as_bytes(),
+            &last.to_string(),
+        );
+    }
+}
+
+fn write_fact(writer: &Writer, key: &[u8], value: &str) {
+    let fields = [
+        &length(key)[..],
+        key,
+        &length(value.as_bytes()),
+        value.as_bytes(),
+    ];
+    let _ = writer.definition(DefKind::PROCESS, &fields);
 }
 
 /// The length of a `str` field of a definition.

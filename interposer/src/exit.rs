@@ -1,6 +1,7 @@
 //! The end of the process: everything that there is goes to the capture, and a line says where that is.
 
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering;
 
 use crate::resolve::unhooked;
 use crate::session::{Session, session, session_of_process};
@@ -18,6 +19,8 @@ extern "C" fn at_exit() {
         let reading = session.readings.begin_last();
         unhooked::look(session.writer);
         definitions::write_calls(session.writer);
+        let trained_until = session.trained_until.load(Ordering::Relaxed);
+        definitions::write_trained(session.writer, trained_until);
         // Before other libraries are taken down.
         session.readings.end(reading);
         definitions::write(session.writer);

@@ -133,6 +133,7 @@ fn open() -> bool {
         names: Default::default(),
         nodes: backward::nodes(),
         steps: Default::default(),
+        trained_until: Default::default(),
         readings: Box::leak(Box::new(Sampler::new())),
         failures: Box::leak(Box::new(Reports::new())),
         watch: options.warn_at.map(|percent| {

@@ -4,6 +4,8 @@
 //! function's name. A release is recorded before the real call, by the outermost hook; if the call
 //! then fails, the release is cancelled. So no address is ever live twice in the order of events.
 
+use core::sync::atomic::Ordering;
+
 use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId};
 use gpumem_cuda_abi::{CuDevice, CuMemoryPool};
 use gpumem_tracker::{Block, Interest, Key, Kind, Origin, Pending, Questions, Tracker};
@@ -224,6 +226,9 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
             failed.level,
         )
     });
+    if failed.level == Level::TENSOR || failed.is_told {
+        session.trained_until.store(0, Ordering::Relaxed);
+    }
     if let Ok(seq) = recorded {
         session.failures.tell(session, thread, failed, seq, stacks);
     }

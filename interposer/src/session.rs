@@ -130,6 +130,8 @@ pub(crate) struct Session {
     pub(crate) nodes: Nodes,
     /// The training's steps.
     pub(crate) steps: Lock<Steps>,
+    /// The newest event by which a phase of the training was left; 0: none, or a request has failed since.
+    pub(crate) trained_until: AtomicU64,
     pub(crate) readings: &'static dyn Readings,
     pub(crate) failures: &'static dyn Failures,
     pub(crate) watch: Option<&'static dyn Watch>,

@@ -1,6 +1,8 @@
 //! Events that change no live figure: contexts, modules, mappings, aliases, marks.
 
-use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, Writer};
+use gpumem_capture::{
+    ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Seq, StackId, Writer,
+};
 
 use crate::thread::Thread;
 use crate::{session, stack, stacks};
@@ -27,14 +29,20 @@ pub(crate) struct Sideband {
     pub(crate) with_stacks: bool,
 }
 
-/// Records one.
-pub(crate) fn record(thread: &Thread, api: ApiId, kind: EventKind, level: Level, what: Sideband) {
+/// Records one; its number.
+pub(crate) fn record(
+    thread: &Thread,
+    api: ApiId,
+    kind: EventKind,
+    level: Level,
+    what: Sideband,
+) -> Option<Seq> {
     let session = if what.with_stacks {
         session::open()
     } else {
         session::session()
     };
-    let Some(session) = session else { return };
+    let session = session?;
     session.know_device(what.device);
     if matches!(kind, EventKind::CONTEXT | EventKind::MODULE_LOAD) {
         // A return address, and an image of code in memory, which may be another module's.
@@ -46,7 +54,7 @@ pub(crate) fn record(thread: &Thread, api: ApiId, kind: EventKind, level: Level,
     } else {
         (StackId::NONE, StackId::NONE)
     };
-    let _ = session.writer.event(&Event {
+    let recorded = session.writer.event(&Event {
         ptr: what.ptr,
         bytes: what.bytes,
         aux: what.aux,
@@ -57,4 +65,5 @@ pub(crate) fn record(thread: &Thread, api: ApiId, kind: EventKind, level: Level,
         native_stack,
         ..event(session.writer, thread, kind, level)
     });
+    recorded.ok()
 }

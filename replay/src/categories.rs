@@ -47,6 +47,8 @@ pub(crate) struct KeyFacts {
     pub(crate) base: KeyId,
     /// Of a key without a category: what the newest block that ended was.
     pub(crate) outcome: Category,
+    /// The key of the same stacks before the forward of a step, if they ever were outside all modules there.
+    pub(crate) before_forward: Option<KeyId>,
     /// The keys with each category.
     pub(crate) with: [Option<KeyId>; 9],
 }

@@ -16,11 +16,17 @@ use crate::spans::ThreadPhase;
 impl Replay {
     /// A tensor's block is made, with the key that it stands under for now.
     pub(crate) fn tensor_made(&mut self, base: KeyId, event: &Event) -> Made {
-        let facts = self.facts(base);
+        let (mut base, mut facts) = (base, self.facts(base));
         let of = &mut self.categories;
         if facts.place.is_python {
             of.allocates(event.thread, facts.place.in_module);
+            // Once there, always: no mark may be between the rounds of an evaluation.
+            let is_before = facts.before_forward.is_some() || !of.forward_began;
+            if is_before && facts.origin == Origin::Outside {
+                (base, facts) = self.before_forward(base, facts);
+            }
         }
+        let of = &self.categories;
         let category = match facts.outcome {
             Category::None => facts.origin.assumed(of.has_modules),
             before => before,
@@ -31,6 +37,29 @@ impl Replay {
             turn,
             is_early,
         }
+    }
+
+    /// The key of the same stacks, made before the forward of a step.
+    #[inline]
+    fn before_forward(&mut self, base: KeyId, facts: KeyFacts) -> (KeyId, KeyFacts) {
+        let to = match facts.before_forward {
+            Some(known) => known,
+            None => self.new_before_forward(base),
+        };
+        (to, self.facts(to))
+    }
+
+    #[cold]
+    fn new_before_forward(&mut self, base: KeyId) -> KeyId {
+        let stacks = self.stacks(base);
+        let to = self.key(StackKey {
+            purpose: stacks.purpose.before_forward(),
+            ..stacks
+        });
+        if let Some(Some(facts)) = self.categories.known.keys.get_mut(base.0 as usize) {
+            facts.before_forward = Some(to);
+        }
+        to
     }
 
     /// A tensor's block is about to end.
@@ -108,10 +137,15 @@ impl Replay {
         }
     }
 
-    /// The key of the same stacks with blocks of all categories.
+    /// The key of the same stacks with blocks of all categories, made in the training or after it.
     pub fn key_of_all_categories(&self, key: KeyId) -> KeyId {
         let base = self.stacks(key).without_category();
-        self.key_ids.get(&base).copied().unwrap_or(key)
+        let in_training = StackKey {
+            purpose: base.purpose.in_training(),
+            ..base
+        };
+        let known = |key| self.key_ids.get(key).copied();
+        known(&in_training).or_else(|| known(&base)).unwrap_or(key)
     }
 
     /// A block with the key of its stacks alone: what it is for may change.
@@ -199,6 +233,13 @@ impl Replay {
             place,
             base,
             outcome: self.categories.earlier_outcome(key),
+            before_forward: self
+                .key_ids
+                .get(&StackKey {
+                    purpose: stacks.purpose.before_forward(),
+                    ..stacks
+                })
+                .copied(),
             with: [None; 9],
         };
         let keys = &mut self.categories.known.keys;

@@ -59,6 +59,8 @@ pub struct Replay {
     pub(crate) categories: Categories,
     /// What the newest block was for that an event has ended.
     pub newest_ended: Category,
+    /// The last event of a training, where the recorder said which that is.
+    pub(crate) trained_until: Option<Seq>,
     pub(crate) window: Window,
     /// The newest event that was not a mark: its stacks and its thread.
     pub(crate) newest: Option<(KeyId, ThreadId)>,
@@ -98,6 +100,16 @@ impl Replay {
             peak_snapshots: query.peaks.then(BTreeMap::new),
             ..Self::default()
         }
+    }
+
+    /// What comes after this event is after the training.
+    pub fn set_trained_until(&mut self, last: Option<Seq>) {
+        self.trained_until = last;
+    }
+
+    /// Whether a module was called.
+    pub fn has_modules(&self) -> bool {
+        self.categories.has_modules
     }
 
     /// Has the counters as they are before the record `seq` kept for [`Replay::counters_compared`].
@@ -273,6 +285,10 @@ impl Replay {
                 let workspace =
                     event.flags.contains(EventFlags::WORKSPACE) && event.level == Level::TENSOR;
                 let purpose = Purpose::new(self.spans.phase(event.thread, python), workspace);
+                let purpose = match self.trained_until {
+                    Some(last) if self.last_seq > last => purpose.after_training(),
+                    _ => purpose,
+                };
                 match event.flags.contains(EventFlags::NO_GRAD) {
                     true => purpose.no_grad(),
                     false => purpose,

@@ -115,7 +115,7 @@ fn stratum(purpose: Purpose) -> Purpose {
                 false => outside,
             }
         }
-        _ => purpose.with(Category::None),
+        _ => purpose.without_place().with(Category::None),
     }
 }
 

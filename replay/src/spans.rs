@@ -58,6 +58,8 @@ pub struct Purpose(pub(crate) u16);
 
 const WORKSPACE: u16 = 8;
 const NO_GRAD: u16 = 16;
+const BEFORE_FORWARD: u16 = 32;
+const AFTER_TRAINING: u16 = 64;
 /// Where the number of the category begins.
 const CATEGORY: u32 = 8;
 
@@ -75,6 +77,26 @@ impl Purpose {
         Self(self.0 | NO_GRAD)
     }
 
+    /// The same, made outside all modules before the forward of a step.
+    pub(crate) fn before_forward(self) -> Self {
+        Self(self.0 | BEFORE_FORWARD)
+    }
+
+    /// The same, made after the last backward and optimizer's step of the run.
+    pub(crate) fn after_training(self) -> Self {
+        Self(self.0 | AFTER_TRAINING)
+    }
+
+    /// The same, made during the training.
+    pub(crate) fn in_training(self) -> Self {
+        Self(self.0 & !AFTER_TRAINING)
+    }
+
+    /// The same without what is not known of blocks without stacks.
+    pub(crate) fn without_place(self) -> Self {
+        Self(self.0 & !BEFORE_FORWARD)
+    }
+
     /// The same, with a category.
     pub(crate) fn with(self, category: Category) -> Self {
         let rest = self.0 & ((1 << CATEGORY) - 1);
@@ -84,6 +106,16 @@ impl Purpose {
     /// What the blocks are for; none for what is no block of a tensor.
     pub fn category(self) -> Category {
         Category::numbered(self.0 >> CATEGORY)
+    }
+
+    /// Whether it was outside all modules, at a place of the program that comes before the forward of a step.
+    pub fn is_before_forward(self) -> bool {
+        self.0 & BEFORE_FORWARD != 0
+    }
+
+    /// Whether neither a backward nor an optimizer's step came after it, as the recorder said at the program's end.
+    pub fn is_after_training(self) -> bool {
+        self.0 & AFTER_TRAINING != 0
     }
 
     /// Whether gradients were off.

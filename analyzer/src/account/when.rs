@@ -13,9 +13,13 @@ use crate::replay::{Replay, SpanContext, StackKey, ThreadPhase};
 pub enum Phase {
     /// Outside all others, in a process that trains.
     Forward,
+    /// A forward with gradients off, and what comes after it in the same part of a step.
+    Evaluation,
+    /// After the last backward and optimizer's step of the run.
+    AfterTraining,
     /// A module of PyTorch's makes or moves its parameters: `__init__`, `to()`, `cuda()`.
     SetUp,
-    /// A DataLoader's work.
+    /// A DataLoader's work, and what is made outside all modules before the forward of a step.
     Data,
     /// Autograd's engine runs, or one of its nodes does.
     Backward,
@@ -30,6 +34,8 @@ impl Phase {
     pub fn word(self) -> &'static str {
         match self {
             Self::Forward => "forward",
+            Self::Evaluation => "evaluation",
+            Self::AfterTraining => "after training",
             Self::SetUp => "set-up",
             Self::Data => "data",
             Self::Backward => "backward",
@@ -81,12 +87,45 @@ pub fn by_frames(names: &Names, stack: StackId) -> Option<Phase> {
     })
 }
 
+/// Which part of a training no mark is around.
+fn outside_of(replay: &Replay, stacks: StackKey) -> Phase {
+    let purpose = stacks.purpose;
+    let has_modules = replay.has_modules();
+    match () {
+        () if purpose.is_before_forward()
+            && has_modules
+            && (purpose.is_no_grad() || !purpose.is_after_training()) =>
+        {
+            Phase::Data
+        }
+        // Gradients are off in the forward of a custom function, too.
+        () if purpose.is_no_grad()
+            && has_modules
+            && !purpose.is_before_forward()
+            && !is_in_function(&replay.names, stacks.py) =>
+        {
+            Phase::Evaluation
+        }
+        () if purpose.is_after_training() => Phase::AfterTraining,
+        () => Phase::Forward,
+    }
+}
+
+/// Whether a custom function (`torch.autograd.Function`) is among the callers.
+fn is_in_function(names: &Names, stack: StackId) -> bool {
+    let frames = names.py_stacks.get(&stack).map(|(frames, _)| frames);
+    frames.into_iter().flatten().any(|frame| {
+        let code = names.codes.get(&frame.code);
+        code.is_some_and(|code| code.file.ends_with("torch/autograd/function.py"))
+    })
+}
+
 /// The phase that an allocation was made in, after all records. A thread's own marks come first;
 /// then what a node of autograd's allocated is of the backward; all else of a training is of the
 /// forward. An optimizer that runs the program's closure is not what allocates in that.
 pub fn phase_of(replay: &Replay, stacks: StackKey) -> Option<Phase> {
     let names = &replay.names;
-    let outside = replay.spans.trains.then_some(Phase::Forward);
+    let outside = replay.spans.trains.then(|| outside_of(replay, stacks));
     match stacks.purpose.phase() {
         ThreadPhase::Backward => Some(Phase::Backward),
         ThreadPhase::Optimizer if is_in_closure(names, stacks.py) => outside,

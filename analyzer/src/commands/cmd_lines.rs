@@ -24,11 +24,19 @@ use crate::selection::Selection;
 pub enum PhaseArg {
     /// Outside all other phases
     Forward,
+    /// A forward with gradients off
+    Evaluation,
+    /// After the last backward and optimizer's step of the run
+    AfterTraining,
+    /// A DataLoader's work, and what is made outside all modules before the forward
+    Data,
+    /// Where modules make or move their parameters
+    SetUp,
     /// While autograd ran
     Backward,
     /// In an optimizer's step
     Optimizer,
-    /// Set-up, data, where gradients were zeroed, and what is of no known phase
+    /// Where gradients were zeroed, and what is of no known phase
     Other,
 }
 
@@ -39,7 +47,11 @@ impl PhaseArg {
             Some(Phase::Forward) => self == Self::Forward,
             Some(Phase::Backward) => self == Self::Backward,
             Some(Phase::Optimizer) => self == Self::Optimizer,
-            Some(Phase::SetUp | Phase::Data | Phase::ZeroGrad) | None => self == Self::Other,
+            Some(Phase::Evaluation) => self == Self::Evaluation,
+            Some(Phase::AfterTraining) => self == Self::AfterTraining,
+            Some(Phase::Data) => self == Self::Data,
+            Some(Phase::SetUp) => self == Self::SetUp,
+            Some(Phase::ZeroGrad) | None => self == Self::Other,
         }
     }
 
@@ -47,6 +59,10 @@ impl PhaseArg {
     pub fn said(self) -> &'static str {
         match self {
             Self::Forward => "forward",
+            Self::Evaluation => "evaluation",
+            Self::AfterTraining => "the time after training",
+            Self::Data => "data",
+            Self::SetUp => "set-up",
             Self::Backward => "backward",
             Self::Optimizer => "optimizer",
             Self::Other => "another phase or none",

@@ -5,6 +5,7 @@
 //! code that announces it. All of it is per thread and nested.
 
 use core::cell::Cell;
+use core::sync::atomic::Ordering;
 
 use gpumem_capture::{ApiId, EventKind, Level, Phase};
 use gpumem_python_frames::{Finding, Frame, finding};
@@ -121,7 +122,10 @@ fn tell(thread: &Thread, api: ApiId, kind: EventKind, phase: Phase) {
         aux: phase.0,
         ..Sideband::default()
     };
-    sideband::record(thread, api, kind, Level::TENSOR, what);
+    let recorded = sideband::record(thread, api, kind, Level::TENSOR, what);
+    if let (EventKind::PHASE_END, Some(seq), Some(session)) = (kind, recorded, session()) {
+        session.trained_until.fetch_max(seq.0, Ordering::Relaxed);
+    }
 }
 
 /// Records a step, if one has ended by what `change` comes to.

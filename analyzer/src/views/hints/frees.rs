@@ -108,8 +108,12 @@ impl Frees {
     }
 
     /// A tensor was freed.
-    pub fn went(&mut self, replay: &Replay, seq: Seq, device: DeviceOrdinal, block: Block) {
+    pub fn went(&mut self, replay: &Replay, seq: Seq, device: DeviceOrdinal, mut block: Block) {
         let on = self.devices.entry(device).or_default();
+        // The last step's blocks may have been made after its optimizer's.
+        if replay.stacks(block.key).purpose.is_after_training() {
+            block.key = replay.key_of_all_categories(block.key);
+        }
         let at = block.key.0 as usize;
         if on.tallies.len() <= at {
             on.tallies
