@@ -1,15 +1,8 @@
 """The tracker's property tests find each of these faults: one line of its source is changed, and they fail."""
 
-import os
-import re
-import shutil
-
-import harness
+import faults
 import pytest
 
-TRACKER = harness.ROOT / "tracker"
-# Each of pytest's processes builds in a folder of its own.
-WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 # What is changed: the file, the line (or a part that stands there once), and what comes instead.
 FAULTS = {
     "a context's end keeps its bytes": ("ends.rs", "self.resize(device, reservation, 0, false, origin);", ""),
@@ -51,48 +44,14 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory):
-    """A copy of the crate, outside of the workspace: one for all faults, of which cargo builds what has changed."""
-    folder = tmp_path_factory.mktemp("faults") / "tracker"
-    # With new times: to cargo all copies are one package, and an older file is no change.
-    shutil.copytree(TRACKER, folder, copy_function=shutil.copy)
-    manifest = (folder / "Cargo.toml").read_text()
-    manifest = re.sub(r"^\w[\w-]*\.workspace = true\n", "", manifest, flags=re.M).replace("[lints]\nworkspace = true\n", "")
-    root = (harness.ROOT / "Cargo.toml").read_text()
-    edition = re.search(r'^edition = ".*"$', root, re.M)[0]
-    manifest = manifest.replace("[dependencies]", f'[dependencies]\nrustc-hash = "2"\ngpumem-capture = {{ path = "{harness.ROOT}/capture" }}')
-    manifest = manifest.replace("[dev-dependencies]", '[dev-dependencies]\nproptest = { version = "1", default-features = false, features = ["std"] }')
-    manifest = manifest.replace('name = "gpumem-tracker"', f'name = "gpumem-tracker"\nversion = "0.0.0"\n{edition}')
-    (folder / "Cargo.toml").write_text(manifest + "\n[workspace]\n")
-    shutil.copy(harness.ROOT / "Cargo.lock", folder)
-    return folder
+def crate(tmp_path_factory):
+    return faults.Copy("tracker", tmp_path_factory.mktemp("faults"))
 
 
-def properties(folder):
-    environment = {
-        "CARGO_TARGET_DIR": str(harness.ROOT / "target" / f"faults-{WORKER}"), "RUST_BACKTRACE": "0", "PROPTEST_MAX_SHRINK_ITERS": "0",
-        "CARGO_PROFILE_DEV_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_DEBUG": "0",
-    }
-    return harness.run(
-        ["cargo", "test", "--quiet", "--manifest-path", folder / "Cargo.toml", "--test", "*"],
-        env={**os.environ, **environment}, check=False, timeout=280,
-    )
-
-
-def test_without_a_fault_they_pass(copy):
-    done = properties(copy)
-    assert done.returncode == 0, harness.described(done)
+def test_without_a_fault_they_pass(crate):
+    crate.passes()
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_is_found(copy, fault):
-    name, old, new = FAULTS[fault]
-    source = copy / "src" / name
-    text = source.read_text()
-    assert text.count(old) == 1, f"{name} has this {text.count(old)} times: {old}"
-    source.write_text(text.replace(old, new))
-    try:
-        done = properties(copy)
-    finally:
-        source.write_text(text)
-    assert done.returncode == 101 and "test result: FAILED" in done.stdout, harness.described(done)
+def test_a_planted_fault_is_found(crate, fault):
+    crate.finds(*FAULTS[fault])

@@ -1,0 +1,333 @@
+//! What blocks are for, worked out from the whole history at once: docs/categories.md and the comments of
+//! `replay/src/category.rs` in so many words, and no line of the replay's own.
+
+use std::collections::HashMap;
+
+use gpumem_capture::{
+    DeviceOrdinal, Event, EventFlags, EventKind, Level, Phase, Role, StackId, ThreadId,
+};
+use gpumem_replay::{Category, ThreadPhase};
+
+use crate::program::Stack;
+
+/// By what figures are kept, but for the category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Base {
+    pub py: StackId,
+    pub phase: u8,
+    pub is_workspace: bool,
+    pub is_no_grad: bool,
+}
+
+/// One block of a tensor, from its first event to its last.
+#[derive(Clone, Debug)]
+pub struct Life {
+    pub device: DeviceOrdinal,
+    pub bytes: u64,
+    pub base: Base,
+    /// Numbers of events.
+    pub begin: u64,
+    pub end: Option<u64>,
+    pub category: Category,
+}
+
+impl Life {
+    pub fn is_live_after(&self, seq: u64) -> bool {
+        self.begin <= seq && self.end.is_none_or(|end| end > seq)
+    }
+}
+
+/// All events up to one, that one included.
+struct History<'a>(&'a [Event]);
+
+fn is_tensor(event: &Event, kind: EventKind) -> bool {
+    (event.kind, event.level) == (kind, Level::TENSOR)
+}
+
+fn is_python(event: &Event) -> bool {
+    is_tensor(event, EventKind::ALLOC) && Stack::of(event.py_stack).python
+}
+
+fn calls_module(event: &Event) -> bool {
+    is_python(event) && Stack::of(event.py_stack).module
+}
+
+fn ends_turn(event: &Event) -> bool {
+    let phases = [Phase::BACKWARD.0, Phase::OPTIMIZER.0];
+    event.kind == EventKind::STEP
+        || event.kind == EventKind::PHASE_BEGIN && phases.contains(&event.aux)
+}
+
+impl History<'_> {
+    /// The phases that a thread is in, the innermost last.
+    fn phases(&self, thread: ThreadId) -> Vec<u64> {
+        let mut open = Vec::new();
+        for event in self.0.iter().filter(|event| event.thread == thread) {
+            if event.kind == EventKind::PHASE_BEGIN {
+                open.push(event.aux);
+            } else if event.kind == EventKind::PHASE_END
+                && let Some(at) = open.iter().rposition(|phase| *phase == event.aux)
+            {
+                open.truncate(at);
+            }
+        }
+        open
+    }
+
+    fn phase(&self, thread: ThreadId, runs_python: bool) -> ThreadPhase {
+        let anyone_waits =
+            || (1..=3).any(|thread| self.phases(ThreadId(thread)).contains(&Phase::BACKWARD.0));
+        match self.phases(thread).last().map(|phase| Phase(*phase)) {
+            Some(Phase::BACKWARD) => ThreadPhase::Backward,
+            Some(Phase::OPTIMIZER) => ThreadPhase::Optimizer,
+            Some(Phase::ZERO_GRAD) => ThreadPhase::ZeroGrad,
+            Some(_) => ThreadPhase::Other,
+            None if !runs_python && anyone_waits() => ThreadPhase::Beside,
+            None => ThreadPhase::Outside,
+        }
+    }
+
+    /// How many turns have ended.
+    fn turns(&self) -> usize {
+        let marks = self.0.iter().filter(|event| ends_turn(event)).count();
+        let leaves = |thread| {
+            let own = self.0.iter().filter(|event| event.thread == thread);
+            let in_module: Vec<bool> = own
+                .filter(|event| is_python(event))
+                .map(calls_module)
+                .collect();
+            in_module
+                .windows(2)
+                .filter(|two| **two == [true, false])
+                .count()
+        };
+        marks
+            + (1..=3)
+                .map(|thread| leaves(ThreadId(thread)))
+                .sum::<usize>()
+    }
+
+    fn has_modules(&self) -> bool {
+        self.0.iter().any(calls_module)
+    }
+
+    /// Whether no module was called since a backward, an optimizer's step or a step began or ended.
+    fn is_before_forward(&self) -> bool {
+        let newest = self.0.iter().rev().take_while(|event| !ends_turn(event));
+        !newest.into_iter().any(calls_module)
+    }
+
+    /// Whether a thread works for backward.
+    fn is_backward(&self, thread: ThreadId) -> bool {
+        match self.phase(thread, false) {
+            ThreadPhase::Backward => true,
+            ThreadPhase::Beside => !self.0.iter().any(|it| it.thread == thread && is_python(it)),
+            _ => false,
+        }
+    }
+}
+
+/// A block as it is made.
+struct Made {
+    origin: Origin,
+    turn: usize,
+    is_early: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Workspace,
+    Weights,
+    Optimizer,
+    Backward,
+    Recomputed,
+    Forward,
+    Inference,
+    Outside,
+}
+
+fn origin(base: Base) -> Origin {
+    let stack = Stack::of(base.py);
+    let is = |phase: ThreadPhase| base.phase == phase as u8;
+    let not_sampled = base.py == StackId::NOT_SAMPLED;
+    if base.is_workspace {
+        Origin::Workspace
+    } else if (stack.node || is(ThreadPhase::Backward)) && stack.module {
+        Origin::Recomputed
+    } else if stack.node || is(ThreadPhase::Backward) || is(ThreadPhase::ZeroGrad) {
+        Origin::Backward
+    } else if is(ThreadPhase::Beside) && !stack.python {
+        Origin::Backward
+    } else if is(ThreadPhase::Optimizer) && !stack.closure {
+        Origin::Optimizer
+    } else if stack.weights {
+        Origin::Weights
+    } else if !stack.module && !not_sampled {
+        Origin::Outside
+    } else if base.is_no_grad && !stack.function {
+        Origin::Inference
+    } else {
+        Origin::Forward
+    }
+}
+
+/// For how many turns something is taken for a batch.
+const BATCH: usize = 8;
+
+fn batch(has_modules: bool, turns: usize) -> Category {
+    match has_modules && turns <= BATCH {
+        true => Category::Input,
+        false => Category::Other,
+    }
+}
+
+/// What a block was that is given back after so many turns.
+fn ended(made: &Made, turns: usize, by_backward: bool, has_modules: bool) -> Category {
+    let of_forward = matches!(
+        made.origin,
+        Origin::Forward | Origin::Inference | Origin::Outside
+    );
+    let at_once = turns == 0 && (of_forward || made.origin == Origin::Optimizer);
+    match made.origin {
+        Origin::Workspace => Category::Workspace,
+        Origin::Weights => Category::Parameter,
+        Origin::Recomputed => Category::Activation,
+        Origin::Backward if turns > BATCH => Category::Other,
+        Origin::Backward => Category::Temporary,
+        Origin::Outside if by_backward && has_modules && made.is_early => Category::Input,
+        _ if by_backward && of_forward => Category::Activation,
+        _ if at_once => Category::Temporary,
+        Origin::Optimizer => Category::OptimizerState,
+        Origin::Forward => Category::Activation,
+        Origin::Inference => Category::Other,
+        Origin::Outside => batch(has_modules, turns),
+    }
+}
+
+/// What a block is that is live at a failure or the end; `before`: what the newest one was that had its stacks.
+fn live(made: &Made, turns: usize, has_modules: bool, before: Option<Category>) -> Category {
+    match made.origin {
+        Origin::Workspace => Category::Workspace,
+        Origin::Weights => Category::Parameter,
+        Origin::Optimizer => Category::OptimizerState,
+        Origin::Backward => Category::Temporary,
+        Origin::Recomputed => Category::Activation,
+        Origin::Forward if before == Some(Category::Temporary) => Category::Temporary,
+        Origin::Forward => Category::Activation,
+        Origin::Inference if before == Some(Category::Activation) => Category::Activation,
+        Origin::Inference if turns > 1 || before == Some(Category::Other) => Category::Other,
+        Origin::Inference => Category::Temporary,
+        Origin::Outside => batch(has_modules, turns),
+    }
+}
+
+fn told(role: u64) -> Option<Category> {
+    match Role(role) {
+        Role::PARAMETER | Role::BUFFER => Some(Category::Parameter),
+        Role::GRADIENT => Some(Category::Gradient),
+        Role::OPTIMIZER_STATE => Some(Category::OptimizerState),
+        _ => None,
+    }
+}
+
+/// All blocks of the tensor level, each with what it was for in the end.
+pub fn lives(events: &[Event]) -> Vec<Life> {
+    let mut lives: Vec<Life> = Vec::new();
+    let mut made: Vec<Made> = Vec::new();
+    // What is certain of a block, by its index; and of the newest block with a base.
+    let mut certain: HashMap<usize, Category> = HashMap::new();
+    let mut newest: HashMap<Base, Category> = HashMap::new();
+    for (at, event) in events.iter().enumerate() {
+        let seq = at as u64 + 1;
+        let now = History(&events[..=at]);
+        let found = lives.iter().rposition(|it| {
+            it.end.is_none() && it.device == event.device && it.begin == begin_of(events, at)
+        });
+        match event.kind {
+            EventKind::ALLOC if event.level == Level::TENSOR => {
+                let runs_python = event.py_stack != StackId::NONE;
+                let base = Base {
+                    py: event.py_stack,
+                    phase: now.phase(event.thread, runs_python) as u8,
+                    is_workspace: event.flags.contains(EventFlags::WORKSPACE),
+                    is_no_grad: event.flags.contains(EventFlags::NO_GRAD),
+                };
+                made.push(Made {
+                    origin: origin(base),
+                    turn: now.turns(),
+                    is_early: now.is_before_forward(),
+                });
+                lives.push(Life {
+                    device: event.device,
+                    bytes: event.bytes,
+                    base,
+                    begin: seq,
+                    end: None,
+                    category: Category::None,
+                });
+            }
+            EventKind::FREE => {
+                let index = found.expect("what is freed is live");
+                lives[index].end = Some(seq);
+                if certain.contains_key(&index) {
+                    continue;
+                }
+                let turns = now.turns() - made[index].turn;
+                let by_backward = now.is_backward(event.thread);
+                let was = ended(&made[index], turns, by_backward, now.has_modules());
+                certain.insert(index, was);
+                newest.insert(lives[index].base, was);
+            }
+            EventKind::ROLE => {
+                let (Some(index), Some(category)) = (found, told(event.aux)) else {
+                    continue;
+                };
+                // The most telling role stays.
+                let order = [
+                    Category::Parameter,
+                    Category::Gradient,
+                    Category::OptimizerState,
+                ];
+                let rank = |of| order.iter().position(|it| *it == of).unwrap_or(3);
+                let before = certain.get(&index).map_or(4, |before| rank(*before));
+                if rank(category) < before {
+                    certain.insert(index, category);
+                    newest.insert(lives[index].base, category);
+                }
+            }
+            EventKind::OUT_OF_MEMORY => settle(&now, &lives, &made, &newest, &mut certain),
+            _ => {}
+        }
+    }
+    settle(&History(events), &lives, &made, &newest, &mut certain);
+    for (index, life) in lives.iter_mut().enumerate() {
+        life.category = certain[&index];
+    }
+    lives
+}
+
+/// The event that made the newest block at another event's address.
+fn begin_of(events: &[Event], at: usize) -> u64 {
+    let same = |it: &Event| {
+        is_tensor(it, EventKind::ALLOC)
+            && (it.device, it.ptr) == (events[at].device, events[at].ptr)
+    };
+    let found = events[..at].iter().rposition(same);
+    found.map_or(0, |found| found as u64 + 1)
+}
+
+/// What is live and not certain is judged.
+fn settle(
+    now: &History<'_>,
+    lives: &[Life],
+    made: &[Made],
+    newest: &HashMap<Base, Category>,
+    certain: &mut HashMap<usize, Category>,
+) {
+    let (turns, has_modules) = (now.turns(), now.has_modules());
+    for (index, life) in lives.iter().enumerate().filter(|(_, it)| it.end.is_none()) {
+        let before = newest.get(&life.base).copied();
+        let is = live(&made[index], turns - made[index].turn, has_modules, before);
+        certain.entry(index).or_insert(is);
+    }
+}

@@ -1,0 +1,57 @@
+"""Faults that are planted into a copy of a crate's source: its property tests have to find each of them."""
+
+import os
+import re
+import shutil
+
+import harness
+
+# Each of pytest's processes builds in a folder of its own.
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
+
+
+class Copy:
+    """A copy of a crate, outside of the workspace: one for all faults, of which cargo builds what has changed."""
+
+    def __init__(self, crate, folder):
+        self.folder = folder / crate
+        # With new times: to cargo all copies are one package, and an older file is no change.
+        shutil.copytree(harness.ROOT / crate, self.folder, copy_function=shutil.copy)
+        manifest = (self.folder / "Cargo.toml").read_text().replace("[lints]\nworkspace = true\n", "")
+        workspace = (harness.ROOT / "Cargo.toml").read_text().replace('path = "', f'path = "{harness.ROOT}/')
+
+        def inherited(name):
+            return re.search(rf"^{name[1]} = .*$", workspace, re.M)[0]
+
+        manifest = re.sub(r"^([\w-]+)\.workspace = true$", inherited, manifest, flags=re.M)
+        (self.folder / "Cargo.toml").write_text(manifest + "\n[workspace]\n")
+        shutil.copy(harness.ROOT / "Cargo.lock", self.folder)
+
+    def _properties(self):
+        environment = {
+            "CARGO_TARGET_DIR": str(harness.ROOT / "target" / f"faults-{WORKER}"), "RUST_BACKTRACE": "0",
+            "PROPTEST_MAX_SHRINK_ITERS": "0", "CARGO_PROFILE_DEV_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_DEBUG": "0",
+        }
+        return harness.run(
+            ["cargo", "test", "--quiet", "--manifest-path", self.folder / "Cargo.toml", "--test", "*"],
+            env={**os.environ, **environment}, check=False, timeout=280,
+        )
+
+    def passes(self):
+        """Without a fault the properties hold."""
+        done = self._properties()
+        assert done.returncode == 0, harness.described(done)
+
+    def finds(self, name, *changes):
+        """With these parts of a file, each of which stands there once, replaced by what follows it they do not."""
+        source = self.folder / "src" / name
+        text = changed = source.read_text()
+        for old, new in zip(changes[::2], changes[1::2], strict=True):
+            assert changed.count(old) == 1, f"{name} has this {changed.count(old)} times: {old}"
+            changed = changed.replace(old, new)
+        source.write_text(changed)
+        try:
+            done = self._properties()
+        finally:
+            source.write_text(text)
+        assert done.returncode == 101 and "test result: FAILED" in done.stdout, harness.described(done)

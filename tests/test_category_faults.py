@@ -1,0 +1,75 @@
+"""The property tests of categories find each of these wrong rules: a line of the replay's source is changed, and they fail."""
+
+import faults
+import pytest
+
+# What is changed: the file, the line (or a part that stands there once), and what comes instead; further parts alike.
+FAULTS = {
+    "a gradient is an activation": ("categorize.rs", "Role::GRADIENT => Category::Gradient,", "Role::GRADIENT => Category::Activation,"),
+    "a buffer has no role": ("categorize.rs", "Role::PARAMETER | Role::BUFFER =>", "Role::PARAMETER =>"),
+    "the newest role counts": ("category.rs", "rank(self) <= rank(other)", "false && rank(self) <= rank(other)"),
+    "the first role counts": ("category.rs", "rank(self) <= rank(other)", "true || rank(self) <= rank(other)"),
+    "gradients that are off are not looked at": ("categorize.rs", "match purpose.is_no_grad() && !place.in_function {", "match false {"),
+    "a custom function keeps nothing": ("categorize.rs", "match purpose.is_no_grad() && !place.in_function {", "match purpose.is_no_grad() {"),
+    "a workspace is a tensor as others are": ("categorize.rs", "if purpose.is_workspace() {", "if false {"),
+    "what a forward that runs again makes is backward's": ("categorize.rs", "ThreadPhase::Backward if place.in_module => Origin::Recomputed,", ""),
+    "the thread's older frames are a node's": ("places.rs", "ran.newer_frames(names)", "names.py_stacks.get(&ran.own).map_or(&[][..], |(frames, _)| frames)"),
+    "zeroing gradients is as any phase": ("categorize.rs", "ThreadPhase::Backward | ThreadPhase::ZeroGrad =>", "ThreadPhase::Backward =>"),
+    "what stands beside backward's thread is outside": ("categorize.rs", "ThreadPhase::Beside if !place.is_python &&", "ThreadPhase::Beside if false &&"),
+    "a closure is the optimizer's": ("categorize.rs", "ThreadPhase::Optimizer if !is_in_closure(&self.names, stacks.py) =>", "ThreadPhase::Optimizer =>"),
+    "weights are not known by where they are made": ("categorize.rs", "_ if place.makes_weights => Origin::Weights,", ""),
+    "conversion makes no weights": ("places.rs", '("nn/modules/module.py", "_apply") => self.makes_weights = true,', ""),
+    "names of functions are taken as qualified": ("places.rs", "code.name.rsplit('.').next().unwrap_or_default();", "code.name.as_str();"),
+    "optimizer state is what lives in the step alone": ("category.rs", "Self::Optimizer | Self::Forward | Self::Inference | Self::Outside if age.turns == 0", "Self::Forward | Self::Inference | Self::Outside if age.turns == 0"),
+    "all of an optimizer's is temporary": ("category.rs", "Self::Optimizer => Category::OptimizerState,", "Self::Optimizer => Category::Temporary,"),
+    "what backward gives back is temporary": ("category.rs", "if by_backward => Category::Activation,", "if by_backward => Category::Temporary,"),
+    "backward's end is not seen": ("categorize.rs", "ThreadPhase::Backward => true,", "ThreadPhase::Backward => false,"),
+    "any thread may work for backward": ("categorize.rs", "ThreadPhase::Beside => !self.categories.has_python(event.thread),", "ThreadPhase::Beside => true,"),
+    "what backward keeps is temporary": ("category.rs", "Self::Backward if age.turns > BATCH => Category::Other,", ""),
+    "what a forward makes for itself is a batch": ("category.rs", "if by_backward && age.has_modules && age.is_early =>", "if by_backward && age.has_modules =>"),
+    "a batch needs no modules": ("category.rs", "match self.has_modules && self.turns <= BATCH {", "match self.turns <= BATCH {"),
+    "a batch may have any age": ("category.rs", "match self.has_modules && self.turns <= BATCH {", "match self.has_modules {"),
+    "a batch is kept for a turn more": ("category.rs", "const BATCH: u32 = 8;", "const BATCH: u32 = 9;"),
+    "what inference keeps is an activation": ("category.rs", "Self::Inference => Category::Other,", "Self::Inference => Category::Activation,"),
+    "what is live of inference is judged by age alone": ("category.rs", "(Self::Inference, Category::Activation) => Category::Activation,", ""),
+    "what is live of a forward is kept for backward": ("category.rs", "(Self::Forward, Category::Temporary) => Category::Temporary,", ""),
+    "what a block ended as says nothing of the next": ("categorize.rs", "self.categories.note_outcome(facts.base, was);", ""),
+    "what a block was told says nothing of the next": ("categorize.rs", "self.categories.note_outcome(base, category);", ""),
+    "an end takes back what was told": ("categorize.rs", "if block.is_told {", "if false {"),
+    "a role stays with the address": (
+        "categorize.rs", "if block.is_told {", "if block.is_told || self.categories.known.places.contains_key(&StackId(event.ptr as u32)) {",
+        "let is = self.stacks(block.key)", "self.categories.known.places.insert(StackId(event.ptr as u32), Place::default());\n        let is = self.stacks(block.key)",
+    ),
+    "a block that was told outlives its end": ("level_state.rs", "let Some(block) = self.blocks.remove(&address) else {", "let told = self.blocks.get(&address).copied().filter(|block| block.is_told);\n                let Some(block) = told.or_else(|| self.blocks.remove(&address)) else {"),
+    "a failure settles nothing": ("replay.rs", "EventKind::OUT_OF_MEMORY => self.settle_categories(),", ""),
+    "what a failure settled is judged again": ("categorize.rs", "self.stand_under(device, address, facts.base, is, true);", "self.stand_under(device, address, facts.base, is, false);"),
+    "a block moves without its figures": ("eviction.rs", "give(&mut self.by_stack, Figure::block(block.bytes));", ""),
+    "what a block stands for does not move": ("eviction.rs", "give(&mut self.unseen, unseen);", ""),
+    "the level's peak stays as it was": ("eviction.rs", "let at = (was_live(self.ticked), ", "let at = (false, "),
+    "the device's peak stays as it was": ("eviction.rs", "was_live(device_peak));", "false);"),
+    "what came after the peak is taken off it": ("eviction.rs", "peak.is_some_and(|peak| block.seq <= peak)", "peak.is_some()"),
+    "allocations are counted where they were taken for": ("high_water.rs", "self.total.allocations -= block.blocks;", ""),
+    "blocks of other sizes move": ("eviction.rs", "if !(window.at(block.seq) && window.made(block.seq, block.bytes)) {", "if !window.at(block.seq) {"),
+    "a category hides what else is known": ("spans.rs", "self.0 & ((1 << CATEGORY) - 1)", "self.0 & (WORKSPACE - 1)"),
+    "leaving a module ends no turn": ("categories.rs", "was == Some(true) && !in_module;", "was == Some(true) && false;"),
+    "one thread's module is left by another": ("categories.rs", "self.python.insert(thread, in_module);", "self.python.insert(thread, in_module).and(self.python.insert(ThreadId(0), in_module));"),
+    "a step's end ends no turn": ("categories.rs", "EventKind::STEP => true,", "EventKind::STEP => false,"),
+    "zeroing gradients ends a turn": ("categories.rs", "[Phase::BACKWARD.0, Phase::OPTIMIZER.0]", "[Phase::BACKWARD.0, Phase::OPTIMIZER.0, Phase::ZERO_GRAD.0]"),
+    "a forward never ends": ("categories.rs", "self.forward_began &= !ends;", ""),
+    "a state forgets what blocks were": ("categories.rs", "self.all_outcomes().put(to);", "self.outcomes.put(to);"),
+    "a state forgets who runs Python": ("categories.rs", "self.python.put(to);", "FxHashMap::<ThreadId, bool>::default().put(to);"),
+}
+
+
+@pytest.fixture(scope="module")
+def crate(tmp_path_factory):
+    return faults.Copy("replay", tmp_path_factory.mktemp("faults"))
+
+
+def test_without_a_fault_they_pass(crate):
+    crate.passes()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(crate, fault):
+    crate.finds(*FAULTS[fault])
