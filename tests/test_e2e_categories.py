@@ -11,6 +11,7 @@ from contextlib import closing
 
 import harness
 import pytest
+from profiled import moments
 
 # The one without modules comes first: what is outside of modules is told from a batch by there being any.
 PROGRAMS = (
@@ -41,20 +42,6 @@ def recorded(python_env, tmp_path_factory):
         return known[arguments]
 
     return run
-
-
-def moments(folder):
-    """At each mark, in order: {address: (bytes, category)} of the tensors that are live."""
-    with closing(sqlite3.connect(folder / "events.sqlite")) as database:
-        rows = database.execute("SELECT kind, level, ptr, bytes, category FROM events ORDER BY seq").fetchall()
-    live = {}
-    for kind, level, ptr, size, category in rows:
-        if kind == "mark":
-            yield dict(live)
-        elif (kind, level) == ("alloc", "tensor"):
-            live[ptr] = (size, category)
-        elif (kind, level) == ("free", "tensor"):
-            live.pop(ptr, None)
 
 
 @pytest.mark.parametrize("arguments", ((), ("--untold",)), ids=("told", "found-out"))

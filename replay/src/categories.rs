@@ -11,7 +11,7 @@ use crate::block::Block;
 use crate::category::{Age, Category, Origin};
 use crate::ids::KeyId;
 use crate::places::Place;
-use crate::serialize::Serialize;
+use crate::serialize::{Serialize, serialize};
 
 /// What is followed.
 #[derive(Debug, Default)]
@@ -22,14 +22,34 @@ pub(crate) struct Categories {
     pub(crate) has_modules: bool,
     /// Whether one was called in this turn, as far as turns end with phases and steps.
     pub(crate) forward_began: bool,
-    /// Threads that allocated from Python, and whether they were in a module the last time.
-    python: FxHashMap<ThreadId, bool>,
+    /// The turn that began with the newest phase or step.
+    marked: u32,
+    /// Threads that allocated from Python or for backward.
+    threads: FxHashMap<ThreadId, Thread>,
     /// The newest of them.
     newest: Option<(ThreadId, bool)>,
     /// What the newest block that ended was, by stacks, as far as it is not in what can be worked out again.
     outcomes: FxHashMap<KeyId, u16>,
     /// What can be worked out again.
     pub(crate) known: Known,
+}
+
+/// What a thread has done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Thread {
+    /// It allocated from Python.
+    python: bool,
+    /// It was in a module the last time.
+    in_module: bool,
+    /// It was in one at some time.
+    calls_modules: bool,
+    /// It ran a node of autograd's for another thread, which waits: it is one of the engine's, though hooks of Python's may
+    /// run on it.
+    works: bool,
+}
+
+serialize! {
+    Thread { python, in_module, calls_modules, works }
 }
 
 /// By stacks.
@@ -59,7 +79,8 @@ impl Serialize for Categories {
         self.turn.put(to);
         self.has_modules.put(to);
         self.forward_began.put(to);
-        self.python.put(to);
+        self.marked.put(to);
+        self.threads.put(to);
         self.all_outcomes().put(to);
     }
 
@@ -68,7 +89,8 @@ impl Serialize for Categories {
             turn: Serialize::take(from)?,
             has_modules: Serialize::take(from)?,
             forward_began: Serialize::take(from)?,
-            python: Serialize::take(from)?,
+            marked: Serialize::take(from)?,
+            threads: Serialize::take(from)?,
             newest: None,
             outcomes: Serialize::take(from)?,
             known: Known::default(),
@@ -87,6 +109,9 @@ impl Categories {
         };
         self.turn = self.turn.saturating_add(u32::from(ends));
         self.forward_began &= !ends;
+        if ends {
+            self.marked = self.turn;
+        }
     }
 
     /// Keys have other numbers now.
@@ -102,11 +127,13 @@ impl Categories {
             .collect();
     }
 
-    pub(crate) fn age(&self, block: Block) -> Age {
+    pub(crate) fn age(&self, block: Block, is_no_grad: bool) -> Age {
         Age {
             turns: self.turn.wrapping_sub(block.turn),
             has_modules: self.has_modules,
             is_early: block.is_early,
+            outlived_forward: !block.is_early && block.turn < self.marked,
+            is_no_grad,
         }
     }
 
@@ -119,14 +146,32 @@ impl Categories {
         self.newest = Some((thread, in_module));
         self.has_modules |= in_module;
         self.forward_began |= in_module;
-        let was = self.python.insert(thread, in_module);
-        let has_left = was == Some(true) && !in_module;
+        let of = self.threads.entry(thread).or_default();
+        let has_left = of.in_module && !in_module;
+        of.python = true;
+        of.in_module = in_module;
+        of.calls_modules |= in_module;
         self.turn = self.turn.saturating_add(u32::from(has_left));
     }
 
-    /// Whether a thread has allocated from Python.
-    pub(crate) fn has_python(&self, thread: ThreadId) -> bool {
-        self.python.contains_key(&thread)
+    /// A thread allocates in a node of autograd's, and has not begun that backward itself.
+    #[inline]
+    pub(crate) fn works(&mut self, thread: ThreadId) {
+        self.threads.entry(thread).or_default().works = true;
+    }
+
+    /// Whether what a thread makes now is made before the forward begins. Batches are made ahead by threads that call no
+    /// modules.
+    #[inline]
+    pub(crate) fn is_early(&self, thread: ThreadId) -> bool {
+        let calls_modules = |of: &Thread| of.calls_modules;
+        !self.forward_began || !self.threads.get(&thread).is_some_and(calls_modules)
+    }
+
+    /// Whether a thread runs the program's own Python, and is none of autograd's.
+    pub(crate) fn is_the_programs(&self, thread: ThreadId) -> bool {
+        let is_the_programs = |of: &Thread| of.python && !of.works;
+        self.threads.get(&thread).is_some_and(is_the_programs)
     }
 
     /// What the newest block was that had these stacks and ended before its facts were worked out.

@@ -5,7 +5,7 @@ use gpumem_capture::{DeviceOrdinal, Event, Level, Role, StackId};
 use crate::attribution::is_in_closure;
 use crate::block::{Block, Made};
 use crate::categories::KeyFacts;
-use crate::category::{Category, Origin};
+use crate::category::{Age, Category, Origin};
 use crate::ids::{KeyId, StackKey};
 use crate::peak_snapshot::Address;
 use crate::places::Place;
@@ -25,13 +25,16 @@ impl Replay {
             if is_before && facts.origin == Origin::Outside {
                 (base, facts) = self.before_forward(base, facts);
             }
+        } else if facts.place.in_backward && self.spans.marked(event.thread) == ThreadPhase::Outside
+        {
+            of.works(event.thread);
         }
         let of = &self.categories;
         let category = match facts.outcome {
             Category::None => facts.origin.assumed(of.has_modules),
             before => before,
         };
-        let (turn, is_early) = (of.turn, !of.forward_began);
+        let (turn, is_early) = (of.turn, of.is_early(event.thread));
         Made {
             key: self.key_as(base, category),
             turn,
@@ -74,10 +77,10 @@ impl Replay {
         let facts = self.facts(block.key);
         let by_backward = match self.spans.phase(event.thread, false) {
             ThreadPhase::Backward => true,
-            ThreadPhase::Beside => !self.categories.has_python(event.thread),
+            ThreadPhase::Beside => !self.categories.is_the_programs(event.thread),
             _ => false,
         };
-        let age = self.categories.age(block);
+        let age = self.age(block);
         let was = facts.origin.given_back(by_backward, age);
         let to = self.key_as(facts.base, was);
         self.categories.note_outcome(facts.base, was);
@@ -125,7 +128,7 @@ impl Replay {
         for (device, address, block) in live {
             let facts = self.facts(block.key);
             let before = self.facts(facts.base).outcome;
-            let is = facts.origin.live(before, self.categories.age(block));
+            let is = facts.origin.live(before, self.age(block));
             self.stand_under(device, address, facts.base, is, true);
         }
     }
@@ -154,6 +157,11 @@ impl Replay {
             key: self.facts(block.key).base,
             ..block
         }
+    }
+
+    fn age(&self, block: Block) -> Age {
+        let is_no_grad = self.stacks(block.key).purpose.is_no_grad();
+        self.categories.age(block, is_no_grad)
     }
 
     fn tensor_at(&self, device: DeviceOrdinal, address: Address) -> Option<Block> {

@@ -114,13 +114,21 @@ pub(crate) struct Age {
     pub(crate) has_modules: bool,
     /// Whether the block was made before the forward began.
     pub(crate) is_early: bool,
+    /// Whether it was not, and a backward, an optimizer's step or a step of the training has begun or ended since: it is a
+    /// result of the forward.
+    pub(crate) outlived_forward: bool,
+    /// Whether gradients were off.
+    pub(crate) is_no_grad: bool,
 }
 
 impl Age {
+    /// What was made outside of all modules.
     fn of_a_batch(self) -> Category {
         match self.has_modules && self.turns <= BATCH {
-            true => Category::Input,
             false => Category::Other,
+            true if !self.outlived_forward => Category::Input,
+            true if self.is_no_grad => Category::Other,
+            true => Category::Activation,
         }
     }
 }
@@ -161,6 +169,7 @@ impl Origin {
             (Self::Forward, Category::Temporary) => Category::Temporary,
             (Self::Inference, Category::Activation) => Category::Activation,
             (Self::Inference, _) if age.turns > 1 || before == Category::Other => Category::Other,
+            (Self::Outside, Category::Activation) if age.turns <= BATCH => Category::Activation,
             (Self::Outside, _) => age.of_a_batch(),
             _ => self.assumed(age.has_modules),
         }
@@ -186,6 +195,8 @@ mod tests {
             turns,
             has_modules: true,
             is_early: false,
+            outlived_forward: false,
+            is_no_grad: false,
         };
         for origin in [Origin::Forward, Origin::Inference, Origin::Outside] {
             assert_eq!(origin.given_back(true, age(1)), Category::Activation);

@@ -66,11 +66,8 @@ def loss_of(model):
 moments = 0
 
 
-def tell(program, models, optimizers, more=(), saved=()):
-    """What the framework has now, and a mark."""
-    global moments
-    moments += 1
-    name = f"moment {moments}"
+def lists(models, optimizers, more=()):
+    """What the framework has now: addresses of storages, by what they are for."""
 
     def storages(tensors):
         held = {}
@@ -81,7 +78,7 @@ def tell(program, models, optimizers, more=(), saved=()):
         return sorted(held)
 
     parameters = [p for model in models for p in model.parameters()]
-    held = {
+    return {
         "parameter": storages(parameters + list(more)),
         "buffer": storages(b for model in models for b in model.buffers()),
         "gradient": storages(p.grad for p in parameters + list(more)),
@@ -93,7 +90,14 @@ def tell(program, models, optimizers, more=(), saved=()):
             if torch.is_tensor(value)
         ),
     }
-    held["saved"] = sorted(set(saved))
+
+
+def tell(program, models, optimizers, more=(), saved=()):
+    """What the framework has now, and a mark."""
+    global moments
+    moments += 1
+    name = f"moment {moments}"
+    held = {**lists(models, optimizers, more), "saved": sorted(set(saved))}
     gpumem.mark(name)
     print(json.dumps({"program": program, "moment": name, **held}), flush=True)
 

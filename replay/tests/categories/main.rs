@@ -28,6 +28,7 @@ fn name(key: StackKey) -> (Base, Category) {
         phase: key.purpose.phase() as u8,
         is_workspace: key.purpose.is_workspace(),
         is_no_grad: key.purpose.is_no_grad(),
+        is_before_forward: key.purpose.is_before_forward(),
     };
     (base, key.purpose.category())
 }

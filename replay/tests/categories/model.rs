@@ -1,7 +1,7 @@
 //! What blocks are for, worked out from the whole history at once: docs/categories.md and the comments of
 //! `replay/src/category.rs` in so many words, and no line of the replay's own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use gpumem_capture::{
     DeviceOrdinal, Event, EventFlags, EventKind, Level, Phase, Role, StackId, ThreadId,
@@ -17,6 +17,7 @@ pub struct Base {
     pub phase: u8,
     pub is_workspace: bool,
     pub is_no_grad: bool,
+    pub is_before_forward: bool,
 }
 
 /// One block of a tensor, from its first event to its last.
@@ -111,19 +112,41 @@ impl History<'_> {
         self.0.iter().any(calls_module)
     }
 
-    /// Whether no module was called since a backward, an optimizer's step or a step began or ended.
-    fn is_before_forward(&self) -> bool {
-        let newest = self.0.iter().rev().take_while(|event| !ends_turn(event));
-        !newest.into_iter().any(calls_module)
+    /// Whether no module was called since a backward, an optimizer's step or a step began or ended; and a thread that calls
+    /// none is always before the forward.
+    fn is_before_forward(&self, thread: ThreadId) -> bool {
+        let own = |event: &Event| event.thread == thread && calls_module(event);
+        !self.has_forward_begun() || !self.0.iter().any(own)
+    }
+
+    /// Whether a module was called since a backward, an optimizer's step or a step began or ended.
+    fn has_forward_begun(&self) -> bool {
+        let mut newest = self.0.iter().rev().take_while(|event| !ends_turn(event));
+        newest.any(calls_module)
     }
 
     /// Whether a thread works for backward.
     fn is_backward(&self, thread: ThreadId) -> bool {
         match self.phase(thread, false) {
             ThreadPhase::Backward => true,
-            ThreadPhase::Beside => !self.0.iter().any(|it| it.thread == thread && is_python(it)),
+            ThreadPhase::Beside => {
+                let own = |it: &&Event| it.thread == thread;
+                let runs_python = self.0.iter().filter(own).any(is_python);
+                !runs_python || self.has_worked(thread)
+            }
             _ => false,
         }
+    }
+
+    /// Whether a thread ran a node of autograd's while another one waited for that.
+    fn has_worked(&self, thread: ThreadId) -> bool {
+        (0..self.0.len()).any(|at| {
+            let event = &self.0[at];
+            event.thread == thread
+                && is_tensor(event, EventKind::ALLOC)
+                && Stack::of(event.py_stack).node
+                && History(&self.0[..at]).phases(thread).is_empty()
+        })
     }
 }
 
@@ -132,6 +155,27 @@ struct Made {
     origin: Origin,
     turn: usize,
     is_early: bool,
+    seq: usize,
+    is_no_grad: bool,
+}
+
+/// What has passed since a block was made.
+#[derive(Clone, Copy)]
+struct Since {
+    turns: usize,
+    has_modules: bool,
+    /// Whether a backward, an optimizer's step or a step began or ended.
+    is_marked: bool,
+}
+
+impl Since {
+    fn of(now: &History<'_>, made: &Made) -> Self {
+        Self {
+            turns: now.turns() - made.turn,
+            has_modules: now.has_modules(),
+            is_marked: now.0[made.seq..].iter().any(ends_turn),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +198,11 @@ fn origin(base: Base) -> Origin {
         Origin::Workspace
     } else if (stack.node || is(ThreadPhase::Backward)) && stack.module {
         Origin::Recomputed
-    } else if stack.node || is(ThreadPhase::Backward) || is(ThreadPhase::ZeroGrad) {
-        Origin::Backward
-    } else if is(ThreadPhase::Beside) && !stack.python {
+    } else if stack.node
+        || is(ThreadPhase::Backward)
+        || is(ThreadPhase::ZeroGrad)
+        || (is(ThreadPhase::Beside) && !stack.python)
+    {
         Origin::Backward
     } else if is(ThreadPhase::Optimizer) && !stack.closure {
         Origin::Optimizer
@@ -174,15 +220,23 @@ fn origin(base: Base) -> Origin {
 /// For how many turns something is taken for a batch.
 const BATCH: usize = 8;
 
-fn batch(has_modules: bool, turns: usize) -> Category {
-    match has_modules && turns <= BATCH {
-        true => Category::Input,
-        false => Category::Other,
+/// What was made outside of modules, and not given back at once or by backward.
+fn outside(made: &Made, since: Since) -> Category {
+    let is_new = since.has_modules && since.turns <= BATCH;
+    let is_result = !made.is_early && since.is_marked;
+    match (is_new, is_result) {
+        (false, _) => Category::Other,
+        (true, false) => Category::Input,
+        (true, true) if made.is_no_grad => Category::Other,
+        (true, true) => Category::Activation,
     }
 }
 
-/// What a block was that is given back after so many turns.
-fn ended(made: &Made, turns: usize, by_backward: bool, has_modules: bool) -> Category {
+/// What a block was that is given back.
+fn ended(made: &Made, since: Since, by_backward: bool) -> Category {
+    let Since {
+        turns, has_modules, ..
+    } = since;
     let of_forward = matches!(
         made.origin,
         Origin::Forward | Origin::Inference | Origin::Outside
@@ -200,12 +254,13 @@ fn ended(made: &Made, turns: usize, by_backward: bool, has_modules: bool) -> Cat
         Origin::Optimizer => Category::OptimizerState,
         Origin::Forward => Category::Activation,
         Origin::Inference => Category::Other,
-        Origin::Outside => batch(has_modules, turns),
+        Origin::Outside => outside(made, since),
     }
 }
 
 /// What a block is that is live at a failure or the end; `before`: what the newest one was that had its stacks.
-fn live(made: &Made, turns: usize, has_modules: bool, before: Option<Category>) -> Category {
+fn live(made: &Made, since: Since, before: Option<Category>) -> Category {
+    let turns = since.turns;
     match made.origin {
         Origin::Workspace => Category::Workspace,
         Origin::Weights => Category::Parameter,
@@ -217,7 +272,10 @@ fn live(made: &Made, turns: usize, has_modules: bool, before: Option<Category>) 
         Origin::Inference if before == Some(Category::Activation) => Category::Activation,
         Origin::Inference if turns > 1 || before == Some(Category::Other) => Category::Other,
         Origin::Inference => Category::Temporary,
-        Origin::Outside => batch(has_modules, turns),
+        Origin::Outside if before == Some(Category::Activation) && turns <= BATCH => {
+            Category::Activation
+        }
+        Origin::Outside => outside(made, since),
     }
 }
 
@@ -237,6 +295,8 @@ pub fn lives(events: &[Event]) -> Vec<Life> {
     // What is certain of a block, by its index; and of the newest block with a base.
     let mut certain: HashMap<usize, Category> = HashMap::new();
     let mut newest: HashMap<Base, Category> = HashMap::new();
+    // What was once made before a forward stays so.
+    let mut before_forward: HashSet<Base> = HashSet::new();
     for (at, event) in events.iter().enumerate() {
         let seq = at as u64 + 1;
         let now = History(&events[..=at]);
@@ -246,16 +306,25 @@ pub fn lives(events: &[Event]) -> Vec<Life> {
         match event.kind {
             EventKind::ALLOC if event.level == Level::TENSOR => {
                 let runs_python = event.py_stack != StackId::NONE;
-                let base = Base {
+                let mut base = Base {
                     py: event.py_stack,
                     phase: now.phase(event.thread, runs_python) as u8,
                     is_workspace: event.flags.contains(EventFlags::WORKSPACE),
                     is_no_grad: event.flags.contains(EventFlags::NO_GRAD),
+                    is_before_forward: false,
                 };
+                if is_python(event) && origin(base) == Origin::Outside {
+                    if !now.has_forward_begun() {
+                        before_forward.insert(base);
+                    }
+                    base.is_before_forward = before_forward.contains(&base);
+                }
                 made.push(Made {
                     origin: origin(base),
                     turn: now.turns(),
-                    is_early: now.is_before_forward(),
+                    is_early: now.is_before_forward(event.thread),
+                    seq: at,
+                    is_no_grad: base.is_no_grad,
                 });
                 lives.push(Life {
                     device: event.device,
@@ -272,9 +341,9 @@ pub fn lives(events: &[Event]) -> Vec<Life> {
                 if certain.contains_key(&index) {
                     continue;
                 }
-                let turns = now.turns() - made[index].turn;
                 let by_backward = now.is_backward(event.thread);
-                let was = ended(&made[index], turns, by_backward, now.has_modules());
+                let since = Since::of(&now, &made[index]);
+                let was = ended(&made[index], since, by_backward);
                 certain.insert(index, was);
                 newest.insert(lives[index].base, was);
             }
@@ -324,10 +393,9 @@ fn settle(
     newest: &HashMap<Base, Category>,
     certain: &mut HashMap<usize, Category>,
 ) {
-    let (turns, has_modules) = (now.turns(), now.has_modules());
     for (index, life) in lives.iter().enumerate().filter(|(_, it)| it.end.is_none()) {
         let before = newest.get(&life.base).copied();
-        let is = live(&made[index], turns - made[index].turn, has_modules, before);
+        let is = live(&made[index], Since::of(now, &made[index]), before);
         certain.entry(index).or_insert(is);
     }
 }

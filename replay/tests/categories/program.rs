@@ -268,8 +268,8 @@ impl Program {
                 .all(|(device, taken, _)| (*device, *taken) != (event.device, ptr))
         };
         let start = self.below(40);
-        let ptr = (start..).map(|at| (1 + at) << 9);
-        let ptr = ptr.filter(|ptr| free(&self.live, *ptr)).next();
+        let mut ptr = (start..).map(|at| (1 + at) << 9);
+        let ptr = ptr.find(|ptr| free(&self.live, *ptr));
         let ptr = ptr.expect("there is no end of addresses");
         let at = self.below(self.stacks.len() as u64) as usize;
         let bytes = 1 + self.below(3000);
