@@ -89,6 +89,17 @@ def test_all_outputs_agree(name, died):
     assert found["advice"].replace("<", "\\u003c") in page.read_text()
 
 
+@pytest.mark.parametrize("name", DIES)
+def test_categories_and_modules_sum_to_what_was_live_at_the_failure(name, died):
+    cause = harness.analyze_json("oom", died(name))["cause"]
+    assert cause["level"] == "tensor"
+    for by in ("category", "module"):
+        rows = harness.analyze_json("lines", "--by", by, "--at", "oom", died(name))
+        assert sum(row["bytes"] for row in rows if row["device"] == cause["device"]) == cause["live_bytes"], by
+    for owner in cause["owners"]:
+        assert sum(of["bytes"] for of in owner["categories"]) == owner["bytes"], owner
+
+
 def test_the_owners_are_the_lines_of_that_moment(died):
     found = harness.analyze_json("oom", died("batch"))
     assert found["cause"]["live_bytes"] == sum(row["bytes"] for row in found["tensor"])

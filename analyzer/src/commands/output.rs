@@ -18,9 +18,9 @@ pub struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Prints text.
+    /// Prints text, its long lines wrapped on a terminal.
     pub fn text(&mut self, text: &str) -> anyhow::Result<()> {
-        self.out.write_all(text.as_bytes())?;
+        self.out.write_all(self.terminal.wrap(text).as_bytes())?;
         Ok(())
     }
 

@@ -1,6 +1,10 @@
 //! What the output goes to, and colour.
 
+use std::borrow::Cow;
 use std::io::IsTerminal as _;
+
+use textwrap::core::display_width;
+use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
 /// What the output goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,36 @@ impl Terminal {
         }
     }
 
+    /// The lines of a text that are wider than the terminal, each wrapped at its blanks and indented from its second line
+    /// on; words that are wider stay whole.
+    pub fn wrap<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let Some(width) = self.width else {
+            return text.into();
+        };
+        if text.lines().all(|line| display_width(line) <= width) {
+            return text.into();
+        }
+        let lines = text.split_inclusive('\n').map(|line| {
+            let content = line.trim_end_matches('\n');
+            if display_width(content) <= width {
+                return Cow::Borrowed(line);
+            }
+            let text = content.trim_start_matches(' ');
+            let before = &content[..content.len() - text.len()];
+            let indent = " ".repeat(indent(content).min(width / 2));
+            let options = Options::new(width)
+                .initial_indent(before)
+                .subsequent_indent(&indent)
+                .break_words(false)
+                .word_separator(WordSeparator::AsciiSpace)
+                .word_splitter(WordSplitter::NoHyphenation)
+                .wrap_algorithm(WrapAlgorithm::FirstFit);
+            let end = &line[content.len()..];
+            Cow::Owned(textwrap::wrap(text, options).join("\n") + end)
+        });
+        lines.collect::<String>().into()
+    }
+
     /// `text` in a style, or as it is where there is no colour.
     pub fn paint(&self, style: Style, text: &str) -> String {
         if self.colour && !text.is_empty() {
@@ -40,6 +74,27 @@ impl Terminal {
             text.to_owned()
         }
     }
+}
+
+/// A label before a text is so wide at most.
+const LABEL: usize = 16;
+/// By how much lines are indented that go on.
+const STEP: usize = 2;
+
+/// Where a line goes on that is wrapped: below the text behind its label, if it has one.
+fn indent(line: &str) -> usize {
+    let before = line.len() - line.trim_start_matches(' ').len();
+    if before >= LABEL / 2 {
+        return before;
+    }
+    let label = line.find("   ").filter(|_| before == 0);
+    let behind = label.map(|at| {
+        let blanks = line[at..].chars().take_while(|c| *c == ' ').count();
+        display_width(&line[..at]) + blanks
+    });
+    behind
+        .filter(|column| *column <= LABEL)
+        .unwrap_or(before + STEP)
 }
 
 /// How a piece of text stands out.
@@ -82,5 +137,26 @@ mod tests {
         };
         assert_eq!(colour.paint(Style::Good, "yes"), "\x1b[32myes\x1b[0m");
         assert_eq!(colour.paint(Style::Good, ""), "");
+    }
+
+    #[test]
+    fn long_lines_are_wrapped_on_a_terminal() {
+        let terminal = |width| Terminal {
+            width,
+            colour: true,
+        };
+        let label = terminal(None).paint(Style::Strong, "account");
+        let text = format!(
+            "{label}   one two three\n    → four five six\nlonger-than-a-line\n█░█░█░█░█░█░█░█ \n"
+        );
+        assert_eq!(terminal(None).wrap(&text), text);
+        assert_eq!(terminal(Some(80)).wrap(&text), text);
+        assert_eq!(
+            terminal(Some(16)).wrap(&text),
+            format!(
+                "{label}   one\n{0}two\n{0}three\n    → four five\n      six\nlonger-than-a-line\n█░█░█░█░█░█░█░█ \n",
+                " ".repeat(8)
+            )
+        );
     }
 }
