@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::views::{ByStack, Cause, Change, HintKind, Hints, Ledger, Lines, Summary, when};
 
 /// Lines shown for each device.
-const LINES: usize = 10;
+const LINES: usize = 8;
 /// Lines that are shown however small they are.
 const LEAST_LINES: usize = 3;
 /// Changes of less than this have no row.

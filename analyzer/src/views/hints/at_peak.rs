@@ -16,6 +16,9 @@ use crate::replay::{Block, Category, Figure, Replay, StackKey};
 use crate::views::by_stack::{ByStack, Owners};
 use crate::views::ledger::Place;
 
+/// What grows is judged by what it holds after so many steps more.
+const LATER: u64 = 1000;
+
 /// Lines named as evidence.
 const LINES: usize = 5;
 
@@ -41,9 +44,10 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             .map(|(stacks, figure)| (stacks, scale.of(stacks, figure)))
             .collect()
     };
-    let mut hint = |kind, what: &str, advice: &str, figures: Figures| {
+    // What will have grown to `later` bytes counts as much.
+    let mut hint_of = |kind, what: &str, advice: &str, figures: Figures, later: u64| {
         let (bytes, lines) = summed(&figures, &mut owners);
-        is_notable(bytes, peak, NOTABLE).then(|| Hint {
+        is_notable(bytes.max(later), peak, NOTABLE).then(|| Hint {
             kind,
             device: device.0,
             bytes,
@@ -53,6 +57,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             holder: None,
         })
     };
+    let mut hint =
+        |kind, what: &str, advice: &str, figures| hint_of(kind, what, advice, figures, 0);
     let of = |wanted: &dyn Fn(StackKey) -> bool| -> Figures {
         let figures = held.iter().filter(|(stacks, _)| wanted(*stacks));
         figures.copied().collect()
@@ -119,7 +125,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
     let mut grown = |graphs: bool| {
         let grown = watch.growth.of(replay, device, graphs)?;
         let (first, last) = grown.steps;
-        let each = crate::units::bytes(grown.bytes_per_step.max(0).unsigned_abs());
+        let per_step = grown.bytes_per_step.max(0).unsigned_abs();
+        let each = crate::units::bytes(per_step);
         let (kind, of, advice) = match graphs {
             true => (
                 HintKind::KeptGraphs,
@@ -147,7 +154,8 @@ pub(super) fn hints(replay: &Replay, device: DeviceOrdinal, watch: &HintWatch) -
             crate::units::count(first),
             said.unwrap_or_default()
         );
-        let mut told = hint(kind, &what, advice, scaled(grown.figures))?;
+        let later = per_step.saturating_mul(LATER);
+        let mut told = hint_of(kind, &what, advice, scaled(grown.figures), later)?;
         told.holder = held.map(|(owner, figure)| evidence(owner, figure));
         Some(told)
     };
