@@ -50,7 +50,7 @@ FAULTS = {
     "what came after the peak is taken off it": ("eviction.rs", "peak.is_some_and(|peak| block.seq <= peak)", "peak.is_some()"),
     "allocations are counted where they were taken for": ("high_water.rs", "self.total.allocations -= block.blocks;", ""),
     "blocks of other sizes move": ("eviction.rs", "if !(window.at(block.seq) && window.made(block.seq, block.bytes)) {", "if !window.at(block.seq) {"),
-    "a category hides what else is known": ("spans.rs", "self.0 & ((1 << CATEGORY) - 1)", "self.0 & (WORKSPACE - 1)"),
+    "a category hides what else is known": ("purpose.rs", "self.0 & ((1 << CATEGORY) - 1)", "self.0 & (WORKSPACE - 1)"),
     "leaving a module ends no turn": ("categories.rs", "of.in_module && !in_module;", "of.in_module && false;"),
     "one thread's module is left by another": ("categories.rs", "let of = self.threads.entry(thread).or_default();", "let of = self.threads.entry(ThreadId(0)).or_default();"),
     "a step's end ends no turn": ("categories.rs", "EventKind::STEP => true,", "EventKind::STEP => false,"),

@@ -9,9 +9,9 @@ use crate::category::{Age, Category, Origin};
 use crate::ids::{KeyId, StackKey};
 use crate::peak_snapshot::Address;
 use crate::places::Place;
+use crate::purpose::ThreadPhase;
 use crate::replay::Replay;
 use crate::sampling::Sampled;
-use crate::spans::ThreadPhase;
 
 impl Replay {
     /// A tensor's block is made, with the key that it stands under for now.

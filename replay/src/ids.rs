@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 use gpumem_capture::StackId;
 
 use crate::category::Category;
+use crate::purpose::Purpose;
 use crate::serialize::serialize;
-use crate::spans::Purpose;
 
 /// An interned pair of stacks: index into [`crate::Replay::keys`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -34,6 +34,7 @@ mod objects;
 mod peak_snapshot;
 pub mod peaks_since;
 mod places;
+mod purpose;
 pub mod python;
 mod query;
 mod readings;
@@ -59,6 +60,7 @@ pub use ids::{Caller, KeyId, NodeId, StackKey};
 pub use later_growth::{Growth, LaterGrowth};
 pub use level_state::{Anomalies, Effect, LevelState};
 pub use objects::{Load, Mapping, Objects};
+pub use purpose::{Purpose, ThreadPhase};
 pub use query::{At, Query, Sizes};
 pub use readings::{Card, Jump, Reading, Readings};
 pub use replay::Replay;
@@ -66,7 +68,7 @@ pub use reservation::{Reservation, ReservationKind};
 pub use restored::{Evicted, Restored};
 pub use sampling::{Sampling, share_out};
 pub use span_context::SpanContext;
-pub use spans::{Purpose, Spans, ThreadPhase};
+pub use spans::Spans;
 
 #[cfg(test)]
 mod tests;

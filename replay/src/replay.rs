@@ -19,11 +19,12 @@ use crate::level_state::{Effect, LevelState};
 use crate::names::Names;
 use crate::objects::Objects;
 use crate::peak_snapshot::DevicePeakSnapshot;
+use crate::purpose::Purpose;
 use crate::query::{At, Query};
 use crate::restored::{Evicted, Restored};
 use crate::sampling::{Sampled, Sampling};
 use crate::span_context::SpanContext;
-use crate::spans::{Purpose, Spans};
+use crate::spans::Spans;
 use crate::window::Window;
 
 /// The state after the events read so far.

@@ -22,7 +22,7 @@ use crate::category::Category;
 use crate::high_water::Figure;
 use crate::ids::StackKey;
 use crate::names::Names;
-use crate::spans::{Purpose, ThreadPhase};
+use crate::purpose::{Purpose, ThreadPhase};
 
 /// How many parts the number of unseen blocks is counted in: it is seldom a whole one.
 const PARTS: f64 = 1024.0;

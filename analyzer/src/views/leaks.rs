@@ -1,5 +1,7 @@
 //! What stays alive from step to step, by line.
 
+use std::cmp::{Ordering, Reverse};
+
 use gpumem_capture::{DeviceOrdinal, Level};
 use serde::Serialize;
 
@@ -74,6 +76,22 @@ pub struct LeakHolder {
     /// The same line.
     #[serde(skip)]
     pub owner: Owner,
+}
+
+impl LeakRow {
+    /// The order in which rows stand: by class, what grows by its growth, then the largest first.
+    pub(super) fn in_order(&self, other: &Self) -> Ordering {
+        let size = |row: &Self| Reverse((row.bytes, row.blocks));
+        let grown = |row: &Self| match row.class {
+            Some(Class::Growing) => row.bytes_per_step,
+            _ => 0,
+        };
+        let class = self.class.cmp(&other.class);
+        class
+            .then(grown(other).cmp(&grown(self)))
+            .then(size(self).cmp(&size(other)))
+            .then_with(|| (self.device, &self.owner).cmp(&(other.device, &other.owner)))
+    }
 }
 
 impl LeakHolder {

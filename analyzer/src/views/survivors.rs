@@ -203,17 +203,7 @@ impl Survivors {
             .map(|((device, owner), line)| self.row(device, owner, &line, &points))
             .collect();
         let mismatches = self.compare(replay, &mut rows);
-        rows.sort_by(|a, b| {
-            let order = |row: &LeakRow| (row.class, std::cmp::Reverse((row.bytes, row.blocks)));
-            let grown = |row: &LeakRow| match row.class {
-                Some(Class::Growing) => row.bytes_per_step,
-                _ => 0,
-            };
-            let first = a.class.cmp(&b.class).then(grown(b).cmp(&grown(a)));
-            first
-                .then(order(a).cmp(&order(b)))
-                .then_with(|| (a.device, &a.owner).cmp(&(b.device, &b.owner)))
-        });
+        rows.sort_by(LeakRow::in_order);
         let holder = super::kept_graphs::holder(replay, &rows, self.series(&points), self.steps);
         if let Some(holder) = &holder {
             holder.come_first(&mut rows);
