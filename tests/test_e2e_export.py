@@ -20,12 +20,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 SCHEMA = harness.ROOT / "tests" / "data" / "speedscope-1.25.0-schema.json"
 TORCHES = ("torch215", "torch112")
-ALLOC, FREE, STEP, ROLE = 1, 2, 13, 27
+ALLOC, FREE, STEP, ROLE, ALLOCATOR = 1, 2, 13, 27, 28
 TENSOR, DRIVER = 0, 1
 LEVELS = {0: "tensor", 1: "driver", 2: "host", 3: "physical"}
 KINDS = {1: "alloc", 2: "free", 3: "cancel", 6: "out_of_memory", 13: "step", 17: "resize"}
 FIELDS = ("seq", "time", "ptr", "bytes", "aux", "py", "native", "thread", "kind", "level", "device", "api",
-          "flags")
+          "flags", "placement", "slack")
 
 
 @pytest.fixture(scope="session")
@@ -197,7 +197,7 @@ def test_firefox(environment, trained, exported, events):
 def test_csv(environment, trained, exported, events):
     run = trained(environment)
     rows = csv_rows(exported("csv", environment))
-    recorded = [event for event in events(run.report) if event["kind"] != ROLE]
+    recorded = [event for event in events(run.report) if event["kind"] not in (ROLE, ALLOCATOR)]
     assert len(rows) == len(recorded)
     for row, event in zip(rows, recorded):
         for name, of in (("seq", "seq"), ("time_ns", "time"), ("ptr", "ptr"), ("bytes", "bytes"),

@@ -44,7 +44,9 @@ fn event(seq: u64, e: &Event) -> Value {
         e.level.0,
         e.device.0,
         e.api.0,
-        e.flags.0
+        e.flags.0,
+        e.placement.0,
+        e.slack
     ])
 }
 
@@ -132,6 +134,20 @@ fn fields(definition: &Definition) -> Value {
         }
         D::NnModule { id, object, class } => json!([id.0, object, class]),
         D::NnModuleName { id, name } => json!([id.0, name]),
+        D::Placement {
+            id,
+            device,
+            stream,
+            stream_id,
+            pool,
+        } => json!([
+            id.0,
+            device.0,
+            stream,
+            stream_id.unwrap_or(u64::MAX),
+            pool.0,
+            pool.1
+        ]),
         D::Unknown { payload, .. } => json!([hex(payload)]),
         _ => Value::Null,
     }

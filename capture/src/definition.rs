@@ -5,7 +5,7 @@
 //! slots. All integers are little-endian. `str` is a u32 length and that many bytes of UTF-8;
 //! `bytes` likewise.
 
-use crate::{ApiId, CodeId, DeviceOrdinal, ModuleId, NnModuleId, StackId, ThreadId};
+use crate::{ApiId, CodeId, DeviceOrdinal, ModuleId, NnModuleId, PlacementId, StackId, ThreadId};
 
 /// What is defined. A reader passes unknown kinds by.
 #[repr(transparent)]
@@ -64,6 +64,10 @@ impl DefKind {
     pub const NN_MODULE: Self = Self(143);
     /// What the program calls a module: u32 id, str qualified name (`blocks.3.attn.qkv`). The newest counts.
     pub const NN_MODULE_NAME: Self = Self(144);
+    /// Where a framework's pool takes blocks from: u8 id (1 to 254; a new one takes the place of an older one of the device), u8
+    /// device, u64 stream (its handle), u64 the framework's id of the stream (`u64::MAX`: not known), u64 and u64 the
+    /// framework's id of the pool (0 and 0: the default one).
+    pub const PLACEMENT: Self = Self(145);
 }
 
 /// A function at a place of a module.
@@ -114,6 +118,15 @@ impl ProcessKey {
     pub const CALLS: &'static str = "calls.";
     /// The seq of the last event by which the program left a phase, written at exit. Not where a request failed after it.
     pub const TRAINED_UNTIL: &'static str = "trained_until";
+    /// What was seen of PyTorch's caching allocator, words with blanks between: `requested` (slack), `stream`, `pool`,
+    /// `record_stream`, `released`, `calls` and `settings` ([`crate::AllocatorCall`]). The newest counts; absent: nothing.
+    pub const ALLOCATOR_SEES: &'static str = "allocator_sees";
+    /// PyTorch's allocator by name: `native`, `cudaMallocAsync`, `pluggable`.
+    pub const ALLOCATOR_BACKEND: &'static str = "allocator_backend";
+    /// The allocator's settings at the start, as PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF had them.
+    pub const ALLOCATOR_CONF: &'static str = "allocator_conf";
+    /// PyTorch's version: `2.15.0+cu132`.
+    pub const PYTORCH: &'static str = "pytorch";
     /// Before the seq of an OUT_OF_MEMORY event: what was printed about it.
     pub const POSTMORTEM: &'static str = "postmortem.";
 }
@@ -248,6 +261,13 @@ pub enum Definition {
     NnModuleName {
         id: NnModuleId,
         name: String,
+    },
+    Placement {
+        id: PlacementId,
+        device: DeviceOrdinal,
+        stream: u64,
+        stream_id: Option<u64>,
+        pool: (u64, u64),
     },
     /// A kind that this reader does not know.
     Unknown {

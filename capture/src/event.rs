@@ -13,12 +13,12 @@
 //! | 52 | 1 | kind |
 //! | 53 | 1 | level |
 //! | 54 | 1 | device |
-//! | 55 | 1 | zero |
+//! | 55 | 1 | placement |
 //! | 56 | 2 | api |
 //! | 58 | 2 | flags |
-//! | 60 | 4 | slots of the record: 1 |
+//! | 60 | 4 | 1 + slack; 0: not known |
 
-use crate::{ApiId, DeviceOrdinal, Level, Nanos, StackId, ThreadId};
+use crate::{ApiId, DeviceOrdinal, Level, Nanos, PlacementId, StackId, ThreadId};
 
 /// What happened. Values below 128 are events, values from 128 on are definitions
 /// ([`crate::DefKind`]). A reader passes unknown kinds by.
@@ -96,11 +96,50 @@ impl EventKind {
     /// The tensor's block that begins at `ptr` has the role `aux`: [`Role`]. `bytes` is 1 if the framework was asked for
     /// it by name, 0 if the recorder saw it. Changes no live figure.
     pub const ROLE: Self = Self(27);
+    /// The framework's caching allocator was told something, or did something, that decides what it does later; `aux` is
+    /// what: [`AllocatorCall`]. Tensor level. Changes no live figure.
+    pub const ALLOCATOR: Self = Self(28);
 
     /// Whether the record is an event rather than a definition.
     pub fn is_event(self) -> bool {
         self.0 < 128
     }
+}
+
+/// What a framework's caching allocator was told, or did. Where a pool is named it is the placement's.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AllocatorCall(pub u64);
+
+impl AllocatorCall {
+    /// The block at `ptr`, whose FREE came before, waited for other streams and went back to the pool now.
+    pub const RELEASED: Self = Self(1);
+    /// The block at `ptr` is used on the placement's stream.
+    pub const RECORD_STREAM: Self = Self(2);
+    /// What is cached goes back to the driver; a pool's, or of all.
+    pub const EMPTY_CACHE: Self = Self(3);
+    /// The process may hold a share of the card: `bytes` are the bits of an f64.
+    pub const FRACTION: Self = Self(4);
+    /// Allocations may come from a pool from here on.
+    pub const POOL_BEGIN: Self = Self(5);
+    /// They no longer do.
+    pub const POOL_END: Self = Self(6);
+    /// A pool has one user less.
+    pub const POOL_RELEASE: Self = Self(7);
+    /// A pool is made, or has one user more.
+    pub const POOL_RETAIN: Self = Self(8);
+    /// A stream's capture began.
+    pub const CAPTURE_BEGIN: Self = Self(9);
+    /// It ended.
+    pub const CAPTURE_END: Self = Self(10);
+    /// A pool's blocks may be used when memory runs out.
+    pub const USE_ON_OOM: Self = Self(11);
+    /// A pool's blocks are not split.
+    pub const NO_SPLIT: Self = Self(12);
+    /// Settings were given at run time: `bytes` is the number of the [`crate::DefKind::RANGE`] with their text.
+    pub const SETTINGS: Self = Self(13);
+    /// A pool was set back to a state of before.
+    pub const CHECKPOINT: Self = Self(14);
 }
 
 /// What a training is at. Outside all of these it is at its forward pass, or at nothing of PyTorch's.
@@ -213,4 +252,13 @@ pub struct Event {
     pub api: ApiId,
     /// Qualifying bits.
     pub flags: EventFlags,
+    /// Tensor level: where the framework's pool took the block from.
+    pub placement: PlacementId,
+    /// Of an ALLOC of the tensor level: by how much the block is larger than what was asked for.
+    pub slack: u32,
+}
+
+impl Event {
+    /// What was asked for is not known.
+    pub const SLACK_UNKNOWN: u32 = u32::MAX;
 }

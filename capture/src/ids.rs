@@ -30,6 +30,8 @@ newtype! {
     ApiId(u16);
     /// A device ordinal as the recorded process sees it; [`DeviceOrdinal::NONE`] is "no device".
     DeviceOrdinal(u8);
+    /// Where a framework's pool took a block from ([`crate::DefKind::PLACEMENT`]), of the event's device.
+    PlacementId(u8);
     /// What allocator an event belongs to.
     Level(u8);
 }
@@ -47,6 +49,13 @@ impl StackId {
     pub fn is_named(self) -> bool {
         self == Self::NONE || self == Self::EVICTED || self == Self::NOT_SAMPLED
     }
+}
+
+impl PlacementId {
+    /// The default stream's part of the default pool.
+    pub const DEFAULT: Self = Self(0);
+    /// Not known.
+    pub const UNKNOWN: Self = Self(255);
 }
 
 impl DeviceOrdinal {

@@ -2,7 +2,8 @@
 //! module.
 
 use crate::{
-    ApiId, DefKind, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, StackId, ThreadId,
+    ApiId, DefKind, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, PlacementId,
+    StackId, ThreadId,
 };
 
 /// Bytes of a slot.
@@ -21,8 +22,11 @@ pub(crate) fn event_words(event: &Event) -> [u64; 8] {
         u64::from(event.thread.0)
             | u64::from(event.kind.0) << 32
             | u64::from(event.level.0) << 40
-            | u64::from(event.device.0) << 48,
-        u64::from(event.api.0) | u64::from(event.flags.0) << 16 | 1 << 32,
+            | u64::from(event.device.0) << 48
+            | u64::from(event.placement.0) << 56,
+        u64::from(event.api.0)
+            | u64::from(event.flags.0) << 16
+            | u64::from(event.slack.wrapping_add(1)) << 32,
     ]
 }
 
@@ -47,8 +51,10 @@ pub(crate) fn event_from_words(words: &[u64; 8]) -> Event {
         kind: EventKind((who >> 32) as u8),
         level: Level((who >> 40) as u8),
         device: DeviceOrdinal((who >> 48) as u8),
+        placement: PlacementId((who >> 56) as u8),
         api: ApiId(what as u16),
         flags: EventFlags((what >> 16) as u16),
+        slack: ((what >> 32) as u32).wrapping_sub(1),
     }
 }
 
@@ -72,10 +78,13 @@ pub(crate) fn kind_of(words: &[u64; 8]) -> u8 {
     (words[6] >> 32) as u8
 }
 
-/// How many slots the record says it has.
+/// How many slots the record says it has; an event has one.
 #[inline]
 pub(crate) fn slots_of(words: &[u64; 8]) -> u64 {
-    words[7] >> 32
+    match EventKind(kind_of(words)).is_event() {
+        true => 1,
+        false => words[7] >> 32,
+    }
 }
 
 /// The payload's length that a definition's first slot states.
@@ -109,6 +118,8 @@ mod tests {
             device: DeviceOrdinal(0x73),
             api: ApiId(0x8182),
             flags: EventFlags(0x9192),
+            placement: PlacementId(0x74),
+            slack: 0xa1a2_a3a4,
         };
         let words = event_words(&event);
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
@@ -127,10 +138,10 @@ mod tests {
         assert_eq!(at(52, 1), 0x71);
         assert_eq!(at(53, 1), 0x72);
         assert_eq!(at(54, 1), 0x73);
-        assert_eq!(at(55, 1), 0);
+        assert_eq!(at(55, 1), 0x74);
         assert_eq!(at(56, 2), 0x8182);
         assert_eq!(at(58, 2), 0x9192);
-        assert_eq!(at(60, 4), 1);
+        assert_eq!(at(60, 4), 0xa1a2_a3a5);
         assert_eq!(event_from_words(&words), event);
         assert_eq!((kind_of(&words), slots_of(&words)), (0x71, 1));
         let mut words = words;

@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
-use crate::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, StackId, ThreadId};
+use crate::{
+    ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, PlacementId, StackId,
+    ThreadId,
+};
 
 /// Any event at all, among them many that look like one another.
 pub(crate) fn event() -> impl Strategy<Value = Event> {
@@ -11,11 +14,15 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     (
         (number(), number(), number(), number()),
         (stack(), stack(), any::<u32>(), 0..128_u8),
-        (0..5_u8, 0..3_u8, any::<u16>(), 0..4_u16),
+        (
+            (0..5_u8, 0..3_u8, any::<u16>(), 0..4_u16),
+            prop_oneof![Just(0), any::<u8>()],
+            prop_oneof![Just(0), 0..1000_u32, any::<u32>()],
+        ),
     )
         .prop_map(
             |((time, ptr, bytes, aux), (py_stack, native_stack, thread, kind), rest)| {
-                let (level, device, api, flags) = rest;
+                let ((level, device, api, flags), placement, slack) = rest;
                 Event {
                     time: Nanos(time),
                     ptr,
@@ -29,6 +36,8 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
                     device: DeviceOrdinal(device),
                     api: ApiId(api),
                     flags: EventFlags(flags),
+                    placement: PlacementId(placement),
+                    slack,
                 }
             },
         )

@@ -278,9 +278,11 @@ impl Replay {
     /// What an event was for.
     fn purpose(&mut self, event: &Event) -> Purpose {
         match event.kind {
-            EventKind::FREE | EventKind::SAMPLE | EventKind::CARD | EventKind::ROLE => {
-                Purpose::default()
-            }
+            EventKind::FREE
+            | EventKind::SAMPLE
+            | EventKind::CARD
+            | EventKind::ROLE
+            | EventKind::ALLOCATOR => Purpose::default(),
             _ => {
                 let python = event.py_stack != StackId::NONE;
                 let workspace =

@@ -254,11 +254,13 @@ serialize! {
     DeviceOrdinal { 0 }
     Level { 0 }
     EventFlags { 0 }
+    PlacementId { 0 }
     EventKind { 0 }
     CounterValues { live, peak, allocations, frees, allocated_bytes }
     PyFrame { code, offset, entered_from_c }
     Event {
         time, ptr, bytes, aux, py_stack, native_stack, thread, kind, level, device, api, flags,
+        placement, slack,
     }
 }
 

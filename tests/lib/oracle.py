@@ -11,7 +11,7 @@ ALLOC, FREE, CANCEL, STEP = 1, 2, 3, 13
 TENSOR, DRIVER = 0, 1
 CODE, PY_STACK, BACKWARD = 129, 130, 140
 
-Event = namedtuple("Event", "seq time ptr bytes aux py native thread kind level device api flags")
+Event = namedtuple("Event", "seq time ptr bytes aux py native thread kind level device api flags placement slack")
 
 
 class Oracle:

@@ -40,7 +40,7 @@ class Fields:
 API, CODE, PY_STACK, NATIVE_STACK, DEVICE, BACKWARD, SYMBOL = 128, 129, 130, 131, 135, 140, 142
 LAYOUTS = {
     API: "Hs", 132: "IQQQsb", 133: "I", 134: "Is", 136: "ss", 137: "sss", 138: "IQQ", 139: "s",
-    141: "Is", 143: "IQs", 144: "Is",
+    141: "Is", 143: "IQs", 144: "Is", 145: "BBQQQQ",
 }
 
 

@@ -161,10 +161,12 @@ def sites(column, most):
         if len(out) == most:
             raise Broken
         kind, level, device = column.byte(), column.byte(), column.byte()
+        placement = column.byte() if kind & 128 else 0
+        kind &= 127
         before = [(number + column.signed()) & M for number in before]
         if any(number >> bits for number, bits in zip(before, limits)):
             raise Broken
-        out.append((kind, level, device, *before))
+        out.append((kind, level, device, placement, *before))
     return out
 
 
@@ -182,7 +184,8 @@ def pointers(column, most):
 
 
 def events(header, parts):
-    """Each event: time, ptr, bytes, aux, Python stack, native stack, thread, kind, level, device, API, flags."""
+    """Each event: time, ptr, bytes, aux, Python stack, native stack, thread, kind, level, device, API, flags, placement,
+    slack."""
     count = header.events
     known_sites, known_pointers = sites(parts[1], count), pointers(parts[3], count)
     of_site = indexes(parts[2], count, len(known_sites))
@@ -192,22 +195,28 @@ def events(header, parts):
     guesses, explicit = parts[5][:count], Column(parts[5][count:])
     aux, times = Column(parts[6]), Column(parts[7])
     shift, time = times.shift(), 0
-    by_site, by_pointer, by_level = {}, {}, {}
+    by_site, by_pointer, by_level, slack = {}, {}, {}, {}
     for n in range(count):
         site, pointer = of_site[n], of_pointer[n]
-        kind, level, device, api, flags, thread, python, native = known_sites[site]
+        kind, level, device, placement, api, flags, thread, python, native = known_sites[site]
         usual = [by_site.get(site, 0), by_pointer.get(pointer, 0)]
         if kind in (FREE, CANCEL):
             usual.reverse()
-        if guesses[n] > 2:
+        if guesses[n] > 5:
             raise Broken
-        size = explicit.number() if guesses[n] == 2 else usual[guesses[n]]
+        guess, other_slack = guesses[n] % 3, guesses[n] >= 3
+        size = explicit.number() if guess == 2 else usual[guess]
+        if other_slack:
+            known = explicit.number()
+            if known >> 32:
+                raise Broken
+            slack[site] = (known - 1) & 0xFFFFFFFF
         by_site[site] = by_pointer[pointer] = size
         by_level[level] = (by_level.get(level, 0) + aux.signed()) & M
         time = (time + times.signed()) & M
         yield [
             shifted(time, shift), known_pointers[pointer], size, by_level[level], python, native,
-            thread, kind, level, device, api, flags,
+            thread, kind, level, device, api, flags, placement, slack.get(site, 0),
         ]
     if not (explicit.done() and aux.done() and times.done()):
         raise Broken

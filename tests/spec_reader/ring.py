@@ -35,7 +35,8 @@ class Ring:
 
     def record(self, seq, words, end):
         """How many slots the record has that starts here; None: there is none."""
-        count, kind, size = words[7] >> 32, words[6] >> 32 & 0xFF, words[3]
+        kind, size = words[6] >> 32 & 0xFF, words[3]
+        count = words[7] >> 32 if kind >= 128 else 1
         if words[0] & 0xFFFFFFFF != checks.tag(seq, self.nonce):
             return None
         if count != (1 if kind < 128 else 1 + -(-size // 64)) or seq + count > end:
@@ -108,5 +109,5 @@ class Ring:
         low = 0xFFFFFFFF
         order.event(seq, [
             time, ptr, size, aux, stacks & low, stacks >> 32, who & low, kind, who >> 40 & 0xFF,
-            who >> 48 & 0xFF, what & 0xFFFF, what >> 16 & 0xFFFF,
+            who >> 48 & 0xFF, what & 0xFFFF, what >> 16 & 0xFFFF, who >> 56, (what >> 32) - 1 & low,
         ])

@@ -119,7 +119,7 @@ impl<'a> Events<'a> {
         );
         let filter = &self.filter;
         // What a role says stands as the block's category.
-        if event.kind == EventKind::ROLE
+        if matches!(event.kind, EventKind::ROLE | EventKind::ALLOCATOR)
             || filter.level.is_some_and(|only| level != Some(only))
             || !filter.select.takes_device(event.device)
             || !(filter.sizes.are_all() || of_block && filter.sizes.take(event.bytes))

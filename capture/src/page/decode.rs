@@ -3,12 +3,13 @@
 
 use std::io;
 
-use super::encode::guesses_by_pointer;
+use super::encode::{OTHER_SLACK, guesses_by_pointer};
 use super::varint::{take, take_byte, take_difference};
 use super::{COLUMNS, Column, Header, Site};
 use crate::slot::slots_for;
 use crate::{
-    ApiId, DefKind, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, StackId, ThreadId,
+    ApiId, DefKind, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, PlacementId,
+    StackId, ThreadId,
 };
 
 /// Decodes one page after the other, keeping its buffers.
@@ -141,9 +142,14 @@ impl Decoder {
             if sites.len() == count {
                 return None;
             }
-            let kind = take_byte(&mut from)?;
+            let first = take_byte(&mut from)?;
+            let kind = first & 127;
             let level = take_byte(&mut from)?;
             let device = take_byte(&mut from)?;
+            let placement = match first == kind {
+                true => 0,
+                false => take_byte(&mut from)?,
+            };
             let mut numbers = before.numbers();
             for number in &mut numbers {
                 let value = u64::from(*number).wrapping_add(take_difference(&mut from)?);
@@ -155,6 +161,7 @@ impl Decoder {
                 kind,
                 level,
                 device,
+                placement,
                 api,
                 flags,
                 thread,
@@ -165,6 +172,7 @@ impl Decoder {
                 kind: EventKind(kind),
                 level: Level(level),
                 device: DeviceOrdinal(device),
+                placement: PlacementId(placement),
                 api: ApiId(api),
                 flags: EventFlags(flags),
                 thread: ThreadId(thread),
@@ -210,13 +218,21 @@ impl Decoder {
             let (site, of_site) = sites.get_mut(site_numbers.get(n)?)?;
             let (pointer, of_pointer) = pointers.get_mut(pointer_numbers.get(n)?)?;
             let by_pointer = guesses_by_pointer(site.kind.0);
-            let bytes = match (*guess, by_pointer) {
+            let (guess, other_slack) = match guess.checked_sub(OTHER_SLACK) {
+                Some(guess) => (guess, true),
+                None => (*guess, false),
+            };
+            let bytes = match (guess, by_pointer) {
                 (0, false) | (1, true) => *of_site,
                 (0, true) | (1, false) => *of_pointer,
                 (2, _) => take(&mut explicit)?,
                 _ => return None,
             };
             (*of_site, *of_pointer) = (bytes, bytes);
+            if other_slack {
+                let known = u32::try_from(take(&mut explicit)?).ok()?;
+                site.slack = known.wrapping_sub(1);
+            }
             let aux_before = &mut aux_before[usize::from(site.level.0)];
             *aux_before = aux_before.wrapping_add(take_difference(&mut aux)?);
             time = time.wrapping_add(take_difference(&mut times)?);

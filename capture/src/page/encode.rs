@@ -33,6 +33,7 @@ struct Row {
     site: u32,
     pointer: u32,
     bytes: u64,
+    slack: u32,
     aux: u64,
     time: u64,
 }
@@ -125,6 +126,7 @@ impl Builder {
             kind: event.kind.0,
             level: event.level.0,
             device: event.device.0,
+            placement: event.placement.0,
             api: event.api.0,
             flags: event.flags.0,
             thread: event.thread.0,
@@ -136,6 +138,7 @@ impl Builder {
             site,
             pointer,
             bytes: event.bytes,
+            slack: event.slack,
             aux: event.aux,
             time,
         });
@@ -203,7 +206,11 @@ impl Builder {
         let out = &mut self.columns[Column::Sites as usize];
         let mut before = Site::default();
         for site in &self.sites.values {
-            out.extend_from_slice(&[site.kind, site.level, site.device]);
+            let placed = u8::from(site.placement != 0) << 7;
+            out.extend_from_slice(&[site.kind | placed, site.level, site.device]);
+            if site.placement != 0 {
+                out.push(site.placement);
+            }
             for (number, from) in site.numbers().into_iter().zip(before.numbers()) {
                 put_difference(out, u64::from(number), u64::from(from));
             }
@@ -244,6 +251,7 @@ impl Builder {
     fn write_bytes(&mut self) {
         let out = &mut self.columns[Column::Bytes as usize];
         let mut of_site = vec![0; self.sites.values.len()];
+        let mut slack_of_site = vec![0; self.sites.values.len()];
         let mut of_pointer = vec![0; self.pointers.values.len()];
         let mut explicit = Vec::new();
         for event in &self.events {
@@ -252,13 +260,20 @@ impl Builder {
             if guesses_by_pointer(self.sites.values[site].kind) {
                 core::mem::swap(&mut usual, &mut other);
             }
-            if event.bytes == usual {
-                out.push(0);
-            } else if event.bytes == other {
-                out.push(1);
+            let guess = match event.bytes {
+                bytes if bytes == usual => 0,
+                bytes if bytes == other => 1,
+                bytes => {
+                    put(&mut explicit, bytes);
+                    2
+                }
+            };
+            let slack = core::mem::replace(&mut slack_of_site[site], event.slack);
+            if slack == event.slack {
+                out.push(guess);
             } else {
-                out.push(2);
-                put(&mut explicit, event.bytes);
+                out.push(guess + OTHER_SLACK);
+                put(&mut explicit, u64::from(event.slack.wrapping_add(1)));
             }
             of_site[site] = event.bytes;
             of_pointer[pointer] = event.bytes;
@@ -288,6 +303,9 @@ impl Builder {
         }
     }
 }
+
+/// Added to what says which guess of the bytes was right, where the slack follows.
+pub(super) const OTHER_SLACK: u8 = 3;
 
 /// Whether an event of that kind most likely has the bytes of the last one with its pointer.
 #[inline]

@@ -50,8 +50,8 @@ enum Column {
     /// For each definition: slots since the end of the one before (or the page's start), u8 kind,
     /// payload's length, payload.
     Definitions = 0,
-    /// The distinct sites in the order of their first event: u8 kind, u8 level, u8 device, then the
-    /// signed differences from the site before of API, flags, thread, Python stack, native stack.
+    /// The distinct sites in the order of their first event: u8 kind (and 128 where a placement follows), u8 level, u8
+    /// device, u8 placement if that is not 0, then the signed differences from the site before of API, flags, thread, Python stack, native stack.
     Sites = 1,
     /// For each event its site's number: one byte if there are at most 256 sites; else first all low
     /// bytes and then all high bytes.
@@ -61,8 +61,9 @@ enum Column {
     Pointers = 3,
     /// For each event its pointer's number, as `SiteNumbers`.
     PointerNumbers = 4,
-    /// For each event one byte: 0 the usual guess was right, 1 the other guess was, 2 neither; then,
-    /// for each 2, the bytes. A guess is what the last event before in the page with the same
+    /// For each event one byte: 0 the usual guess was right, 1 the other guess was, 2 neither; and 3 more if the slack is not
+    /// the last one of the site (0 if there is none); then, for each that is not as guessed, the bytes, and 1 + the slack (0:
+    /// not known). A guess is what the last event before in the page with the same
     /// pointer, or with the same site, had (0 if there is none). For FREE and CANCEL the
     /// pointer's is the usual one, for other kinds the site's.
     Bytes = 5,
@@ -215,6 +216,7 @@ struct Site {
     kind: u8,
     level: u8,
     device: u8,
+    placement: u8,
     api: u16,
     flags: u16,
     thread: u32,

@@ -1,8 +1,8 @@
 //! A definition from its payload.
 
 use crate::{
-    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, NnModuleId, PyFrame,
-    PyModule, StackId, ThreadId,
+    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, NnModuleId, PlacementId,
+    PyFrame, PyModule, StackId, ThreadId,
 };
 
 impl Definition {
@@ -149,6 +149,13 @@ impl Definition {
             DefKind::NN_MODULE_NAME => Self::NnModuleName {
                 id: NnModuleId(from.u32()?),
                 name: from.str()?,
+            },
+            DefKind::PLACEMENT => Self::Placement {
+                id: PlacementId(from.u8()?),
+                device: DeviceOrdinal(from.u8()?),
+                stream: from.u64()?,
+                stream_id: Some(from.u64()?).filter(|id| *id != u64::MAX),
+                pool: (from.u64()?, from.u64()?),
             },
             kind => Self::Unknown {
                 kind,

@@ -23,6 +23,7 @@ impl Definition {
             Self::Symbol { .. } => DefKind::SYMBOL,
             Self::NnModule { .. } => DefKind::NN_MODULE,
             Self::NnModuleName { .. } => DefKind::NN_MODULE_NAME,
+            Self::Placement { .. } => DefKind::PLACEMENT,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -149,6 +150,18 @@ impl Definition {
             }
             Self::NnModule { id, object, class } => out.u32(id.0).u64(*object).str(class),
             Self::NnModuleName { id, name } => out.u32(id.0).str(name),
+            Self::Placement {
+                id,
+                device,
+                stream,
+                stream_id,
+                pool,
+            } => out
+                .raw(&[id.0, device.0])
+                .u64(*stream)
+                .u64(stream_id.unwrap_or(u64::MAX))
+                .u64(pool.0)
+                .u64(pool.1),
             Self::Unknown { payload, .. } => out.raw(payload),
         };
         out.0

@@ -1,6 +1,6 @@
 use crate::{
-    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, NnModuleId, PyFrame,
-    PyModule, StackId, ThreadId,
+    ApiId, CodeId, DefKind, Definition, DeviceOrdinal, Function, ModuleId, NnModuleId, PlacementId,
+    PyFrame, PyModule, StackId, ThreadId,
 };
 
 fn samples() -> Vec<Definition> {
@@ -45,6 +45,20 @@ fn samples() -> Vec<Definition> {
         Definition::NnModuleName {
             id: NnModuleId(12),
             name: name(),
+        },
+        Definition::Placement {
+            id: PlacementId(13),
+            device: DeviceOrdinal(14),
+            stream: u64::MAX,
+            stream_id: Some(15),
+            pool: (16, u64::MAX),
+        },
+        Definition::Placement {
+            id: PlacementId(254),
+            device: DeviceOrdinal(0),
+            stream: 0,
+            stream_id: None,
+            pool: (0, 0),
         },
         Definition::NativeStack {
             id: StackId(5),

@@ -86,11 +86,15 @@ pub fn event() -> impl Strategy<Value = Event> {
             any::<u32>(),
             prop_oneof![1..4_u8, 0..128_u8],
         ),
-        (0..4_u8, 0..3_u8, any::<u16>(), 0..4_u16),
+        (
+            (0..4_u8, 0..3_u8, any::<u16>(), 0..4_u16),
+            prop_oneof![Just(0), any::<u8>()],
+            prop_oneof![Just(0), 0..1000_u32, any::<u32>()],
+        ),
     )
         .prop_map(
             |((time, ptr, bytes, aux), (py_stack, native_stack, thread, kind), rest)| {
-                let (level, device, api, flags) = rest;
+                let ((level, device, api, flags), placement, slack) = rest;
                 Event {
                     time: Nanos(time),
                     ptr,
@@ -104,6 +108,8 @@ pub fn event() -> impl Strategy<Value = Event> {
                     device: DeviceOrdinal(device),
                     api: ApiId(api),
                     flags: EventFlags(flags),
+                    placement: PlacementId(placement),
+                    slack,
                 }
             },
         )
@@ -164,7 +170,7 @@ pub fn definition() -> impl Strategy<Value = Definition> {
             }),
         // Kinds of later versions.
         (
-            DefKind::NN_MODULE_NAME.0 + 1..=255,
+            DefKind::PLACEMENT.0 + 1..=255,
             prop::collection::vec(any::<u8>(), 0..500)
         )
             .prop_map(|(kind, payload)| {

@@ -4,7 +4,9 @@
 //! instructions but the cache lines that it touches, of code too. So this is a way of its own beside that of all
 //! other calls ([`crate::record`]): what happens each time stands here in a row, the rest elsewhere.
 
-use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId, Writer};
+use gpumem_capture::{
+    ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, PlacementId, StackId, Writer,
+};
 use gpumem_stacks::Stacks;
 use gpumem_tracker::Block;
 use gpumem_unwind::Registers;
@@ -96,6 +98,8 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
         device: report.device,
         api: report.api,
         flags,
+        placement: PlacementId::DEFAULT,
+        slack: 0,
     };
     let live = report.figures.map(|(allocated, _)| allocated);
     let Some(mut holding) = tensor.hold() else {

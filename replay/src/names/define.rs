@@ -136,6 +136,8 @@ impl Names {
             Definition::NnModule { id, class, .. } => self.nn.define(id, class),
             Definition::NnModuleName { id, name } => self.nn.name(id, name),
             Definition::Range { id, name } => drop(self.ranges.insert(id, name)),
+            // Of use to who replays the framework's allocator.
+            Definition::Placement { .. } => {}
             _ => self.unknown += 1,
         }
     }
