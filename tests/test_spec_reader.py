@@ -258,4 +258,4 @@ def test_the_worked_example_of_the_spec():
     first, second, third = spec_reader.page.records(parsed, payload)
     assert first == (0, 128, b"\x01\0\x0a\0\0\0cudaMalloc")
     assert second == (2, [1024, 0x7F0000000000, 512, 0, 1, 2, 4242, 1, 1, 0, 1, 0, 0, 0])
-    assert third == (3, [5120, 0x7F0000000000, 512, 0, 1, 2, 4242, 2, 1, 0, 1, 0])
+    assert third == (3, [5120, 0x7F0000000000, 512, 0, 1, 2, 4242, 2, 1, 0, 1, 0, 0, 0])
