@@ -23,7 +23,7 @@ FLOORS = [
     {"open", "exit"},
     {"nearly_full", "oom", "sampler", "scopes"},
     {
-        "backward", "call", "contexts", "definitions", "evidence", "facts", "names", "options", "output", "record", "session",
+        "allocator", "backward", "call", "contexts", "definitions", "evidence", "facts", "names", "options", "output", "record", "session",
         "sideband", "stack", "stacks", "storage", "tensors", "tracked", "workspace",
     },
     {"card", "driver", "limit"},
@@ -36,6 +36,7 @@ UPWARDS = {("crate::resolve::dlsym", "crate::nvtx")}
 # The recorder's state that no session owns, and why. A hook's entry in its section (`HOOK`) is not listed.
 STATE = {
     "account::ACCOUNT": "notes what goes unseen before a capture is open, and what was said once",
+    "allocator::slots::SLOTS": "PyTorch's allocator is set up before a session",
     "call_counts::CALLS": "counts calls before a capture is open, and those in progress, at a fixed address",
     "card::state::CARD": "a limit reads the cards before a session, and NVML is opened once in a process",
     "driver::ask::QUESTION": "the address of a function of the driver, in place of each question",

@@ -132,7 +132,7 @@ impl AllocatorCall {
     pub const CAPTURE_BEGIN: Self = Self(9);
     /// It ended.
     pub const CAPTURE_END: Self = Self(10);
-    /// A pool's blocks may be used when memory runs out.
+    /// A pool's blocks may be used when memory runs out (`bytes` 1), or may not.
     pub const USE_ON_OOM: Self = Self(11);
     /// A pool's blocks are not split.
     pub const NO_SPLIT: Self = Self(12);

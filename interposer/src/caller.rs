@@ -68,6 +68,20 @@ macro_rules! note_and_go_on {
 }
 pub(crate) use note_and_go_on;
 
+/// The same of a hook whose callers leave in rax what it may use.
+macro_rules! note_with_rax_and_go_on {
+    ($body:path) => {
+        crate::caller::naked_code!(
+            crate::caller::note!(),
+            "mov fs:[r10 + {rax}], rax",
+            "jmp {body}";
+            rax = const core::mem::offset_of!(crate::thread::Thread, rax),
+            body = sym $body,
+        )
+    };
+}
+pub(crate) use note_with_rax_and_go_on;
+
 /// The whole of an exported hook whose calls seldom matter: where the given code does not jump to label 2, it
 /// jumps on to the real function. The first call of all goes to the body in any case, which finds that function
 /// and notes that the hook is in use.
@@ -100,6 +114,12 @@ pub(crate) fn noted() -> Registers {
     // The return address lies on top, and is gone when the call has returned.
     let sp = noted.sp.wrapping_add(8);
     Registers { sp, ..noted }
+}
+
+/// The same, and rax where that was noted.
+#[inline(always)]
+pub(crate) fn noted_with_rax() -> (Registers, u64) {
+    (noted(), thread::with(|thread| thread.rax.get()))
 }
 
 #[cfg(test)]

@@ -84,6 +84,11 @@ pub(crate) fn note_missing(writer: &'static Writer) {
     }
 }
 
+/// Writes what is seen of PyTorch's allocator.
+pub(crate) fn write_seen(writer: &Writer, words: &str) {
+    write_fact(writer, ProcessKey::ALLOCATOR_SEES.as_bytes(), words);
+}
+
 /// Writes each hook's calls as a fact about the process: `calls.cuMemAlloc_v2` = `17`. Done at exit.
 pub(crate) fn write_calls(writer: &'static Writer) {
     for hook in hook::all() {

@@ -1,11 +1,15 @@
 //! What the capture says of its process.
 
+use core::ops::ControlFlow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 use gpumem_capture::{DefKind, ProcessKey, Writer};
 use gpumem_stacks::Stacks;
+use gpumem_sys::loaded;
 
+use crate::allocator;
 use crate::driver;
 use crate::options::Options;
 use crate::output::Rank;
@@ -40,6 +44,25 @@ fn command() -> String {
         .split(|&b| b == 0)
         .map(|word| quoted(&OsString::from_vec(word.to_vec())));
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// PyTorch's version, which stands in a file beside the folder of its libraries.
+fn pytorch() -> Option<String> {
+    let library = loaded::find(|library| match library.file_name() == b"libc10_cuda.so" {
+        true => ControlFlow::Break(library.path().to_bytes().to_vec()),
+        false => ControlFlow::Continue(()),
+    })?;
+    let library = Path::new(OsStr::from_bytes(&library));
+    let file = library.parent()?.parent()?.join("version.py");
+    version_in(&std::fs::read_to_string(file).ok()?).map(str::to_owned)
+}
+
+/// The version in the text of PyTorch's `version.py`.
+fn version_in(text: &str) -> Option<&str> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("__version__ = "))?;
+    Some(line.trim().trim_matches(['\'', '"']))
 }
 
 /// Writes the facts of this process.
@@ -87,6 +110,16 @@ pub(crate) fn write(writer: &'static Writer, options: &Options, rank: Option<&Ra
         Stacks::Off => "off",
     };
     tell(ProcessKey::STACKS, stacks.as_bytes());
+    let settings = ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"];
+    if let Some(settings) = settings.into_iter().find_map(std::env::var_os) {
+        tell(ProcessKey::ALLOCATOR_CONF, settings.as_bytes());
+    }
+    if let Some(backend) = allocator::slots::backend() {
+        tell(ProcessKey::ALLOCATOR_BACKEND, backend.as_bytes());
+    }
+    if let Some(version) = pytorch() {
+        tell(ProcessKey::PYTORCH, version.as_bytes());
+    }
     if let Some(every) = options
         .stack_sample
         .filter(|_| options.stacks != Stacks::Off)
@@ -98,6 +131,13 @@ pub(crate) fn write(writer: &'static Writer, options: &Options, rank: Option<&Ra
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_version_is_a_text_in_quotes() {
+        let text = "from typing import Optional\n\n__version__ = '2.15.0+cu132'\ndebug = False\n";
+        assert_eq!(version_in(text), Some("2.15.0+cu132"));
+        assert_eq!(version_in("debug = False\n"), None);
+    }
 
     #[test]
     fn words_are_quoted_as_a_shell_needs_them() {

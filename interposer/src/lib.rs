@@ -13,6 +13,7 @@
 //! Linking into a program. Preload it: `LD_PRELOAD=libgpumem.so python train.py`.
 
 mod account;
+mod allocator;
 mod backward;
 mod call;
 mod call_counts;

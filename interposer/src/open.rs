@@ -114,6 +114,7 @@ fn open() -> bool {
     let session = Box::leak(Box::new(Session {
         writer,
         storage,
+        allocator: Default::default(),
         tensors: Box::leak(Box::new(Tensors::new(writer))),
         tracker: Lock::new(tracker),
         interest: Default::default(),

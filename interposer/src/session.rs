@@ -10,6 +10,7 @@ use gpumem_cuda_abi::CuDevice;
 use gpumem_stacks::{Interner, Stacks};
 use gpumem_tracker::{Asked, Interest, Tracker};
 
+use crate::allocator::Allocator;
 use crate::backward::nodes::Nodes;
 use crate::backward::steps::Steps;
 use crate::driver::{self, DeviceFacts};
@@ -95,6 +96,8 @@ pub(crate) struct Session {
     pub(crate) writer: &'static Writer,
     /// Where it goes.
     pub(crate) storage: &'static Storage,
+    /// What PyTorch's allocator decides by.
+    pub(crate) allocator: Allocator,
     /// The tensors that are live.
     pub(crate) tensors: &'static Tensors,
     /// What else is live.

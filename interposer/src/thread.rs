@@ -32,6 +32,8 @@ pub(crate) type CallCounts = [AtomicU64; HOOKS];
 pub(crate) struct Thread {
     /// Return address, stack and frame pointer of the newest call of an exported hook: [`crate::caller`].
     pub(crate) noted: Cell<Registers>,
+    /// The register of that name at that call, where the hook asks for it.
+    pub(crate) rax: Cell<u64>,
     /// Where its calls are counted; null before the first, and where it has no row of its own.
     pub(crate) calls: Cell<*const CallCounts>,
     /// Where the C library keeps this thread's errno; null: not asked yet.

@@ -77,6 +77,26 @@ impl<'a> Library<'a> {
         })
     }
 
+    /// Whether all of these addresses are those of its code.
+    pub fn has_code(&self, addresses: core::ops::Range<usize>) -> bool {
+        self.headers().iter().any(|header| {
+            let start = self.bias().wrapping_add(header.p_vaddr as usize);
+            header.p_type == libc::PT_LOAD
+                && header.p_flags & libc::PF_X != 0
+                && addresses.start >= start
+                && addresses.end <= start + header.p_filesz as usize
+        })
+    }
+
+    /// Whether an address lies in what the loader makes read-only once it has relocated the library.
+    pub fn is_relocated_read_only(&self, address: usize) -> bool {
+        self.headers().iter().any(|header| {
+            let start = self.bias().wrapping_add(header.p_vaddr as usize);
+            header.p_type == libc::PT_GNU_RELRO
+                && address.wrapping_sub(start) < header.p_memsz as usize
+        })
+    }
+
     /// Where its first segment is mapped: what the loader calls its base.
     pub fn start(&self) -> usize {
         let mut loads = self

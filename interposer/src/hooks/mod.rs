@@ -103,8 +103,63 @@ macro_rules! named {
     )*};
 }
 
+/// A word that carries an argument.
+macro_rules! word {
+    ($argument:ident) => {
+        u64
+    };
+}
+
+/// A hook of a C++ function of PyTorch's that belongs to no CUDA call: every argument and result is passed on as the words
+/// in which it travels. It stands around the real function, which `$real` calls.
+macro_rules! around {
+    (
+        $(#[$doc:meta])*
+        $home:ident
+        fn $name:ident($($arg:ident),*) -> $ret:ty;
+        missing $missing:expr;
+        with $api:ident, $real:ident;
+        $body:block
+    ) => {
+        entry! {
+            $home Optional $name
+
+            #[allow(clippy::too_many_arguments)]
+            pub(super) unsafe extern "C-unwind" fn body($($arg: u64),*) -> $ret {
+                let caller = crate::caller::noted();
+                let address = HOOK.real();
+                if address == 0 {
+                    return $missing;
+                }
+                HOOK.called(caller.pc as usize);
+                type Real = unsafe extern "C-unwind" fn($(word!($arg)),*) -> $ret;
+                // SAFETY: the address is that of the function of this name, and these are the words of
+                // its arguments and of its result.
+                let function = unsafe { core::mem::transmute::<usize, Real>(address) };
+                // SAFETY: the caller's own arguments.
+                let $real = || unsafe { function($($arg),*) };
+                #[allow(unused_variables)]
+                let $api = gpumem_capture::ApiId(HOOK.id());
+                $body
+            }
+        }
+
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As the function that it stands before: the arguments go to it unchanged.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        pub unsafe extern "C-unwind" fn $name($($arg: u64),*) -> $ret {
+            crate::caller::note_and_go_on!($name::body)
+        }
+    };
+}
+
 pub(crate) mod address;
 pub(crate) mod aliases;
+mod allocator;
 mod array_size;
 pub(crate) mod arrays;
 pub(crate) mod autograd;

@@ -38,7 +38,7 @@ macro_rules! report {
                 $($allocated: $figure, $reserved: $figure,)?
                 device: u16,
             ) {
-                let from = crate::caller::noted();
+                let (from, rax) = crate::caller::noted_with_rax();
                 let address = HOOK.real();
                 if address == 0 {
                     return;
@@ -53,6 +53,7 @@ macro_rules! report {
                     report::reported(&Report {
                         api: ApiId(id),
                         from,
+                        rax,
                         ptr: ptr as u64,
                         size,
                         device,
@@ -80,7 +81,7 @@ macro_rules! report {
             $($allocated: $figure, $reserved: $figure,)?
             device: u16,
         ) {
-            crate::caller::note_and_go_on!($name::body)
+            crate::caller::note_with_rax_and_go_on!($name::body)
         }
     };
 }

@@ -15,6 +15,8 @@ pub(crate) enum Home {
     Runtime,
     /// libc10 of PyTorch: bound by name only.
     PyTorch,
+    /// libc10_cuda, where PyTorch's caching allocator is: bound by name only.
+    C10Cuda,
     /// libtorch_cpu, where PyTorch's autograd is: bound by name only.
     TorchCpu,
     /// libtorch_cuda: bound by name only.
@@ -26,7 +28,10 @@ pub(crate) enum Home {
 impl Home {
     /// Whether it is one of PyTorch's libraries.
     pub(crate) const fn is_pytorchs(self) -> bool {
-        matches!(self, Self::PyTorch | Self::TorchCpu | Self::TorchCuda)
+        matches!(
+            self,
+            Self::PyTorch | Self::C10Cuda | Self::TorchCpu | Self::TorchCuda
+        )
     }
 }
 
@@ -37,6 +42,7 @@ pub(crate) fn find(home: Home, name: &CStr, own: usize) -> usize {
         Home::Driver => b"libcuda",
         Home::Runtime => b"libcudart",
         Home::PyTorch => b"libc10",
+        Home::C10Cuda => b"libc10_cuda",
         Home::TorchCpu => b"libtorch_cpu",
         Home::TorchCuda => b"libtorch_cuda",
         Home::Nvml => b"libnvidia-ml",

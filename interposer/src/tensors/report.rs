@@ -11,6 +11,7 @@ use gpumem_stacks::Stacks;
 use gpumem_tracker::Block;
 use gpumem_unwind::Registers;
 
+use crate::allocator::{self, Reported, Source};
 use crate::session::{self, Session};
 use crate::tensors::Tensor;
 use crate::thread::{self, ReentryGuard, Thread};
@@ -22,6 +23,8 @@ pub(crate) struct Report {
     pub(crate) api: ApiId,
     /// From where PyTorch's function was called.
     pub(crate) from: Registers,
+    /// What the caller had in this register.
+    pub(crate) rax: u64,
     pub(crate) ptr: u64,
     /// Bytes handed out if positive, given back if negative.
     pub(crate) size: i64,
@@ -68,7 +71,7 @@ fn before_the_capture(report: Report) {
 fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: Tensor<'_>) {
     let writer = session.writer;
     let allocates = report.size > 0;
-    let (kind, flags, stacks) = if allocates {
+    let (kind, flags, stacks, source) = if allocates {
         if account::is_new() || !session.knows_device(report.device) {
             write_what_is_new(session, report.device);
         }
@@ -80,10 +83,11 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
             wanted => take(session, wanted, report.from),
         };
         let flags = workspace::flag(thread).with(grad_flag(session));
-        (EventKind::ALLOC, flags, stacks)
+        let source = allocator::source(session, &of_allocator(report));
+        (EventKind::ALLOC, flags, stacks, source)
     } else {
         let stacks = (own_python(session), StackId::NONE);
-        (EventKind::FREE, EventFlags::NONE, stacks)
+        (EventKind::FREE, EventFlags::NONE, stacks, NO_SOURCE)
     };
     let mut event = Event {
         time: writer.now(),
@@ -98,8 +102,8 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
         device: report.device,
         api: report.api,
         flags,
-        placement: PlacementId::DEFAULT,
-        slack: 0,
+        placement: source.placement,
+        slack: source.slack,
     };
     let live = report.figures.map(|(allocated, _)| allocated);
     let Some(mut holding) = tensor.hold() else {
@@ -118,6 +122,23 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
         record_otherwise(writer, tensor, event, live);
     } else if holding.record(&event, live).is_none() {
         record_without_room(writer, event, live);
+    }
+}
+
+/// Of a release.
+const NO_SOURCE: Source = Source {
+    placement: PlacementId::DEFAULT,
+    slack: 0,
+};
+
+#[inline(always)]
+fn of_allocator(report: &Report) -> Reported {
+    Reported {
+        from: report.from,
+        rax: report.rax,
+        ptr: report.ptr,
+        bytes: report.size.unsigned_abs(),
+        device: report.device,
     }
 }
 

@@ -1,0 +1,214 @@
+//! Calls of PyTorch's allocator that change what it does later. Each function stands in a slot of the allocator's table of
+//! virtual functions ([`super::slots`]), records the call, and goes on to the one that stood there. Arguments and results
+//! are passed on as the words in which they travel.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use gpumem_capture::{AllocatorCall, DeviceOrdinal, Event, EventKind, Level, PlacementId};
+
+use super::streams::Stream;
+use super::{placements, slots, tell, trace};
+use crate::session::{self, Session};
+use crate::{sideband, thread};
+
+/// What is recorded of a call.
+pub(super) struct Call {
+    pub(super) ptr: u64,
+    pub(super) bytes: u64,
+    pub(super) placement: PlacementId,
+}
+
+impl Call {
+    const PLAIN: Self = Self {
+        ptr: 0,
+        bytes: 0,
+        placement: PlacementId::DEFAULT,
+    };
+
+    /// Of a pool.
+    fn of_pool(session: &'static Session, device: DeviceOrdinal, pool: (u64, u64)) -> Self {
+        let placement = placements::of(session, device, 0, || None, pool);
+        Self {
+            placement,
+            ..Self::PLAIN
+        }
+    }
+}
+
+/// Records a call of the allocator.
+pub(super) fn record(
+    what: AllocatorCall,
+    device: DeviceOrdinal,
+    call: impl FnOnce(&'static Session) -> Call,
+) {
+    let _ = thread::in_hook(|thread| {
+        let session = session::open()?;
+        session.know_device(device);
+        let call = call(session);
+        session
+            .writer
+            .event(&Event {
+                ptr: call.ptr,
+                bytes: call.bytes,
+                aux: what.0,
+                device,
+                placement: call.placement,
+                ..sideband::event(session.writer, thread, EventKind::ALLOCATOR, Level::TENSOR)
+            })
+            .ok()
+    });
+}
+
+/// From here on only the trace knows what becomes of blocks.
+fn need_trace() {
+    if let Some(session) = session::session()
+        && session.allocator.trace.is_idle()
+    {
+        // Our own flag is not set meanwhile: PyTorch's function is called as the program would call it.
+        if trace::attach(session) {
+            let _ = thread::in_hook(|_| tell(session));
+        }
+    }
+}
+
+/// Settings that the program gives at run time.
+pub(crate) fn settings(text: &[u8]) {
+    let device = DeviceOrdinal::NONE;
+    record(AllocatorCall::SETTINGS, device, |session| Call {
+        bytes: session
+            .names
+            .id_of(session.writer, text)
+            .map_or(0, u64::from),
+        ..Call::PLAIN
+    });
+}
+
+/// A device as it is passed: only the low byte is of meaning.
+fn device(word: u64) -> DeviceOrdinal {
+    DeviceOrdinal(word as u8)
+}
+
+macro_rules! slots {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident),*) $(and $float:ident)? $before:block)*) => {
+        /// The functions that stood in the slots; 0: ours is in none.
+        pub(super) struct Reals { $(pub(super) $name: AtomicUsize,)* }
+
+        impl Reals {
+            pub(super) const fn new() -> Self {
+                Self { $($name: AtomicUsize::new(0),)* }
+            }
+        }
+
+        $(
+            $(#[$doc])*
+            #[allow(clippy::too_many_arguments)]
+            pub(super) extern "C-unwind" fn $name($($arg: u64,)* $($float: f64)?) -> u64 {
+                $before
+                let real = slots::reals().$name.load(Ordering::Acquire);
+                type Real = extern "C-unwind" fn($(slots!(@word $arg),)* $(slots!(@float $float))?) -> u64;
+                // SAFETY: what stood in the slot takes and gives these words; ours is there only once it is known.
+                let real: Real = unsafe { core::mem::transmute(real) };
+                real($($arg,)* $($float)?)
+            }
+        )*
+    };
+    (@word $arg:ident) => { u64 };
+    (@float $arg:ident) => { f64 };
+}
+
+slots! {
+    /// `recordStream(const DataPtr&, CUDAStream)`
+    fn record_stream(this, data, stream_device, stream_id) {
+        need_trace();
+        let stream = Stream { device: stream_device, id: stream_id };
+        // SAFETY: a DataPtr begins with the address of its data.
+        let ptr = unsafe { (data as *const u64).read() };
+        if ptr != 0 {
+            record(AllocatorCall::RECORD_STREAM, stream.device(), |session| {
+                let handle = stream.handle();
+                let placement = handle.map_or(PlacementId::UNKNOWN, |handle| {
+                    placements::of(session, stream.device(), handle, || Some(stream.id), (0, 0))
+                });
+                Call { ptr, placement, ..Call::PLAIN }
+            });
+        }
+    }
+
+    /// `emptyCache(MempoolId)`
+    fn empty_cache(this, first, second) {
+        let all = (first, second) == (0, 0);
+        // A pool's number belongs to a device.
+        let device = if all { DeviceOrdinal::NONE } else { DeviceOrdinal(0) };
+        record(AllocatorCall::EMPTY_CACHE, device, |session| match all {
+            true => Call::PLAIN,
+            false => Call::of_pool(session, device, (first, second)),
+        });
+    }
+
+    /// `setMemoryFraction(double, DeviceIndex)`
+    fn set_fraction(this, of) and fraction {
+        record(AllocatorCall::FRACTION, device(of), |_| Call {
+            bytes: fraction.to_bits(),
+            ..Call::PLAIN
+        });
+    }
+
+    /// `beginAllocateToPool(DeviceIndex, MempoolId, std::function<bool(cudaStream_t)>)`
+    fn pool_begin(this, of, first, second, filter) {
+        need_trace();
+        record(AllocatorCall::POOL_BEGIN, device(of), |session| {
+            Call::of_pool(session, device(of), (first, second))
+        });
+    }
+
+    /// `endAllocateToPool(DeviceIndex, MempoolId)`
+    fn pool_end(this, of, first, second) {
+        record(AllocatorCall::POOL_END, device(of), |session| {
+            Call::of_pool(session, device(of), (first, second))
+        });
+    }
+
+    /// `releasePool(DeviceIndex, MempoolId)`
+    fn pool_release(this, of, first, second) {
+        record(AllocatorCall::POOL_RELEASE, device(of), |session| {
+            Call::of_pool(session, device(of), (first, second))
+        });
+    }
+
+    /// `createOrIncrefPool(DeviceIndex, MempoolId, std::shared_ptr<CUDAAllocator>)`
+    fn pool_retain(this, of, first, second, allocator) {
+        record(AllocatorCall::POOL_RETAIN, device(of), |session| {
+            Call::of_pool(session, device(of), (first, second))
+        });
+    }
+
+    /// `setUseOnOOM(DeviceIndex, MempoolId, bool)`
+    fn use_on_oom(this, of, first, second, used) {
+        record(AllocatorCall::USE_ON_OOM, device(of), |session| Call {
+            bytes: u64::from(used as u8),
+            ..Call::of_pool(session, device(of), (first, second))
+        });
+    }
+
+    /// `setNoSplit(DeviceIndex, MempoolId)`
+    fn no_split(this, of, first, second, more) {
+        record(AllocatorCall::NO_SPLIT, device(of), |session| {
+            Call::of_pool(session, device(of), (first, second))
+        });
+    }
+
+    /// `markCaptureBegin(DeviceIndex)`
+    fn capture_begin(this, of) {
+        record(AllocatorCall::CAPTURE_BEGIN, device(of), |_| Call::PLAIN);
+    }
+
+    /// `markCaptureEnd(DeviceIndex)`
+    fn capture_end(this, of) {
+        record(AllocatorCall::CAPTURE_END, device(of), |_| Call::PLAIN);
+    }
+
+    /// `setCheckpointPoolState(DeviceIndex, std::shared_ptr<AllocatorState>)`, whose result has its place passed first.
+    fn checkpoint(result, this, of, state) {
+        record(AllocatorCall::CHECKPOINT, device(of), |_| Call::PLAIN);
+    }
+}

@@ -1,0 +1,145 @@
+//! Numbers of the places that blocks come from: a stream's part of a pool.
+
+use core::hash::BuildHasherDefault;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use dashmap::DashMap;
+use gpumem_capture::{DefKind, DeviceOrdinal, PlacementId};
+use rustc_hash::FxHasher;
+
+use super::streams;
+use crate::session::Session;
+use crate::thread;
+
+/// Devices that have places of their own: as many as have counters.
+const DEVICES: usize = 63;
+/// Numbers of a device, from 1 on.
+const NUMBERS: u32 = 254;
+
+/// A pool as the allocator names it.
+pub(super) type Pool = (u64, u64);
+
+/// A place of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    device: u8,
+    stream: u64,
+    pool: Pool,
+}
+
+/// What numbers stand for in the capture.
+pub(super) struct Placements {
+    /// Those that blocks came from last.
+    last: [Last; DEVICES],
+    /// How many numbers of a device were given.
+    given: [AtomicU32; DEVICES],
+    numbers: DashMap<Place, u8, BuildHasherDefault<FxHasher>>,
+}
+
+/// The place of a device's last block. The allocator's lock of the device is held whenever it is touched.
+#[derive(Default)]
+struct Last {
+    stream: AtomicU64,
+    pool: (AtomicU64, AtomicU64),
+    /// 0: there is none.
+    number: AtomicU64,
+}
+
+impl Default for Placements {
+    fn default() -> Self {
+        Self {
+            last: core::array::from_fn(|_| Last::default()),
+            given: core::array::from_fn(|_| AtomicU32::new(0)),
+            numbers: DashMap::default(),
+        }
+    }
+}
+
+/// The place of a block that is reported.
+#[inline(always)]
+pub(super) fn of_block(
+    session: &'static Session,
+    device: DeviceOrdinal,
+    stream: u64,
+    pool: Pool,
+) -> PlacementId {
+    let of = |word: &AtomicU64| word.load(Ordering::Relaxed);
+    let last = session.allocator.placements.last.get(usize::from(device.0));
+    match last {
+        Some(last)
+            if of(&last.stream) == stream
+                && of(&last.number) != 0
+                && (of(&last.pool.0), of(&last.pool.1)) == pool =>
+        {
+            PlacementId(of(&last.number) as u8)
+        }
+        Some(last) => another(session, last, device, stream, pool),
+        None => PlacementId::UNKNOWN,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn another(
+    session: &'static Session,
+    last: &Last,
+    device: DeviceOrdinal,
+    stream: u64,
+    pool: Pool,
+) -> PlacementId {
+    let id = || streams::id_of(device, stream);
+    let placement = thread::caught(|| of(session, device, stream, id, pool));
+    let placement = placement.unwrap_or(PlacementId::UNKNOWN);
+    if placement != PlacementId::UNKNOWN {
+        last.stream.store(stream, Ordering::Relaxed);
+        last.pool.0.store(pool.0, Ordering::Relaxed);
+        last.pool.1.store(pool.1, Ordering::Relaxed);
+        last.number.store(placement.0.into(), Ordering::Relaxed);
+    }
+    placement
+}
+
+/// The number of a place, which is defined if it has none. `id` is asked for PyTorch's number of the stream then.
+pub(super) fn of(
+    session: &'static Session,
+    device: DeviceOrdinal,
+    stream: u64,
+    id: impl FnOnce() -> Option<u64>,
+    pool: Pool,
+) -> PlacementId {
+    if (stream, pool) == (0, (0, 0)) {
+        return PlacementId::DEFAULT;
+    }
+    let placements = &session.allocator.placements;
+    let place = Place {
+        device: device.0,
+        stream,
+        pool,
+    };
+    if let Some(known) = placements.numbers.get(&place) {
+        return PlacementId(*known);
+    }
+    let Some(given) = placements.given.get(usize::from(device.0)) else {
+        return PlacementId::UNKNOWN;
+    };
+    let before = given.fetch_add(1, Ordering::Relaxed);
+    let number = (before % NUMBERS + 1) as u8;
+    if before >= NUMBERS {
+        // The one that had it longest.
+        let is_its = |of: &Place, known: &u8| of.device == device.0 && *known == number;
+        placements.numbers.retain(|of, known| !is_its(of, known));
+    }
+    let id = id().unwrap_or(u64::MAX);
+    let words = [stream, id, pool.0, pool.1].map(u64::to_le_bytes);
+    let written = session.writer.definition(
+        DefKind::PLACEMENT,
+        &[&[number, device.0], words.as_flattened()],
+    );
+    match written {
+        Ok(_) => {
+            placements.numbers.insert(place, number);
+            PlacementId(number)
+        }
+        Err(_) => PlacementId::UNKNOWN,
+    }
+}

@@ -1,0 +1,184 @@
+//! The allocator's own trace: it calls a function with every decision that it takes, once one is attached.
+//!
+//! Each entry costs it some 25 ns, and a function is never detached. So ours is attached when only the trace can tell:
+//! once a pool is begun, or a block is used on another stream.
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use gpumem_capture::{AllocatorCall, DeviceOrdinal, PlacementId};
+
+use super::placements::Pool;
+use super::{Reported, calls, slots};
+use crate::account;
+use crate::session::{self, Session};
+
+const DEVICES: usize = 63;
+/// Nothing is attached, and nothing had to be.
+const IDLE: u8 = 0;
+const ON: u8 = 1;
+/// It cannot be attached, or is not laid out as is known.
+const OFF: u8 = 2;
+
+/// What was traced last, for whoever is told of it next.
+pub(super) struct Trace {
+    state: AtomicU8,
+    devices: [Last; DEVICES],
+}
+
+/// A device's last entries. The allocator's lock of the device is held whenever they are touched.
+#[derive(Default)]
+struct Last {
+    ptr: AtomicU64,
+    requested: AtomicU64,
+    stream: AtomicU64,
+    pool: (AtomicU64, AtomicU64),
+    /// The block that is being freed.
+    freeing: AtomicU64,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self {
+            state: AtomicU8::new(IDLE),
+            devices: core::array::from_fn(|_| Last::default()),
+        }
+    }
+}
+
+/// An allocation as it was traced.
+#[derive(Clone, Copy)]
+pub(super) struct Traced {
+    pub(super) requested: u64,
+    pub(super) stream: u64,
+    pub(super) pool: Pool,
+}
+
+/// `c10::CachingDeviceAllocator::TraceEntry`, its first fields.
+#[repr(C)]
+struct Entry {
+    action: i32,
+    device: u8,
+    ptr: u64,
+    context: [u64; 2],
+    stream: u64,
+    bytes: u64,
+    pool: Pool,
+}
+
+const ALLOC: i32 = 0;
+const FREE_REQUESTED: i32 = 1;
+const FREE_COMPLETED: i32 = 2;
+
+/// `std::function<void(const TraceEntry&)>` of libstdc++.
+#[repr(C)]
+struct Function {
+    data: [u64; 2],
+    manager: extern "C" fn(*mut c_void, *const c_void, u32) -> bool,
+    invoker: extern "C-unwind" fn(*const c_void, &Entry),
+}
+
+/// Copies and destroys a function's data: there is none.
+extern "C" fn manage(_: *mut c_void, _: *const c_void, _: u32) -> bool {
+    false
+}
+
+impl Trace {
+    /// Whether nothing is traced, since nothing had to be.
+    #[inline(always)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.state.load(Ordering::Acquire) == IDLE
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ON
+    }
+
+    fn turn_off(&self) {
+        if self.state.swap(OFF, Ordering::AcqRel) == ON {
+            account::leave(String::from(
+                "PyTorch's allocator traces what it does in a way that is not known: pools and streams of blocks are not known",
+            ));
+        }
+    }
+
+    /// How an allocation that is reported was traced just before.
+    pub(super) fn alloc_of(&self, of: &Reported) -> Option<Traced> {
+        if !self.is_on() {
+            return None;
+        }
+        let last = self.devices.get(usize::from(of.device.0))?;
+        let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let traced = Traced {
+            requested: get(&last.requested),
+            stream: get(&last.stream),
+            pool: (get(&last.pool.0), get(&last.pool.1)),
+        };
+        if get(&last.ptr) == of.ptr && traced.requested <= of.bytes {
+            return Some(traced);
+        }
+        self.turn_off();
+        None
+    }
+}
+
+/// Attaches ours; whether that was done now. Not to be called from within the trace.
+pub(super) fn attach(session: &Session) -> bool {
+    let trace = &session.allocator.trace;
+    let first = trace
+        .state
+        .compare_exchange(IDLE, ON, Ordering::AcqRel, Ordering::Acquire);
+    if first.is_err() {
+        return false;
+    }
+    let Some((object, method)) = slots::attach_trace() else {
+        trace.state.store(OFF, Ordering::Release);
+        return true;
+    };
+    type Attach = extern "C-unwind" fn(usize, &mut Function);
+    // SAFETY: the address is that of `attachAllocatorTraceTracker(std::function<…>)` of the object's class; a function is
+    // passed by its address.
+    let attach: Attach = unsafe { core::mem::transmute(method) };
+    let mut ours = Function {
+        data: [0; 2],
+        manager: manage,
+        invoker: traced,
+    };
+    attach(object, &mut ours);
+    true
+}
+
+/// Called by the allocator with each entry, its lock of the device held.
+extern "C-unwind" fn traced(_: *const c_void, entry: &Entry) {
+    let Some(session) = session::session() else {
+        return;
+    };
+    let Some(last) = session
+        .allocator
+        .trace
+        .devices
+        .get(usize::from(entry.device))
+    else {
+        return;
+    };
+    let set = |word: &AtomicU64, to: u64| word.store(to, Ordering::Relaxed);
+    match entry.action {
+        ALLOC => {
+            set(&last.ptr, entry.ptr);
+            set(&last.requested, entry.bytes);
+            set(&last.stream, entry.stream);
+            set(&last.pool.0, entry.pool.0);
+            set(&last.pool.1, entry.pool.1);
+        }
+        FREE_REQUESTED => set(&last.freeing, entry.ptr),
+        FREE_COMPLETED if last.freeing.swap(0, Ordering::Relaxed) != entry.ptr => {
+            let device = DeviceOrdinal(entry.device);
+            calls::record(AllocatorCall::RELEASED, device, |_| calls::Call {
+                ptr: entry.ptr,
+                bytes: 0,
+                placement: PlacementId::DEFAULT,
+            });
+        }
+        _ => {}
+    }
+}
