@@ -5,9 +5,9 @@
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumem_capture::{AllocatorCall, DeviceOrdinal, Event, EventKind, Level, PlacementId};
+use gpumem_torch_abi::Stream;
 
-use super::streams::Stream;
-use super::{placements, slots, tell, trace};
+use super::{placements, slots, streams, tell, trace};
 use crate::session::{self, Session};
 use crate::{sideband, thread};
 
@@ -124,10 +124,11 @@ slots! {
         // SAFETY: a DataPtr begins with the address of its data.
         let ptr = unsafe { (data as *const u64).read() };
         if ptr != 0 {
-            record(AllocatorCall::RECORD_STREAM, stream.device(), |session| {
-                let handle = stream.handle();
+            let device = streams::device_of(stream);
+            record(AllocatorCall::RECORD_STREAM, device, |session| {
+                let handle = streams::handle_of(&stream);
                 let placement = handle.map_or(PlacementId::UNKNOWN, |handle| {
-                    placements::of(session, stream.device(), handle, || Some(stream.id), (0, 0))
+                    placements::of(session, device, handle, || Some(stream.id), (0, 0))
                 });
                 Call { ptr, placement, ..Call::PLAIN }
             });

@@ -1,36 +1,21 @@
 //! PyTorch's streams: its numbers of them, and CUDA's handles.
 
-use core::ffi::CStr;
-
 use gpumem_capture::DeviceOrdinal;
+use gpumem_torch_abi::Stream;
 
 use super::slots;
 
-/// `c10::cuda::CUDAStream`, as it travels in two registers: the type in the low byte and the device in the next; and
-/// PyTorch's number of the stream, which is the same in each process that takes streams in the same order.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Stream {
-    pub(crate) device: u64,
-    pub(crate) id: u64,
+/// The device of a stream.
+pub(super) fn device_of(stream: Stream) -> DeviceOrdinal {
+    DeviceOrdinal((stream.device >> 8) as u8)
 }
 
-pub(super) const CURRENT: &CStr = c"_ZN3c104cuda20getCurrentCUDAStreamEa";
-pub(super) const HANDLE: &CStr = c"_ZNK3c104cuda10CUDAStream6streamEv";
-
-impl Stream {
-    pub(super) fn device(self) -> DeviceOrdinal {
-        DeviceOrdinal((self.device >> 8) as u8)
-    }
-
-    /// CUDA's handle.
-    pub(super) fn handle(&self) -> Option<u64> {
-        let function = slots::stream_functions()?.handle;
-        // SAFETY: the address is that of `CUDAStream::stream() const`; the stream is PyTorch's own.
-        let handle: extern "C-unwind" fn(&Stream) -> u64 =
-            unsafe { core::mem::transmute(function) };
-        Some(handle(self))
-    }
+/// CUDA's handle of a stream.
+pub(super) fn handle_of(stream: &Stream) -> Option<u64> {
+    let function = slots::stream_functions()?.handle;
+    // SAFETY: the address is that of `CUDAStream::stream() const`; the stream is PyTorch's own.
+    let handle: extern "C-unwind" fn(&Stream) -> u64 = unsafe { core::mem::transmute(function) };
+    Some(handle(stream))
 }
 
 /// The calling thread's stream on a device.
@@ -44,5 +29,5 @@ pub(super) fn current(device: DeviceOrdinal) -> Option<Stream> {
 /// PyTorch's number of a stream that the calling thread allocates on; None if it is not its current one.
 pub(super) fn id_of(device: DeviceOrdinal, handle: u64) -> Option<u64> {
     let current = current(device)?;
-    (current.handle()? == handle).then_some(current.id)
+    (handle_of(&current)? == handle).then_some(current.id)
 }

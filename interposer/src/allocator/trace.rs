@@ -7,6 +7,7 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use gpumem_capture::{AllocatorCall, DeviceOrdinal, PlacementId};
+use gpumem_torch_abi::{Function, TraceEntry};
 
 use super::placements::Pool;
 use super::{Reported, calls, slots};
@@ -52,35 +53,6 @@ pub(super) struct Traced {
     pub(super) requested: u64,
     pub(super) stream: u64,
     pub(super) pool: Pool,
-}
-
-/// `c10::CachingDeviceAllocator::TraceEntry`, its first fields.
-#[repr(C)]
-struct Entry {
-    action: i32,
-    device: u8,
-    ptr: u64,
-    context: [u64; 2],
-    stream: u64,
-    bytes: u64,
-    pool: Pool,
-}
-
-const ALLOC: i32 = 0;
-const FREE_REQUESTED: i32 = 1;
-const FREE_COMPLETED: i32 = 2;
-
-/// `std::function<void(const TraceEntry&)>` of libstdc++.
-#[repr(C)]
-struct Function {
-    data: [u64; 2],
-    manager: extern "C" fn(*mut c_void, *const c_void, u32) -> bool,
-    invoker: extern "C-unwind" fn(*const c_void, &Entry),
-}
-
-/// Copies and destroys a function's data: there is none.
-extern "C" fn manage(_: *mut c_void, _: *const c_void, _: u32) -> bool {
-    false
 }
 
 impl Trace {
@@ -139,17 +111,13 @@ pub(super) fn attach(session: &Session) -> bool {
     // SAFETY: the address is that of `attachAllocatorTraceTracker(std::function<…>)` of the object's class; a function is
     // passed by its address.
     let attach: Attach = unsafe { core::mem::transmute(method) };
-    let mut ours = Function {
-        data: [0; 2],
-        manager: manage,
-        invoker: traced,
-    };
+    let mut ours = Function::new([0; 2], traced as *const c_void);
     attach(object, &mut ours);
     true
 }
 
 /// Called by the allocator with each entry, its lock of the device held.
-extern "C-unwind" fn traced(_: *const c_void, entry: &Entry) {
+extern "C-unwind" fn traced(_: *const c_void, entry: &TraceEntry) {
     let Some(session) = session::session() else {
         return;
     };
@@ -163,15 +131,15 @@ extern "C-unwind" fn traced(_: *const c_void, entry: &Entry) {
     };
     let set = |word: &AtomicU64, to: u64| word.store(to, Ordering::Relaxed);
     match entry.action {
-        ALLOC => {
+        TraceEntry::ALLOC => {
             set(&last.ptr, entry.ptr);
             set(&last.requested, entry.bytes);
             set(&last.stream, entry.stream);
             set(&last.pool.0, entry.pool.0);
             set(&last.pool.1, entry.pool.1);
         }
-        FREE_REQUESTED => set(&last.freeing, entry.ptr),
-        FREE_COMPLETED if last.freeing.swap(0, Ordering::Relaxed) != entry.ptr => {
+        TraceEntry::FREE_REQUESTED => set(&last.freeing, entry.ptr),
+        TraceEntry::FREE_COMPLETED if last.freeing.swap(0, Ordering::Relaxed) != entry.ptr => {
             let device = DeviceOrdinal(entry.device);
             calls::record(AllocatorCall::RELEASED, device, |_| calls::Call {
                 ptr: entry.ptr,

@@ -1,0 +1,1 @@
+"""The same run under other settings of PyTorch's allocator: `gpumem whatif`."""

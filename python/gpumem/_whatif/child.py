@@ -1,0 +1,144 @@
+"""One replay, in a process of its own: its settings are read once, when PyTorch sets its allocator up.
+
+It runs on the simulated card, with libgpumem_whatif.so loaded before everything else, which has the capture's allocations
+made by PyTorch's own allocator. Takes a request on stdin, {"library", "capture", "device"}, and prints lines of JSON on
+stdout: {"progress": 0.4}, and in the end {"figures": …, "outcome": …} or {"error": …}."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from typing import Any
+
+FIGURES = (
+    "allocated_bytes.all.peak",
+    "requested_bytes.all.peak",
+    "active_bytes.all.peak",
+    "inactive_split_bytes.all.peak",
+    "reserved_bytes.all.peak",
+    "reserved_bytes.all.current",
+    "segment.all.peak",
+    "segment.all.allocated",
+    "num_alloc_retries",
+    "num_ooms",
+    "num_device_alloc",
+    "num_device_free",
+    "num_sync_all_streams",
+)
+PROGRESS = ctypes.CFUNCTYPE(None, ctypes.c_double)
+UNKNOWN = 2**64 - 1
+# c10::DeviceType of CUDA.
+CUDA = 1
+
+
+class Request(ctypes.Structure):
+    _fields_ = [
+        ("capture", ctypes.c_char_p),
+        ("device", ctypes.c_uint64),
+        ("streams", ctypes.c_void_p),
+        ("stream_count", ctypes.c_uint64),
+        ("own_bytes", ctypes.c_uint64),
+        ("progress", PROGRESS),
+    ]
+
+
+class Outcome(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in (
+            "allocations", "sizes_unknown", "placements_unknown", "recorded_failures", "saved", "failed_seq",
+            "failed_bytes", "failed_foreign", "exact_until", "recorded_allocated", "recorded_reserved", "foreign_peak",
+            "last_seq",
+        )
+    ]
+
+
+class Failed(Exception):
+    """There is no result, for the reason in it."""
+
+
+def say(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+def figures(torch: Any) -> dict[str, int]:
+    stats = torch.cuda.memory_stats()
+    return {name: stats.get(name, 0) for name in FIGURES}
+
+
+def own_bytes(torch: Any) -> int:
+    """What this process has on the card beside the allocator's memory."""
+    free, total = torch.cuda.mem_get_info()
+    return total - free - torch.cuda.memory_reserved()
+
+
+def recorded_streams(library: Any, capture: bytes, device: int) -> list[tuple[int, int]]:
+    """Handles of the recorded streams, and PyTorch's numbers of them."""
+    room, message = 64, ctypes.create_string_buffer(1024)
+    while True:
+        pairs = (ctypes.c_uint64 * (2 * room))()
+        count = library.gpumem_whatif_streams(
+            ctypes.c_char_p(capture), ctypes.c_uint64(device), pairs, ctypes.c_uint64(room), message
+        )
+        if count < 0:
+            raise Failed(message.value.decode("utf-8", "replace"))
+        if count <= room:
+            return [(pairs[2 * n], pairs[2 * n + 1]) for n in range(count)]
+        room = count
+
+
+def streams_here(torch: Any, recorded: list[tuple[int, int]]) -> tuple[list[Any], list[int]]:
+    """The same streams in this process, and the handles of both, in turn. PyTorch's pool of streams gives a number the
+    same stream in each process; of a stream without a number any other will do."""
+    if recorded:
+        torch.cuda.Stream()  # makes the pool
+    streams, pairs = [], []
+    for handle, number in recorded:
+        known = number != UNKNOWN
+        stream = torch.cuda.Stream(stream_id=number, device_index=0, device_type=CUDA) if known else torch.cuda.Stream()
+        streams.append(stream)
+        pairs += [handle, stream.cuda_stream]
+    return streams, pairs
+
+
+def replay(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        import torch
+    except ImportError as error:
+        raise Failed(f"this Python has no PyTorch: {error}") from None
+    library = ctypes.CDLL(request["library"])
+    library.gpumem_whatif_streams.restype = library.gpumem_whatif_replay.restype = ctypes.c_int64
+    capture, device = request["capture"].encode(), request["device"]
+    torch.cuda.init()
+    torch.cuda.synchronize()
+    streams, pairs = streams_here(torch, recorded_streams(library, capture, device))
+    array, message, outcome = (ctypes.c_uint64 * len(pairs))(*pairs), ctypes.create_string_buffer(1024), Outcome()
+    torch.cuda.reset_peak_memory_stats()
+    progress = PROGRESS(lambda of: say({"progress": round(of, 3)}))
+    failed = library.gpumem_whatif_replay(
+        ctypes.byref(
+            Request(
+                capture, device, ctypes.cast(array, ctypes.c_void_p), len(streams), own_bytes(torch), progress
+            )
+        ),
+        ctypes.byref(outcome),
+        message,
+    )
+    if failed:
+        raise Failed(message.value.decode("utf-8", "replace"))
+    numbers = {name: getattr(outcome, name) for name, _ in Outcome._fields_}
+    return {"figures": figures(torch), "outcome": numbers, "torch": torch.__version__}
+
+
+def main() -> int:
+    try:
+        say(replay(json.load(sys.stdin)))
+    except Failed as error:
+        say({"error": str(error)})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

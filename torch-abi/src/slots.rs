@@ -1,0 +1,278 @@
+//! The slots of the allocator's table of virtual functions.
+
+use core::ffi::{CStr, c_char};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// A library of PyTorch's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// libc10_cuda.so
+    C10Cuda,
+    /// libtorch_cuda.so
+    TorchCuda,
+}
+
+/// Which allocator the process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// PyTorch's own pool.
+    Native,
+    /// CUDA's pool, `cudaMallocAsync`.
+    Async,
+    /// One that the program brought.
+    Pluggable,
+}
+
+impl Backend {
+    /// As PyTorch calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Async => "cudaMallocAsync",
+            Self::Pluggable => "pluggable",
+        }
+    }
+}
+
+/// Functions of the allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // they are called as PyTorch's are
+pub enum Method {
+    RecordStream,
+    EmptyCache,
+    SetMemoryFraction,
+    BeginAllocateToPool,
+    MarkCaptureBegin,
+    MarkCaptureEnd,
+    EndAllocateToPool,
+    ReleasePool,
+    CreateOrIncrefPool,
+    SetUseOnOom,
+    SetNoSplit,
+    SetCheckpointPoolState,
+    AttachAllocatorTraceTracker,
+    RawAllocWithStream,
+    RawDelete,
+    RawDeleter,
+}
+
+/// The class whose table is known, and PyTorch's own one, as the compiler names them.
+const PLUGGABLE: &CStr = c"_ZTVN5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocatorE";
+const NATIVE: &[u8] = b"N3c104cuda20CUDACachingAllocator6Native22NativeCachingAllocatorE";
+const ALLOCATOR: &CStr = c"_ZN3c104cuda20CUDACachingAllocator9allocatorE";
+/// The most slots that a table has.
+const MOST: usize = 80;
+
+macro_rules! of_pluggable {
+    ($tail:literal) => {
+        of_pluggable!(const "", $tail)
+    };
+    (const $const:literal, $tail:literal) => {
+        match CStr::from_bytes_with_nul(
+            concat!("_ZN", $const, "5torch4cuda22CUDAPluggableAllocator22CUDAPluggableAllocator", $tail, "\0").as_bytes(),
+        ) {
+            Ok(name) => name,
+            Err(_) => c"",
+        }
+    };
+}
+
+impl Method {
+    /// The function in the class that exports its own.
+    fn exported(self) -> &'static [&'static CStr] {
+        match self {
+            Self::RecordStream => {
+                const {
+                    &[of_pluggable!(
+                        "12recordStreamERKN3c107DataPtrENS3_4cuda10CUDAStreamE"
+                    )]
+                }
+            }
+            Self::EmptyCache => const { &[of_pluggable!("10emptyCacheESt4pairIyyE")] },
+            Self::SetMemoryFraction => const { &[of_pluggable!("17setMemoryFractionEda")] },
+            Self::BeginAllocateToPool => {
+                const {
+                    &[of_pluggable!(
+                        "19beginAllocateToPoolEaSt4pairIyyESt8functionIFbP11CUstream_stEE"
+                    )]
+                }
+            }
+            Self::EndAllocateToPool => {
+                const { &[of_pluggable!("17endAllocateToPoolEaSt4pairIyyE")] }
+            }
+            Self::ReleasePool => const { &[of_pluggable!("11releasePoolEaSt4pairIyyE")] },
+            Self::SetCheckpointPoolState => {
+                const {
+                    &[of_pluggable!(
+                        "22setCheckpointPoolStateEaSt10shared_ptrIN3c104cuda20CUDACachingAllocator14AllocatorStateEE"
+                    )]
+                }
+            }
+            // Its argument's class has moved from one release to another.
+            Self::AttachAllocatorTraceTracker => {
+                const {
+                    &[
+                        of_pluggable!(
+                            "27attachAllocatorTraceTrackerESt8functionIFvRKN3c1022CachingDeviceAllocator10TraceEntryEEE"
+                        ),
+                        of_pluggable!(
+                            "27attachAllocatorTraceTrackerESt8functionIFvRKN3c104cuda20CUDACachingAllocator10TraceEntryEEE"
+                        ),
+                    ]
+                }
+            }
+            Self::RawAllocWithStream => {
+                const { &[of_pluggable!("21raw_alloc_with_streamEmP11CUstream_st")] }
+            }
+            Self::RawDelete => const { &[of_pluggable!("10raw_deleteEPv")] },
+            Self::RawDeleter => const { &[of_pluggable!(const "K", "11raw_deleterEv")] },
+            Self::MarkCaptureBegin
+            | Self::MarkCaptureEnd
+            | Self::CreateOrIncrefPool
+            | Self::SetUseOnOom
+            | Self::SetNoSplit => &[],
+        }
+    }
+}
+
+/// `shareIpcHandle(void*)`, a neighbour.
+const SHARE: &CStr = of_pluggable!("14shareIpcHandleEPv");
+
+/// The process's allocator.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// None: it is of a class that is not known.
+    pub backend: Option<Backend>,
+    /// Of PyTorch's own allocator alone.
+    pub table: Option<Table>,
+}
+
+/// PyTorch's own allocator and its table of virtual functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// The object: what its functions take first.
+    pub object: usize,
+    functions: usize,
+    /// The table of the class that is known, and the functions that it exports.
+    known: usize,
+    named: [usize; NAMED.len()],
+    share: usize,
+}
+
+/// Finds the allocator; `symbol` gives the address of an exported symbol of a library, 0 for none. None: there is no
+/// allocator, or not yet.
+pub fn find(symbol: impl Fn(Library, &CStr) -> usize) -> Option<Found> {
+    let place = symbol(Library::C10Cuda, ALLOCATOR) as *const AtomicUsize;
+    // SAFETY: the variable is an atomic pointer.
+    let object = unsafe { place.as_ref()? }.load(Ordering::Acquire);
+    if object == 0 {
+        return None;
+    }
+    // SAFETY: an object of a class with virtual functions begins with the address of its table, whose head says which
+    // class it is.
+    let (functions, class) = unsafe {
+        let functions = *(object as *const usize);
+        (functions, class_of(functions as *const usize))
+    };
+    let names = |part: &[u8]| class.windows(part.len()).any(|of| of == part);
+    let backend = match class {
+        NATIVE => Some(Backend::Native),
+        _ if names(b"CudaMallocAsync") => Some(Backend::Async),
+        _ if names(b"CUDAPluggableAllocator") => Some(Backend::Pluggable),
+        _ => None,
+    };
+    let known = symbol(Library::TorchCuda, PLUGGABLE);
+    let is_native = backend == Some(Backend::Native) && known != 0;
+    let address = |method: Method| {
+        let all = method.exported().iter();
+        all.map(|name| symbol(Library::TorchCuda, name))
+            .find(|&address| address != 0)
+            .unwrap_or(0)
+    };
+    let table = is_native.then(|| Table {
+        object,
+        functions,
+        known,
+        named: NAMED.map(address),
+        share: symbol(Library::TorchCuda, SHARE),
+    });
+    Some(Found { backend, table })
+}
+
+/// Methods that the class exports by name.
+const NAMED: [Method; 11] = [
+    Method::RecordStream,
+    Method::EmptyCache,
+    Method::SetMemoryFraction,
+    Method::BeginAllocateToPool,
+    Method::EndAllocateToPool,
+    Method::ReleasePool,
+    Method::SetCheckpointPoolState,
+    Method::AttachAllocatorTraceTracker,
+    Method::RawAllocWithStream,
+    Method::RawDelete,
+    Method::RawDeleter,
+];
+
+impl Table {
+    /// The slot of a method; None: this release does not have it, or it cannot be told.
+    pub fn slot(&self, method: Method) -> Option<usize> {
+        // Those that the class leaves to its base are known by their neighbours.
+        let beside = |from: Method, neighbour: Option<usize>, distance: usize, by: usize| {
+            let from = self.slot(from)?;
+            (neighbour == Some(from + distance)).then_some(from + by)
+        };
+        let release = || self.slot(Method::ReleasePool);
+        let share = || self.of_address(self.share);
+        match method {
+            Method::MarkCaptureBegin => beside(Method::EndAllocateToPool, release(), 3, 1),
+            Method::MarkCaptureEnd => beside(Method::EndAllocateToPool, release(), 3, 2),
+            Method::CreateOrIncrefPool => beside(Method::ReleasePool, share(), 6, 2),
+            Method::SetUseOnOom => beside(Method::ReleasePool, share(), 6, 3),
+            Method::SetNoSplit => beside(Method::ReleasePool, share(), 6, 4),
+            method => {
+                let place = NAMED.iter().position(|of| *of == method)?;
+                self.of_address(*self.named.get(place)?)
+            }
+        }
+    }
+
+    fn of_address(&self, address: usize) -> Option<usize> {
+        // SAFETY: behind the offset to the top and the type come the functions; a table that is shorter is followed by
+        // other data of its library.
+        let functions =
+            unsafe { core::slice::from_raw_parts((self.known as *const usize).add(2), MOST) };
+        functions
+            .iter()
+            .position(|function| address != 0 && *function == address)
+    }
+
+    /// The place of a slot.
+    pub fn place(&self, slot: usize) -> &'static AtomicUsize {
+        debug_assert!(slot < MOST);
+        // SAFETY: the table stays with its library, which PyTorch never unloads; it has the slots of its base.
+        unsafe { &*(self.functions as *const AtomicUsize).add(slot) }
+    }
+
+    /// The function that stands in a method's slot.
+    pub fn function(&self, method: Method) -> Option<usize> {
+        let slot = self.slot(method)?;
+        Some(self.place(slot).load(Ordering::Acquire))
+    }
+}
+
+/// The mangled name of a class.
+///
+/// # Safety
+/// It is a table of virtual functions of the Itanium ABI, past its head.
+unsafe fn class_of(functions: *const usize) -> &'static [u8] {
+    // SAFETY: before the functions stands the address of the class's `type_info`, whose second word is that of its name;
+    // both stay with the library.
+    unsafe {
+        let type_info = *functions.cast::<*const *const c_char>().sub(1);
+        match type_info.is_null() {
+            true => b"",
+            false => CStr::from_ptr(*type_info.add(1)).to_bytes(),
+        }
+    }
+}

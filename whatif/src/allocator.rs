@@ -1,0 +1,150 @@
+//! PyTorch's allocator in this process, called by the slots of its table.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+
+use gpumem_torch_abi::{self as torch, Backend, Function, Method, Stream, Table};
+
+use crate::attempt::attempt;
+use crate::real;
+
+thread_local! {
+    /// The pool that the block at hand was taken from in the recorded run.
+    static POOL: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// The allocator.
+pub(crate) struct Allocator {
+    object: u64,
+    alloc: usize,
+    delete: usize,
+    deleter: usize,
+    table: Table,
+}
+
+/// A `c10::DataPtr` that owns nothing.
+#[repr(C)]
+struct DataPtr {
+    data: u64,
+    context: u64,
+    deleter: u64,
+    device: u16,
+}
+
+/// Whether blocks of a stream come from the pool whose number is in the data. Called while a block is asked for.
+extern "C" fn is_in_pool(pool: &[u64; 2], _: *const c_void) -> bool {
+    POOL.get() == (pool[0], pool[1])
+}
+
+impl Allocator {
+    /// The process's; Err says why there is none that can be used.
+    pub(crate) fn find() -> Result<Self, String> {
+        let found = torch::find(real::torch).ok_or("PyTorch's allocator is not loaded")?;
+        let table = match (found.backend, found.table) {
+            (Some(Backend::Native), Some(table)) => table,
+            (Some(Backend::Native), None) => {
+                return Err("this PyTorch's allocator cannot be called".into());
+            }
+            (Some(other), _) => {
+                return Err(format!(
+                    "the allocator is {}, which is not modelled",
+                    other.name()
+                ));
+            }
+            (None, _) => return Err("the allocator is of a class that is not known".into()),
+        };
+        let function = |method| {
+            let function = table.function(method);
+            function.ok_or_else(|| format!("this PyTorch's allocator has no {method:?}"))
+        };
+        let object = table.object as u64;
+        let deleter = function(Method::RawDeleter)?;
+        // SAFETY: the slot is that of `raw_deleter() const`, which takes the object.
+        let deleter = unsafe { attempt(deleter, [object, 0, 0]) };
+        Ok(Self {
+            object,
+            alloc: function(Method::RawAllocWithStream)?,
+            delete: function(Method::RawDelete)?,
+            deleter: deleter.ok_or("this PyTorch's allocator has no deleter")? as usize,
+            table,
+        })
+    }
+
+    /// A block, unless there is no memory for it.
+    pub(crate) fn alloc(&self, bytes: u64, stream: u64, pool: (u64, u64)) -> Option<u64> {
+        POOL.set(pool);
+        // SAFETY: the slot is that of `raw_alloc_with_stream(size_t, cudaStream_t)`.
+        let block = unsafe { attempt(self.alloc, [self.object, bytes, stream]) };
+        block.filter(|&block| block != 0)
+    }
+
+    pub(crate) fn free(&self, block: u64) {
+        // SAFETY: the slot is that of `raw_delete(void*)`; the block is the allocator's.
+        unsafe { attempt(self.delete, [self.object, block, 0]) };
+    }
+
+    /// The block is used on a stream.
+    pub(crate) fn record_stream(&self, block: u64, stream: Stream) -> bool {
+        let data = DataPtr {
+            data: block,
+            context: block,
+            deleter: self.deleter as u64,
+            device: 1,
+        };
+        type Record = extern "C-unwind" fn(u64, &DataPtr, u64, u64);
+        let Some(function) = self.table.function(Method::RecordStream) else {
+            return false;
+        };
+        // SAFETY: the slot is that of `recordStream(const DataPtr&, CUDAStream)`.
+        let record: Record = unsafe { core::mem::transmute(function) };
+        record(self.object, &data, stream.device, stream.id);
+        true
+    }
+
+    pub(crate) fn empty_cache(&self, pool: (u64, u64)) -> bool {
+        self.call(Method::EmptyCache, [pool.0, pool.1, 0, 0])
+    }
+
+    pub(crate) fn set_fraction(&self, fraction: f64) -> bool {
+        let Some(function) = self.table.function(Method::SetMemoryFraction) else {
+            return false;
+        };
+        type Set = extern "C-unwind" fn(u64, f64, u64);
+        // SAFETY: the slot is that of `setMemoryFraction(double, DeviceIndex)`.
+        let set: Set = unsafe { core::mem::transmute(function) };
+        set(self.object, fraction, 0);
+        true
+    }
+
+    pub(crate) fn begin_pool(&self, pool: (u64, u64)) -> bool {
+        let mut filter = Function::new([pool.0, pool.1], is_in_pool as *const c_void);
+        self.call(
+            Method::BeginAllocateToPool,
+            [0, pool.0, pool.1, (&raw mut filter) as u64],
+        )
+    }
+
+    /// A call that takes device 0 and a pool.
+    pub(crate) fn of_pool(&self, method: Method, pool: (u64, u64), more: u64) -> bool {
+        self.call(method, [0, pool.0, pool.1, more])
+    }
+
+    pub(crate) fn retain_pool(&self, pool: (u64, u64)) -> bool {
+        let none = [0_u64; 2]; // a `shared_ptr` that holds nothing
+        self.call(
+            Method::CreateOrIncrefPool,
+            [0, pool.0, pool.1, (&raw const none) as u64],
+        )
+    }
+
+    fn call(&self, method: Method, [a, b, c, d]: [u64; 4]) -> bool {
+        let Some(function) = self.table.function(method) else {
+            return false;
+        };
+        type Call = extern "C-unwind" fn(u64, u64, u64, u64, u64);
+        // SAFETY: the slot is that of the method, which takes no more than these words.
+        let call: Call = unsafe { core::mem::transmute(function) };
+        call(self.object, a, b, c, d);
+        true
+    }
+}

@@ -1,0 +1,125 @@
+//! A call that may throw an exception of C++'s, which no code of Rust's can catch.
+//!
+//! The call is made by a few instructions with a personality function of their own: the unwinder asks it whether the frame
+//! handles the exception, it says yes, and execution goes on at `landing`, where the exception is ended.
+
+use core::ffi::{c_int, c_void};
+
+use crate::real;
+
+core::arch::global_asm!(
+    ".text",
+    ".hidden gpumem_whatif_attempt",
+    ".globl gpumem_whatif_attempt",
+    ".type gpumem_whatif_attempt, @function",
+    "gpumem_whatif_attempt:",
+    ".cfi_startproc",
+    ".cfi_personality 0x1b, {personality}",
+    // rdi: the function; rsi, rdx, rcx: its arguments; r8: where it is told that it threw.
+    "push rbx",
+    ".cfi_adjust_cfa_offset 8",
+    ".cfi_rel_offset rbx, 0",
+    "mov rbx, r8",
+    "mov rax, rdi",
+    "mov rdi, rsi",
+    "mov rsi, rdx",
+    "mov rdx, rcx",
+    "call rax",
+    "2:",
+    "pop rbx",
+    ".cfi_remember_state",
+    ".cfi_adjust_cfa_offset -8",
+    ".cfi_restore rbx",
+    "ret",
+    ".cfi_restore_state",
+    ".hidden gpumem_whatif_landing",
+    ".globl gpumem_whatif_landing",
+    "gpumem_whatif_landing:",
+    "mov qword ptr [rbx], 1",
+    "mov rdi, rax",
+    "call {caught}",
+    "xor eax, eax",
+    "jmp 2b",
+    ".cfi_endproc",
+    ".size gpumem_whatif_attempt, . - gpumem_whatif_attempt",
+    personality = sym personality,
+    caught = sym caught,
+);
+
+unsafe extern "C-unwind" {
+    fn gpumem_whatif_attempt(function: usize, a: u64, b: u64, c: u64, threw: &mut u64) -> u64;
+}
+
+unsafe extern "C" {
+    static gpumem_whatif_landing: u8;
+    fn _Unwind_SetGR(context: *mut c_void, register: c_int, value: usize);
+    fn _Unwind_SetIP(context: *mut c_void, to: usize);
+}
+
+/// Calls a function that takes three words and gives one; None: it threw.
+///
+/// # Safety
+/// As the function's own.
+pub(crate) unsafe fn attempt(function: usize, [a, b, c]: [u64; 3]) -> Option<u64> {
+    let mut threw = 0;
+    // SAFETY: the caller's promise; `threw` outlives the call.
+    let result = unsafe { gpumem_whatif_attempt(function, a, b, c, &mut threw) };
+    (threw == 0).then_some(result)
+}
+
+/// Answers the unwinder for the one call of `attempt`: the frame handles whatever was thrown.
+extern "C" fn personality(
+    _: c_int,
+    actions: c_int,
+    _: u64,
+    exception: *mut c_void,
+    context: *mut c_void,
+) -> c_int {
+    const SEARCH: c_int = 1;
+    const HANDLER_FOUND: c_int = 6;
+    const INSTALL_CONTEXT: c_int = 7;
+    const RAX: c_int = 0;
+    if actions & SEARCH != 0 {
+        return HANDLER_FOUND;
+    }
+    // SAFETY: the unwinder's own context; the address is that of an instruction of the frame.
+    unsafe {
+        _Unwind_SetGR(context, RAX, exception as usize);
+        _Unwind_SetIP(context, (&raw const gpumem_whatif_landing) as usize);
+    }
+    INSTALL_CONTEXT
+}
+
+/// Ends an exception of C++'s.
+extern "C" fn caught(exception: *mut c_void) {
+    let (begin, end) = (
+        real::cxx(c"__cxa_begin_catch"),
+        real::cxx(c"__cxa_end_catch"),
+    );
+    if begin == 0 || end == 0 {
+        return; // it is leaked
+    }
+    // SAFETY: the C++ library's own functions, with an exception that was just caught.
+    unsafe {
+        let begin: extern "C" fn(*mut c_void) -> *mut c_void = core::mem::transmute(begin);
+        let end: extern "C" fn() = core::mem::transmute(end);
+        begin(exception);
+        end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C-unwind" fn sum(a: u64, b: u64, c: u64) -> u64 {
+        a + 10 * b + 100 * c
+    }
+
+    #[test]
+    fn what_does_not_throw_gives_its_result() {
+        let function = sum as *const () as usize;
+        // SAFETY: it is a function of three words.
+        assert_eq!(unsafe { attempt(function, [1, 2, 3]) }, Some(321));
+    }
+}

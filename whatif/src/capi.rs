@@ -1,0 +1,127 @@
+//! What python/gpumem/_whatif calls by ctypes.
+
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use gpumem_capture::DeviceOrdinal;
+
+use crate::replay::{self, Outcome, Wanted};
+use crate::steps;
+
+/// A stream: its handle in the recorded process, and PyTorch's number of it, `u64::MAX` if that is not known; or its
+/// handles there and here.
+pub type Pair = [u64; 2];
+
+/// What is wanted of a replay.
+#[repr(C)]
+pub struct Request {
+    /// The capture's path.
+    pub capture: *const c_char,
+    /// The recorded device.
+    pub device: u64,
+    /// Handles of streams: there and here.
+    pub streams: *const Pair,
+    /// How many.
+    pub stream_count: u64,
+    /// What this process has on the card beside the allocator's memory.
+    pub own_bytes: u64,
+    /// Is told of how much has been read, of 1; null: nobody.
+    pub progress: Option<extern "C" fn(f64)>,
+}
+
+/// Room for a message.
+#[repr(C)]
+pub struct Message {
+    /// Its text, NUL-terminated.
+    pub text: [c_char; 1024],
+}
+
+impl Message {
+    fn set(&mut self, text: &str) {
+        let bytes = text
+            .bytes()
+            .filter(|&byte| byte != 0)
+            .take(self.text.len() - 1);
+        let bytes = bytes.chain([0]);
+        self.text
+            .iter_mut()
+            .zip(bytes)
+            .for_each(|(to, from)| *to = from.cast_signed());
+    }
+}
+
+/// # Safety
+/// It is a NUL-terminated path that outlives the result.
+unsafe fn path<'a>(path: *const c_char) -> &'a Path {
+    // SAFETY: the caller's promise.
+    Path::new(OsStr::from_bytes(
+        unsafe { CStr::from_ptr(path) }.to_bytes(),
+    ))
+}
+
+/// Streams that a capture names of a device. Returns how many there are, of which the first `room` are given; −1 and a
+/// message if the capture cannot be read.
+///
+/// # Safety
+/// All pointers are valid, and `streams` has that room.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_whatif_streams(
+    capture: *const c_char,
+    device: u64,
+    streams: *mut Pair,
+    room: u64,
+    message: &mut Message,
+) -> i64 {
+    // SAFETY: the caller's promise.
+    let capture = unsafe { path(capture) };
+    match steps::streams(capture, DeviceOrdinal(device as u8)) {
+        Err(error) => {
+            message.set(&error);
+            -1
+        }
+        Ok(found) => {
+            let count = found.len() as i64;
+            for (n, (stream, id)) in found.into_iter().take(room as usize).enumerate() {
+                // SAFETY: there is room.
+                unsafe { streams.add(n).write([stream, id.unwrap_or(u64::MAX)]) };
+            }
+            count
+        }
+    }
+}
+
+/// Replays. 0, or −1 and a message.
+///
+/// # Safety
+/// All that the request points to is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_whatif_replay(
+    request: &Request,
+    outcome: &mut Outcome,
+    message: &mut Message,
+) -> i64 {
+    let pairs = match request.stream_count {
+        0 => &[],
+        // SAFETY: the caller's promise.
+        count => unsafe { core::slice::from_raw_parts(request.streams, count as usize) },
+    };
+    let wanted = Wanted {
+        // SAFETY: the caller's promise.
+        capture: unsafe { path(request.capture) },
+        device: DeviceOrdinal(request.device as u8),
+        streams: pairs.iter().map(|[there, here]| (*there, *here)).collect(),
+        own_bytes: request.own_bytes,
+        progress: request.progress,
+    };
+    match replay::replay(&wanted) {
+        Ok(found) => {
+            *outcome = found;
+            0
+        }
+        Err(error) => {
+            message.set(&error);
+            -1
+        }
+    }
+}

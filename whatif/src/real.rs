@@ -1,0 +1,37 @@
+//! Functions of other libraries in this process.
+
+use core::ffi::{CStr, c_void};
+
+use gpumem_sys::loaded;
+use gpumem_torch_abi::Library;
+
+/// An exported symbol of one of PyTorch's libraries; 0: there is none.
+pub(crate) fn torch(library: Library, name: &CStr) -> usize {
+    let file: &[u8] = match library {
+        Library::C10Cuda => b"libc10_cuda.so",
+        Library::TorchCuda => b"libtorch_cuda.so",
+    };
+    let handle = loaded::handle_of(|of| of == file);
+    symbol(handle, name)
+}
+
+/// The symbol of that name behind ours.
+pub(crate) fn next(name: &CStr) -> usize {
+    symbol(libc::RTLD_NEXT, name)
+}
+
+/// The symbol of that name in the C++ library, which may be hidden from others.
+pub(crate) fn cxx(name: &CStr) -> usize {
+    symbol(
+        loaded::handle_of(|of| of.starts_with(b"libstdc++.so")),
+        name,
+    )
+}
+
+fn symbol(handle: *mut c_void, name: &CStr) -> usize {
+    if handle.is_null() {
+        return 0;
+    }
+    // SAFETY: the handle is a library's or the loader's own; the name is NUL-terminated.
+    unsafe { libc::dlsym(handle, name.as_ptr()) as usize }
+}

@@ -1,0 +1,273 @@
+//! Takes the steps of a capture with the allocator of this process.
+
+use std::path::Path;
+
+use gpumem_capture::{
+    AllocatorCall, Definition, DeviceOrdinal, Event, EventKind, Level, PlacementId,
+};
+use gpumem_torch_abi::{Method, Stream};
+use rustc_hash::FxHashMap;
+
+use crate::allocator::Allocator;
+use crate::ballast::Ballast;
+use crate::events;
+use crate::foreign::Foreign;
+use crate::late::{Late, Ready};
+use crate::steps::{self, Placement, Placements, Steps};
+
+/// What is to be replayed, and how.
+pub(crate) struct Wanted<'a> {
+    pub(crate) capture: &'a Path,
+    pub(crate) device: DeviceOrdinal,
+    /// Streams by their handles: in the recorded process, and here.
+    pub(crate) streams: FxHashMap<u64, u64>,
+    /// What this process has on the card beside the pool.
+    pub(crate) own_bytes: u64,
+    pub(crate) progress: Option<extern "C" fn(f64)>,
+}
+
+/// What came of it. The allocator itself has the figures.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// Allocations that were made, as in the recorded run.
+    pub allocations: u64,
+    /// Those of which the capture does not say what was asked for: the block's size was taken.
+    pub sizes_unknown: u64,
+    /// Those of which it does not say from which stream or pool they came.
+    pub placements_unknown: u64,
+    /// Failures of the recorded run.
+    pub recorded_failures: u64,
+    /// Those of them that did not come here.
+    pub saved: u64,
+    /// The first event that could not be repeated for want of memory; 0: none.
+    pub failed_seq: u64,
+    /// Bytes that it asked for.
+    pub failed_bytes: u64,
+    /// 1: what failed is not PyTorch's.
+    pub failed_foreign: u64,
+    /// The first event after which the replay is not what the run would have been: a call that could not be repeated; 0: none.
+    pub exact_until: u64,
+    /// The greatest figures of the recorded run: bytes of blocks, and what the pool held.
+    pub recorded_allocated: u64,
+    /// See `recorded_allocated`.
+    pub recorded_reserved: u64,
+    /// The most that was on the card beside the pool.
+    pub foreign_peak: u64,
+    /// The last event that was replayed.
+    pub last_seq: u64,
+}
+
+/// Why there is no outcome.
+pub(crate) type Error = String;
+
+/// Replays a device of a capture, to the end or to the first failure that is not the recorded run's.
+pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
+    let ready = match wanted.streams.is_empty() {
+        true => Ready::default(),
+        false => ready(wanted)?,
+    };
+    let allocator = Allocator::find()?;
+    let ballast = Ballast::new(wanted.own_bytes).ok_or("CUDA's runtime is not loaded")?;
+    let mut replay = Replay {
+        wanted,
+        allocator,
+        ballast,
+        foreign: Foreign::new(wanted.device),
+        foreign_was: 0,
+        live: FxHashMap::default(),
+        recorded_live: 0,
+        outcome: Outcome::default(),
+    };
+    events::begin(ready);
+    let read = steps::read(wanted.capture, wanted.device, &mut replay);
+    events::end();
+    read?;
+    let outcome = replay.outcome;
+    if outcome.allocations == 0 && outcome.failed_seq == 0 {
+        return Err("the capture has no tensors of PyTorch's on this device".into());
+    }
+    Ok(outcome)
+}
+
+/// When streams were through with blocks.
+fn ready(wanted: &Wanted<'_>) -> Result<Ready, Error> {
+    struct Pass(Late);
+    impl Steps for Pass {
+        fn define(&mut self, _: &Definition) {}
+        fn event(&mut self, _: u64, _: &Event) {}
+        fn step(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
+            self.0.see(seq, event, placements);
+            true
+        }
+    }
+    let mut pass = Pass(Late::default());
+    steps::read(wanted.capture, wanted.device, &mut pass)?;
+    Ok(pass.0.ready(|stream| wanted.now(stream)))
+}
+
+impl Wanted<'_> {
+    /// A stream's handle in this process.
+    fn now(&self, recorded: u64) -> u64 {
+        self.streams.get(&recorded).copied().unwrap_or(0)
+    }
+}
+
+struct Replay<'a> {
+    wanted: &'a Wanted<'a>,
+    allocator: Allocator,
+    ballast: Ballast,
+    foreign: Foreign,
+    foreign_was: u64,
+    /// Blocks by their recorded addresses.
+    live: FxHashMap<u64, u64>,
+    recorded_live: u64,
+    outcome: Outcome,
+}
+
+impl Replay<'_> {
+    /// Takes up what else is on the card; false: there is no room for it.
+    fn hold_foreign(&mut self, seq: u64) -> bool {
+        let bytes = self.foreign.bytes();
+        if bytes == self.foreign_was {
+            return true;
+        }
+        let before = core::mem::replace(&mut self.foreign_was, bytes);
+        self.outcome.foreign_peak = self.outcome.foreign_peak.max(bytes);
+        if self.ballast.set(bytes) {
+            return true;
+        }
+        self.outcome.failed_seq = seq;
+        self.outcome.failed_bytes = bytes.saturating_sub(before);
+        self.outcome.failed_foreign = 1;
+        false
+    }
+
+    fn placement(&mut self, event: &Event, placements: &Placements) -> Placement {
+        if event.placement == PlacementId::UNKNOWN {
+            self.outcome.placements_unknown += 1;
+            return Placement::default();
+        }
+        placements.of(event.placement)
+    }
+
+    fn allocate(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
+        if !self.hold_foreign(seq) {
+            return false;
+        }
+        let requested = match event.slack {
+            Event::SLACK_UNKNOWN => {
+                self.outcome.sizes_unknown += 1;
+                event.bytes
+            }
+            slack => event.bytes.saturating_sub(slack.into()),
+        };
+        let placement = self.placement(event, placements);
+        let stream = self.wanted.now(placement.stream);
+        let Some(block) = self.allocator.alloc(requested, stream, placement.pool) else {
+            self.outcome.failed_seq = seq;
+            self.outcome.failed_bytes = requested;
+            return false;
+        };
+        self.outcome.allocations += 1;
+        self.recorded_live += event.bytes;
+        let outcome = &mut self.outcome;
+        outcome.recorded_allocated = outcome.recorded_allocated.max(self.recorded_live);
+        outcome.recorded_reserved = outcome.recorded_reserved.max(event.aux);
+        if let Some(stale) = self.live.insert(event.ptr, block) {
+            // Its release went unseen.
+            self.allocator.free(stale);
+        }
+        true
+    }
+
+    /// A failure of the recorded run is tried again.
+    fn fail(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
+        if !self.hold_foreign(seq) {
+            return false;
+        }
+        self.outcome.recorded_failures += 1;
+        let placement = self.placement(event, placements);
+        let stream = self.wanted.now(placement.stream);
+        if let Some(block) = self.allocator.alloc(event.bytes, stream, placement.pool) {
+            self.outcome.saved += 1;
+            self.allocator.free(block);
+        }
+        true
+    }
+
+    /// Repeats a call of the allocator; whether that could be done.
+    fn call(&mut self, event: &Event, placements: &Placements) -> bool {
+        let placement = placements.of(event.placement);
+        let pool = placement.pool;
+        let allocator = &self.allocator;
+        match AllocatorCall(event.aux) {
+            AllocatorCall::RELEASED => true, // the allocator finds that out by its events
+            AllocatorCall::RECORD_STREAM => {
+                let id = placement.stream_id.unwrap_or(0);
+                match self.live.get(&event.ptr) {
+                    Some(&block) if placement.stream == 0 || placement.stream_id.is_some() => {
+                        allocator.record_stream(block, Stream { device: 1, id })
+                    }
+                    Some(_) => false,
+                    // Of another allocator's block PyTorch takes no notice either.
+                    None => true,
+                }
+            }
+            AllocatorCall::EMPTY_CACHE => allocator.empty_cache(pool),
+            AllocatorCall::FRACTION => allocator.set_fraction(f64::from_bits(event.bytes)),
+            AllocatorCall::POOL_BEGIN => allocator.begin_pool(pool),
+            AllocatorCall::POOL_END => allocator.of_pool(Method::EndAllocateToPool, pool, 0),
+            AllocatorCall::POOL_RELEASE => allocator.of_pool(Method::ReleasePool, pool, 0),
+            AllocatorCall::POOL_RETAIN => allocator.retain_pool(pool),
+            AllocatorCall::CAPTURE_BEGIN => allocator.of_pool(Method::MarkCaptureBegin, (0, 0), 0),
+            AllocatorCall::CAPTURE_END => allocator.of_pool(Method::MarkCaptureEnd, (0, 0), 0),
+            AllocatorCall::USE_ON_OOM => allocator.of_pool(Method::SetUseOnOom, pool, event.bytes),
+            AllocatorCall::NO_SPLIT => allocator.of_pool(Method::SetNoSplit, pool, 0),
+            // The settings are what is asked about: the program's own would overrule them.
+            AllocatorCall::SETTINGS => true,
+            _ => false,
+        }
+    }
+}
+
+impl Steps for Replay<'_> {
+    fn define(&mut self, definition: &Definition) {
+        self.foreign.define(definition);
+    }
+
+    fn event(&mut self, _: u64, event: &Event) {
+        if event.level != Level::TENSOR || event.kind == EventKind::SAMPLE {
+            self.foreign.see(event);
+        }
+    }
+
+    fn step(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
+        events::at(seq);
+        self.outcome.last_seq = seq;
+        match event.kind {
+            EventKind::ALLOC => self.allocate(seq, event, placements),
+            EventKind::FREE => {
+                self.recorded_live = self.recorded_live.saturating_sub(event.bytes);
+                if let Some(block) = self.live.remove(&event.ptr) {
+                    events::freeing(seq, || self.allocator.free(block));
+                }
+                true
+            }
+            EventKind::OUT_OF_MEMORY => self.fail(seq, event, placements),
+            EventKind::ALLOCATOR => {
+                if !self.call(event, placements) && self.outcome.exact_until == 0 {
+                    self.outcome.exact_until = seq;
+                }
+                true
+            }
+            _ => true,
+        }
+    }
+
+    fn progress(&mut self, of: f64) {
+        if let Some(progress) = self.wanted.progress {
+            progress(of);
+        }
+    }
+}
