@@ -12,6 +12,7 @@ Usage: gpumem COMMAND …
 
   run [OPTIONS] PROGRAM …   runs a program and prints where its GPU memory went (gpumem run --help)
   analyze …                 reads captures: gpumem-analyze, with all of its commands
+  whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a Jupyter kernel that is recorded, so that %%gpumem works in it
   library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py
@@ -32,6 +33,10 @@ def main(words: Optional[List[str]] = None) -> int:
         if command == "analyze":
             program = str(_files.analyzer())
             _launcher.become([program, *rest], os.environ)
+        if command == "whatif":
+            from ._whatif import command as whatif
+
+            return whatif.main(rest)
         if command == "library":
             print(_files.preloadable(_files.library()))
             return 0

@@ -14,6 +14,7 @@ _BUILT = _HERE.parent.parent / "target" / "release"
 
 LIBRARY = "libgpumem.so"
 ANALYZER = "gpumem-analyze"
+REPLAYER = "libgpumem_whatif.so"
 
 
 class Missing(Exception):
@@ -49,6 +50,25 @@ def analyzer() -> Path:
     if found:
         return Path(found)
     raise Missing(f"{ANALYZER} is neither beside libgpumem.so nor installed with the package nor on PATH")
+
+
+def replayer() -> Path:
+    """The library that replays captures, of a checkout."""
+    return _of_checkout(_BUILT / REPLAYER)
+
+
+def simulator() -> Path:
+    """The script that runs a program on the simulated card, of a checkout."""
+    return _of_checkout(_HERE.parent.parent / "scripts" / "with-simulator")
+
+
+def _of_checkout(path: Path) -> Path:
+    if path.is_file():
+        return path
+    raise Missing(
+        f"there is no {path}: replays need a checkout of gpumem with `cargo build --release`; the wheel does not have "
+        "the simulated card yet"
+    )
 
 
 def _analyzers() -> Iterator[Path]:

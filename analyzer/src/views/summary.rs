@@ -65,6 +65,9 @@ pub struct ProcessSummary {
     pub python: Option<String>,
     pub driver_version: Option<String>,
     pub recorder_version: Option<String>,
+    /// PyTorch's version and its allocator; `None`: the process had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pytorch: Option<PyTorchSummary>,
     pub stacks: Option<String>,
     /// Nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
@@ -74,6 +77,19 @@ pub struct ProcessSummary {
     pub ending: &'static str,
     /// Threads that recorded an event.
     pub threads: usize,
+}
+
+/// PyTorch in the process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PyTorchSummary {
+    /// Its version.
+    pub version: String,
+    /// Its allocator: `native`, `cudaMallocAsync`, `pluggable`; `None`: not known.
+    pub allocator: Option<String>,
+    /// The allocator's settings at the start; `None`: none were given.
+    pub allocator_settings: Option<String>,
+    /// What of the allocator was seen: see SPEC.md, `allocator_sees`.
+    pub allocator_seen: Vec<String>,
 }
 
 /// What was recorded of one function.
@@ -231,6 +247,14 @@ impl Summary {
                 }),
                 driver_version: fact(ProcessKey::DRIVER_VERSION),
                 recorder_version: fact(ProcessKey::RECORDER_VERSION),
+                pytorch: fact(ProcessKey::PYTORCH).map(|version| PyTorchSummary {
+                    version,
+                    allocator: fact(ProcessKey::ALLOCATOR_BACKEND),
+                    allocator_settings: fact(ProcessKey::ALLOCATOR_CONF),
+                    allocator_seen: fact(ProcessKey::ALLOCATOR_SEES)
+                        .map(|words| words.split(' ').map(str::to_owned).collect())
+                        .unwrap_or_default(),
+                }),
                 stacks: fact(ProcessKey::STACKS),
                 started_unix_ns: header.started_wall_ns,
                 duration_ns: duration(header, replay).0,

@@ -1,13 +1,15 @@
-"""One replay, in a process of its own: its settings are read once, when PyTorch sets its allocator up.
+"""Replays, each in a process of its own: settings are read once, when PyTorch sets its allocator up.
 
-It runs on the simulated card, with libgpumem_whatif.so loaded before everything else, which has the capture's allocations
-made by PyTorch's own allocator. Takes a request on stdin, {"library", "capture", "device"}, and prints lines of JSON on
-stdout: {"progress": 0.4}, and in the end {"figures": …, "outcome": …} or {"error": …}."""
+This process imports PyTorch once and forks for each line of JSON on stdin: {"library", "capture", "device", "card",
+"settings"}. It runs on the simulated card, with libgpumem_whatif.so loaded before everything else, which has the capture's
+allocations made by PyTorch's own allocator. On stdout come lines of JSON: {"progress": 0.4}, and for each request in the
+end {"figures": …, "outcome": …} or {"error": …}."""
 
 from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
 from typing import Any
 
@@ -102,11 +104,10 @@ def streams_here(torch: Any, recorded: list[tuple[int, int]]) -> tuple[list[Any]
     return streams, pairs
 
 
-def replay(request: dict[str, Any]) -> dict[str, Any]:
-    try:
-        import torch
-    except ImportError as error:
-        raise Failed(f"this Python has no PyTorch: {error}") from None
+def replay(torch: Any, request: dict[str, Any]) -> dict[str, Any]:
+    os.environ["GPUMEM_SIM_MEMORY"] = str(request["card"])
+    # Newer releases read the first name, older ones the second.
+    os.environ["PYTORCH_ALLOC_CONF"] = os.environ["PYTORCH_CUDA_ALLOC_CONF"] = request["settings"]
     library = ctypes.CDLL(request["library"])
     library.gpumem_whatif_streams.restype = library.gpumem_whatif_replay.restype = ctypes.c_int64
     capture, device = request["capture"].encode(), request["device"]
@@ -131,12 +132,34 @@ def replay(request: dict[str, Any]) -> dict[str, Any]:
     return {"figures": figures(torch), "outcome": numbers, "torch": torch.__version__}
 
 
-def main() -> int:
+def answer(torch: Any, request: dict[str, Any]) -> None:
+    """Replays in this process, which ends with it."""
     try:
-        say(replay(json.load(sys.stdin)))
+        say(replay(torch, request))
     except Failed as error:
         say({"error": str(error)})
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        say({"error": f"{type(error).__name__}: {first}"})
+
+
+def main() -> int:
+    try:
+        import torch
+    except ImportError as error:
+        say({"error": f"{sys.executable} has no PyTorch: {error}"})
         return 1
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            answer(torch, json.loads(line))
+            # Without PyTorch's own end: the process has no more to say.
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            say({"error": f"the replay was ended by signal {os.WTERMSIG(status)}"})
+        elif os.WEXITSTATUS(status):
+            say({"error": f"the replay ended with status {os.WEXITSTATUS(status)}"})
     return 0
 
 

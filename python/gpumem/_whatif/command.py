@@ -1,0 +1,138 @@
+"""`gpumem whatif`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from .. import _files, _sizes
+from .._report import say
+from . import text
+from .search import Recorded, replays, smallest_cards
+from .servers import Failed, Servers
+from .settings import WORTH_TRYING
+
+WRONG, NO_RESULT, PARTIAL = 2, 1, 3
+
+_DESCRIPTION = """\
+Replays what PyTorch's allocator did in a recorded run under other settings, by that allocator itself. It needs the
+capture, a Python with the PyTorch of the run, and neither a GPU nor the model nor its data."""
+
+_EPILOG = """\
+A replay speaks up to its first failure: what the program would have done then, no capture says.
+
+  gpumem whatif report.bin
+  gpumem whatif report.bin --conf expandable_segments:True --conf max_split_size_mb:256
+  gpumem whatif report.bin --smallest-card
+  gpumem whatif report.bin --card 24GiB
+  gpumem whatif report.rank*.bin
+
+Exit status: 0 complete, 1 no result, 2 the command line is wrong, 3 a result that is not exact, of which is said why.
+"""
+
+
+def _card(value: str) -> int:
+    try:
+        return _sizes.parse_of_card(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpumem whatif", usage="gpumem whatif [OPTIONS] CAPTURE…", description=_DESCRIPTION, epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
+    parser.add_argument("captures", nargs="+", metavar="CAPTURE", type=Path, help="a capture; of several ranks the worst decides")
+    parser.add_argument(
+        "--conf", action="append", metavar="SETTINGS",
+        help="settings as PYTORCH_CUDA_ALLOC_CONF has them; may be given again. Without it those that often help are tried",
+    )  # fmt: skip
+    parser.add_argument("--card", metavar="SIZE", type=_card, help="on a card of this size: 24GiB. Without it on the recorded one")
+    parser.add_argument(
+        "--smallest-card", action="store_true", help="find for all settings the least memory with which nothing fails"
+    )
+    parser.add_argument("--device", metavar="N", type=int, help="only the GPU with this ordinal")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON with integers")
+    parser.add_argument("--python", metavar="PATH", help="the Python whose PyTorch replays; without it this one, or the recorded one")
+    parser.add_argument("--jobs", metavar="N", type=int, help="replays beside one another; without it one for each processor")
+    return parser
+
+
+def _summary(capture: Path) -> Dict[str, Any]:
+    command = [str(_files.analyzer()), "summary", "--format", "json", str(capture)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout:
+        raise Failed((done.stderr.strip().splitlines() or [f"{capture} cannot be read"])[-1])
+    summary: Dict[str, Any] = json.loads(done.stdout)
+    return summary
+
+
+def _devices(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> List[Recorded]:
+    settings = (summary["process"].get("pytorch") or {}).get("allocator_settings") or ""
+    found = [
+        Recorded(
+            capture, device["ordinal"], device.get("limit_bytes") or device["total_bytes"] or 1 << 40, settings,
+            device["reserved"]["peak_bytes"], device["tensor"]["peak_bytes"],
+        )
+        for device in summary["devices"]
+        if device["tensor"]["allocations"] and only in (None, device["ordinal"])
+    ]  # fmt: skip
+    if not found:
+        which = "" if only is None else f" of GPU {only}"
+        raise Failed(f"{capture} has no tensors of PyTorch's{which}: there is nothing to replay")
+    return found
+
+
+def _python(named: Optional[str], summary: Dict[str, Any]) -> str:
+    """The Python that replays."""
+    if named:
+        return named
+    if importlib.util.find_spec("torch"):
+        return sys.executable
+    recorded = (summary["process"].get("command") or "").split(" ")[0]
+    found = shutil.which(recorded) if "python" in os.path.basename(recorded) else None
+    if found:
+        return found
+    raise Failed("neither this Python nor the recorded one is there with PyTorch: name one with --python")
+
+
+def main(words: Sequence[str]) -> int:
+    """Does what the words after `gpumem whatif` say; the status to end with."""
+    options = _parser().parse_args(list(words))
+    try:
+        return _run(options)
+    except (Failed, _files.Missing) as error:
+        say(f"whatif: {error}")
+        return NO_RESULT
+
+
+def _run(options: argparse.Namespace) -> int:
+    summaries = {capture: _summary(capture) for capture in options.captures}
+    first = next(iter(summaries.values()))
+    devices = [
+        device for capture, summary in summaries.items() for device in _devices(capture, summary, options.device)
+    ]
+    own = devices[0].settings
+    settings = [own, *(options.conf or WORTH_TRYING)]
+    settings = list(dict.fromkeys(settings))
+    python = _python(options.python, first)
+    progress = text.Progress()
+    with Servers(python, options.jobs or os.cpu_count() or 1) as servers:
+        results = replays(servers, devices, settings, options.card, progress.told("replaying"))
+        if options.smallest_card:
+            results = smallest_cards(servers, results, progress.told("looking for the smallest cards"))
+    progress.end()
+    doubts = text.doubts(summaries, devices, results, options.card)
+    if options.format == "json":
+        print(json.dumps(text.as_json(devices, results, doubts), indent=2))
+    else:
+        print(text.report(devices, results, doubts, options))
+    return PARTIAL if doubts else 0

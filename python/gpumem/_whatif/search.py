@@ -1,0 +1,124 @@
+"""Which replays answer a question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from .servers import Replay, Request, Servers
+
+PAGE = 2 << 20
+
+ALLOCATED, RESERVED = "allocated_bytes.all.peak", "reserved_bytes.all.peak"
+CALLS = ("num_device_alloc", "num_device_free")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A device of a capture."""
+
+    capture: Any
+    device: int
+    card: int
+    settings: str
+    # What PyTorch held at most, and of that in blocks.
+    reserved: int
+    allocated: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """A device under some settings."""
+
+    recorded: Recorded
+    settings: str
+    replay: Replay
+    # The least card on which nothing fails that did not fail in the recorded run.
+    smallest_card: Optional[int] = None
+
+    @property
+    def fits(self) -> bool:
+        return self.replay.outcome["failed_seq"] == 0
+
+    @property
+    def reserved(self) -> int:
+        return self.replay.figures[RESERVED]
+
+    @property
+    def retries(self) -> int:
+        return self.replay.figures["num_alloc_retries"]
+
+    @property
+    def calls(self) -> int:
+        return sum(self.replay.figures[name] for name in CALLS)
+
+    def rank(self) -> Tuple[int, int, int, int]:
+        """Less is better: what fits, by the memory and the time that it takes; else what fails last."""
+        last = 0 if self.fits else (1 << 64) - self.replay.outcome["failed_seq"]
+        return (last, self.reserved, self.retries, self.calls)
+
+    def json(self) -> Dict[str, Any]:
+        """As `--format json` has it."""
+        outcome = self.replay.outcome
+        failure = {
+            "event": outcome["failed_seq"],
+            "bytes": outcome["failed_bytes"],
+            "of": "another library" if outcome["failed_foreign"] else "PyTorch",
+            "allocations_before": outcome["allocations"],
+        }
+        return {
+            "settings": self.settings,
+            "card_bytes": self.replay.request.card,
+            "figures": self.replay.figures,
+            "failure": None if self.fits else failure,
+            "recorded_failures": outcome["recorded_failures"],
+            "recorded_failures_saved": outcome["saved"],
+            "smallest_card_bytes": self.smallest_card,
+        }
+
+
+def replays(
+    servers: Servers, of: Sequence[Recorded], settings: Sequence[str], card: Optional[int], progress: Callable[[float], None]
+) -> List[Result]:
+    """Every device under all settings."""
+    wanted = [(recorded, given) for recorded in of for given in settings]
+    requests = [
+        Request(recorded.capture, recorded.device, card or recorded.card, given) for recorded, given in wanted
+    ]
+    done = servers.all(requests, progress)
+    return [Result(recorded, given, replay) for (recorded, given), replay in zip(wanted, done)]
+
+
+def smallest_cards(servers: Servers, results: Sequence[Result], progress: Callable[[float], None]) -> List[Result]:
+    """The results with the least card of each, found by replays on smaller and smaller ones."""
+    below: List[int] = []
+    above: List[Optional[int]] = []
+    for result in results:
+        outcome, figures = result.replay.outcome, result.replay.figures
+        least = max(figures[ALLOCATED], outcome["foreign_peak"]) // PAGE * PAGE
+        below.append(max(least - PAGE, 0))
+        above.append(up(figures[RESERVED] + outcome["foreign_peak"]) if result.fits else None)
+    rounds, most = 0, max(((top or 0) - low).bit_length() for low, top in zip(below, above)) if results else 0
+    while True:
+        open_ = [n for n, top in enumerate(above) if top is not None and top - below[n] > PAGE]
+        if not open_:
+            break
+        middles = {n: (below[n] + (above[n] or 0)) // 2 // PAGE * PAGE for n in open_}
+        requests = [
+            Request(results[n].recorded.capture, results[n].recorded.device, middle, results[n].settings)
+            for n, middle in middles.items()
+        ]
+        start = rounds / max(most - PAGE.bit_length() + 1, rounds + 1)
+        done = servers.all(requests, lambda of, start=start: progress(min(start + of / 16, 1.0)))  # type: ignore[misc]
+        for (n, middle), replay in zip(middles.items(), done):
+            if replay.outcome["failed_seq"] == 0:
+                above[n] = middle
+            else:
+                below[n] = middle
+        rounds += 1
+    return [Result(r.recorded, r.settings, r.replay, top) for r, top in zip(results, above)]
+
+
+def up(size: int) -> int:
+    """To what a card gives memory in."""
+    return -(-size // PAGE) * PAGE

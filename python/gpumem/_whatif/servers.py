@@ -1,0 +1,151 @@
+"""Processes that replay, as many beside one another as there are processors."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from .. import _files
+
+# What would change what the replaying process does.
+_UNSET = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD")
+
+
+class Failed(Exception):
+    """There are no replays, for the reason in it."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One replay."""
+
+    capture: Path
+    device: int
+    # Bytes of the card.
+    card: int
+    settings: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of it."""
+
+    request: Request
+    # PyTorch's own, by torch.cuda.memory_stats().
+    figures: Dict[str, int]
+    outcome: Dict[str, int]
+    torch: str
+
+
+Progress = Callable[[float], None]
+
+
+class Servers:
+    """Replays requests; as a context."""
+
+    def __init__(self, python: str, jobs: int):
+        self._jobs = jobs
+        library = _files.replayer()
+        self._library = str(library)
+        self._command = [str(_files.simulator()), python, "-m", "gpumem._whatif.child"]
+        self._environment = {name: value for name, value in os.environ.items() if not _changes(name)}
+        package = str(Path(_files.__file__).resolve().parent.parent)
+        others = os.environ.get("PYTHONPATH")
+        self._environment.update(
+            LD_PRELOAD=_files.preloadable(library),
+            PYTHONPATH=f"{package}:{others}" if others else package,
+            # A card of its own for each process, with nothing on it but what the replay puts there.
+            GPUMEM_SIM_CARD="",
+            GPUMEM_SIM_CONTEXT_BYTES="0",
+            GPUMEM_SIM_MODULE_BYTES="0",
+        )
+        self._running: List[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Servers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._running:
+            process.kill()
+            process.wait()
+
+    def _start(self) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            self._command, env=self._environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self._running.append(process)
+        return process
+
+    def all(self, requests: Sequence[Request], progress: Optional[Progress] = None) -> List[Replay]:
+        """All of them, in their order."""
+        waiting: queue.Queue[int] = queue.Queue()
+        for number in range(len(requests)):
+            waiting.put(number)
+        done: List[Optional[Replay]] = [None] * len(requests)
+        parts = [0.0] * len(requests)
+        failures: List[str] = []
+
+        def told(number: int, of: float) -> None:
+            parts[number] = of
+            if progress:
+                progress(sum(parts) / len(parts))
+
+        def work(process: subprocess.Popen[str]) -> None:
+            while not failures:
+                try:
+                    number = waiting.get_nowait()
+                except queue.Empty:
+                    return
+                try:
+                    done[number] = self._one(process, requests[number], lambda of: told(number, of))
+                except Failed as error:
+                    failures.append(str(error))
+                told(number, 1.0)
+
+        wanted = min(self._jobs, len(requests))
+        while len(self._running) < wanted:
+            self._start()
+        threads = [threading.Thread(target=work, args=(process,), daemon=True) for process in self._running[:wanted]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise Failed(failures[0])
+        return [replay for replay in done if replay]
+
+    def _one(self, process: subprocess.Popen[str], request: Request, progress: Progress) -> Replay:
+        assert process.stdin and process.stdout and process.stderr
+        words: Dict[str, Any] = {
+            "library": self._library, "capture": str(request.capture), "device": request.device,
+            "card": request.card, "settings": request.settings,
+        }  # fmt: skip
+        try:
+            process.stdin.write(json.dumps(words) + "\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has said why
+        for line in process.stdout:
+            try:
+                said = json.loads(line)
+            except ValueError:
+                continue  # a library's own words
+            if "progress" in said:
+                progress(said["progress"])
+            elif "error" in said:
+                raise Failed(said["error"])
+            else:
+                return Replay(request, said["figures"], said["outcome"], said["torch"])
+        reason = (process.stderr.read().strip().splitlines() or ["it said nothing"])[-1]
+        raise Failed(f"the process that replays has ended: {reason}")
+
+
+def _changes(name: str) -> bool:
+    return name in _UNSET or name.startswith("GPUMEM_")

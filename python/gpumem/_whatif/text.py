@@ -1,0 +1,196 @@
+"""What `gpumem whatif` prints."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from .. import _sizes
+from .search import ALLOCATED, RESERVED, Recorded, Result
+from .settings import name, risks
+
+# What a capture must have seen for a replay to be exact.
+_NEEDED = {
+    "requested": "what was asked for: blocks are asked for in the sizes that they had",
+    "stream": "the streams of blocks",
+    "record_stream": "the use of blocks on other streams",
+    "pool": "pools of CUDA graphs and MemPools",
+    "calls": "calls of the allocator, as empty_cache",
+}
+
+
+class Progress:
+    """A line on the terminal, if there is one."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+        self._last = 0.0
+
+    def told(self, what: str) -> Callable[[float], None]:
+        def show(of: float) -> None:
+            now = time.monotonic()
+            if self._shown and now - self._last > 0.1:
+                self._last = now
+                sys.stderr.write(f"\r{what}: {of:4.0%} ")
+                sys.stderr.flush()
+
+        return show
+
+    def end(self) -> None:
+        if self._shown and self._last:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
+def doubts(
+    summaries: Dict[Path, Dict[str, Any]], devices: Sequence[Recorded], results: Sequence[Result], card: Optional[int]
+) -> List[str]:
+    """Why the figures may differ from a rerun's, one line each."""
+    lines = []
+    for capture, summary in summaries.items():
+        pytorch = summary["process"].get("pytorch") or {}
+        unseen = [why for word, why in _NEEDED.items() if word not in pytorch.get("allocator_seen", ())]
+        if unseen:
+            lines.append(f"{capture} does not say {'; '.join(unseen)}")
+        version, here = pytorch.get("version"), results[0].replay.torch
+        if version != here:
+            lines.append(f"{capture} was recorded with PyTorch {version or 'of an unknown version'} and replayed with {here}")
+        if not summary["exact"]:
+            lines.append(f"{capture} is not exact: gpumem-analyze {capture} says why")
+    for device in devices:
+        of = [result for result in results if result.recorded == device]
+        same = next(result for result in of if result.settings == device.settings)
+        wrong = same.replay.figures[RESERVED] != device.reserved
+        if same.fits and card is None and wrong:
+            lines.append(
+                f"{device.capture}, GPU {device.device}: under the recorded settings the replay reserves "
+                f"{_sizes.text(same.reserved)} at most, the run had {_sizes.text(device.reserved)}"
+            )
+        until = min((r.replay.outcome["exact_until"] or 1 << 64 for r in of), default=1 << 64)
+        if until != 1 << 64:
+            lines.append(f"{device.capture}, GPU {device.device}: a call of the allocator at event {until} cannot be repeated")
+    return lines
+
+
+def as_json(devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str]) -> Dict[str, Any]:
+    return {
+        "schema": 1,
+        "exact": not doubts,
+        "doubts": list(doubts),
+        "pytorch": results[0].replay.torch,
+        "devices": [
+            {
+                "capture": str(device.capture),
+                "device": device.device,
+                "card_bytes": device.card,
+                "settings": device.settings,
+                "reserved_peak_bytes": device.reserved,
+                "allocated_peak_bytes": device.allocated,
+                "replays": [result.json() for result in results if result.recorded == device],
+            }
+            for device in devices
+        ],
+    }
+
+
+def report(devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str], options: argparse.Namespace) -> str:
+    lines = [f"NOT EXACT: {doubt}" for doubt in doubts]
+    by_settings: Dict[str, List[Result]] = defaultdict(list)
+    for result in results:
+        by_settings[result.settings].append(result)
+    # Of many devices and ranks the worst decides.
+    worst = {settings: max(of, key=Result.rank) for settings, of in by_settings.items()}
+    if options.smallest_card:
+        cards = {s: [r.smallest_card for r in of] for s, of in by_settings.items()}
+        least = {s: None if None in of else max(c or 0 for c in of) for s, of in cards.items()}
+    else:
+        least = {}
+    own = worst[devices[0].settings]
+    lines += [*_headline(own, worst, least, options), ""]
+    lines += _table(own, worst, least)
+    best = _best(worst, least)
+    if best.settings != own.settings and best.fits:
+        lines += ["", "In the shell:", f"  export PYTORCH_CUDA_ALLOC_CONF={_quoted(best.settings)}"]
+        lines += [f"  {risk}" for risk in risks(best.settings)]
+    return "\n".join(lines)
+
+
+def _quoted(settings: str) -> str:
+    return f"'{settings}'" if any(character in settings for character in "[]>*") else settings
+
+
+def _best(worst: Dict[str, Result], least: Dict[str, Optional[int]]) -> Result:
+    if any(least.values()):
+        return min((r for r in worst.values() if least[r.settings]), key=lambda r: (least[r.settings], r.rank()))
+    return min(worst.values(), key=Result.rank)
+
+
+def _headline(own: Result, worst: Dict[str, Result], least: Dict[str, Optional[int]], options: argparse.Namespace) -> List[str]:
+    best, recorded = _best(worst, least), own.recorded
+    card = own.replay.request.card
+    where = f"{recorded.capture}, GPU {recorded.device}"
+    if own.fits:
+        failed = own.replay.outcome["recorded_failures"]
+        first = f"{where}: {_sizes.text(own.reserved)} reserved at most, for {_sizes.text(own.replay.figures[ALLOCATED])} of tensors"
+        first += f"; {failed} allocations failed" if failed else ""
+    else:
+        first = f"{where}: does not fit a card of {_sizes.text(card)}: {_failure(own)}"
+    if best.settings == own.settings:
+        return [first, "None of these settings would have been better."]
+    if least.get(best.settings) and least.get(own.settings):
+        had, has = least[own.settings] or 0, least[best.settings] or 0
+        return [first, f"{best.settings}: a card of {_sizes.text(has)} would do, instead of {_sizes.text(had)}."]
+    if not own.fits:
+        if best.fits:
+            return [first, f"{best.settings} would fit: {_sizes.text(best.reserved)} reserved at most."]
+        return [first, f"None of these settings fits. {best.settings} fails last: {_failure(best)}."]
+    saved = own.reserved - best.reserved
+    share = f" ({saved / own.reserved:.0%})" if own.reserved else ""
+    second = f"{best.settings}: {_sizes.text(best.reserved)}, which is {_sizes.text(saved)} less{share}."
+    outcome = best.replay.outcome
+    if outcome["saved"]:
+        second += f" {outcome['saved']} of {outcome['recorded_failures']} failed allocations would have been served."
+    return [first, second]
+
+
+def _failure(result: Result) -> str:
+    outcome = result.replay.outcome
+    whose = "another library's " if outcome["failed_foreign"] else ""
+    return (
+        f"{whose}{_sizes.text(outcome['failed_bytes'])} fail at event {outcome['failed_seq']}, after "
+        f"{outcome['allocations']:,} allocations"
+    )
+
+
+def _change(size: int) -> str:
+    return f"{'+' if size > 0 else ''}{_sizes.text(size)}" if size else ""
+
+
+def _table(own: Result, worst: Dict[str, Result], least: Dict[str, Optional[int]]) -> List[str]:
+    heads = ["reserved", "change", "CUDA calls", "retries"] + (["smallest card"] if least else [])
+    rows = []
+    for result in sorted(worst.values(), key=lambda r: (least.get(r.settings) or 1 << 64, r.rank())):
+        if result.fits:
+            change = result.reserved - own.reserved if own.fits else 0
+            cells = [_sizes.text(result.reserved), _change(change), f"{result.calls:,}", f"{result.retries:,}"]
+        else:
+            cells = [f"fails at {result.replay.outcome['failed_seq']:,}", "", f"{result.calls:,}", f"{result.retries:,}"]
+        if least:
+            card = least[result.settings]
+            cells.append(_sizes.text(card) if card else "")
+        mark = "*" if result is own else " "
+        rows.append((mark + name(result.settings), cells))
+    widths = [max(len(head), *(len(cells[n]) for _, cells in rows)) for n, head in enumerate(heads)]
+    room = 79 - sum(width + 2 for width in widths)
+    lines = [" settings".ljust(room) + "".join("  " + head.rjust(width) for head, width in zip(heads, widths))]
+    for label, cells in rows:
+        figures = "".join("  " + cell.rjust(width) for cell, width in zip(cells, widths))
+        if len(label) > room:
+            lines.append(label)
+            label = ""
+        lines.append((label.ljust(room) + figures).rstrip())
+    return [*lines, "* as recorded"]

@@ -1,0 +1,159 @@
+"""Programs of PyTorch's for replays to equal: random ones, by a seed, and small trainings.
+
+For each line of JSON on stdin, {"program", "settings", "card", "capture", "stop"}, a forked process runs the program under
+these settings on a card of that size, recorded into the capture if one is named, and prints one line of JSON: the figures of
+PyTorch's allocator at the end, or at the first failure if `stop` says so. Settings are read by the process in which the
+allocator is set up, so PyTorch is imported once for all.
+
+A program's decisions come from its seed, and never from addresses, figures or settings; but where it is `tight` it drops half
+of what it holds when an allocation fails, and goes on."""
+
+import json
+import os
+import random
+import sys
+
+import torch
+import trainings
+
+FIGURES = (
+    "allocated_bytes.all.peak", "requested_bytes.all.peak", "active_bytes.all.peak", "inactive_split_bytes.all.peak",
+    "reserved_bytes.all.peak", "reserved_bytes.all.current", "segment.all.peak", "segment.all.allocated",
+    "num_alloc_retries", "num_ooms", "num_device_alloc", "num_device_free", "num_sync_all_streams",
+)  # fmt: skip
+
+
+class Failed(Exception):
+    """The first failure of a program that is to stop there."""
+
+
+class Program:
+    """A random one. Its features come from its seed, too."""
+
+    def __init__(self, seed, tight, stop):
+        self.random, self.tight, self.stop = random.Random(seed), tight, stop
+        some = self.random.random
+        self.streams = [None] + [torch.cuda.Stream() for _ in range(self.random.randrange(4) if some() < 0.6 else 0)]
+        self.pools = [torch.cuda.MemPool() for _ in range(self.random.randrange(1, 3) if some() < 0.3 else 0)]
+        self.uses, self.captures = some() < 0.5, some() < 0.25
+        if some() < 0.2:
+            torch.cuda.set_per_process_memory_fraction(self.random.choice([0.05, 0.1, 0.5]))
+        self.most = self.random.choice([10, 40, 120])
+        self.held, self.graphs, self.successes, self.failures = [], [], 0, 0
+
+    def size(self):
+        choose = self.random
+        return choose.choice([
+            choose.randrange(1, 600), choose.randrange(1, 1 << 20), choose.randrange(1 << 20, 10 << 20),
+            choose.randrange(1, 40) << 19, choose.randrange(10 << 20, 60 << 20),
+        ])  # fmt: skip
+
+    def allocate(self):
+        size, stream = self.size(), self.random.choice(self.streams)
+        drawn = [self.random.choice(self.streams) for _ in range(self.random.choice([0, 0, 1, 2]))]
+        try:
+            with torch.cuda.stream(stream):
+                block = torch.empty(size, dtype=torch.uint8, device="cuda")
+        except torch.cuda.OutOfMemoryError:
+            self.failures += 1
+            if self.stop:
+                raise Failed from None
+            assert self.tight
+            self.held = self.held[::2]
+            return
+        self.successes += 1
+        if self.uses:
+            for other in drawn:
+                block.record_stream(other or torch.cuda.default_stream())
+        self.held.append(block)
+
+    def drop(self, to):
+        while len(self.held) > to:
+            self.held.pop(self.random.randrange(len(self.held)))
+
+    def step(self):
+        """What a training does: many blocks, freed in reverse."""
+        before = len(self.held)
+        for _ in range(self.random.randrange(5, 30)):
+            self.allocate()
+        while len(self.held) > before:
+            self.held.pop()
+
+    def capture(self):
+        graph = torch.cuda.CUDAGraph()
+        shared = self.graphs and self.random.random() < 0.5
+        with torch.cuda.graph(graph, pool=self.graphs[-1][0].pool() if shared else None):
+            kept = [torch.empty(self.random.randrange(1, 4 << 20), dtype=torch.uint8, device="cuda") for _ in range(5)]
+            kept[0].add_(1)
+            del kept[2:4]
+        self.graphs.append((graph, kept))
+
+    def run(self, operations=250):
+        for _ in range(operations):
+            which = self.random.random()
+            if which < 0.75:
+                self.allocate()
+                self.drop(self.random.randrange(1, self.most))
+            elif which < 0.82:
+                self.step()
+            elif which < 0.9 and self.pools:
+                with torch.cuda.use_mem_pool(self.random.choice(self.pools)):
+                    for _ in range(self.random.randrange(1, 5)):
+                        self.allocate()
+            elif which < 0.92 and self.captures:
+                self.capture()
+            elif which < 0.93 and self.graphs:
+                self.graphs.pop(self.random.randrange(len(self.graphs)))
+            elif which < 0.94 and self.pools:
+                self.held.clear()
+                self.pools.pop()
+            elif which < 0.96:
+                torch.cuda.empty_cache()
+            elif which < 0.97:
+                self.held.clear()
+
+
+def figures(**more):
+    stats = torch.cuda.memory_stats()
+    free, total = torch.cuda.mem_get_info()
+    foreign = total - free - stats.get("reserved_bytes.all.current", 0)
+    return {"figures": {name: stats.get(name, 0) for name in FIGURES}, "foreign": foreign, **more}
+
+
+def run(request):
+    os.environ["PYTORCH_ALLOC_CONF"] = os.environ["PYTORCH_CUDA_ALLOC_CONF"] = request["settings"]
+    os.environ["GPUMEM_SIM_MEMORY"] = str(request["card"])
+    if request.get("capture"):
+        os.environ["GPUMEM_OUTPUT"] = request["capture"]
+    torch.cuda.init()
+    torch.cuda.synchronize()
+    kind, _, seed = request["program"].partition(":")
+    if kind in trainings.ALL:
+        random.seed(0)
+        failed = False
+        try:
+            trainings.ALL[kind]()
+        except torch.cuda.OutOfMemoryError:
+            failed = True
+        return figures(failed=failed)
+    program = Program(int(seed), kind == "tight", request.get("stop", False))
+    try:
+        program.run()
+    except Failed:
+        pass
+    return figures(successes=program.successes, failures=program.failures)
+
+
+def main():
+    torch.backends.cudnn.enabled = False
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            print(json.dumps(run(json.loads(line))), flush=True)
+            sys.exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            print(json.dumps({"status": status}), flush=True)
+
+
+main()
