@@ -55,7 +55,7 @@ def dependencies(package):
 
 TOP_LEVEL_FOLDERS = {
     ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "python-frames", "replay", "scripts",
-    "simulator", "stacks", "sys", "tests", "tracker", "unwind",
+    "simulator", "stacks", "sys", "tests", "torch-abi", "tracker", "unwind", "whatif",
 }
 TOP_LEVEL_FILES = {
     ".gitattributes", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "Cargo.toml",

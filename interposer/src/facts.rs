@@ -114,7 +114,7 @@ pub(crate) fn write(writer: &'static Writer, options: &Options, rank: Option<&Ra
     if let Some(settings) = settings.into_iter().find_map(std::env::var_os) {
         tell(ProcessKey::ALLOCATOR_CONF, settings.as_bytes());
     }
-    if let Some(backend) = allocator::slots::backend() {
+    if let Some(backend) = allocator::found::backend() {
         tell(ProcessKey::ALLOCATOR_BACKEND, backend.as_bytes());
     }
     if let Some(version) = pytorch() {

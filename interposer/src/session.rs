@@ -10,7 +10,7 @@ use gpumem_cuda_abi::CuDevice;
 use gpumem_stacks::{Interner, Stacks};
 use gpumem_tracker::{Asked, Interest, Tracker};
 
-use crate::allocator::Allocator;
+use crate::allocator::state::Allocator;
 use crate::backward::nodes::Nodes;
 use crate::backward::steps::Steps;
 use crate::driver::{self, DeviceFacts};

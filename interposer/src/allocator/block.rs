@@ -15,10 +15,22 @@
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use gpumem_capture::DeviceOrdinal;
 use gpumem_sys::loaded;
+use gpumem_unwind::Registers;
 
-use super::Reported;
 use crate::account;
+
+/// A block as the allocator reports it.
+#[derive(Clone, Copy)]
+pub(crate) struct Reported {
+    pub(crate) from: Registers,
+    /// The register that may hold the address of the allocator's block.
+    pub(crate) rax: u64,
+    pub(crate) ptr: u64,
+    pub(crate) bytes: u64,
+    pub(crate) device: DeviceOrdinal,
+}
 
 /// How many places that report allocations are remembered. A release has one or two.
 const SITES: usize = 4;
@@ -262,7 +274,7 @@ mod tests {
             ptr: 4096,
         };
         let mut of = Reported {
-            from: gpumem_unwind::Registers {
+            from: Registers {
                 pc: 5,
                 sp: 0,
                 bp: 0,
@@ -270,7 +282,7 @@ mod tests {
             rax: (&raw const block) as u64,
             ptr: 4096,
             bytes: 1024,
-            device: gpumem_capture::DeviceOrdinal(0),
+            device: DeviceOrdinal(0),
         };
         assert!(sites.read(&of).is_none());
         sites.sites[0].at.store(5, Ordering::Relaxed);

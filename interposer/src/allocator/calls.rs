@@ -2,62 +2,15 @@
 //! virtual functions ([`super::slots`]), records the call, and goes on to the one that stood there. Arguments and results
 //! are passed on as the words in which they travel.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
-use gpumem_capture::{AllocatorCall, DeviceOrdinal, Event, EventKind, Level, PlacementId};
-use gpumem_torch_abi::Stream;
+use gpumem_capture::{AllocatorCall, DeviceOrdinal, PlacementId};
+use gpumem_torch_abi::{Method, Stream};
 
-use super::{placements, slots, streams, tell, trace};
-use crate::session::{self, Session};
-use crate::{sideband, thread};
-
-/// What is recorded of a call.
-pub(super) struct Call {
-    pub(super) ptr: u64,
-    pub(super) bytes: u64,
-    pub(super) placement: PlacementId,
-}
-
-impl Call {
-    const PLAIN: Self = Self {
-        ptr: 0,
-        bytes: 0,
-        placement: PlacementId::DEFAULT,
-    };
-
-    /// Of a pool.
-    fn of_pool(session: &'static Session, device: DeviceOrdinal, pool: (u64, u64)) -> Self {
-        let placement = placements::of(session, device, 0, || None, pool);
-        Self {
-            placement,
-            ..Self::PLAIN
-        }
-    }
-}
-
-/// Records a call of the allocator.
-pub(super) fn record(
-    what: AllocatorCall,
-    device: DeviceOrdinal,
-    call: impl FnOnce(&'static Session) -> Call,
-) {
-    let _ = thread::in_hook(|thread| {
-        let session = session::open()?;
-        session.know_device(device);
-        let call = call(session);
-        session
-            .writer
-            .event(&Event {
-                ptr: call.ptr,
-                bytes: call.bytes,
-                aux: what.0,
-                device,
-                placement: call.placement,
-                ..sideband::event(session.writer, thread, EventKind::ALLOCATOR, Level::TENSOR)
-            })
-            .ok()
-    });
-}
+use super::record::{Call, record};
+use super::seen::tell;
+use super::{attach, found, streams};
+use crate::{session, thread};
 
 /// From here on only the trace knows what becomes of blocks.
 fn need_trace() {
@@ -65,7 +18,7 @@ fn need_trace() {
         && session.allocator.trace.is_idle()
     {
         // Our own flag is not set meanwhile: PyTorch's function is called as the program would call it.
-        if trace::attach(session) {
+        if attach::attach(session) {
             let _ = thread::in_hook(|_| tell(session));
         }
     }
@@ -89,22 +42,13 @@ fn device(word: u64) -> DeviceOrdinal {
 }
 
 macro_rules! slots {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident),*) $(and $float:ident)? $before:block)*) => {
-        /// The functions that stood in the slots; 0: ours is in none.
-        pub(super) struct Reals { $(pub(super) $name: AtomicUsize,)* }
-
-        impl Reals {
-            pub(super) const fn new() -> Self {
-                Self { $($name: AtomicUsize::new(0),)* }
-            }
-        }
-
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident),*) $(and $float:ident)? in $method:ident $before:block)*) => {
         $(
             $(#[$doc])*
             #[allow(clippy::too_many_arguments)]
             pub(super) extern "C-unwind" fn $name($($arg: u64,)* $($float: f64)?) -> u64 {
                 $before
-                let real = slots::reals().$name.load(Ordering::Acquire);
+                let real = found::real(Method::$method).load(Ordering::Acquire);
                 type Real = extern "C-unwind" fn($(slots!(@word $arg),)* $(slots!(@float $float))?) -> u64;
                 // SAFETY: what stood in the slot takes and gives these words; ours is there only once it is known.
                 let real: Real = unsafe { core::mem::transmute(real) };
@@ -118,7 +62,7 @@ macro_rules! slots {
 
 slots! {
     /// `recordStream(const DataPtr&, CUDAStream)`
-    fn record_stream(this, data, stream_device, stream_id) {
+    fn record_stream(this, data, stream_device, stream_id) in RecordStream {
         need_trace();
         let stream = Stream { device: stream_device, id: stream_id };
         // SAFETY: a DataPtr begins with the address of its data.
@@ -128,7 +72,7 @@ slots! {
             record(AllocatorCall::RECORD_STREAM, device, |session| {
                 let handle = streams::handle_of(&stream);
                 let placement = handle.map_or(PlacementId::UNKNOWN, |handle| {
-                    placements::of(session, device, handle, || Some(stream.id), (0, 0))
+                    session.allocator.placements.of(session.writer, device, handle, || Some(stream.id), (0, 0))
                 });
                 Call { ptr, placement, ..Call::PLAIN }
             });
@@ -136,7 +80,7 @@ slots! {
     }
 
     /// `emptyCache(MempoolId)`
-    fn empty_cache(this, first, second) {
+    fn empty_cache(this, first, second) in EmptyCache {
         let all = (first, second) == (0, 0);
         // A pool's number belongs to a device.
         let device = if all { DeviceOrdinal::NONE } else { DeviceOrdinal(0) };
@@ -147,7 +91,7 @@ slots! {
     }
 
     /// `setMemoryFraction(double, DeviceIndex)`
-    fn set_fraction(this, of) and fraction {
+    fn set_fraction(this, of) and fraction in SetMemoryFraction {
         record(AllocatorCall::FRACTION, device(of), |_| Call {
             bytes: fraction.to_bits(),
             ..Call::PLAIN
@@ -155,7 +99,7 @@ slots! {
     }
 
     /// `beginAllocateToPool(DeviceIndex, MempoolId, std::function<bool(cudaStream_t)>)`
-    fn pool_begin(this, of, first, second, filter) {
+    fn pool_begin(this, of, first, second, filter) in BeginAllocateToPool {
         need_trace();
         record(AllocatorCall::POOL_BEGIN, device(of), |session| {
             Call::of_pool(session, device(of), (first, second))
@@ -163,28 +107,28 @@ slots! {
     }
 
     /// `endAllocateToPool(DeviceIndex, MempoolId)`
-    fn pool_end(this, of, first, second) {
+    fn pool_end(this, of, first, second) in EndAllocateToPool {
         record(AllocatorCall::POOL_END, device(of), |session| {
             Call::of_pool(session, device(of), (first, second))
         });
     }
 
     /// `releasePool(DeviceIndex, MempoolId)`
-    fn pool_release(this, of, first, second) {
+    fn pool_release(this, of, first, second) in ReleasePool {
         record(AllocatorCall::POOL_RELEASE, device(of), |session| {
             Call::of_pool(session, device(of), (first, second))
         });
     }
 
     /// `createOrIncrefPool(DeviceIndex, MempoolId, std::shared_ptr<CUDAAllocator>)`
-    fn pool_retain(this, of, first, second, allocator) {
+    fn pool_retain(this, of, first, second, allocator) in CreateOrIncrefPool {
         record(AllocatorCall::POOL_RETAIN, device(of), |session| {
             Call::of_pool(session, device(of), (first, second))
         });
     }
 
     /// `setUseOnOOM(DeviceIndex, MempoolId, bool)`
-    fn use_on_oom(this, of, first, second, used) {
+    fn use_on_oom(this, of, first, second, used) in SetUseOnOom {
         record(AllocatorCall::USE_ON_OOM, device(of), |session| Call {
             bytes: u64::from(used as u8),
             ..Call::of_pool(session, device(of), (first, second))
@@ -192,24 +136,24 @@ slots! {
     }
 
     /// `setNoSplit(DeviceIndex, MempoolId)`
-    fn no_split(this, of, first, second, more) {
+    fn no_split(this, of, first, second, more) in SetNoSplit {
         record(AllocatorCall::NO_SPLIT, device(of), |session| {
             Call::of_pool(session, device(of), (first, second))
         });
     }
 
     /// `markCaptureBegin(DeviceIndex)`
-    fn capture_begin(this, of) {
+    fn capture_begin(this, of) in MarkCaptureBegin {
         record(AllocatorCall::CAPTURE_BEGIN, device(of), |_| Call::PLAIN);
     }
 
     /// `markCaptureEnd(DeviceIndex)`
-    fn capture_end(this, of) {
+    fn capture_end(this, of) in MarkCaptureEnd {
         record(AllocatorCall::CAPTURE_END, device(of), |_| Call::PLAIN);
     }
 
     /// `setCheckpointPoolState(DeviceIndex, std::shared_ptr<AllocatorState>)`, whose result has its place passed first.
-    fn checkpoint(result, this, of, state) {
+    fn checkpoint(result, this, of, state) in SetCheckpointPoolState {
         record(AllocatorCall::CHECKPOINT, device(of), |_| Call::PLAIN);
     }
 }

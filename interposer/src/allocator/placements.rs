@@ -4,11 +4,9 @@ use core::hash::BuildHasherDefault;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use dashmap::DashMap;
-use gpumem_capture::{DefKind, DeviceOrdinal, PlacementId};
+use gpumem_capture::{DefKind, DeviceOrdinal, PlacementId, Writer};
 use rustc_hash::FxHasher;
 
-use super::streams;
-use crate::session::Session;
 use crate::thread;
 
 /// Devices that have places of their own: as many as have counters.
@@ -55,91 +53,90 @@ impl Default for Placements {
     }
 }
 
-/// The place of a block that is reported.
-#[inline(always)]
-pub(super) fn of_block(
-    session: &'static Session,
-    device: DeviceOrdinal,
-    stream: u64,
-    pool: Pool,
-) -> PlacementId {
-    let of = |word: &AtomicU64| word.load(Ordering::Relaxed);
-    let last = session.allocator.placements.last.get(usize::from(device.0));
-    match last {
-        Some(last)
-            if of(&last.stream) == stream
-                && of(&last.number) != 0
-                && (of(&last.pool.0), of(&last.pool.1)) == pool =>
-        {
-            PlacementId(of(&last.number) as u8)
+impl Placements {
+    /// The place of a block that is reported. `id` is asked for PyTorch's number of the stream if it is new.
+    #[inline(always)]
+    pub(super) fn of_block(
+        &self,
+        writer: &'static Writer,
+        device: DeviceOrdinal,
+        stream: u64,
+        id: impl FnOnce() -> Option<u64>,
+        pool: Pool,
+    ) -> PlacementId {
+        let of = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let Some(last) = self.last.get(usize::from(device.0)) else {
+            return PlacementId::UNKNOWN;
+        };
+        let number = of(&last.number);
+        let is_it = of(&last.stream) == stream && (of(&last.pool.0), of(&last.pool.1)) == pool;
+        match number != 0 && is_it {
+            true => PlacementId(number as u8),
+            false => self.another(last, writer, device, stream, id, pool),
         }
-        Some(last) => another(session, last, device, stream, pool),
-        None => PlacementId::UNKNOWN,
     }
-}
 
-#[cold]
-#[inline(never)]
-fn another(
-    session: &'static Session,
-    last: &Last,
-    device: DeviceOrdinal,
-    stream: u64,
-    pool: Pool,
-) -> PlacementId {
-    let id = || streams::id_of(device, stream);
-    let placement = thread::caught(|| of(session, device, stream, id, pool));
-    let placement = placement.unwrap_or(PlacementId::UNKNOWN);
-    if placement != PlacementId::UNKNOWN {
-        last.stream.store(stream, Ordering::Relaxed);
-        last.pool.0.store(pool.0, Ordering::Relaxed);
-        last.pool.1.store(pool.1, Ordering::Relaxed);
-        last.number.store(placement.0.into(), Ordering::Relaxed);
-    }
-    placement
-}
-
-/// The number of a place, which is defined if it has none. `id` is asked for PyTorch's number of the stream then.
-pub(super) fn of(
-    session: &'static Session,
-    device: DeviceOrdinal,
-    stream: u64,
-    id: impl FnOnce() -> Option<u64>,
-    pool: Pool,
-) -> PlacementId {
-    if (stream, pool) == (0, (0, 0)) {
-        return PlacementId::DEFAULT;
-    }
-    let placements = &session.allocator.placements;
-    let place = Place {
-        device: device.0,
-        stream,
-        pool,
-    };
-    if let Some(known) = placements.numbers.get(&place) {
-        return PlacementId(*known);
-    }
-    let Some(given) = placements.given.get(usize::from(device.0)) else {
-        return PlacementId::UNKNOWN;
-    };
-    let before = given.fetch_add(1, Ordering::Relaxed);
-    let number = (before % NUMBERS + 1) as u8;
-    if before >= NUMBERS {
-        // The one that had it longest.
-        let is_its = |of: &Place, known: &u8| of.device == device.0 && *known == number;
-        placements.numbers.retain(|of, known| !is_its(of, known));
-    }
-    let id = id().unwrap_or(u64::MAX);
-    let words = [stream, id, pool.0, pool.1].map(u64::to_le_bytes);
-    let written = session.writer.definition(
-        DefKind::PLACEMENT,
-        &[&[number, device.0], words.as_flattened()],
-    );
-    match written {
-        Ok(_) => {
-            placements.numbers.insert(place, number);
-            PlacementId(number)
+    #[cold]
+    #[inline(never)]
+    fn another(
+        &self,
+        last: &Last,
+        writer: &'static Writer,
+        device: DeviceOrdinal,
+        stream: u64,
+        id: impl FnOnce() -> Option<u64>,
+        pool: Pool,
+    ) -> PlacementId {
+        let placement = thread::caught(|| self.of(writer, device, stream, id, pool));
+        let placement = placement.unwrap_or(PlacementId::UNKNOWN);
+        if placement != PlacementId::UNKNOWN {
+            last.stream.store(stream, Ordering::Relaxed);
+            last.pool.0.store(pool.0, Ordering::Relaxed);
+            last.pool.1.store(pool.1, Ordering::Relaxed);
+            last.number.store(placement.0.into(), Ordering::Relaxed);
         }
-        Err(_) => PlacementId::UNKNOWN,
+        placement
+    }
+
+    /// The number of a place, which is defined if it has none.
+    pub(super) fn of(
+        &self,
+        writer: &'static Writer,
+        device: DeviceOrdinal,
+        stream: u64,
+        id: impl FnOnce() -> Option<u64>,
+        pool: Pool,
+    ) -> PlacementId {
+        if (stream, pool) == (0, (0, 0)) {
+            return PlacementId::DEFAULT;
+        }
+        let place = Place {
+            device: device.0,
+            stream,
+            pool,
+        };
+        if let Some(known) = self.numbers.get(&place) {
+            return PlacementId(*known);
+        }
+        let Some(given) = self.given.get(usize::from(device.0)) else {
+            return PlacementId::UNKNOWN;
+        };
+        let before = given.fetch_add(1, Ordering::Relaxed);
+        let number = (before % NUMBERS + 1) as u8;
+        if before >= NUMBERS {
+            // The one that had it longest.
+            let is_its = |of: &Place, known: &u8| of.device == device.0 && *known == number;
+            self.numbers.retain(|of, known| !is_its(of, known));
+        }
+        let id = id().unwrap_or(u64::MAX);
+        let words = [stream, id, pool.0, pool.1].map(u64::to_le_bytes);
+        let parts: [&[u8]; 2] = [&[number, device.0], words.as_flattened()];
+        match writer.definition(DefKind::PLACEMENT, &parts) {
+            Ok(_) => {
+                self.numbers.insert(place, number);
+                PlacementId(number)
+            }
+            Err(_) => PlacementId::UNKNOWN,
+        }
     }
 }

@@ -3,7 +3,7 @@
 use gpumem_capture::DeviceOrdinal;
 use gpumem_torch_abi::Stream;
 
-use super::slots;
+use super::found;
 
 /// The device of a stream.
 pub(super) fn device_of(stream: Stream) -> DeviceOrdinal {
@@ -12,7 +12,7 @@ pub(super) fn device_of(stream: Stream) -> DeviceOrdinal {
 
 /// CUDA's handle of a stream.
 pub(super) fn handle_of(stream: &Stream) -> Option<u64> {
-    let function = slots::stream_functions()?.handle;
+    let function = found::stream_functions()?.handle;
     // SAFETY: the address is that of `CUDAStream::stream() const`; the stream is PyTorch's own.
     let handle: extern "C-unwind" fn(&Stream) -> u64 = unsafe { core::mem::transmute(function) };
     Some(handle(stream))
@@ -20,7 +20,7 @@ pub(super) fn handle_of(stream: &Stream) -> Option<u64> {
 
 /// The calling thread's stream on a device.
 pub(super) fn current(device: DeviceOrdinal) -> Option<Stream> {
-    let function = slots::stream_functions()?.current;
+    let function = found::stream_functions()?.current;
     // SAFETY: the address is that of `c10::cuda::getCurrentCUDAStream(signed char)`, which gives two words.
     let current: extern "C-unwind" fn(i8) -> Stream = unsafe { core::mem::transmute(function) };
     Some(current(device.0.cast_signed()))

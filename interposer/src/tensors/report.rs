@@ -11,7 +11,8 @@ use gpumem_stacks::Stacks;
 use gpumem_tracker::Block;
 use gpumem_unwind::Registers;
 
-use crate::allocator::{self, Reported, Source};
+use crate::allocator::block::Reported;
+use crate::allocator::source::{self, Source};
 use crate::session::{self, Session};
 use crate::tensors::Tensor;
 use crate::thread::{self, ReentryGuard, Thread};
@@ -83,7 +84,7 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
             wanted => take(session, wanted, report.from),
         };
         let flags = workspace::flag(thread).with(grad_flag(session));
-        let source = allocator::source(session, &of_allocator(report));
+        let source = source::source(session, &of_allocator(report));
         (EventKind::ALLOC, flags, stacks, source)
     } else {
         let stacks = (own_python(session), StackId::NONE);

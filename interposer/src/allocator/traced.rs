@@ -3,16 +3,13 @@
 //! Each entry costs it some 25 ns, and a function is never detached. So ours is attached when only the trace can tell:
 //! once a pool is begun, or a block is used on another stream.
 
-use core::ffi::c_void;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use gpumem_capture::{AllocatorCall, DeviceOrdinal, PlacementId};
-use gpumem_torch_abi::{Function, TraceEntry};
+use gpumem_torch_abi::TraceEntry;
 
+use super::block::Reported;
 use super::placements::Pool;
-use super::{Reported, calls, slots};
 use crate::account;
-use crate::session::{self, Session};
 
 const DEVICES: usize = 63;
 /// Nothing is attached, and nothing had to be.
@@ -92,61 +89,41 @@ impl Trace {
         self.turn_off();
         None
     }
-}
 
-/// Attaches ours; whether that was done now. Not to be called from within the trace.
-pub(super) fn attach(session: &Session) -> bool {
-    let trace = &session.allocator.trace;
-    let first = trace
-        .state
-        .compare_exchange(IDLE, ON, Ordering::AcqRel, Ordering::Acquire);
-    if first.is_err() {
-        return false;
+    /// Whether ours is to be attached now, which is done once.
+    pub(super) fn begin(&self) -> bool {
+        let first = self
+            .state
+            .compare_exchange(IDLE, ON, Ordering::AcqRel, Ordering::Acquire);
+        first.is_ok()
     }
-    let Some((object, method)) = slots::attach_trace() else {
-        trace.state.store(OFF, Ordering::Release);
-        return true;
-    };
-    type Attach = extern "C-unwind" fn(usize, &mut Function);
-    // SAFETY: the address is that of `attachAllocatorTraceTracker(std::function<…>)` of the object's class; a function is
-    // passed by its address.
-    let attach: Attach = unsafe { core::mem::transmute(method) };
-    let mut ours = Function::new([0; 2], traced as *const c_void);
-    attach(object, &mut ours);
-    true
-}
 
-/// Called by the allocator with each entry, its lock of the device held.
-extern "C-unwind" fn traced(_: *const c_void, entry: &TraceEntry) {
-    let Some(session) = session::session() else {
-        return;
-    };
-    let Some(last) = session
-        .allocator
-        .trace
-        .devices
-        .get(usize::from(entry.device))
-    else {
-        return;
-    };
-    let set = |word: &AtomicU64, to: u64| word.store(to, Ordering::Relaxed);
-    match entry.action {
-        TraceEntry::ALLOC => {
-            set(&last.ptr, entry.ptr);
-            set(&last.requested, entry.bytes);
-            set(&last.stream, entry.stream);
-            set(&last.pool.0, entry.pool.0);
-            set(&last.pool.1, entry.pool.1);
+    /// It cannot be attached.
+    pub(super) fn cannot(&self) {
+        self.state.store(OFF, Ordering::Release);
+    }
+
+    /// Takes an entry; whether a block went back to the pool that was freed before.
+    pub(super) fn take(&self, entry: &TraceEntry) -> bool {
+        let Some(last) = self.devices.get(usize::from(entry.device)) else {
+            return false;
+        };
+        let set = |word: &AtomicU64, to: u64| word.store(to, Ordering::Relaxed);
+        match entry.action {
+            TraceEntry::ALLOC => {
+                set(&last.ptr, entry.ptr);
+                set(&last.requested, entry.bytes);
+                set(&last.stream, entry.stream);
+                set(&last.pool.0, entry.pool.0);
+                set(&last.pool.1, entry.pool.1);
+                false
+            }
+            TraceEntry::FREE_REQUESTED => {
+                set(&last.freeing, entry.ptr);
+                false
+            }
+            TraceEntry::FREE_COMPLETED => last.freeing.swap(0, Ordering::Relaxed) != entry.ptr,
+            _ => false,
         }
-        TraceEntry::FREE_REQUESTED => set(&last.freeing, entry.ptr),
-        TraceEntry::FREE_COMPLETED if last.freeing.swap(0, Ordering::Relaxed) != entry.ptr => {
-            let device = DeviceOrdinal(entry.device);
-            calls::record(AllocatorCall::RELEASED, device, |_| calls::Call {
-                ptr: entry.ptr,
-                bytes: 0,
-                placement: PlacementId::DEFAULT,
-            });
-        }
-        _ => {}
     }
 }

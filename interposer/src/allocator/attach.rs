@@ -1,0 +1,44 @@
+//! Has the allocator call ours with each entry of its trace ([`super::traced`]).
+
+use core::ffi::c_void;
+
+use gpumem_capture::{AllocatorCall, DeviceOrdinal};
+use gpumem_torch_abi::{Function, TraceEntry};
+
+use super::found;
+use super::record::{Call, record};
+use crate::session::{self, Session};
+
+/// Attaches ours; whether that was done now. Not to be called from within the trace.
+pub(super) fn attach(session: &Session) -> bool {
+    let trace = &session.allocator.trace;
+    if !trace.begin() {
+        return false;
+    }
+    let Some((object, method)) = found::attach_trace() else {
+        trace.cannot();
+        return true;
+    };
+    type Attach = extern "C-unwind" fn(usize, &mut Function);
+    // SAFETY: the address is that of `attachAllocatorTraceTracker(std::function<…>)` of the object's class; a function is
+    // passed by its address.
+    let attach: Attach = unsafe { core::mem::transmute(method) };
+    let mut ours = Function::new([0; 2], traced as *const c_void);
+    attach(object, &mut ours);
+    true
+}
+
+/// Called by the allocator with each entry, its lock of the device held.
+extern "C-unwind" fn traced(_: *const c_void, entry: &TraceEntry) {
+    let Some(session) = session::session() else {
+        return;
+    };
+    if session.allocator.trace.take(entry) {
+        record(AllocatorCall::RELEASED, DeviceOrdinal(entry.device), |_| {
+            Call {
+                ptr: entry.ptr,
+                ..Call::PLAIN
+            }
+        });
+    }
+}

@@ -1,0 +1,70 @@
+//! The allocator that the process has, as it was found.
+
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+
+use gpumem_torch_abi::{Backend, Method};
+
+/// How many methods there are.
+const METHODS: usize = Method::RawDeleter as usize + 1;
+
+/// The allocator that the process has, found before it is set up and so before any session.
+pub(super) struct Slots {
+    pub(super) looked: AtomicBool,
+    pub(super) backend: AtomicU8,
+    pub(super) object: AtomicUsize,
+    /// `attachAllocatorTraceTracker`.
+    pub(super) attach: AtomicUsize,
+    pub(super) current_stream: AtomicUsize,
+    pub(super) stream_handle: AtomicUsize,
+    /// The functions that stood in the slots, by [`Method`]; 0: ours is not there.
+    reals: [AtomicUsize; METHODS],
+}
+
+pub(super) static SLOTS: Slots = Slots {
+    looked: AtomicBool::new(false),
+    backend: AtomicU8::new(0),
+    object: AtomicUsize::new(0),
+    attach: AtomicUsize::new(0),
+    current_stream: AtomicUsize::new(0),
+    stream_handle: AtomicUsize::new(0),
+    reals: [const { AtomicUsize::new(0) }; METHODS],
+};
+
+/// The functions that PyTorch has for streams.
+#[derive(Clone, Copy)]
+pub(super) struct StreamFunctions {
+    pub(super) current: usize,
+    pub(super) handle: usize,
+}
+
+/// The function that stood in a method's slot.
+pub(super) fn real(method: Method) -> &'static AtomicUsize {
+    &SLOTS.reals[method as usize]
+}
+
+/// Whether calls are recorded.
+pub(super) fn are_taken() -> bool {
+    real(Method::RecordStream).load(Ordering::Acquire) != 0
+}
+
+/// The allocator's name, if it is known.
+pub(crate) fn backend() -> Option<&'static str> {
+    let number = usize::from(SLOTS.backend.load(Ordering::Acquire));
+    let all = [Backend::Native, Backend::Async, Backend::Pluggable];
+    all.get(number.checked_sub(1)?)
+        .map(|backend| backend.name())
+}
+
+pub(super) fn stream_functions() -> Option<StreamFunctions> {
+    let found = StreamFunctions {
+        current: SLOTS.current_stream.load(Ordering::Acquire),
+        handle: SLOTS.stream_handle.load(Ordering::Acquire),
+    };
+    (found.current != 0 && found.handle != 0).then_some(found)
+}
+
+/// The allocator and the function by which its trace is asked for.
+pub(super) fn attach_trace() -> Option<(usize, usize)> {
+    let attach = SLOTS.attach.load(Ordering::Acquire);
+    (attach != 0).then(|| (SLOTS.object.load(Ordering::Acquire), attach))
+}

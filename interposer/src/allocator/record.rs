@@ -1,0 +1,61 @@
+//! The event of a call of the allocator.
+
+use gpumem_capture::{AllocatorCall, DeviceOrdinal, Event, EventKind, Level, PlacementId};
+
+use crate::session::{self, Session};
+use crate::{sideband, thread};
+
+/// What is recorded of a call.
+pub(super) struct Call {
+    pub(super) ptr: u64,
+    pub(super) bytes: u64,
+    pub(super) placement: PlacementId,
+}
+
+impl Call {
+    pub(super) const PLAIN: Self = Self {
+        ptr: 0,
+        bytes: 0,
+        placement: PlacementId::DEFAULT,
+    };
+
+    /// Of a pool.
+    pub(super) fn of_pool(
+        session: &'static Session,
+        device: DeviceOrdinal,
+        pool: (u64, u64),
+    ) -> Self {
+        let placement = session
+            .allocator
+            .placements
+            .of(session.writer, device, 0, || None, pool);
+        Self {
+            placement,
+            ..Self::PLAIN
+        }
+    }
+}
+
+/// Records a call of the allocator.
+pub(super) fn record(
+    what: AllocatorCall,
+    device: DeviceOrdinal,
+    call: impl FnOnce(&'static Session) -> Call,
+) {
+    let _ = thread::in_hook(|thread| {
+        let session = session::open()?;
+        session.know_device(device);
+        let call = call(session);
+        session
+            .writer
+            .event(&Event {
+                ptr: call.ptr,
+                bytes: call.bytes,
+                aux: what.0,
+                device,
+                placement: call.placement,
+                ..sideband::event(session.writer, thread, EventKind::ALLOCATOR, Level::TENSOR)
+            })
+            .ok()
+    });
+}

@@ -1,0 +1,13 @@
+//! What a session knows of the allocator.
+
+use super::block::Sites;
+use super::placements::Placements;
+use super::traced::Trace;
+
+/// What is known of the allocator in a session.
+#[derive(Default)]
+pub(crate) struct Allocator {
+    pub(super) sites: Sites,
+    pub(super) placements: Placements,
+    pub(super) trace: Trace,
+}

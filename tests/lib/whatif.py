@@ -1,0 +1,156 @@
+"""Programs of tests/workloads/whatif, run for real under settings on a card, and their captures replayed by the package.
+
+    PYTHON tests/lib/whatif.py --torch PYTHON [--seeds 300] [--first 0] [--cards 3]
+
+compares random programs under all settings, each on a roomy card, one that is just enough and one that is not, prints a line for
+each difference and the number of all comparisons; exit 1 if there was a difference."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import harness
+
+sys.path.insert(0, str(harness.ROOT / "python"))
+from gpumem._whatif.servers import Request, Servers  # noqa: E402
+
+SETTINGS = (
+    "", "expandable_segments:True", "max_split_size_mb:21", "max_split_size_mb:64", "max_split_size_mb:256",
+    "roundup_power2_divisions:1", "roundup_power2_divisions:4", "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
+    "garbage_collection_threshold:0.6", "expandable_segments:True,roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
+    "max_split_size_mb:40,garbage_collection_threshold:0.8", "expandable_segments:True,garbage_collection_threshold:0.5",
+)  # fmt: skip
+ROOMY, PAGE = 16 << 30, 2 << 20
+
+
+class Programs:
+    """A process that runs programs; `recorder` is preloaded for those that are recorded."""
+
+    def __init__(self, python, recorded):
+        env = harness.clean_environment()
+        env.update(GPUMEM_SIM_CARD="", GPUMEM_QUIET="1", GPUMEM_POSTMORTEM="off")
+        if recorded:
+            env["LD_PRELOAD"] = str(harness.LIBRARY)
+        script = harness.WORKLOADS / "whatif" / "programs.py"
+        self.process = subprocess.Popen(
+            [harness.WITH_SIMULATOR, python, "-W", "ignore", script], env=env, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def run(self, program, settings="", card=ROOMY, **more):
+        request = {"program": program, "settings": settings, "card": card, **more}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                done = json.loads(line)
+                assert "figures" in done, (request, done)
+                return done
+        raise AssertionError(f"{request}: the process has ended")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Bench:
+    """Programs for real, recorded ones, and replays."""
+
+    def __init__(self, python, folder):
+        self.folder = Path(folder)
+        self.real, self.recorded = Programs(python, False), Programs(python, True)
+        self.replays = Servers(str(python), 1)
+
+    def close(self):
+        self.real.close()
+        self.recorded.close()
+        self.replays.__exit__()
+
+    def record(self, program, settings="", card=ROOMY):
+        """The capture of a program, and its own figures."""
+        capture = self.folder / f"{program.replace(':', '-')}-{card}.bin"
+        capture.unlink(missing_ok=True)
+        return capture, self.recorded.run(program, settings, card, capture=str(capture))
+
+    def replay(self, capture, settings, card):
+        [replay] = self.replays.all([Request(capture, 0, card, settings)])
+        return replay
+
+    def differences(self, program, capture, settings, card, stop=True):
+        """What differs between a rerun and a replay, by name: both values. Both go on to the first failure, or to the end."""
+        real = self.real.run(program, settings, card, stop=stop)
+        replay = self.replay(capture, settings, card)
+        differ = {
+            name: (value, replay.figures[name]) for name, value in real["figures"].items() if replay.figures[name] != value
+        }
+        if stop and "successes" in real:
+            failed = bool(replay.outcome["failed_seq"])
+            if failed != bool(real["failures"]):
+                differ["failures"] = (real["failures"], int(failed))
+            differ.update(self._allocations(real, replay))
+        return real, differ
+
+    @staticmethod
+    def _allocations(real, replay):
+        """The failure comes at the same allocation. A workspace of a graph's first kernel is one more than the program's."""
+        if not real["failures"]:
+            return {}
+        ours, theirs = replay.outcome["allocations"], real["successes"]
+        return {"allocations before the failure": (theirs, ours)} if ours < theirs else {}
+
+
+def cards(real):
+    """Three cards for a program, by its own figures: roomy, just enough, and too small."""
+    figures, foreign = real["figures"], real["foreign"]
+    enough = foreign + figures["reserved_bytes.all.peak"]
+    small = foreign + int(figures["allocated_bytes.all.peak"] * 0.8)
+    return [ROOMY, enough, small // PAGE * PAGE]
+
+
+def campaign(python, seeds, number_of_cards, folder):
+    """(comparisons, differences) of random programs."""
+    bench, compared, differences = Bench(python, folder), 0, 0
+    for seed in seeds:
+        capture, real = bench.record(f"random:{seed}")
+        for card in cards(real)[:number_of_cards]:
+            for settings in SETTINGS:
+                _, differ = bench.differences(f"random:{seed}", capture, settings, card)
+                compared += 1
+                if differ:
+                    differences += 1
+                    print(f"random:{seed} on {card >> 20} MiB under {settings or 'default'}: {differ}", flush=True)
+        tight = cards(real)[-1]
+        capture.unlink()
+        for settings in SETTINGS[:3]:
+            capture, _ = bench.record(f"tight:{seed}", settings, tight)
+            _, differ = bench.differences(f"tight:{seed}", capture, settings, tight, stop=False)
+            compared += 1
+            if differ:
+                differences += 1
+                print(f"tight:{seed} on {tight >> 20} MiB under {settings or 'default'}: {differ}", flush=True)
+            capture.unlink()
+    bench.close()
+    return compared, differences
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--torch", required=True, type=Path)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--cards", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        seeds = range(options.first, options.first + options.seeds)
+        compared, differences = campaign(options.torch, seeds, options.cards, folder)
+    print(f"{compared} comparisons, {differences} differences")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""What is recorded of PyTorch's allocator, and replays of it: figures equal those of programs that are run for real.
+
+What breaks these tests: an allocation whose request, stream or pool is recorded wrongly, a call of the allocator that is not
+recorded, a replay that takes a step in another way than the program did. tests/lib/whatif.py is the campaign of random programs."""
+
+import json
+import subprocess
+import sys
+
+import harness
+import pytest
+import whatif
+
+SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
+
+
+@pytest.fixture(scope="module")
+def bench(python_env, tmp_path_factory):
+    bench = whatif.Bench(python_env("torch215"), tmp_path_factory.mktemp("captures"))
+    yield bench
+    bench.close()
+
+
+@pytest.mark.parametrize("program", ["gpt", "convnet", "lengths", "generate", "fsdp", *(f"random:{n}" for n in range(6))])
+def test_a_replay_has_the_figures_of_a_rerun(program, bench):
+    capture, real = bench.record(program)
+    peaks = set()
+    for settings in SETTINGS:
+        rerun, differ = bench.differences(program, capture, settings, whatif.ROOMY)
+        assert differ == {}, settings
+        peaks.add(rerun["figures"]["reserved_bytes.all.peak"])
+    assert real["figures"]["allocated_bytes.all.peak"] > 10 << 20
+    # The settings make a difference, or these comparisons would say nothing.
+    assert len(peaks) > 1 or program == "generate"
+
+
+@pytest.mark.parametrize("program", ["random:1", "random:2"])
+def test_a_replay_fails_where_the_program_does(program, bench):
+    capture, real = bench.record(program)
+    small = whatif.cards(real)[-1]
+    for settings in SETTINGS:
+        rerun, differ = bench.differences(program, capture, settings, small)
+        assert differ == {}, settings
+        assert rerun["failures"] == 1
+
+
+def gpumem(python, *words):
+    return subprocess.run(
+        [python, "-m", "gpumem", "whatif", *map(str, words)], capture_output=True, text=True, timeout=200,
+        env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
+    )  # fmt: skip
+
+
+def test_the_command(bench, python_env):
+    python = python_env("torch215")
+    capture, real = bench.record("lengths")
+    done = gpumem(python, capture)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()[:2]
+    assert "reserved at most" in first and "less (" in second
+    assert all(len(line) <= 80 for line in done.stdout.splitlines()[2:] if "export" not in line and "  maps" not in line)
+    conf = "expandable_segments:True"
+    done = gpumem(python, capture, "--conf", conf, "--format", "json", "--smallest-card")
+    [device] = json.loads(done.stdout)["devices"]
+    own, other = device["replays"]
+    assert (own["settings"], other["settings"]) == ("", conf)
+    assert own["figures"]["reserved_bytes.all.peak"] == real["figures"]["reserved_bytes.all.peak"] == device["reserved_peak_bytes"]
+    for replay in (own, other):
+        least = replay["smallest_card_bytes"]
+        _, differ = bench.differences("lengths", capture, replay["settings"], least)
+        assert not bench.real.run("lengths", replay["settings"], least)["failed"] and differ == {}
+        assert bench.real.run("lengths", replay["settings"], least - whatif.PAGE)["failed"]
+
+
+def test_what_cannot_be_replayed_is_one_line(tmp_path):
+    empty = tmp_path / "report.bin"
+    empty.write_bytes(b"")
+    done = gpumem(sys.executable, empty)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1 and str(empty) in done.stderr
