@@ -17,7 +17,7 @@ def series(report, level):
     for word, seq, *fields in spec_reader.read(report).order.records:
         if word != "event":
             continue
-        time, _, size, _, _, _, _, kind, of, device, _, _ = fields
+        time, _, size, _, _, _, _, kind, of, device, *_ = fields
         if (of, device) == (LEVELS[level], 0) and kind in (ALLOC, FREE, CANCEL):
             live += -size if kind == FREE else size
             out.append((time, seq, live))

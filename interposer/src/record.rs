@@ -6,10 +6,13 @@
 
 use core::sync::atomic::Ordering;
 
-use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, StackId};
+use gpumem_capture::{
+    ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, PlacementId, StackId,
+};
 use gpumem_cuda_abi::{CuDevice, CuMemoryPool};
 use gpumem_tracker::{Block, Interest, Key, Kind, Origin, Pending, Questions, Tracker};
 
+use crate::allocator::source;
 use crate::call::Call;
 use crate::failed::Failed;
 use crate::session::{self, Session};
@@ -207,7 +210,12 @@ pub(crate) fn out_of_memory(thread: &Thread, failed: Failed, aux: u64) {
     } else {
         EventFlags::NONE
     };
+    let placement = match failed.level {
+        Level::TENSOR => source::of_failure(session, failed.device),
+        _ => PlacementId::DEFAULT,
+    };
     let recorded = session.writer.event(&Event {
+        placement,
         flags: match failed.level {
             Level::TENSOR => limit.with(workspace::flag(thread)),
             _ => limit.with(failed.of),

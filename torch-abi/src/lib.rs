@@ -62,4 +62,6 @@ impl TraceEntry {
     pub const SEGMENT_MAP: i32 = 5;
     /// It was unmapped.
     pub const SEGMENT_UNMAP: i32 = 6;
+    /// There was no memory for a block.
+    pub const OOM: i32 = 8;
 }

@@ -25,6 +25,7 @@ pub(super) fn attach(session: &Session) -> bool {
     let attach: Attach = unsafe { core::mem::transmute(method) };
     let mut ours = Function::new([0; 2], traced as *const c_void);
     attach(object, &mut ours);
+    trace.begun();
     true
 }
 

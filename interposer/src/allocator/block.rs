@@ -86,7 +86,8 @@ impl Layout {
             rest[..8] == [0x41, 0xc1, 0xe0, 0x08, 0x41, 0x83, 0xc8, 0x01] && rest[8] == 0xe8;
         let layout = Self { size, ptr };
         // size, requested_size, pool, ptr; before 2.1 size, pool, ptr. A displacement of a byte is signed.
-        let has_fields = matches!(layout.between(), 0x10 | 0x18) && size > 8 && ptr < 0x80;
+        let has_fields =
+            matches!(layout.between(), 0x10 | 0x18) && (9..ptr).contains(&size) && ptr < 0x80;
         (is_known && has_fields).then_some(layout)
     }
 
@@ -242,7 +243,7 @@ mod tests {
             other[n] ^= 0x10;
             assert_eq!(Layout::decode(&other), None, "byte {n}");
         }
-        for (size, ptr) in [(0x38, 0x48), (0, 0x18), (0x70, 0x88), (0xf8, 0x08)] {
+        for (size, ptr) in [(0x38, 0x40), (0, 0x18), (0x70, 0x88), (0xf8, 0x08)] {
             let mut other = NEW;
             (other[3], other[7]) = (size, ptr);
             assert_eq!(Layout::decode(&other), None, "{size:x} {ptr:x}");

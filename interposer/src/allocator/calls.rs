@@ -36,6 +36,52 @@ pub(crate) fn settings(text: &[u8]) {
     });
 }
 
+/// The block of a `DataPtr` is used on a stream.
+pub(crate) fn stream_recorded(data: u64, stream: Stream) {
+    // SAFETY: PyTorch passes a reference to what begins with the address of its data.
+    let ptr = unsafe { (data as *const u64).read() };
+    if ptr == 0 {
+        return;
+    }
+    let device = streams::device_of(stream);
+    record(AllocatorCall::RECORD_STREAM, device, |session| {
+        let placement = streams::handle_of(&stream).map_or(PlacementId::UNKNOWN, |handle| {
+            let id = || Some(stream.id);
+            session
+                .allocator
+                .placements
+                .of(session.writer, device, handle, id, (0, 0))
+        });
+        Call {
+            ptr,
+            placement,
+            ..Call::PLAIN
+        }
+    });
+}
+
+/// What is cached of a pool, or of all, goes back.
+pub(crate) fn cache_emptied(pool: (u64, u64)) {
+    let all = pool == (0, 0);
+    // A pool's number belongs to a device.
+    let device = match all {
+        true => DeviceOrdinal::NONE,
+        false => DeviceOrdinal(0),
+    };
+    record(AllocatorCall::EMPTY_CACHE, device, |session| match all {
+        true => Call::PLAIN,
+        false => Call::of_pool(session, device, pool),
+    });
+}
+
+/// The process may hold a share of a device.
+pub(crate) fn fraction_set(fraction: f64, of: u64) {
+    record(AllocatorCall::FRACTION, device(of), |_| Call {
+        bytes: fraction.to_bits(),
+        ..Call::PLAIN
+    });
+}
+
 /// A device as it is passed: only the low byte is of meaning.
 fn device(word: u64) -> DeviceOrdinal {
     DeviceOrdinal(word as u8)
@@ -64,38 +110,17 @@ slots! {
     /// `recordStream(const DataPtr&, CUDAStream)`
     fn record_stream(this, data, stream_device, stream_id) in RecordStream {
         need_trace();
-        let stream = Stream { device: stream_device, id: stream_id };
-        // SAFETY: a DataPtr begins with the address of its data.
-        let ptr = unsafe { (data as *const u64).read() };
-        if ptr != 0 {
-            let device = streams::device_of(stream);
-            record(AllocatorCall::RECORD_STREAM, device, |session| {
-                let handle = streams::handle_of(&stream);
-                let placement = handle.map_or(PlacementId::UNKNOWN, |handle| {
-                    session.allocator.placements.of(session.writer, device, handle, || Some(stream.id), (0, 0))
-                });
-                Call { ptr, placement, ..Call::PLAIN }
-            });
-        }
+        stream_recorded(data, Stream { device: stream_device, id: stream_id });
     }
 
     /// `emptyCache(MempoolId)`
     fn empty_cache(this, first, second) in EmptyCache {
-        let all = (first, second) == (0, 0);
-        // A pool's number belongs to a device.
-        let device = if all { DeviceOrdinal::NONE } else { DeviceOrdinal(0) };
-        record(AllocatorCall::EMPTY_CACHE, device, |session| match all {
-            true => Call::PLAIN,
-            false => Call::of_pool(session, device, (first, second)),
-        });
+        cache_emptied((first, second));
     }
 
     /// `setMemoryFraction(double, DeviceIndex)`
     fn set_fraction(this, of) and fraction in SetMemoryFraction {
-        record(AllocatorCall::FRACTION, device(of), |_| Call {
-            bytes: fraction.to_bits(),
-            ..Call::PLAIN
-        });
+        fraction_set(fraction, of);
     }
 
     /// `beginAllocateToPool(DeviceIndex, MempoolId, std::function<bool(cudaStream_t)>)`

@@ -1,25 +1,31 @@
 //! What of the allocator is seen, as the capture says it.
 
 use super::found;
-use crate::definitions;
 use crate::session::Session;
+use crate::{definitions, hook};
 
 /// Writes what is seen of the allocator.
 pub(super) fn tell(session: &'static Session) {
     let allocator = &session.allocator;
     let (blocks, traces) = (allocator.sites.sees(), allocator.trace.is_on());
-    let calls = found::are_taken();
+    let (slots, names) = (found::are_taken(), has_names());
     let can_trace = traces || allocator.trace.is_idle() && found::attach_trace().is_some();
     let words = [
         ("requested", blocks.requested || traces),
         ("stream", blocks.stream || traces),
-        ("record_stream", calls),
-        ("released", calls && can_trace),
-        ("pool", calls && can_trace),
-        ("calls", calls),
-        ("settings", calls),
+        ("record_stream", slots || names),
+        ("released", slots && can_trace),
+        ("pool", slots && can_trace),
+        ("calls", slots || names),
+        ("settings", slots),
     ];
     let seen = words.into_iter().filter(|(_, seen)| *seen);
     let seen: Vec<_> = seen.map(|(word, _)| word).collect();
     definitions::write_seen(session.writer, &seen.join(" "));
+}
+
+/// Whether the allocator's functions are called by name, as before PyTorch 2.0.
+fn has_names() -> bool {
+    let empty = hook::by_name(b"_ZN3c104cuda20CUDACachingAllocator10emptyCacheEv");
+    found::backend().is_none() && empty.is_some_and(|hook| hook.real() != 0)
 }

@@ -2,7 +2,7 @@
 
 use gpumem_capture::{DeviceOrdinal, Event, PlacementId};
 
-use super::block::Reported;
+use super::block::{Block, Reported};
 use super::placements::Pool;
 use super::seen::tell;
 use super::{attach, streams};
@@ -24,6 +24,22 @@ impl Source {
     };
 }
 
+/// From where a block was wanted for which there was no memory.
+pub(crate) fn of_failure(session: &'static Session, device: DeviceOrdinal) -> PlacementId {
+    let allocator = &session.allocator;
+    let wanted = match allocator.trace.is_idle() {
+        // Nothing comes from another pool before the trace is on.
+        true => streams::current_handle(device).map(|stream| (stream, (0, 0))),
+        false => allocator.trace.failed(device),
+    };
+    wanted.map_or(PlacementId::UNKNOWN, |(stream, pool)| {
+        let id = || streams::id_of(device, stream);
+        allocator
+            .placements
+            .of(session.writer, device, stream, id, pool)
+    })
+}
+
 /// The source of an allocation that PyTorch reports, with its lock of the device held.
 #[inline(always)]
 pub(crate) fn source(session: &'static Session, of: &Reported) -> Source {
@@ -31,10 +47,24 @@ pub(crate) fn source(session: &'static Session, of: &Reported) -> Source {
     if !allocator.trace.is_idle() {
         return traced(session, of);
     }
-    let Some(block) = allocator.sites.read(of) else {
-        return unknown_site(session, of);
-    };
-    // Nothing comes from another pool before the trace is on.
+    match allocator.sites.read(of) {
+        Some(block) => of_block(session, of, block),
+        None => unknown_site(session, of),
+    }
+}
+
+/// The release of a block is reported, with PyTorch's lock of the device held.
+#[inline(always)]
+pub(crate) fn released(session: &'static Session, device: DeviceOrdinal) {
+    let trace = &session.allocator.trace;
+    if !trace.is_idle() {
+        trace.freed(device);
+    }
+}
+
+/// What a block says: nothing comes from another pool before the trace is on.
+#[inline(always)]
+fn of_block(session: &'static Session, of: &Reported, block: Block) -> Source {
     let placement = match block.stream {
         0 => PlacementId::DEFAULT,
         stream => place(session, of.device, stream, (0, 0)),
@@ -56,33 +86,31 @@ fn slack(bytes: u64, requested: Option<u64>) -> u32 {
 #[cold]
 #[inline(never)]
 fn traced(session: &'static Session, of: &Reported) -> Source {
-    let traced = thread::caught(|| {
-        let was_on = session.allocator.trace.is_on();
-        let Some(entry) = session.allocator.trace.alloc_of(of) else {
-            if was_on {
-                tell(session);
-            }
-            return None;
-        };
-        let placement = match (entry.stream, entry.pool) {
-            (0, (0, 0)) => PlacementId::DEFAULT,
-            (stream, pool) => place(session, of.device, stream, pool),
-        };
-        let slack = slack(of.bytes, Some(entry.requested));
-        Some(Source { placement, slack })
+    let source = thread::caught(|| {
+        let allocator = &session.allocator;
+        let was_on = allocator.trace.is_on();
+        if let Some(entry) = allocator.trace.alloc_of(of) {
+            let placement = match (entry.stream, entry.pool) {
+                (0, (0, 0)) => PlacementId::DEFAULT,
+                (stream, pool) => place(session, of.device, stream, pool),
+            };
+            let slack = slack(of.bytes, Some(entry.requested));
+            return Some(Source { placement, slack });
+        }
+        if was_on {
+            tell(session);
+        }
+        let block = of_block(session, of, allocator.sites.read(of)?);
+        // Without a trace blocks may be of any pool.
+        Some(match allocator.trace.is_starting() {
+            true => block,
+            false => Source {
+                slack: block.slack,
+                ..Source::UNKNOWN
+            },
+        })
     });
-    // Without a trace blocks may be of any pool.
-    let of_block = || Source {
-        slack: session
-            .allocator
-            .sites
-            .read(of)
-            .map_or(Event::SLACK_UNKNOWN, |block| {
-                slack(of.bytes, block.requested)
-            }),
-        ..Source::UNKNOWN
-    };
-    traced.flatten().unwrap_or_else(of_block)
+    source.flatten().unwrap_or(Source::UNKNOWN)
 }
 
 /// The report comes from code that is not known: it is looked at, and if it does not tell, the trace has to.
@@ -99,15 +127,7 @@ fn unknown_site(session: &'static Session, of: &Reported) -> Source {
         if is_new || attached {
             tell(session);
         }
-        let block = block?;
-        let placement = match block.stream {
-            0 => PlacementId::DEFAULT,
-            stream => place(session, of.device, stream, (0, 0)),
-        };
-        Some(Source {
-            placement,
-            slack: slack(of.bytes, block.requested),
-        })
+        Some(of_block(session, of, block?))
     });
     source.flatten().unwrap_or(Source::UNKNOWN)
 }

@@ -26,6 +26,11 @@ pub(super) fn current(device: DeviceOrdinal) -> Option<Stream> {
     Some(current(device.0.cast_signed()))
 }
 
+/// The handle of the calling thread's stream.
+pub(super) fn current_handle(device: DeviceOrdinal) -> Option<u64> {
+    handle_of(&current(device)?)
+}
+
 /// PyTorch's number of a stream that the calling thread allocates on; None if it is not its current one.
 pub(super) fn id_of(device: DeviceOrdinal, handle: u64) -> Option<u64> {
     let current = current(device)?;

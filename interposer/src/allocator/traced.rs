@@ -5,6 +5,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+use gpumem_capture::DeviceOrdinal;
 use gpumem_torch_abi::TraceEntry;
 
 use super::block::Reported;
@@ -14,9 +15,11 @@ use crate::account;
 const DEVICES: usize = 63;
 /// Nothing is attached, and nothing had to be.
 const IDLE: u8 = 0;
-const ON: u8 = 1;
+/// It is being attached: each device's entries begin at a moment of their own.
+const STARTING: u8 = 1;
+const ON: u8 = 2;
 /// It cannot be attached, or is not laid out as is known.
-const OFF: u8 = 2;
+const OFF: u8 = 3;
 
 /// What was traced last, for whoever is told of it next.
 pub(super) struct Trace {
@@ -33,6 +36,8 @@ struct Last {
     pool: (AtomicU64, AtomicU64),
     /// The block that is being freed.
     freeing: AtomicU64,
+    /// From where the last block was wanted for which there was no memory.
+    failed: (AtomicU64, AtomicU64, AtomicU64),
 }
 
 impl Default for Trace {
@@ -71,9 +76,15 @@ impl Trace {
         }
     }
 
+    /// Whether some devices may not be traced yet.
+    pub(super) fn is_starting(&self) -> bool {
+        self.state.load(Ordering::Acquire) == STARTING
+    }
+
     /// How an allocation that is reported was traced just before.
     pub(super) fn alloc_of(&self, of: &Reported) -> Option<Traced> {
-        if !self.is_on() {
+        let state = self.state.load(Ordering::Acquire);
+        if state == OFF {
             return None;
         }
         let last = self.devices.get(usize::from(of.device.0))?;
@@ -86,16 +97,42 @@ impl Trace {
         if get(&last.ptr) == of.ptr && traced.requested <= of.bytes {
             return Some(traced);
         }
-        self.turn_off();
+        // The allocator's lock is held since before the entry, so that a device's first one is not missed.
+        if state == ON {
+            self.turn_off();
+        }
         None
+    }
+
+    /// The release of a block is reported: if it is not back in its pool by now, it waits for streams.
+    pub(super) fn freed(&self, device: DeviceOrdinal) {
+        if let Some(last) = self.devices.get(usize::from(device.0)) {
+            last.freeing.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The stream and the pool of the failure that is reported.
+    pub(super) fn failed(&self, device: DeviceOrdinal) -> Option<(u64, Pool)> {
+        let last = self
+            .devices
+            .get(usize::from(device.0))
+            .filter(|_| self.is_on())?;
+        let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let (stream, first, second) = &last.failed;
+        Some((get(stream), (get(first), get(second))))
     }
 
     /// Whether ours is to be attached now, which is done once.
     pub(super) fn begin(&self) -> bool {
-        let first = self
-            .state
-            .compare_exchange(IDLE, ON, Ordering::AcqRel, Ordering::Acquire);
+        let first =
+            self.state
+                .compare_exchange(IDLE, STARTING, Ordering::AcqRel, Ordering::Acquire);
         first.is_ok()
+    }
+
+    /// It is attached to all devices.
+    pub(super) fn begun(&self) {
+        self.state.store(ON, Ordering::Release);
     }
 
     /// It cannot be attached.
@@ -120,6 +157,12 @@ impl Trace {
             }
             TraceEntry::FREE_REQUESTED => {
                 set(&last.freeing, entry.ptr);
+                false
+            }
+            TraceEntry::OOM => {
+                set(&last.failed.0, entry.stream);
+                set(&last.failed.1, entry.pool.0);
+                set(&last.failed.2, entry.pool.1);
                 false
             }
             TraceEntry::FREE_COMPLETED => last.freeing.swap(0, Ordering::Relaxed) != entry.ptr,

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unused_unit)] // the macro asks for every return type
 
+use gpumem_torch_abi::Stream;
+
 use crate::{allocator, thread};
 
 around! {
@@ -30,6 +32,53 @@ around! {
             core::slice::from_raw_parts(start, length)
         };
         allocator::calls::settings(text);
+        real()
+    }
+}
+
+/// Whether the allocator's functions are called by name: where its table was found ours stand in that.
+fn is_by_name() -> bool {
+    allocator::found::backend().is_none()
+}
+
+around! {
+    /// `recordStream(const DataPtr&, CUDAStream)`, a function of its own before PyTorch 2.0.
+    C10Cuda
+    fn _ZN3c104cuda20CUDACachingAllocator12recordStreamERKNS_7DataPtrENS0_10CUDAStreamE(data, device, id) -> u64;
+    missing 0;
+    with api, real;
+    {
+        if is_by_name() {
+            allocator::calls::stream_recorded(data, Stream { device, id });
+        }
+        real()
+    }
+}
+
+around! {
+    /// `emptyCache()`, a function of its own before PyTorch 2.0.
+    C10Cuda
+    fn _ZN3c104cuda20CUDACachingAllocator10emptyCacheEv() -> u64;
+    missing 0;
+    with api, real;
+    {
+        if is_by_name() {
+            allocator::calls::cache_emptied((0, 0));
+        }
+        real()
+    }
+}
+
+around! {
+    /// `setMemoryFraction(double, int)`, a function of its own before PyTorch 2.0.
+    C10Cuda
+    fn _ZN3c104cuda20CUDACachingAllocator17setMemoryFractionEdi(fraction: f64, device) -> u64;
+    missing 0;
+    with api, real;
+    {
+        if is_by_name() {
+            allocator::calls::fraction_set(fraction, device);
+        }
         real()
     }
 }

@@ -110,13 +110,23 @@ macro_rules! word {
     };
 }
 
+/// The type of an argument: a word unless another one is named.
+macro_rules! passed {
+    () => {
+        u64
+    };
+    ($other:ty) => {
+        $other
+    };
+}
+
 /// A hook of a C++ function of PyTorch's that belongs to no CUDA call: every argument and result is passed on as the words
 /// in which it travels. It stands around the real function, which `$real` calls.
 macro_rules! around {
     (
         $(#[$doc:meta])*
         $home:ident
-        fn $name:ident($($arg:ident),*) -> $ret:ty;
+        fn $name:ident($($arg:ident $(: $type:ty)?),*) -> $ret:ty;
         missing $missing:expr;
         with $api:ident, $real:ident;
         $body:block
@@ -125,14 +135,14 @@ macro_rules! around {
             $home Optional $name
 
             #[allow(clippy::too_many_arguments)]
-            pub(super) unsafe extern "C-unwind" fn body($($arg: u64),*) -> $ret {
+            pub(super) unsafe extern "C-unwind" fn body($($arg: passed!($($type)?)),*) -> $ret {
                 let caller = crate::caller::noted();
                 let address = HOOK.real();
                 if address == 0 {
                     return $missing;
                 }
                 HOOK.called(caller.pc as usize);
-                type Real = unsafe extern "C-unwind" fn($(word!($arg)),*) -> $ret;
+                type Real = unsafe extern "C-unwind" fn($(passed!($($type)?)),*) -> $ret;
                 // SAFETY: the address is that of the function of this name, and these are the words of
                 // its arguments and of its result.
                 let function = unsafe { core::mem::transmute::<usize, Real>(address) };
@@ -151,7 +161,7 @@ macro_rules! around {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
-        pub unsafe extern "C-unwind" fn $name($($arg: u64),*) -> $ret {
+        pub unsafe extern "C-unwind" fn $name($($arg: passed!($($type)?)),*) -> $ret {
             crate::caller::note_and_go_on!($name::body)
         }
     };
@@ -159,7 +169,7 @@ macro_rules! around {
 
 pub(crate) mod address;
 pub(crate) mod aliases;
-mod allocator;
+pub(crate) mod allocator;
 mod array_size;
 pub(crate) mod arrays;
 pub(crate) mod autograd;

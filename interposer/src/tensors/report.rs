@@ -87,6 +87,7 @@ fn record(session: &'static Session, thread: &Thread, report: &Report, tensor: T
         let source = source::source(session, &of_allocator(report));
         (EventKind::ALLOC, flags, stacks, source)
     } else {
+        source::released(session, report.device);
         let stacks = (own_python(session), StackId::NONE);
         (EventKind::FREE, EventFlags::NONE, stacks, NO_SOURCE)
     };
