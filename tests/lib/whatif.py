@@ -33,7 +33,7 @@ class Programs:
 
     def __init__(self, python, recorded):
         env = harness.clean_environment()
-        env.update(GPUMEM_SIM_CARD="", GPUMEM_QUIET="1", GPUMEM_POSTMORTEM="off")
+        env.update(GPUMEM_SIM_CARD="", GPUMEM_QUIET="1", GPUMEM_POSTMORTEM="off", TORCH_CPP_LOG_LEVEL="ERROR")
         if recorded:
             env["LD_PRELOAD"] = str(harness.LIBRARY)
         script = harness.WORKLOADS / "whatif" / "programs.py"

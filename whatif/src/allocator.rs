@@ -22,12 +22,12 @@ pub(crate) struct Allocator {
     table: Table,
 }
 
-/// A `c10::DataPtr` that owns nothing.
+/// A `c10::DataPtr` that owns nothing. Its `unique_ptr` has the deleter first.
 #[repr(C)]
 struct DataPtr {
     data: u64,
-    context: u64,
     deleter: u64,
+    context: u64,
     device: u16,
 }
 
@@ -87,8 +87,8 @@ impl Allocator {
     pub(crate) fn record_stream(&self, block: u64, stream: Stream) -> bool {
         let data = DataPtr {
             data: block,
-            context: block,
             deleter: self.deleter as u64,
+            context: block,
             device: 1,
         };
         type Record = extern "C-unwind" fn(u64, &DataPtr, u64, u64);

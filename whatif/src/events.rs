@@ -1,8 +1,8 @@
 //! CUDA's events by which the allocator learns that other streams are through with a block it was given back.
 //!
-//! The library is loaded before CUDA's runtime, so these two functions come first. While a block is freed each event
+//! The library is loaded before CUDA's runtime, so these functions come first. While a block is freed each event
 //! that is recorded is one of the block's; until the moment at which the stream was through in the recorded run it is
-//! said to be not ready.
+//! said to be not ready. And no stream is captured in a replay: whether one was, this says.
 
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
@@ -14,6 +14,8 @@ use crate::late::Ready;
 use crate::real;
 
 const NOT_READY: c_int = 600;
+/// `cudaStreamCaptureStatusActive`
+const CAPTURE_ACTIVE: c_int = 1;
 
 /// What the replay on this thread says of events.
 #[derive(Default)]
@@ -25,6 +27,8 @@ struct Now {
     freeing: Option<u64>,
     /// The seq from which an event has come to pass.
     events: FxHashMap<usize, u64>,
+    /// What is asked for is of a CUDA graph that is being captured.
+    captures: bool,
 }
 
 thread_local! {
@@ -47,30 +51,36 @@ pub(crate) fn end() {
 /// The next event of the capture.
 #[inline]
 pub(crate) fn at(seq: u64) {
-    NOW.with_borrow_mut(|now| {
-        if let Some(now) = now {
-            now.seq = seq;
-        }
-    });
+    set(|now| now.seq = seq);
 }
 
 /// The release is replayed while `free` runs.
 #[inline]
 pub(crate) fn freeing(seq: u64, free: impl FnOnce()) {
-    let set = |to| {
-        NOW.with_borrow_mut(|now| {
-            if let Some(now) = now {
-                now.freeing = to;
-            }
-        });
-    };
-    set(Some(seq));
+    set(|now| now.freeing = Some(seq));
     free();
-    set(None);
+    set(|now| now.freeing = None);
+}
+
+/// A block of a graph that is being captured is asked for while `ask` runs.
+pub(crate) fn capturing<T>(ask: impl FnOnce() -> T) -> T {
+    set(|now| now.captures = true);
+    let asked = ask();
+    set(|now| now.captures = false);
+    asked
+}
+
+fn set(to: impl FnOnce(&mut Now)) {
+    NOW.with_borrow_mut(|now| {
+        if let Some(now) = now {
+            to(now);
+        }
+    });
 }
 
 static RECORD: AtomicUsize = AtomicUsize::new(0);
 static QUERY: AtomicUsize = AtomicUsize::new(0);
+static IS_CAPTURING: AtomicUsize = AtomicUsize::new(0);
 
 fn real(place: &AtomicUsize, name: &core::ffi::CStr) -> usize {
     match place.load(Ordering::Relaxed) {
@@ -131,5 +141,29 @@ pub unsafe extern "C" fn cudaEventQuery(event: *mut c_void) -> c_int {
     unsafe {
         let real: unsafe extern "C" fn(*mut c_void) -> c_int = core::mem::transmute(real);
         real(event)
+    }
+}
+
+/// The runtime's function of this name. PyTorch's allocator asks it before it would give memory back and try again.
+///
+/// # Safety
+/// As the runtime's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaStreamIsCapturing(stream: *mut c_void, status: *mut c_int) -> c_int {
+    let captures = NOW.with_borrow(|now| now.as_ref().is_some_and(|now| now.captures));
+    if captures && !status.is_null() {
+        // SAFETY: the caller's place for the answer.
+        unsafe { status.write(CAPTURE_ACTIVE) };
+        return 0;
+    }
+    let real = real(&IS_CAPTURING, c"cudaStreamIsCapturing");
+    if real == 0 {
+        return 3;
+    }
+    // SAFETY: as above.
+    unsafe {
+        let real: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int =
+            core::mem::transmute(real);
+        real(stream, status)
     }
 }

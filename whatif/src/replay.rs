@@ -77,6 +77,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         foreign_was: 0,
         live: FxHashMap::default(),
         recorded_live: 0,
+        captures: 0,
         outcome: Outcome::default(),
     };
     events::begin(ready);
@@ -122,6 +123,8 @@ struct Replay<'a> {
     /// Blocks by their recorded addresses.
     live: FxHashMap<u64, u64>,
     recorded_live: u64,
+    /// CUDA graphs that are being captured.
+    captures: u64,
     outcome: Outcome,
 }
 
@@ -151,6 +154,17 @@ impl Replay<'_> {
         placements.of(event.placement)
     }
 
+    /// Asks for a block where the event had one.
+    fn ask(&mut self, bytes: u64, event: &Event, placements: &Placements) -> Option<u64> {
+        let placement = self.placement(event, placements);
+        let stream = self.wanted.now(placement.stream);
+        let ask = || self.allocator.alloc(bytes, stream, placement.pool);
+        match self.captures > 0 && placement.pool != (0, 0) {
+            true => events::capturing(ask),
+            false => ask(),
+        }
+    }
+
     fn allocate(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
         if !self.hold_foreign(seq) {
             return false;
@@ -162,9 +176,7 @@ impl Replay<'_> {
             }
             slack => event.bytes.saturating_sub(slack.into()),
         };
-        let placement = self.placement(event, placements);
-        let stream = self.wanted.now(placement.stream);
-        let Some(block) = self.allocator.alloc(requested, stream, placement.pool) else {
+        let Some(block) = self.ask(requested, event, placements) else {
             self.outcome.failed_seq = seq;
             self.outcome.failed_bytes = requested;
             return false;
@@ -187,9 +199,7 @@ impl Replay<'_> {
             return false;
         }
         self.outcome.recorded_failures += 1;
-        let placement = self.placement(event, placements);
-        let stream = self.wanted.now(placement.stream);
-        if let Some(block) = self.allocator.alloc(event.bytes, stream, placement.pool) {
+        if let Some(block) = self.ask(event.bytes, event, placements) {
             self.outcome.saved += 1;
             self.allocator.free(block);
         }
@@ -220,8 +230,14 @@ impl Replay<'_> {
             AllocatorCall::POOL_END => allocator.of_pool(Method::EndAllocateToPool, pool, 0),
             AllocatorCall::POOL_RELEASE => allocator.of_pool(Method::ReleasePool, pool, 0),
             AllocatorCall::POOL_RETAIN => allocator.retain_pool(pool),
-            AllocatorCall::CAPTURE_BEGIN => allocator.of_pool(Method::MarkCaptureBegin, (0, 0), 0),
-            AllocatorCall::CAPTURE_END => allocator.of_pool(Method::MarkCaptureEnd, (0, 0), 0),
+            AllocatorCall::CAPTURE_BEGIN => {
+                self.captures += 1;
+                allocator.of_pool(Method::MarkCaptureBegin, (0, 0), 0)
+            }
+            AllocatorCall::CAPTURE_END => {
+                self.captures = self.captures.saturating_sub(1);
+                allocator.of_pool(Method::MarkCaptureEnd, (0, 0), 0)
+            }
             AllocatorCall::USE_ON_OOM => allocator.of_pool(Method::SetUseOnOom, pool, event.bytes),
             AllocatorCall::NO_SPLIT => allocator.of_pool(Method::SetNoSplit, pool, 0),
             // The settings are what is asked about: the program's own would overrule them.
