@@ -134,6 +134,7 @@ def campaign(python, seeds, number_of_cards, folder):
                 differences += 1
                 print(f"tight:{seed} on {tight >> 20} MiB under {settings or 'default'}: {differ}", flush=True)
             capture.unlink()
+        print(f"to seed {seed}: {compared} comparisons, {differences} differences", file=sys.stderr, flush=True)
     bench.close()
     return compared, differences
 

@@ -10,7 +10,6 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use rustc_hash::FxHashMap;
 
-use crate::late::Ready;
 use crate::real;
 
 const NOT_READY: c_int = 600;
@@ -20,14 +19,13 @@ const CAPTURE_ACTIVE: c_int = 1;
 /// What the replay on this thread says of events.
 #[derive(Default)]
 struct Now {
-    ready: Ready,
-    /// The seq of the event of the capture that is replayed.
-    seq: u64,
-    /// The release that is replayed.
+    /// The release that is replayed, by its seq.
     freeing: Option<u64>,
-    /// The seq from which an event has come to pass.
-    events: FxHashMap<usize, u64>,
-    /// What is asked for is of a CUDA graph that is being captured.
+    /// Of each event the release and the stream that it is of.
+    events: FxHashMap<usize, (u64, u64)>,
+    /// Of each stream the last release that it was through with in the recorded run.
+    through: FxHashMap<u64, u64>,
+    /// The caller was in a capture of a CUDA graph.
     captures: bool,
 }
 
@@ -36,11 +34,8 @@ thread_local! {
 }
 
 /// A replay begins.
-pub(crate) fn begin(ready: Ready) {
-    NOW.set(Some(Now {
-        ready,
-        ..Now::default()
-    }));
+pub(crate) fn begin() {
+    NOW.set(Some(Now::default()));
 }
 
 /// It ends.
@@ -48,10 +43,12 @@ pub(crate) fn end() {
     NOW.set(None);
 }
 
-/// The next event of the capture.
-#[inline]
-pub(crate) fn at(seq: u64) {
-    set(|now| now.seq = seq);
+/// A stream is through with what was freed up to this release.
+pub(crate) fn through(stream: u64, freed: u64) {
+    set(|now| {
+        let last = now.through.entry(stream).or_default();
+        *last = freed.max(*last);
+    });
 }
 
 /// The release is replayed while `free` runs.
@@ -62,12 +59,10 @@ pub(crate) fn freeing(seq: u64, free: impl FnOnce()) {
     set(|now| now.freeing = None);
 }
 
-/// A block of a graph that is being captured is asked for while `ask` runs.
-pub(crate) fn capturing<T>(ask: impl FnOnce() -> T) -> T {
-    set(|now| now.captures = true);
-    let asked = ask();
-    set(|now| now.captures = false);
-    asked
+/// What follows was called in a capture of a CUDA graph, or was not.
+#[inline]
+pub(crate) fn in_capture(captures: bool) {
+    set(|now| now.captures = captures);
 }
 
 fn set(to: impl FnOnce(&mut Now)) {
@@ -80,7 +75,7 @@ fn set(to: impl FnOnce(&mut Now)) {
 
 static RECORD: AtomicUsize = AtomicUsize::new(0);
 static QUERY: AtomicUsize = AtomicUsize::new(0);
-static IS_CAPTURING: AtomicUsize = AtomicUsize::new(0);
+static CAPTURE_INFO: AtomicUsize = AtomicUsize::new(0);
 
 fn real(place: &AtomicUsize, name: &core::ffi::CStr) -> usize {
     match place.load(Ordering::Relaxed) {
@@ -103,8 +98,7 @@ pub unsafe extern "C" fn cudaEventRecord(event: *mut c_void, stream: *mut c_void
         if let Some(now) = now
             && let Some(freeing) = now.freeing
         {
-            let from = now.ready.of(freeing, stream as u64);
-            now.events.insert(event as usize, from);
+            now.events.insert(event as usize, (freeing, stream as u64));
         }
     });
     let real = real(&RECORD, c"cudaEventRecord");
@@ -127,8 +121,9 @@ pub unsafe extern "C" fn cudaEventRecord(event: *mut c_void, stream: *mut c_void
 pub unsafe extern "C" fn cudaEventQuery(event: *mut c_void) -> c_int {
     let is_early = NOW.with_borrow(|now| {
         let now = now.as_ref()?;
-        let from = now.events.get(&(event as usize))?;
-        (*from > now.seq).then_some(())
+        let (freed, stream) = now.events.get(&(event as usize))?;
+        let through = now.through.get(stream).copied().unwrap_or(0);
+        (through < *freed).then_some(())
     });
     if is_early.is_some() {
         return NOT_READY;
@@ -144,26 +139,35 @@ pub unsafe extern "C" fn cudaEventQuery(event: *mut c_void) -> c_int {
     }
 }
 
-/// The runtime's function of this name. PyTorch's allocator asks it before it would give memory back and try again.
+/// The runtime's function of this name. By it PyTorch's allocator asks whether it is called within a capture.
 ///
 /// # Safety
 /// As the runtime's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamIsCapturing(stream: *mut c_void, status: *mut c_int) -> c_int {
+pub unsafe extern "C" fn cudaStreamGetCaptureInfo(
+    stream: *mut c_void,
+    status: *mut c_int,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+) -> c_int {
     let captures = NOW.with_borrow(|now| now.as_ref().is_some_and(|now| now.captures));
     if captures && !status.is_null() {
         // SAFETY: the caller's place for the answer.
         unsafe { status.write(CAPTURE_ACTIVE) };
         return 0;
     }
-    let real = real(&IS_CAPTURING, c"cudaStreamIsCapturing");
+    let real = real(&CAPTURE_INFO, c"cudaStreamGetCaptureInfo");
     if real == 0 {
         return 3;
     }
-    // SAFETY: as above.
+    type Info =
+        unsafe extern "C" fn(*mut c_void, *mut c_int, usize, usize, usize, usize, usize) -> c_int;
+    // SAFETY: as above; it takes no more than these words.
     unsafe {
-        let real: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int =
-            core::mem::transmute(real);
-        real(stream, status)
+        let real: Info = core::mem::transmute(real);
+        real(stream, status, a, b, c, d, e)
     }
 }

@@ -2,84 +2,65 @@
 //!
 //! A block that was used on other streams goes back to the pool once each of them is through with it. The capture says
 //! when it went back (RELEASED). A stream's events are looked at in order and one that is not ready holds up those
-//! behind it; so the stream was through with a block no later than with any that was freed after it.
+//! behind it; so by then each of its streams was through with whatever had been freed before the block.
 
-use gpumem_capture::{AllocatorCall, Event, EventKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::steps::Placements;
-
-/// For a release and a stream the seq from which the stream is through.
-#[derive(Debug, Default)]
-pub(crate) struct Ready(FxHashMap<(u64, u64), u64>);
-
-impl Ready {
-    /// 0: from the first look on.
-    pub(crate) fn of(&self, free: u64, stream: u64) -> u64 {
-        self.0.get(&(free, stream)).copied().unwrap_or(0)
-    }
-}
-
-/// Gathers releases that waited, in one pass over a capture.
+/// Blocks of the recorded run that were used on other streams than their own.
 #[derive(Debug, Default)]
 pub(crate) struct Late {
-    /// The stream of each live block that is not of the default one.
-    own: FxHashMap<u64, u64>,
-    /// Streams that a live block was used on besides its own.
-    uses: FxHashMap<u64, FxHashSet<u64>>,
-    waiting: FxHashMap<u64, usize>,
-    /// In order: seq of the release, its streams, seq at which the block went back.
-    releases: Vec<(u64, Vec<u64>, u64)>,
+    live: FxHashMap<u64, FxHashSet<u64>>,
+    waiting: FxHashMap<u64, Waiting>,
+}
+
+/// A block that was freed and is not back in the pool.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    /// The seq of its release.
+    pub(crate) freed: u64,
+    /// The streams that it waits for.
+    pub(crate) streams: FxHashSet<u64>,
 }
 
 impl Late {
-    /// An event of the tensor level.
-    pub(crate) fn see(&mut self, seq: u64, event: &Event, placements: &Placements) {
-        match event.kind {
-            EventKind::ALLOC => {
-                let stream = placements.of(event.placement).stream;
-                match stream {
-                    0 => self.own.remove(&event.ptr),
-                    _ => self.own.insert(event.ptr, stream),
-                };
-            }
-            EventKind::FREE => {
-                if let Some(streams) = self.uses.remove(&event.ptr) {
-                    self.waiting.insert(event.ptr, self.releases.len());
-                    let streams = streams.into_iter().collect();
-                    // A block of which nothing more is heard never went back.
-                    self.releases.push((seq, streams, u64::MAX));
-                }
-            }
-            EventKind::ALLOCATOR if event.aux == AllocatorCall::RECORD_STREAM.0 => {
-                let stream = placements.of(event.placement).stream;
-                // A use on its own stream is none.
-                if self.own.get(&event.ptr).copied().unwrap_or(0) != stream {
-                    self.uses.entry(event.ptr).or_default().insert(stream);
-                }
-            }
-            EventKind::ALLOCATOR if event.aux == AllocatorCall::RELEASED.0 => {
-                if let Some(place) = self.waiting.remove(&event.ptr)
-                    && let Some(release) = self.releases.get_mut(place)
-                {
-                    release.2 = seq;
-                }
-            }
-            _ => {}
+    /// A block is used on a stream that is not its own.
+    pub(crate) fn used(&mut self, ptr: u64, stream: u64) {
+        self.live.entry(ptr).or_default().insert(stream);
+    }
+
+    /// A block is freed.
+    pub(crate) fn freed(&mut self, ptr: u64, freed: u64) {
+        if let Some(streams) = self.live.remove(&ptr) {
+            self.waiting.insert(ptr, Waiting { freed, streams });
         }
     }
 
-    /// `now` gives a stream's handle in this process.
-    pub(crate) fn ready(self, now: impl Fn(u64) -> u64) -> Ready {
-        let mut earliest = FxHashMap::default();
-        let mut ready = FxHashMap::default();
-        for (free, streams, released) in self.releases.into_iter().rev() {
-            for stream in streams {
-                let first = earliest.entry(stream).or_insert(u64::MAX);
-                *first = released.min(*first);
-                ready.insert((free, now(stream)), *first);
-            }
-        }
-        Ready(ready)
+    /// A block is back in the pool.
+    pub(crate) fn released(&mut self, ptr: u64) -> Option<Waiting> {
+        self.waiting.remove(&ptr)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_waits_from_its_release_until_it_is_back() {
+        let mut late = Late::default();
+        late.used(1, 7);
+        late.used(1, 9);
+        late.used(1, 7);
+        assert!(late.released(1).is_none());
+        late.freed(1, 100);
+        late.freed(2, 101);
+        let waiting = late.released(1).unwrap();
+        let mut streams: Vec<_> = waiting.streams.into_iter().collect();
+        streams.sort_unstable();
+        assert_eq!((waiting.freed, streams), (100, vec![7, 9]));
+        assert!(late.released(1).is_none() && late.released(2).is_none());
+        // The address's next block begins anew.
+        late.freed(1, 200);
+        assert!(late.released(1).is_none());
     }
 }

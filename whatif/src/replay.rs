@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpumem_capture::{
-    AllocatorCall, Definition, DeviceOrdinal, Event, EventKind, Level, PlacementId,
+    AllocatorCall, Definition, DeviceOrdinal, Event, EventKind, Level, PlacementId, ThreadId,
 };
 use gpumem_torch_abi::{Method, Stream};
 use rustc_hash::FxHashMap;
@@ -12,7 +12,7 @@ use crate::allocator::Allocator;
 use crate::ballast::Ballast;
 use crate::events;
 use crate::foreign::Foreign;
-use crate::late::{Late, Ready};
+use crate::late::Late;
 use crate::steps::{self, Placement, Placements, Steps};
 
 /// What is to be replayed, and how.
@@ -63,10 +63,6 @@ pub(crate) type Error = String;
 
 /// Replays a device of a capture, to the end or to the first failure that is not the recorded run's.
 pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
-    let ready = match wanted.streams.is_empty() {
-        true => Ready::default(),
-        false => ready(wanted)?,
-    };
     let allocator = Allocator::find()?;
     let ballast = Ballast::new(wanted.own_bytes).ok_or("CUDA's runtime is not loaded")?;
     let mut replay = Replay {
@@ -76,11 +72,12 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         foreign: Foreign::new(wanted.device),
         foreign_was: 0,
         live: FxHashMap::default(),
+        late: Late::default(),
         recorded_live: 0,
-        captures: 0,
+        captures: Vec::new(),
         outcome: Outcome::default(),
     };
-    events::begin(ready);
+    events::begin();
     let read = steps::read(wanted.capture, wanted.device, &mut replay);
     events::end();
     read?;
@@ -91,27 +88,21 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-/// When streams were through with blocks.
-fn ready(wanted: &Wanted<'_>) -> Result<Ready, Error> {
-    struct Pass(Late);
-    impl Steps for Pass {
-        fn define(&mut self, _: &Definition) {}
-        fn event(&mut self, _: u64, _: &Event) {}
-        fn step(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
-            self.0.see(seq, event, placements);
-            true
-        }
-    }
-    let mut pass = Pass(Late::default());
-    steps::read(wanted.capture, wanted.device, &mut pass)?;
-    Ok(pass.0.ready(|stream| wanted.now(stream)))
-}
-
 impl Wanted<'_> {
     /// A stream's handle in this process.
     fn now(&self, recorded: u64) -> u64 {
         self.streams.get(&recorded).copied().unwrap_or(0)
     }
+}
+
+/// A block that is held.
+#[derive(Clone, Copy)]
+struct Live {
+    /// Its address here.
+    block: u64,
+    /// The stream that it is of, by its handle here.
+    stream: u64,
+    is_of_pool: bool,
 }
 
 struct Replay<'a> {
@@ -121,10 +112,11 @@ struct Replay<'a> {
     foreign: Foreign,
     foreign_was: u64,
     /// Blocks by their recorded addresses.
-    live: FxHashMap<u64, u64>,
+    live: FxHashMap<u64, Live>,
+    late: Late,
     recorded_live: u64,
-    /// CUDA graphs that are being captured.
-    captures: u64,
+    /// The threads that are capturing CUDA graphs.
+    captures: Vec<ThreadId>,
     outcome: Outcome,
 }
 
@@ -154,15 +146,25 @@ impl Replay<'_> {
         placements.of(event.placement)
     }
 
+    /// Whether an event came in a capture of a CUDA graph: on the thread that captures, or, as a backward pass, on
+    /// another one for the graph's pool.
+    fn is_in_capture(&self, event: &Event, is_of_pool: bool) -> bool {
+        !self.captures.is_empty() && (is_of_pool || self.captures.contains(&event.thread))
+    }
+
     /// Asks for a block where the event had one.
-    fn ask(&mut self, bytes: u64, event: &Event, placements: &Placements) -> Option<u64> {
+    fn ask(&mut self, bytes: u64, event: &Event, placements: &Placements) -> Option<Live> {
         let placement = self.placement(event, placements);
         let stream = self.wanted.now(placement.stream);
-        let ask = || self.allocator.alloc(bytes, stream, placement.pool);
-        match self.captures > 0 && placement.pool != (0, 0) {
-            true => events::capturing(ask),
-            false => ask(),
-        }
+        let pool = placement.pool;
+        let is_of_pool = pool != (0, 0);
+        events::in_capture(self.is_in_capture(event, is_of_pool));
+        let block = self.allocator.alloc(bytes, stream, pool)?;
+        Some(Live {
+            block,
+            stream,
+            is_of_pool,
+        })
     }
 
     fn allocate(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
@@ -188,7 +190,7 @@ impl Replay<'_> {
         outcome.recorded_reserved = outcome.recorded_reserved.max(event.aux);
         if let Some(stale) = self.live.insert(event.ptr, block) {
             // Its release went unseen.
-            self.allocator.free(stale);
+            self.allocator.free(stale.block);
         }
         true
     }
@@ -199,11 +201,29 @@ impl Replay<'_> {
             return false;
         }
         self.outcome.recorded_failures += 1;
-        if let Some(block) = self.ask(event.bytes, event, placements) {
+        if let Some(saved) = self.ask(event.bytes, event, placements) {
             self.outcome.saved += 1;
-            self.allocator.free(block);
+            self.allocator.free(saved.block);
         }
         true
+    }
+
+    /// A block is used on a stream; whether that could be repeated.
+    fn use_on(&mut self, ptr: u64, on: Placement) -> bool {
+        // Of another allocator's block PyTorch takes no notice either.
+        let Some(&Live { block, stream, .. }) = self.live.get(&ptr) else {
+            return true;
+        };
+        let Some(id) = on.stream_id.or((on.stream == 0).then_some(0)) else {
+            return false;
+        };
+        let on = self.wanted.now(on.stream);
+        // A use on its own stream is none.
+        if on != stream {
+            self.late.used(ptr, on);
+        }
+        self.allocator
+            .record_stream(block, Stream { device: 1, id })
     }
 
     /// Repeats a call of the allocator; whether that could be done.
@@ -212,18 +232,15 @@ impl Replay<'_> {
         let pool = placement.pool;
         let allocator = &self.allocator;
         match AllocatorCall(event.aux) {
-            AllocatorCall::RELEASED => true, // the allocator finds that out by its events
-            AllocatorCall::RECORD_STREAM => {
-                let id = placement.stream_id.unwrap_or(0);
-                match self.live.get(&event.ptr) {
-                    Some(&block) if placement.stream == 0 || placement.stream_id.is_some() => {
-                        allocator.record_stream(block, Stream { device: 1, id })
+            AllocatorCall::RELEASED => {
+                if let Some(waiting) = self.late.released(event.ptr) {
+                    for stream in waiting.streams {
+                        events::through(stream, waiting.freed);
                     }
-                    Some(_) => false,
-                    // Of another allocator's block PyTorch takes no notice either.
-                    None => true,
                 }
+                true // the allocator finds that out by its events
             }
+            AllocatorCall::RECORD_STREAM => self.use_on(event.ptr, placement),
             AllocatorCall::EMPTY_CACHE => allocator.empty_cache(pool),
             AllocatorCall::FRACTION => allocator.set_fraction(f64::from_bits(event.bytes)),
             AllocatorCall::POOL_BEGIN => allocator.begin_pool(pool),
@@ -231,11 +248,11 @@ impl Replay<'_> {
             AllocatorCall::POOL_RELEASE => allocator.of_pool(Method::ReleasePool, pool, 0),
             AllocatorCall::POOL_RETAIN => allocator.retain_pool(pool),
             AllocatorCall::CAPTURE_BEGIN => {
-                self.captures += 1;
+                self.captures.push(event.thread);
                 allocator.of_pool(Method::MarkCaptureBegin, (0, 0), 0)
             }
             AllocatorCall::CAPTURE_END => {
-                self.captures = self.captures.saturating_sub(1);
+                self.captures.pop();
                 allocator.of_pool(Method::MarkCaptureEnd, (0, 0), 0)
             }
             AllocatorCall::USE_ON_OOM => allocator.of_pool(Method::SetUseOnOom, pool, event.bytes),
@@ -259,14 +276,15 @@ impl Steps for Replay<'_> {
     }
 
     fn step(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
-        events::at(seq);
         self.outcome.last_seq = seq;
         match event.kind {
             EventKind::ALLOC => self.allocate(seq, event, placements),
             EventKind::FREE => {
                 self.recorded_live = self.recorded_live.saturating_sub(event.bytes);
-                if let Some(block) = self.live.remove(&event.ptr) {
-                    events::freeing(seq, || self.allocator.free(block));
+                if let Some(live) = self.live.remove(&event.ptr) {
+                    self.late.freed(event.ptr, seq);
+                    events::in_capture(self.is_in_capture(event, live.is_of_pool));
+                    events::freeing(seq, || self.allocator.free(live.block));
                 }
                 true
             }
