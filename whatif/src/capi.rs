@@ -7,7 +7,7 @@ use std::path::Path;
 use gpumem_capture::DeviceOrdinal;
 
 use crate::replay::{self, Outcome, Wanted};
-use crate::steps;
+use crate::survey::Survey;
 
 /// A stream: its handle in the recorded process, and PyTorch's number of it, `u64::MAX` if that is not known; or its
 /// handles there and here.
@@ -20,6 +20,8 @@ pub struct Request {
     pub capture: *const c_char,
     /// The recorded device.
     pub device: u64,
+    /// Of this capture and device.
+    pub survey: *const Survey,
     /// Handles of streams: there and here.
     pub streams: *const Pair,
     /// How many.
@@ -60,35 +62,44 @@ unsafe fn path<'a>(path: *const c_char) -> &'a Path {
     ))
 }
 
-/// Streams that a capture names of a device. Returns how many there are, of which the first `room` are given; −1 and a
-/// message if the capture cannot be read.
+/// What has to be known of a capture before its replays, for as long as the process lasts; null and a message if the
+/// capture cannot be read.
 ///
 /// # Safety
-/// All pointers are valid, and `streams` has that room.
+/// The path is a NUL-terminated one.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn gpumem_whatif_streams(
+pub unsafe extern "C" fn gpumem_whatif_survey(
     capture: *const c_char,
     device: u64,
-    streams: *mut Pair,
-    room: u64,
     message: &mut Message,
-) -> i64 {
+) -> *const Survey {
     // SAFETY: the caller's promise.
     let capture = unsafe { path(capture) };
-    match steps::streams(capture, DeviceOrdinal(device as u8)) {
+    match Survey::of(capture, DeviceOrdinal(device as u8)) {
+        Ok(survey) => Box::into_raw(Box::new(survey)),
         Err(error) => {
             message.set(&error);
-            -1
-        }
-        Ok(found) => {
-            let count = found.len() as i64;
-            for (n, (stream, id)) in found.into_iter().take(room as usize).enumerate() {
-                // SAFETY: there is room.
-                unsafe { streams.add(n).write([stream, id.unwrap_or(u64::MAX)]) };
-            }
-            count
+            core::ptr::null()
         }
     }
+}
+
+/// Streams that a capture names of a device. Returns how many there are, of which the first `room` are given.
+///
+/// # Safety
+/// `streams` has that room.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_whatif_streams(
+    survey: &Survey,
+    streams: *mut Pair,
+    room: u64,
+) -> u64 {
+    let found = survey.streams.iter().take(room as usize);
+    for (n, (stream, id)) in found.enumerate() {
+        // SAFETY: there is room.
+        unsafe { streams.add(n).write([*stream, id.unwrap_or(u64::MAX)]) };
+    }
+    survey.streams.len() as u64
 }
 
 /// Replays. 0, or −1 and a message.
@@ -110,6 +121,8 @@ pub unsafe extern "C" fn gpumem_whatif_replay(
         // SAFETY: the caller's promise.
         capture: unsafe { path(request.capture) },
         device: DeviceOrdinal(request.device as u8),
+        // SAFETY: as above.
+        survey: unsafe { &*request.survey },
         streams: pairs.iter().map(|[there, here]| (*there, *here)).collect(),
         own_bytes: request.own_bytes,
         progress: request.progress,

@@ -3,6 +3,8 @@
 use gpumem_capture::{CounterValues, Definition, DeviceOrdinal, Event, EventKind, Level, ModuleId};
 use rustc_hash::FxHashMap;
 
+use crate::survey::{Code, Survey};
+
 /// One device's.
 #[derive(Debug)]
 pub(crate) struct Foreign {
@@ -14,10 +16,14 @@ pub(crate) struct Foreign {
     pool_bytes: u64,
     physical: CounterValues,
     others: u64,
+    /// Code by the event from which it was there, the last first.
+    code: Vec<Code>,
+    /// Of the code that is there and not in `physical` yet: the event from which it is, and bytes.
+    unread: Vec<(u64, u64)>,
 }
 
 impl Foreign {
-    pub(crate) fn new(device: DeviceOrdinal) -> Self {
+    pub(crate) fn new(device: DeviceOrdinal, survey: &Survey) -> Self {
         Self {
             device,
             libraries: FxHashMap::default(),
@@ -25,6 +31,8 @@ impl Foreign {
             pool_bytes: 0,
             physical: CounterValues::default(),
             others: 0,
+            code: survey.code.iter().rev().copied().collect(),
+            unread: Vec::new(),
         }
     }
 
@@ -48,7 +56,11 @@ impl Foreign {
         }
     }
 
-    pub(crate) fn see(&mut self, event: &Event) {
+    pub(crate) fn see(&mut self, seq: u64, event: &Event) {
+        while let Some(code) = self.code.pop_if(|code| code.from <= seq) {
+            self.unread.push((code.to, code.bytes));
+        }
+        self.unread.retain(|(to, _)| *to > seq);
         if event.device != self.device {
             return;
         }
@@ -72,6 +84,7 @@ impl Foreign {
 
     /// What is there now.
     pub(crate) fn bytes(&self) -> u64 {
-        self.physical.live.saturating_sub(self.pool_bytes) + self.others
+        let unread: u64 = self.unread.iter().map(|(_, bytes)| bytes).sum();
+        self.physical.live.saturating_sub(self.pool_bytes) + self.others + unread
     }
 }

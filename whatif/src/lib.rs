@@ -18,3 +18,4 @@ mod late;
 mod real;
 mod replay;
 mod steps;
+mod survey;

@@ -14,11 +14,13 @@ use crate::events;
 use crate::foreign::Foreign;
 use crate::late::Late;
 use crate::steps::{self, Placement, Placements, Steps};
+use crate::survey::Survey;
 
 /// What is to be replayed, and how.
 pub(crate) struct Wanted<'a> {
     pub(crate) capture: &'a Path,
     pub(crate) device: DeviceOrdinal,
+    pub(crate) survey: &'a Survey,
     /// Streams by their handles: in the recorded process, and here.
     pub(crate) streams: FxHashMap<u64, u64>,
     /// What this process has on the card beside the pool.
@@ -69,7 +71,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         wanted,
         allocator,
         ballast,
-        foreign: Foreign::new(wanted.device),
+        foreign: Foreign::new(wanted.device, wanted.survey),
         foreign_was: 0,
         live: FxHashMap::default(),
         late: Late::default(),
@@ -269,9 +271,9 @@ impl Steps for Replay<'_> {
         self.foreign.define(definition);
     }
 
-    fn event(&mut self, _: u64, event: &Event) {
+    fn event(&mut self, seq: u64, event: &Event) {
         if event.level != Level::TENSOR || event.kind == EventKind::SAMPLE {
-            self.foreign.see(event);
+            self.foreign.see(seq, event);
         }
     }
 

@@ -31,7 +31,11 @@ impl Placements {
         self.0.get(usize::from(id.0)).copied().unwrap_or_default()
     }
 
-    fn define(&mut self, device: DeviceOrdinal, definition: &Definition) -> Option<Placement> {
+    pub(crate) fn define(
+        &mut self,
+        device: DeviceOrdinal,
+        definition: &Definition,
+    ) -> Option<Placement> {
         let Definition::Placement {
             id,
             device: of,
@@ -114,32 +118,4 @@ pub(crate) fn read(
 fn concerns(event: &Event, device: DeviceOrdinal) -> bool {
     event.device == device
         || event.kind == EventKind::ALLOCATOR && event.device == DeviceOrdinal::NONE
-}
-
-/// Streams that a capture names of a device, with PyTorch's numbers of them.
-pub(crate) fn streams(
-    path: &Path,
-    device: DeviceOrdinal,
-) -> Result<Vec<(u64, Option<u64>)>, String> {
-    let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
-    let mut placements = Placements::default();
-    let mut found: Vec<(u64, Option<u64>)> = Vec::new();
-    let mut see = |record: Record<'_>| {
-        if let Record::Definition(_, definition) = record
-            && let Some(placement) = placements.define(device, definition)
-            && placement.stream != 0
-        {
-            match found
-                .iter_mut()
-                .find(|(stream, _)| *stream == placement.stream)
-            {
-                Some((_, id)) => *id = id.or(placement.stream_id),
-                None => found.push((placement.stream, placement.stream_id)),
-            }
-        }
-    };
-    reader
-        .read_names(&mut see)
-        .map_err(|error| error.to_string())?;
-    Ok(found)
 }

@@ -1,9 +1,9 @@
 """Replays, each in a process of its own: settings are read once, when PyTorch sets its allocator up.
 
-This process imports PyTorch once and forks for each line of JSON on stdin: {"library", "capture", "device", "card",
-"settings"}. It runs on the simulated card, with libgpumem_whatif.so loaded before everything else, which has the capture's
-allocations made by PyTorch's own allocator. On stdout come lines of JSON: {"progress": 0.4}, and for each request in the
-end {"figures": …, "outcome": …} or {"error": …}."""
+This process, which is given the path of libgpumem_whatif.so, imports PyTorch once and forks for each line of JSON on stdin:
+{"capture", "device", "card", "settings"}. It runs on the simulated card, with that library loaded before everything else,
+which has the capture's allocations made by PyTorch's own allocator. On stdout come lines of JSON: {"progress": 0.4}, and for
+each request in the end {"figures": …, "outcome": …} or {"error": …}."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class Request(ctypes.Structure):
     _fields_ = [
         ("capture", ctypes.c_char_p),
         ("device", ctypes.c_uint64),
+        ("survey", ctypes.c_void_p),
         ("streams", ctypes.c_void_p),
         ("stream_count", ctypes.c_uint64),
         ("own_bytes", ctypes.c_uint64),
@@ -75,19 +76,46 @@ def own_bytes(torch: Any) -> int:
     return total - free - torch.cuda.memory_reserved()
 
 
-def recorded_streams(library: Any, capture: bytes, device: int) -> list[tuple[int, int]]:
-    """Handles of the recorded streams, and PyTorch's numbers of them."""
-    room, message = 64, ctypes.create_string_buffer(1024)
-    while True:
-        pairs = (ctypes.c_uint64 * (2 * room))()
-        count = library.gpumem_whatif_streams(
-            ctypes.c_char_p(capture), ctypes.c_uint64(device), pairs, ctypes.c_uint64(room), message
-        )
-        if count < 0:
+class Library:
+    """libgpumem_whatif.so, and what it knows of captures."""
+
+    def __init__(self, path: str):
+        self._library = ctypes.CDLL(path)
+        self._library.gpumem_whatif_survey.restype = ctypes.c_void_p
+        self._library.gpumem_whatif_streams.restype = ctypes.c_uint64
+        self._library.gpumem_whatif_replay.restype = ctypes.c_int64
+        self._surveys: dict[tuple[Any, ...], int] = {}
+
+    def survey(self, capture: str, device: int) -> int:
+        """What has to be known of a capture before its replays. Made once, before the first fork for it."""
+        try:
+            file = os.stat(capture)
+        except OSError as error:
+            raise Failed(f"{capture}: {error.strerror}") from None
+        key = (capture, device, file.st_ino, file.st_mtime_ns, file.st_size)
+        if key not in self._surveys:
+            message = ctypes.create_string_buffer(1024)
+            made = self._library.gpumem_whatif_survey(capture.encode(), ctypes.c_uint64(device), message)
+            if not made:
+                raise Failed(message.value.decode("utf-8", "replace"))
+            self._surveys[key] = made
+        return self._surveys[key]
+
+    def streams(self, survey: int) -> list[tuple[int, int]]:
+        """Handles of the recorded streams, and PyTorch's numbers of them."""
+        room = 0
+        while True:
+            pairs = (ctypes.c_uint64 * (2 * room))()
+            count = self._library.gpumem_whatif_streams(ctypes.c_void_p(survey), pairs, ctypes.c_uint64(room))
+            if count <= room:
+                return [(pairs[2 * n], pairs[2 * n + 1]) for n in range(count)]
+            room = count
+
+    def replay(self, request: Request) -> Outcome:
+        message, outcome = ctypes.create_string_buffer(1024), Outcome()
+        if self._library.gpumem_whatif_replay(ctypes.byref(request), ctypes.byref(outcome), message):
             raise Failed(message.value.decode("utf-8", "replace"))
-        if count <= room:
-            return [(pairs[2 * n], pairs[2 * n + 1]) for n in range(count)]
-        room = count
+        return outcome
 
 
 def streams_here(torch: Any, recorded: list[tuple[int, int]]) -> tuple[list[Any], list[int]]:
@@ -104,38 +132,28 @@ def streams_here(torch: Any, recorded: list[tuple[int, int]]) -> tuple[list[Any]
     return streams, pairs
 
 
-def replay(torch: Any, request: dict[str, Any]) -> dict[str, Any]:
+def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -> dict[str, Any]:
     os.environ["GPUMEM_SIM_MEMORY"] = str(request["card"])
     # Newer releases read the first name, older ones the second.
     os.environ["PYTORCH_ALLOC_CONF"] = os.environ["PYTORCH_CUDA_ALLOC_CONF"] = request["settings"]
-    library = ctypes.CDLL(request["library"])
-    library.gpumem_whatif_streams.restype = library.gpumem_whatif_replay.restype = ctypes.c_int64
-    capture, device = request["capture"].encode(), request["device"]
     torch.cuda.init()
     torch.cuda.synchronize()
-    streams, pairs = streams_here(torch, recorded_streams(library, capture, device))
-    array, message, outcome = (ctypes.c_uint64 * len(pairs))(*pairs), ctypes.create_string_buffer(1024), Outcome()
+    streams, pairs = streams_here(torch, library.streams(survey))
+    array = (ctypes.c_uint64 * len(pairs))(*pairs)
     torch.cuda.reset_peak_memory_stats()
     progress = PROGRESS(lambda of: say({"progress": round(of, 3)}))
-    failed = library.gpumem_whatif_replay(
-        ctypes.byref(
-            Request(
-                capture, device, ctypes.cast(array, ctypes.c_void_p), len(streams), own_bytes(torch), progress
-            )
-        ),
-        ctypes.byref(outcome),
-        message,
+    capture, handles = request["capture"].encode(), ctypes.cast(array, ctypes.c_void_p)
+    outcome = library.replay(
+        Request(capture, request["device"], survey, handles, len(streams), own_bytes(torch), progress)
     )
-    if failed:
-        raise Failed(message.value.decode("utf-8", "replace"))
     numbers = {name: getattr(outcome, name) for name, _ in Outcome._fields_}
     return {"figures": figures(torch), "outcome": numbers, "torch": torch.__version__}
 
 
-def answer(torch: Any, request: dict[str, Any]) -> None:
+def answer(torch: Any, library: Library, survey: int, request: dict[str, Any]) -> None:
     """Replays in this process, which ends with it."""
     try:
-        say(replay(torch, request))
+        say(replay(torch, library, survey, request))
     except Failed as error:
         say({"error": str(error)})
     except Exception as error:
@@ -149,10 +167,17 @@ def main() -> int:
     except ImportError as error:
         say({"error": f"{sys.executable} has no PyTorch: {error}"})
         return 1
+    library = Library(sys.argv[1])
     for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            survey = library.survey(request["capture"], request["device"])
+        except Failed as error:
+            say({"error": str(error)})
+            continue
         child = os.fork()
         if child == 0:
-            answer(torch, json.loads(line))
+            answer(torch, library, survey, request)
             # Without PyTorch's own end: the process has no more to say.
             os._exit(0)
         _, status = os.waitpid(child, 0)

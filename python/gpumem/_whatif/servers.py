@@ -52,8 +52,7 @@ class Servers:
     def __init__(self, python: str, jobs: int):
         self._jobs = jobs
         library = _files.replayer()
-        self._library = str(library)
-        self._command = [str(_files.simulator()), python, "-m", "gpumem._whatif.child"]
+        self._command = [str(_files.simulator()), python, "-m", "gpumem._whatif.child", str(library)]
         self._environment = {name: value for name, value in os.environ.items() if not _changes(name)}
         package = str(Path(_files.__file__).resolve().parent.parent)
         others = os.environ.get("PYTHONPATH")
@@ -124,8 +123,8 @@ class Servers:
     def _one(self, process: subprocess.Popen[str], request: Request, progress: Progress) -> Replay:
         assert process.stdin and process.stdout and process.stderr
         words: Dict[str, Any] = {
-            "library": self._library, "capture": str(request.capture), "device": request.device,
-            "card": request.card, "settings": request.settings,
+            "capture": str(request.capture), "device": request.device, "card": request.card,
+            "settings": request.settings,
         }  # fmt: skip
         try:
             process.stdin.write(json.dumps(words) + "\n")

@@ -1,0 +1,98 @@
+//! What has to be known of a capture before its replays begin.
+
+use std::path::Path;
+
+use gpumem_capture::{
+    Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, ReadError, Reader, Record,
+};
+use rustc_hash::FxHashMap;
+
+use crate::steps::Placements;
+
+/// What one pass over a capture says of a device.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Streams by their handles, with PyTorch's numbers of them.
+    pub(crate) streams: Vec<(u64, Option<u64>)>,
+    pub(crate) code: Vec<Code>,
+}
+
+/// Code of kernels that was on the card before a reading of it showed that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Code {
+    /// From the event by which the library was loaded,
+    pub(crate) from: u64,
+    /// to the one that says what it cost.
+    pub(crate) to: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Survey {
+    /// Err: the capture cannot be read.
+    pub(crate) fn of(path: &Path, device: DeviceOrdinal) -> Result<Self, String> {
+        let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
+        let mut pass = Pass {
+            device,
+            placements: Placements::default(),
+            loaded: FxHashMap::default(),
+            survey: Self::default(),
+        };
+        let mut see = |record: Record<'_>| match record {
+            Record::Definition(_, definition) => pass.define(definition),
+            Record::Event(seq, event) => pass.event(seq.0, event),
+            Record::State(..) => {}
+        };
+        reader
+            .read(&mut see)
+            .map_err(|error: ReadError| error.to_string())?;
+        pass.survey.code.sort_unstable_by_key(|code| code.from);
+        Ok(pass.survey)
+    }
+}
+
+struct Pass {
+    device: DeviceOrdinal,
+    placements: Placements,
+    /// Libraries that were loaded and have cost nothing yet.
+    loaded: FxHashMap<u64, u64>,
+    survey: Survey,
+}
+
+impl Pass {
+    fn define(&mut self, definition: &Definition) {
+        let Some(placement) = self.placements.define(self.device, definition) else {
+            return;
+        };
+        let streams = &mut self.survey.streams;
+        match streams
+            .iter_mut()
+            .find(|(stream, _)| *stream == placement.stream)
+        {
+            _ if placement.stream == 0 => {}
+            Some((_, id)) => *id = id.or(placement.stream_id),
+            None => streams.push((placement.stream, placement.stream_id)),
+        }
+    }
+
+    fn event(&mut self, seq: u64, event: &Event) {
+        if event.device != self.device {
+            return;
+        }
+        match event.kind {
+            EventKind::MODULE_LOAD => drop(self.loaded.insert(event.ptr, seq)),
+            EventKind::MODULE_UNLOAD => drop(self.loaded.remove(&event.ptr)),
+            EventKind::RESIZE
+                if event.level == Level::PHYSICAL && event.flags.contains(EventFlags::MODULE) =>
+            {
+                if let Some(from) = self.loaded.remove(&event.ptr) {
+                    self.survey.code.push(Code {
+                        from,
+                        to: seq,
+                        bytes: event.bytes.saturating_sub(event.aux),
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+}
