@@ -28,6 +28,8 @@ pub struct Request {
     pub stream_count: u64,
     /// What this process has on the card beside the allocator's memory.
     pub own_bytes: u64,
+    /// Gives PyTorch settings at run time; 0 if that could be done.
+    pub set: Option<extern "C" fn(*const c_char) -> i64>,
     /// Is told of how much has been read, of 1; null: nobody.
     pub progress: Option<extern "C" fn(f64)>,
 }
@@ -125,6 +127,7 @@ pub unsafe extern "C" fn gpumem_whatif_replay(
         survey: unsafe { &*request.survey },
         streams: pairs.iter().map(|[there, here]| (*there, *here)).collect(),
         own_bytes: request.own_bytes,
+        set: request.set,
         progress: request.progress,
     };
     match replay::replay(&wanted) {

@@ -1,5 +1,6 @@
 //! Takes the steps of a capture with the allocator of this process.
 
+use std::ffi::c_char;
 use std::path::Path;
 
 use gpumem_capture::{
@@ -25,6 +26,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) streams: FxHashMap<u64, u64>,
     /// What this process has on the card beside the pool.
     pub(crate) own_bytes: u64,
+    pub(crate) set: Option<extern "C" fn(*const c_char) -> i64>,
     pub(crate) progress: Option<extern "C" fn(f64)>,
 }
 
@@ -48,6 +50,10 @@ pub struct Outcome {
     pub failed_bytes: u64,
     /// 1: what failed is not PyTorch's.
     pub failed_foreign: u64,
+    /// When that was in the recorded run, in nanoseconds.
+    pub failed_time: u64,
+    /// Training steps that had ended by then.
+    pub failed_step: u64,
     /// The first event after which the replay is not what the run would have been: a call that could not be repeated; 0: none.
     pub exact_until: u64,
     /// The greatest figures of the recorded run: bytes of blocks, and what the pool held.
@@ -77,6 +83,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         late: Late::default(),
         recorded_live: 0,
         captures: Vec::new(),
+        steps: 0,
         outcome: Outcome::default(),
     };
     events::begin();
@@ -119,12 +126,14 @@ struct Replay<'a> {
     recorded_live: u64,
     /// The threads that are capturing CUDA graphs.
     captures: Vec<ThreadId>,
+    /// Training steps that have ended.
+    steps: u64,
     outcome: Outcome,
 }
 
 impl Replay<'_> {
     /// Takes up what else is on the card; false: there is no room for it.
-    fn hold_foreign(&mut self, seq: u64) -> bool {
+    fn hold_foreign(&mut self, seq: u64, event: &Event) -> bool {
         let bytes = self.foreign.bytes();
         if bytes == self.foreign_was {
             return true;
@@ -134,9 +143,15 @@ impl Replay<'_> {
         if self.ballast.set(bytes) {
             return true;
         }
-        self.outcome.failed_seq = seq;
-        self.outcome.failed_bytes = bytes.saturating_sub(before);
         self.outcome.failed_foreign = 1;
+        self.end(seq, event, bytes.saturating_sub(before))
+    }
+
+    /// The replay ends here: there is no memory for these bytes.
+    fn end(&mut self, seq: u64, event: &Event, bytes: u64) -> bool {
+        let outcome = &mut self.outcome;
+        (outcome.failed_seq, outcome.failed_bytes) = (seq, bytes);
+        (outcome.failed_time, outcome.failed_step) = (event.time.0, self.steps);
         false
     }
 
@@ -170,7 +185,7 @@ impl Replay<'_> {
     }
 
     fn allocate(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
-        if !self.hold_foreign(seq) {
+        if !self.hold_foreign(seq, event) {
             return false;
         }
         let requested = match event.slack {
@@ -181,9 +196,7 @@ impl Replay<'_> {
             slack => event.bytes.saturating_sub(slack.into()),
         };
         let Some(block) = self.ask(requested, event, placements) else {
-            self.outcome.failed_seq = seq;
-            self.outcome.failed_bytes = requested;
-            return false;
+            return self.end(seq, event, requested);
         };
         self.outcome.allocations += 1;
         self.recorded_live += event.bytes;
@@ -199,7 +212,7 @@ impl Replay<'_> {
 
     /// A failure of the recorded run is tried again.
     fn fail(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
-        if !self.hold_foreign(seq) {
+        if !self.hold_foreign(seq, event) {
             return false;
         }
         self.outcome.recorded_failures += 1;
@@ -229,7 +242,7 @@ impl Replay<'_> {
     }
 
     /// Repeats a call of the allocator; whether that could be done.
-    fn call(&mut self, event: &Event, placements: &Placements) -> bool {
+    fn call(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
         let placement = placements.of(event.placement);
         let pool = placement.pool;
         let allocator = &self.allocator;
@@ -259,8 +272,11 @@ impl Replay<'_> {
             }
             AllocatorCall::USE_ON_OOM => allocator.of_pool(Method::SetUseOnOom, pool, event.bytes),
             AllocatorCall::NO_SPLIT => allocator.of_pool(Method::SetNoSplit, pool, 0),
-            // The settings are what is asked about: the program's own would overrule them.
-            AllocatorCall::SETTINGS => true,
+            // As in a rerun they overrule what is asked about.
+            AllocatorCall::SETTINGS => match self.wanted.survey.settings.get(&seq) {
+                Some(text) => self.wanted.set.is_some_and(|set| set(text.as_ptr()) == 0),
+                None => true, // what the environment said
+            },
             _ => false,
         }
     }
@@ -272,6 +288,9 @@ impl Steps for Replay<'_> {
     }
 
     fn event(&mut self, seq: u64, event: &Event) {
+        if event.kind == EventKind::STEP {
+            self.steps = event.aux;
+        }
         if event.level != Level::TENSOR || event.kind == EventKind::SAMPLE {
             self.foreign.see(seq, event);
         }
@@ -292,7 +311,7 @@ impl Steps for Replay<'_> {
             }
             EventKind::OUT_OF_MEMORY => self.fail(seq, event, placements),
             EventKind::ALLOCATOR => {
-                if !self.call(event, placements) && self.outcome.exact_until == 0 {
+                if !self.call(seq, event, placements) && self.outcome.exact_until == 0 {
                     self.outcome.exact_until = seq;
                 }
                 true

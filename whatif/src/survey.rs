@@ -1,9 +1,11 @@
 //! What has to be known of a capture before its replays begin.
 
+use std::ffi::CString;
 use std::path::Path;
 
 use gpumem_capture::{
-    Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, ReadError, Reader, Record,
+    AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, ProcessKey,
+    ReadError, Reader, Record,
 };
 use rustc_hash::FxHashMap;
 
@@ -15,6 +17,8 @@ pub struct Survey {
     /// Streams by their handles, with PyTorch's numbers of them.
     pub(crate) streams: Vec<(u64, Option<u64>)>,
     pub(crate) code: Vec<Code>,
+    /// Settings that the program gave at run time, by their events.
+    pub(crate) settings: FxHashMap<u64, CString>,
 }
 
 /// Code of kernels that was on the card before a reading of it showed that.
@@ -35,6 +39,8 @@ impl Survey {
             device,
             placements: Placements::default(),
             loaded: FxHashMap::default(),
+            names: FxHashMap::default(),
+            own_settings: None,
             survey: Self::default(),
         };
         let mut see = |record: Record<'_>| match record {
@@ -55,11 +61,27 @@ struct Pass {
     placements: Placements,
     /// Libraries that were loaded and have cost nothing yet.
     loaded: FxHashMap<u64, u64>,
+    names: FxHashMap<u64, String>,
+    /// What the environment said, until PyTorch has read it.
+    own_settings: Option<String>,
     survey: Survey,
 }
 
 impl Pass {
     fn define(&mut self, definition: &Definition) {
+        match definition {
+            Definition::Range { id, name } => {
+                self.names.insert((*id).into(), name.clone());
+            }
+            Definition::Process { key, value } if key == ProcessKey::ALLOCATOR_CONF => {
+                self.own_settings = Some(value.clone());
+            }
+            Definition::Placement { .. } => self.place(definition),
+            _ => {}
+        }
+    }
+
+    fn place(&mut self, definition: &Definition) {
         let Some(placement) = self.placements.define(self.device, definition) else {
             return;
         };
@@ -75,6 +97,9 @@ impl Pass {
     }
 
     fn event(&mut self, seq: u64, event: &Event) {
+        if event.kind == EventKind::ALLOCATOR && event.aux == AllocatorCall::SETTINGS.0 {
+            self.set(seq, event.bytes);
+        }
         if event.device != self.device {
             return;
         }
@@ -93,6 +118,16 @@ impl Pass {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn set(&mut self, seq: u64, name: u64) {
+        let text = self.names.get(&name).map(String::as_str);
+        let own = self.own_settings.take();
+        if own.as_deref() != text
+            && let Some(text) = text.and_then(|text| CString::new(text).ok())
+        {
+            self.survey.settings.insert(seq, text);
         }
     }
 }

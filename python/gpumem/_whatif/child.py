@@ -28,6 +28,7 @@ FIGURES = (
     "num_device_free",
     "num_sync_all_streams",
 )
+SET = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)
 PROGRESS = ctypes.CFUNCTYPE(None, ctypes.c_double)
 UNKNOWN = 2**64 - 1
 # c10::DeviceType of CUDA.
@@ -42,6 +43,7 @@ class Request(ctypes.Structure):
         ("streams", ctypes.c_void_p),
         ("stream_count", ctypes.c_uint64),
         ("own_bytes", ctypes.c_uint64),
+        ("set", SET),
         ("progress", PROGRESS),
     ]
 
@@ -51,8 +53,8 @@ class Outcome(ctypes.Structure):
         (name, ctypes.c_uint64)
         for name in (
             "allocations", "sizes_unknown", "placements_unknown", "recorded_failures", "saved", "failed_seq",
-            "failed_bytes", "failed_foreign", "exact_until", "recorded_allocated", "recorded_reserved", "foreign_peak",
-            "last_seq",
+            "failed_bytes", "failed_foreign", "failed_time", "failed_step", "exact_until", "recorded_allocated",
+            "recorded_reserved", "foreign_peak", "last_seq",
         )
     ]
 
@@ -132,6 +134,19 @@ def streams_here(torch: Any, recorded: list[tuple[int, int]]) -> tuple[list[Any]
     return streams, pairs
 
 
+def set_at_run_time(torch: Any, settings: str) -> int:
+    """Gives settings as the recorded program did; 0 if PyTorch took them."""
+    for name in ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings"):
+        function = getattr(torch._C, name, None)
+        if function:
+            try:
+                function(settings)
+            except (RuntimeError, ValueError):
+                return 1
+            return 0
+    return 1
+
+
 def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -> dict[str, Any]:
     os.environ["GPUMEM_SIM_MEMORY"] = str(request["card"])
     # Newer releases read the first name, older ones the second.
@@ -143,8 +158,9 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
     torch.cuda.reset_peak_memory_stats()
     progress = PROGRESS(lambda of: say({"progress": round(of, 3)}))
     capture, handles = request["capture"].encode(), ctypes.cast(array, ctypes.c_void_p)
+    setter = SET(lambda text: set_at_run_time(torch, text.decode()))
     outcome = library.replay(
-        Request(capture, request["device"], survey, handles, len(streams), own_bytes(torch), progress)
+        Request(capture, request["device"], survey, handles, len(streams), own_bytes(torch), setter, progress)
     )
     numbers = {name: getattr(outcome, name) for name, _ in Outcome._fields_}
     return {"figures": figures(torch), "outcome": numbers, "torch": torch.__version__}
