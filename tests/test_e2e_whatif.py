@@ -11,6 +11,8 @@ import harness
 import pytest
 import whatif
 
+PROGRAMS = ["gpt", "convnet", "lengths", "generate", "fsdp", "switches"]
+PROGRAMS += [*(f"random:{n}" for n in range(8)), *(f"wide:{n}" for n in range(3))]
 SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
 
 
@@ -21,7 +23,7 @@ def bench(python_env, tmp_path_factory):
     bench.close()
 
 
-@pytest.mark.parametrize("program", ["gpt", "convnet", "lengths", "generate", "fsdp", *(f"random:{n}" for n in range(6))])
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_replay_has_the_figures_of_a_rerun(program, bench):
     capture, real = bench.record(program)
     peaks = set()
@@ -34,7 +36,7 @@ def test_a_replay_has_the_figures_of_a_rerun(program, bench):
     assert len(peaks) > 1 or program == "generate"
 
 
-@pytest.mark.parametrize("program", ["random:1", "random:2"])
+@pytest.mark.parametrize("program", ["random:1", "random:4", "wide:2"])
 def test_a_replay_fails_where_the_program_does(program, bench):
     capture, real = bench.record(program)
     small = whatif.cards(real)[-1]
@@ -56,9 +58,9 @@ def test_the_command(bench, python_env):
     capture, real = bench.record("lengths")
     done = gpumem(python, capture)
     assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()[:2]
-    assert "reserved at most" in first and "less (" in second
-    assert all(len(line) <= 80 for line in done.stdout.splitlines()[2:] if "export" not in line and "  maps" not in line)
+    first = " ".join(done.stdout.split("\n\n")[0].split())
+    assert "reserved at most" in first and "less (" in first
+    assert all(len(line) <= 80 for line in done.stdout.splitlines()[3:] if "export" not in line and "  maps" not in line)
     conf = "expandable_segments:True"
     done = gpumem(python, capture, "--conf", conf, "--format", "json", "--smallest-card")
     [device] = json.loads(done.stdout)["devices"]
@@ -70,6 +72,19 @@ def test_the_command(bench, python_env):
         _, differ = bench.differences("lengths", capture, replay["settings"], least)
         assert not bench.real.run("lengths", replay["settings"], least)["failed"] and differ == {}
         assert bench.real.run("lengths", replay["settings"], least - whatif.PAGE)["failed"]
+
+
+def test_a_card_that_is_too_small(bench, python_env):
+    capture, real = bench.record("generate")
+    card = whatif.cards(real)[-1]
+    done = gpumem(python_env("torch215"), capture, "--card", card, "--conf", "expandable_segments:True")
+    rerun = bench.real.run("generate", "", card)
+    first = " ".join(done.stdout.split("\n\n")[0].split())
+    assert "does not fit a card of" in first
+    assert f"whatif/trainings.py:{rerun['failed']}," in first, done.stdout
+    advice = done.stdout.splitlines()[-1].partition("gpumem-analyze ")[2].split()
+    held = harness.run([harness.ANALYZER, *advice]).stdout
+    assert "trainings.py" in held
 
 
 def test_what_cannot_be_replayed_is_one_line(tmp_path):

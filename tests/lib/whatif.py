@@ -1,6 +1,6 @@
 """Programs of tests/workloads/whatif, run for real under settings on a card, and their captures replayed by the package.
 
-    PYTHON tests/lib/whatif.py --torch PYTHON [--seeds 300] [--first 0] [--cards 3]
+    PYTHON tests/lib/whatif.py --torch PYTHON [--seeds 300] [--first 0] [--cards 3] [--kind wide]
 
 compares random programs under all settings, each on a roomy card, one that is just enough and one that is not, prints a line for
 each difference and the number of all comparisons; exit 1 if there was a difference."""
@@ -112,20 +112,22 @@ def cards(real):
     return [ROOMY, enough, small // PAGE * PAGE]
 
 
-def campaign(python, seeds, number_of_cards, folder):
+def campaign(python, seeds, number_of_cards, folder, kind="random"):
     """(comparisons, differences) of random programs."""
     bench, compared, differences = Bench(python, folder), 0, 0
     for seed in seeds:
-        capture, real = bench.record(f"random:{seed}")
+        capture, real = bench.record(f"{kind}:{seed}")
         for card in cards(real)[:number_of_cards]:
             for settings in SETTINGS:
-                _, differ = bench.differences(f"random:{seed}", capture, settings, card)
+                _, differ = bench.differences(f"{kind}:{seed}", capture, settings, card)
                 compared += 1
                 if differ:
                     differences += 1
-                    print(f"random:{seed} on {card >> 20} MiB under {settings or 'default'}: {differ}", flush=True)
+                    print(f"{kind}:{seed} on {card >> 20} MiB under {settings or 'default'}: {differ}", flush=True)
         tight = cards(real)[-1]
         capture.unlink()
+        if kind != "random":
+            continue
         for settings in SETTINGS[:3]:
             capture, _ = bench.record(f"tight:{seed}", settings, tight)
             _, differ = bench.differences(f"tight:{seed}", capture, settings, tight, stop=False)
@@ -145,10 +147,11 @@ def main():
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cards", type=int, default=3)
+    parser.add_argument("--kind", choices=("random", "wide"), default="random")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         seeds = range(options.first, options.first + options.seeds)
-        compared, differences = campaign(options.torch, seeds, options.cards, folder)
+        compared, differences = campaign(options.torch, seeds, options.cards, folder, options.kind)
     print(f"{compared} comparisons, {differences} differences")
     return 1 if differences else 0
 

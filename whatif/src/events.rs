@@ -19,6 +19,7 @@ const CAPTURE_ACTIVE: c_int = 1;
 /// What the replay on this thread says of events.
 #[derive(Default)]
 struct Now {
+    holds: bool,
     /// The release that is replayed, by its seq.
     freeing: Option<u64>,
     /// Of each event the release and the stream that it is of.
@@ -33,9 +34,12 @@ thread_local! {
     static NOW: RefCell<Option<Now>> = const { RefCell::new(None) };
 }
 
-/// A replay begins.
-pub(crate) fn begin() {
-    NOW.set(Some(Now::default()));
+/// A replay begins. `holds`: it will be told when streams are through; else they are at once.
+pub(crate) fn begin(holds: bool) {
+    NOW.set(Some(Now {
+        holds,
+        ..Now::default()
+    }));
 }
 
 /// It ends.
@@ -96,6 +100,7 @@ fn real(place: &AtomicUsize, name: &core::ffi::CStr) -> usize {
 pub unsafe extern "C" fn cudaEventRecord(event: *mut c_void, stream: *mut c_void) -> c_int {
     NOW.with_borrow_mut(|now| {
         if let Some(now) = now
+            && now.holds
             && let Some(freeing) = now.freeing
         {
             now.events.insert(event as usize, (freeing, stream as u64));

@@ -62,6 +62,8 @@ pub struct Outcome {
     pub recorded_reserved: u64,
     /// The most that was on the card beside the pool.
     pub foreign_peak: u64,
+    /// How often the program set the share of the card that it may hold.
+    pub fractions: u64,
     /// The last event that was replayed.
     pub last_seq: u64,
 }
@@ -86,7 +88,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         steps: 0,
         outcome: Outcome::default(),
     };
-    events::begin();
+    events::begin(wanted.survey.has_releases);
     let read = steps::read(wanted.capture, wanted.device, &mut replay);
     events::end();
     read?;
@@ -257,7 +259,10 @@ impl Replay<'_> {
             }
             AllocatorCall::RECORD_STREAM => self.use_on(event.ptr, placement),
             AllocatorCall::EMPTY_CACHE => allocator.empty_cache(pool),
-            AllocatorCall::FRACTION => allocator.set_fraction(f64::from_bits(event.bytes)),
+            AllocatorCall::FRACTION => {
+                self.outcome.fractions += 1;
+                allocator.set_fraction(f64::from_bits(event.bytes))
+            }
             AllocatorCall::POOL_BEGIN => allocator.begin_pool(pool),
             AllocatorCall::POOL_END => allocator.of_pool(Method::EndAllocateToPool, pool, 0),
             AllocatorCall::POOL_RELEASE => allocator.of_pool(Method::ReleasePool, pool, 0),

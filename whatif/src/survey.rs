@@ -17,6 +17,8 @@ pub struct Survey {
     /// Streams by their handles, with PyTorch's numbers of them.
     pub(crate) streams: Vec<(u64, Option<u64>)>,
     pub(crate) code: Vec<Code>,
+    /// Whether it says when blocks that waited for streams were back in the pool.
+    pub(crate) has_releases: bool,
     /// Settings that the program gave at run time, by their events.
     pub(crate) settings: FxHashMap<u64, CString>,
 }
@@ -75,6 +77,9 @@ impl Pass {
             }
             Definition::Process { key, value } if key == ProcessKey::ALLOCATOR_CONF => {
                 self.own_settings = Some(value.clone());
+            }
+            Definition::Process { key, value } if key == ProcessKey::ALLOCATOR_SEES => {
+                self.survey.has_releases = value.split(' ').any(|word| word == "released");
             }
             Definition::Placement { .. } => self.place(definition),
             _ => {}

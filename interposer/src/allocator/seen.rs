@@ -17,7 +17,7 @@ pub(super) fn tell(session: &'static Session) {
         ("released", slots && can_trace),
         ("pool", slots && can_trace),
         ("calls", slots || names),
-        ("settings", slots),
+        ("settings", is_hooked(PARSE)),
     ];
     let seen = words.into_iter().filter(|(_, seen)| *seen);
     let seen: Vec<_> = seen.map(|(word, _)| word).collect();
@@ -26,6 +26,13 @@ pub(super) fn tell(session: &'static Session) {
 
 /// Whether the allocator's functions are called by name, as before PyTorch 2.0.
 fn has_names() -> bool {
-    let empty = hook::by_name(b"_ZN3c104cuda20CUDACachingAllocator10emptyCacheEv");
-    found::backend().is_none() && empty.is_some_and(|hook| hook.real() != 0)
+    found::backend().is_none() && is_hooked(EMPTY)
 }
+
+fn is_hooked(name: &[u8]) -> bool {
+    hook::by_name(name).is_some_and(|hook| hook.real() != 0)
+}
+
+const EMPTY: &[u8] = b"_ZN3c104cuda20CUDACachingAllocator10emptyCacheEv";
+/// By which settings are given at run time.
+const PARSE: &[u8] = b"_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig9parseArgsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";

@@ -54,7 +54,7 @@ class Outcome(ctypes.Structure):
         for name in (
             "allocations", "sizes_unknown", "placements_unknown", "recorded_failures", "saved", "failed_seq",
             "failed_bytes", "failed_foreign", "failed_time", "failed_step", "exact_until", "recorded_allocated",
-            "recorded_reserved", "foreign_peak", "last_seq",
+            "recorded_reserved", "foreign_peak", "fractions", "last_seq",
         )
     ]
 

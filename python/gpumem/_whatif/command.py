@@ -15,9 +15,8 @@ from typing import Any, Dict, List, Optional, Sequence
 from .. import _files, _sizes
 from .._report import say
 from . import text
-from .search import Recorded, replays, smallest_cards
+from .search import Recorded, replays, search, smallest_cards
 from .servers import Failed, Servers
-from .settings import WORTH_TRYING
 
 WRONG, NO_RESULT, PARTIAL = 2, 1, 3
 
@@ -121,12 +120,14 @@ def _run(options: argparse.Namespace) -> int:
         device for capture, summary in summaries.items() for device in _devices(capture, summary, options.device)
     ]
     own = devices[0].settings
-    settings = [own, *(options.conf or WORTH_TRYING)]
-    settings = list(dict.fromkeys(settings))
     python = _python(options.python, first)
     progress = text.Progress()
     with Servers(python, options.jobs or os.cpu_count() or 1) as servers:
-        results = replays(servers, devices, settings, options.card, progress.told("replaying"))
+        told = progress.told("replaying")
+        if options.conf:
+            results = replays(servers, devices, list(dict.fromkeys([own, *options.conf])), options.card, told)
+        else:
+            results = search(servers, devices, own, options.card, told)
         if options.smallest_card:
             results = smallest_cards(servers, results, progress.told("looking for the smallest cards"))
     progress.end()

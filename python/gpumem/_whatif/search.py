@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .servers import Replay, Request, Servers
+from .settings import WITH_A_FRACTION, WORTH_TRYING, combinations
 
 PAGE = 2 << 20
 
@@ -87,6 +88,31 @@ def replays(
     ]
     done = servers.all(requests, progress)
     return [Result(recorded, given, replay) for (recorded, given), replay in zip(wanted, done)]
+
+
+def search(
+    servers: Servers, of: Sequence[Recorded], own: str, card: Optional[int], progress: Callable[[float], None]
+) -> List[Result]:
+    """Every device under the settings that often help: each alone, then the best of each kind together, where that is better
+    than what was recorded."""
+    results = replays(servers, of, [own], card, lambda part: progress(part * 0.1))
+    has_fraction = any(result.replay.outcome["fractions"] for result in results)
+    kinds = [*WORTH_TRYING, WITH_A_FRACTION] if has_fraction else WORTH_TRYING
+    alone = [settings for kind in kinds for settings in kind if settings != own]
+    results += replays(servers, of, alone, card, lambda part: progress(0.1 + part * 0.7))
+    ranks = {settings: result.rank() for settings, result in worst(results).items()}
+    best = [min(kind, key=lambda settings: ranks[settings]) for kind in kinds]
+    together = combinations([settings for settings in best if ranks[settings] < ranks[own]])
+    together = [settings for settings in together if settings not in ranks]
+    return results + replays(servers, of, together, card, lambda part: progress(0.8 + part * 0.2))
+
+
+def worst(results: Sequence[Result]) -> Dict[str, Result]:
+    """By settings: of many devices and ranks the worst decides."""
+    by_settings: Dict[str, List[Result]] = {}
+    for result in results:
+        by_settings.setdefault(result.settings, []).append(result)
+    return {settings: max(of, key=Result.rank) for settings, of in by_settings.items()}
 
 
 def smallest_cards(servers: Servers, results: Sequence[Result], progress: Callable[[float], None]) -> List[Result]:

@@ -1,27 +1,29 @@
 """Settings of PyTorch's allocator that are worth trying, and what each may cost.
 
 From https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf. Left out is
-what does not change device memory (`pinned_*`), what acts only with a memory fraction (`garbage_collection_threshold`, unless
-the program has set one), and `backend:cudaMallocAsync`, which is another allocator: it is not modelled."""
+what does not change device memory (`pinned_*`), and `backend:cudaMallocAsync`, which is another allocator: it is not
+modelled."""
 
 from __future__ import annotations
 
-from typing import List
+import itertools
+from typing import List, Sequence
 
-# In the order of what usually helps.
+# Values of each setting that are tried, alone. What helps is then combined.
 WORTH_TRYING = (
-    "expandable_segments:True",
-    "max_split_size_mb:32",
-    "max_split_size_mb:64",
-    "max_split_size_mb:128",
-    "max_split_size_mb:256",
-    "max_split_size_mb:512",
-    "roundup_power2_divisions:4",
-    "roundup_power2_divisions:8",
-    "roundup_power2_divisions:16",
-    "expandable_segments:True,roundup_power2_divisions:8",
-    "max_split_size_mb:128,roundup_power2_divisions:8",
+    ("expandable_segments:True",),
+    tuple(f"max_split_size_mb:{size}" for size in (32, 64, 128, 256, 512)),
+    tuple(f"roundup_power2_divisions:{parts}" for parts in (4, 8, 16)),
 )
+# What acts only where the program may hold a share of the card.
+WITH_A_FRACTION = tuple(f"garbage_collection_threshold:{share}" for share in (0.6, 0.8))
+
+
+def combinations(best: Sequence[str]) -> List[str]:
+    """Settings of more than one kind, from the best of each."""
+    sizes = range(2, len(best) + 1)
+    return [",".join(some) for size in sizes for some in itertools.combinations(best, size)]
+
 
 _RISKS = {
     "expandable_segments": "maps memory piece by piece: sharing tensors between processes needs PyTorch 2.5 or later on both sides",

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 import time
-from collections import defaultdict
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .. import _sizes
-from .search import ALLOCATED, RESERVED, Recorded, Result
+from .search import ALLOCATED, RESERVED, Recorded, Result, worst
 from .settings import name, risks
+from .where import line
 
 # What a capture must have seen for a replay to be exact.
 _NEEDED = {
     "requested": "what was asked for: blocks are asked for in the sizes that they had",
     "stream": "the streams of blocks",
     "record_stream": "the use of blocks on other streams",
+    "released": "when blocks that other streams used were free again: they are at once",
     "pool": "pools of CUDA graphs and MemPools",
     "calls": "calls of the allocator, as empty_cache",
+    "settings": "settings that the program gave at run time",
 }
 
 
@@ -98,21 +101,19 @@ def as_json(devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequ
 
 
 def report(devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str], options: argparse.Namespace) -> str:
-    lines = [f"NOT EXACT: {doubt}" for doubt in doubts]
-    by_settings: Dict[str, List[Result]] = defaultdict(list)
-    for result in results:
-        by_settings[result.settings].append(result)
-    # Of many devices and ranks the worst decides.
-    worst = {settings: max(of, key=Result.rank) for settings, of in by_settings.items()}
+    lines = _wrapped([f"NOT EXACT: {doubt}" for doubt in doubts])
+    by_settings = worst(results)
+    least: Dict[str, Optional[int]] = {}
     if options.smallest_card:
-        cards = {s: [r.smallest_card for r in of] for s, of in by_settings.items()}
-        least = {s: None if None in of else max(c or 0 for c in of) for s, of in cards.items()}
-    else:
-        least = {}
-    own = worst[devices[0].settings]
-    lines += [*_headline(own, worst, least, options), ""]
-    lines += _table(own, worst, least)
-    best = _best(worst, least)
+        for settings in by_settings:
+            cards = [result.smallest_card for result in results if result.settings == settings]
+            least[settings] = None if None in cards else max(card or 0 for card in cards)
+    own = by_settings[devices[0].settings]
+    lines += [*_wrapped(_headline(own, by_settings, least)), ""]
+    lines += _table(own, by_settings, least)
+    if not own.fits:
+        lines += ["", _after_the_failure(own)]
+    best = _best(by_settings, least)
     if best.settings != own.settings and best.fits:
         lines += ["", "In the shell:", f"  export PYTORCH_CUDA_ALLOC_CONF={_quoted(best.settings)}"]
         lines += [f"  {risk}" for risk in risks(best.settings)]
@@ -123,14 +124,19 @@ def _quoted(settings: str) -> str:
     return f"'{settings}'" if any(character in settings for character in "[]>*") else settings
 
 
-def _best(worst: Dict[str, Result], least: Dict[str, Optional[int]]) -> Result:
+def _best(by_settings: Dict[str, Result], least: Dict[str, Optional[int]]) -> Result:
     if any(least.values()):
-        return min((r for r in worst.values() if least[r.settings]), key=lambda r: (least[r.settings], r.rank()))
-    return min(worst.values(), key=Result.rank)
+        return min((r for r in by_settings.values() if least[r.settings]), key=lambda r: (least[r.settings], r.rank()))
+    return min(by_settings.values(), key=Result.rank)
 
 
-def _headline(own: Result, worst: Dict[str, Result], least: Dict[str, Optional[int]], options: argparse.Namespace) -> List[str]:
-    best, recorded = _best(worst, least), own.recorded
+def _wrapped(lines: Sequence[str]) -> List[str]:
+    wrap = textwrap.TextWrapper(79, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [part for line in lines for part in wrap.wrap(line)]
+
+
+def _headline(own: Result, by_settings: Dict[str, Result], least: Dict[str, Optional[int]]) -> List[str]:
+    best, recorded = _best(by_settings, least), own.recorded
     card = own.replay.request.card
     where = f"{recorded.capture}, GPU {recorded.device}"
     if own.fits:
@@ -138,16 +144,16 @@ def _headline(own: Result, worst: Dict[str, Result], least: Dict[str, Optional[i
         first = f"{where}: {_sizes.text(own.reserved)} reserved at most, for {_sizes.text(own.replay.figures[ALLOCATED])} of tensors"
         first += f"; {failed} allocations failed" if failed else ""
     else:
-        first = f"{where}: does not fit a card of {_sizes.text(card)}: {_failure(own)}"
+        first = f"{where}: does not fit a card of {_sizes.text(card)}. {_failure(own)}."
     if best.settings == own.settings:
-        return [first, "None of these settings would have been better."]
+        return [first, "None of these settings would have been better." if own.fits else "None of these settings fits."]
     if least.get(best.settings) and least.get(own.settings):
         had, has = least[own.settings] or 0, least[best.settings] or 0
         return [first, f"{best.settings}: a card of {_sizes.text(has)} would do, instead of {_sizes.text(had)}."]
     if not own.fits:
         if best.fits:
             return [first, f"{best.settings} would fit: {_sizes.text(best.reserved)} reserved at most."]
-        return [first, f"None of these settings fits. {best.settings} fails last: {_failure(best)}."]
+        return [first, f"None of these settings fits. {best.settings} fails last. {_failure(best)}."]
     saved = own.reserved - best.reserved
     share = f" ({saved / own.reserved:.0%})" if own.reserved else ""
     second = f"{best.settings}: {_sizes.text(best.reserved)}, which is {_sizes.text(saved)} less{share}."
@@ -158,22 +164,32 @@ def _headline(own: Result, worst: Dict[str, Result], least: Dict[str, Optional[i
 
 
 def _failure(result: Result) -> str:
-    outcome = result.replay.outcome
-    whose = "another library's " if outcome["failed_foreign"] else ""
-    return (
-        f"{whose}{_sizes.text(outcome['failed_bytes'])} fail at event {outcome['failed_seq']}, after "
-        f"{outcome['allocations']:,} allocations"
-    )
+    """What fails, where and when."""
+    outcome, recorded = result.replay.outcome, result.recorded
+    size, event = _sizes.text(outcome["failed_bytes"]), outcome["failed_seq"]
+    if outcome["failed_foreign"]:
+        where = " of another library or a context"
+    else:
+        found = line(recorded.capture, recorded.device, event)
+        where = f" at {found}" if found else ""
+    seconds = outcome["failed_time"] / 1e9
+    step = f" in step {outcome['failed_step'] + 1}" if outcome["failed_step"] else ""
+    return f"There is no room for {size}{where}{step}, {seconds:.3f} s after the start (event {event})"
+
+
+def _after_the_failure(result: Result) -> str:
+    recorded, event = result.recorded, result.replay.outcome["failed_seq"] - 1
+    return f"Who held what then: gpumem-analyze lines --at {event} --device {recorded.device} {recorded.capture}"
 
 
 def _change(size: int) -> str:
     return f"{'+' if size > 0 else ''}{_sizes.text(size)}" if size else ""
 
 
-def _table(own: Result, worst: Dict[str, Result], least: Dict[str, Optional[int]]) -> List[str]:
+def _table(own: Result, by_settings: Dict[str, Result], least: Dict[str, Optional[int]]) -> List[str]:
     heads = ["reserved", "change", "CUDA calls", "retries"] + (["smallest card"] if least else [])
     rows = []
-    for result in sorted(worst.values(), key=lambda r: (least.get(r.settings) or 1 << 64, r.rank())):
+    for result in sorted(by_settings.values(), key=lambda r: (least.get(r.settings) or 1 << 64, r.rank())):
         if result.fits:
             change = result.reserved - own.reserved if own.fits else 0
             cells = [_sizes.text(result.reserved), _change(change), f"{result.calls:,}", f"{result.retries:,}"]

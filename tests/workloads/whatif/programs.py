@@ -12,6 +12,8 @@ import json
 import os
 import random
 import sys
+import threading
+import traceback
 
 import torch
 import trainings
@@ -28,13 +30,17 @@ class Failed(Exception):
 
 
 class Program:
-    """A random one. Its features come from its seed, too."""
+    """A random one. Its features come from its seed, too. `wide` ones do more: threads, settings at run time, graphs with
+    several streams, pools that are not split or serve when memory runs out."""
 
-    def __init__(self, seed, tight, stop):
+    def __init__(self, seed, tight, stop, wide=False):
         self.random, self.tight, self.stop = random.Random(seed), tight, stop
         some = self.random.random
         self.streams = [None] + [torch.cuda.Stream() for _ in range(self.random.randrange(4) if some() < 0.6 else 0)]
         self.pools = [torch.cuda.MemPool() for _ in range(self.random.randrange(1, 3) if some() < 0.3 else 0)]
+        self.wide = wide
+        if wide and some() < 0.5:
+            self.pools.append(torch.cuda.MemPool(use_on_oom=some() < 0.5, no_split=some() < 0.5))
         # A capture that fails is not gone on with.
         self.uses, self.captures = some() < 0.5, some() < 0.25 and not tight
         if some() < 0.2:
@@ -113,6 +119,54 @@ class Program:
                 torch.cuda.empty_cache()
             elif which < 0.96:
                 self.held.clear()
+            elif self.wide:
+                self.random.choice([self.thread, self.set, self.fraction, self.branches])()
+
+    def thread(self):
+        """Another thread allocates, and what it made is freed here."""
+        failures = []
+
+        def work():
+            try:
+                for _ in range(10):
+                    self.allocate()
+            except Failed as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        if failures:
+            raise Failed
+
+    def set(self):
+        """Settings at run time."""
+        torch._C._accelerator_setAllocatorSettings(self.random.choice([
+            "expandable_segments:True", "expandable_segments:False", "roundup_power2_divisions:4", "max_split_size_mb:40",
+            "roundup_power2_divisions:1", "garbage_collection_threshold:0.7",
+        ]))  # fmt: skip
+
+    def fraction(self):
+        torch.cuda.set_per_process_memory_fraction(self.random.choice([0.2, 0.5, 1.0]))
+
+    def branches(self):
+        """A graph whose blocks are used on a second stream, and freed in the capture."""
+        sizes = [self.random.randrange(1, 8 << 20) for _ in range(6)]
+        if not self.captures:
+            return
+        graph, side, kept = torch.cuda.CUDAGraph(), torch.cuda.Stream(), []
+        with torch.cuda.graph(graph):
+            for size in sizes:
+                block = torch.empty(size, dtype=torch.uint8, device="cuda")
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(side):
+                    block.add_(1)
+                    kept.append(torch.empty(size // 2 + 1, dtype=torch.uint8, device="cuda"))
+                block.record_stream(side)
+                del block
+            torch.cuda.current_stream().wait_stream(side)
+        self.successes += 2 * len(sizes)
+        self.graphs.append((graph, kept))
 
 
 def figures(**more):
@@ -132,13 +186,14 @@ def run(request):
     kind, _, seed = request["program"].partition(":")
     if kind in trainings.ALL:
         random.seed(0)
-        failed = False
+        failed = None
         try:
             trainings.ALL[kind]()
-        except torch.cuda.OutOfMemoryError:
-            failed = True
+        except torch.cuda.OutOfMemoryError as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            failed = next(frame.lineno for frame in reversed(frames) if frame.filename == trainings.__file__)
         return figures(failed=failed)
-    program = Program(int(seed), kind == "tight", request.get("stop", False))
+    program = Program(int(seed), kind == "tight", request.get("stop", False), kind == "wide")
     try:
         program.run()
     except Failed:

@@ -92,4 +92,13 @@ def fsdp():
     _train(model, (torch.empty(4, 256, 256, device="cuda") for _ in range(3)))
 
 
-ALL = {train.__name__: train for train in (gpt, convnet, lengths, generate, fsdp)}
+def switches():
+    """Settings are changed in between."""
+    held = []
+    for settings in ("roundup_power2_divisions:4", "expandable_segments:True", "max_split_size_mb:30", "expandable_segments:False"):
+        held += [torch.empty(random.randrange(1, 60 << 20), dtype=torch.uint8, device="cuda") for _ in range(20)]
+        torch._C._accelerator_setAllocatorSettings(settings)
+        del held[::3]
+
+
+ALL = {train.__name__: train for train in (gpt, convnet, lengths, generate, fsdp, switches)}

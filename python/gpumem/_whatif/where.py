@@ -1,0 +1,40 @@
+"""Which line of the program an event of a capture is of."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Dict, Optional, Tuple
+
+from .. import _files
+
+Line = Tuple[str, int]
+
+
+def line(capture: Path, device: int, event: int) -> Optional[str]:
+    """The line that allocates a tensor's block at an event: what it holds grows by that. None: it is not known."""
+    after = _held(capture, device, event)
+    for line, held in after.items():
+        if held > _held(capture, device, event - 1).get(line, 0):
+            path, number = line
+            return f"{_short(path)}:{number}"
+    return None
+
+
+def _held(capture: Path, device: int, event: int) -> Dict[Line, int]:
+    command = [str(_files.analyzer()), "lines", "--format", "json", "--level", "tensor", "--at", str(event), "--device", str(device)]
+    done = subprocess.run([*command, str(capture)], capture_output=True, text=True)
+    try:
+        rows = json.loads(done.stdout)
+    except ValueError:
+        return {}
+    return {(row["file"], row["line"]): row["blocks"] for row in rows if row.get("file") and row.get("line")}
+
+
+def _short(path: str) -> str:
+    """As a table has it: relative to where you are, else the last three parts."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return "/".join(path.split("/")[-3:])
