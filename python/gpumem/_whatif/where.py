@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Dict, Optional, Tuple
+from typing import Counter, Optional, Tuple
 
 from .. import _files
 
@@ -14,22 +14,26 @@ Line = Tuple[str, int]
 
 def line(capture: Path, device: int, event: int) -> Optional[str]:
     """The line that allocates a tensor's block at an event: what it holds grows by that. None: it is not known."""
-    after = _held(capture, device, event)
-    for line, held in after.items():
-        if held > _held(capture, device, event - 1).get(line, 0):
+    before = _held(capture, device, event - 1)
+    for line, held in _held(capture, device, event).items():
+        if held > before[line]:
             path, number = line
             return f"{_short(path)}:{number}"
     return None
 
 
-def _held(capture: Path, device: int, event: int) -> Dict[Line, int]:
+def _held(capture: Path, device: int, event: int) -> Counter[Line]:
     command = [str(_files.analyzer()), "lines", "--format", "json", "--level", "tensor", "--at", str(event), "--device", str(device)]
     done = subprocess.run([*command, str(capture)], capture_output=True, text=True)
     try:
         rows = json.loads(done.stdout)
     except ValueError:
-        return {}
-    return {(row["file"], row["line"]): row["blocks"] for row in rows if row.get("file") and row.get("line")}
+        rows = []
+    held: Counter[Line] = Counter()
+    for row in rows:
+        if row.get("file") and row.get("line"):
+            held[row["file"], row["line"]] += row["blocks"]
+    return held
 
 
 def _short(path: str) -> str:
