@@ -46,9 +46,9 @@ def test_a_replay_fails_where_the_program_does(program, bench):
         assert rerun["failures"] == 1
 
 
-def gpumem(python, *words):
+def gpumem(python, *words, command="whatif"):
     return subprocess.run(
-        [python, "-m", "gpumem", "whatif", *map(str, words)], capture_output=True, text=True, timeout=200,
+        [python, "-m", "gpumem", command, *map(str, words)], capture_output=True, text=True, timeout=200,
         env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
     )  # fmt: skip
 
@@ -85,6 +85,22 @@ def test_a_card_that_is_too_small(bench, python_env):
     advice = done.stdout.splitlines()[-1].partition("gpumem-analyze ")[2].split()
     held = harness.run([harness.ANALYZER, *advice]).stdout
     assert "trainings.py" in held
+
+
+def test_what_would_have_saved_a_run_is_said_and_true(python_env, tmp_path):
+    python = python_env("torch215")
+    command = [harness.WITH_SIMULATOR, "--memory", "1536MiB", python, "-W", "ignore"]
+    command += [harness.WORKLOADS / "out_of_memory.py", "fragmentation"]
+    env = {"GPUMEM_QUIET": "1", "GPUMEM_POSTMORTEM": "off", "GPUMEM_OUTPUT": tmp_path / "report.bin"}
+    died = harness.run(command, env=harness.clean_environment({**env, "LD_PRELOAD": harness.LIBRARY}))
+    assert "CAUGHT" in died.stdout
+    said = gpumem(python, tmp_path / "report.bin", command="oom").stdout
+    assert "fragmentation" in said
+    advice = " ".join(said.split("Replayed by PyTorch's allocator: ")[1].split())
+    [settings] = [line.partition("CONF=")[2] for line in said.splitlines() if line.startswith("  export ")]
+    assert advice.startswith(f"under {settings} the allocation that failed would have been served, with "), advice
+    saved = harness.run(command, env=harness.clean_environment({"PYTORCH_CUDA_ALLOC_CONF": settings}))
+    assert "CAUGHT" not in saved.stdout and "LIVE" in saved.stdout
 
 
 def test_what_cannot_be_replayed_is_one_line(tmp_path):

@@ -12,6 +12,8 @@ Usage: gpumem COMMAND …
 
   run [OPTIONS] PROGRAM …   runs a program and prints where its GPU memory went (gpumem run --help)
   analyze …                 reads captures: gpumem-analyze, with all of its commands
+  hints CAPTURE, oom CAPTURE
+                            what could be done, why memory ran out: with replays under other settings
   whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a Jupyter kernel that is recorded, so that %%gpumem works in it
@@ -37,6 +39,10 @@ def main(words: Optional[List[str]] = None) -> int:
             from ._whatif import command as whatif
 
             return whatif.main(rest)
+        if command in ("hints", "oom"):
+            from ._whatif import advice
+
+            return advice.main(command, rest)
         if command == "library":
             print(_files.preloadable(_files.library()))
             return 0

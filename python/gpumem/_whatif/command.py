@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Sequence
 
 from .. import _files, _sizes
 from .._report import say
 from . import text
-from .search import Recorded, replays, search, smallest_cards
+from .captures import devices_of, python_for, summary_of
+from .search import replays, search, smallest_cards
 from .servers import Failed, Servers
 
 WRONG, NO_RESULT, PARTIAL = 2, 1, 3
@@ -65,44 +62,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _summary(capture: Path) -> Dict[str, Any]:
-    command = [str(_files.analyzer()), "summary", "--format", "json", str(capture)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if not done.stdout:
-        raise Failed((done.stderr.strip().splitlines() or [f"{capture} cannot be read"])[-1])
-    summary: Dict[str, Any] = json.loads(done.stdout)
-    return summary
-
-
-def _devices(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> List[Recorded]:
-    settings = (summary["process"].get("pytorch") or {}).get("allocator_settings") or ""
-    found = [
-        Recorded(
-            capture, device["ordinal"], device.get("limit_bytes") or device["total_bytes"] or 1 << 40, settings,
-            device["reserved"]["peak_bytes"], device["tensor"]["peak_bytes"],
-        )
-        for device in summary["devices"]
-        if device["tensor"]["allocations"] and only in (None, device["ordinal"])
-    ]  # fmt: skip
-    if not found:
-        which = "" if only is None else f" of GPU {only}"
-        raise Failed(f"{capture} has no tensors of PyTorch's{which}: there is nothing to replay")
-    return found
-
-
-def _python(named: Optional[str], summary: Dict[str, Any]) -> str:
-    """The Python that replays."""
-    if named:
-        return named
-    if importlib.util.find_spec("torch"):
-        return sys.executable
-    recorded = (summary["process"].get("command") or "").split(" ")[0]
-    found = shutil.which(recorded) if "python" in os.path.basename(recorded) else None
-    if found:
-        return found
-    raise Failed("neither this Python nor the recorded one is there with PyTorch: name one with --python")
-
-
 def main(words: Sequence[str]) -> int:
     """Does what the words after `gpumem whatif` say; the status to end with."""
     options = _parser().parse_args(list(words))
@@ -114,13 +73,13 @@ def main(words: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    summaries = {capture: _summary(capture) for capture in options.captures}
+    summaries = {capture: summary_of(capture) for capture in options.captures}
     first = next(iter(summaries.values()))
     devices = [
-        device for capture, summary in summaries.items() for device in _devices(capture, summary, options.device)
+        device for capture, summary in summaries.items() for device in devices_of(capture, summary, options.device)
     ]
     own = devices[0].settings
-    python = _python(options.python, first)
+    python = python_for(options.python, first)
     progress = text.Progress()
     with Servers(python, options.jobs or os.cpu_count() or 1) as servers:
         told = progress.told("replaying")

@@ -101,7 +101,7 @@ def as_json(devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequ
 
 
 def report(devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str], options: argparse.Namespace) -> str:
-    lines = _wrapped([f"NOT EXACT: {doubt}" for doubt in doubts])
+    lines = wrapped([f"NOT EXACT: {doubt}" for doubt in doubts])
     by_settings = worst(results)
     least: Dict[str, Optional[int]] = {}
     if options.smallest_card:
@@ -109,7 +109,7 @@ def report(devices: Sequence[Recorded], results: Sequence[Result], doubts: Seque
             cards = [result.smallest_card for result in results if result.settings == settings]
             least[settings] = None if None in cards else max(card or 0 for card in cards)
     own = by_settings[devices[0].settings]
-    lines += [*_wrapped(_headline(own, by_settings, least)), ""]
+    lines += [*wrapped(_headline(own, by_settings, least)), ""]
     lines += _table(own, by_settings, least)
     if not own.fits:
         lines += ["", _after_the_failure(own)]
@@ -118,6 +118,41 @@ def report(devices: Sequence[Recorded], results: Sequence[Result], doubts: Seque
         lines += ["", "In the shell:", f"  export PYTORCH_CUDA_ALLOC_CONF={_quoted(best.settings)}"]
         lines += [f"  {risk}" for risk in risks(best.settings)]
     return "\n".join(lines)
+
+
+def advice(results: Sequence[Result], doubts: Sequence[str], device: Recorded) -> List[str]:
+    """What `hints` and `oom` say of other settings."""
+    of = worst(results)
+    own, others = of[device.settings], [result for result in of.values() if result.settings != device.settings]
+    failed = own.replay.outcome["recorded_failures"]
+    if failed:
+        best = max(others, key=lambda result: (result.replay.outcome["saved"], -result.reserved))
+        helps, said = best.replay.outcome["saved"] > own.replay.outcome["saved"], _saved(best, failed, len(others))
+    else:
+        best = min(others, key=Result.rank)
+        helps, said = best.reserved < own.reserved, _kept(own, best, len(others))
+    lines = wrapped([*(f"NOT EXACT: {doubt}" for doubt in doubts), f"Replayed by PyTorch's allocator: {said}"])
+    if helps:
+        lines.append(f"  export PYTORCH_CUDA_ALLOC_CONF={_quoted(best.settings)}")
+    return [*lines, f"All settings: gpumem whatif {device.capture}"]
+
+
+def _saved(best: Result, failed: int, tried: int) -> str:
+    outcome, card = best.replay.outcome, best.replay.request.card
+    what = "the allocation that failed" if failed == 1 else f"{outcome['saved']} of {failed} allocations that failed"
+    if not outcome["saved"]:
+        return f"no allocation that failed would have been served under any of {tried} other settings."
+    room = max(card - outcome["foreign_peak"] - best.reserved, 0)
+    return f"under {best.settings} {what} would have been served, with {_sizes.text(room)} of the card to spare at the peak."
+
+
+def _kept(own: Result, best: Result, tried: int) -> str:
+    if best.reserved >= own.reserved:
+        return f"none of {tried} other settings would have reserved less than {_sizes.text(own.reserved)}."
+    return (
+        f"{best.settings} would have kept this run at {_sizes.text(best.reserved)} reserved "
+        f"(now {_sizes.text(own.reserved)})."
+    )
 
 
 def _quoted(settings: str) -> str:
@@ -130,7 +165,7 @@ def _best(by_settings: Dict[str, Result], least: Dict[str, Optional[int]]) -> Re
     return min(by_settings.values(), key=Result.rank)
 
 
-def _wrapped(lines: Sequence[str]) -> List[str]:
+def wrapped(lines: Sequence[str]) -> List[str]:
     wrap = textwrap.TextWrapper(79, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     return [part for line in lines for part in wrap.wrap(line)]
 

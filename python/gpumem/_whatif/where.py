@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections import Counter
 from pathlib import Path
-from typing import Counter, Optional, Tuple
+from typing import Optional, Tuple
 
 from .. import _files
 

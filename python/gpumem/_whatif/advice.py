@@ -1,0 +1,44 @@
+"""`gpumem hints` and `gpumem oom`: what the analyzer says of a capture, and what replays say of other settings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Sequence
+
+from .. import _files
+from . import text
+from .captures import devices_of, python_for, summary_of
+from .search import search
+from .servers import Failed, Servers
+
+COMPLETE, PARTIAL = 0, 3
+
+
+def main(view: str, words: Sequence[str]) -> int:
+    """Shows the view; the status to end with."""
+    done = subprocess.run([str(_files.analyzer()), view, *words])
+    captures = [Path(word) for word in words if Path(word).is_file()]
+    # JSON is the view's own.
+    if done.returncode in (COMPLETE, PARTIAL) and len(captures) == 1 and not _has_format(words):
+        print("\n".join(["", *_replayed(captures[0])]), flush=True)
+    return done.returncode
+
+
+def _has_format(words: Sequence[str]) -> bool:
+    return any(word.startswith("--format") for word in words) and "text" not in " ".join(words)
+
+
+def _replayed(capture: Path) -> Sequence[str]:
+    progress = text.Progress()
+    try:
+        summary = summary_of(capture)
+        devices = devices_of(capture, summary, None)
+        with Servers(python_for(None, summary), os.cpu_count() or 1) as servers:
+            results = search(servers, devices, devices[0].settings, None, progress.told("replaying other settings"))
+    except (Failed, _files.Missing) as error:
+        return text.wrapped([f"Other settings of PyTorch's allocator were not replayed: {error}"])
+    finally:
+        progress.end()
+    return text.advice(results, text.doubts({capture: summary}, devices, results, None), devices[0])

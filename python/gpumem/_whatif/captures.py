@@ -1,0 +1,54 @@
+"""What of captures can be replayed, and by which Python."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from .. import _files
+from .search import Recorded
+from .servers import Failed
+
+
+def summary_of(capture: Path) -> Dict[str, Any]:
+    command = [str(_files.analyzer()), "summary", "--format", "json", str(capture)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout:
+        raise Failed((done.stderr.strip().splitlines() or [f"{capture} cannot be read"])[-1])
+    summary: Dict[str, Any] = json.loads(done.stdout)
+    return summary
+
+
+def devices_of(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> List[Recorded]:
+    settings = (summary["process"].get("pytorch") or {}).get("allocator_settings") or ""
+    found = [
+        Recorded(
+            capture, device["ordinal"], device.get("limit_bytes") or device["total_bytes"] or 1 << 40, settings,
+            device["reserved"]["peak_bytes"], device["tensor"]["peak_bytes"],
+        )
+        for device in summary["devices"]
+        if device["tensor"]["allocations"] and only in (None, device["ordinal"])
+    ]  # fmt: skip
+    if not found:
+        which = "" if only is None else f" of GPU {only}"
+        raise Failed(f"{capture} has no tensors of PyTorch's{which}: there is nothing to replay")
+    return found
+
+
+def python_for(named: Optional[str], summary: Dict[str, Any]) -> str:
+    """The Python that replays."""
+    if named:
+        return named
+    if importlib.util.find_spec("torch"):
+        return sys.executable
+    recorded = (summary["process"].get("command") or "").split(" ")[0]
+    found = shutil.which(recorded) if "python" in os.path.basename(recorded) else None
+    if found:
+        return found
+    raise Failed("neither this Python nor the recorded one is there with PyTorch: name one with --python")
