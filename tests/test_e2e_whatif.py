@@ -87,6 +87,22 @@ def test_a_card_that_is_too_small(bench, python_env):
     assert "trainings.py" in held
 
 
+def test_a_capture_of_another_release_is_replayed_and_said_to_be_inexact(python_env, tmp_path):
+    recorded, capture = whatif.Programs(python_env("torch112"), True), tmp_path / "report.bin"
+    real = recorded.run("convnet", capture=str(capture))
+    recorded.close()
+    done = gpumem(python_env("torch215"), capture, "--conf", "max_split_size_mb:64", "--format", "json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 3 and not said["exact"]
+    unseen, version = said["doubts"]
+    assert "pools of CUDA graphs" in unseen and "the streams of blocks" not in unseen
+    assert "recorded with PyTorch 1.12" in version and "replayed with 2.15" in version
+    # The rules of the pool are the same in both where nobody sets anything.
+    figures = said["devices"][0]["replays"][0]["figures"]
+    assert figures["reserved_bytes.all.peak"] == real["figures"]["reserved_bytes.all.peak"]
+    assert figures["segment.all.allocated"] == real["figures"]["segment.all.allocated"]
+
+
 def test_what_would_have_saved_a_run_is_said_and_true(python_env, tmp_path):
     python = python_env("torch215")
     command = [harness.WITH_SIMULATOR, "--memory", "1536MiB", python, "-W", "ignore"]

@@ -9,9 +9,11 @@ use gpumem_capture::DeviceOrdinal;
 use crate::replay::{self, Outcome, Wanted};
 use crate::survey::Survey;
 
-/// A stream: its handle in the recorded process, and PyTorch's number of it, `u64::MAX` if that is not known; or its
-/// handles there and here.
+/// A stream: its handle in the recorded process, and PyTorch's number of it, `u64::MAX` if that is not known.
 pub type Pair = [u64; 2];
+
+/// A stream: its handles in the recorded process and in this one, and PyTorch's number of it in this one.
+pub type Same = [u64; 3];
 
 /// What is wanted of a replay.
 #[repr(C)]
@@ -22,8 +24,8 @@ pub struct Request {
     pub device: u64,
     /// Of this capture and device.
     pub survey: *const Survey,
-    /// Handles of streams: there and here.
-    pub streams: *const Pair,
+    /// The streams that the capture names.
+    pub streams: *const Same,
     /// How many.
     pub stream_count: u64,
     /// What this process has on the card beside the allocator's memory.
@@ -114,7 +116,7 @@ pub unsafe extern "C" fn gpumem_whatif_replay(
     outcome: &mut Outcome,
     message: &mut Message,
 ) -> i64 {
-    let pairs = match request.stream_count {
+    let streams = match request.stream_count {
         0 => &[],
         // SAFETY: the caller's promise.
         count => unsafe { core::slice::from_raw_parts(request.streams, count as usize) },
@@ -125,7 +127,10 @@ pub unsafe extern "C" fn gpumem_whatif_replay(
         device: DeviceOrdinal(request.device as u8),
         // SAFETY: as above.
         survey: unsafe { &*request.survey },
-        streams: pairs.iter().map(|[there, here]| (*there, *here)).collect(),
+        streams: streams
+            .iter()
+            .map(|&[there, here, id]| (there, (here, id)))
+            .collect(),
         own_bytes: request.own_bytes,
         set: request.set,
         progress: request.progress,

@@ -22,8 +22,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) capture: &'a Path,
     pub(crate) device: DeviceOrdinal,
     pub(crate) survey: &'a Survey,
-    /// Streams by their handles: in the recorded process, and here.
-    pub(crate) streams: FxHashMap<u64, u64>,
+    /// Streams by their handles in the recorded process: the handles here, and PyTorch's numbers.
+    pub(crate) streams: FxHashMap<u64, (u64, u64)>,
     /// What this process has on the card beside the pool.
     pub(crate) own_bytes: u64,
     pub(crate) set: Option<extern "C" fn(*const c_char) -> i64>,
@@ -100,9 +100,9 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
 }
 
 impl Wanted<'_> {
-    /// A stream's handle in this process.
-    fn now(&self, recorded: u64) -> u64 {
-        self.streams.get(&recorded).copied().unwrap_or(0)
+    /// A stream's handle in this process, and PyTorch's number of it.
+    fn here(&self, recorded: u64) -> (u64, u64) {
+        self.streams.get(&recorded).copied().unwrap_or((0, 0))
     }
 }
 
@@ -174,7 +174,7 @@ impl Replay<'_> {
     /// Asks for a block where the event had one.
     fn ask(&mut self, bytes: u64, event: &Event, placements: &Placements) -> Option<Live> {
         let placement = self.placement(event, placements);
-        let stream = self.wanted.now(placement.stream);
+        let (stream, _) = self.wanted.here(placement.stream);
         let pool = placement.pool;
         let is_of_pool = pool != (0, 0);
         events::in_capture(self.is_in_capture(event, is_of_pool));
@@ -231,10 +231,7 @@ impl Replay<'_> {
         let Some(&Live { block, stream, .. }) = self.live.get(&ptr) else {
             return true;
         };
-        let Some(id) = on.stream_id.or((on.stream == 0).then_some(0)) else {
-            return false;
-        };
-        let on = self.wanted.now(on.stream);
+        let (on, id) = self.wanted.here(on.stream);
         // A use on its own stream is none.
         if on != stream {
             self.late.used(ptr, on);

@@ -121,17 +121,27 @@ class Library:
 
 
 def streams_here(torch: Any, recorded: list[tuple[int, int]]) -> tuple[list[Any], list[int]]:
-    """The same streams in this process, and the handles of both, in turn. PyTorch's pool of streams gives a number the
-    same stream in each process; of a stream without a number any other will do."""
+    """The same streams in this process, and of each the handles there and here and PyTorch's number here. PyTorch's pool of
+    streams gives a number the same stream in each process of a release; of a stream without one any other will do."""
     if recorded:
         torch.cuda.Stream()  # makes the pool
-    streams, pairs = [], []
+    streams, words = [], []
     for handle, number in recorded:
-        known = number != UNKNOWN
-        stream = torch.cuda.Stream(stream_id=number, device_index=0, device_type=CUDA) if known else torch.cuda.Stream()
+        stream = stream_of(torch, number)
         streams.append(stream)
-        pairs += [handle, stream.cuda_stream]
-    return streams, pairs
+        words += [handle, stream.cuda_stream, stream.stream_id]
+    return streams, words
+
+
+def stream_of(torch: Any, number: int) -> Any:
+    if number != UNKNOWN:
+        try:
+            stream = torch.cuda.Stream(stream_id=number, device_index=0, device_type=CUDA)
+            stream.synchronize()
+            return stream
+        except RuntimeError:
+            pass  # a number of another release's
+    return torch.cuda.Stream()
 
 
 def set_at_run_time(torch: Any, settings: str) -> int:
@@ -153,8 +163,8 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
     os.environ["PYTORCH_ALLOC_CONF"] = os.environ["PYTORCH_CUDA_ALLOC_CONF"] = request["settings"]
     torch.cuda.init()
     torch.cuda.synchronize()
-    streams, pairs = streams_here(torch, library.streams(survey))
-    array = (ctypes.c_uint64 * len(pairs))(*pairs)
+    streams, words = streams_here(torch, library.streams(survey))
+    array = (ctypes.c_uint64 * len(words))(*words)
     torch.cuda.reset_peak_memory_stats()
     progress = PROGRESS(lambda of: say({"progress": round(of, 3)}))
     capture, handles = request["capture"].encode(), ctypes.cast(array, ctypes.c_void_p)

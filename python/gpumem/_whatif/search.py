@@ -66,6 +66,8 @@ class Result:
             "bytes": outcome["failed_bytes"],
             "of": "another library" if outcome["failed_foreign"] else "PyTorch",
             "allocations_before": outcome["allocations"],
+            "time_ns": outcome["failed_time"],
+            "steps_before": outcome["failed_step"],
         }
         return {
             "settings": self.settings,
