@@ -141,17 +141,43 @@ def campaign(python, seeds, number_of_cards, folder, kind="random"):
     return compared, differences
 
 
+def smallest_cards(python, programs, folder):
+    """(comparisons, differences): on the smallest card a rerun works, and on one of a page less it does not."""
+    bench, compared, differences = Bench(python, folder), 0, 0
+    for program in programs:
+        capture, _ = bench.record(program)
+        command = [python, "-m", "gpumem", "whatif", capture, "--smallest-card", "--format", "json"]
+        command += [word for settings in SETTINGS[1:4:2] for word in ("--conf", settings)]
+        env = harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")})
+        said = json.loads(subprocess.run(command, capture_output=True, text=True, env=env).stdout)
+        for replay in said["devices"][0]["replays"]:
+            settings, least = replay["settings"], replay["smallest_card_bytes"]
+            reruns = [bench.real.run(program, settings, card, stop=True) for card in (least, least - PAGE)]
+            failed = [bool(rerun.get("failed") or rerun.get("failures")) for rerun in reruns]
+            compared += 1
+            if failed != [False, True]:
+                differences += 1
+                print(f"{program} under {settings or 'default'}: {least >> 20} MiB, reruns failed: {failed}", flush=True)
+        capture.unlink()
+    bench.close()
+    return compared, differences
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--torch", required=True, type=Path)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cards", type=int, default=3)
+    parser.add_argument("--smallest-cards", nargs="+", metavar="PROGRAM", help="compare the smallest cards of these instead")
     parser.add_argument("--kind", choices=("random", "wide"), default="random")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         seeds = range(options.first, options.first + options.seeds)
-        compared, differences = campaign(options.torch, seeds, options.cards, folder, options.kind)
+        if options.smallest_cards:
+            compared, differences = smallest_cards(options.torch, options.smallest_cards, folder)
+        else:
+            compared, differences = campaign(options.torch, seeds, options.cards, folder, options.kind)
     print(f"{compared} comparisons, {differences} differences")
     return 1 if differences else 0
 

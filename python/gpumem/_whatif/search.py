@@ -125,7 +125,10 @@ def smallest_cards(servers: Servers, results: Sequence[Result], progress: Callab
         outcome, figures = result.replay.outcome, result.replay.figures
         least = max(figures[ALLOCATED], outcome["foreign_peak"]) // PAGE * PAGE
         below.append(max(least - PAGE, 0))
-        above.append(up(figures[RESERVED] + outcome["foreign_peak"]) if result.fits else None)
+        enough = up(figures[RESERVED] + outcome["foreign_peak"])
+        # The share of the card that the program may hold is one of another card.
+        top = result.replay.request.card // PAGE * PAGE if outcome["fractions"] else enough
+        above.append(top if result.fits else None)
     rounds, most = 0, max(((top or 0) - low).bit_length() for low, top in zip(below, above)) if results else 0
     while True:
         open_ = [n for n, top in enumerate(above) if top is not None and top - below[n] > PAGE]
