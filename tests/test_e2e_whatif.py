@@ -125,3 +125,15 @@ def test_what_cannot_be_replayed_is_one_line(tmp_path):
     done = gpumem(sys.executable, empty)
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1 and str(empty) in done.stderr
+
+
+def test_another_allocator_is_not_modelled(python_env, tmp_path):
+    python, capture = python_env("torch215"), tmp_path / "report.bin"
+    env = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": capture}
+    program = "import torch; torch.empty(1000, device='cuda')"
+    harness.run(
+        [harness.WITH_SIMULATOR, python, "-c", program], env=harness.clean_environment({**env, "LD_PRELOAD": harness.LIBRARY})
+    )
+    done = gpumem(python, capture)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1 and "cudaMallocAsync, which is not modelled" in done.stderr

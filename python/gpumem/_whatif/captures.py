@@ -26,7 +26,10 @@ def summary_of(capture: Path) -> Dict[str, Any]:
 
 
 def devices_of(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> List[Recorded]:
-    settings = (summary["process"].get("pytorch") or {}).get("allocator_settings") or ""
+    pytorch = summary["process"].get("pytorch") or {}
+    settings, allocator = pytorch.get("allocator_settings") or "", pytorch.get("allocator")
+    if allocator not in (None, "native"):
+        raise Failed(f"{capture} is of {allocator}, which is not modelled: only PyTorch's own caching allocator is replayed")
     found = [
         Recorded(
             capture, device["ordinal"], device.get("limit_bytes") or device["total_bytes"] or 1 << 40, settings,
