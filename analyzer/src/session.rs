@@ -26,10 +26,19 @@ pub struct Session {
 }
 
 impl Session {
-    /// What a picture is of: the command, and that stacks are sampled if they are.
+    /// What the capture is of: the command, or the replay that it is.
+    pub fn title(&self) -> String {
+        let command = self.replay.names.command().unwrap_or_default().to_owned();
+        match &self.account.replayed {
+            None => command,
+            Some(replayed) => replayed.title(),
+        }
+    }
+
+    /// What a picture is of: the capture's title, and that stacks are sampled if they are.
     pub fn subtitle(&self) -> String {
-        let command = self.replay.names.command().map(str::to_owned);
-        let parts: Vec<String> = command.into_iter().chain(self.account.sampled()).collect();
+        let title = Some(self.title()).filter(|title| !title.is_empty());
+        let parts: Vec<String> = title.into_iter().chain(self.account.sampled()).collect();
         parts.join(" · ")
     }
 }

@@ -113,6 +113,20 @@ impl ProcessKey {
     pub const LIMIT: &'static str = "limit";
     /// What the capture was made from, if not by the recorder: `PyTorch snapshot dump.pickle`.
     pub const IMPORTED: &'static str = "imported";
+    /// Begins all that a replay of a capture says of itself: see [`ProcessKey::REPLAYED_CAPTURE`] and those that follow.
+    pub const REPLAYED: &'static str = "replayed_";
+    /// Of a replay (`gpumem whatif --save`): the recorded capture's path.
+    pub const REPLAYED_CAPTURE: &'static str = "replayed_capture";
+    /// The device on which PyTorch's allocator was replayed, decimal.
+    pub const REPLAYED_DEVICE: &'static str = "replayed_device";
+    /// The allocator's settings in the replay; empty: its own.
+    pub const REPLAYED_SETTINGS: &'static str = "replayed_settings";
+    /// Bytes of the card that the replay had, decimal.
+    pub const REPLAYED_CARD: &'static str = "replayed_card";
+    /// PyTorch's version that replayed.
+    pub const REPLAYED_PYTORCH: &'static str = "replayed_pytorch";
+    /// Why the replay may differ from a run, one line each.
+    pub const REPLAYED_DOUBTS: &'static str = "replayed_doubts";
     /// Before a hooked function's name: how often it was called, written at exit
     /// (`calls.cuMemAlloc_v2` = `17`).
     pub const CALLS: &'static str = "calls.";

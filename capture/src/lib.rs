@@ -58,6 +58,7 @@ pub use reader::{
 pub use recover::{MergeError, Merged, merge, merge_held, sweep};
 #[cfg(not(loom))]
 pub use writer::{
-    Attempt, CounterGuard, CounterSnapshot, CreateError, Ended, LockHeld, Lost, Options, Origin,
-    Refused, RingPlace, RowSnapshot, StateSink, Trouble, Writer, assert_may_wait,
+    Attempt, CounterGuard, CounterSnapshot, CreateError, Ended, LockHeld, Lost, OfflineError,
+    OfflineWriter, Options, Origin, Refused, RingPlace, RowSnapshot, StateSink, Trouble, Writer,
+    assert_may_wait,
 };

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 
-use gpumem_torch_abi::{self as torch, Backend, Function, Method, Stream, Table};
+use gpumem_torch_abi::{self as torch, Backend, Function, Method, Stream, Table, TraceEntry};
 
 use crate::attempt::attempt;
 use crate::real;
@@ -68,6 +68,26 @@ impl Allocator {
             deleter: deleter.ok_or("this PyTorch's allocator has no deleter")? as usize,
             table,
         })
+    }
+
+    /// Has the allocator call `traced` with each entry of its trace; whether that can be done. Its libstdc++ calls it with
+    /// the address of the function's data and that of the entry.
+    pub(crate) fn attach_trace(
+        &self,
+        traced: extern "C-unwind" fn(*const c_void, &TraceEntry),
+    ) -> bool {
+        let Some(function) = self.table.function(Method::AttachAllocatorTraceTracker) else {
+            return false;
+        };
+        type Attach = extern "C-unwind" fn(u64, &mut Function);
+        // SAFETY: the slot is that of `attachAllocatorTraceTracker(std::function<void(const TraceEntry&)>)`; a function is
+        // passed by its address.
+        let attach: Attach = unsafe { core::mem::transmute(function) };
+        attach(
+            self.object,
+            &mut Function::new([0; 2], traced as *const c_void),
+        );
+        true
     }
 
     /// A block, unless there is no memory for it.

@@ -7,6 +7,7 @@ use std::path::Path;
 use gpumem_capture::DeviceOrdinal;
 
 use crate::replay::{self, Outcome, Wanted};
+use crate::save;
 use crate::survey::Survey;
 
 /// A stream: its handle in the recorded process, and PyTorch's number of it, `u64::MAX` if that is not known.
@@ -34,6 +35,23 @@ pub struct Request {
     pub set: Option<extern "C" fn(*const c_char) -> i64>,
     /// Is told of how much has been read, of 1; null: nobody.
     pub progress: Option<extern "C" fn(f64)>,
+    /// Where the replay is written as a capture: a path that does not exist; null: nowhere.
+    pub save: *const c_char,
+    /// The card's bytes, for that capture.
+    pub card_bytes: u64,
+    /// What it says of the replay: facts of the process.
+    pub facts: *const Fact,
+    /// How many.
+    pub fact_count: u64,
+}
+
+/// A fact of a process.
+#[repr(C)]
+pub struct Fact {
+    /// Its key.
+    pub key: *const c_char,
+    /// Its value.
+    pub value: *const c_char,
 }
 
 /// Room for a message.
@@ -106,6 +124,33 @@ pub unsafe extern "C" fn gpumem_whatif_streams(
     survey.streams.len() as u64
 }
 
+/// What of the replay is to be saved.
+///
+/// # Safety
+/// All that the request points to is valid.
+unsafe fn save(request: &Request) -> Option<save::Wanted> {
+    if request.save.is_null() {
+        return None;
+    }
+    let facts = match request.fact_count {
+        0 => &[],
+        // SAFETY: the caller's promise.
+        count => unsafe { core::slice::from_raw_parts(request.facts, count as usize) },
+    };
+    // SAFETY: the caller's promise.
+    let text = |text| unsafe { CStr::from_ptr(text) };
+    let text = |of: *const c_char| text(of).to_string_lossy().into_owned();
+    Some(save::Wanted {
+        // SAFETY: the caller's promise.
+        path: unsafe { path(request.save) }.to_owned(),
+        card: request.card_bytes,
+        facts: facts
+            .iter()
+            .map(|fact| (text(fact.key), text(fact.value)))
+            .collect(),
+    })
+}
+
 /// Replays. 0, or −1 and a message.
 ///
 /// # Safety
@@ -134,6 +179,8 @@ pub unsafe extern "C" fn gpumem_whatif_replay(
         own_bytes: request.own_bytes,
         set: request.set,
         progress: request.progress,
+        // SAFETY: the caller's promise.
+        save: unsafe { save(request) },
     };
     match replay::replay(&wanted) {
         Ok(found) => {

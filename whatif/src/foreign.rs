@@ -1,16 +1,16 @@
 //! What is on a card beside PyTorch's pool: contexts, code, other libraries' memory, other processes.
 
-use gpumem_capture::{CounterValues, Definition, DeviceOrdinal, Event, EventKind, Level, ModuleId};
+use gpumem_capture::{CounterValues, Definition, DeviceOrdinal, Event, EventKind, Level};
 use rustc_hash::FxHashMap;
 
+use crate::library::AllocatorLibrary;
 use crate::survey::{Code, Survey};
 
 /// One device's.
 #[derive(Debug)]
 pub(crate) struct Foreign {
     device: DeviceOrdinal,
-    /// Where the allocator's library lies.
-    libraries: FxHashMap<ModuleId, (u64, u64)>,
+    library: AllocatorLibrary,
     /// Driver allocations of the pool: segments, and handles of expandable ones.
     pool: FxHashMap<u64, u64>,
     pool_bytes: u64,
@@ -26,7 +26,7 @@ impl Foreign {
     pub(crate) fn new(device: DeviceOrdinal, survey: &Survey) -> Self {
         Self {
             device,
-            libraries: FxHashMap::default(),
+            library: AllocatorLibrary::default(),
             pool: FxHashMap::default(),
             pool_bytes: 0,
             physical: CounterValues::default(),
@@ -37,23 +37,7 @@ impl Foreign {
     }
 
     pub(crate) fn define(&mut self, definition: &Definition) {
-        match definition {
-            Definition::Module {
-                id,
-                start,
-                end,
-                path,
-                ..
-            } if path
-                .rsplit('/')
-                .next()
-                .is_some_and(|name| name.starts_with("libc10_cuda")) =>
-            {
-                self.libraries.insert(*id, (*start, *end));
-            }
-            Definition::ModuleEnd { id } => drop(self.libraries.remove(id)),
-            _ => {}
-        }
+        self.library.define(definition);
     }
 
     pub(crate) fn see(&mut self, seq: u64, event: &Event) {
@@ -66,12 +50,9 @@ impl Foreign {
         }
         match (event.level, event.kind) {
             (Level::PHYSICAL, _) => drop(self.physical.apply(event)),
-            (Level::DRIVER, EventKind::ALLOC) => {
-                let mut libraries = self.libraries.values();
-                if libraries.any(|(start, end)| (*start..*end).contains(&event.aux)) {
-                    self.pool.insert(event.ptr, event.bytes);
-                    self.pool_bytes += event.bytes;
-                }
+            (Level::DRIVER, EventKind::ALLOC) if self.library.has(event.aux) => {
+                self.pool.insert(event.ptr, event.bytes);
+                self.pool_bytes += event.bytes;
             }
             (Level::DRIVER, EventKind::FREE) => {
                 let bytes = self.pool.remove(&event.ptr).unwrap_or(0);

@@ -4,7 +4,8 @@
 //! ```text
 //! report.bin ─► steps ─► replay ─► allocator (PyTorch's) ─► the simulated card
 //!                 │         ├────► events: when a stream is through, as recorded
-//!                 └─────────┴────► ballast: what else was on the card, as recorded
+//!                 ├─────────┴────► ballast: what else was on the card, as recorded
+//!                 └─► save ◄─ decisions: what the allocator did; the replay as a capture
 //! ```
 //! The process is python/gpumem/_whatif/child.py, which has the allocator set up and reads its figures in the end.
 
@@ -12,10 +13,17 @@ mod allocator;
 mod attempt;
 mod ballast;
 mod capi;
+mod decisions;
 mod events;
+mod facts;
 mod foreign;
+mod growth;
 mod late;
+mod library;
+mod pool;
 mod real;
 mod replay;
+mod save;
+mod segments;
 mod steps;
 mod survey;

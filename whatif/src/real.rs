@@ -15,6 +15,11 @@ pub(crate) fn torch(library: Library, name: &CStr) -> usize {
     symbol(handle, name)
 }
 
+/// An exported symbol of libc10, which PyTorch does not load for all.
+pub(crate) fn c10(name: &CStr) -> usize {
+    symbol(loaded::handle_of(|of| of == b"libc10.so"), name)
+}
+
 /// The symbol of that name behind ours.
 pub(crate) fn next(name: &CStr) -> usize {
     symbol(libc::RTLD_NEXT, name)

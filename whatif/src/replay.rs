@@ -11,9 +11,11 @@ use rustc_hash::FxHashMap;
 
 use crate::allocator::Allocator;
 use crate::ballast::Ballast;
+use crate::decisions::{self, Decision};
 use crate::events;
 use crate::foreign::Foreign;
 use crate::late::Late;
+use crate::save::{self, Failure, Save};
 use crate::steps::{self, Placement, Placements, Steps};
 use crate::survey::Survey;
 
@@ -28,6 +30,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) own_bytes: u64,
     pub(crate) set: Option<extern "C" fn(*const c_char) -> i64>,
     pub(crate) progress: Option<extern "C" fn(f64)>,
+    /// The replay is written as a capture.
+    pub(crate) save: Option<save::Wanted>,
 }
 
 /// What came of it. The allocator itself has the figures.
@@ -75,6 +79,20 @@ pub(crate) type Error = String;
 pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     let allocator = Allocator::find()?;
     let ballast = Ballast::new(wanted.own_bytes).ok_or("CUDA's runtime is not loaded")?;
+    let save = match &wanted.save {
+        None => None,
+        Some(_) if !allocator.attach_trace(decisions::traced) => {
+            return Err(
+                "this PyTorch's allocator cannot be traced: its replay cannot be saved".into(),
+            );
+        }
+        Some(to) => Some(Save::create(
+            wanted.capture,
+            wanted.device,
+            wanted.survey,
+            to,
+        )?),
+    };
     let mut replay = Replay {
         wanted,
         allocator,
@@ -87,11 +105,20 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         captures: Vec::new(),
         steps: 0,
         outcome: Outcome::default(),
+        save,
+        decisions: Vec::new(),
     };
     events::begin(wanted.survey.has_releases);
+    if replay.save.is_some() {
+        decisions::begin();
+    }
     let read = steps::read(wanted.capture, wanted.device, &mut replay);
+    decisions::end();
     events::end();
     read?;
+    if let Some(save) = replay.save {
+        save.finish()?;
+    }
     let outcome = replay.outcome;
     if outcome.allocations == 0 && outcome.failed_seq == 0 {
         return Err("the capture has no tensors of PyTorch's on this device".into());
@@ -131,6 +158,8 @@ struct Replay<'a> {
     /// Training steps that have ended.
     steps: u64,
     outcome: Outcome,
+    save: Option<Save>,
+    decisions: Vec<Decision>,
 }
 
 impl Replay<'_> {
@@ -287,11 +316,17 @@ impl Replay<'_> {
 impl Steps for Replay<'_> {
     fn define(&mut self, definition: &Definition) {
         self.foreign.define(definition);
+        if let Some(save) = &mut self.save {
+            save.define(definition);
+        }
     }
 
     fn event(&mut self, seq: u64, event: &Event) {
         if event.kind == EventKind::STEP {
             self.steps = event.aux;
+        }
+        if let Some(save) = &mut self.save {
+            save.event(seq, event);
         }
         if event.level != Level::TENSOR || event.kind == EventKind::SAMPLE {
             self.foreign.see(seq, event);
@@ -299,6 +334,28 @@ impl Steps for Replay<'_> {
     }
 
     fn step(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
+        let goes_on = self.take(seq, event, placements);
+        if let Some(save) = &mut self.save {
+            decisions::take(&mut self.decisions);
+            let failure = (!goes_on).then_some(Failure {
+                bytes: self.outcome.failed_bytes,
+                is_foreign: self.outcome.failed_foreign != 0,
+            });
+            save.step(seq, event, &self.decisions, failure);
+        }
+        goes_on
+    }
+
+    fn progress(&mut self, of: f64) {
+        if let Some(progress) = self.wanted.progress {
+            progress(of);
+        }
+    }
+}
+
+impl Replay<'_> {
+    /// Takes a step; false: it was the last.
+    fn take(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
         self.outcome.last_seq = seq;
         match event.kind {
             EventKind::ALLOC => self.allocate(seq, event, placements),
@@ -319,12 +376,6 @@ impl Steps for Replay<'_> {
                 true
             }
             _ => true,
-        }
-    }
-
-    fn progress(&mut self, of: f64) {
-        if let Some(progress) = self.wanted.progress {
-            progress(of);
         }
     }
 }

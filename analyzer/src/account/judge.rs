@@ -6,6 +6,7 @@ use gpumem_capture::{
 
 use super::missing;
 use super::reached::{Reached, reached};
+use super::replayed::Replayed;
 use super::words::{many, place};
 use crate::replay::{Replay, Sampling};
 
@@ -48,6 +49,8 @@ pub struct Account {
     /// What the capture was made from, if the recorder did not make it. It is then exact as to that, and
     /// nothing is known beside it.
     pub imported: Option<String>,
+    /// What it is a replay of, if a replay wrote it.
+    pub replayed: Option<Replayed>,
     /// Hooks that were armed (distinct functions).
     pub hooks: usize,
     /// By which way each library reached them.
@@ -117,6 +120,7 @@ impl Account {
         hooks.dedup();
         let mut account = Self {
             imported: replay.names.fact(ProcessKey::IMPORTED).map(str::to_owned),
+            replayed: Replayed::of(&replay.names),
             hooks: hooks.len(),
             reached: reached(replay),
             calls: replay.calls.values().sum(),
@@ -142,6 +146,9 @@ impl Account {
             let note =
                 format!("the recorder could not write: {error}; the ring had room for all events");
             account.notes.push(note);
+        }
+        if let Some(replayed) = &account.replayed {
+            account.missing.extend(replayed.doubts.iter().cloned());
         }
         account.ring(integrity);
         account.missing.extend(missing::stacks(replay));

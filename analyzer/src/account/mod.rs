@@ -4,6 +4,7 @@ mod judge;
 mod limits;
 mod missing;
 mod reached;
+mod replayed;
 #[cfg(test)]
 mod tests;
 mod when;
@@ -12,5 +13,6 @@ mod words;
 pub use judge::{Account, Comparison, Ending, duration};
 pub use limits::{is_by_limit, limit_of};
 pub use reached::Reached;
+pub use replayed::Replayed;
 pub use when::{Phase, When, by_frames, phase_of, when_of};
 pub use words::{many, place};

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use gpumem_analyzer::names::short_command;
-use gpumem_analyzer::render::{caveats, diff_text};
+use gpumem_analyzer::render::{caveats, diff_text, pools_text};
 use gpumem_analyzer::session::Session;
-use gpumem_analyzer::views::{Diff, Lines, MatchKey};
+use gpumem_analyzer::views::{Diff, Lines, MatchKey, PoolDiff};
+use gpumem_capture::DeviceOrdinal;
 use serde::Serialize;
 
 use super::exit::{Exit, say_caveats, say_mismatches};
@@ -55,6 +56,7 @@ struct Report<'a> {
     level: String,
     #[serde(flatten)]
     diff: &'a Diff,
+    pools: &'a [PoolDiff],
 }
 
 /// Runs it.
@@ -80,6 +82,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     };
     let names = [&before, &after].map(|session| &session.replay.names);
     let diff = Diff::of((lines_before, names[0]), (lines_after, names[1]), key);
+    let only = from.part.device.map(DeviceOrdinal);
+    let pools = PoolDiff::all(&before.replay, &after.replay, only);
     match args.format {
         Format::Json => {
             say_caveats(&before);
@@ -92,6 +96,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
                     after: second,
                     level: level.to_string(),
                     diff: &diff,
+                    pools: &pools,
                 },
             )?;
         }
@@ -106,6 +111,7 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             devices.sort_unstable();
             devices.dedup();
             text.push('\n');
+            text.push_str(&pools_text(&pools, output.terminal));
             let title = format!("Lines that differ ({level} level)");
             text.push_str(&diff_text(
                 &diff,
@@ -126,6 +132,10 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
 /// One side's line: `before   report.bin, at the peak   python train.py`.
 fn head(side: &str, file: &Path, session: &Session, selection: &Selection) -> String {
     let command = session.replay.names.command().map_or("", short_command);
+    let what = match &session.account.replayed {
+        Some(replayed) => replayed.title(),
+        None => command.to_owned(),
+    };
     let (file, said) = (file_name(file), selection.said());
-    format!("{side:<8} {file}, {said}   {command}\n")
+    format!("{side:<8} {file}, {said}   {what}\n")
 }

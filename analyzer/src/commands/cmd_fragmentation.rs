@@ -1,16 +1,17 @@
 //! `gpumem-analyze fragmentation`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use gpumem_analyzer::render::{over_time_text, pool_map_text};
+use gpumem_analyzer::render::{Style, Terminal, caveats, over_time_text, pool_map_text};
 use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::session::Session;
 use gpumem_analyzer::views::{Asked, FragmentedAt, Ledger, LedgerAt, ReservedOverTime, at};
 use gpumem_capture::{DeviceOrdinal, Seq};
 use serde::Serialize;
 
-use super::exit::{Exit, say_bounded};
-use super::output::Output;
+use super::exit::{Exit, say_bounded, say_caveats};
+use super::output::{Output, file_name};
 use super::read::{ledgers, read_with};
 use super::view::print_rows;
 use crate::args::Format;
@@ -35,6 +36,8 @@ pub struct Args {
     pub format: Format,
     /// The capture
     pub file: PathBuf,
+    /// Captures that come beneath it: of other ranks, or replays of it
+    pub others: Vec<PathBuf>,
 }
 
 /// PyTorch asks the driver for this much where a tensor is larger than what it puts together.
@@ -46,7 +49,10 @@ fn request(text: &str) -> Result<u64, String> {
 
 /// One GPU's pool, as JSON has it.
 #[derive(Serialize)]
-struct Row<'a> {
+struct Row {
+    /// Only where there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capture: Option<PathBuf>,
     device: u8,
     seq: Option<u64>,
     time_ns: Option<u64>,
@@ -54,18 +60,58 @@ struct Row<'a> {
     now: FragmentedAt,
     at_reserved_peak: Option<FragmentedAt>,
     #[serde(flatten)]
-    over_time: &'a ReservedOverTime,
+    over_time: ReservedOverTime,
 }
 
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    if args.others.is_empty() {
+        let (session, rows) = read_pools(args, &args.file)?;
+        print_rows(output, &session, args.format, &rows, |_, terminal| {
+            text(args, &session, &rows, terminal)
+        })?;
+        return Ok(Exit::of(&session));
+    }
+    let (mut all, mut sampling, mut exit) = (Vec::new(), None, Exit::Complete);
+    for (number, file) in [&args.file].into_iter().chain(&args.others).enumerate() {
+        let (session, mut rows) = read_pools(args, file)?;
+        if let Exit::Partial = Exit::of(&session) {
+            exit = Exit::Partial;
+        }
+        match args.format {
+            Format::Json => {
+                say_caveats(&session);
+                sampling = sampling.or(session.account.sampling);
+                rows.iter_mut()
+                    .for_each(|row| row.capture = Some(file.clone()));
+                all.append(&mut rows);
+            }
+            Format::Text => {
+                let terminal = output.terminal;
+                let name = terminal.paint(Style::Strong, &file_name(file));
+                let head = format!("{name}   {}\n", session.title());
+                let gap = if number > 0 { "\n" } else { "" };
+                let caveats = caveats(&session.account, terminal);
+                let pools = text(args, &session, &rows, terminal);
+                output.text(&format!("{gap}{head}{caveats}{pools}"))?;
+            }
+        }
+    }
+    if let Format::Json = args.format {
+        output.json_rows(sampling, &all)?;
+    }
+    Ok(exit)
+}
+
+/// The pools of a capture.
+fn read_pools(args: &Args, file: &Path) -> anyhow::Result<(Session, Vec<Row>)> {
     let query = Query {
         moment: args.at,
         peaks: args.at == At::Peak,
         ..Query::default()
     };
     let mut over_time = BTreeMap::new();
-    let session = read_with(&args.file, query, &mut |replay, record, _| {
+    let session = read_with(file, query, &mut |replay, record, _| {
         ReservedOverTime::observe(&mut over_time, replay, record);
     })?;
     say_bounded(&session, "the pool");
@@ -80,11 +126,11 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         (None, At::Peak) => LedgerAt::Peak,
         (None, _) => LedgerAt::End,
     };
-    let found = ledgers(&args.file, &session, asked(when))?;
+    let found = ledgers(file, &session, asked(when))?;
     let mut rows = Vec::new();
     for ledger in &found {
         let ordinal = DeviceOrdinal(ledger.device);
-        let (Some(pool), Some(over_time)) = (&ledger.pool, over_time.get(&ordinal)) else {
+        let (Some(pool), Some(over_time)) = (&ledger.pool, over_time.remove(&ordinal)) else {
             continue;
         };
         let failed = over_time.failures.first();
@@ -104,38 +150,40 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
             .replay
             .can_answer(At::Event(Seq(over_time.reserved_peak.seq)).into());
         rows.push(Row {
+            capture: None,
             device: ledger.device,
             seq: ledger.seq,
             time_ns: ledger.time_ns,
             now: FragmentedAt::of(pool, request),
             at_reserved_peak: match is_kept {
-                true => of_peak(ledgers(&args.file, &session, then)?),
+                true => of_peak(ledgers(file, &session, then)?),
                 false => None,
             },
             over_time,
         });
     }
-    print_rows(output, &session, args.format, &rows, |_, terminal| {
-        let (replay, mut text) = (&session.replay, String::new());
-        if rows.is_empty() {
-            text.push_str("PyTorch had no pool of its own.\n");
-        }
-        for (index, row) in rows.iter().enumerate() {
-            text.push_str(if index > 0 { "\n" } else { "" });
-            text.push_str(&pool_map_text(
-                replay,
-                row.device,
-                &row.now,
-                &at(args.at),
-                terminal,
-            ));
-            text.push_str(&over_time_text(
-                row.over_time,
-                row.at_reserved_peak.as_ref(),
-                terminal,
-            ));
-        }
-        text
-    })?;
-    Ok(Exit::of(&session))
+    Ok((session, rows))
+}
+
+fn text(args: &Args, session: &Session, rows: &[Row], terminal: Terminal) -> String {
+    let mut text = String::new();
+    if rows.is_empty() {
+        text.push_str("PyTorch had no pool of its own.\n");
+    }
+    for (index, row) in rows.iter().enumerate() {
+        text.push_str(if index > 0 { "\n" } else { "" });
+        text.push_str(&pool_map_text(
+            &session.replay,
+            row.device,
+            &row.now,
+            &at(args.at),
+            terminal,
+        ));
+        text.push_str(&over_time_text(
+            &row.over_time,
+            row.at_reserved_peak.as_ref(),
+            terminal,
+        ));
+    }
+    text
 }

@@ -135,7 +135,10 @@ fn head(file: &Path, session: &Session) -> PageHead {
     let sampled = session.account.sampled();
     PageHead {
         file: name,
-        ran: ran.trim().replace("\nlimit        ", " · "),
+        ran: ran
+            .trim()
+            .replace("\nreplay       ", " · replay ")
+            .replace("\nlimit        ", " · "),
         exact: session.account.is_exact(),
         account: sampled.into_iter().chain(lines).collect(),
         missing: session.account.missing.clone(),

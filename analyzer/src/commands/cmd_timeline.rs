@@ -78,8 +78,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         TimelineFormat::Svg => {
             say_caveats(&session);
             let heading = format!("Memory over time: {}", file_name(file));
-            let command = session.replay.names.command().unwrap_or_default();
-            match timeline_svg(&timeline, &heading, command) {
+            let what = session.title();
+            match timeline_svg(&timeline, &heading, &what) {
                 Some(svg) => svg,
                 None => bail!("{}: no memory was allocated", file.display()),
             }

@@ -2,7 +2,7 @@
 
 use super::{Align, Style, Table, Terminal, bytes, count, signed};
 use crate::account::{Phase, many};
-use crate::views::{Diff, DiffRow};
+use crate::views::{Diff, DiffRow, PoolDiff};
 
 /// The table: line, phase if any has one, function, bytes in both, the change, blocks in both. `title`
 /// stands above; rows that are alike are told in one.
@@ -53,6 +53,33 @@ pub fn diff_text(diff: &Diff, title: &str, devices: bool, terminal: Terminal) ->
     row(&mut table, first, "Together", sums, diff.change_bytes);
     table.style_row(Style::Strong);
     table.render(terminal, 0)
+}
+
+/// PyTorch's pools in both; empty where they are alike.
+pub fn pools_text(pools: &[PoolDiff], terminal: Terminal) -> String {
+    let mut out = String::new();
+    for pool in pools {
+        let rows = [
+            ("  reserved at most", pool.reserved_peak),
+            ("  of it unused at the tensors' peak", pool.unused_at_peak),
+        ];
+        if rows.iter().all(|(_, figure)| figure.change_bytes == 0) {
+            continue;
+        }
+        let right = Align::Right;
+        let mut table = Table::new(&[Align::Left, right, right, right]);
+        let title = format!("PyTorch's pool on GPU {}", pool.device);
+        table
+            .row([&title, "before", "after", "change"])
+            .style_row(Style::Strong);
+        for (label, figure) in rows {
+            let (before, after) = (bytes(figure.before_bytes), bytes(figure.after_bytes));
+            table.row([label, &before, &after, &change(figure.change_bytes)]);
+        }
+        out.push_str(&table.render(terminal, 0));
+        out.push('\n');
+    }
+    out
 }
 
 /// A row of sums.

@@ -47,6 +47,16 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
     };
     let claim = terminal.paint(style, claim);
     let nvml = nvml(account);
+    if let Some(replayed) = &account.replayed {
+        let agree = agree.replace("the replay", "the records");
+        return format!(
+            "account      {claim} as to a replay by PyTorch {}'s allocator: {lost}, {agree}\n             \
+             outside its pool on GPU {} all is as recorded; readings of NVML are moved by what the pool differs\n{}",
+            shown(&replayed.pytorch),
+            replayed.device,
+            notes(account)
+        );
+    }
     let mut out = match &account.imported {
         None => format!("account      {claim}: {hooks}, {lost}, {agree}; {nvml}\n"),
         Some(from) => format!(
@@ -64,10 +74,15 @@ pub fn account_lines(account: &Account, terminal: Terminal) -> String {
             "             the process was killed, or left without its exit handlers\n"
         });
     }
-    for note in &account.notes {
-        out.push_str(&format!("             note: {note}\n"));
-    }
+    out.push_str(&notes(account));
     out
+}
+
+fn notes(account: &Account) -> String {
+    let notes = account.notes.iter();
+    notes
+        .map(|note| format!("             note: {note}\n"))
+        .collect()
 }
 
 /// A text from a capture as a terminal may have it.
@@ -138,7 +153,7 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
     let command = process.command.as_deref().map(short_command);
     let command = command.or(summary.imported.as_deref());
     let mut parts = vec![command.unwrap_or("unknown command").to_owned()];
-    if summary.imported.is_none() {
+    if summary.imported.is_none() && summary.replayed.is_none() {
         parts.push(format!("pid {}", process.pid));
     }
     if let Some(rank) = process.rank {
@@ -178,6 +193,16 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
         terminal.paint(Style::Strong, file),
         parts.join(" · ")
     );
+    if let Some(replayed) = &summary.replayed {
+        let (capture, under) = (shown(&replayed.capture), shown(&replayed.under()));
+        let device = match summary.devices.len() {
+            0 | 1 => String::new(),
+            _ => format!("GPU {} in ", replayed.device),
+        };
+        out.push_str(&format!(
+            "replay       of {device}{capture} under {under}\n"
+        ));
+    }
     for device in &summary.devices {
         if let Some(limit) = device.limit_bytes {
             let card = match device.total_bytes {

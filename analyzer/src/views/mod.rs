@@ -8,6 +8,7 @@ mod categories;
 mod cause;
 mod changes;
 mod diff;
+mod diff_pools;
 mod flame;
 mod fragmentation;
 mod greatest;
@@ -40,6 +41,7 @@ pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
 pub use cause::{Cause, CauseKind, Holder};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};
+pub use diff_pools::{FigureDiff, PoolDiff};
 pub use flame::{Differential, Folded, FrameBy};
 pub use fragmentation::{
     FragmentedAt, FragmentedSegment, PoolFigures, PoolMoment, PoolTime, ReservedOverTime,

@@ -7,7 +7,7 @@ use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
 use super::categories::{by_category, by_name};
-use crate::account::{Reached, When, duration, limit_of, when_of};
+use crate::account::{Reached, Replayed, When, duration, limit_of, when_of};
 use crate::replay::{At, Category, Figure, Replay, ReservationKind};
 use crate::session::Session;
 
@@ -32,6 +32,9 @@ pub struct Summary {
     /// process and card are not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub imported: Option<String>,
+    /// What it is a replay of, if a replay wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<Replayed>,
     /// Hooks that were armed.
     pub hooks: usize,
     /// By which way each library reached the driver.
@@ -228,6 +231,7 @@ impl Summary {
             missing: session.account.missing.clone(),
             notes: session.account.notes.clone(),
             imported: session.account.imported.clone(),
+            replayed: session.account.replayed.clone(),
             hooks: session.account.hooks,
             reached: session.account.reached.clone(),
             calls: calls(replay),

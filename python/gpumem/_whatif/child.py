@@ -1,8 +1,8 @@
 """Replays, each in a process of its own: settings are read once, when PyTorch sets its allocator up.
 
 This process, which is given the path of libgpumem_whatif.so, imports PyTorch once and forks for each line of JSON on stdin:
-{"capture", "device", "card", "settings"}. It runs on the simulated card, with that library loaded before everything else,
-which has the capture's allocations made by PyTorch's own allocator. On stdout come lines of JSON: {"progress": 0.4}, and for
+{"capture", "device", "card", "settings", "save", "doubts"}. It runs on the simulated card, with that library loaded
+before everything else, which has the capture's allocations made by PyTorch's own allocator. On stdout come lines of JSON: {"progress": 0.4}, and for
 each request in the end {"figures": …, "outcome": …} or {"error": …}."""
 
 from __future__ import annotations
@@ -45,7 +45,15 @@ class Request(ctypes.Structure):
         ("own_bytes", ctypes.c_uint64),
         ("set", SET),
         ("progress", PROGRESS),
+        ("save", ctypes.c_char_p),
+        ("card_bytes", ctypes.c_uint64),
+        ("facts", ctypes.c_void_p),
+        ("fact_count", ctypes.c_uint64),
     ]
+
+
+class Fact(ctypes.Structure):
+    _fields_ = [("key", ctypes.c_char_p), ("value", ctypes.c_char_p)]
 
 
 class Outcome(ctypes.Structure):
@@ -157,6 +165,20 @@ def set_at_run_time(torch: Any, settings: str) -> int:
     return 1
 
 
+def facts(torch: Any, request: dict[str, Any]) -> Any:
+    """What the capture of a replay says of it."""
+    said = {
+        "replayed_capture": request["capture"],
+        "replayed_device": str(request["device"]),
+        "replayed_settings": request["settings"],
+        "replayed_card": str(request["card"]),
+        "replayed_pytorch": torch.__version__,
+        "replayed_doubts": "\n".join(request["doubts"]),
+        "allocator_conf": request["settings"],
+    }
+    return (Fact * len(said))(*((key.encode(), value.encode()) for key, value in said.items()))
+
+
 def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -> dict[str, Any]:
     os.environ["GPUMEM_SIM_MEMORY"] = str(request["card"])
     # Newer releases read the first name, older ones the second.
@@ -169,9 +191,20 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
     progress = PROGRESS(lambda of: say({"progress": round(of, 3)}))
     capture, handles = request["capture"].encode(), ctypes.cast(array, ctypes.c_void_p)
     setter = SET(lambda text: set_at_run_time(torch, text.decode()))
-    outcome = library.replay(
-        Request(capture, request["device"], survey, handles, len(streams), own_bytes(torch), setter, progress)
-    )
+    said = facts(torch, request)
+    # Under its name there is a whole capture or none.
+    part = f"{request['save']}.{os.getpid()}.part" if request.get("save") else None
+    wanted = Request(
+        capture, request["device"], survey, handles, len(streams), own_bytes(torch), setter, progress,
+        part.encode() if part else None, request["card"], ctypes.cast(said, ctypes.c_void_p), len(said),
+    )  # fmt: skip
+    try:
+        outcome = library.replay(wanted)
+        if part:
+            os.rename(part, request["save"])
+    finally:
+        if part and os.path.exists(part):
+            os.unlink(part)
     numbers = {name: getattr(outcome, name) for name, _ in Outcome._fields_}
     return {"figures": figures(torch), "outcome": numbers, "torch": torch.__version__}
 

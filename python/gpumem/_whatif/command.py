@@ -12,6 +12,7 @@ from .. import _files, _sizes
 from .._report import say
 from . import text
 from .captures import devices_of, python_for, summary_of
+from .saving import Saving
 from .search import replays, search, smallest_cards
 from .servers import Failed, Servers
 
@@ -29,6 +30,7 @@ A replay speaks up to its first failure: what the program would have done then, 
   gpumem whatif report.bin --smallest-card
   gpumem whatif report.bin --card 24GiB
   gpumem whatif report.rank*.bin
+  gpumem whatif report.bin --conf expandable_segments:True --save replays
 
 Exit status: 0 complete, 1 no result, 2 the command line is wrong, 3 a result that is not exact, of which is said why.
 """
@@ -55,6 +57,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--smallest-card", action="store_true", help="find for all settings the least memory with which nothing fails"
     )
+    parser.add_argument(
+        "--save", metavar="FOLDER", type=Path,
+        help="write each replay as a capture into this folder; a name that ends in .bin is a file for the replay of one --conf",
+    )  # fmt: skip
     parser.add_argument("--device", metavar="N", type=int, help="only the GPU with this ordinal")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON with integers")
     parser.add_argument("--python", metavar="PATH", help="the Python whose PyTorch replays; without it this one, or the recorded one")
@@ -79,6 +85,7 @@ def _run(options: argparse.Namespace) -> int:
         device for capture, summary in summaries.items() for device in devices_of(capture, summary, options.device)
     ]
     own = devices[0].settings
+    saving = Saving(options.save, devices, options.conf or []) if options.save else None
     python = python_for(options.python, first)
     progress = text.Progress()
     with Servers(python, options.jobs or os.cpu_count() or 1) as servers:
@@ -89,10 +96,12 @@ def _run(options: argparse.Namespace) -> int:
             results = search(servers, devices, own, options.card, told)
         if options.smallest_card:
             results = smallest_cards(servers, results, progress.told("looking for the smallest cards"))
+        doubts = text.doubts(summaries, devices, results, options.card)
+        if saving:
+            saving.save(servers, results, doubts, progress.told("saving"))
     progress.end()
-    doubts = text.doubts(summaries, devices, results, options.card)
     if options.format == "json":
-        print(json.dumps(text.as_json(devices, results, doubts), indent=2))
+        print(json.dumps(text.as_json(devices, results, doubts, saving), indent=2))
     else:
-        print(text.report(devices, results, doubts, options))
+        print(text.report(devices, results, doubts, options, saving))
     return PARTIAL if doubts else 0

@@ -30,6 +30,9 @@ class Request:
     # Bytes of the card.
     card: int
     settings: str
+    # Where the replay is written as a capture, and why it may differ from a run.
+    save: Optional[Path] = None
+    doubts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ class Servers:
         words: Dict[str, Any] = {
             "capture": str(request.capture), "device": request.device, "card": request.card,
             "settings": request.settings,
+            "save": str(request.save) if request.save else None, "doubts": list(request.doubts),
         }  # fmt: skip
         try:
             process.stdin.write(json.dumps(words) + "\n")

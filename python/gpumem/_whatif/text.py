@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .. import _sizes
+from .saving import Saving
 from .search import ALLOCATED, RESERVED, Recorded, Result, worst
 from .settings import name, risks
 from .where import line
@@ -79,7 +80,14 @@ def doubts(
     return lines
 
 
-def as_json(devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str]) -> Dict[str, Any]:
+def _replay(result: Result, saving: Optional[Saving]) -> Dict[str, Any]:
+    path = saving.path(result) if saving else None
+    return {**result.json(), "saved": str(path) if path else None}
+
+
+def as_json(
+    devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str], saving: Optional[Saving] = None
+) -> Dict[str, Any]:
     return {
         "schema": 1,
         "exact": not doubts,
@@ -93,14 +101,17 @@ def as_json(devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequ
                 "settings": device.settings,
                 "reserved_peak_bytes": device.reserved,
                 "allocated_peak_bytes": device.allocated,
-                "replays": [result.json() for result in results if result.recorded == device],
+                "replays": [_replay(result, saving) for result in results if result.recorded == device],
             }
             for device in devices
         ],
     }
 
 
-def report(devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str], options: argparse.Namespace) -> str:
+def report(
+    devices: Sequence[Recorded], results: Sequence[Result], doubts: Sequence[str], options: argparse.Namespace,
+    saving: Optional[Saving] = None,
+) -> str:
     lines = wrapped([f"NOT EXACT: {doubt}" for doubt in doubts])
     by_settings = worst(results)
     least: Dict[str, Optional[int]] = {}
@@ -117,6 +128,8 @@ def report(devices: Sequence[Recorded], results: Sequence[Result], doubts: Seque
     if best.settings != own.settings and best.fits:
         lines += ["", "In the shell:", f"  export PYTORCH_CUDA_ALLOC_CONF={_quoted(best.settings)}"]
         lines += [f"  {risk}" for risk in risks(best.settings)]
+    if saving:
+        lines += ["", "Saved. To look at a replay:", *(f"  {command}" for command in saving.commands(best))]
     return "\n".join(lines)
 
 

@@ -1,0 +1,62 @@
+//! What a capture says of the replay that wrote it: see `gpumem whatif --save`.
+
+use gpumem_capture::ProcessKey;
+use serde::Serialize;
+
+use crate::names::Names;
+use crate::units::bytes;
+
+/// A replay of PyTorch's allocator on one device of a recorded capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Replayed {
+    /// The recorded capture's path.
+    pub capture: String,
+    /// The device, by its ordinal.
+    pub device: u8,
+    /// The allocator's settings; empty: its own.
+    pub settings: String,
+    /// Bytes of the card that the replay had.
+    pub card_bytes: u64,
+    /// The PyTorch whose allocator it was.
+    pub pytorch: String,
+    /// Why a run may differ from it, one line each.
+    pub doubts: Vec<String>,
+}
+
+impl Replayed {
+    /// Of a capture's facts; None: it was recorded, or imported.
+    pub(super) fn of(names: &Names) -> Option<Self> {
+        let fact = |key| names.fact(key).unwrap_or_default().to_owned();
+        let capture = names.fact(ProcessKey::REPLAYED_CAPTURE)?.to_owned();
+        let pytorch = fact(ProcessKey::REPLAYED_PYTORCH);
+        let doubts = fact(ProcessKey::REPLAYED_DOUBTS);
+        let doubts = doubts.lines().map(str::to_owned).collect();
+        Some(Self {
+            capture,
+            device: fact(ProcessKey::REPLAYED_DEVICE).parse().unwrap_or(0),
+            settings: fact(ProcessKey::REPLAYED_SETTINGS),
+            card_bytes: fact(ProcessKey::REPLAYED_CARD).parse().unwrap_or(0),
+            pytorch,
+            doubts,
+        })
+    }
+
+    /// The file's name without its folder.
+    pub fn file(&self) -> &str {
+        self.capture.rsplit('/').next().unwrap_or(&self.capture)
+    }
+
+    /// The settings and the card: `expandable_segments:True on 16.0 GiB`.
+    pub fn under(&self) -> String {
+        let settings = match self.settings.as_str() {
+            "" => "default settings",
+            settings => settings,
+        };
+        format!("{settings} on {}", bytes(self.card_bytes))
+    }
+
+    /// In a few words: `replay of report.bin under expandable_segments:True on 16.0 GiB`.
+    pub fn title(&self) -> String {
+        format!("replay of {} under {}", self.file(), self.under())
+    }
+}

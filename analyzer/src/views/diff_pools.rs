@@ -1,0 +1,71 @@
+//! PyTorch's pools in two captures.
+
+use gpumem_capture::DeviceOrdinal;
+use serde::Serialize;
+
+use crate::replay::Replay;
+
+/// A device's pool in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolDiff {
+    /// Device ordinal.
+    pub device: u8,
+    /// What it held from the driver at most.
+    pub reserved_peak: FigureDiff,
+    /// What it held when tensors were at their peak and no tensor used.
+    pub unused_at_peak: FigureDiff,
+}
+
+/// A figure in both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct FigureDiff {
+    /// Bytes in the first.
+    pub before_bytes: u64,
+    /// Bytes in the second.
+    pub after_bytes: u64,
+    /// By how much the second has more.
+    pub change_bytes: i64,
+}
+
+impl FigureDiff {
+    fn of(figure: impl Fn(&Replay) -> u64, [before, after]: [&Replay; 2]) -> Self {
+        let (before, after) = (figure(before), figure(after));
+        Self {
+            before_bytes: before,
+            after_bytes: after,
+            change_bytes: after.wrapping_sub(before).cast_signed(),
+        }
+    }
+}
+
+impl PoolDiff {
+    /// Of each device that has a pool in either; `only`: of that device.
+    pub fn all(before: &Replay, after: &Replay, only: Option<DeviceOrdinal>) -> Vec<Self> {
+        let both = [before, after];
+        let mut devices: Vec<DeviceOrdinal> = both
+            .iter()
+            .flat_map(|replay| &replay.devices)
+            .filter(|(_, device)| device.reserved_peak > 0)
+            .map(|(device, _)| *device)
+            .filter(|device| only.is_none_or(|only| only == *device))
+            .collect();
+        devices.sort_unstable();
+        devices.dedup();
+        let row = |device: DeviceOrdinal| {
+            let reserved = |replay: &Replay| {
+                let peak = replay.devices.get(&device);
+                peak.map_or(0, |peak| peak.reserved_peak)
+            };
+            let unused = |replay: &Replay| {
+                let peak = replay.devices.get(&device).map(|peak| peak.at_peak);
+                peak.map_or(0, |at| at.reserved.unwrap_or(0).saturating_sub(at.tensor))
+            };
+            Self {
+                device: device.0,
+                reserved_peak: FigureDiff::of(reserved, both),
+                unused_at_peak: FigureDiff::of(unused, both),
+            }
+        };
+        devices.into_iter().map(row).collect()
+    }
+}

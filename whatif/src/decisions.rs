@@ -1,0 +1,291 @@
+//! What the allocator of this process does for each step of a replay, as it traces and reports it.
+//!
+//! | what | from |
+//! |---|---|
+//! | segments and mappings, blocks that waited for a stream | the allocator's trace |
+//! | blocks and their sizes, failures, the allocator's figures | its reports to PyTorch's profiler |
+//! | refused segments | `cudaMalloc` |
+//!
+//! The library is loaded before PyTorch and CUDA's runtime, so these functions come first.
+
+use core::cell::RefCell;
+use core::ffi::{CStr, c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use gpumem_torch_abi::TraceEntry;
+
+use crate::real;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// A block was handed out.
+    Alloc,
+    /// A block was freed.
+    Free,
+    /// A block that had been freed waited for a stream, and went back to its pool.
+    Release,
+    /// There was no memory for a block.
+    OutOfMemory,
+    /// A segment came from CUDA.
+    SegmentAlloc,
+    /// One went back.
+    SegmentFree,
+    /// Memory was mapped into an expandable segment.
+    Map,
+    /// It was unmapped.
+    Unmap,
+    /// CUDA had no memory for a segment.
+    Refused,
+}
+
+/// One decision of the allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) action: Action,
+    pub(crate) ptr: u64,
+    pub(crate) bytes: u64,
+    /// What was in blocks, and held from CUDA, just after it; of [`Action::Alloc`], `Free` and `OutOfMemory` alone.
+    pub(crate) allocated: u64,
+    pub(crate) reserved: u64,
+}
+
+#[derive(Default)]
+struct Now {
+    decisions: Vec<Decision>,
+    /// The block that is being freed.
+    freeing: u64,
+}
+
+thread_local! {
+    static NOW: RefCell<Option<Now>> = const { RefCell::new(None) };
+}
+
+/// From here on decisions on this thread are kept.
+pub(crate) fn begin() {
+    NOW.set(Some(Now::default()));
+}
+
+/// No longer.
+pub(crate) fn end() {
+    NOW.set(None);
+}
+
+/// Gives the decisions since the last call, in order, in place of what `to` has.
+pub(crate) fn take(to: &mut Vec<Decision>) {
+    to.clear();
+    NOW.with_borrow_mut(|now| {
+        if let Some(now) = now {
+            to.append(&mut now.decisions);
+        }
+    });
+}
+
+fn keep(action: Action, ptr: u64, bytes: u64, (allocated, reserved): (u64, u64)) {
+    NOW.with_borrow_mut(|now| {
+        if let Some(now) = now {
+            now.decisions.push(Decision {
+                action,
+                ptr,
+                bytes,
+                allocated,
+                reserved,
+            });
+        }
+    });
+}
+
+/// The block that is being freed becomes another; gives the one that was.
+fn freeing(ptr: u64) -> u64 {
+    NOW.with_borrow_mut(|now| {
+        now.as_mut()
+            .map_or(0, |now| core::mem::replace(&mut now.freeing, ptr))
+    })
+}
+
+/// The allocator calls it with each entry of its trace, the device's lock held.
+pub(crate) extern "C-unwind" fn traced(_: *const c_void, entry: &TraceEntry) {
+    let action = match entry.action {
+        TraceEntry::SEGMENT_ALLOC => Action::SegmentAlloc,
+        TraceEntry::SEGMENT_FREE => Action::SegmentFree,
+        TraceEntry::SEGMENT_MAP => Action::Map,
+        TraceEntry::SEGMENT_UNMAP => Action::Unmap,
+        TraceEntry::FREE_REQUESTED => {
+            freeing(entry.ptr);
+            return;
+        }
+        // A block that waits for nothing is back at once.
+        TraceEntry::FREE_COMPLETED if freeing(0) != entry.ptr => Action::Release,
+        _ => return,
+    };
+    keep(action, entry.ptr, entry.bytes, (0, 0));
+}
+
+/// A function of a library that comes behind ours.
+struct Behind {
+    name: &'static CStr,
+    address: AtomicUsize,
+}
+
+impl Behind {
+    const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            address: AtomicUsize::new(0),
+        }
+    }
+
+    /// Its address; 0: it is not there.
+    fn get(&self, find: fn(&CStr) -> usize) -> usize {
+        match self.address.load(Ordering::Relaxed) {
+            0 => {
+                let found = find(self.name);
+                self.address.store(found, Ordering::Relaxed);
+                found
+            }
+            known => known,
+        }
+    }
+}
+
+static REPORT: Behind = Behind::new(c"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+static FAILURE: Behind = Behind::new(c"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+static MALLOC: Behind = Behind::new(c"cudaMalloc");
+
+/// Whether a `c10::Device` is a card: its type is in the low byte.
+fn is_card(device: u16) -> bool {
+    device & 0xff == 1
+}
+
+/// PyTorch's function of this name: a block was handed out, or freed where `bytes` is negative.
+///
+/// # Safety
+/// As PyTorch's.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C-unwind" fn _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
+    ptr: *mut c_void,
+    bytes: i64,
+    allocated: u64,
+    reserved: u64,
+    device: u16,
+) {
+    if is_card(device) {
+        let action = match bytes < 0 {
+            true => Action::Free,
+            false => Action::Alloc,
+        };
+        freeing(0);
+        let figures = (allocated, reserved);
+        keep(action, ptr as u64, bytes.unsigned_abs(), figures);
+    }
+    let real = REPORT.get(real::c10);
+    if real != 0 {
+        type Report = unsafe extern "C-unwind" fn(*mut c_void, i64, u64, u64, u16);
+        // SAFETY: PyTorch's function of this type, with the caller's own arguments.
+        unsafe {
+            let real: Report = core::mem::transmute(real);
+            real(ptr, bytes, allocated, reserved, device);
+        }
+    }
+}
+
+/// PyTorch's function of this name.
+///
+/// # Safety
+/// As PyTorch's.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C-unwind" fn _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(
+    bytes: i64,
+    allocated: u64,
+    reserved: u64,
+    device: u16,
+) {
+    if is_card(device) {
+        let figures = (allocated, reserved);
+        keep(Action::OutOfMemory, 0, bytes.unsigned_abs(), figures);
+    }
+    let real = FAILURE.get(real::c10);
+    if real != 0 {
+        type Report = unsafe extern "C-unwind" fn(i64, u64, u64, u16);
+        // SAFETY: as above.
+        unsafe {
+            let real: Report = core::mem::transmute(real);
+            real(bytes, allocated, reserved, device);
+        }
+    }
+}
+
+/// The runtime's function of this name.
+///
+/// # Safety
+/// As the runtime's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaMalloc(ptr: *mut *mut c_void, bytes: usize) -> c_int {
+    let real = MALLOC.get(real::next);
+    if real == 0 {
+        return 3; // cudaErrorInitializationError
+    }
+    // SAFETY: the runtime's function of this type, with the caller's own arguments.
+    let result = unsafe {
+        let real: unsafe extern "C" fn(*mut *mut c_void, usize) -> c_int =
+            core::mem::transmute(real);
+        real(ptr, bytes)
+    };
+    if result != 0 {
+        keep(Action::Refused, 0, bytes as u64, (0, 0));
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(action: i32, ptr: u64) -> TraceEntry {
+        TraceEntry {
+            action,
+            device: 0,
+            ptr,
+            context: [0; 2],
+            stream: 0,
+            bytes: 512,
+            pool: (0, 0),
+        }
+    }
+
+    #[test]
+    fn a_block_that_waited_is_released_and_others_are_freed() {
+        begin();
+        let nothing = core::ptr::null();
+        let free = |ptr: u64| {
+            // SAFETY: the function reads nothing through its pointer.
+            unsafe {
+                _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
+                    ptr as *mut c_void,
+                    -512,
+                    0,
+                    0,
+                    1,
+                );
+            }
+        };
+        traced(nothing, &entry(TraceEntry::FREE_REQUESTED, 64));
+        traced(nothing, &entry(TraceEntry::FREE_COMPLETED, 64));
+        free(64);
+        traced(nothing, &entry(TraceEntry::FREE_REQUESTED, 128));
+        free(128);
+        traced(nothing, &entry(TraceEntry::FREE_COMPLETED, 128));
+        let mut found = Vec::new();
+        take(&mut found);
+        let found: Vec<_> = found.iter().map(|of| (of.action, of.ptr)).collect();
+        let expected = [
+            (Action::Free, 64),
+            (Action::Free, 128),
+            (Action::Release, 128),
+        ];
+        assert_eq!(found, expected);
+        end();
+    }
+}

@@ -1,0 +1,372 @@
+//! A replay as a capture: all that the recorded one says, in order and at its times, but for what PyTorch's pool did on the
+//! replayed device, which is what the allocator decided here.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use gpumem_capture::embedded::embed;
+use gpumem_capture::{
+    AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos,
+    OfflineError, OfflineWriter, Origin, Reader, Seq,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::decisions::{Action, Decision};
+use crate::facts::{Facts, Numbers};
+use crate::growth::Growth;
+use crate::pool::PoolEvents;
+use crate::segments::{Segments, relocated};
+use crate::survey::Survey;
+
+/// Slots of the ring: as many as the largest definition needs.
+const RING_SLOTS: u32 = 1 << 17;
+
+/// What is to be saved.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// A file that does not exist.
+    pub(crate) path: PathBuf,
+    /// Bytes of the card that the replay had.
+    pub(crate) card: u64,
+    /// Facts of the process by their keys: what the replay is of.
+    pub(crate) facts: Vec<(String, String)>,
+}
+
+/// Why a replay went no further.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) bytes: u64,
+    /// What failed is not PyTorch's.
+    pub(crate) is_foreign: bool,
+}
+
+/// The capture of a replay, under construction.
+pub(crate) struct Save {
+    path: PathBuf,
+    device: DeviceOrdinal,
+    out: OfflineWriter,
+    facts: Facts,
+    numbers: Numbers,
+    pool: PoolEvents,
+    segments: Segments,
+    /// Events by which the program gave settings at run time.
+    settings: FxHashSet<u64>,
+    /// Live blocks: recorded addresses to those of the replay.
+    blocks: FxHashMap<u64, u64>,
+    /// What the card had given for the recorded pool.
+    recorded_physical: u64,
+    /// What PyTorch held when it last said so.
+    reserved: u64,
+    /// What else took memory of the card since the allocator was last asked for a block.
+    growth: Growth,
+    last: Nanos,
+    has_failed: bool,
+    symbols: Vec<Definition>,
+    error: Option<OfflineError>,
+}
+
+impl Save {
+    /// Begins a capture of a replay of `capture`.
+    pub(crate) fn create(
+        capture: &Path,
+        device: DeviceOrdinal,
+        survey: &Survey,
+        wanted: &Wanted,
+    ) -> Result<Self, String> {
+        let pool = PoolEvents::of(capture, device)?;
+        let mut nonce = pool.nonce;
+        for byte in wanted.facts.iter().flat_map(|(_, value)| value.bytes()) {
+            nonce = nonce.rotate_left(5).wrapping_mul(0x517c_c1b7_2722_0a95) ^ u64::from(byte);
+        }
+        let origin = Origin {
+            started_wall_ns: pool.started_wall_ns,
+            nonce,
+        };
+        let out = OfflineWriter::create(&wanted.path, origin, RING_SLOTS);
+        let mut save = Self {
+            path: wanted.path.clone(),
+            device,
+            out: out.map_err(|error| error.to_string())?,
+            facts: Facts::new(device, wanted.card),
+            numbers: Numbers::default(),
+            segments: Segments::new(device, &pool),
+            pool,
+            settings: survey.settings.keys().copied().collect(),
+            blocks: FxHashMap::default(),
+            recorded_physical: 0,
+            reserved: 0,
+            growth: Growth::default(),
+            last: Nanos(0),
+            has_failed: false,
+            symbols: Vec::new(),
+            error: None,
+        };
+        for (key, value) in &wanted.facts {
+            let (key, value) = (key.clone(), value.clone());
+            save.write_definition(&Definition::Process { key, value });
+        }
+        Ok(save)
+    }
+
+    /// A definition of the recorded capture.
+    pub(crate) fn define(&mut self, definition: &Definition) {
+        if let Definition::Symbol { .. } = definition {
+            self.symbols.push(definition.clone());
+        } else if let Some(definition) = self.facts.of_replay(definition, &self.numbers) {
+            self.write_definition(&definition);
+        }
+    }
+
+    /// An event of it. Those that are steps of the replay come once more.
+    pub(crate) fn event(&mut self, seq: u64, event: &Event) {
+        if self.is_step(event) {
+            return;
+        }
+        let here = event.device == self.device;
+        if self.pool.contains(seq) {
+            if event.level == Level::PHYSICAL {
+                let physical = &mut self.recorded_physical;
+                match event.kind {
+                    EventKind::ALLOC => *physical += event.bytes,
+                    _ => *physical = physical.saturating_sub(event.bytes),
+                }
+            }
+            return;
+        }
+        let more = self
+            .segments
+            .physical
+            .wrapping_sub(self.recorded_physical)
+            .cast_signed();
+        let event = match event.kind {
+            EventKind::SAMPLE if here => Event {
+                bytes: event.bytes.saturating_add_signed(more),
+                ptr: event.ptr.saturating_add_signed(more),
+                ..*event
+            },
+            EventKind::CARD if here => Event {
+                bytes: event.bytes.saturating_add_signed(more),
+                ptr: self.facts.card,
+                ..*event
+            },
+            EventKind::CANCEL => Event {
+                aux: self.numbers.free(event),
+                ..*event
+            },
+            _ => *event,
+        };
+        if here {
+            self.growth.see(&event);
+        }
+        if let Some(now) = self.write(&event, None) {
+            self.numbers.wrote(seq, &event, now);
+        }
+    }
+
+    /// Whether what the replay makes of an event is written, and not the event itself.
+    fn is_step(&self, event: &Event) -> bool {
+        let replayed = matches!(
+            event.kind,
+            EventKind::ALLOC
+                | EventKind::FREE
+                | EventKind::OUT_OF_MEMORY
+                | EventKind::ROLE
+                | EventKind::ALLOCATOR
+        );
+        let is_call = event.kind == EventKind::ALLOCATOR && event.device == DeviceOrdinal::NONE;
+        event.level == Level::TENSOR && replayed && (event.device == self.device || is_call)
+    }
+
+    /// An event that was replayed, and what the allocator did then. After a failure nothing more is to come.
+    pub(crate) fn step(
+        &mut self,
+        seq: u64,
+        event: &Event,
+        decisions: &[Decision],
+        failure: Option<Failure>,
+    ) {
+        if !self.is_step(event) {
+            return;
+        }
+        match event.kind {
+            EventKind::ALLOCATOR => self.call(seq, event),
+            EventKind::ROLE => {
+                if let Some(&ptr) = self.blocks.get(&event.ptr) {
+                    self.write(&Event { ptr, ..*event }, None);
+                }
+            }
+            EventKind::FREE if event.flags.contains(EventFlags::UNKNOWN_POINTER) => {
+                let aux = self.reserved;
+                self.write(&Event { aux, ..*event }, None);
+            }
+            EventKind::FREE => drop(self.blocks.remove(&event.ptr)),
+            _ => {}
+        }
+        let by = Event {
+            device: self.device,
+            flags: EventFlags(event.flags.0 & !EventFlags::MISMATCH.0),
+            ..*event
+        };
+        for decision in decisions {
+            self.decided(decision, &by);
+        }
+        let is_request = matches!(event.kind, EventKind::ALLOC | EventKind::OUT_OF_MEMORY);
+        if is_request && failure.is_none() {
+            self.growth.clear();
+        }
+        if let Some(failure) = failure {
+            self.has_failed = true;
+            let is_written = decisions.iter().any(|of| of.action == Action::OutOfMemory);
+            if !is_written {
+                self.fail(failure, &by);
+            }
+        }
+    }
+
+    /// A call of the allocator. What the environment of the run said is not what that of the replay says, and when blocks
+    /// went back to their pool the allocator itself has decided.
+    fn call(&mut self, seq: u64, event: &Event) {
+        let ptr = match AllocatorCall(event.aux) {
+            AllocatorCall::SETTINGS if !self.settings.contains(&seq) => return,
+            AllocatorCall::RELEASED => return,
+            AllocatorCall::RECORD_STREAM => match self.blocks.get(&event.ptr) {
+                Some(&ptr) => ptr,
+                None => return,
+            },
+            _ => event.ptr,
+        };
+        self.write(&Event { ptr, ..*event }, None);
+    }
+
+    fn decided(&mut self, decision: &Decision, by: &Event) {
+        let &Decision {
+            action,
+            bytes,
+            allocated,
+            reserved,
+            ..
+        } = decision;
+        let tensor = Event {
+            ptr: relocated(decision.ptr),
+            bytes,
+            aux: reserved,
+            slack: 0,
+            ..*by
+        };
+        let event = match action {
+            Action::Alloc => {
+                if by.kind == EventKind::ALLOC {
+                    self.blocks.insert(by.ptr, tensor.ptr);
+                }
+                Event {
+                    kind: EventKind::ALLOC,
+                    slack: slack(by, bytes),
+                    ..tensor
+                }
+            }
+            Action::Free => Event {
+                kind: EventKind::FREE,
+                ..tensor
+            },
+            Action::OutOfMemory => Event {
+                kind: EventKind::OUT_OF_MEMORY,
+                ptr: allocated,
+                ..tensor
+            },
+            Action::Release => Event {
+                kind: EventKind::ALLOCATOR,
+                bytes: 0,
+                aux: AllocatorCall::RELEASED.0,
+                flags: EventFlags::NONE,
+                ..tensor
+            },
+            _ => {
+                for event in self.segments.decided(decision, by) {
+                    self.write(&event, None);
+                }
+                return;
+            }
+        };
+        let has_figures = action != Action::Release;
+        if has_figures {
+            self.reserved = reserved;
+        }
+        let counts = matches!(action, Action::Alloc | Action::Free);
+        self.write(&event, counts.then_some(allocated));
+    }
+
+    /// What failed without a word of PyTorch's.
+    fn fail(&mut self, failure: Failure, by: &Event) {
+        if failure.is_foreign {
+            for event in self.growth.refused(failure.bytes, by) {
+                self.write(&event, None);
+            }
+            return;
+        }
+        let event = Event {
+            kind: EventKind::OUT_OF_MEMORY,
+            ptr: 0,
+            bytes: failure.bytes,
+            aux: self.reserved,
+            slack: 0,
+            ..*by
+        };
+        self.write(&event, None);
+    }
+
+    fn write_definition(&mut self, definition: &Definition) {
+        if self.error.is_none()
+            && let Err(error) = self.out.define(definition)
+        {
+            self.error = Some(error);
+        }
+    }
+
+    /// Writes an event, after which as many bytes are live as `live` says.
+    fn write(&mut self, event: &Event, live: Option<u64>) -> Option<Seq> {
+        if self.error.is_some() {
+            return None;
+        }
+        self.last = self.last.max(event.time);
+        let written = self.out.event_to(event, live);
+        written.map_err(|error| self.error = Some(error)).ok()
+    }
+
+    /// Ends the capture.
+    pub(crate) fn finish(self) -> Result<(), String> {
+        let end = match self.has_failed {
+            true => self.last,
+            false => self.pool.ended.unwrap_or(self.last).max(self.last),
+        };
+        let written = self.error.map_or(Ok(()), Err);
+        written
+            .and_then(|()| self.out.finish(end))
+            .map_err(|error| error.to_string())?;
+        match self.symbols.is_empty() {
+            true => Ok(()),
+            false => name(&self.path, self.symbols).map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// By how much a block is larger than what the recorded event asked for.
+fn slack(by: &Event, bytes: u64) -> u32 {
+    let asked = match (by.kind, by.slack) {
+        (EventKind::ALLOC, Event::SLACK_UNKNOWN) => return Event::SLACK_UNKNOWN,
+        (EventKind::ALLOC, slack) => by.bytes.saturating_sub(slack.into()),
+        _ => by.bytes,
+    };
+    u32::try_from(bytes.saturating_sub(asked)).unwrap_or(Event::SLACK_UNKNOWN)
+}
+
+/// Embeds the names that the recorded capture has embedded.
+fn name(path: &Path, symbols: Vec<Definition>) -> Result<(), Box<dyn core::error::Error>> {
+    let mut named = path.as_os_str().to_owned();
+    named.push(".named");
+    let mut to = BufWriter::new(File::create_new(&named)?);
+    embed(&Reader::open(path)?, symbols, &mut to, &mut |_| {})?;
+    to.into_inner()?.sync_data()?;
+    std::fs::rename(&named, path)?;
+    Ok(())
+}
