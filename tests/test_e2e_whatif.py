@@ -127,6 +127,13 @@ def test_what_cannot_be_replayed_is_one_line(tmp_path):
     assert len(done.stderr.splitlines()) == 1 and str(empty) in done.stderr
 
 
+def test_what_pytorch_warns_of_does_not_stop_a_replay(bench):
+    """Expandable segments warn of each failure to map memory: more than a pipe takes."""
+    capture, _ = bench.record("warnings")
+    rerun, differ = bench.differences("warnings", capture, "expandable_segments:True", 700 << 20)
+    assert differ == {} and rerun["figures"]["num_alloc_retries"] > 500
+
+
 def test_another_allocator_is_not_modelled(python_env, tmp_path):
     python, capture = python_env("torch215"), tmp_path / "report.bin"
     env = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "GPUMEM_QUIET": "1", "GPUMEM_OUTPUT": capture}

@@ -6,10 +6,11 @@ import json
 import os
 import queue
 import subprocess
+import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from .. import _files
 
@@ -67,23 +68,17 @@ class Servers:
             GPUMEM_SIM_CONTEXT_BYTES="0",
             GPUMEM_SIM_MODULE_BYTES="0",
         )
-        self._running: List[subprocess.Popen[str]] = []
+        self._running: List[_Process] = []
 
     def __enter__(self) -> Servers:
         return self
 
     def __exit__(self, *_: object) -> None:
         for process in self._running:
-            process.kill()
-            process.wait()
+            process.end()
 
-    def _start(self) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            self._command, env=self._environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )  # fmt: skip
-        self._running.append(process)
-        return process
+    def _start(self) -> None:
+        self._running.append(_Process(self._command, self._environment))
 
     def all(self, requests: Sequence[Request], progress: Optional[Progress] = None) -> List[Replay]:
         """All of them, in their order."""
@@ -99,7 +94,7 @@ class Servers:
             if progress:
                 progress(sum(parts) / len(parts))
 
-        def work(process: subprocess.Popen[str]) -> None:
+        def work(process: _Process) -> None:
             while not failures:
                 try:
                     number = waiting.get_nowait()
@@ -123,31 +118,55 @@ class Servers:
             raise Failed(failures[0])
         return [replay for replay in done if replay]
 
-    def _one(self, process: subprocess.Popen[str], request: Request, progress: Progress) -> Replay:
-        assert process.stdin and process.stdout and process.stderr
+    def _one(self, process: _Process, request: Request, progress: Progress) -> Replay:
         words: Dict[str, Any] = {
             "capture": str(request.capture), "device": request.device, "card": request.card,
             "settings": request.settings,
             "save": str(request.save) if request.save else None, "doubts": list(request.doubts),
         }  # fmt: skip
-        try:
-            process.stdin.write(json.dumps(words) + "\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it has said why
-        for line in process.stdout:
-            try:
-                said = json.loads(line)
-            except ValueError:
-                continue  # a library's own words
+        for said in process.asked(words):
             if "progress" in said:
                 progress(said["progress"])
             elif "error" in said:
                 raise Failed(said["error"])
             else:
                 return Replay(request, said["figures"], said["outcome"], said["torch"])
-        reason = (process.stderr.read().strip().splitlines() or ["it said nothing"])[-1]
-        raise Failed(f"the process that replays has ended: {reason}")
+        raise Failed(f"the process that replays has ended: {process.last_words()}")
+
+
+class _Process:
+    """A process that replays: child.py."""
+
+    def __init__(self, command: Sequence[str], environment: Dict[str, str]):
+        # A file: nobody reads what PyTorch warns of while a replay runs, and a pipe would be full at some time.
+        self._errors = tempfile.TemporaryFile("w+", errors="replace")
+        self._process = subprocess.Popen(
+            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
+        )
+
+    def asked(self, words: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+        """What it says to that, until it has ended."""
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(json.dumps(words) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has said why
+        for line in self._process.stdout:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                pass  # a library's own words
+
+    def last_words(self) -> str:
+        self._process.wait()
+        self._errors.seek(0)
+        return (self._errors.read().strip().splitlines() or ["it said nothing"])[-1]
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
 
 
 def _changes(name: str) -> bool:

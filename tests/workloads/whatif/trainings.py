@@ -101,4 +101,12 @@ def switches():
         del held[::3]
 
 
-ALL = {train.__name__: train for train in (gpt, convnet, lengths, generate, fsdp, switches)}
+def warnings():
+    """On a small card memory runs out again and again, and each time the other stream's cache can be emptied."""
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    for n in range(600):
+        with torch.cuda.stream(streams[n % 2]):
+            torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
+
+
+ALL = {train.__name__: train for train in (gpt, convnet, lengths, generate, fsdp, switches, warnings)}
