@@ -139,6 +139,11 @@ impl ProcessKey {
     pub const ALLOCATOR_BACKEND: &'static str = "allocator_backend";
     /// The allocator's settings at the start, as PYTORCH_ALLOC_CONF or PYTORCH_CUDA_ALLOC_CONF had them.
     pub const ALLOCATOR_CONF: &'static str = "allocator_conf";
+    /// What of the allocator is not known and decides what it would do under other settings: texts, lines ended.
+    pub const ALLOCATOR_UNKNOWN: &'static str = "allocator_unknown";
+    /// By ordinal what the allocator had and could have had when it failed for want of memory, in bytes, where cards
+    /// are not known: `0=8589934592,1=17179869184`.
+    pub const ALLOCATOR_ROOM: &'static str = "allocator_room";
     /// PyTorch's version: `2.15.0+cu132`.
     pub const PYTORCH: &'static str = "pytorch";
     /// Before the seq of an OUT_OF_MEMORY event: what was printed about it.

@@ -32,11 +32,11 @@ def load(path: Path) -> dict:
 
 
 def in_use(snapshot: dict):
-    """Blocks in use: address, bytes asked for, bytes set aside, frames."""
+    """Blocks of tensors: address, bytes asked for, bytes set aside, frames."""
     for segment in snapshot["segments"]:
         address = segment["address"]
         for block in segment["blocks"]:
-            if block["state"] != "inactive":
+            if block["state"] == "active_allocated":
                 asked = block.get("requested_size", block["size"])
                 yield address, asked, block["size"], block.get("frames", [])
             address += block["size"]
@@ -51,19 +51,20 @@ def lines_at_the_end(snapshot: dict, rounded: bool = False) -> Counter:
 
 
 def replayed(snapshot: dict, device: int = 0) -> tuple[int, int]:
-    """Greatest and last bytes in use, of the trace alone and what was there before it."""
+    """Greatest and last bytes of tensors, of the trace alone and what was there before it."""
     trace = snapshot["device_traces"][device] if snapshot["device_traces"] else []
     first = {}
     for entry in trace:
-        if entry["action"] in ("alloc", "free_completed"):
+        if entry["action"] in ("alloc", "free_requested", "free_completed"):
             first.setdefault(entry["addr"], entry)
-    older = sum(entry["size"] for entry in first.values() if entry["action"] == "free_completed")
-    live = older + sum(asked for address, asked, _, _ in in_use(snapshot) if address not in first)
-    peak = live
+    blocks = {entry["addr"]: entry["size"] for entry in first.values() if entry["action"] != "alloc"}
+    blocks.update((address, asked) for address, asked, _, _ in in_use(snapshot) if address not in first)
+    live = peak = sum(blocks.values())
     for entry in trace:
         if entry["action"] == "alloc":
+            blocks[entry["addr"]] = entry["size"]
             live += entry["size"]
-        elif entry["action"] == "free_completed":
-            live -= entry["size"]
+        elif entry["action"] in ("free_requested", "free_completed"):
+            live -= blocks.pop(entry["addr"], 0)
         peak = max(peak, live)
     return peak, live

@@ -77,14 +77,23 @@ class Bench:
         capture.unlink(missing_ok=True)
         return capture, self.recorded.run(program, settings, card, capture=str(capture))
 
+    def imported(self, program, settings="", card=ROOMY, **more):
+        """The capture that is made of PyTorch's own snapshot of a program, and the program's figures."""
+        snapshot = self.folder / f"{program.replace(':', '-')}-{card}.pickle"
+        capture = snapshot.with_suffix(".import.bin")
+        real = self.real.run(program, settings, card, snapshot=str(snapshot), **more)
+        done = harness.run([harness.ANALYZER, "import", "torch-snapshot", snapshot, "-o", capture])
+        return capture, {**real, "said": done.stdout}
+
     def replay(self, capture, settings, card):
         [replay] = self.replays.all([Request(capture, 0, card, settings)])
         return replay
 
-    def differences(self, program, capture, settings, card, stop=True):
-        """What differs between a rerun and a replay, by name: both values. Both go on to the first failure, or to the end."""
-        real = self.real.run(program, settings, card, stop=stop)
-        replay = self.replay(capture, settings, card)
+    def differences(self, program, capture, settings, card, stop=True, foreign=0, **more):
+        """What differs between a rerun and a replay, by name: both values. Both go on to the first failure, or to the end.
+        `foreign` is what else the rerun has on its card, where the capture does not say."""
+        real = self.real.run(program, settings, card, stop=stop, **more)
+        replay = self.replay(capture, settings, card - foreign)
         differ = {
             name: (value, replay.figures[name]) for name, value in real["figures"].items() if replay.figures[name] != value
         }

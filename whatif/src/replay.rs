@@ -70,6 +70,8 @@ pub struct Outcome {
     pub fractions: u64,
     /// The last event that was replayed.
     pub last_seq: u64,
+    /// Uses of blocks on streams of which the capture does not say PyTorch's number: others stood for them.
+    pub stand_ins: u64,
 }
 
 /// Why there is no outcome.
@@ -260,6 +262,9 @@ impl Replay<'_> {
         let Some(&Live { block, stream, .. }) = self.live.get(&ptr) else {
             return true;
         };
+        if on.stream != 0 && on.stream_id.is_none() {
+            self.outcome.stand_ins += 1;
+        }
         let (on, id) = self.wanted.here(on.stream);
         // A use on its own stream is none.
         if on != stream {

@@ -13,6 +13,12 @@ pub fn limit_of(replay: &Replay, device: DeviceOrdinal) -> Option<u64> {
         .then_some(limit)
 }
 
+/// What PyTorch's allocator had of a device and could have had when it failed for want of memory, where the card is not
+/// known.
+pub fn room_of(replay: &Replay, device: DeviceOrdinal) -> Option<u64> {
+    asked(replay.names.fact(ProcessKey::ALLOCATOR_ROOM)?, device.0)
+}
+
 /// What a fact says of a device: `8589934592`, `0=8589934592,1=17179869184`.
 fn asked(fact: &str, device: u8) -> Option<u64> {
     let of = |part: &str| match part.split_once('=') {

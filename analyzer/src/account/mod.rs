@@ -11,7 +11,7 @@ mod when;
 mod words;
 
 pub use judge::{Account, Comparison, Ending, duration};
-pub use limits::{is_by_limit, limit_of};
+pub use limits::{is_by_limit, limit_of, room_of};
 pub use reached::Reached;
 pub use replayed::Replayed;
 pub use when::{Phase, When, by_frames, phase_of, when_of};

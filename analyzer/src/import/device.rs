@@ -1,56 +1,65 @@
 //! One device of a snapshot: what was there before its trace begins, and the trace's entries as events.
 //!
-//! The trace is the end of a ring: older entries may have gone. What is freed in it without an allocation,
-//! and what is in use at the end and was not allocated in it, was there before. The segments are the
-//! truth of the end: where the trace leads elsewhere (entries can be left out when they are recorded), what is
-//! missing is put in and marked, so that the account says so.
+//! The segments are the truth of the end: where the trace leads elsewhere (entries can be left out when they are
+//! recorded), what is missing is put in and marked, so that the account says so.
 
-use gpumem_capture::{DeviceOrdinal, Nanos};
-use rustc_hash::FxHashMap;
+use gpumem_capture::{AllocatorCall, DeviceOrdinal, Nanos};
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::calls::Calls;
 use super::capture::CaptureError;
+use super::deferred::Deferred;
+use super::entry::{Action, Entry};
 use super::error::ImportError;
 use super::frames::Stacks;
+use super::given_back::GivenBack;
 use super::memory::{At, Memory, With};
-use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
+use super::prior::{self, Before, Older};
+use super::snapshot::{Segment, Snapshot, SnapshotError};
 use super::spans::Spans;
 use crate::pickle::ListId;
-
-/// What was there before the trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Before {
-    /// Blocks.
-    pub blocks: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// How many have no stack.
-    pub without_stack: u64,
-    /// Their bytes.
-    pub bytes_without_stack: u64,
-}
-
-/// A block that was there before the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Older {
-    address: u64,
-    bytes: u64,
-    frames: Option<ListId>,
-}
 
 /// A device.
 pub(super) struct Device<'a> {
     trace: Option<ListId>,
     segments: Vec<&'a Segment>,
     memory: Memory,
+    calls: Calls,
+    deferred: Deferred,
+    given_back: GivenBack,
+    /// The place of the next entry in the trace.
+    next: u64,
+    /// Blocks that were freed, and of which the trace has yet to say that they went back.
+    freed: FxHashSet<u64>,
+    before: Before,
+    /// What the allocator had and could have had where it failed for want of memory: the least.
+    room: Option<u64>,
 }
 
 impl<'a> Device<'a> {
-    pub fn new(ordinal: u8, trace: Option<ListId>, segments: Vec<&'a Segment>) -> Self {
-        Self {
+    pub fn new(
+        ordinal: u8,
+        trace: Option<ListId>,
+        segments: Vec<&'a Segment>,
+        snapshot: &Snapshot<'_>,
+    ) -> Result<Self, SnapshotError> {
+        let ordinal = DeviceOrdinal(ordinal);
+        let blocks = segments.iter().flat_map(|segment| &segment.blocks);
+        let waiting = blocks.filter(|block| block.waits);
+        let waiting: FxHashSet<u64> = waiting.map(|block| block.address).collect();
+        let entries = trace.into_iter().flat_map(|trace| snapshot.entries(trace));
+        Ok(Self {
             trace,
             segments,
-            memory: Memory::new(DeviceOrdinal(ordinal)),
-        }
+            memory: Memory::new(ordinal),
+            calls: Calls::new(ordinal),
+            deferred: Deferred::of(entries, |address| waiting.contains(&address))?,
+            given_back: GivenBack::of(snapshot, trace)?,
+            next: 0,
+            freed: FxHashSet::default(),
+            before: Before::default(),
+            room: None,
+        })
     }
 
     pub fn trace(&self) -> Option<ListId> {
@@ -61,27 +70,41 @@ impl<'a> Device<'a> {
         self.memory.ordinal.0
     }
 
+    /// What was there before the trace.
+    pub fn before(&self) -> &Before {
+        &self.before
+    }
+
+    pub fn deferred(&self) -> &Deferred {
+        &self.deferred
+    }
+
+    /// Private pools that blocks were taken from.
+    pub fn pools(&self) -> u64 {
+        self.calls.pools()
+    }
+
+    /// Segments that were given back, it is not known why, and their bytes.
+    pub fn unexplained(&self) -> (u64, u64) {
+        self.given_back.unexplained
+    }
+
+    /// What the allocator had and could have had where it failed.
+    pub fn room(&self) -> Option<u64> {
+        self.room
+    }
+
     /// Writes what was there before the trace.
-    pub fn begin(&mut self, with: &mut With<'_, '_>) -> Result<Before, ImportError> {
+    pub fn begin(&mut self, with: &mut With<'_, '_>) -> Result<(), ImportError> {
         let snapshot = with.snapshot;
         let segments = self.segments.clone();
-        let plain = segments.iter().filter(|segment| !segment.expandable);
-        let plain = plain.map(|segment| Older {
-            address: segment.address,
-            bytes: segment.bytes,
-            frames: segment.frames,
-        });
-        let kinds = (Action::SegmentAlloc, Action::SegmentFree);
-        for segment in self.older(snapshot, plain, kinds)? {
+        for segment in prior::segments(snapshot, self.trace, &segments)? {
             let stacks = with.frames.stacks(snapshot, segment.frames, with.out)?;
-            self.memory.segment(
-                segment.address,
-                segment.bytes,
-                At::told(stacks, Nanos(0)),
-                with,
-            )?;
+            let at = At::told(stacks, Nanos(0));
+            self.memory
+                .segment(segment.address, segment.bytes, at, with)?;
         }
-        for (start, end) in self.mapped_before(snapshot)? {
+        for (start, end) in prior::mapped(snapshot, self.trace, &segments)? {
             let within = |segment: &&&Segment| segment.expandable && segment.address <= start;
             let segment = segments
                 .iter()
@@ -94,89 +117,29 @@ impl<'a> Device<'a> {
             self.memory
                 .map(start, end, At::told(stacks, Nanos(0)), with)?;
         }
-        let blocks = segments.iter().flat_map(|segment| &segment.blocks);
-        let blocks = blocks.map(|block| Older {
-            address: block.address,
-            bytes: block.bytes,
-            frames: block.frames,
-        });
-        let mut before = Before::default();
-        for block in self.older(snapshot, blocks, (Action::Alloc, Action::Free))? {
-            let stacks = with.frames.stacks(snapshot, block.frames, with.out)?;
-            before.blocks += 1;
-            before.bytes = before.bytes.saturating_add(block.bytes);
-            if stacks == Stacks::default() {
-                before.without_stack += 1;
-                before.bytes_without_stack = before.bytes_without_stack.saturating_add(block.bytes);
-            }
-            self.memory
-                .allocate(block.address, block.bytes, At::told(stacks, Nanos(0)), with)?;
+        self.before.reserved = self.memory.reserved;
+        for block in prior::blocks(snapshot, self.trace, &segments)? {
+            self.older(&block, with)?;
         }
-        Ok(before)
+        Ok(())
     }
 
-    /// Blocks or segments that were there before the trace, in the order of their addresses: what its first
-    /// entry frees, and what is there at the end and has no entry.
-    fn older(
-        &self,
-        snapshot: &Snapshot<'_>,
-        at_end: impl Iterator<Item = Older>,
-        (alloc, free): (Action, Action),
-    ) -> Result<Vec<Older>, SnapshotError> {
-        // By address: bytes that the first entry frees.
-        let mut first: FxHashMap<u64, Option<u64>> = FxHashMap::default();
-        for entry in self
-            .trace
-            .into_iter()
-            .flat_map(|trace| snapshot.entries(trace))
-        {
-            let entry = entry?;
-            if entry.action == alloc {
-                first.entry(entry.address).or_insert(None);
-            } else if entry.action == free {
-                first.entry(entry.address).or_insert(Some(entry.bytes));
-            }
+    fn older(&mut self, block: &Older, with: &mut With<'_, '_>) -> Result<(), CaptureError> {
+        let stacks = with.frames.stacks(with.snapshot, block.frames, with.out)?;
+        let placement = self.calls.placement(block.stream, block.pool, with)?;
+        let at = At::told(stacks, Nanos(0));
+        self.calls.enter(block.pool, at, &self.memory, with)?;
+        let (address, bytes) = (block.address, block.bytes);
+        let of_block = at.from(placement).asked(block.is_exact);
+        self.memory.allocate(address, bytes, of_block, with)?;
+        let before = &mut self.before;
+        before.blocks += 1;
+        before.bytes = before.bytes.saturating_add(bytes);
+        if stacks == Stacks::default() {
+            before.without_stack += 1;
+            before.bytes_without_stack = before.bytes_without_stack.saturating_add(bytes);
         }
-        let mut older: Vec<Older> = at_end
-            .filter(|block| !first.contains_key(&block.address))
-            .collect();
-        older.extend(first.into_iter().filter_map(|(address, bytes)| {
-            Some(Older {
-                address,
-                bytes: bytes?,
-                frames: None,
-            })
-        }));
-        older.sort_by_key(|block| block.address);
-        older.dedup_by_key(|block| block.address);
-        Ok(older)
-    }
-
-    /// What was mapped before the trace: the end, with all entries undone from the last on.
-    fn mapped_before(&self, snapshot: &Snapshot<'_>) -> Result<Vec<(u64, u64)>, SnapshotError> {
-        let mut spans = Spans::default();
-        for segment in self.segments.iter().filter(|segment| segment.expandable) {
-            let end = segment.address.saturating_add(segment.bytes);
-            spans.remove(segment.address, end);
-            spans.add(segment.address, end, ());
-        }
-        for entry in self
-            .trace
-            .into_iter()
-            .flat_map(|trace| snapshot.entries(trace).rev())
-        {
-            let entry = entry?;
-            let end = entry.address.saturating_add(entry.bytes);
-            match entry.action {
-                Action::Map => drop(spans.remove(entry.address, end)),
-                Action::Unmap => {
-                    spans.remove(entry.address, end);
-                    spans.add(entry.address, end, ());
-                }
-                _ => {}
-            }
-        }
-        Ok(spans.iter().map(|(start, end, ())| (start, end)).collect())
+        Ok(())
     }
 
     /// Writes an entry of the trace.
@@ -191,15 +154,29 @@ impl<'a> Device<'a> {
         let has_stack = !matches!(entry.action, Action::Snapshot | Action::Other);
         let frames = entry.frames.filter(|_| has_stack);
         let stacks = with.frames.stacks(with.snapshot, frames, with.out)?;
+        let (at, number) = (At::told(stacks, time), self.next);
+        self.next += 1;
+        for call in self.given_back.calls(number) {
+            self.calls.given_back(call, at, &self.memory, with)?;
+        }
         match entry.action {
             Action::Alloc => {
                 if self.memory.live.contains_key(&address) {
                     self.memory.free(address, At::made_up(stacks, time), with)?;
                 }
+                self.freed.remove(&address);
+                let placement = self.calls.placement(entry.stream, entry.pool, with)?;
+                self.calls.enter(entry.pool, at, &self.memory, with)?;
                 self.memory
-                    .allocate(address, bytes, At::told(stacks, time), with)
+                    .allocate(address, bytes, at.from(placement), with)
             }
-            Action::Free => {
+            Action::FreeCompleted if self.freed.remove(&address) => {
+                match self.deferred.is_completed(number) {
+                    true => self.memory.call(AllocatorCall::RELEASED, address, at, with),
+                    false => Ok(()),
+                }
+            }
+            Action::FreeRequested | Action::FreeCompleted => {
                 let live = self.memory.live.get(&address).copied();
                 if live != Some(bytes) {
                     if live.is_some() {
@@ -212,7 +189,15 @@ impl<'a> Device<'a> {
                         with,
                     )?;
                 }
-                self.memory.free(address, At::told(stacks, time), with)
+                if entry.action == Action::FreeRequested {
+                    self.freed.insert(address);
+                }
+                self.calls.freed(entry.pool, at, &self.memory, with)?;
+                if let Some(stream) = self.deferred.stream(number) {
+                    self.calls
+                        .used_on(stream, address, at, &self.memory, with)?;
+                }
+                self.memory.free(address, at, with)
             }
             Action::SegmentAlloc => {
                 if self.memory.plain.contains_key(&address) {
@@ -247,7 +232,16 @@ impl<'a> Device<'a> {
                 self.memory
                     .unmap(address, end, At::told(stacks, time), with)
             }
-            Action::OutOfMemory => self.memory.failed(bytes, At::told(stacks, time), with),
+            Action::OutOfMemory => {
+                // What was left would have done: something else was in the way, as a memory fraction.
+                if address < bytes {
+                    let room = address.saturating_add(self.memory.reserved);
+                    self.room = Some(self.room.map_or(room, |least| least.min(room)));
+                }
+                let placement = self.calls.placement(entry.stream, entry.pool, with)?;
+                self.calls.enter(entry.pool, at, &self.memory, with)?;
+                self.memory.failed(bytes, at.from(placement), with)
+            }
             Action::Snapshot | Action::Other => Ok(()),
         }
     }
@@ -257,8 +251,13 @@ impl<'a> Device<'a> {
         let none = Stacks::default();
         let segments = self.segments.clone();
         let mut blocks: FxHashMap<u64, (u64, Option<ListId>)> = FxHashMap::default();
+        let mut waiting = FxHashSet::default();
         for block in segments.iter().flat_map(|segment| &segment.blocks) {
-            blocks.insert(block.address, (block.bytes, block.frames));
+            if block.waits {
+                waiting.insert(block.address);
+            } else {
+                blocks.insert(block.address, (block.bytes, block.frames));
+            }
         }
         let differs = |(address, bytes): (&u64, &u64)| {
             let same = blocks
@@ -269,7 +268,11 @@ impl<'a> Device<'a> {
         let mut gone: Vec<u64> = self.memory.live.iter().filter_map(differs).collect();
         gone.sort_unstable();
         for address in gone {
-            self.memory.free(address, At::made_up(none, time), with)?;
+            let at = match waiting.contains(&address) {
+                true => At::told(none, time),
+                false => At::made_up(none, time),
+            };
+            self.memory.free(address, at, with)?;
         }
         let mut missing: Vec<_> = blocks.iter().collect();
         missing.sort_unstable_by_key(|(address, _)| **address);

@@ -1,6 +1,8 @@
 //! What a device of a snapshot holds, as far as it has been written: each change is an event.
 
-use gpumem_capture::{ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos};
+use gpumem_capture::{
+    AllocatorCall, ApiId, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos, PlacementId,
+};
 use rustc_hash::FxHashMap;
 
 use super::capture::{CaptureError, Out};
@@ -23,6 +25,9 @@ pub(super) struct Mapped {
 pub(super) struct At {
     pub stacks: Stacks,
     pub time: Nanos,
+    /// Tensors: where the block comes from, and whether what was asked for is known.
+    placement: PlacementId,
+    slack: u32,
     made_up: bool,
 }
 
@@ -32,8 +37,21 @@ impl At {
         Self {
             stacks,
             time,
+            placement: PlacementId::UNKNOWN,
+            slack: 0,
             made_up: false,
         }
+    }
+
+    /// The same, of a block from there.
+    pub fn from(self, placement: PlacementId) -> Self {
+        Self { placement, ..self }
+    }
+
+    /// The same, of a block of which only its own size is known unless `is_exact`.
+    pub fn asked(self, is_exact: bool) -> Self {
+        let slack = if is_exact { 0 } else { Event::SLACK_UNKNOWN };
+        Self { slack, ..self }
     }
 
     /// As it must have been.
@@ -71,7 +89,7 @@ pub(super) struct Memory {
     pub mapped: Spans<Mapped>,
     handles: u64,
     /// What the allocator has from the driver.
-    reserved: u64,
+    pub reserved: u64,
 }
 
 impl Memory {
@@ -118,6 +136,7 @@ impl Memory {
             ptr: self.live_bytes,
             bytes,
             aux: self.reserved,
+            placement: at.placement,
             ..self.tensor(at)
         })
     }
@@ -135,6 +154,26 @@ impl Memory {
             kind: EventKind::ALLOC,
             ptr: address,
             bytes,
+            placement: at.placement,
+            slack: at.slack,
+            ..self.tensor(at)
+        })
+    }
+
+    /// Writes a call of the allocator, or what it did.
+    pub fn call(
+        &self,
+        call: AllocatorCall,
+        address: u64,
+        at: At,
+        with: &mut With<'_, '_>,
+    ) -> Result<(), CaptureError> {
+        with.out.event(&Event {
+            kind: EventKind::ALLOCATOR,
+            ptr: address,
+            aux: call.0,
+            placement: at.placement,
+            api: ApiId(0),
             ..self.tensor(at)
         })
     }

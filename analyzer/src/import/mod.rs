@@ -5,12 +5,21 @@
 //! - The same input gives the same bytes.
 //! - Memory is bounded by the input's size.
 
+mod calls;
 mod capture;
+mod deferred;
 mod device;
+mod entry;
 mod error;
+mod fields;
 mod frames;
+mod given_back;
 mod memory;
+mod placements;
+mod prior;
 mod ranges;
+mod seen;
+mod settings;
 mod snapshot;
 mod source;
 mod spans;

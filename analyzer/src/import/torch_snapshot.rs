@@ -11,12 +11,15 @@ use gpumem_capture::embedded::embed;
 use gpumem_capture::{ApiId, Definition, Nanos, Origin, ProcessKey, Reader};
 
 use super::capture::{Out, cut};
-use super::device::{Before, Device};
+use super::device::Device;
+use super::entry::{Action, Entry};
 use super::error::ImportError;
 use super::frames::Frames;
 use super::memory::{PYTORCH, With};
+use super::prior::Before;
 use super::ranges::Ranges;
-use super::snapshot::{Action, Entry, Segment, Snapshot, SnapshotError};
+use super::seen;
+use super::snapshot::{Segment, Snapshot, SnapshotError};
 use crate::account::many;
 use crate::units::{bytes, count};
 
@@ -62,21 +65,21 @@ pub fn torch_snapshot(pickle: &[u8], name: &str, path: &Path) -> Result<Imported
     })?;
     debug_assert_ne!(PYTORCH, ApiId(0), "0 is no function");
     let mut frames = Frames::new(&mut out)?;
-    let mut before = Vec::new();
     let with = &mut With {
         snapshot: &snapshot,
         out: &mut out,
         frames: &mut frames,
     };
     for device in &mut devices {
-        before.push((device.ordinal(), device.begin(with)?));
+        device.begin(with)?;
     }
     let mut ranges = Ranges::default();
     let (played, last) = play(&mut devices, &mut ranges, started, with)?;
     for device in &mut devices {
         device.end(last, with)?;
     }
-    let notes = notes(&snapshot, played, &before);
+    seen::tell(&snapshot, &devices, &mut out)?;
+    let notes = notes(&snapshot, played, &devices);
     for text in &notes {
         out.define(&Definition::Note { text: text.clone() })?;
     }
@@ -123,7 +126,7 @@ fn devices<'a>(snapshot: &'a Snapshot<'_>) -> Result<Vec<Device<'a>>, SnapshotEr
         let trace = snapshot.traces.get(number).copied();
         let trace = trace.filter(|trace| snapshot.entries(*trace).next().is_some());
         if trace.is_some() || !segments.is_empty() {
-            devices.push(Device::new(number as u8, trace, segments));
+            devices.push(Device::new(number as u8, trace, segments, snapshot)?);
         }
     }
     Ok(devices)
@@ -147,6 +150,11 @@ struct Played {
     entries: u64,
     /// Whether any entry is of a tensor: PyTorch records what segments do even where it leaves those out.
     of_tensors: bool,
+}
+
+fn is_of_tensor(action: Action) -> bool {
+    use Action::{Alloc, FreeCompleted, FreeRequested};
+    matches!(action, Alloc | FreeRequested | FreeCompleted)
 }
 
 /// What comes next.
@@ -205,7 +213,7 @@ fn play(
         match next {
             Next::Entry(index, entry) => {
                 played.entries += 1;
-                played.of_tensors |= matches!(entry.action, Action::Alloc | Action::Free);
+                played.of_tensors |= is_of_tensor(entry.action);
                 let time = pass(entry.time_us);
                 if entry.action == Action::Snapshot {
                     ranges.snapshot(time, with.out)?;
@@ -223,11 +231,12 @@ fn play(
 }
 
 /// What the account must say, with figures.
-fn notes(snapshot: &Snapshot<'_>, played: Played, before: &[(u8, Before)]) -> Vec<String> {
+fn notes(snapshot: &Snapshot<'_>, played: Played, devices: &[Device<'_>]) -> Vec<String> {
     let blocks = || snapshot.segments.iter().flat_map(|segment| &segment.blocks);
+    let live = || blocks().filter(|block| !block.waits);
     let sum = |of: &mut dyn Iterator<Item = u64>| of.fold(0, u64::saturating_add);
-    let asked = sum(&mut blocks().map(|block| block.bytes));
-    let rounded = sum(&mut blocks().map(|block| block.rounded));
+    let asked = sum(&mut live().map(|block| block.bytes));
+    let rounded = sum(&mut live().map(|block| block.rounded));
     let mut notes = vec![format!(
         "bytes of tensors are those that were asked for; PyTorch's blocks for what is live at the end have {}",
         match rounded.checked_sub(asked) {
@@ -241,9 +250,10 @@ fn notes(snapshot: &Snapshot<'_>, played: Played, before: &[(u8, Before)]) -> Ve
     });
     if many_wait > 0 {
         notes.push(format!(
-            "{} with {} freed, and live until other streams are done with them",
+            "{} with {} freed, which {} at the end for other streams: counted as cached",
             many(many_wait, "block", "blocks"),
-            bytes(wait)
+            bytes(wait),
+            if many_wait == 1 { "waits" } else { "wait" }
         ));
     }
     if !played.of_tensors {
@@ -251,8 +261,8 @@ fn notes(snapshot: &Snapshot<'_>, played: Played, before: &[(u8, Before)]) -> Ve
             "it has no trace of tensors: they are those of the one moment that it was taken at, and so is their peak".into(),
         );
     } else {
-        for (device, before) in before.iter().filter(|(_, before)| before.blocks > 0) {
-            notes.push(begun(*device, before));
+        for device in devices.iter().filter(|device| device.before().blocks > 0) {
+            notes.push(begun(device.ordinal(), device.before()));
         }
     }
     let pinned = &snapshot.host_segments;

@@ -185,10 +185,12 @@ impl<'a> Machine<'a> {
     }
 
     fn tuple(&mut self, count: usize) -> Done<()> {
+        let from = self.stack.len().saturating_sub(count);
+        let tuple = Value::of_tuple(self.stack.get(from..).unwrap_or(&[]));
         for _ in 0..count {
             self.pop()?;
         }
-        self.stack.push(Value::Other);
+        self.stack.push(tuple);
         Ok(())
     }
 
@@ -312,8 +314,9 @@ impl<'a> Machine<'a> {
             op::TUPLE3 => self.tuple(3)?,
             op::TUPLE => {
                 let from = self.unmark()?;
+                let tuple = Value::of_tuple(self.stack.get(from..).unwrap_or(&[]));
                 self.stack.truncate(from);
-                self.stack.push(Value::Other);
+                self.stack.push(tuple);
             }
             op::EMPTY_LIST => self.new_list(Vec::new())?,
             op::LIST => {

@@ -51,7 +51,10 @@ fn numbers_survive() {
         (b"\x8a\x00", Value::Int(0)),
         (b"\x8a\x09\0\0\0\0\0\0\0\0\x01", Value::Other),
         (b"G\x3f\xf8\0\0\0\0\0\0", Value::Float(1.5)),
-        (b"K\x01K\x02\x86", Value::Other),
+        (b"K\x01K\x02\x86", Value::Pair(1, 2)),
+        (b"(K\x01K\x02t", Value::Pair(1, 2)),
+        (b"K\x01K\x02K\x03\x87", Value::Other),
+        (b"J\xff\xff\xff\xffK\x02\x86", Value::Other),
         (b"C\x02ab", Value::Other),
         (b"N", Value::None),
     ] {

@@ -35,8 +35,24 @@ pub enum Value {
     List(ListId),
     /// A dict.
     Dict(DictId),
-    /// A tuple, bytes, or a number of more bits: what it is is not kept.
+    /// A tuple of two whole numbers of up to 32 bits.
+    Pair(u32, u32),
+    /// Another tuple, bytes, or a number of more bits: what it is is not kept.
     Other,
+}
+
+impl Value {
+    /// A tuple, as far as it is kept.
+    pub(super) fn of_tuple(values: &[Self]) -> Self {
+        let number = |value: i64| u32::try_from(value).ok();
+        let [Self::Int(a), Self::Int(b)] = values else {
+            return Self::Other;
+        };
+        match (number(*a), number(*b)) {
+            (Some(a), Some(b)) => Self::Pair(a, b),
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The keys of dicts that are alike: most have the keys of many others, in the same order. For each

@@ -22,6 +22,7 @@ mod lines;
 mod module_of;
 mod moments;
 mod page;
+mod pytorch;
 mod scopes;
 mod sizes;
 mod summary;

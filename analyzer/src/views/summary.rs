@@ -7,7 +7,8 @@ use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
 use super::categories::{by_category, by_name};
-use crate::account::{Reached, Replayed, When, duration, limit_of, when_of};
+use super::pytorch::PyTorchSummary;
+use crate::account::{Reached, Replayed, When, duration, limit_of, room_of, when_of};
 use crate::replay::{At, Category, Figure, Replay, ReservationKind};
 use crate::session::Session;
 
@@ -82,19 +83,6 @@ pub struct ProcessSummary {
     pub threads: usize,
 }
 
-/// PyTorch in the process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct PyTorchSummary {
-    /// Its version.
-    pub version: String,
-    /// Its allocator: `native`, `cudaMallocAsync`, `pluggable`; `None`: not known.
-    pub allocator: Option<String>,
-    /// The allocator's settings at the start; `None`: none were given.
-    pub allocator_settings: Option<String>,
-    /// What of the allocator was seen: see SPEC.md, `allocator_sees`.
-    pub allocator_seen: Vec<String>,
-}
-
 /// What was recorded of one function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Calls {
@@ -120,6 +108,9 @@ pub struct DeviceSummary {
     /// What the program was shown of it, where GPUMEM_LIMIT or `gpumem_limit` made it look smaller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
+    /// What the allocator had and could have had when it failed for want of memory, where the card is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocator_room_bytes: Option<u64>,
     pub tensor: LevelSummary,
     /// What the tensors are for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -251,14 +242,7 @@ impl Summary {
                 }),
                 driver_version: fact(ProcessKey::DRIVER_VERSION),
                 recorder_version: fact(ProcessKey::RECORDER_VERSION),
-                pytorch: fact(ProcessKey::PYTORCH).map(|version| PyTorchSummary {
-                    version,
-                    allocator: fact(ProcessKey::ALLOCATOR_BACKEND),
-                    allocator_settings: fact(ProcessKey::ALLOCATOR_CONF),
-                    allocator_seen: fact(ProcessKey::ALLOCATOR_SEES)
-                        .map(|words| words.split(' ').map(str::to_owned).collect())
-                        .unwrap_or_default(),
-                }),
+                pytorch: PyTorchSummary::of(replay),
                 stacks: fact(ProcessKey::STACKS),
                 started_unix_ns: header.started_wall_ns,
                 duration_ns: duration(header, replay).0,
@@ -322,6 +306,7 @@ fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {
         pci: known.and_then(|known| text(&known.pci)),
         total_bytes: known.map(|known| known.total_bytes),
         limit_bytes: limit_of(replay, ordinal),
+        allocator_room_bytes: room_of(replay, ordinal),
         tensor: level(Level::TENSOR),
         categories: categories(replay, ordinal),
         driver: level(Level::DRIVER),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from .. import _files
-from .search import Recorded
+from .search import UNKNOWN_CARD, Recorded
 from .servers import Failed
 
 
@@ -32,8 +32,8 @@ def devices_of(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> L
         raise Failed(f"{capture} is of {allocator}, which is not modelled: only PyTorch's own caching allocator is replayed")
     found = [
         Recorded(
-            capture, device["ordinal"], device.get("limit_bytes") or device["total_bytes"] or 1 << 40, settings,
-            device["reserved"]["peak_bytes"], device["tensor"]["peak_bytes"],
+            capture, device["ordinal"], _size_of(device), settings, device["reserved"]["peak_bytes"],
+            device["tensor"]["peak_bytes"],
         )
         for device in summary["devices"]
         if device["tensor"]["allocations"] and only in (None, device["ordinal"])
@@ -42,6 +42,12 @@ def devices_of(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> L
         which = "" if only is None else f" of GPU {only}"
         raise Failed(f"{capture} has no tensors of PyTorch's{which}: there is nothing to replay")
     return found
+
+
+def _size_of(device: Dict[str, Any]) -> int:
+    """The memory of a recorded card; where it is not known what PyTorch had of it when it failed, or more than any card has."""
+    known = device.get("limit_bytes") or device["total_bytes"] or device.get("allocator_room_bytes")
+    return int(known or UNKNOWN_CARD)
 
 
 def python_for(named: Optional[str], summary: Dict[str, Any]) -> str:

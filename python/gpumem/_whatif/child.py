@@ -33,6 +33,7 @@ PROGRESS = ctypes.CFUNCTYPE(None, ctypes.c_double)
 UNKNOWN = 2**64 - 1
 # c10::DeviceType of CUDA.
 CUDA = 1
+STREAMS_OF_A_PRIORITY = 32
 
 
 class Request(ctypes.Structure):
@@ -62,7 +63,7 @@ class Outcome(ctypes.Structure):
         for name in (
             "allocations", "sizes_unknown", "placements_unknown", "recorded_failures", "saved", "failed_seq",
             "failed_bytes", "failed_foreign", "failed_time", "failed_step", "exact_until", "recorded_allocated",
-            "recorded_reserved", "foreign_peak", "fractions", "last_seq",
+            "recorded_reserved", "foreign_peak", "fractions", "last_seq", "stand_ins",
         )
     ]
 
@@ -130,26 +131,32 @@ class Library:
 
 def streams_here(torch: Any, recorded: list[tuple[int, int]]) -> tuple[list[Any], list[int]]:
     """The same streams in this process, and of each the handles there and here and PyTorch's number here. PyTorch's pool of
-    streams gives a number the same stream in each process of a release; of a stream without one any other will do."""
+    streams gives a number the same stream in each process of a release; of a stream without one any other will do that
+    stands for no second one, as long as there are such."""
     if recorded:
         torch.cuda.Stream()  # makes the pool
-    streams, words = [], []
-    for handle, number in recorded:
-        stream = stream_of(torch, number)
-        streams.append(stream)
-        words += [handle, stream.cuda_stream, stream.stream_id]
-    return streams, words
+    here = {handle: stream for handle, number in recorded if (stream := stream_of(torch, number))}
+    taken = {stream.cuda_stream for stream in here.values()}
+    others = (torch.cuda.Stream(priority=priority) for priority in (0, -1) for _ in range(STREAMS_OF_A_PRIORITY))
+    for handle, _ in recorded:
+        if handle not in here:
+            free = (stream for stream in others if stream.cuda_stream not in taken)
+            here[handle] = next(free, None) or torch.cuda.Stream()
+            taken.add(here[handle].cuda_stream)
+    words = [word for handle, stream in here.items() for word in (handle, stream.cuda_stream, stream.stream_id)]
+    return list(here.values()), words
 
 
 def stream_of(torch: Any, number: int) -> Any:
-    if number != UNKNOWN:
-        try:
-            stream = torch.cuda.Stream(stream_id=number, device_index=0, device_type=CUDA)
-            stream.synchronize()
-            return stream
-        except RuntimeError:
-            pass  # a number of another release's
-    return torch.cuda.Stream()
+    """The stream of a number; none where there is none."""
+    if number == UNKNOWN:
+        return None
+    try:
+        stream = torch.cuda.Stream(stream_id=number, device_index=0, device_type=CUDA)
+        stream.synchronize()
+    except RuntimeError:
+        return None  # a number of another release's
+    return stream
 
 
 def set_at_run_time(torch: Any, settings: str) -> int:

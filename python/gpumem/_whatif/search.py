@@ -9,6 +9,8 @@ from .servers import Replay, Request, Servers
 from .settings import WITH_A_FRACTION, WORTH_TRYING, combinations
 
 PAGE = 2 << 20
+# The card of a capture that does not say how large it was.
+UNKNOWN_CARD = 1 << 40
 
 ALLOCATED, RESERVED = "allocated_bytes.all.peak", "reserved_bytes.all.peak"
 CALLS = ("num_device_alloc", "num_device_free")

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .. import _sizes
 from .saving import Saving
-from .search import ALLOCATED, RESERVED, Recorded, Result, worst
+from .search import ALLOCATED, RESERVED, UNKNOWN_CARD, Recorded, Result, worst
 from .settings import name, risks
 from .where import line
 
@@ -24,6 +24,12 @@ _NEEDED = {
     "pool": "pools of CUDA graphs and MemPools",
     "calls": "calls of the allocator, as empty_cache",
     "settings": "settings that the program gave at run time",
+}
+# What a replay counts that keeps it from being exact, and what of _NEEDED has said so already.
+_OUTCOMES = {
+    "sizes_unknown": ("requested", "allocations of which it is not known what was asked for: the block's size is taken"),
+    "placements_unknown": ("pool", "allocations of which the stream and the pool are not known: the default ones are taken"),
+    "stand_ins": ("stream", "uses of blocks on streams without a known number: inactive_split_bytes at its peak may differ"),
 }
 
 
@@ -57,14 +63,20 @@ def doubts(
     lines = []
     for capture, summary in summaries.items():
         pytorch = summary["process"].get("pytorch") or {}
-        unseen = [why for word, why in _NEEDED.items() if word not in pytorch.get("allocator_seen", ())]
+        unknown = pytorch.get("allocator_unknown", ())
+        # What is not known of calls and settings stands there.
+        seen = {*pytorch.get("allocator_seen", ()), *(["calls", "settings"] if unknown else [])}
+        unseen = [why for word, why in _NEEDED.items() if word not in seen]
         if unseen:
             lines.append(f"{capture} does not say {'; '.join(unseen)}")
+        lines += [f"{capture} does not say {what}" for what in unknown]
         version, here = pytorch.get("version"), results[0].replay.torch
         if version != here:
             lines.append(f"{capture} was recorded with PyTorch {version or 'of an unknown version'} and replayed with {here}")
         if not summary["exact"]:
             lines.append(f"{capture} is not exact: gpumem-analyze {capture} says why")
+        if card is None:
+            lines += [line for of in summary["devices"] if (line := _card_taken(capture, of))]
     for device in devices:
         of = [result for result in results if result.recorded == device]
         same = next(result for result in of if result.settings == device.settings)
@@ -74,10 +86,31 @@ def doubts(
                 f"{device.capture}, GPU {device.device}: under the recorded settings the replay reserves "
                 f"{_sizes.text(same.reserved)} at most, the run had {_sizes.text(device.reserved)}"
             )
+        saved = same.replay.outcome["saved"]
+        if card is None and saved:
+            lines.append(
+                f"{device.capture}, GPU {device.device}: {saved} allocations that failed in the run do not fail in the replay "
+                "under the recorded settings"
+            )
+        words = (summaries[device.capture]["process"].get("pytorch") or {}).get("allocator_seen", ())
+        for what, (word, why) in _OUTCOMES.items():
+            count = max(r.replay.outcome[what] for r in of)
+            if count and word in words:
+                lines.append(f"{device.capture}, GPU {device.device}: {count} {why}")
         until = min((r.replay.outcome["exact_until"] or 1 << 64 for r in of), default=1 << 64)
         if until != 1 << 64:
             lines.append(f"{device.capture}, GPU {device.device}: a call of the allocator at event {until} cannot be repeated")
     return lines
+
+
+def _card_taken(capture: Path, device: Dict[str, Any]) -> Optional[str]:
+    """Which card stands for one whose memory is not known."""
+    if device.get("limit_bytes") or device["total_bytes"] or not device["tensor"]["allocations"]:
+        return None
+    room, which = device.get("allocator_room_bytes"), f"{capture} does not say how much memory GPU {device['ordinal']} has"
+    if room:
+        return f"{which}: {_sizes.text(room)} are taken, what PyTorch had and what was free when it failed (--card names another)"
+    return f"{which}: {_sizes.text(UNKNOWN_CARD)} are taken (--card names another)"
 
 
 def _replay(result: Result, saving: Optional[Saving]) -> Dict[str, Any]:

@@ -1,7 +1,8 @@
 """Programs of PyTorch's for replays to equal: random ones, by a seed, and small trainings.
 
 For each line of JSON on stdin, {"program", "settings", "card", "capture", "stop"}, a forked process runs the program under
-these settings on a card of that size, recorded into the capture if one is named, and prints one line of JSON: the figures of
+these settings on a card of that size, recorded into the capture if one is named, with PyTorch's own history on if a snapshot is to be dumped
+at the end ("history": how), without calls of empty_cache if it "keeps_cache", and prints one line of JSON: the figures of
 PyTorch's allocator at the end, or at the first failure if `stop` says so. Settings are read by the process in which the
 allocator is set up, so PyTorch is imported once for all.
 
@@ -169,7 +170,9 @@ class Program:
         self.graphs.append((graph, kept))
 
 
-def figures(**more):
+def figures(request, **more):
+    if request.get("snapshot"):
+        torch.cuda.memory._dump_snapshot(request["snapshot"])
     stats = torch.cuda.memory_stats()
     free, total = torch.cuda.mem_get_info()
     foreign = total - free - stats.get("reserved_bytes.all.current", 0)
@@ -183,6 +186,10 @@ def run(request):
         os.environ["GPUMEM_OUTPUT"] = request["capture"]
     torch.cuda.init()
     torch.cuda.synchronize()
+    if request.get("snapshot"):
+        torch.cuda.memory._record_memory_history(stacks="python", **request.get("history", {}))
+    if request.get("keeps_cache"):
+        torch.cuda.empty_cache = lambda: None
     kind, _, seed = request["program"].partition(":")
     if kind in trainings.ALL:
         random.seed(0)
@@ -194,7 +201,7 @@ def run(request):
             assert "out of memory" in str(error), error
             frames = traceback.extract_tb(error.__traceback__)
             failed = next(frame.lineno for frame in reversed(frames) if frame.filename == trainings.__file__)
-        return figures(failed=failed)
+        return figures(request, failed=failed)
     program = Program(int(seed), kind == "tight", request.get("stop", False), kind == "wide")
     try:
         program.run()
@@ -203,7 +210,7 @@ def run(request):
     except torch.cuda.OutOfMemoryError:
         assert program.captures and request.get("stop")
         program.failures += 1
-    return figures(successes=program.successes, failures=program.failures)
+    return figures(request, successes=program.successes, failures=program.failures)
 
 
 def main():
