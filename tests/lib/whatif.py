@@ -150,6 +150,26 @@ def campaign(python, seeds, number_of_cards, folder, kind="random"):
     return compared, differences
 
 
+def imported(python, seeds, folder):
+    """(comparisons, differences) of random programs that PyTorch's own snapshot was taken of, on a roomy card and one that is
+    too small. How often all streams were waited for is left out: a snapshot does not say."""
+    bench, compared, differences = Bench(python, folder), 0, 0
+    for seed in seeds:
+        program = f"random:{seed}"
+        capture, real = bench.imported(program)
+        for card in (ROOMY, cards(real)[-1]):
+            for settings in (SETTINGS[n] for n in (0, 1, 3, 6)):
+                _, differ = bench.differences(program, capture, settings, card, foreign=real["foreign"])
+                differ.pop("num_sync_all_streams", None)
+                compared += 1
+                if differ:
+                    differences += 1
+                    print(f"{program} on {card >> 20} MiB under {settings or 'default'}: {differ}", flush=True)
+        capture.unlink()
+    bench.close()
+    return compared, differences
+
+
 def smallest_cards(python, programs, folder):
     """(comparisons, differences): on the smallest card a rerun works, and on one of a page less it does not."""
     bench, compared, differences = Bench(python, folder), 0, 0
@@ -179,12 +199,15 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cards", type=int, default=3)
     parser.add_argument("--smallest-cards", nargs="+", metavar="PROGRAM", help="compare the smallest cards of these instead")
+    parser.add_argument("--imported", action="store_true", help="compare captures of PyTorch's own snapshots instead")
     parser.add_argument("--kind", choices=("random", "wide"), default="random")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         seeds = range(options.first, options.first + options.seeds)
         if options.smallest_cards:
             compared, differences = smallest_cards(options.torch, options.smallest_cards, folder)
+        elif options.imported:
+            compared, differences = imported(options.torch, seeds, folder)
         else:
             compared, differences = campaign(options.torch, seeds, options.cards, folder, options.kind)
     print(f"{compared} comparisons, {differences} differences")
