@@ -80,24 +80,38 @@ fn counters_read_from_the_file_are_always_consistent() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.bin");
     let writer = Writer::create(&path, &Options::default()).unwrap();
-    let allowed = AtomicU64::new(u64::MAX - 1);
+    let allowed = AtomicU64::new(0);
     with_drain(writer, || {
         std::thread::scope(|scope| {
             scope.spawn(|| produce(writer, &allowed));
-            let _allowed = Allowed(&allowed);
+            let allowed = Allowed(&allowed);
             let reader = Reader::open(&path).unwrap();
-            let mut seen = 0;
-            while seen < 200 {
-                for (_, _, values) in reader.counters().rows {
+            // While the producer writes a row may change each time that it is looked at, and then it is not given.
+            let read = || {
+                let rows = reader.counters().rows;
+                for (_, _, values) in &rows {
                     assert_eq!(values.live, 7 * values.allocations);
                     assert_eq!(
                         (values.peak, values.allocated_bytes),
                         (values.live, values.live)
                     );
-                    seen += 1;
                 }
-                let values = writer.counters(DeviceOrdinal(0), Level::TENSOR);
-                assert_eq!(values.live, 7 * values.allocations);
+                rows.len()
+            };
+            for round in 1..=200 {
+                let most = round * 2000;
+                allowed.0.store(most, Ordering::Release);
+                loop {
+                    read();
+                    let values = writer.counters(DeviceOrdinal(0), Level::TENSOR);
+                    assert_eq!(values.live, 7 * values.allocations);
+                    if values.allocations == most {
+                        break;
+                    }
+                }
+                // What empties the ring may have them open still.
+                let tries = (0..10_000).take_while(|_| read() == 0);
+                assert!(tries.inspect(|_| std::thread::yield_now()).count() < 10_000);
             }
         });
     });
