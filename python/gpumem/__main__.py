@@ -15,8 +15,8 @@ Usage: gpumem COMMAND …
   hints CAPTURE, oom CAPTURE
                             what could be done, why memory ran out: with replays under other settings
   whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
-  card list | show CARD      
-                            what is known of cards (gpumem card --help)
+  card list | show CARD | measure
+                            what is known of cards, and how to measure one (gpumem card --help)
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a Jupyter kernel that is recorded, so that %%gpumem works in it
   library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py
