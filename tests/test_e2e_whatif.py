@@ -10,6 +10,7 @@ import sys
 import harness
 import pytest
 import whatif
+import whatif_intervals as intervals
 
 PROGRAMS = ["gpt", "convnet", "lengths", "generate", "fsdp", "switches"]
 PROGRAMS += [*(f"random:{n}" for n in range(8)), *(f"wide:{n}" for n in range(3))]
@@ -56,6 +57,8 @@ def gpumem(python, *words, command="whatif"):
 def test_the_command(bench, python_env):
     python = python_env("torch215")
     capture, real = bench.record("lengths")
+    [alone] = intervals.ways(bench, capture, "", whatif.ROOMY).replays
+    assert not any(alone.outcome[what] for what in ("sizes_unknown", "waits_unknown", "stand_ins"))
     done = gpumem(python, capture)
     assert done.returncode == 0, done.stderr
     first = " ".join(done.stdout.split("\n\n")[0].split())
@@ -66,6 +69,7 @@ def test_the_command(bench, python_env):
     [device] = json.loads(done.stdout)["devices"]
     own, other = device["replays"]
     assert (own["settings"], other["settings"]) == ("", conf)
+    assert own["figures"] == own["figures_least"] == own["figures_greatest"] and own["replays"] == 1 and own["fits"] is True
     assert own["figures"]["reserved_bytes.all.peak"] == real["figures"]["reserved_bytes.all.peak"] == device["reserved_peak_bytes"]
     for replay in (own, other):
         least = replay["smallest_card_bytes"]
@@ -94,13 +98,17 @@ def test_a_capture_of_another_release_is_replayed_and_said_to_be_inexact(python_
     done = gpumem(python_env("torch215"), capture, "--conf", "max_split_size_mb:64", "--format", "json")
     said = json.loads(done.stdout)
     assert done.returncode == 3 and not said["exact"]
-    unseen, version = said["doubts"]
-    assert "pools of CUDA graphs" in unseen and "the streams of blocks" not in unseen
+    unseen, version, asked = said["doubts"]
+    assert "pools of CUDA graphs" in unseen and "no bound is known" in unseen and "the streams of blocks" not in unseen
     assert "recorded with PyTorch 1.12" in version and "replayed with 2.15" in version
+    # No block was used on another stream, so when those were free again is no question.
+    assert "allocations asked for is not known" in asked and "intervals" in asked and "other streams" not in asked
     # The rules of the pool are the same in both where nobody sets anything.
-    figures = said["devices"][0]["replays"][0]["figures"]
-    assert figures["reserved_bytes.all.peak"] == real["figures"]["reserved_bytes.all.peak"]
-    assert figures["segment.all.allocated"] == real["figures"]["segment.all.allocated"]
+    own = said["devices"][0]["replays"][0]
+    for name in ("reserved_bytes.all.peak", "segment.all.allocated"):
+        assert own["figures_least"][name] == own["figures_greatest"][name] == real["figures"][name]
+    assert own["figures_least"]["requested_bytes.all.peak"] < own["figures_greatest"]["requested_bytes.all.peak"]
+    assert own["replays"] == 2
 
 
 def test_what_would_have_saved_a_run_is_said_and_true(python_env, tmp_path):

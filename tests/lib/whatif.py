@@ -29,13 +29,15 @@ ROOMY, PAGE = 16 << 30, 2 << 20
 
 
 class Programs:
-    """A process that runs programs; `recorder` is preloaded for those that are recorded."""
+    """A process that runs programs; `recorder` is preloaded for those that are recorded, and `late`, a library that is made of
+    late.c, where streams are to be late."""
 
-    def __init__(self, python, recorded):
+    def __init__(self, python, recorded, late=None):
         env = harness.clean_environment()
         env.update(GPUMEM_SIM_CARD="", GPUMEM_QUIET="1", GPUMEM_POSTMORTEM="off", TORCH_CPP_LOG_LEVEL="ERROR")
-        if recorded:
-            env["LD_PRELOAD"] = str(harness.LIBRARY)
+        preloaded = [*([harness.LIBRARY] if recorded else []), *([late] if late else [])]
+        if preloaded:
+            env["LD_PRELOAD"] = ":".join(map(str, preloaded))
         script = harness.WORKLOADS / "whatif" / "programs.py"
         self.process = subprocess.Popen(
             [harness.WITH_SIMULATOR, python, "-W", "ignore", script], env=env, text=True, stdin=subprocess.PIPE,
@@ -61,9 +63,9 @@ class Programs:
 class Bench:
     """Programs for real, recorded ones, and replays."""
 
-    def __init__(self, python, folder):
+    def __init__(self, python, folder, late=None):
         self.folder = Path(folder)
-        self.real, self.recorded = Programs(python, False), Programs(python, True)
+        self.real, self.recorded = Programs(python, False), Programs(python, True, late)
         self.replays = Servers(str(python), 1)
 
     def close(self):

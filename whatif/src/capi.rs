@@ -6,6 +6,7 @@ use std::path::Path;
 
 use gpumem_capture::DeviceOrdinal;
 
+use crate::assumed::Assumed;
 use crate::replay::{self, Outcome, Wanted};
 use crate::save;
 use crate::survey::Survey;
@@ -43,6 +44,8 @@ pub struct Request {
     pub facts: *const Fact,
     /// How many.
     pub fact_count: u64,
+    /// What is taken for what the capture does not say: bits of `Assumed`.
+    pub assumed: u64,
 }
 
 /// A fact of a process.
@@ -177,6 +180,7 @@ pub unsafe extern "C" fn gpumem_whatif_replay(
             .map(|&[there, here, id]| (there, (here, id)))
             .collect(),
         own_bytes: request.own_bytes,
+        assumed: Assumed(request.assumed),
         set: request.set,
         progress: request.progress,
         // SAFETY: the caller's promise.

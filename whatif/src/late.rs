@@ -2,7 +2,10 @@
 //!
 //! A block that was used on other streams goes back to the pool once each of them is through with it. The capture says
 //! when it went back (RELEASED). A stream's events are looked at in order and one that is not ready holds up those
-//! behind it; so by then each of its streams was through with whatever had been freed before the block.
+//! behind it; so by then each of its streams was through with whatever had been freed before the block. Where the capture
+//! does not say it, the block was back at the latest when its memory was used again.
+
+use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -10,12 +13,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 #[derive(Debug, Default)]
 pub(crate) struct Late {
     live: FxHashMap<u64, FxHashSet<u64>>,
-    waiting: FxHashMap<u64, Waiting>,
+    waiting: BTreeMap<u64, Waiting>,
 }
 
 /// A block that was freed and is not back in the pool.
 #[derive(Debug)]
 pub(crate) struct Waiting {
+    /// Where it ends.
+    end: u64,
     /// The seq of its release.
     pub(crate) freed: u64,
     /// The streams that it waits for.
@@ -28,16 +33,36 @@ impl Late {
         self.live.entry(ptr).or_default().insert(stream);
     }
 
-    /// A block is freed.
-    pub(crate) fn freed(&mut self, ptr: u64, freed: u64) {
-        if let Some(streams) = self.live.remove(&ptr) {
-            self.waiting.insert(ptr, Waiting { freed, streams });
-        }
+    /// A block is freed; whether it may wait.
+    pub(crate) fn freed(&mut self, ptr: u64, bytes: u64, freed: u64) -> bool {
+        let Some(streams) = self.live.remove(&ptr) else {
+            return false;
+        };
+        let end = ptr.saturating_add(bytes);
+        let waiting = Waiting {
+            end,
+            freed,
+            streams,
+        };
+        self.waiting.insert(ptr, waiting);
+        true
     }
 
     /// A block is back in the pool.
     pub(crate) fn released(&mut self, ptr: u64) -> Option<Waiting> {
         self.waiting.remove(&ptr)
+    }
+
+    /// Memory is used again, or given back: a block that waited there, if there is one more.
+    pub(crate) fn reused(&mut self, ptr: u64, bytes: u64) -> Option<Waiting> {
+        let end = ptr.saturating_add(bytes);
+        let (&at, last) = self.waiting.range(..end).next_back()?;
+        (last.end > ptr).then(|| self.waiting.remove(&at))?
+    }
+
+    /// All streams are waited for: a block that waited, if there is one more.
+    pub(crate) fn synchronized(&mut self) -> Option<Waiting> {
+        self.waiting.pop_first().map(|(_, waiting)| waiting)
     }
 }
 
@@ -52,15 +77,33 @@ mod tests {
         late.used(1, 9);
         late.used(1, 7);
         assert!(late.released(1).is_none());
-        late.freed(1, 100);
-        late.freed(2, 101);
+        assert!(late.freed(1, 1, 100));
+        assert!(!late.freed(2, 1, 101));
         let waiting = late.released(1).unwrap();
         let mut streams: Vec<_> = waiting.streams.into_iter().collect();
         streams.sort_unstable();
         assert_eq!((waiting.freed, streams), (100, vec![7, 9]));
         assert!(late.released(1).is_none() && late.released(2).is_none());
         // The address's next block begins anew.
-        late.freed(1, 200);
+        late.freed(1, 1, 200);
         assert!(late.released(1).is_none());
+    }
+
+    #[test]
+    fn a_block_waits_no_longer_than_until_its_memory_is_used_again() {
+        let mut late = Late::default();
+        for (seq, ptr) in [100, 110, 120, 130].into_iter().enumerate() {
+            late.used(ptr, 7);
+            late.freed(ptr, 10, seq as u64);
+        }
+        assert!(late.reused(90, 10).is_none() && late.reused(140, 9).is_none());
+        let mut freed = Vec::new();
+        while let Some(waiting) = late.reused(119, 2) {
+            freed.push(waiting.freed);
+        }
+        assert_eq!(freed, [2, 1]);
+        assert_eq!(late.synchronized().map(|of| of.freed), Some(0));
+        assert_eq!(late.synchronized().map(|of| of.freed), Some(3));
+        assert!(late.synchronized().is_none());
     }
 }

@@ -10,6 +10,7 @@
 //! The process is python/gpumem/_whatif/child.py, which has the allocator set up and reads its figures in the end.
 
 mod allocator;
+mod assumed;
 mod attempt;
 mod ballast;
 mod capi;
@@ -19,11 +20,14 @@ mod facts;
 mod foreign;
 mod growth;
 mod late;
+mod layout;
 mod library;
 mod pool;
 mod real;
 mod replay;
+mod rounding;
 mod save;
 mod segments;
 mod steps;
 mod survey;
+mod unknown;

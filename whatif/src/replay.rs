@@ -10,14 +10,15 @@ use gpumem_torch_abi::{Method, Stream};
 use rustc_hash::FxHashMap;
 
 use crate::allocator::Allocator;
+use crate::assumed::Assumed;
 use crate::ballast::Ballast;
 use crate::decisions::{self, Decision};
 use crate::events;
 use crate::foreign::Foreign;
-use crate::late::Late;
 use crate::save::{self, Failure, Save};
 use crate::steps::{self, Placement, Placements, Steps};
 use crate::survey::Survey;
+use crate::unknown::Unknown;
 
 /// What is to be replayed, and how.
 pub(crate) struct Wanted<'a> {
@@ -28,6 +29,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) streams: FxHashMap<u64, (u64, u64)>,
     /// What this process has on the card beside the pool.
     pub(crate) own_bytes: u64,
+    pub(crate) assumed: Assumed,
     pub(crate) set: Option<extern "C" fn(*const c_char) -> i64>,
     pub(crate) progress: Option<extern "C" fn(f64)>,
     /// The replay is written as a capture.
@@ -72,6 +74,8 @@ pub struct Outcome {
     pub last_seq: u64,
     /// Uses of blocks on streams of which the capture does not say PyTorch's number: others stood for them.
     pub stand_ins: u64,
+    /// Blocks that other streams used and of which is not known when they were back.
+    pub waits_unknown: u64,
 }
 
 /// Why there is no outcome.
@@ -102,7 +106,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         foreign: Foreign::new(wanted.device, wanted.survey),
         foreign_was: 0,
         live: FxHashMap::default(),
-        late: Late::default(),
+        unknown: Unknown::new(wanted.device, wanted.survey, wanted.assumed),
         recorded_live: 0,
         captures: Vec::new(),
         steps: 0,
@@ -110,7 +114,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         save,
         decisions: Vec::new(),
     };
-    events::begin(wanted.survey.has_releases);
+    events::begin(replay.unknown.holds());
     if replay.save.is_some() {
         decisions::begin();
     }
@@ -121,7 +125,11 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     if let Some(save) = replay.save {
         save.finish()?;
     }
-    let outcome = replay.outcome;
+    let outcome = Outcome {
+        sizes_unknown: replay.unknown.sizes,
+        waits_unknown: replay.unknown.waits,
+        ..replay.outcome
+    };
     if outcome.allocations == 0 && outcome.failed_seq == 0 {
         return Err("the capture has no tensors of PyTorch's on this device".into());
     }
@@ -153,7 +161,7 @@ struct Replay<'a> {
     foreign_was: u64,
     /// Blocks by their recorded addresses.
     live: FxHashMap<u64, Live>,
-    late: Late,
+    unknown: Unknown,
     recorded_live: u64,
     /// The threads that are capturing CUDA graphs.
     captures: Vec<ThreadId>,
@@ -221,13 +229,7 @@ impl Replay<'_> {
         if !self.hold_foreign(seq, event) {
             return false;
         }
-        let requested = match event.slack {
-            Event::SLACK_UNKNOWN => {
-                self.outcome.sizes_unknown += 1;
-                event.bytes
-            }
-            slack => event.bytes.saturating_sub(slack.into()),
-        };
+        let requested = self.unknown.request(event);
         let Some(block) = self.ask(requested, event, placements) else {
             return self.end(seq, event, requested);
         };
@@ -249,6 +251,7 @@ impl Replay<'_> {
             return false;
         }
         self.outcome.recorded_failures += 1;
+        self.unknown.synchronized();
         if let Some(saved) = self.ask(event.bytes, event, placements) {
             self.outcome.saved += 1;
             self.allocator.free(saved.block);
@@ -268,7 +271,7 @@ impl Replay<'_> {
         let (on, id) = self.wanted.here(on.stream);
         // A use on its own stream is none.
         if on != stream {
-            self.late.used(ptr, on);
+            self.unknown.used(ptr, on);
         }
         self.allocator
             .record_stream(block, Stream { device: 1, id })
@@ -280,12 +283,9 @@ impl Replay<'_> {
         let pool = placement.pool;
         let allocator = &self.allocator;
         match AllocatorCall(event.aux) {
+            call if self.unknown.hides(call) => true,
             AllocatorCall::RELEASED => {
-                if let Some(waiting) = self.late.released(event.ptr) {
-                    for stream in waiting.streams {
-                        events::through(stream, waiting.freed);
-                    }
-                }
+                self.unknown.released(event.ptr);
                 true // the allocator finds that out by its events
             }
             AllocatorCall::RECORD_STREAM => self.use_on(event.ptr, placement),
@@ -310,7 +310,10 @@ impl Replay<'_> {
             AllocatorCall::NO_SPLIT => allocator.of_pool(Method::SetNoSplit, pool, 0),
             // As in a rerun they overrule what is asked about.
             AllocatorCall::SETTINGS => match self.wanted.survey.settings.get(&seq) {
-                Some(text) => self.wanted.set.is_some_and(|set| set(text.as_ptr()) == 0),
+                Some(text) => {
+                    self.unknown.set(&text.to_string_lossy());
+                    self.wanted.set.is_some_and(|set| set(text.as_ptr()) == 0)
+                }
                 None => true, // what the environment said
             },
             _ => false,
@@ -321,6 +324,7 @@ impl Replay<'_> {
 impl Steps for Replay<'_> {
     fn define(&mut self, definition: &Definition) {
         self.foreign.define(definition);
+        self.unknown.define(definition);
         if let Some(save) = &mut self.save {
             save.define(definition);
         }
@@ -330,6 +334,7 @@ impl Steps for Replay<'_> {
         if event.kind == EventKind::STEP {
             self.steps = event.aux;
         }
+        self.unknown.see(event);
         if let Some(save) = &mut self.save {
             save.event(seq, event);
         }
@@ -367,7 +372,7 @@ impl Replay<'_> {
             EventKind::FREE => {
                 self.recorded_live = self.recorded_live.saturating_sub(event.bytes);
                 if let Some(live) = self.live.remove(&event.ptr) {
-                    self.late.freed(event.ptr, seq);
+                    self.unknown.freed(seq, event);
                     events::in_capture(self.is_in_capture(event, live.is_of_pool));
                     events::freeing(seq, || self.allocator.free(live.block));
                 }

@@ -9,6 +9,7 @@ use gpumem_capture::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::rounding::Rounding;
 use crate::steps::Placements;
 
 /// What one pass over a capture says of a device.
@@ -21,6 +22,10 @@ pub struct Survey {
     pub(crate) has_releases: bool,
     /// Settings that the program gave at run time, by their events.
     pub(crate) settings: FxHashMap<u64, CString>,
+    /// How requests became blocks, at the start.
+    pub(crate) rounding: Rounding,
+    /// Whether blocks have their own sizes, and not those that were asked for.
+    pub(crate) has_blocks: bool,
 }
 
 /// Code of kernels that was on the card before a reading of it showed that.
@@ -43,7 +48,10 @@ impl Survey {
             loaded: FxHashMap::default(),
             names: FxHashMap::default(),
             own_settings: None,
-            survey: Self::default(),
+            survey: Self {
+                has_blocks: true,
+                ..Self::default()
+            },
         };
         let mut see = |record: Record<'_>| match record {
             Record::Definition(_, definition) => pass.define(definition),
@@ -77,9 +85,13 @@ impl Pass {
             }
             Definition::Process { key, value } if key == ProcessKey::ALLOCATOR_CONF => {
                 self.own_settings = Some(value.clone());
+                self.survey.rounding.set(value);
             }
             Definition::Process { key, value } if key == ProcessKey::ALLOCATOR_SEES => {
                 self.survey.has_releases = value.split(' ').any(|word| word == "released");
+            }
+            Definition::Process { key, .. } if key == ProcessKey::IMPORTED => {
+                self.survey.has_blocks = false;
             }
             Definition::Placement { .. } => self.place(definition),
             _ => {}

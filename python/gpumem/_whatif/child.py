@@ -1,7 +1,7 @@
 """Replays, each in a process of its own: settings are read once, when PyTorch sets its allocator up.
 
 This process, which is given the path of libgpumem_whatif.so, imports PyTorch once and forks for each line of JSON on stdin:
-{"capture", "device", "card", "settings", "save", "doubts"}. It runs on the simulated card, with that library loaded
+{"capture", "device", "card", "settings", "assumed", "save", "doubts"}. It runs on the simulated card, with that library loaded
 before everything else, which has the capture's allocations made by PyTorch's own allocator. On stdout come lines of JSON: {"progress": 0.4}, and for
 each request in the end {"figures": …, "outcome": …} or {"error": …}."""
 
@@ -34,6 +34,8 @@ UNKNOWN = 2**64 - 1
 # c10::DeviceType of CUDA.
 CUDA = 1
 STREAMS_OF_A_PRIORITY = 32
+# Of what is assumed what concerns streams: unknown.py.
+OTHER_STREAMS = 4
 
 
 class Request(ctypes.Structure):
@@ -50,6 +52,7 @@ class Request(ctypes.Structure):
         ("card_bytes", ctypes.c_uint64),
         ("facts", ctypes.c_void_p),
         ("fact_count", ctypes.c_uint64),
+        ("assumed", ctypes.c_uint64),
     ]
 
 
@@ -63,7 +66,7 @@ class Outcome(ctypes.Structure):
         for name in (
             "allocations", "sizes_unknown", "placements_unknown", "recorded_failures", "saved", "failed_seq",
             "failed_bytes", "failed_foreign", "failed_time", "failed_step", "exact_until", "recorded_allocated",
-            "recorded_reserved", "foreign_peak", "fractions", "last_seq", "stand_ins",
+            "recorded_reserved", "foreign_peak", "fractions", "last_seq", "stand_ins", "waits_unknown",
         )
     ]
 
@@ -129,7 +132,7 @@ class Library:
         return outcome
 
 
-def streams_here(torch: Any, recorded: list[tuple[int, int]]) -> tuple[list[Any], list[int]]:
+def streams_here(torch: Any, recorded: list[tuple[int, int]], assumed: int) -> tuple[list[Any], list[int]]:
     """The same streams in this process, and of each the handles there and here and PyTorch's number here. PyTorch's pool of
     streams gives a number the same stream in each process of a release; of a stream without one any other will do that
     stands for no second one, as long as there are such."""
@@ -138,7 +141,7 @@ def streams_here(torch: Any, recorded: list[tuple[int, int]]) -> tuple[list[Any]
     here = {handle: stream for handle, number in recorded if (stream := stream_of(torch, number))}
     taken = {stream.cuda_stream for stream in here.values()}
     others = (torch.cuda.Stream(priority=priority) for priority in (0, -1) for _ in range(STREAMS_OF_A_PRIORITY))
-    for handle, _ in recorded:
+    for handle, _ in reversed(recorded) if assumed & OTHER_STREAMS else recorded:
         if handle not in here:
             free = (stream for stream in others if stream.cuda_stream not in taken)
             here[handle] = next(free, None) or torch.cuda.Stream()
@@ -192,7 +195,7 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
     os.environ["PYTORCH_ALLOC_CONF"] = os.environ["PYTORCH_CUDA_ALLOC_CONF"] = request["settings"]
     torch.cuda.init()
     torch.cuda.synchronize()
-    streams, words = streams_here(torch, library.streams(survey))
+    streams, words = streams_here(torch, library.streams(survey), request["assumed"])
     array = (ctypes.c_uint64 * len(words))(*words)
     torch.cuda.reset_peak_memory_stats()
     progress = PROGRESS(lambda of: say({"progress": round(of, 3)}))
@@ -204,6 +207,7 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
     wanted = Request(
         capture, request["device"], survey, handles, len(streams), own_bytes(torch), setter, progress,
         part.encode() if part else None, request["card"], ctypes.cast(said, ctypes.c_void_p), len(said),
+        request["assumed"],
     )  # fmt: skip
     try:
         outcome = library.replay(wanted)

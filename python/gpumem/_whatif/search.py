@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .servers import Replay, Request, Servers
 from .settings import WITH_A_FRACTION, WORTH_TRYING, combinations
+from .spans import Span
+from .unknown import variants
 
 PAGE = 2 << 20
 # The card of a capture that does not say how large it was.
@@ -35,34 +37,54 @@ class Result:
 
     recorded: Recorded
     settings: str
-    replay: Replay
-    # The least card on which nothing fails that did not fail in the recorded run.
-    smallest_card: Optional[int] = None
+    # One; or one for each way in which what the capture does not say may have been.
+    replays: Tuple[Replay, ...]
+
+    @property
+    def replay(self) -> Replay:
+        """The worst one."""
+        return max(self.replays, key=rank)
 
     @property
     def fits(self) -> bool:
-        return self.replay.outcome["failed_seq"] == 0
+        return all(replay.fits for replay in self.replays)
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether it is too close to say if it fits."""
+        return len({replay.fits for replay in self.replays}) > 1
 
     @property
     def reserved(self) -> int:
         return self.replay.figures[RESERVED]
 
     @property
-    def retries(self) -> int:
-        return self.replay.figures["num_alloc_retries"]
+    def saved(self) -> int:
+        return min(replay.outcome["saved"] for replay in self.replays)
 
     @property
-    def calls(self) -> int:
-        return sum(self.replay.figures[name] for name in CALLS)
+    def smallest_cards(self) -> Optional[Span]:
+        """The least and the greatest; none where a replay does not fit the card that there is."""
+        cards = [card for replay in self.replays if (card := replay.smallest_card)]
+        return (min(cards), max(cards)) if len(cards) == len(self.replays) else None
 
     def rank(self) -> Tuple[int, int, int, int]:
-        """Less is better: what fits, by the memory and the time that it takes; else what fails last."""
-        last = 0 if self.fits else (1 << 64) - self.replay.outcome["failed_seq"]
-        return (last, self.reserved, self.retries, self.calls)
+        return rank(self.replay)
+
+    def span(self, of: Callable[[Replay], int]) -> Span:
+        """The least and the greatest of a figure."""
+        figures = [of(replay) for replay in self.replays]
+        return min(figures), max(figures)
+
+    def against(self, own: Result) -> Span:
+        """By how much the recorded settings' reserved bytes change at least and at most, each way for itself."""
+        was = {replay.request.assumed: replay.figures[RESERVED] for replay in own.replays}
+        return self.span(lambda replay: replay.figures[RESERVED] - was.get(replay.request.assumed, own.reserved))
 
     def json(self) -> Dict[str, Any]:
         """As `--format json` has it."""
-        outcome = self.replay.outcome
+        outcome, figures, cards = self.replay.outcome, self.replay.figures, self.smallest_cards
+        spans = {name: self.span(lambda replay, name=name: replay.figures[name]) for name in figures}  # type: ignore[misc]
         failure = {
             "event": outcome["failed_seq"],
             "bytes": outcome["failed_bytes"],
@@ -74,12 +96,45 @@ class Result:
         return {
             "settings": self.settings,
             "card_bytes": self.replay.request.card,
-            "figures": self.replay.figures,
+            "figures": figures,
+            "figures_least": {name: least for name, (least, _) in spans.items()},
+            "figures_greatest": {name: greatest for name, (_, greatest) in spans.items()},
+            "fits": None if self.is_unclear else self.fits,
             "failure": None if self.fits else failure,
             "recorded_failures": outcome["recorded_failures"],
-            "recorded_failures_saved": outcome["saved"],
-            "smallest_card_bytes": self.smallest_card,
+            "recorded_failures_saved": self.saved,
+            "smallest_card_bytes": cards and cards[1],
+            "smallest_card_least_bytes": cards and cards[0],
+            "replays": len(self.replays),
         }
+
+
+def reserved(replay: Replay) -> int:
+    return replay.figures[RESERVED]
+
+
+def retries(replay: Replay) -> int:
+    return replay.figures["num_alloc_retries"]
+
+
+def calls(replay: Replay) -> int:
+    return sum(replay.figures[name] for name in CALLS)
+
+
+def rank(replay: Replay) -> Tuple[int, int, int, int]:
+    """Less is better: what fits, by the memory and the time that it takes; else what fails last."""
+    last = 0 if replay.fits else (1 << 64) - replay.outcome["failed_seq"]
+    return (last, reserved(replay), retries(replay), calls(replay))
+
+
+def all_ways(
+    servers: Servers, requests: Sequence[Request], progress: Optional[Callable[[float], None]] = None
+) -> List[Tuple[Replay, ...]]:
+    """The replays of each request, and those in which what the capture does not say was otherwise."""
+    first = servers.all(requests, progress)
+    others = [[replace(replay.request, assumed=of) for of in variants(replay)] for replay in first]
+    more = iter(servers.all([request for some in others for request in some], progress))
+    return [(replay, *(next(more) for _ in some)) for replay, some in zip(first, others)]
 
 
 def replays(
@@ -90,8 +145,8 @@ def replays(
     requests = [
         Request(recorded.capture, recorded.device, card or recorded.card, given) for recorded, given in wanted
     ]
-    done = servers.all(requests, progress)
-    return [Result(recorded, given, replay) for (recorded, given), replay in zip(wanted, done)]
+    done = all_ways(servers, requests, progress)
+    return [Result(recorded, given, of) for (recorded, given), of in zip(wanted, done)]
 
 
 def search(
@@ -123,33 +178,32 @@ def smallest_cards(servers: Servers, results: Sequence[Result], progress: Callab
     """The results with the least card of each, found by replays on smaller and smaller ones."""
     below: List[int] = []
     above: List[Optional[int]] = []
-    for result in results:
-        outcome, figures = result.replay.outcome, result.replay.figures
+    of = [replay for result in results for replay in result.replays]
+    for replay in of:
+        outcome, figures = replay.outcome, replay.figures
         least = max(figures[ALLOCATED], outcome["foreign_peak"]) // PAGE * PAGE
         below.append(max(least - PAGE, 0))
         enough = up(figures[RESERVED] + outcome["foreign_peak"])
         # The share of the card that the program may hold is one of another card.
-        top = result.replay.request.card // PAGE * PAGE if outcome["fractions"] else enough
-        above.append(top if result.fits else None)
-    rounds, most = 0, max(((top or 0) - low).bit_length() for low, top in zip(below, above)) if results else 0
+        top = replay.request.card // PAGE * PAGE if outcome["fractions"] else enough
+        above.append(top if replay.fits else None)
+    rounds, most = 0, max(((top or 0) - low).bit_length() for low, top in zip(below, above)) if of else 0
     while True:
         open_ = [n for n, top in enumerate(above) if top is not None and top - below[n] > PAGE]
         if not open_:
             break
         middles = {n: (below[n] + (above[n] or 0)) // 2 // PAGE * PAGE for n in open_}
-        requests = [
-            Request(results[n].recorded.capture, results[n].recorded.device, middle, results[n].settings)
-            for n, middle in middles.items()
-        ]
+        requests = [replace(of[n].request, card=middle) for n, middle in middles.items()]
         start = rounds / max(most - PAGE.bit_length() + 1, rounds + 1)
-        done = servers.all(requests, lambda of, start=start: progress(min(start + of / 16, 1.0)))  # type: ignore[misc]
+        done = servers.all(requests, lambda part, start=start: progress(min(start + part / 16, 1.0)))  # type: ignore[misc]
         for (n, middle), replay in zip(middles.items(), done):
-            if replay.outcome["failed_seq"] == 0:
+            if replay.fits:
                 above[n] = middle
             else:
                 below[n] = middle
         rounds += 1
-    return [Result(r.recorded, r.settings, r.replay, top) for r, top in zip(results, above)]
+    found = (replace(replay, smallest_card=top) for replay, top in zip(of, above))
+    return [replace(result, replays=tuple(next(found) for _ in result.replays)) for result in results]
 
 
 def up(size: int) -> int:

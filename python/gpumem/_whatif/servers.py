@@ -31,6 +31,8 @@ class Request:
     # Bytes of the card.
     card: int
     settings: str
+    # What is taken for what the capture does not say: unknown.py.
+    assumed: int = 0
     # Where the replay is written as a capture, and why it may differ from a run.
     save: Optional[Path] = None
     doubts: Sequence[str] = ()
@@ -45,6 +47,12 @@ class Replay:
     figures: Dict[str, int]
     outcome: Dict[str, int]
     torch: str
+    # The least card on which nothing fails that did not fail in the recorded run.
+    smallest_card: Optional[int] = None
+
+    @property
+    def fits(self) -> bool:
+        return self.outcome["failed_seq"] == 0
 
 
 Progress = Callable[[float], None]
@@ -121,7 +129,7 @@ class Servers:
     def _one(self, process: _Process, request: Request, progress: Progress) -> Replay:
         words: Dict[str, Any] = {
             "capture": str(request.capture), "device": request.device, "card": request.card,
-            "settings": request.settings,
+            "settings": request.settings, "assumed": request.assumed,
             "save": str(request.save) if request.save else None, "doubts": list(request.doubts),
         }  # fmt: skip
         for said in process.asked(words):

@@ -11,26 +11,28 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .. import _sizes
 from .saving import Saving
-from .search import ALLOCATED, RESERVED, UNKNOWN_CARD, Recorded, Result, worst
+from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, calls, reserved, retries, worst
 from .settings import name, risks
+from .spans import Span, between, less, to
 from .where import line
 
 # What a capture must have seen for a replay to be exact.
 _NEEDED = {
-    "requested": "what was asked for: blocks are asked for in the sizes that they had",
     "stream": "the streams of blocks",
     "record_stream": "the use of blocks on other streams",
-    "released": "when blocks that other streams used were free again: they are at once",
     "pool": "pools of CUDA graphs and MemPools",
     "calls": "calls of the allocator, as empty_cache",
     "settings": "settings that the program gave at run time",
 }
-# What a replay counts that keeps it from being exact, and what of _NEEDED has said so already.
-_OUTCOMES = {
-    "sizes_unknown": ("requested", "allocations of which it is not known what was asked for: the block's size is taken"),
-    "placements_unknown": ("pool", "allocations of which the stream and the pool are not known: the default ones are taken"),
-    "stand_ins": ("stream", "uses of blocks on streams without a known number: inactive_split_bytes at its peak may differ"),
+# What a replay counts that it does not know and is replayed both ways.
+_BOTH_WAYS = {
+    "sizes_unknown": "what {:,} allocations asked for is not known: the block's size, or the least that has such a block",
+    "waits_unknown": "when {:,} blocks that other streams used were free again is not known: at once, or when their memory was used again",
+    "stand_ins": "which streams used blocks ({:,} times) is not known: others stand in for them, in two orders (inactive_split_bytes)",
 }
+
+# By settings the smallest card; none where the card that there is does not do.
+Cards = Dict[str, Optional[Span]]
 
 
 class Progress:
@@ -64,12 +66,12 @@ def doubts(
     for capture, summary in summaries.items():
         pytorch = summary["process"].get("pytorch") or {}
         unknown = pytorch.get("allocator_unknown", ())
-        # What is not known of calls and settings stands there.
+        # What is not known of calls and settings stands there. Where blocks went back is known, others stand for the streams.
         seen = {*pytorch.get("allocator_seen", ()), *(["calls", "settings"] if unknown else [])}
-        unseen = [why for word, why in _NEEDED.items() if word not in seen]
+        unseen = [why for word, why in _NEEDED.items() if word not in seen | ({"record_stream"} if "released" in seen else set())]
         if unseen:
-            lines.append(f"{capture} does not say {'; '.join(unseen)}")
-        lines += [f"{capture} does not say {what}" for what in unknown]
+            lines.append(f"{capture} does not say {'; '.join(unseen)}: no bound is known for what that changes")
+        lines += [f"{capture} does not say {what}{'' if 'stand in' in what else '; no bound is known'}" for what in unknown]
         version, here = pytorch.get("version"), results[0].replay.torch
         if version != here:
             lines.append(f"{capture} was recorded with PyTorch {version or 'of an unknown version'} and replayed with {here}")
@@ -80,26 +82,35 @@ def doubts(
     for device in devices:
         of = [result for result in results if result.recorded == device]
         same = next(result for result in of if result.settings == device.settings)
-        wrong = same.replay.figures[RESERVED] != device.reserved
-        if same.fits and card is None and wrong:
+        least, greatest = same.span(reserved)
+        if same.fits and card is None and not least <= device.reserved <= greatest:
             lines.append(
                 f"{device.capture}, GPU {device.device}: under the recorded settings the replay reserves "
-                f"{_sizes.text(same.reserved)} at most, the run had {_sizes.text(device.reserved)}"
+                f"{between((least, greatest))} at most, the run had {_sizes.text(device.reserved)}"
             )
-        saved = same.replay.outcome["saved"]
+        saved = same.saved
         if card is None and saved:
             lines.append(
                 f"{device.capture}, GPU {device.device}: {saved} allocations that failed in the run do not fail in the replay "
                 "under the recorded settings"
             )
         words = (summaries[device.capture]["process"].get("pytorch") or {}).get("allocator_seen", ())
-        for what, (word, why) in _OUTCOMES.items():
-            count = max(r.replay.outcome[what] for r in of)
-            if count and word in words:
-                lines.append(f"{device.capture}, GPU {device.device}: {count} {why}")
+        lines += _uncertain(device, [replay.outcome for result in of for replay in result.replays], "pool" in words)
         until = min((r.replay.outcome["exact_until"] or 1 << 64 for r in of), default=1 << 64)
         if until != 1 << 64:
             lines.append(f"{device.capture}, GPU {device.device}: a call of the allocator at event {until} cannot be repeated")
+    return lines
+
+
+def _uncertain(device: Recorded, outcomes: Sequence[Dict[str, int]], has_pools: bool) -> List[str]:
+    """What makes a device's figures intervals, and what makes them uncertain without a bound."""
+    of, most = f"{device.capture}, GPU {device.device}", {name: max(o[name] for o in outcomes) for name in outcomes[0]}
+    both = [how.format(most[what]) for what, how in _BOTH_WAYS.items() if most[what]]
+    lines = [f"{of}: {how}" for how in both[:-1]]
+    lines += [f"{of}: {how}. Replayed both ways; a run's figures may lie outside of the intervals" for how in both[-1:]]
+    if most["placements_unknown"] and has_pools:
+        count = f"{most['placements_unknown']:,} allocations"
+        lines.append(f"{of}: of {count} the stream and the pool are not known: the default ones are taken, without a known bound")
     return lines
 
 
@@ -147,11 +158,11 @@ def report(
 ) -> str:
     lines = wrapped([f"NOT EXACT: {doubt}" for doubt in doubts])
     by_settings = worst(results)
-    least: Dict[str, Optional[int]] = {}
+    least: Cards = {}
     if options.smallest_card:
         for settings in by_settings:
-            cards = [result.smallest_card for result in results if result.settings == settings]
-            least[settings] = None if None in cards else max(card or 0 for card in cards)
+            cards = [result.smallest_cards for result in results if result.settings == settings]
+            least[settings] = None if None in cards else (max(of[0] for of in cards if of), max(of[1] for of in cards if of))
     own = by_settings[devices[0].settings]
     lines += [*wrapped(_headline(own, by_settings, least)), ""]
     lines += _table(own, by_settings, least)
@@ -172,8 +183,8 @@ def advice(results: Sequence[Result], doubts: Sequence[str], device: Recorded) -
     own, others = of[device.settings], [result for result in of.values() if result.settings != device.settings]
     failed = own.replay.outcome["recorded_failures"]
     if failed:
-        best = max(others, key=lambda result: (result.replay.outcome["saved"], -result.reserved))
-        helps, said = best.replay.outcome["saved"] > own.replay.outcome["saved"], _saved(best, failed, len(others))
+        best = max(others, key=lambda result: (result.saved, -result.reserved))
+        helps, said = best.saved > own.saved, _saved(best, failed, len(others))
     else:
         best = min(others, key=Result.rank)
         helps, said = best.reserved < own.reserved, _kept(own, best, len(others))
@@ -185,8 +196,8 @@ def advice(results: Sequence[Result], doubts: Sequence[str], device: Recorded) -
 
 def _saved(best: Result, failed: int, tried: int) -> str:
     outcome, card = best.replay.outcome, best.replay.request.card
-    what = "the allocation that failed" if failed == 1 else f"{outcome['saved']} of {failed} allocations that failed"
-    if not outcome["saved"]:
+    what = "the allocation that failed" if failed == 1 else f"{best.saved} of {failed} allocations that failed"
+    if not best.saved:
         return f"no allocation that failed would have been served under any of {tried} other settings."
     room = max(card - outcome["foreign_peak"] - best.reserved, 0)
     return f"under {best.settings} {what} would have been served, with {_sizes.text(room)} of the card to spare at the peak."
@@ -194,10 +205,10 @@ def _saved(best: Result, failed: int, tried: int) -> str:
 
 def _kept(own: Result, best: Result, tried: int) -> str:
     if best.reserved >= own.reserved:
-        return f"none of {tried} other settings would have reserved less than {_sizes.text(own.reserved)}."
+        return f"none of {tried} other settings would have reserved less than {between(own.span(reserved))}."
     return (
-        f"{best.settings} would have kept this run at {_sizes.text(best.reserved)} reserved "
-        f"(now {_sizes.text(own.reserved)})."
+        f"{best.settings} would have kept this run at {between(best.span(reserved))} reserved "
+        f"(now {between(own.span(reserved))})."
     )
 
 
@@ -205,9 +216,15 @@ def _quoted(settings: str) -> str:
     return f"'{settings}'" if any(character in settings for character in "[]>*") else settings
 
 
-def _best(by_settings: Dict[str, Result], least: Dict[str, Optional[int]]) -> Result:
+def _enough(least: Cards, result: Result) -> int:
+    """The memory that is enough for all replays."""
+    card = least.get(result.settings)
+    return card[1] if card else 1 << 64
+
+
+def _best(by_settings: Dict[str, Result], least: Cards) -> Result:
     if any(least.values()):
-        return min((r for r in by_settings.values() if least[r.settings]), key=lambda r: (least[r.settings], r.rank()))
+        return min((r for r in by_settings.values() if least[r.settings]), key=lambda r: (_enough(least, r), r.rank()))
     return min(by_settings.values(), key=Result.rank)
 
 
@@ -216,31 +233,34 @@ def wrapped(lines: Sequence[str]) -> List[str]:
     return [part for line in lines for part in wrap.wrap(line)]
 
 
-def _headline(own: Result, by_settings: Dict[str, Result], least: Dict[str, Optional[int]]) -> List[str]:
+def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str]:
     best, recorded = _best(by_settings, least), own.recorded
     card = own.replay.request.card
     where = f"{recorded.capture}, GPU {recorded.device}"
     if own.fits:
         failed = own.replay.outcome["recorded_failures"]
-        first = f"{where}: {_sizes.text(own.reserved)} reserved at most, for {_sizes.text(own.replay.figures[ALLOCATED])} of tensors"
+        tensors = own.span(lambda replay: replay.figures[ALLOCATED])
+        first = f"{where}: {between(own.span(reserved))} reserved at most, for {between(tensors)} of tensors"
         first += f"; {failed} allocations failed" if failed else ""
+    elif own.is_unclear:
+        first = f"{where}: it is too close to say whether this fits a card of {_sizes.text(card)}. If not: {_failure(own)}."
     else:
         first = f"{where}: does not fit a card of {_sizes.text(card)}. {_failure(own)}."
+    none = "None of these settings fits" + (" for sure." if any(of.is_unclear for of in by_settings.values()) else ".")
     if best.settings == own.settings:
-        return [first, "None of these settings would have been better." if own.fits else "None of these settings fits."]
-    if least.get(best.settings) and least.get(own.settings):
-        had, has = least[own.settings] or 0, least[best.settings] or 0
-        return [first, f"{best.settings}: a card of {_sizes.text(has)} would do, instead of {_sizes.text(had)}."]
+        may = any(of.span(reserved)[0] < own.reserved for of in by_settings.values() if of is not own)
+        better = "None of these settings would have been better" + (" for sure." if may else ".")
+        return [first, better if own.fits else none]
+    had, has = least.get(own.settings), least.get(best.settings)
+    if had and has:
+        return [first, f"{best.settings}: a card of {to(has)} would do, instead of {to(had)}."]
     if not own.fits:
         if best.fits:
-            return [first, f"{best.settings} would fit: {_sizes.text(best.reserved)} reserved at most."]
-        return [first, f"None of these settings fits. {best.settings} fails last. {_failure(best)}."]
-    saved = own.reserved - best.reserved
-    share = f" ({saved / own.reserved:.0%})" if own.reserved else ""
-    second = f"{best.settings}: {_sizes.text(best.reserved)}, which is {_sizes.text(saved)} less{share}."
-    outcome = best.replay.outcome
-    if outcome["saved"]:
-        second += f" {outcome['saved']} of {outcome['recorded_failures']} failed allocations would have been served."
+            return [first, f"{best.settings} would fit: {between(best.span(reserved))} reserved at most."]
+        return [first, f"{none} {best.settings} fails last. {_failure(best)}."]
+    second = f"{best.settings}: {between(best.span(reserved))}, which is {less(best.against(own), own.reserved)}."
+    if best.saved:
+        second += f" {best.saved} of {best.replay.outcome['recorded_failures']} failed allocations would have been served."
     return [first, second]
 
 
@@ -264,21 +284,24 @@ def _after_the_failure(result: Result) -> str:
 
 
 def _change(size: int) -> str:
-    return f"{'+' if size > 0 else ''}{_sizes.text(size)}" if size else ""
+    return f"{'+' if size > 0 else ''}{_sizes.text(size)}" if size else "0"
 
 
-def _table(own: Result, by_settings: Dict[str, Result], least: Dict[str, Optional[int]]) -> List[str]:
+def _table(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str]:
     heads = ["reserved", "change", "CUDA calls", "retries"] + (["smallest card"] if least else [])
     rows = []
-    for result in sorted(by_settings.values(), key=lambda r: (least.get(r.settings) or 1 << 64, r.rank())):
+    for result in sorted(by_settings.values(), key=lambda r: (_enough(least, r), r.rank())):
+        counts = [to(result.span(of), "{:,}".format) for of in (calls, retries)]
         if result.fits:
-            change = result.reserved - own.reserved if own.fits else 0
-            cells = [_sizes.text(result.reserved), _change(change), f"{result.calls:,}", f"{result.retries:,}"]
+            change = result.against(own) if own.fits else (0, 0)
+            cells = [to(result.span(reserved)), to(change, _change) if any(change) else "", *counts]
+        elif result.is_unclear:
+            cells = ["too close to say", "", *counts]
         else:
-            cells = [f"fails at {result.replay.outcome['failed_seq']:,}", "", f"{result.calls:,}", f"{result.retries:,}"]
+            cells = [f"fails at {result.replay.outcome['failed_seq']:,}", "", *counts]
         if least:
             card = least[result.settings]
-            cells.append(_sizes.text(card) if card else "")
+            cells.append(to(card) if card else "")
         mark = "*" if result is own else " "
         rows.append((mark + name(result.settings), cells))
     widths = [max(len(head), *(len(cells[n]) for _, cells in rows)) for n, head in enumerate(heads)]

@@ -24,6 +24,8 @@ FIGURES = (
     "reserved_bytes.all.peak", "reserved_bytes.all.current", "segment.all.peak", "segment.all.allocated",
     "num_alloc_retries", "num_ooms", "num_device_alloc", "num_device_free", "num_sync_all_streams",
 )  # fmt: skip
+# Older releases raise any RuntimeError.
+OutOfMemoryError = getattr(torch.cuda, "OutOfMemoryError", RuntimeError)
 
 
 class Failed(Exception):
@@ -62,7 +64,7 @@ class Program:
         try:
             with torch.cuda.stream(stream):
                 block = torch.empty(size, dtype=torch.uint8, device="cuda")
-        except torch.cuda.OutOfMemoryError:
+        except OutOfMemoryError:
             self.failures += 1
             if self.stop:
                 raise Failed from None
@@ -207,7 +209,7 @@ def run(request):
         program.run()
     except Failed:
         pass
-    except torch.cuda.OutOfMemoryError:
+    except OutOfMemoryError:
         assert program.captures and request.get("stop")
         program.failures += 1
     counts = {"successes": program.successes, "failures": program.failures}

@@ -1,0 +1,38 @@
+"""Figures of which only the least and the greatest are known, in words."""
+
+from __future__ import annotations
+
+from typing import Callable, Tuple
+
+from .. import _sizes
+
+Span = Tuple[int, int]
+
+
+def between(span: Span) -> str:
+    """`1.01 GiB`, or `between 1.01 and 1.05 GiB`."""
+    return _joined(span, _sizes.text, "between ", " and ")
+
+
+def to(span: Span, text: Callable[[int], str] = _sizes.text) -> str:
+    """`1.01 GiB`, or `1.01 to 1.05 GiB`; other figures by their own text."""
+    return _joined(span, text, "", " to ")
+
+
+def less(change: Span, of: int) -> str:
+    """A change that is no growth: `370 MiB less (36%)`, or `between 350 and 370 MiB less (34% to 36%)`."""
+    most, least = -change[0], -change[1]
+    shares = to((least, most), lambda size: f"{size / of:.0%}") if of else ""
+    if least <= 0:
+        return f"up to {_sizes.text(most)} less"
+    return between((least, most)) + " less" + (f" ({shares})" if shares else "")
+
+
+def _joined(span: Span, text: Callable[[int], str], before: str, middle: str) -> str:
+    least, greatest = (text(figure) for figure in span)
+    if least == greatest:
+        return least
+    number, _, unit = least.partition(" ")
+    # Zero is of any unit.
+    same = unit and (greatest.endswith(f" {unit}") or span[0] == 0)
+    return f"{before}{number if same else least}{middle}{greatest}"
