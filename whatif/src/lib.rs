@@ -4,6 +4,7 @@
 //! ```text
 //! report.bin ─► steps ─► replay ─► allocator (PyTorch's) ─► the simulated card
 //!                 │         ├────► events: when a stream is through, as recorded
+//!                 │         ├────► checkpoints: states of pools, and their blocks
 //!                 ├─────────┴────► ballast: what else was on the card, as recorded
 //!                 └─► save ◄─ decisions: what the allocator did; the replay as a capture
 //! ```
@@ -13,6 +14,8 @@ mod allocator;
 mod attempt;
 mod ballast;
 mod capi;
+mod captures;
+mod checkpoints;
 mod decisions;
 mod events;
 mod facts;
@@ -20,6 +23,7 @@ mod foreign;
 mod growth;
 mod late;
 mod library;
+mod places;
 mod pool;
 mod real;
 mod replay;
@@ -27,3 +31,5 @@ mod save;
 mod segments;
 mod steps;
 mod survey;
+mod symbols;
+mod wanted;
