@@ -17,6 +17,7 @@ RANGE, PROCESS, PLACEMENT = 141, 136, 145
 CALLS = (
     None, "RELEASED", "RECORD_STREAM", "EMPTY_CACHE", "FRACTION", "POOL_BEGIN", "POOL_END", "POOL_RELEASE", "POOL_RETAIN",
     "CAPTURE_BEGIN", "CAPTURE_END", "USE_ON_OOM", "NO_SPLIT", "SETTINGS", "CHECKPOINT",
+    "CHECKPOINT_END", "STATE",
 )
 UNKNOWN = 0xFFFFFFFF
 ALL_SEEN = "requested stream record_stream released pool calls settings"
@@ -27,7 +28,7 @@ class Recorded:
 
     def __init__(self, report):
         self.facts, self.rows, self.calls, self.stream_ids, self.slacks = {}, [], [], {}, set()
-        self.placements, self.texts, self.used, self.own, self.completes = {}, {}, {}, {}, {}
+        self.placements, self.texts, self.used, self.own, self.states, self.taken = {}, {}, {}, {}, {}, 0
         for word, _, *fields in spec_reader.read(report).order.records:
             if word == "definition":
                 self.defined(*fields)
@@ -76,6 +77,12 @@ class Recorded:
             extra = [struct.unpack("<d", struct.pack("<Q", size))[0]]
         elif name == "SETTINGS":
             extra = [self.texts[size]]
+        elif name == "STATE":
+            # The newest one of an address is the one that is there.
+            self.states[ptr] = self.taken
+            self.taken, extra = self.taken + 1, [self.taken, pool]
+        elif name.startswith("CHECKPOINT"):
+            extra = [self.states[ptr], *([size] if name.endswith("END") else [])]
         self.calls.append([name, *extra])
 
 
@@ -97,7 +104,7 @@ def run(python, program, folder, **options):
     return Recorded(folder / "report.bin"), json.loads((folder / "trace.json").read_text()), done
 
 
-@pytest.mark.parametrize("program", ("train", "streams", "full", "pools", "graphs"))
+@pytest.mark.parametrize("program", ("train", "streams", "full", "pools", "graphs", "checkpoints"))
 def test_each_decision_is_as_in_pytorchs_own_trace(python_env, tmp_path, program):
     memory = "64MiB" if program == "full" else "16GiB"
     small = {"GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_SIM_MODULE_BYTES": "0"}
@@ -116,6 +123,9 @@ def test_each_decision_is_as_in_pytorchs_own_trace(python_env, tmp_path, program
     if program == "streams":
         assert sorted(recorded.stream_ids.values()) == [3, 35]
         assert any(row[0] == "free_completed" for row in rows)
+    if program == "checkpoints":
+        assert sum(call[0] == "CHECKPOINT" for call in recorded.calls) > 10
+        assert len(recorded.states) < recorded.taken, "no address was used again"
 
 
 def test_before_2_0_streams_and_calls_are_recorded_and_requested_bytes_are_not(python_env, tmp_path):

@@ -9,11 +9,13 @@ import sys
 
 import harness
 import pytest
+import spec_reader
 import whatif
 import whatif_intervals as intervals
 
-PROGRAMS = ["gpt", "convnet", "lengths", "generate", "fsdp", "switches"]
-PROGRAMS += [*(f"random:{n}" for n in range(8)), *(f"wide:{n}" for n in range(3))]
+TREES = ["branches", "compiled"]
+PROGRAMS = ["gpt", "convnet", "lengths", "generate", "fsdp", "switches", *TREES]
+PROGRAMS += [*(f"random:{n}" for n in range(8)), *(f"wide:{n}" for n in range(3)), *(f"restored:{n}" for n in range(2))]
 SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
 
 
@@ -45,6 +47,42 @@ def test_a_replay_fails_where_the_program_does(program, bench):
         rerun, differ = bench.differences(program, capture, settings, small)
         assert differ == {}, settings
         assert rerun["failures"] == 1
+
+
+def restores(capture):
+    """Events by which pools were set back."""
+    allocator, checkpoint = 28, 14
+    events = (fields for word, *fields in spec_reader.read(capture).order.records if word == "event")
+    return [seq for seq, _, _, _, aux, _, _, _, kind, *_ in events if (kind, aux) == (allocator, checkpoint)]
+
+
+@pytest.mark.parametrize("program", TREES)
+def test_a_tree_of_graphs_fails_where_the_program_does(program, bench):
+    capture, real = bench.record(program)
+    set_back = restores(capture)
+    assert len(set_back) > 4
+    card = real["foreign"] + real["figures"]["reserved_bytes.all.peak"] - (16 << 20)
+    late = 0
+    for settings in SETTINGS:
+        rerun, differ = bench.differences(program, capture, settings, card)
+        assert differ == {}, settings
+        late += bench.replay(capture, settings, card).outcome["failed_seq"] > set_back[2]
+    assert late > 1
+
+
+def test_a_pool_that_has_lost_a_segment_cannot_be_set_back(bench, python_env):
+    settings = "max_split_size_mb:64"
+    capture, real = bench.record("loses")
+    card = real["foreign"] + real["figures"]["reserved_bytes.all.peak"] - (50 << 20)
+    rerun, differ = bench.differences("loses", capture, settings, card)
+    assert differ == {} and rerun["failed"]
+    said = gpumem(python_env("torch215"), capture, "--conf", settings, "--card", card, "--format", "json")
+    own, other = json.loads(said.stdout)["devices"][0]["replays"]
+    # Without it there is no room, which is another failure.
+    assert (own["failure"]["bytes"], other["failure"]["bytes"]) == (400 << 20, 0)
+    assert other["failure"]["event"] > own["failure"]["event"]
+    text = " ".join(gpumem(python_env("torch215"), capture, "--conf", settings, "--card", card).stdout.split())
+    assert f"{settings} fails last. A CUDA graph's pool has lost memory and cannot be set back" in text
 
 
 def gpumem(python, *words, command="whatif"):

@@ -138,8 +138,14 @@ impl AllocatorCall {
     pub const NO_SPLIT: Self = Self(12);
     /// Settings were given at run time: `bytes` is the number of the [`crate::DefKind::RANGE`] with their text.
     pub const SETTINGS: Self = Self(13);
-    /// A pool was set back to a state of before.
+    /// A pool is being set back to the state at `ptr`: the newest [`Self::STATE`] of that address, of whatever pool. What
+    /// the thread frees and allocates up to its [`Self::CHECKPOINT_END`] is that. `ptr` 0: which state is not known, nor
+    /// where it ends.
     pub const CHECKPOINT: Self = Self(14);
+    /// It is done, or failed (`bytes` 1).
+    pub const CHECKPOINT_END: Self = Self(15);
+    /// The state of a pool was taken, and is kept at `ptr`.
+    pub const STATE: Self = Self(16);
 }
 
 /// What a training is at. Outside all of these it is at its forward pass, or at nothing of PyTorch's.

@@ -95,6 +95,43 @@ def graphs(calls):
         del keep
 
 
+def grow(pool, calls):
+    calls.append(["POOL_BEGIN", list(pool)])
+    torch._C._cuda_beginAllocateCurrentThreadToPool(0, pool)
+    storages = [block(random.randrange(1, LARGEST)).untyped_storage() for _ in range(6)]
+    torch._C._cuda_endAllocateToPool(0, pool)
+    calls.append(["POOL_END", list(pool)])
+    return storages
+
+
+def checkpoints(calls):
+    """A private pool is set back to states that were taken of it, as trees of CUDA graphs do it; one state can no longer be set."""
+    pool, side, states, keep, taken = torch.cuda.graph_pool_handle(), torch.cuda.Stream(), [], [], 0
+    for _ in range(40):
+        with torch.cuda.stream(random.choice([None, side])):
+            keep += grow(pool, calls)
+        drop_some(keep, 30)
+        if len(states) < 3 or random.random() < 0.3:
+            live = [(storage.data_ptr(), storage.nbytes()) for storage in keep]
+            states = [*states[-2:], (taken, torch._C._cuda_getCheckpointState(0, pool), live)]
+            calls.append(["STATE", taken, list(pool)])
+            taken += 1
+            continue
+        number, state, live = random.choice(states)
+        back = [torch._C._construct_storage_from_data_pointer(at, torch.device("cuda", 0), size) for at, size in live]
+        torch._C._cuda_setCheckpointPoolState(0, state, [of._cdata for of in keep], [of._cdata for of in back])
+        calls += [["CHECKPOINT", number], ["CHECKPOINT_END", number, 0]]
+        keep = back
+    other = torch.cuda.graph_pool_handle()
+    keep += grow(other, calls)
+    state = torch._C._cuda_getCheckpointState(0, other)
+    torch._C._cuda_releasePool(0, other)
+    try:
+        torch._C._cuda_setCheckpointPoolState(0, state, [], [])
+    except RuntimeError:
+        calls += [["STATE", taken, list(other)], ["CHECKPOINT", taken], ["CHECKPOINT_END", taken, 1]]
+
+
 def main():
     program, path = sys.argv[1:]
     random.seed(17)

@@ -5,9 +5,11 @@
 //! functions and the functions in it: the place of a function in that table is its place in every other one.
 
 mod function;
+mod shared;
 mod slots;
 
 pub use function::{FUNCTION_BYTES, Function};
+pub use shared::Shared;
 pub use slots::{Backend, Found, Library, Method, Table, find};
 
 /// `c10::cuda::CUDAStream`, as it travels in two registers.

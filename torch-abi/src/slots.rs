@@ -49,6 +49,7 @@ pub enum Method {
     CreateOrIncrefPool,
     SetUseOnOom,
     SetNoSplit,
+    GetCheckpointState,
     SetCheckpointPoolState,
     AttachAllocatorTraceTracker,
     RawAllocWithStream,
@@ -101,6 +102,9 @@ impl Method {
                 const { &[of_pluggable!("17endAllocateToPoolEaSt4pairIyyE")] }
             }
             Self::ReleasePool => const { &[of_pluggable!("11releasePoolEaSt4pairIyyE")] },
+            Self::GetCheckpointState => {
+                const { &[of_pluggable!("18getCheckpointStateEaSt4pairIyyE")] }
+            }
             Self::SetCheckpointPoolState => {
                 const {
                     &[of_pluggable!(
@@ -200,13 +204,14 @@ pub fn find(symbol: impl Fn(Library, &CStr) -> usize) -> Option<Found> {
 }
 
 /// Methods that the class exports by name.
-const NAMED: [Method; 11] = [
+const NAMED: [Method; 12] = [
     Method::RecordStream,
     Method::EmptyCache,
     Method::SetMemoryFraction,
     Method::BeginAllocateToPool,
     Method::EndAllocateToPool,
     Method::ReleasePool,
+    Method::GetCheckpointState,
     Method::SetCheckpointPoolState,
     Method::AttachAllocatorTraceTracker,
     Method::RawAllocWithStream,

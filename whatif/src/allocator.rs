@@ -3,7 +3,9 @@
 use std::cell::Cell;
 use std::ffi::c_void;
 
-use gpumem_torch_abi::{self as torch, Backend, Function, Method, Stream, Table, TraceEntry};
+use gpumem_torch_abi::{
+    self as torch, Backend, Function, Method, Shared, Stream, Table, TraceEntry,
+};
 
 use crate::attempt::attempt;
 use crate::real;
@@ -29,6 +31,29 @@ struct DataPtr {
     deleter: u64,
     context: u64,
     device: u16,
+}
+
+/// `CheckpointDelta`: two vectors, of blocks that were freed and of a `DataPtr` for each that was handed out.
+#[repr(C)]
+#[derive(Default)]
+struct Delta {
+    freed: [u64; 3],
+    handed_out: [u64; 3],
+}
+
+impl Delta {
+    /// Frees the vectors' own memory. Their blocks stay: the recorded program holds them, and a `DataPtr` would give its
+    /// block back at its end.
+    fn forget_blocks(self) {
+        let delete = real::cxx(c"_ZdlPv");
+        if delete == 0 {
+            return; // it is leaked
+        }
+        // SAFETY: `operator delete(void*)` of the C++ library, by which vectors give back what they begin with; it takes null.
+        let delete: extern "C" fn(u64) = unsafe { core::mem::transmute(delete) };
+        delete(self.freed[0]);
+        delete(self.handed_out[0]);
+    }
 }
 
 /// Whether blocks of a stream come from the pool whose number is in the data. Called while a block is asked for.
@@ -60,7 +85,7 @@ impl Allocator {
         let object = table.object as u64;
         let deleter = function(Method::RawDeleter)?;
         // SAFETY: the slot is that of `raw_deleter() const`, which takes the object.
-        let deleter = unsafe { attempt(deleter, [object, 0, 0]) };
+        let deleter = unsafe { attempt(deleter, [object]) };
         Ok(Self {
             object,
             alloc: function(Method::RawAllocWithStream)?,
@@ -100,7 +125,7 @@ impl Allocator {
 
     pub(crate) fn free(&self, block: u64) {
         // SAFETY: the slot is that of `raw_delete(void*)`; the block is the allocator's.
-        unsafe { attempt(self.delete, [self.object, block, 0]) };
+        unsafe { attempt(self.delete, [self.object, block]) };
     }
 
     /// The block is used on a stream.
@@ -155,6 +180,37 @@ impl Allocator {
             Method::CreateOrIncrefPool,
             [0, pool.0, pool.1, (&raw const none) as u64],
         )
+    }
+
+    /// The state of a pool; None: it has none, or cannot give it.
+    pub(crate) fn state(&self, pool: (u64, u64)) -> Option<Shared> {
+        let function = self.table.function(Method::GetCheckpointState)?;
+        let mut state = Shared::default();
+        let words = [(&raw mut state) as u64, self.object, 0, pool.0, pool.1];
+        // SAFETY: the slot is that of `getCheckpointState(DeviceIndex, MempoolId)`, whose result has its place passed first.
+        let given = unsafe { attempt(function, words) };
+        (given.is_some() && !state.is_empty()).then_some(state)
+    }
+
+    /// Sets a pool back to a state; whether that was done.
+    pub(crate) fn restore(&self, state: &Shared) -> bool {
+        let Some(function) = self.table.function(Method::SetCheckpointPoolState) else {
+            return false;
+        };
+        let (mut state, mut delta) = (state.clone(), Delta::default());
+        let words = [
+            (&raw mut delta) as u64,
+            self.object,
+            0,
+            (&raw mut state) as u64,
+        ];
+        // SAFETY: the slot is that of `setCheckpointPoolState(DeviceIndex, std::shared_ptr<AllocatorState>)`: the place of
+        // the result, and that of an argument, which stays the caller's to destroy.
+        let done = unsafe { attempt(function, words) }.is_some();
+        if done {
+            delta.forget_blocks();
+        }
+        done
     }
 
     fn call(&self, method: Method, [a, b, c, d]: [u64; 4]) -> bool {

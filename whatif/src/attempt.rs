@@ -15,15 +15,18 @@ core::arch::global_asm!(
     "gpumem_whatif_attempt:",
     ".cfi_startproc",
     ".cfi_personality 0x1b, {personality}",
-    // rdi: the function; rsi, rdx, rcx: its arguments; r8: where it is told that it threw.
+    // rdi: the function; rsi: its arguments; rdx: where it is told that it threw.
     "push rbx",
     ".cfi_adjust_cfa_offset 8",
     ".cfi_rel_offset rbx, 0",
-    "mov rbx, r8",
+    "mov rbx, rdx",
     "mov rax, rdi",
-    "mov rdi, rsi",
-    "mov rsi, rdx",
-    "mov rdx, rcx",
+    "mov r10, rsi",
+    "mov rdi, [r10]",
+    "mov rsi, [r10 + 8]",
+    "mov rdx, [r10 + 16]",
+    "mov rcx, [r10 + 24]",
+    "mov r8, [r10 + 32]",
     "call rax",
     "2:",
     "pop rbx",
@@ -47,7 +50,7 @@ core::arch::global_asm!(
 );
 
 unsafe extern "C-unwind" {
-    fn gpumem_whatif_attempt(function: usize, a: u64, b: u64, c: u64, threw: &mut u64) -> u64;
+    fn gpumem_whatif_attempt(function: usize, arguments: &[u64; 5], threw: &mut u64) -> u64;
 }
 
 unsafe extern "C" {
@@ -56,14 +59,19 @@ unsafe extern "C" {
     fn _Unwind_SetIP(context: *mut c_void, to: usize);
 }
 
-/// Calls a function that takes three words and gives one; None: it threw.
+/// Calls a function that takes up to five words and gives one; None: it threw.
 ///
 /// # Safety
 /// As the function's own.
-pub(crate) unsafe fn attempt(function: usize, [a, b, c]: [u64; 3]) -> Option<u64> {
-    let mut threw = 0;
-    // SAFETY: the caller's promise; `threw` outlives the call.
-    let result = unsafe { gpumem_whatif_attempt(function, a, b, c, &mut threw) };
+pub(crate) unsafe fn attempt<const N: usize>(function: usize, arguments: [u64; N]) -> Option<u64> {
+    const { assert!(N <= 5) };
+    let (mut words, mut threw) = ([0; 5], 0);
+    words
+        .iter_mut()
+        .zip(arguments)
+        .for_each(|(word, argument)| *word = argument);
+    // SAFETY: the caller's promise; the words and `threw` outlive the call.
+    let result = unsafe { gpumem_whatif_attempt(function, &words, &mut threw) };
     (threw == 0).then_some(result)
 }
 
@@ -112,14 +120,16 @@ extern "C" fn caught(exception: *mut c_void) {
 mod tests {
     use super::*;
 
-    extern "C-unwind" fn sum(a: u64, b: u64, c: u64) -> u64 {
-        a + 10 * b + 100 * c
+    extern "C-unwind" fn sum(a: u64, b: u64, c: u64, d: u64, e: u64) -> u64 {
+        a + 10 * b + 100 * c + 1000 * d + 10_000 * e
     }
 
     #[test]
     fn what_does_not_throw_gives_its_result() {
         let function = sum as *const () as usize;
-        // SAFETY: it is a function of three words.
+        // SAFETY: it is a function of five words.
+        assert_eq!(unsafe { attempt(function, [1, 2, 3, 4, 5]) }, Some(54321));
+        // SAFETY: as above; those that are not named are 0.
         assert_eq!(unsafe { attempt(function, [1, 2, 3]) }, Some(321));
     }
 }

@@ -7,9 +7,10 @@ use std::path::Path;
 use gpumem_capture::DeviceOrdinal;
 
 use crate::assumed::Assumed;
-use crate::replay::{self, Outcome, Wanted};
+use crate::replay;
 use crate::save;
 use crate::survey::Survey;
+use crate::wanted::{Outcome, Wanted};
 
 /// A stream: its handle in the recorded process, and PyTorch's number of it, `u64::MAX` if that is not known.
 pub type Pair = [u64; 2];

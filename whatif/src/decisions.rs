@@ -2,7 +2,7 @@
 //!
 //! | what | from |
 //! |---|---|
-//! | segments and mappings, blocks that waited for a stream | the allocator's trace |
+//! | segments and mappings, blocks that waited for a stream, streams and pools of blocks | the allocator's trace |
 //! | blocks and their sizes, failures, the allocator's figures | its reports to PyTorch's profiler |
 //! | refused segments | `cudaMalloc` |
 //!
@@ -48,6 +48,37 @@ pub(crate) struct Decision {
     /// What was in blocks, and held from CUDA, just after it; of [`Action::Alloc`], `Free` and `OutOfMemory` alone.
     pub(crate) allocated: u64,
     pub(crate) reserved: u64,
+    /// Of [`Action::Alloc`]: the stream and the pool that it is of.
+    pub(crate) from: Source,
+}
+
+/// A stream and a pool.
+pub(crate) type Source = (u64, (u64, u64));
+
+/// Why a replay went no further.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) bytes: u64,
+    /// What failed is not PyTorch's.
+    pub(crate) is_foreign: bool,
+}
+
+/// What the allocator did for a step.
+pub(crate) struct Step<'a> {
+    pub(crate) decisions: &'a [Decision],
+    /// It was the last.
+    pub(crate) failure: Option<Failure>,
+    /// The step is part of a restore of a pool.
+    pub(crate) restored: Option<Restored>,
+}
+
+/// What a pool that was set back lost and got, nothing if that was done before.
+#[derive(Default)]
+pub(crate) struct Restored {
+    /// Recorded addresses of blocks.
+    pub(crate) gone: Vec<u64>,
+    /// Blocks: recorded addresses, and those of the replay.
+    pub(crate) back: Vec<(u64, u64)>,
 }
 
 #[derive(Default)]
@@ -55,6 +86,8 @@ struct Now {
     decisions: Vec<Decision>,
     /// The block that is being freed.
     freeing: u64,
+    /// Of the block that was handed out last.
+    from: Source,
 }
 
 thread_local! {
@@ -90,6 +123,7 @@ fn keep(action: Action, ptr: u64, bytes: u64, (allocated, reserved): (u64, u64))
                 bytes,
                 allocated,
                 reserved,
+                from: now.from,
             });
         }
     });
@@ -106,6 +140,14 @@ fn freeing(ptr: u64) -> u64 {
 /// The allocator calls it with each entry of its trace, the device's lock held.
 pub(crate) extern "C-unwind" fn traced(_: *const c_void, entry: &TraceEntry) {
     let action = match entry.action {
+        TraceEntry::ALLOC => {
+            NOW.with_borrow_mut(|now| {
+                if let Some(now) = now {
+                    now.from = (entry.stream, entry.pool);
+                }
+            });
+            return;
+        }
         TraceEntry::SEGMENT_ALLOC => Action::SegmentAlloc,
         TraceEntry::SEGMENT_FREE => Action::SegmentFree,
         TraceEntry::SEGMENT_MAP => Action::Map,

@@ -4,6 +4,7 @@
 //! ```text
 //! report.bin ─► steps ─► replay ─► allocator (PyTorch's) ─► the simulated card
 //!                 │         ├────► events: when a stream is through, as recorded
+//!                 │         ├────► checkpoints: states of pools, and their blocks
 //!                 ├─────────┴────► ballast: what else was on the card, as recorded
 //!                 └─► save ◄─ decisions: what the allocator did; the replay as a capture
 //! ```
@@ -14,6 +15,8 @@ mod assumed;
 mod attempt;
 mod ballast;
 mod capi;
+mod captures;
+mod checkpoints;
 mod decisions;
 mod events;
 mod facts;
@@ -22,6 +25,8 @@ mod growth;
 mod late;
 mod layout;
 mod library;
+mod live;
+mod places;
 mod pool;
 mod real;
 mod replay;
@@ -30,4 +35,6 @@ mod save;
 mod segments;
 mod steps;
 mod survey;
+mod symbols;
 mod unknown;
+mod wanted;

@@ -1,82 +1,21 @@
 //! Takes the steps of a capture with the allocator of this process.
 
-use std::ffi::c_char;
-use std::path::Path;
-
-use gpumem_capture::{
-    AllocatorCall, Definition, DeviceOrdinal, Event, EventKind, Level, PlacementId, ThreadId,
-};
+use gpumem_capture::{AllocatorCall, Definition, Event, EventKind, Level, PlacementId};
 use gpumem_torch_abi::{Method, Stream};
 use rustc_hash::FxHashMap;
 
 use crate::allocator::Allocator;
-use crate::assumed::Assumed;
 use crate::ballast::Ballast;
-use crate::decisions::{self, Decision};
+use crate::captures::Captures;
+use crate::checkpoints::{Checkpoints, Ended, Part, State};
+use crate::decisions::{self, Decision, Failure, Restored, Step};
 use crate::events;
 use crate::foreign::Foreign;
-use crate::save::{self, Failure, Save};
+use crate::live::Live;
+use crate::save::Save;
 use crate::steps::{self, Placement, Placements, Steps};
-use crate::survey::Survey;
 use crate::unknown::Unknown;
-
-/// What is to be replayed, and how.
-pub(crate) struct Wanted<'a> {
-    pub(crate) capture: &'a Path,
-    pub(crate) device: DeviceOrdinal,
-    pub(crate) survey: &'a Survey,
-    /// Streams by their handles in the recorded process: the handles here, and PyTorch's numbers.
-    pub(crate) streams: FxHashMap<u64, (u64, u64)>,
-    /// What this process has on the card beside the pool.
-    pub(crate) own_bytes: u64,
-    pub(crate) assumed: Assumed,
-    pub(crate) set: Option<extern "C" fn(*const c_char) -> i64>,
-    pub(crate) progress: Option<extern "C" fn(f64)>,
-    /// The replay is written as a capture.
-    pub(crate) save: Option<save::Wanted>,
-}
-
-/// What came of it. The allocator itself has the figures.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
-    /// Allocations that were made, as in the recorded run.
-    pub allocations: u64,
-    /// Those of which the capture does not say what was asked for: the block's size was taken.
-    pub sizes_unknown: u64,
-    /// Those of which it does not say from which stream or pool they came.
-    pub placements_unknown: u64,
-    /// Failures of the recorded run.
-    pub recorded_failures: u64,
-    /// Those of them that did not come here.
-    pub saved: u64,
-    /// The first event that could not be repeated for want of memory; 0: none.
-    pub failed_seq: u64,
-    /// Bytes that it asked for.
-    pub failed_bytes: u64,
-    /// 1: what failed is not PyTorch's.
-    pub failed_foreign: u64,
-    /// When that was in the recorded run, in nanoseconds.
-    pub failed_time: u64,
-    /// Training steps that had ended by then.
-    pub failed_step: u64,
-    /// The first event after which the replay is not what the run would have been: a call that could not be repeated; 0: none.
-    pub exact_until: u64,
-    /// The greatest figures of the recorded run: bytes of blocks, and what the pool held.
-    pub recorded_allocated: u64,
-    /// See `recorded_allocated`.
-    pub recorded_reserved: u64,
-    /// The most that was on the card beside the pool.
-    pub foreign_peak: u64,
-    /// How often the program set the share of the card that it may hold.
-    pub fractions: u64,
-    /// The last event that was replayed.
-    pub last_seq: u64,
-    /// Uses of blocks on streams of which the capture does not say PyTorch's number: others stood for them.
-    pub stand_ins: u64,
-    /// Blocks that other streams used and of which is not known when they were back.
-    pub waits_unknown: u64,
-}
+use crate::wanted::{Outcome, Wanted};
 
 /// Why there is no outcome.
 pub(crate) type Error = String;
@@ -107,8 +46,10 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         foreign_was: 0,
         live: FxHashMap::default(),
         unknown: Unknown::new(wanted.device, wanted.survey, wanted.assumed),
+        checkpoints: Checkpoints::default(),
+        restored: None,
         recorded_live: 0,
-        captures: Vec::new(),
+        captures: Captures::default(),
         steps: 0,
         outcome: Outcome::default(),
         save,
@@ -136,23 +77,6 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     Ok(outcome)
 }
 
-impl Wanted<'_> {
-    /// A stream's handle in this process, and PyTorch's number of it.
-    fn here(&self, recorded: u64) -> (u64, u64) {
-        self.streams.get(&recorded).copied().unwrap_or((0, 0))
-    }
-}
-
-/// A block that is held.
-#[derive(Clone, Copy)]
-struct Live {
-    /// Its address here.
-    block: u64,
-    /// The stream that it is of, by its handle here.
-    stream: u64,
-    is_of_pool: bool,
-}
-
 struct Replay<'a> {
     wanted: &'a Wanted<'a>,
     allocator: Allocator,
@@ -162,9 +86,11 @@ struct Replay<'a> {
     /// Blocks by their recorded addresses.
     live: FxHashMap<u64, Live>,
     unknown: Unknown,
+    checkpoints: Checkpoints<Live>,
+    /// The step at hand is part of a restore.
+    restored: Option<Restored>,
     recorded_live: u64,
-    /// The threads that are capturing CUDA graphs.
-    captures: Vec<ThreadId>,
+    captures: Captures,
     /// Training steps that have ended.
     steps: u64,
     outcome: Outcome,
@@ -188,11 +114,9 @@ impl Replay<'_> {
         self.end(seq, event, bytes.saturating_sub(before))
     }
 
-    /// The replay ends here: there is no memory for these bytes.
+    /// The replay ends here: there is no memory for these bytes. 0: a pool cannot be set back.
     fn end(&mut self, seq: u64, event: &Event, bytes: u64) -> bool {
-        let outcome = &mut self.outcome;
-        (outcome.failed_seq, outcome.failed_bytes) = (seq, bytes);
-        (outcome.failed_time, outcome.failed_step) = (event.time.0, self.steps);
+        self.outcome.fail(seq, bytes, event.time, self.steps);
         false
     }
 
@@ -204,25 +128,20 @@ impl Replay<'_> {
         placements.of(event.placement)
     }
 
-    /// Whether an event came in a capture of a CUDA graph: on the thread that captures, or, as a backward pass, on
-    /// another one for the graph's pool.
-    fn is_in_capture(&self, event: &Event, is_of_pool: bool) -> bool {
-        !self.captures.is_empty() && (is_of_pool || self.captures.contains(&event.thread))
-    }
-
     /// Asks for a block where the event had one.
     fn ask(&mut self, bytes: u64, event: &Event, placements: &Placements) -> Option<Live> {
         let placement = self.placement(event, placements);
         let (stream, _) = self.wanted.here(placement.stream);
         let pool = placement.pool;
-        let is_of_pool = pool != (0, 0);
-        events::in_capture(self.is_in_capture(event, is_of_pool));
-        let block = self.allocator.alloc(bytes, stream, pool)?;
-        Some(Live {
-            block,
+        let mut live = Live {
+            block: 0,
             stream,
-            is_of_pool,
-        })
+            pool,
+            bytes: event.bytes,
+        };
+        events::in_capture(self.captures.have(event, live.is_of_pool()));
+        live.block = self.allocator.alloc(bytes, stream, pool)?;
+        Some(live)
     }
 
     fn allocate(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
@@ -234,10 +153,7 @@ impl Replay<'_> {
             return self.end(seq, event, requested);
         };
         self.outcome.allocations += 1;
-        self.recorded_live += event.bytes;
-        let outcome = &mut self.outcome;
-        outcome.recorded_allocated = outcome.recorded_allocated.max(self.recorded_live);
-        outcome.recorded_reserved = outcome.recorded_reserved.max(event.aux);
+        self.count(event);
         if let Some(stale) = self.live.insert(event.ptr, block) {
             // Its release went unseen.
             self.allocator.free(stale.block);
@@ -299,11 +215,11 @@ impl Replay<'_> {
             AllocatorCall::POOL_RELEASE => allocator.of_pool(Method::ReleasePool, pool, 0),
             AllocatorCall::POOL_RETAIN => allocator.retain_pool(pool),
             AllocatorCall::CAPTURE_BEGIN => {
-                self.captures.push(event.thread);
+                self.captures.begin(event);
                 allocator.of_pool(Method::MarkCaptureBegin, (0, 0), 0)
             }
             AllocatorCall::CAPTURE_END => {
-                self.captures.pop();
+                self.captures.end();
                 allocator.of_pool(Method::MarkCaptureEnd, (0, 0), 0)
             }
             AllocatorCall::USE_ON_OOM => allocator.of_pool(Method::SetUseOnOom, pool, event.bytes),
@@ -316,6 +232,15 @@ impl Replay<'_> {
                 }
                 None => true, // what the environment said
             },
+            AllocatorCall::STATE => self.take_state(event, pool),
+            AllocatorCall::CHECKPOINT => self.checkpoints.begin(event.thread, event.ptr),
+            AllocatorCall::CHECKPOINT_END => {
+                let has_failed = event.bytes != 0;
+                match self.checkpoints.end(event.thread, event.ptr, has_failed) {
+                    Ended::Empty(state) => self.restore(seq, event, state),
+                    ended => ended != Ended::Otherwise,
+                }
+            }
             _ => false,
         }
     }
@@ -351,7 +276,12 @@ impl Steps for Replay<'_> {
                 bytes: self.outcome.failed_bytes,
                 is_foreign: self.outcome.failed_foreign != 0,
             });
-            save.step(seq, event, &self.decisions, failure);
+            let step = Step {
+                decisions: &self.decisions,
+                failure,
+                restored: self.restored.take(),
+            };
+            save.step(seq, event, &step);
         }
         goes_on
     }
@@ -364,24 +294,88 @@ impl Steps for Replay<'_> {
 }
 
 impl Replay<'_> {
+    /// Counts what the recorded run had.
+    fn count(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::ALLOC => {
+                self.recorded_live += event.bytes;
+                self.outcome.had(self.recorded_live, event.aux);
+            }
+            _ => self.recorded_live = self.recorded_live.saturating_sub(event.bytes),
+        }
+    }
+
+    /// The state of a pool was taken; whether that could be done here.
+    fn take_state(&mut self, event: &Event, pool: (u64, u64)) -> bool {
+        events::in_capture(self.captures.have(event, false));
+        let live = self.live.iter().filter(|(_, live)| live.pool == pool);
+        let state = self.allocator.state(pool).map(|shared| State {
+            pool,
+            shared,
+            live: live.map(|(&ptr, &live)| (ptr, live)).collect(),
+        });
+        let is_taken = state.is_some();
+        self.checkpoints.taken(event.ptr, state);
+        is_taken
+    }
+
+    /// Takes an event that is part of a restore: with the first one the pool is set back. None: it is none; false: that
+    /// failed, as it would in a rerun.
+    fn part_of_restore(&mut self, seq: u64, event: &Event) -> Option<bool> {
+        let state = match self.checkpoints.part(event) {
+            Part::Nothing => return None,
+            Part::First(state) => Some(state),
+            Part::Another => None,
+        };
+        self.count(event);
+        self.restored = Some(Restored::default());
+        match state.is_none_or(|state| self.restore(seq, event, state)) {
+            true => Some(true),
+            false => Some(self.end(seq, event, 0)),
+        }
+    }
+
+    /// Sets a pool back to a state; whether that could be done.
+    fn restore(&mut self, seq: u64, event: &Event, state: u64) -> bool {
+        events::in_capture(self.captures.have(event, false));
+        let Some(State { pool, shared, live }) = self.checkpoints.state(state) else {
+            return false;
+        };
+        let mut is_done = false;
+        events::freeing(seq, || is_done = self.allocator.restore(shared));
+        let restored = self.restored.insert(Restored::default());
+        if is_done {
+            for (ptr, gone) in self.live.extract_if(|_, live| live.pool == *pool) {
+                self.unknown.freed(seq, ptr, gone.bytes);
+                restored.gone.push(ptr);
+            }
+            self.live.extend(live.iter().copied());
+            restored.back = live.iter().map(|(ptr, live)| (*ptr, live.block)).collect();
+        }
+        is_done
+    }
+
     /// Takes a step; false: it was the last.
     fn take(&mut self, seq: u64, event: &Event, placements: &Placements) -> bool {
         self.outcome.last_seq = seq;
+        if let Some(goes_on) = self.part_of_restore(seq, event) {
+            return goes_on;
+        }
         match event.kind {
             EventKind::ALLOC => self.allocate(seq, event, placements),
             EventKind::FREE => {
-                self.recorded_live = self.recorded_live.saturating_sub(event.bytes);
+                self.count(event);
                 if let Some(live) = self.live.remove(&event.ptr) {
-                    self.unknown.freed(seq, event);
-                    events::in_capture(self.is_in_capture(event, live.is_of_pool));
+                    self.unknown.freed(seq, event.ptr, event.bytes);
+                    events::in_capture(self.captures.have(event, live.is_of_pool()));
                     events::freeing(seq, || self.allocator.free(live.block));
                 }
                 true
             }
             EventKind::OUT_OF_MEMORY => self.fail(seq, event, placements),
             EventKind::ALLOCATOR => {
-                if !self.call(seq, event, placements) && self.outcome.exact_until == 0 {
-                    self.outcome.exact_until = seq;
+                if !self.call(seq, event, placements) {
+                    self.outcome.doubt(seq);
                 }
                 true
             }

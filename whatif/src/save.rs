@@ -1,23 +1,22 @@
 //! A replay as a capture: all that the recorded one says, in order and at its times, but for what PyTorch's pool did on the
 //! replayed device, which is what the allocator decided here.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use gpumem_capture::embedded::embed;
 use gpumem_capture::{
     AllocatorCall, Definition, DeviceOrdinal, Event, EventFlags, EventKind, Level, Nanos,
-    OfflineError, OfflineWriter, Origin, Reader, Seq,
+    OfflineError, OfflineWriter, Origin, PlacementId, Seq,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::decisions::{Action, Decision};
+use crate::decisions::{Action, Decision, Failure, Restored, Step};
 use crate::facts::{Facts, Numbers};
 use crate::growth::Growth;
+use crate::places::Places;
 use crate::pool::PoolEvents;
 use crate::segments::{Segments, relocated};
 use crate::survey::Survey;
+use crate::symbols::Symbols;
 
 /// Slots of the ring: as many as the largest definition needs.
 const RING_SLOTS: u32 = 1 << 17;
@@ -33,14 +32,6 @@ pub(crate) struct Wanted {
     pub(crate) facts: Vec<(String, String)>,
 }
 
-/// Why a replay went no further.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Failure {
-    pub(crate) bytes: u64,
-    /// What failed is not PyTorch's.
-    pub(crate) is_foreign: bool,
-}
-
 /// The capture of a replay, under construction.
 pub(crate) struct Save {
     path: PathBuf,
@@ -54,6 +45,7 @@ pub(crate) struct Save {
     settings: FxHashSet<u64>,
     /// Live blocks: recorded addresses to those of the replay.
     blocks: FxHashMap<u64, u64>,
+    places: Places,
     /// What the card had given for the recorded pool.
     recorded_physical: u64,
     /// What PyTorch held when it last said so.
@@ -62,7 +54,7 @@ pub(crate) struct Save {
     growth: Growth,
     last: Nanos,
     has_failed: bool,
-    symbols: Vec<Definition>,
+    symbols: Symbols,
     error: Option<OfflineError>,
 }
 
@@ -94,12 +86,13 @@ impl Save {
             pool,
             settings: survey.settings.keys().copied().collect(),
             blocks: FxHashMap::default(),
+            places: Places::default(),
             recorded_physical: 0,
             reserved: 0,
             growth: Growth::default(),
             last: Nanos(0),
             has_failed: false,
-            symbols: Vec::new(),
+            symbols: Symbols::default(),
             error: None,
         };
         for (key, value) in &wanted.facts {
@@ -111,9 +104,11 @@ impl Save {
 
     /// A definition of the recorded capture.
     pub(crate) fn define(&mut self, definition: &Definition) {
-        if let Definition::Symbol { .. } = definition {
-            self.symbols.push(definition.clone());
-        } else if let Some(definition) = self.facts.of_replay(definition, &self.numbers) {
+        self.places.define(self.device, definition);
+        if self.symbols.take(definition) {
+            return;
+        }
+        if let Some(definition) = self.facts.of_replay(definition, &self.numbers) {
             self.write_definition(&definition);
         }
     }
@@ -179,14 +174,16 @@ impl Save {
     }
 
     /// An event that was replayed, and what the allocator did then. After a failure nothing more is to come.
-    pub(crate) fn step(
-        &mut self,
-        seq: u64,
-        event: &Event,
-        decisions: &[Decision],
-        failure: Option<Failure>,
-    ) {
+    pub(crate) fn step(&mut self, seq: u64, event: &Event, step: &Step<'_>) {
         if !self.is_step(event) {
+            return;
+        }
+        let Step {
+            decisions, failure, ..
+        } = *step;
+        if let Some(restored) = &step.restored {
+            self.restored(event, decisions, restored);
+            self.has_failed = failure.is_some();
             return;
         }
         match event.kind {
@@ -224,6 +221,32 @@ impl Save {
         }
     }
 
+    /// Part of a restore of a pool, and what the allocator did: all of it with the first part.
+    fn restored(&mut self, event: &Event, decisions: &[Decision], restored: &Restored) {
+        for ptr in &restored.gone {
+            self.blocks.remove(ptr);
+        }
+        let back = restored.back.iter();
+        self.blocks
+            .extend(back.map(|&(ptr, here)| (ptr, relocated(here))));
+        for decision in decisions {
+            let by = Event {
+                kind: EventKind::ALLOCATOR,
+                bytes: decision.bytes,
+                flags: EventFlags(event.flags.0 & EventFlags::NO_GRAD.0),
+                placement: match decision.action {
+                    Action::Alloc => self.places.of(decision.from),
+                    _ => PlacementId::DEFAULT,
+                },
+                ..*event
+            };
+            self.decided(decision, &by);
+        }
+        if event.kind == EventKind::ALLOCATOR {
+            self.write(event, None);
+        }
+    }
+
     /// A call of the allocator. What the environment of the run said is not what that of the replay says, and when blocks
     /// went back to their pool the allocator itself has decided.
     fn call(&mut self, seq: u64, event: &Event) {
@@ -258,6 +281,7 @@ impl Save {
             Action::Alloc => {
                 if by.kind == EventKind::ALLOC {
                     self.blocks.insert(by.ptr, tensor.ptr);
+                    self.places.see(decision.from, by.placement);
                 }
                 Event {
                     kind: EventKind::ALLOC,
@@ -343,10 +367,9 @@ impl Save {
         written
             .and_then(|()| self.out.finish(end))
             .map_err(|error| error.to_string())?;
-        match self.symbols.is_empty() {
-            true => Ok(()),
-            false => name(&self.path, self.symbols).map_err(|error| error.to_string()),
-        }
+        self.symbols
+            .embed(&self.path)
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -358,15 +381,4 @@ fn slack(by: &Event, bytes: u64) -> u32 {
         _ => by.bytes,
     };
     u32::try_from(bytes.saturating_sub(asked)).unwrap_or(Event::SLACK_UNKNOWN)
-}
-
-/// Embeds the names that the recorded capture has embedded.
-fn name(path: &Path, symbols: Vec<Definition>) -> Result<(), Box<dyn core::error::Error>> {
-    let mut named = path.as_os_str().to_owned();
-    named.push(".named");
-    let mut to = BufWriter::new(File::create_new(&named)?);
-    embed(&Reader::open(path)?, symbols, &mut to, &mut |_| {})?;
-    to.into_inner()?.sync_data()?;
-    std::fs::rename(&named, path)?;
-    Ok(())
 }

@@ -97,11 +97,11 @@ impl Unknown {
     }
 
     /// A block is freed.
-    pub(crate) fn freed(&mut self, seq: u64, event: &Event) {
-        let waits = self.late.freed(event.ptr, event.bytes, seq);
+    pub(crate) fn freed(&mut self, seq: u64, ptr: u64, bytes: u64) {
+        let waits = self.late.freed(ptr, bytes, seq);
         self.waits += u64::from(waits && !self.has_releases);
         match &mut self.layout {
-            Some(layout) if !waits => layout.free(event.ptr),
+            Some(layout) if !waits => layout.free(ptr),
             _ => {}
         }
     }

@@ -83,7 +83,7 @@ pub(crate) fn fraction_set(fraction: f64, of: u64) {
 }
 
 /// A device as it is passed: only the low byte is of meaning.
-fn device(word: u64) -> DeviceOrdinal {
+pub(super) fn device(word: u64) -> DeviceOrdinal {
     DeviceOrdinal(word as u8)
 }
 
@@ -175,10 +175,5 @@ slots! {
     /// `markCaptureEnd(DeviceIndex)`
     fn capture_end(this, of) in MarkCaptureEnd {
         record(AllocatorCall::CAPTURE_END, device(of), |_| Call::PLAIN);
-    }
-
-    /// `setCheckpointPoolState(DeviceIndex, std::shared_ptr<AllocatorState>)`, whose result has its place passed first.
-    fn checkpoint(result, this, of, state) in SetCheckpointPoolState {
-        record(AllocatorCall::CHECKPOINT, device(of), |_| Call::PLAIN);
     }
 }

@@ -3,7 +3,7 @@
 //! | what | from |
 //! |---|---|
 //! | bytes that were asked for, stream | the allocator's own block, which its report of an allocation has just read ([`block`]) |
-//! | pools, streams that a block is used on, fraction, settings | calls of the allocator ([`slots`], [`calls`]) |
+//! | pools, streams that a block is used on, fraction, settings | calls of the allocator ([`slots`], [`calls`], [`checkpoints`]) |
 //! | pool of a block, when a block that waited for streams is free | its trace ([`traced`]), from the first such call on |
 //!
 //! PyTorch calls all of this with its lock of the device held, but for the calls. What cannot be seen of a release of
@@ -12,6 +12,7 @@
 mod attach;
 pub(crate) mod block;
 pub(crate) mod calls;
+mod checkpoints;
 pub(crate) mod found;
 mod placements;
 mod record;

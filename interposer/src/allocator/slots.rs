@@ -8,7 +8,7 @@ use gpumem_sys::loaded;
 use gpumem_torch_abi::{self as torch, CURRENT_STREAM, Library, Method, STREAM_HANDLE};
 
 use super::found::SLOTS;
-use super::{calls, found};
+use super::{calls, checkpoints, found};
 use crate::resolve::libraries::{self, Home};
 
 /// Looks for the allocator, once; whether that was done now. PyTorch is about to set it up, on this thread.
@@ -77,8 +77,12 @@ pub(crate) fn take() -> bool {
             calls::capture_end as *const () as usize,
         ),
         (
+            Method::GetCheckpointState,
+            checkpoints::state_taken as *const () as usize,
+        ),
+        (
             Method::SetCheckpointPoolState,
-            calls::checkpoint as *const () as usize,
+            checkpoints::restored as *const () as usize,
         ),
         // Last: whether it is taken says that all are.
         (

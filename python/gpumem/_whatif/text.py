@@ -275,7 +275,10 @@ def _failure(result: Result) -> str:
         where = f" at {found}" if found else ""
     seconds = outcome["failed_time"] / 1e9
     step = f" in step {outcome['failed_step'] + 1}" if outcome["failed_step"] else ""
-    return f"There is no room for {size}{where}{step}, {seconds:.3f} s after the start (event {event})"
+    # All else that fails asks for bytes.
+    is_restore = not outcome["failed_bytes"] and not outcome["failed_foreign"]
+    what = "A CUDA graph's pool has lost memory and cannot be set back" if is_restore else f"There is no room for {size}"
+    return f"{what}{where}{step}, {seconds:.3f} s after the start (event {event})"
 
 
 def _after_the_failure(result: Result) -> str:

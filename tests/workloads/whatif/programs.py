@@ -16,8 +16,10 @@ import sys
 import threading
 import traceback
 
+import states
 import torch
 import trainings
+import trees
 
 FIGURES = (
     "allocated_bytes.all.peak", "requested_bytes.all.peak", "active_bytes.all.peak", "inactive_split_bytes.all.peak",
@@ -28,15 +30,20 @@ FIGURES = (
 OutOfMemoryError = getattr(torch.cuda, "OutOfMemoryError", RuntimeError)
 
 
+TRAININGS = {**trainings.ALL, **trees.ALL, **states.ALL}
+FILES = [module.__file__ for module in (trainings, trees, states)]
+
+
 class Failed(Exception):
     """The first failure of a program that is to stop there."""
 
 
 class Program:
     """A random one. Its features come from its seed, too. `wide` ones do more: threads, settings at run time, graphs with
-    several streams, pools that are not split or serve when memory runs out."""
+    several streams, pools that are not split or serve when memory runs out. `restored` ones also set private pools back to
+    states that were taken of them."""
 
-    def __init__(self, seed, tight, stop, wide=False):
+    def __init__(self, seed, tight, stop, wide=False, restored=False):
         self.random, self.tight, self.stop = random.Random(seed), tight, stop
         some = self.random.random
         self.streams = [None] + [torch.cuda.Stream() for _ in range(self.random.randrange(4) if some() < 0.6 else 0)]
@@ -47,9 +54,11 @@ class Program:
         # A capture that fails is not gone on with.
         self.uses, self.captures = some() < 0.5, some() < 0.25 and not tight
         if some() < 0.2:
-            torch.cuda.set_per_process_memory_fraction(self.random.choice([0.05, 0.1, 0.5]))
+            fraction = self.random.choice([0.05, 0.1, 0.5])
+            torch.cuda.set_per_process_memory_fraction(0.5 if restored else fraction)
         self.most = self.random.choice([10, 40, 120])
         self.held, self.graphs, self.successes, self.failures = [], [], 0, 0
+        self.private = [states.Pool(self) for _ in range(self.random.randrange(1, 3) if restored else 0)]
 
     def size(self):
         choose = self.random
@@ -61,21 +70,31 @@ class Program:
     def allocate(self):
         size, stream = self.size(), self.random.choice(self.streams)
         drawn = [self.random.choice(self.streams) for _ in range(self.random.choice([0, 0, 1, 2]))]
-        try:
-            with torch.cuda.stream(stream):
-                block = torch.empty(size, dtype=torch.uint8, device="cuda")
-        except OutOfMemoryError:
-            self.failures += 1
-            if self.stop:
-                raise Failed from None
-            assert self.tight
+        with torch.cuda.stream(stream):
+            block = self.block(size)
+        if block is None:
             self.held = self.held[::2]
             return
-        self.successes += 1
         if self.uses:
             for other in drawn:
                 block.record_stream(other or torch.cuda.default_stream())
         self.held.append(block)
+
+    def block(self, size):
+        """None: there is no memory for it."""
+        try:
+            block = torch.empty(size, dtype=torch.uint8, device="cuda")
+        except OutOfMemoryError:
+            self.fail()
+            return None
+        self.successes += 1
+        return block
+
+    def fail(self):
+        self.failures += 1
+        if self.stop:
+            raise Failed from None
+        assert self.tight
 
     def drop(self, to):
         while len(self.held) > to:
@@ -122,6 +141,9 @@ class Program:
                 torch.cuda.empty_cache()
             elif which < 0.96:
                 self.held.clear()
+            elif which < 0.985 and self.private:
+                for _ in range(10):
+                    self.random.choice(self.private).step()
             elif self.wide:
                 self.random.choice([self.thread, self.set, self.fraction, self.branches])()
 
@@ -193,18 +215,21 @@ def run(request):
     if request.get("keeps_cache"):
         torch.cuda.empty_cache = lambda: None
     kind, _, seed = request["program"].partition(":")
-    if kind in trainings.ALL:
+    if kind in TRAININGS:
         random.seed(0)
-        failed = None
+        failed, then = None, []
+        # Before the exception drops what the program holds.
+        torch._C._cuda_attach_out_of_memory_observer(lambda *_: then.append(figures(request)))
         try:
-            trainings.ALL[kind]()
+            TRAININGS[kind]()
         except RuntimeError as error:
-            # A tensor's, or code of kernels.
-            assert "out of memory" in str(error), error
+            # A tensor's, or code of kernels; or a pool that has lost a segment.
+            assert "out of memory" in str(error) or "could not find" in str(error), error
             frames = traceback.extract_tb(error.__traceback__)
-            failed = next(frame.lineno for frame in reversed(frames) if frame.filename == trainings.__file__)
-        return figures(request, failed=failed)
-    program = Program(int(seed), kind == "tight", request.get("stop", False), kind == "wide")
+            failed = next(frame.lineno for frame in reversed(frames) if frame.filename in FILES)
+        return {**(then[-1] if failed and then else figures(request)), "failed": failed}
+    restored = kind == "restored"
+    program = Program(int(seed), kind == "tight", request.get("stop", False), kind == "wide" or restored, restored)
     try:
         program.run()
     except Failed:
@@ -222,12 +247,16 @@ def run(request):
 def main():
     torch.backends.cudnn.enabled = False
     for line in sys.stdin:
+        request = json.loads(line)
+        if request["program"] in trees.ALL:
+            trees.load()
         child = os.fork()
         if child == 0:
-            request = json.loads(line)
             print(json.dumps(run(request)), flush=True)
             if not request.get("capture"):
-                os._exit(0)  # nothing is left to be recorded, and PyTorch's own end takes as long as the program
+                # Nothing is left to be recorded; PyTorch's own end takes as long as the program, and aborts where a pool could not be
+                # set back.
+                os._exit(0)
             sys.exit(0)
         _, status = os.waitpid(child, 0)
         if status:
