@@ -15,7 +15,7 @@ import whatif_intervals as intervals
 
 TREES = ["branches", "compiled"]
 PROGRAMS = ["gpt", "convnet", "lengths", "generate", "fsdp", "switches", *TREES]
-PROGRAMS += [*(f"random:{n}" for n in range(8)), *(f"wide:{n}" for n in range(3)), *(f"restored:{n}" for n in range(2))]
+PROGRAMS += [*(f"random:{n}" for n in range(8)), *(f"wide:{n}" for n in range(3)), *(f"restored:{n}" for n in (14, 15))]
 SETTINGS = [whatif.SETTINGS[n] for n in (0, 1, 3, 6)]
 
 
