@@ -1,4 +1,5 @@
-//! How often each hook was called: for the account. How many calls are in progress.
+//! How often each hook was called, for the account, and how long calls of memory functions took. How many calls are in
+//! progress.
 //!
 //! Each thread counts in a row of its own, so that a call costs a load and a store and no cache line is
 //! fought over. A thread that ends leaves its row, with what is counted in it, to the next one. Those for which
@@ -10,7 +11,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_stacks::ThreadEnd;
 
-use crate::thread::{self, CallCounts, HOOKS};
+use crate::call_times::{Outcome, Sum, TimeTable};
+use crate::thread::{self, CallRow, HOOKS};
 
 /// Rows: those of threads that count alone, and one for all others.
 const ROWS: usize = 64;
@@ -19,7 +21,7 @@ const SHARED: usize = ROWS - 1;
 /// The calls of all threads.
 #[repr(C, align(64))]
 pub(crate) struct Calls {
-    rows: [CallCounts; ROWS],
+    rows: [CallRow; ROWS],
     /// Which rows are a thread's: a bit for each.
     taken: AtomicU64,
     at_end: ThreadEnd,
@@ -34,7 +36,12 @@ pub(crate) struct Calls {
 }
 
 pub(crate) static CALLS: Calls = Calls {
-    rows: [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS],
+    rows: [const {
+        CallRow {
+            counts: [const { AtomicU64::new(0) }; HOOKS],
+            times: TimeTable::new(),
+        }
+    }; ROWS],
     taken: AtomicU64::new(0),
     at_end: ThreadEnd::new(thread_ends),
     entered: AtomicU64::new(0),
@@ -44,7 +51,7 @@ pub(crate) static CALLS: Calls = Calls {
 };
 
 /// A row that is nobody's; None if each is somebody's.
-fn take_row() -> Option<&'static CallCounts> {
+fn take_row() -> Option<&'static CallRow> {
     let free = |taken: u64| (taken.trailing_ones() as usize) < SHARED;
     let lowest = |taken: u64| free(taken).then_some(taken | (taken + 1));
     // What its thread before has counted is seen.
@@ -55,7 +62,7 @@ fn take_row() -> Option<&'static CallCounts> {
 }
 
 /// Leaves a row to others.
-fn leave(row: *const CallCounts) {
+fn leave(row: *const CallRow) {
     if let Some(place) = CALLS.rows.iter().position(|each| core::ptr::eq(each, row)) {
         CALLS.taken.fetch_and(!(1 << place), Ordering::Release);
     }
@@ -77,7 +84,7 @@ fn count_without_a_row(id: u16) {
         thread::with_errno_kept(|| CALLS.at_end.ask(row));
     }
     let row = own.unwrap_or(&CALLS.rows[SHARED]);
-    if let Some(counter) = row.get(usize::from(id)) {
+    if let Some(counter) = row.counts.get(usize::from(id)) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -89,10 +96,24 @@ pub(crate) fn count(id: u16) {
     let Some(row) = thread::with(|thread| unsafe { thread.calls.get().as_ref() }) else {
         return count_without_a_row(id);
     };
-    if let Some(counter) = row.get(usize::from(id)) {
+    if let Some(counter) = row.counts.get(usize::from(id)) {
         // Nobody else writes to this row as long as it is this thread's.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
+}
+
+/// Adds a call of a timed function to the times of the thread that made it.
+pub(crate) fn took(place: usize, outcome: Outcome, ns: u64) {
+    // SAFETY: as in `count`.
+    let own = thread::with(|thread| unsafe { thread.calls.get().as_ref() });
+    let row = own.unwrap_or(&CALLS.rows[SHARED]);
+    row.times.add(place, outcome, ns, own.is_some());
+}
+
+/// Times of the calls of a timed function by all threads.
+pub(crate) fn times(place: usize, outcome: Outcome) -> Sum {
+    let tables = CALLS.rows.iter().map(|row| &row.times);
+    Sum::of(tables, place, outcome)
 }
 
 /// Calls of the hook of that number by all threads.
@@ -100,7 +121,7 @@ pub(crate) fn calls(id: u16) -> u64 {
     CALLS
         .rows
         .iter()
-        .filter_map(|row| row.get(usize::from(id)))
+        .filter_map(|row| row.counts.get(usize::from(id)))
         .map(|counter| counter.load(Ordering::Relaxed))
         .sum()
 }

@@ -13,6 +13,7 @@ use gpumem_capture::ThreadId;
 use gpumem_stacks::thread_static;
 use gpumem_unwind::Registers;
 
+use crate::call_times::TimeTable;
 use crate::process;
 use crate::stack_sample::StackSample;
 pub(crate) use start::{Started, start};
@@ -24,8 +25,14 @@ thread_static! {
 
 /// Hooks whose calls are counted, at the most.
 pub(crate) const HOOKS: usize = 512;
-/// How often each hook was called by one thread at a time.
-pub(crate) type CallCounts = [AtomicU64; HOOKS];
+
+/// Calls of one thread at a time.
+pub(crate) struct CallRow {
+    /// How often each hook was called.
+    pub(crate) counts: [AtomicU64; HOOKS],
+    /// How long calls took.
+    pub(crate) times: TimeTable,
+}
 
 /// State of one thread; what every hook looks at comes first, in one cache line.
 #[repr(C, align(64))]
@@ -35,7 +42,7 @@ pub(crate) struct Thread {
     /// The register of that name at that call, where the hook asks for it.
     pub(crate) rax: Cell<u64>,
     /// Where its calls are counted; null before the first, and where it has no row of its own.
-    pub(crate) calls: Cell<*const CallCounts>,
+    pub(crate) calls: Cell<*const CallRow>,
     /// Where the C library keeps this thread's errno; null: not asked yet.
     errno: Cell<*mut libc::c_int>,
     id: Cell<u32>,
@@ -71,6 +78,12 @@ pub(crate) struct Thread {
     pub(crate) told: Cell<Option<u32>>,
     /// Where stacks are sampled: which of its tensors carry them.
     pub(crate) stack_sample: StackSample,
+    /// Within a timed call: see [`crate::call_timer`].
+    pub(crate) is_timing: Cell<bool>,
+    /// Whether a context was made or found or code loaded within it, or nothing was to be freed.
+    pub(crate) has_set_up: Cell<bool>,
+    /// Nanoseconds within it that were the recorder's own.
+    pub(crate) own_ns: Cell<u64>,
 }
 
 const _: () = assert!(offset_of!(Thread, in_recorder) < 64);
