@@ -5,13 +5,15 @@
 //! report.bin ─► steps ─► replay ─► allocator (PyTorch's) ─► the simulated card
 //!                 │         ├────► events: when a stream is through, as recorded
 //!                 ├─────────┴────► ballast: what else was on the card, as recorded
-//!                 └─► save ◄─ decisions: what the allocator did; the replay as a capture
+//!                 ├─► save ◄─ decisions: what the allocator did; the replay as a capture
+//!                 └─► calls: how often it called CUDA
 //! ```
 //! The process is python/gpumem/_whatif/child.py, which has the allocator set up and reads its figures in the end.
 
 mod allocator;
 mod attempt;
 mod ballast;
+mod calls;
 mod capi;
 mod decisions;
 mod events;

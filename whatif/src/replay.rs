@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::allocator::Allocator;
 use crate::ballast::Ballast;
+use crate::calls::{self, CallCounts};
 use crate::decisions::{self, Decision};
 use crate::events;
 use crate::foreign::Foreign;
@@ -72,6 +73,8 @@ pub struct Outcome {
     pub last_seq: u64,
     /// Uses of blocks on streams of which the capture does not say PyTorch's number: others stood for them.
     pub stand_ins: u64,
+    /// How often the allocator called CUDA.
+    pub calls: CallCounts,
 }
 
 /// Why there is no outcome.
@@ -114,7 +117,9 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     if replay.save.is_some() {
         decisions::begin();
     }
+    let called_before = calls::so_far();
     let read = steps::read(wanted.capture, wanted.device, &mut replay);
+    replay.outcome.calls = calls::so_far().since(&called_before);
     decisions::end();
     events::end();
     read?;

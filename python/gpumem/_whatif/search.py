@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from .prices import Price, Prices
 from .servers import Replay, Request, Servers
 from .settings import WITH_A_FRACTION, WORTH_TRYING, combinations
 
@@ -27,6 +28,8 @@ class Recorded:
     # What PyTorch held at most, and of that in blocks.
     reserved: int
     allocated: int
+    # The times of calls in the capture.
+    prices: Prices = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,10 @@ class Result:
     def calls(self) -> int:
         return sum(self.replay.figures[name] for name in CALLS)
 
+    @property
+    def price(self) -> Price:
+        return self.recorded.prices.of(self.replay.calls)
+
     def rank(self) -> Tuple[int, int, int, int]:
         """Less is better: what fits, by the memory and the time that it takes; else what fails last."""
         last = 0 if self.fits else (1 << 64) - self.replay.outcome["failed_seq"]
@@ -62,7 +69,7 @@ class Result:
 
     def json(self) -> Dict[str, Any]:
         """As `--format json` has it."""
-        outcome = self.replay.outcome
+        outcome, price = self.replay.outcome, self.price
         failure = {
             "event": outcome["failed_seq"],
             "bytes": outcome["failed_bytes"],
@@ -75,6 +82,9 @@ class Result:
             "settings": self.settings,
             "card_bytes": self.replay.request.card,
             "figures": self.replay.figures,
+            "calls": {name: {"succeeded": ok, "failed": failed} for name, (ok, failed) in self.replay.calls.items()},
+            "time_in_calls_ns": price.total_ns,
+            "calls_without_time": list(price.without_time),
             "failure": None if self.fits else failure,
             "recorded_failures": outcome["recorded_failures"],
             "recorded_failures_saved": outcome["saved"],

@@ -12,7 +12,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from .. import _sizes
 from .saving import Saving
 from .search import ALLOCATED, RESERVED, UNKNOWN_CARD, Recorded, Result, worst
-from .settings import name, risks
+from .settings import risks
+from .table import table, without_time
 from .where import line
 
 # What a capture must have seen for a replay to be exact.
@@ -154,7 +155,8 @@ def report(
             least[settings] = None if None in cards else max(card or 0 for card in cards)
     own = by_settings[devices[0].settings]
     lines += [*wrapped(_headline(own, by_settings, least)), ""]
-    lines += _table(own, by_settings, least)
+    lines += table(own, by_settings, least)
+    lines += wrapped(without_time(by_settings))
     if not own.fits:
         lines += ["", _after_the_failure(own)]
     best = _best(by_settings, least)
@@ -261,33 +263,3 @@ def _failure(result: Result) -> str:
 def _after_the_failure(result: Result) -> str:
     recorded, event = result.recorded, result.replay.outcome["failed_seq"] - 1
     return f"Who held what then: gpumem-analyze lines --at {event} --device {recorded.device} {recorded.capture}"
-
-
-def _change(size: int) -> str:
-    return f"{'+' if size > 0 else ''}{_sizes.text(size)}" if size else ""
-
-
-def _table(own: Result, by_settings: Dict[str, Result], least: Dict[str, Optional[int]]) -> List[str]:
-    heads = ["reserved", "change", "CUDA calls", "retries"] + (["smallest card"] if least else [])
-    rows = []
-    for result in sorted(by_settings.values(), key=lambda r: (least.get(r.settings) or 1 << 64, r.rank())):
-        if result.fits:
-            change = result.reserved - own.reserved if own.fits else 0
-            cells = [_sizes.text(result.reserved), _change(change), f"{result.calls:,}", f"{result.retries:,}"]
-        else:
-            cells = [f"fails at {result.replay.outcome['failed_seq']:,}", "", f"{result.calls:,}", f"{result.retries:,}"]
-        if least:
-            card = least[result.settings]
-            cells.append(_sizes.text(card) if card else "")
-        mark = "*" if result is own else " "
-        rows.append((mark + name(result.settings), cells))
-    widths = [max(len(head), *(len(cells[n]) for _, cells in rows)) for n, head in enumerate(heads)]
-    room = 79 - sum(width + 2 for width in widths)
-    lines = [" settings".ljust(room) + "".join("  " + head.rjust(width) for head, width in zip(heads, widths))]
-    for label, cells in rows:
-        figures = "".join("  " + cell.rjust(width) for cell, width in zip(cells, widths))
-        if len(label) > room:
-            lines.append(label)
-            label = ""
-        lines.append((label.ljust(room) + figures).rstrip())
-    return [*lines, "* as recorded"]
