@@ -12,16 +12,20 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use gpumem_stacks::ThreadEnd;
 
 use crate::call_times::{Outcome, Sum, TimeTable};
-use crate::thread::{self, CallRow, HOOKS};
+use crate::thread::{self, CallCounts, HOOKS};
 
 /// Rows: those of threads that count alone, and one for all others.
 const ROWS: usize = 64;
 const SHARED: usize = ROWS - 1;
+/// Tables of times.
+const TABLES: usize = 8;
 
 /// The calls of all threads.
 #[repr(C, align(64))]
 pub(crate) struct Calls {
-    rows: [CallRow; ROWS],
+    rows: [CallCounts; ROWS],
+    /// How long calls took. Several rows' threads share one: a table is large, and such calls are few.
+    times: [TimeTable; TABLES],
     /// Which rows are a thread's: a bit for each.
     taken: AtomicU64,
     at_end: ThreadEnd,
@@ -36,12 +40,8 @@ pub(crate) struct Calls {
 }
 
 pub(crate) static CALLS: Calls = Calls {
-    rows: [const {
-        CallRow {
-            counts: [const { AtomicU64::new(0) }; HOOKS],
-            times: TimeTable::new(),
-        }
-    }; ROWS],
+    rows: [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS],
+    times: [const { TimeTable::new() }; TABLES],
     taken: AtomicU64::new(0),
     at_end: ThreadEnd::new(thread_ends),
     entered: AtomicU64::new(0),
@@ -51,7 +51,7 @@ pub(crate) static CALLS: Calls = Calls {
 };
 
 /// A row that is nobody's; None if each is somebody's.
-fn take_row() -> Option<&'static CallRow> {
+fn take_row() -> Option<&'static CallCounts> {
     let free = |taken: u64| (taken.trailing_ones() as usize) < SHARED;
     let lowest = |taken: u64| free(taken).then_some(taken | (taken + 1));
     // What its thread before has counted is seen.
@@ -62,7 +62,7 @@ fn take_row() -> Option<&'static CallRow> {
 }
 
 /// Leaves a row to others.
-fn leave(row: *const CallRow) {
+fn leave(row: *const CallCounts) {
     if let Some(place) = CALLS.rows.iter().position(|each| core::ptr::eq(each, row)) {
         CALLS.taken.fetch_and(!(1 << place), Ordering::Release);
     }
@@ -84,7 +84,7 @@ fn count_without_a_row(id: u16) {
         thread::with_errno_kept(|| CALLS.at_end.ask(row));
     }
     let row = own.unwrap_or(&CALLS.rows[SHARED]);
-    if let Some(counter) = row.counts.get(usize::from(id)) {
+    if let Some(counter) = row.get(usize::from(id)) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -96,24 +96,24 @@ pub(crate) fn count(id: u16) {
     let Some(row) = thread::with(|thread| unsafe { thread.calls.get().as_ref() }) else {
         return count_without_a_row(id);
     };
-    if let Some(counter) = row.counts.get(usize::from(id)) {
+    if let Some(counter) = row.get(usize::from(id)) {
         // Nobody else writes to this row as long as it is this thread's.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
-/// Adds a call of a timed function to the times of the thread that made it.
+/// Adds a call of a timed function to the times.
 pub(crate) fn took(place: usize, outcome: Outcome, ns: u64) {
-    // SAFETY: as in `count`.
-    let own = thread::with(|thread| unsafe { thread.calls.get().as_ref() });
-    let row = own.unwrap_or(&CALLS.rows[SHARED]);
-    row.times.add(place, outcome, ns, own.is_some());
+    let row = thread::with(|thread| thread.calls.get()) as usize;
+    let from = row.saturating_sub(CALLS.rows.as_ptr() as usize);
+    if let Some(table) = CALLS.times.get(from / size_of::<CallCounts>() % TABLES) {
+        table.add(place, outcome, ns);
+    }
 }
 
 /// Times of the calls of a timed function by all threads.
 pub(crate) fn times(place: usize, outcome: Outcome) -> Sum {
-    let tables = CALLS.rows.iter().map(|row| &row.times);
-    Sum::of(tables, place, outcome)
+    Sum::of(CALLS.times.iter(), place, outcome)
 }
 
 /// Calls of the hook of that number by all threads.
@@ -121,7 +121,7 @@ pub(crate) fn calls(id: u16) -> u64 {
     CALLS
         .rows
         .iter()
-        .filter_map(|row| row.counts.get(usize::from(id)))
+        .filter_map(|row| row.get(usize::from(id)))
         .map(|counter| counter.load(Ordering::Relaxed))
         .sum()
 }

@@ -1,6 +1,6 @@
 //! How long calls of CUDA's memory functions took: by function and by what came of the call.
 //!
-//! Each row of [`crate::call_counts`] has such a table; a call adds to three words of it.
+//! [`crate::call_counts`] has some such tables; a call adds to two words of one, and seldom to a third.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -147,27 +147,12 @@ impl Times {
         }
     }
 
-    /// Adds a call. The caller is the only thread that adds to it.
-    fn add_alone(&self, ns: u64) {
-        let add = |word: &AtomicU64, more| {
-            word.store(
-                word.load(Ordering::Relaxed).wrapping_add(more),
-                Ordering::Relaxed,
-            );
-        };
-        add(&self.total, ns);
-        if ns > self.greatest.load(Ordering::Relaxed) {
-            self.greatest.store(ns, Ordering::Relaxed);
-        }
-        if let Some(calls) = self.buckets.get(bucket(ns)) {
-            add(calls, 1);
-        }
-    }
-
-    /// Adds a call beside other threads.
-    fn add_shared(&self, ns: u64) {
+    /// Adds a call.
+    fn add(&self, ns: u64) {
         self.total.fetch_add(ns, Ordering::Relaxed);
-        self.greatest.fetch_max(ns, Ordering::Relaxed);
+        if ns > self.greatest.load(Ordering::Relaxed) {
+            self.greatest.fetch_max(ns, Ordering::Relaxed);
+        }
         if let Some(calls) = self.buckets.get(bucket(ns)) {
             calls.fetch_add(1, Ordering::Relaxed);
         }
@@ -182,12 +167,10 @@ impl TimeTable {
         Self([const { [const { Times::new() }; Outcome::ALL.len()] }; TIMED.len()])
     }
 
-    /// Adds a call of the function at `place`; `alone`: no other thread adds to this table.
-    pub(crate) fn add(&self, place: usize, outcome: Outcome, ns: u64, alone: bool) {
-        match self.of(place, outcome) {
-            Some(times) if alone => times.add_alone(ns),
-            Some(times) => times.add_shared(ns),
-            None => {}
+    /// Adds a call of the function at `place`.
+    pub(crate) fn add(&self, place: usize, outcome: Outcome, ns: u64) {
+        if let Some(times) = self.of(place, outcome) {
+            times.add(ns);
         }
     }
 
@@ -290,19 +273,19 @@ mod tests {
 
     #[test]
     fn tables_add_up() {
-        let (alone, shared) = (&TimeTable::new(), &TimeTable::new());
+        let (one, other) = (&TimeTable::new(), &TimeTable::new());
         for ns in [900, 1_500, 70_000] {
-            alone.add(3, Outcome::Succeeded, ns, true);
+            one.add(3, Outcome::Succeeded, ns);
         }
-        shared.add(3, Outcome::Succeeded, 1_600, false);
-        shared.add(3, Outcome::Failed, 5_000_000, false);
-        let sum = |outcome| Sum::of([alone, shared].into_iter(), 3, outcome);
+        other.add(3, Outcome::Succeeded, 1_600);
+        other.add(3, Outcome::Failed, 5_000_000);
+        let sum = |outcome| Sum::of([one, other].into_iter(), 3, outcome);
         let succeeded = sum(Outcome::Succeeded);
         assert_eq!(succeeded.calls(), 4);
         assert_eq!(succeeded.to_string(), "4 74000 70000 9:1 10:2 16:1");
         assert_eq!(sum(Outcome::Failed).to_string(), "1 5000000 5000000 22:1");
         assert_eq!(sum(Outcome::SetUp).calls(), 0);
         // A function that is not there is passed by.
-        alone.add(TIMED.len(), Outcome::Failed, 1, true);
+        one.add(TIMED.len(), Outcome::Failed, 1);
     }
 }

@@ -13,7 +13,6 @@ use gpumem_capture::ThreadId;
 use gpumem_stacks::thread_static;
 use gpumem_unwind::Registers;
 
-use crate::call_times::TimeTable;
 use crate::process;
 use crate::stack_sample::StackSample;
 pub(crate) use start::{Started, start};
@@ -25,14 +24,8 @@ thread_static! {
 
 /// Hooks whose calls are counted, at the most.
 pub(crate) const HOOKS: usize = 512;
-
-/// Calls of one thread at a time.
-pub(crate) struct CallRow {
-    /// How often each hook was called.
-    pub(crate) counts: [AtomicU64; HOOKS],
-    /// How long calls took.
-    pub(crate) times: TimeTable,
-}
+/// How often each hook was called by one thread at a time.
+pub(crate) type CallCounts = [AtomicU64; HOOKS];
 
 /// State of one thread; what every hook looks at comes first, in one cache line.
 #[repr(C, align(64))]
@@ -42,7 +35,7 @@ pub(crate) struct Thread {
     /// The register of that name at that call, where the hook asks for it.
     pub(crate) rax: Cell<u64>,
     /// Where its calls are counted; null before the first, and where it has no row of its own.
-    pub(crate) calls: Cell<*const CallRow>,
+    pub(crate) calls: Cell<*const CallCounts>,
     /// Where the C library keeps this thread's errno; null: not asked yet.
     errno: Cell<*mut libc::c_int>,
     id: Cell<u32>,
