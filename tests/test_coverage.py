@@ -14,8 +14,8 @@ PAGE = harness.ROOT / "docs" / "coverage.md"
 DATA = harness.ROOT / "tests" / "data"
 MARK = "<!-- printed from coverage.tsv -->\n"
 
-# How a function stands. The first six are hooks.
-HOOKED = ["recorded", "alias", "name", "path", "answered", "counted"]
+# How a function stands. The first seven are hooks.
+HOOKED = ["recorded", "alias", "name", "path", "answered", "timed", "counted"]
 STANDINGS = [*HOOKED, "outside", "none"]
 TITLES = {
     "recorded": "recorded",
@@ -23,6 +23,7 @@ TITLES = {
     "name": "name",
     "path": "way to the driver",
     "answered": "question",
+    "timed": "timed, no effect",
     "counted": "counted, not recorded",
     "outside": "not recorded",
     "none": "no effect",

@@ -4,6 +4,7 @@ What breaks these tests: an allocation whose request, stream or pool is recorded
 recorded, a replay that takes a step in another way than the program did. tests/lib/whatif.py is the campaign of random programs."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import pytest
 import spec_reader
 import whatif
 import whatif_intervals as intervals
+from gpumem._whatif.prices import Price, Prices, duration
 
 TREES = ["branches", "compiled"]
 PROGRAMS = ["gpt", "convnet", "lengths", "generate", "fsdp", "switches", *TREES]
@@ -190,3 +192,95 @@ def test_another_allocator_is_not_modelled(python_env, tmp_path):
     done = gpumem(python, capture)
     assert (done.returncode, done.stdout) == (1, "")
     assert len(done.stderr.splitlines()) == 1 and "cudaMallocAsync, which is not modelled" in done.stderr
+
+
+def priced(python, capture, *words):
+    """What the command says of a capture in JSON: replays by settings."""
+    done = gpumem(python, capture, "--format", "json", *words)
+    [device] = json.loads(done.stdout)["devices"]
+    return {replay["settings"]: replay for replay in device["replays"]}
+
+
+def recorded_times(capture, kind="times"):
+    rows = harness.analyze_json("summary", capture)["calls"]
+    return {row["function"]: row[kind] for row in rows if row.get(kind)}
+
+
+def made(replay, outcome="succeeded"):
+    return {name: calls[outcome] for name, calls in replay["calls"].items() if calls[outcome]}
+
+
+EXPANDABLE = "expandable_segments:True"
+MAPPING = ("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease", "cuMemAddressReserve", "cuMemAddressFree")
+
+
+@pytest.fixture
+def run_calls(python_env, tmp_path):
+    """run_calls(settings, memory) runs a program that calls CUDA much, recorded; the capture and PyTorch's own figures. The
+    process has ended by then: times are written at its end."""
+
+    def run(settings="", memory="16GiB"):
+        env = {"PYTORCH_CUDA_ALLOC_CONF": settings, "GPUMEM_QUIET": "1", "GPUMEM_POSTMORTEM": "off"}
+        command = [python_env("torch215"), "-W", "ignore", harness.WORKLOADS / "whatif" / "calls.py"]
+        done = harness.simulate(command, preload=True, cwd=tmp_path, env=env, memory=memory)
+        return tmp_path / "report.bin", json.loads(done.stdout)
+
+    return run
+
+
+@pytest.mark.parametrize("settings, other, functions", (("", EXPANDABLE, ("cudaMalloc", "cudaFree")), (EXPANDABLE, "", MAPPING)))
+def test_a_replay_makes_the_calls_of_the_run_and_has_their_time(settings, other, functions, run_calls, python_env):
+    """The calls that PyTorch made in the run, and no others, are those of its replay; of other calls there is no time."""
+    python = python_env("torch215")
+    capture, real = run_calls(settings)
+    times = recorded_times(capture)
+    of = priced(python, capture, "--conf", other)
+    own = of[settings]
+    assert set(made(own)) == set(functions)
+    assert made(own) == {name: times[name]["calls"] for name in functions}
+    assert sum(made(own).get(name, 0) for name in ("cudaMalloc", "cuMemSetAccess")) == real["num_device_alloc"] > 20
+    assert own["time_in_calls_ns"] == sum(times[name]["total_ns"] for name in functions) > 0
+    assert own["calls_without_time"] == []
+    assert of[other]["time_in_calls_ns"] is None
+    assert of[other]["calls_without_time"] == list(made(of[other])) != []
+    text = gpumem(python, capture, "--conf", other).stdout
+    lines = text.splitlines()
+    [head] = [number for number, line in enumerate(lines) if line.startswith(" settings")]
+    assert "CUDA calls  time in calls  retries" in lines[head]
+    end = lines[head].index("time in calls") + len("time in calls")
+    rows = lines[head + 1 : lines.index("* as recorded")]
+    cells = {line[:1]: line[end - len("time in calls") : end].strip() for line in rows if line.endswith(" 0")}
+    assert cells[" "] == "" and re.fullmatch(r"[\d.]+ (µs|ms|s)", cells["*"])
+    said = " ".join(text.split())
+    assert f"{capture} has no time of {', '.join(of[other]['calls_without_time'])}" in said
+
+
+def test_calls_that_fail_are_priced_as_such(run_calls, python_env):
+    """A run that failed nowhere says nothing of what a failed call takes; one that failed does."""
+    python = python_env("torch215")
+    capture, real = run_calls()
+    roomy = priced(python, capture, "--card", "900MiB", "--conf", "")[""]
+    assert not real["failed"] and made(roomy, "failed") == {"cudaMalloc": 2}
+    assert roomy["time_in_calls_ns"] is None and roomy["calls_without_time"] == ["cudaMalloc (failed)"]
+    capture.unlink()
+    capture, real = run_calls(memory="900MiB")
+    assert real["failed"] and real["num_alloc_retries"] == 1
+    tight = priced(python, capture, "--conf", "")[""]
+    times, failed = recorded_times(capture), recorded_times(capture, "failed_times")
+    assert made(tight, "failed") == {name: of["calls"] for name, of in failed.items()} == {"cudaMalloc": 2}
+    assert tight["time_in_calls_ns"] == failed["cudaMalloc"]["total_ns"] + sum(times[name]["total_ns"] for name in made(tight))
+
+
+def test_times_are_never_guessed():
+    prices = Prices([
+        {"function": "cudaMalloc", "times": {"calls": 3, "total_ns": 10}, "set_up_times": {"calls": 1, "total_ns": 10**9}},
+        {"function": "cuMemFree_v2", "times": {"calls": 2, "total_ns": 9}},
+        {"function": None, "times": {"calls": 1, "total_ns": 7}},
+    ])  # fmt: skip
+    # The mean is not rounded before it is multiplied; a static runtime's calls are the driver's in a capture.
+    assert prices.of({"cudaMalloc": (300, 0), "cudaFree": (4, 0), "cuMemMap": (0, 0)}) == Price(1018, ())
+    assert prices.of({"cudaMalloc": (1, 2), "cuMemMap": (1, 0)}) == Price(None, ("cudaMalloc (failed)", "cuMemMap"))
+    assert not Prices([{"function": "cudaMalloc", "calls": 3, "events": 3}])
+    assert [duration(ns) for ns in (0, 999, 1000, 99_960, 12_449_000, 61_000_000_000)] == [
+        "0 ns", "999 ns", "1.00 µs", "100 µs", "12.4 ms", "61.0 s",
+    ]  # fmt: skip

@@ -23,11 +23,11 @@ FLOORS = [
     {"open", "exit"},
     {"nearly_full", "oom", "sampler", "scopes"},
     {
-        "allocator", "backward", "call", "contexts", "definitions", "evidence", "facts", "names", "options", "output", "record", "session",
+        "allocator", "backward", "call", "call_timer", "contexts", "definitions", "evidence", "facts", "names", "options", "output", "record", "session",
         "sideband", "stack", "stacks", "storage", "tensors", "tracked", "workspace",
     },
     {"card", "driver", "limit"},
-    {"account", "call_counts", "caller", "failed", "fault", "hook", "message", "process", "resolve", "stack_sample", "thread"},
+    {"account", "call_counts", "call_times", "caller", "failed", "fault", "hook", "message", "process", "resolve", "stack_sample", "thread"},
 ]
 OBSERVERS = 2
 # `dlsym` answers another tool's question for NVTX's entry with our own.

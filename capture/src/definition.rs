@@ -130,6 +130,16 @@ impl ProcessKey {
     /// Before a hooked function's name: how often it was called, written at exit
     /// (`calls.cuMemAlloc_v2` = `17`).
     pub const CALLS: &'static str = "calls.";
+    /// Before the name of a hooked function of memory: how long its calls took that a program or library made directly, and
+    /// that succeeded; written at exit. `17 3400000 900000 17:16 19:1`: calls, nanoseconds of all of them and of the
+    /// longest one, then for each power of two the calls of at least 2^n ns and less than twice that. 9 has shorter calls
+    /// too, 32 longer ones.
+    pub const CALL_TIMES: &'static str = "call_times.";
+    /// The same of calls that failed.
+    pub const FAILED_CALL_TIMES: &'static str = "failed_call_times.";
+    /// The same of calls that succeeded and within which a context was made or first seen or code loaded, or that freed
+    /// nothing (`cudaFree(NULL)`).
+    pub const SET_UP_CALL_TIMES: &'static str = "set_up_call_times.";
     /// The seq of the last event by which the program left a phase, written at exit. Not where a request failed after it.
     pub const TRAINED_UNTIL: &'static str = "trained_until";
     /// What was seen of PyTorch's caching allocator, words with blanks between: `requested` (slack), `stream`, `pool`,

@@ -1,4 +1,5 @@
-//! How often each hook was called: for the account. How many calls are in progress.
+//! How often each hook was called, for the account, and how long calls of memory functions took. How many calls are in
+//! progress.
 //!
 //! Each thread counts in a row of its own, so that a call costs a load and a store and no cache line is
 //! fought over. A thread that ends leaves its row, with what is counted in it, to the next one. Those for which
@@ -10,16 +11,21 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use gpumem_stacks::ThreadEnd;
 
+use crate::call_times::{Outcome, Sum, TimeTable};
 use crate::thread::{self, CallCounts, HOOKS};
 
 /// Rows: those of threads that count alone, and one for all others.
 const ROWS: usize = 64;
 const SHARED: usize = ROWS - 1;
+/// Tables of times.
+const TABLES: usize = 8;
 
 /// The calls of all threads.
 #[repr(C, align(64))]
 pub(crate) struct Calls {
     rows: [CallCounts; ROWS],
+    /// How long calls took. Several rows' threads share one: a table is large, and such calls are few.
+    times: [TimeTable; TABLES],
     /// Which rows are a thread's: a bit for each.
     taken: AtomicU64,
     at_end: ThreadEnd,
@@ -35,6 +41,7 @@ pub(crate) struct Calls {
 
 pub(crate) static CALLS: Calls = Calls {
     rows: [const { [const { AtomicU64::new(0) }; HOOKS] }; ROWS],
+    times: [const { TimeTable::new() }; TABLES],
     taken: AtomicU64::new(0),
     at_end: ThreadEnd::new(thread_ends),
     entered: AtomicU64::new(0),
@@ -93,6 +100,20 @@ pub(crate) fn count(id: u16) {
         // Nobody else writes to this row as long as it is this thread's.
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
+}
+
+/// Adds a call of a timed function to the times.
+pub(crate) fn took(place: usize, outcome: Outcome, ns: u64) {
+    let row = thread::with(|thread| thread.calls.get()) as usize;
+    let from = row.saturating_sub(CALLS.rows.as_ptr() as usize);
+    if let Some(table) = CALLS.times.get(from / size_of::<CallCounts>() % TABLES) {
+        table.add(place, outcome, ns);
+    }
+}
+
+/// Times of the calls of a timed function by all threads.
+pub(crate) fn times(place: usize, outcome: Outcome) -> Sum {
+    Sum::of(CALLS.times.iter(), place, outcome)
 }
 
 /// Calls of the hook of that number by all threads.

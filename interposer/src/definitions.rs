@@ -1,5 +1,5 @@
-//! What the capture says of the recorder itself: its hooks, how they are bound, how often they were called, and what went
-//! unseen ([`crate::account`]).
+//! What the capture says of the recorder itself: its hooks, how they are bound, how often they were called and how long that
+//! took, and what went unseen ([`crate::account`]).
 
 use core::ffi::CStr;
 use core::ops::ControlFlow;
@@ -7,9 +7,10 @@ use core::ops::ControlFlow;
 use gpumem_capture::{DefKind, ProcessKey, Writer};
 use gpumem_sys::loaded;
 
+use crate::call_times::Outcome;
 use crate::hook::{self, Hook, Need};
 use crate::resolve::{proc_address, real};
-use crate::{account, call_counts};
+use crate::{account, call_counts, call_times};
 
 /// Defines all hooks: the functions that events name.
 pub(crate) fn write_hooks(writer: &'static Writer) {
@@ -96,6 +97,24 @@ pub(crate) fn write_calls(writer: &'static Writer) {
         if calls != 0 {
             let key = [ProcessKey::CALLS.as_bytes(), hook.name.to_bytes()].concat();
             write_fact(writer, &key, &calls.to_string());
+        }
+    }
+}
+
+/// Writes how long calls took: `call_times.cuMemAlloc_v2` = `17 3400000 900000 17:16 19:1`. Done at exit.
+pub(crate) fn write_call_times(writer: &'static Writer) {
+    for (place, name) in call_times::TIMED.iter().enumerate() {
+        for outcome in Outcome::ALL {
+            let times = call_counts::times(place, outcome);
+            let key = match outcome {
+                Outcome::Succeeded => ProcessKey::CALL_TIMES,
+                Outcome::Failed => ProcessKey::FAILED_CALL_TIMES,
+                Outcome::SetUp => ProcessKey::SET_UP_CALL_TIMES,
+            };
+            if times.calls() != 0 {
+                let key = format!("{key}{name}");
+                write_fact(writer, key.as_bytes(), &times.to_string());
+            }
         }
     }
 }

@@ -19,6 +19,7 @@ extern "C" fn at_exit() {
         let reading = session.readings.begin_last();
         unhooked::look(session.writer);
         definitions::write_calls(session.writer);
+        definitions::write_call_times(session.writer);
         let trained_until = session.trained_until.load(Ordering::Relaxed);
         definitions::write_trained(session.writer, trained_until);
         // Before other libraries are taken down.

@@ -17,6 +17,8 @@ mod allocator;
 mod backward;
 mod call;
 mod call_counts;
+mod call_timer;
+mod call_times;
 mod caller;
 mod capi;
 mod card;
@@ -176,7 +178,7 @@ pub use hooks::unrecorded::{
 };
 pub use hooks::vmm::{
     cuMemCreate, cuMemImportFromShareableHandle, cuMemMap, cuMemRelease,
-    cuMemRetainAllocationHandle, cuMemUnmap,
+    cuMemRetainAllocationHandle, cuMemSetAccess, cuMemUnmap,
 };
 pub use nvtx::InitializeInjectionNvtx2;
 pub use resolve::dlclose::dlclose;

@@ -71,6 +71,12 @@ pub(crate) struct Thread {
     pub(crate) told: Cell<Option<u32>>,
     /// Where stacks are sampled: which of its tensors carry them.
     pub(crate) stack_sample: StackSample,
+    /// Within a timed call: see [`crate::call_timer`].
+    pub(crate) is_timing: Cell<bool>,
+    /// Whether a context was made or found or code loaded within it, or nothing was to be freed.
+    pub(crate) has_set_up: Cell<bool>,
+    /// Nanoseconds within it that were the recorder's own.
+    pub(crate) own_ns: Cell<u64>,
 }
 
 const _: () = assert!(offset_of!(Thread, in_recorder) < 64);

@@ -62,6 +62,28 @@ pub fn count(count: u64) -> String {
     out
 }
 
+/// How long something took, with three significant digits: `840 ns`, `3.21 µs`, `12.4 ms`, `1.05 s`.
+pub fn duration(ns: u64) -> String {
+    if ns < 1000 {
+        return format!("{ns} ns");
+    }
+    let mut value = ns as f64 / 1000.0;
+    for unit in ["µs", "ms"] {
+        for (decimals, limit) in [(2, 10.0), (1, 100.0), (0, 1000.0)] {
+            if rounded(value, decimals) < limit {
+                return format!("{value:.decimals$} {unit}");
+            }
+        }
+        value /= 1000.0;
+    }
+    let decimals = match value {
+        _ if rounded(value, 2) < 10.0 => 2,
+        _ if rounded(value, 1) < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$} s")
+}
+
 /// A moment of the run: `00:03.214`, `1:02:03.214`.
 pub fn time(nanos: Nanos) -> String {
     let millis = nanos.0 / 1_000_000;
@@ -134,6 +156,19 @@ mod tests {
         assert_eq!(share(&[u64::MAX / 2, u64::MAX / 2]), [50, 50]);
         assert_eq!(share(&[0, 0]), [0, 0]);
         assert_eq!(share(&[0, 7]), [0, 100]);
+    }
+
+    #[test]
+    fn durations_have_three_digits() {
+        let shown = [0, 999, 1000, 3_214, 99_960, 999_499, 999_500, 12_449_000].map(duration);
+        let expected = [
+            "0 ns", "999 ns", "1.00 µs", "3.21 µs", "100 µs", "999 µs", "1.00 ms", "12.4 ms",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(
+            [1_050_000_000, 61_000_000_000, 3_600_000_000_000].map(duration),
+            ["1.05 s", "61.0 s", "3600 s"]
+        );
     }
 
     #[test]

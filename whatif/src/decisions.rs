@@ -4,7 +4,7 @@
 //! |---|---|
 //! | segments and mappings, blocks that waited for a stream, streams and pools of blocks | the allocator's trace |
 //! | blocks and their sizes, failures, the allocator's figures | its reports to PyTorch's profiler |
-//! | refused segments | `cudaMalloc` |
+//! | refused segments, and how often the runtime is called | `cudaMalloc`, `cudaFree` |
 //!
 //! The library is loaded before PyTorch and CUDA's runtime, so these functions come first.
 
@@ -14,6 +14,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use gpumem_torch_abi::TraceEntry;
 
+use crate::calls;
 use crate::real;
 
 /// What was done.
@@ -193,6 +194,7 @@ impl Behind {
 static REPORT: Behind = Behind::new(c"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
 static FAILURE: Behind = Behind::new(c"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
 static MALLOC: Behind = Behind::new(c"cudaMalloc");
+static FREE: Behind = Behind::new(c"cudaFree");
 
 /// Whether a `c10::Device` is a card: its type is in the low byte.
 fn is_card(device: u16) -> bool {
@@ -275,9 +277,29 @@ pub unsafe extern "C" fn cudaMalloc(ptr: *mut *mut c_void, bytes: usize) -> c_in
             core::mem::transmute(real);
         real(ptr, bytes)
     };
+    calls::MALLOC.count(result == 0);
     if result != 0 {
         keep(Action::Refused, 0, bytes as u64, (0, 0));
     }
+    result
+}
+
+/// The runtime's function of this name.
+///
+/// # Safety
+/// As the runtime's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaFree(ptr: *mut c_void) -> c_int {
+    let real = FREE.get(real::next);
+    if real == 0 {
+        return 3; // cudaErrorInitializationError
+    }
+    // SAFETY: as above.
+    let result = unsafe {
+        let real: unsafe extern "C" fn(*mut c_void) -> c_int = core::mem::transmute(real);
+        real(ptr)
+    };
+    calls::FREE.count(result == 0);
     result
 }
 

@@ -43,6 +43,20 @@ impl Numbers {
     }
 }
 
+/// Whether a fact is of calls of one of CUDA's functions.
+fn is_of_cuda(key: &str) -> bool {
+    let of_calls = [
+        ProcessKey::CALLS,
+        ProcessKey::CALL_TIMES,
+        ProcessKey::FAILED_CALL_TIMES,
+        ProcessKey::SET_UP_CALL_TIMES,
+    ];
+    let mut functions = of_calls
+        .iter()
+        .filter_map(|prefix| key.strip_prefix(prefix));
+    functions.any(|function| function.starts_with("cu"))
+}
+
 /// Facts of a replay.
 #[derive(Debug)]
 pub(crate) struct Facts {
@@ -95,17 +109,14 @@ impl Facts {
                 let seq = numbers.phase_end(value)?;
                 Some((key.to_owned(), seq.to_string()))
             }
-            _ => match (
-                key.strip_prefix(ProcessKey::CALLS),
-                key.strip_prefix(ProcessKey::POSTMORTEM),
-            ) {
-                // How often the allocator called CUDA is not known.
-                (Some(function), _) if function.starts_with("cu") => None,
-                (_, Some(seq)) => {
+            // How often the allocator called CUDA, and how long that took, is not known.
+            _ if is_of_cuda(key) => None,
+            _ => match key.strip_prefix(ProcessKey::POSTMORTEM) {
+                Some(seq) => {
                     let key = format!("{}{}", ProcessKey::POSTMORTEM, numbers.failure(seq)?);
                     Some((key, value.to_owned()))
                 }
-                _ => same,
+                None => same,
             },
         }
     }

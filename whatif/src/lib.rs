@@ -6,7 +6,8 @@
 //!                 │         ├────► events: when a stream is through, as recorded
 //!                 │         ├────► checkpoints: states of pools, and their blocks
 //!                 ├─────────┴────► ballast: what else was on the card, as recorded
-//!                 └─► save ◄─ decisions: what the allocator did; the replay as a capture
+//!                 ├─► save ◄─ decisions: what the allocator did; the replay as a capture
+//!                 └─► calls: how often it called CUDA
 //! ```
 //! The process is python/gpumem/_whatif/child.py, which has the allocator set up and reads its figures in the end.
 
@@ -14,6 +15,7 @@ mod allocator;
 mod assumed;
 mod attempt;
 mod ballast;
+mod calls;
 mod capi;
 mod captures;
 mod checkpoints;

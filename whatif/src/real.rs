@@ -20,6 +20,11 @@ pub(crate) fn c10(name: &CStr) -> usize {
     symbol(loaded::handle_of(|of| of == b"libc10.so"), name)
 }
 
+/// An exported symbol of the driver, which the runtime does not load for all; 0: there is none.
+pub(crate) fn driver(name: &CStr) -> usize {
+    symbol(loaded::handle_of(|of| of == b"libcuda.so.1"), name)
+}
+
 /// The symbol of that name behind ours.
 pub(crate) fn next(name: &CStr) -> usize {
     symbol(libc::RTLD_NEXT, name)

@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::allocator::Allocator;
 use crate::ballast::Ballast;
+use crate::calls;
 use crate::captures::Captures;
 use crate::checkpoints::{Checkpoints, Ended, Part, State};
 use crate::decisions::{self, Decision, Failure, Restored, Step};
@@ -59,7 +60,9 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     if replay.save.is_some() {
         decisions::begin();
     }
+    let called_before = calls::so_far();
     let read = steps::read(wanted.capture, wanted.device, &mut replay);
+    replay.outcome.calls = calls::so_far().since(&called_before);
     decisions::end();
     events::end();
     read?;

@@ -7,6 +7,7 @@ use gpumem_capture::{DeviceOrdinal, Nanos};
 use rustc_hash::FxHashMap;
 
 use crate::assumed::Assumed;
+use crate::calls::CallCounts;
 use crate::save;
 use crate::survey::Survey;
 
@@ -73,6 +74,8 @@ pub struct Outcome {
     pub stand_ins: u64,
     /// Blocks that other streams used and of which is not known when they were back.
     pub waits_unknown: u64,
+    /// How often the allocator called CUDA.
+    pub calls: CallCounts,
 }
 
 impl Outcome {

@@ -1,6 +1,7 @@
 //! Text for people: numbers with units, aligned tables, bars, colour.
 
 mod annotated;
+mod calls;
 mod categories;
 mod cause;
 mod changes;
@@ -25,7 +26,7 @@ mod threads;
 mod timeline;
 mod tree;
 
-pub use crate::units::{bar, bytes, count, mebibytes, share, signed, time};
+pub use crate::units::{bar, bytes, count, duration, mebibytes, share, signed, time};
 pub use annotated::annotated_text;
 pub use categories::categories_table;
 pub use cause::cause_text;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use gpumem_capture::Nanos;
 
+use super::calls::call_times;
 use super::{Align, Style, Table, Terminal, bytes, count, signed, time};
 use crate::account::{Account, Comparison, Ending, many, place};
 use crate::names::short_command;
@@ -292,6 +293,7 @@ pub fn summary_text(
     if summary.devices.is_empty() {
         out.push_str("\nNo GPU memory was allocated.\n");
     }
+    out.push_str(&call_times(&summary.calls, terminal));
     if summary.out_of_memory_events > 0 {
         let what = many(
             summary.out_of_memory_events,

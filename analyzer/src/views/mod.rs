@@ -4,6 +4,7 @@ mod annotated;
 mod block_events;
 mod by_module;
 mod by_stack;
+mod calls;
 mod categories;
 mod cause;
 mod changes;
@@ -38,6 +39,7 @@ pub use annotated::{Annotated, FileUse, LineUse};
 pub use block_events::BlockEvents;
 pub use by_module::{ModuleRow, Modules};
 pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
+pub use calls::{BucketSummary, Calls, TimesSummary};
 pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
 pub use cause::{Cause, CauseKind, Holder};
 pub use changes::{Change, Changes, Group};
@@ -64,8 +66,8 @@ pub use page::{
 pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes};
 pub use sizes::{Histogram, SizeRow, SizesOn};
 pub use summary::{
-    Calls, CategorySummary, ContextSummary, DeviceSummary, LevelSummary, PeakSummary,
-    PhysicalSummary, ReservedSummary, Summary,
+    CategorySummary, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
+    ReservedSummary, Summary,
 };
 pub use survivors::{AskedLeaks, Survivors};
 pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};

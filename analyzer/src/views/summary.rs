@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
 use serde::Serialize;
 
+use super::calls::{Calls, calls};
 use super::categories::{by_category, by_name};
 use super::pytorch::PyTorchSummary;
 use crate::account::{Reached, Replayed, When, duration, limit_of, room_of, when_of};
@@ -81,18 +82,6 @@ pub struct ProcessSummary {
     pub ending: &'static str,
     /// Threads that recorded an event.
     pub threads: usize,
-}
-
-/// What was recorded of one function.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Calls {
-    /// Its name; `None` where the capture does not say.
-    pub function: Option<String>,
-    /// Events.
-    pub events: u64,
-    /// Calls, also those that left no event or were made by another hooked function; `None` where the
-    /// process did not come to its end, when the recorder writes them.
-    pub calls: Option<u64>,
 }
 
 /// One device.
@@ -256,36 +245,6 @@ impl Summary {
             host_of_no_device: (!no_device.is_zero()).then(|| no_device.into()),
         }
     }
-}
-
-fn calls(replay: &Replay) -> Vec<Calls> {
-    let mut calls: Vec<Calls> = replay
-        .calls
-        .iter()
-        .map(|(api, events)| Calls {
-            function: replay.names.apis.get(api).cloned(),
-            events: *events,
-            calls: replay
-                .names
-                .apis
-                .get(api)
-                .and_then(|name| replay.names.calls_of(name)),
-        })
-        .collect();
-    for (name, seen) in replay.names.calls() {
-        if !calls
-            .iter()
-            .any(|row| row.function.as_deref() == Some(name))
-        {
-            calls.push(Calls {
-                function: Some(name.to_owned()),
-                events: 0,
-                calls: Some(seen),
-            });
-        }
-    }
-    calls.sort_by(|a, b| (b.events, &a.function).cmp(&(a.events, &b.function)));
-    calls
 }
 
 fn device(session: &Session, ordinal: DeviceOrdinal) -> DeviceSummary {

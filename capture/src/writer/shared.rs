@@ -71,6 +71,12 @@ impl Writer {
         Nanos(self.clock.now() & !255)
     }
 
+    /// The same clock in steps of a nanosecond: for durations.
+    #[inline]
+    pub fn fine_now(&self) -> Nanos {
+        Nanos(self.clock.now())
+    }
+
     pub(super) fn nonce(&self) -> u64 {
         self.ring.checks().nonce
     }

@@ -122,6 +122,8 @@ pub(super) fn requested(
         };
         record::allocated(thread, call, new);
         if unseen {
+            // The runtime may have made it just now, by a way of its own.
+            thread.has_set_up.set(true);
             // Only now is the new block explained.
             evidence::context_seen(thread, call, device, context, Seen::Found);
         } else if !is_contexts {
@@ -139,7 +141,12 @@ pub(super) fn releasing(
     pointer: u64,
     flags: EventFlags,
 ) -> Option<Pending> {
-    if pointer == 0 || !call.claim_release(pointer) {
+    if pointer == 0 {
+        // `cudaFree(NULL)` frees nothing: programs call it to have a context made.
+        thread.has_set_up.set(true);
+        return None;
+    }
+    if !call.claim_release(pointer) {
         return None;
     }
     record::releasing(thread, call.api(), level, pointer, flags)

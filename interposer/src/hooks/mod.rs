@@ -57,12 +57,16 @@ macro_rules! hook {
                 let real = unsafe { core::mem::transmute::<usize, Real>(address) };
                 #[allow(unused_mut, unused_variables)]
                 let mut $call = crate::call::Call::enter(&HOOK, caller);
+                const ROLE: crate::call_times::Role = crate::call_times::role(stringify!($name));
+                let mut timer = crate::call_timer::CallTimer::enter(ROLE);
                 #[allow(unused_variables, clippy::let_unit_value)]
                 let $held = crate::thread::in_hook(|$thread| $before);
                 $(let limited = crate::limit::before(|| $takes, crate::contexts::is_inactive);)?
+                timer.real_begins();
                 // SAFETY: the caller's own arguments.
                 #[allow(clippy::let_unit_value, clippy::let_and_return)]
                 let $result = unsafe { real($($arg),*) };
+                timer.real_returned(crate::call_timer::Returned::has_failed(&$result));
                 $(
                     let _: &str = stringify!($takes);
                     drop(limited);

@@ -6,7 +6,8 @@ use core::ffi::c_void;
 
 use gpumem_capture::{DeviceOrdinal, EventFlags, Level};
 use gpumem_cuda_abi::{
-    CuDevice, CuDevicePtr, CuMemAllocationProp, CuMemHandle, CuMemLocationType, CuResult,
+    CuDevice, CuDevicePtr, CuMemAccessDesc, CuMemAllocationProp, CuMemHandle, CuMemLocationType,
+    CuResult,
 };
 
 use gpumem_tracker::{Alias, Tracker};
@@ -135,6 +136,20 @@ hook! {
             });
         }
     }
+}
+
+hook! {
+    /// Gives devices access to what is mapped: its time alone is recorded.
+    Driver Optional
+    fn cuMemSetAccess(
+        address: CuDevicePtr,
+        bytes: usize,
+        access: *const CuMemAccessDesc,
+        count: usize,
+    ) -> CuResult;
+    missing CuResult::NOT_INITIALIZED;
+    with call, thread, result, held;
+    before {}
 }
 
 hook! {

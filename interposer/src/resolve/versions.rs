@@ -60,6 +60,7 @@ requests! {
     cuMemMapArrayAsync: 11010 cuMemMapArrayAsync | cuMemMapArrayAsync_ptsz;
     cuMemRelease: 10020 cuMemRelease;
     cuMemRetainAllocationHandle: 11000 cuMemRetainAllocationHandle;
+    cuMemSetAccess: 10020 cuMemSetAccess;
     cuMemUnmap: 10020 cuMemUnmap;
     cuMemImportFromShareableHandle: 10020 cuMemImportFromShareableHandle;
     cuMemExportToShareableHandle: 10020 cuMemExportToShareableHandle;

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from .. import _files
+from .prices import Prices
 from .search import UNKNOWN_CARD, Recorded
 from .servers import Failed
 
@@ -30,10 +31,11 @@ def devices_of(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> L
     settings, allocator = pytorch.get("allocator_settings") or "", pytorch.get("allocator")
     if allocator not in (None, "native"):
         raise Failed(f"{capture} is of {allocator}, which is not modelled: only PyTorch's own caching allocator is replayed")
+    prices = Prices(summary["calls"])
     found = [
         Recorded(
             capture, device["ordinal"], _size_of(device), settings, device["reserved"]["peak_bytes"],
-            device["tensor"]["peak_bytes"],
+            device["tensor"]["peak_bytes"], prices,
         )
         for device in summary["devices"]
         if device["tensor"]["allocations"] and only in (None, device["ordinal"])

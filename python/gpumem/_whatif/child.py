@@ -28,6 +28,11 @@ FIGURES = (
     "num_device_free",
     "num_sync_all_streams",
 )
+# The functions whose calls are counted: whatif/src/calls.rs.
+CALLED = (
+    "cudaMalloc", "cudaFree", "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap",
+    "cuMemRelease",
+)  # fmt: skip
 SET = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)
 PROGRESS = ctypes.CFUNCTYPE(None, ctypes.c_double)
 UNKNOWN = 2**64 - 1
@@ -68,7 +73,7 @@ class Outcome(ctypes.Structure):
             "failed_bytes", "failed_foreign", "failed_time", "failed_step", "exact_until", "recorded_allocated",
             "recorded_reserved", "foreign_peak", "fractions", "last_seq", "stand_ins", "waits_unknown",
         )
-    ]
+    ] + [("calls", (ctypes.c_uint64 * 2) * len(CALLED))]
 
 
 class Failed(Exception):
@@ -216,8 +221,9 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
     finally:
         if part and os.path.exists(part):
             os.unlink(part)
-    numbers = {name: getattr(outcome, name) for name, _ in Outcome._fields_}
-    return {"figures": figures(torch), "outcome": numbers, "torch": torch.__version__}
+    numbers = {name: getattr(outcome, name) for name, _ in Outcome._fields_ if name != "calls"}
+    calls = {name: list(counts) for name, counts in zip(CALLED, outcome.calls)}
+    return {"figures": figures(torch), "outcome": numbers, "calls": calls, "torch": torch.__version__}
 
 
 def answer(torch: Any, library: Library, survey: int, request: dict[str, Any]) -> None:

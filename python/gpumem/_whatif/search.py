@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from .prices import Price, Prices
 from .servers import Replay, Request, Servers
 from .settings import WITH_A_FRACTION, WORTH_TRYING, combinations
 from .spans import Span
@@ -29,6 +30,8 @@ class Recorded:
     # What PyTorch held at most, and of that in blocks.
     reserved: int
     allocated: int
+    # The times of calls in the capture.
+    prices: Prices = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,17 @@ class Result:
         cards = [card for replay in self.replays if (card := replay.smallest_card)]
         return (min(cards), max(cards)) if len(cards) == len(self.replays) else None
 
+    @property
+    def price_span(self) -> Optional[Span]:
+        """The least and the greatest time that the calls take; none where a time is missing."""
+        times = [self.recorded.prices.of(replay.calls).total_ns for replay in self.replays]
+        known = [time for time in times if time is not None]
+        return (min(known), max(known)) if len(known) == len(times) else None
+
+    @property
+    def price(self) -> Price:
+        return self.recorded.prices.of(self.replay.calls)
+
     def rank(self) -> Tuple[int, int, int, int]:
         return rank(self.replay)
 
@@ -85,6 +99,7 @@ class Result:
         """As `--format json` has it."""
         outcome, figures, cards = self.replay.outcome, self.replay.figures, self.smallest_cards
         spans = {name: self.span(lambda replay, name=name: replay.figures[name]) for name in figures}  # type: ignore[misc]
+        price = self.price
         failure = {
             "event": outcome["failed_seq"],
             "bytes": outcome["failed_bytes"],
@@ -100,6 +115,9 @@ class Result:
             "figures_least": {name: least for name, (least, _) in spans.items()},
             "figures_greatest": {name: greatest for name, (_, greatest) in spans.items()},
             "fits": None if self.is_unclear else self.fits,
+            "calls": {name: {"succeeded": ok, "failed": failed} for name, (ok, failed) in self.replay.calls.items()},
+            "time_in_calls_ns": price.total_ns,
+            "calls_without_time": list(price.without_time),
             "failure": None if self.fits else failure,
             "recorded_failures": outcome["recorded_failures"],
             "recorded_failures_saved": self.saved,

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from .. import _files
 
@@ -46,6 +46,8 @@ class Replay:
     # PyTorch's own, by torch.cuda.memory_stats().
     figures: Dict[str, int]
     outcome: Dict[str, int]
+    # Calls of CUDA by the allocator: those that succeeded and those that failed.
+    calls: Dict[str, Tuple[int, int]]
     torch: str
     # The least card on which nothing fails that did not fail in the recorded run.
     smallest_card: Optional[int] = None
@@ -138,7 +140,8 @@ class Servers:
             elif "error" in said:
                 raise Failed(said["error"])
             else:
-                return Replay(request, said["figures"], said["outcome"], said["torch"])
+                calls = {name: (succeeded, failed) for name, (succeeded, failed) in said["calls"].items()}
+                return Replay(request, said["figures"], said["outcome"], calls, said["torch"])
         raise Failed(f"the process that replays has ended: {process.last_words()}")
 
 

@@ -11,9 +11,10 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .. import _sizes
 from .saving import Saving
-from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, calls, reserved, retries, worst
-from .settings import name, risks
-from .spans import Span, between, less, to
+from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, reserved, worst
+from .settings import risks
+from .spans import between, less
+from .table import Cards, enough, table, without_time
 from .where import line
 
 # What a capture must have seen for a replay to be exact.
@@ -30,9 +31,6 @@ _BOTH_WAYS = {
     "waits_unknown": "when {:,} blocks that other streams used were free again is not known: at once, or when their memory was used again",
     "stand_ins": "which streams used blocks ({:,} times) is not known: others stand in for them, in two orders (inactive_split_bytes)",
 }
-
-# By settings the smallest card; none where the card that there is does not do.
-Cards = Dict[str, Optional[Span]]
 
 
 class Progress:
@@ -165,7 +163,8 @@ def report(
             least[settings] = None if None in cards else (max(of[0] for of in cards if of), max(of[1] for of in cards if of))
     own = by_settings[devices[0].settings]
     lines += [*wrapped(_headline(own, by_settings, least)), ""]
-    lines += _table(own, by_settings, least)
+    lines += table(own, by_settings, least)
+    lines += wrapped(without_time(by_settings))
     if not own.fits:
         lines += ["", _after_the_failure(own)]
     best = _best(by_settings, least)
@@ -216,15 +215,9 @@ def _quoted(settings: str) -> str:
     return f"'{settings}'" if any(character in settings for character in "[]>*") else settings
 
 
-def _enough(least: Cards, result: Result) -> int:
-    """The memory that is enough for all replays."""
-    card = least.get(result.settings)
-    return card[1] if card else 1 << 64
-
-
 def _best(by_settings: Dict[str, Result], least: Cards) -> Result:
     if any(least.values()):
-        return min((r for r in by_settings.values() if least[r.settings]), key=lambda r: (_enough(least, r), r.rank()))
+        return min((r for r in by_settings.values() if least[r.settings]), key=lambda r: (enough(least, r), r.rank()))
     return min(by_settings.values(), key=Result.rank)
 
 
@@ -284,36 +277,3 @@ def _failure(result: Result) -> str:
 def _after_the_failure(result: Result) -> str:
     recorded, event = result.recorded, result.replay.outcome["failed_seq"] - 1
     return f"Who held what then: gpumem-analyze lines --at {event} --device {recorded.device} {recorded.capture}"
-
-
-def _change(size: int) -> str:
-    return f"{'+' if size > 0 else ''}{_sizes.text(size)}" if size else "0"
-
-
-def _table(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str]:
-    heads = ["reserved", "change", "CUDA calls", "retries"] + (["smallest card"] if least else [])
-    rows = []
-    for result in sorted(by_settings.values(), key=lambda r: (_enough(least, r), r.rank())):
-        counts = [to(result.span(of), "{:,}".format) for of in (calls, retries)]
-        if result.fits:
-            change = result.against(own) if own.fits else (0, 0)
-            cells = [to(result.span(reserved)), to(change, _change) if any(change) else "", *counts]
-        elif result.is_unclear:
-            cells = ["too close to say", "", *counts]
-        else:
-            cells = [f"fails at {result.replay.outcome['failed_seq']:,}", "", *counts]
-        if least:
-            card = least[result.settings]
-            cells.append(to(card) if card else "")
-        mark = "*" if result is own else " "
-        rows.append((mark + name(result.settings), cells))
-    widths = [max(len(head), *(len(cells[n]) for _, cells in rows)) for n, head in enumerate(heads)]
-    room = 79 - sum(width + 2 for width in widths)
-    lines = [" settings".ljust(room) + "".join("  " + head.rjust(width) for head, width in zip(heads, widths))]
-    for label, cells in rows:
-        figures = "".join("  " + cell.rjust(width) for cell, width in zip(cells, widths))
-        if len(label) > room:
-            lines.append(label)
-            label = ""
-        lines.append((label.ljust(room) + figures).rstrip())
-    return [*lines, "* as recorded"]

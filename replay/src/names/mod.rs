@@ -1,5 +1,6 @@
 //! What the numbers in events mean: the capture's definitions, gathered as they come.
 
+mod call_times;
 mod define;
 mod definitions;
 mod module_names;
@@ -14,6 +15,7 @@ use gpumem_capture::{
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
+pub use call_times::{CallOutcome, CallTimes};
 pub use definitions::{Code, Device, Hook, Interpreter, Module, NativeFrame};
 pub use nn_modules::NO_MODULE;
 use nn_modules::NnModules;

@@ -1,5 +1,6 @@
 //! Virtual memory management.
 
+use crate::calls;
 use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::host::Access;
 use crate::model::sharing::{FILE_DESCRIPTOR, check_handle_types};
@@ -31,14 +32,16 @@ pub extern "C" fn address_reserve(
     hint: CuDevicePtr,
     flags: u64,
 ) -> Answer {
-    require(!out.is_null() && flags == 0)?;
-    let base = state()?.reserve_addresses(bytes as u64, align as u64, hint.0)?;
-    out.put(CuDevicePtr(base))
+    calls::ADDRESS_RESERVE.count(|| {
+        require(!out.is_null() && flags == 0)?;
+        let base = state()?.reserve_addresses(bytes as u64, align as u64, hint.0)?;
+        out.put(CuDevicePtr(base))
+    })
 }
 
 /// `cuMemAddressFree`.
 pub extern "C" fn address_free(base: CuDevicePtr, bytes: usize) -> Answer {
-    state()?.free_addresses(base.0, bytes as u64)
+    calls::ADDRESS_FREE.count(|| state()?.free_addresses(base.0, bytes as u64))
 }
 
 /// `cuMemCreate`.
@@ -48,15 +51,17 @@ pub extern "C" fn create(
     properties: In<CuMemAllocationProp>,
     flags: u64,
 ) -> Answer {
-    require(!out.is_null() && flags == 0)?;
-    let properties = properties.get()?;
-    let handle = state()?.create_physical(bytes as u64, properties)?;
-    out.put(CuMemHandle(handle))
+    calls::CREATE.count(|| {
+        require(!out.is_null() && flags == 0)?;
+        let properties = properties.get()?;
+        let handle = state()?.create_physical(bytes as u64, properties)?;
+        out.put(CuMemHandle(handle))
+    })
 }
 
 /// `cuMemRelease`.
 pub extern "C" fn release(handle: CuMemHandle) -> Answer {
-    state()?.release_physical(handle.0)
+    calls::RELEASE.count(|| state()?.release_physical(handle.0))
 }
 
 /// `cuMemRetainAllocationHandle`.
@@ -75,14 +80,16 @@ pub extern "C" fn map(
     handle: CuMemHandle,
     flags: u64,
 ) -> Answer {
-    require(flags == 0)?;
-    super::multicast::wait_for_team(handle)?;
-    state()?.map_physical(base.0, bytes as u64, offset as u64, handle.0)
+    calls::MAP.count(|| {
+        require(flags == 0)?;
+        super::multicast::wait_for_team(handle)?;
+        state()?.map_physical(base.0, bytes as u64, offset as u64, handle.0)
+    })
 }
 
 /// `cuMemUnmap`.
 pub extern "C" fn unmap(base: CuDevicePtr, bytes: usize) -> Answer {
-    state()?.unmap_physical(base.0, bytes as u64)
+    calls::UNMAP.count(|| state()?.unmap_physical(base.0, bytes as u64))
 }
 
 /// `cuMemSetAccess`. The host's page tables know one access for all devices: the widest given.
@@ -92,17 +99,19 @@ pub extern "C" fn set_access(
     access: In<CuMemAccessDesc>,
     count: usize,
 ) -> Answer {
-    require(count > 0)?;
-    let mut state = state()?;
-    let mut widest = 0;
-    for access in access.list(count)? {
-        if access.location.kind == CuMemLocationType::DEVICE {
-            state.device(access.location.id)?;
+    calls::SET_ACCESS.count(|| {
+        require(count > 0)?;
+        let mut state = state()?;
+        let mut widest = 0;
+        for access in access.list(count)? {
+            if access.location.kind == CuMemLocationType::DEVICE {
+                state.device(access.location.id)?;
+            }
+            widest |= access.flags;
         }
-        widest |= access.flags;
-    }
-    let access = Access::from_flags(widest).ok_or(CuError::INVALID_VALUE)?;
-    state.set_access(base.0, bytes as u64, access)
+        let access = Access::from_flags(widest).ok_or(CuError::INVALID_VALUE)?;
+        state.set_access(base.0, bytes as u64, access)
+    })
 }
 
 /// `cuMemGetAccess`.

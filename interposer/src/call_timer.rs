@@ -1,0 +1,310 @@
+//! How long the real call takes behind a hook, if a program or library called the hook directly.
+//!
+//! A function of the runtime calls hooked functions of the driver, and what the recorder does there is no part of its
+//! time. So within a timed call each hook adds what it does before and after its own real call to `own_ns`, which the
+//! timed call takes off.
+//!
+//! ```text
+//!   cudaMalloc     ├──────────────── real call ────────────────┤
+//!   cuMemAlloc         ├─ own ─├─── real call ───┤─── own ───┤
+//!   time           ├───┤       ├─────────────────┤           ├─┤
+//! ```
+
+use gpumem_cuda_abi::{CuResult, CudaError, NvmlReturn};
+
+use crate::call_times::{Outcome, Role};
+use crate::session::{self, Session};
+use crate::thread::{self, Thread};
+use crate::{call_counts, process};
+
+/// What a hooked function gives back.
+pub(crate) trait Returned {
+    /// Whether the call is known to have failed.
+    fn has_failed(&self) -> bool {
+        false
+    }
+}
+
+impl Returned for () {}
+impl<T> Returned for *const T {}
+impl Returned for NvmlReturn {}
+
+impl Returned for CuResult {
+    fn has_failed(&self) -> bool {
+        !self.is_success()
+    }
+}
+
+impl Returned for CudaError {
+    fn has_failed(&self) -> bool {
+        !self.is_success()
+    }
+}
+
+/// The clock of the events; where no capture is open yet, the one that it is taken from.
+#[derive(Clone, Copy)]
+struct Clock(Option<&'static Session>);
+
+impl Clock {
+    fn take() -> Self {
+        Self(session::session())
+    }
+
+    #[inline]
+    fn now(self) -> u64 {
+        match self.0 {
+            Some(session) => session.writer.fine_now().0,
+            None => gpumem_sys::clock::read(libc::CLOCK_MONOTONIC),
+        }
+    }
+}
+
+/// What of a call is timed.
+#[derive(Clone, Copy)]
+enum Part {
+    Nothing,
+    /// The real call. The place of its function in [`crate::call_times::TIMED`].
+    Real(usize),
+    /// What the recorder does, within a timed call.
+    Own,
+}
+
+/// One hooked call.
+pub(crate) struct CallTimer {
+    part: Part,
+    clock: Clock,
+    since: u64,
+    /// Whether the real call is in progress. If it is so at the end, an exception left it.
+    in_real: bool,
+}
+
+impl CallTimer {
+    const NOTHING: Self = Self {
+        part: Part::Nothing,
+        clock: Clock(None),
+        since: 0,
+        in_real: false,
+    };
+
+    /// Enters a call, after [`crate::call::Call`].
+    #[inline(always)]
+    pub(crate) fn enter(role: Role) -> Self {
+        thread::with(|thread| match (thread.depth.get(), role) {
+            (0 | 1, Role::Timed(place)) => Self::outermost(thread, place),
+            (0 | 1, _) => {
+                // An earlier call may have been left by longjmp.
+                thread.is_timing.set(false);
+                Self::NOTHING
+            }
+            _ if thread.is_timing.get() => Self::within(thread, role),
+            _ => Self::NOTHING,
+        })
+    }
+
+    #[inline]
+    fn outermost(thread: &Thread, place: usize) -> Self {
+        let is_programs = !thread.in_recorder.get() && !process::is_aside();
+        thread.is_timing.set(is_programs);
+        thread.has_set_up.set(false);
+        thread.own_ns.set(0);
+        match is_programs {
+            true => Self {
+                part: Part::Real(place),
+                clock: Clock::take(),
+                ..Self::NOTHING
+            },
+            false => Self::NOTHING,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn within(thread: &Thread, role: Role) -> Self {
+        let clock = Clock::take();
+        if role == Role::SetsUp {
+            thread.has_set_up.set(true);
+        }
+        Self {
+            part: Part::Own,
+            clock,
+            since: clock.now(),
+            in_real: false,
+        }
+    }
+
+    /// The real call comes next.
+    #[inline(always)]
+    pub(crate) fn real_begins(&mut self) {
+        match self.part {
+            Part::Nothing => {}
+            Part::Real(_) => self.since = self.clock.now(),
+            Part::Own => self.add_own(),
+        }
+        self.in_real = true;
+    }
+
+    /// It has returned.
+    #[inline(always)]
+    pub(crate) fn real_returned(&mut self, failed: bool) {
+        self.in_real = false;
+        match self.part {
+            Part::Nothing => {}
+            Part::Real(place) => self.took(place, failed),
+            Part::Own => self.begin_own(),
+        }
+    }
+
+    #[inline]
+    fn took(&self, place: usize, failed: bool) {
+        let whole = self.clock.now().saturating_sub(self.since);
+        let (own, has_set_up) = thread::with(|thread| {
+            thread.is_timing.set(false);
+            (thread.own_ns.get(), thread.has_set_up.get())
+        });
+        let outcome = match (failed, has_set_up) {
+            (true, _) => Outcome::Failed,
+            (false, true) => Outcome::SetUp,
+            (false, false) => Outcome::Succeeded,
+        };
+        call_counts::took(place, outcome, whole.saturating_sub(own));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_own(&mut self) {
+        self.since = self.clock.now();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_own(&self) {
+        let own = self.clock.now().saturating_sub(self.since);
+        thread::with(|thread| thread.own_ns.set(thread.own_ns.get().saturating_add(own)));
+    }
+}
+
+impl Drop for CallTimer {
+    #[inline(always)]
+    fn drop(&mut self) {
+        match self.part {
+            Part::Nothing => {}
+            Part::Own if !self.in_real => self.add_own(),
+            Part::Own => {}
+            Part::Real(_) if self.in_real => thread::with(|thread| thread.is_timing.set(false)),
+            Part::Real(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::call::Call;
+    use crate::call_times::role;
+    use crate::hooks::{context, memory, runtime};
+    use gpumem_unwind::Registers;
+
+    /// Registers of a call; the higher `depth` is the deeper it is.
+    fn at(depth: u64) -> Registers {
+        Registers {
+            pc: depth,
+            sp: 4096 - depth,
+            ..Registers::default()
+        }
+    }
+
+    fn spin(time: Duration) {
+        let began = Instant::now();
+        while began.elapsed() < time {
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Calls with that outcome, and their nanoseconds in all, of the function with that name.
+    fn times(name: &str, outcome: Outcome) -> (u64, u64) {
+        let Role::Timed(place) = role(name) else {
+            panic!("{name} is not timed");
+        };
+        let text = call_counts::times(place, outcome).to_string();
+        let mut numbers = text.split(' ').map(|word| word.parse().unwrap());
+        (numbers.next().unwrap(), numbers.next().unwrap())
+    }
+
+    const OWN: Duration = Duration::from_millis(20);
+    const REAL: Duration = Duration::from_millis(3);
+
+    #[test]
+    fn what_inner_hooks_do_is_no_part_of_the_time() {
+        let before = times("cudaMallocPitch", Outcome::Succeeded);
+        let inner_before = times("cuMemAllocPitch_v2", Outcome::Succeeded);
+        let began = Instant::now();
+        let outer_call = Call::enter(&runtime::cudaMallocPitch::HOOK, at(8));
+        let mut outer = CallTimer::enter(role("cudaMallocPitch"));
+        spin(OWN);
+        outer.real_begins();
+        {
+            let _call = Call::enter(&memory::cuMemAllocPitch_v2::HOOK, at(16));
+            let mut inner = CallTimer::enter(role("cuMemAllocPitch_v2"));
+            spin(OWN);
+            inner.real_begins();
+            spin(REAL);
+            inner.real_returned(false);
+            spin(OWN);
+        }
+        outer.real_returned(false);
+        spin(OWN);
+        drop(outer);
+        drop(outer_call);
+        let whole = began.elapsed();
+        let after = times("cudaMallocPitch", Outcome::Succeeded);
+        assert_eq!(after.0 - before.0, 1);
+        let took = Duration::from_nanos(after.1 - before.1);
+        assert!(took >= REAL, "{took:?}");
+        // However long this thread was held up: all but that is the recorder's.
+        assert!(took <= whole - 4 * OWN, "{took:?} of {whole:?}");
+        let inner_after = times("cuMemAllocPitch_v2", Outcome::Succeeded);
+        assert_eq!(inner_after, inner_before);
+    }
+
+    #[test]
+    fn failures_and_calls_that_make_a_context_are_counted_apart() {
+        let all = || Outcome::ALL.map(|outcome| times("cudaMalloc3D", outcome).0);
+        let before = all();
+        let call = |failed, makes_context| {
+            let _call = Call::enter(&runtime::cudaMalloc3D::HOOK, at(8));
+            let mut timer = CallTimer::enter(role("cudaMalloc3D"));
+            timer.real_begins();
+            if makes_context {
+                let _call = Call::enter(&context::cuDevicePrimaryCtxRetain::HOOK, at(16));
+                let mut inner = CallTimer::enter(role("cuDevicePrimaryCtxRetain"));
+                inner.real_begins();
+                inner.real_returned(false);
+            }
+            timer.real_returned(failed);
+        };
+        call(false, false);
+        call(true, false);
+        call(true, true);
+        call(false, true);
+        call(false, false);
+        let after = all();
+        let more: Vec<u64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
+        assert_eq!(more, [2, 2, 1]);
+    }
+
+    #[test]
+    fn a_call_that_an_exception_leaves_is_not_counted() {
+        let before = times("cudaMallocManaged", Outcome::Succeeded);
+        let left = std::panic::catch_unwind(|| {
+            let _call = Call::enter(&runtime::cudaMallocManaged::HOOK, at(8));
+            let mut timer = CallTimer::enter(role("cudaMallocManaged"));
+            timer.real_begins();
+            std::panic::resume_unwind(Box::new(()));
+        });
+        assert!(left.is_err());
+        thread::with(|thread| assert!(!thread.is_timing.get()));
+        assert_eq!(times("cudaMallocManaged", Outcome::Succeeded), before);
+    }
+}
