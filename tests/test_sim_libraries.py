@@ -1,5 +1,5 @@
 """The simulated libcupti.so.13, libcufft.so.12 and libcusolver.so.12: their exports, and real PyTorch
-2.15.0 on them."""
+2.15.0 on them. tests/test_sim_nccl.py has libnccl.so.2."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_exports_have_what_pytorch_imports(library):
 def test_the_lists_are_pytorchs(python_env):
     packages = next(python_env("torch215").parents[1].glob("lib/python3.*/site-packages"))
     listing = harness.run(["nm", "-D", "--undefined-only", *(packages / "torch" / "lib").glob("*.so")]).stdout
-    for library in LIBRARIES:
+    for library in (*LIBRARIES, "nccl"):
         imports = set(re.findall(rf"\bU ({library}[A-Z]\w+(?:@lib{library}\.so\.\d+)?)$", listing, re.MULTILINE))
         assert imports == set((DATA / f"torch215_{library}_imports.txt").read_text().split())
 
