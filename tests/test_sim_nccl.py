@@ -1,5 +1,5 @@
-"""The simulated libnccl.so.2: its exports, its memory beside the formulas of docs/nccl.md written once more, its data,
-and torch.distributed of real PyTorch 2.15.0 on it."""
+"""The simulated libnccl.so.2: its exports, its memory beside the formulas of docs/nccl.md written once more,
+its data, and torch.distributed of real PyTorch 2.15.0 on it."""
 
 from __future__ import annotations
 
@@ -73,11 +73,16 @@ def grown(simulate, rank, world, *steps, memory="64GiB", **env):
 
 def structures(channels, *, nvls=True, credits=True):
     """Three blocks of 2 MiB for each channel and three for the communicator, 16 for NVLS and its credits."""
-    return (6 * channels + 6 + 32 * nvls + 2 * credits) * M
+    return plain(channels) + (32 * nvls + 2 * credits) * M
+
+
+def plain(channels):
+    """The same without NVLS."""
+    return (6 * channels + 6) * M
 
 
 def test_a_communicator_of_eight_h100(simulate):
-    steps = ["init", "all_reduce:4", "all_reduce:4000000", "broadcast:8", "all_to_all", "suspend", "resume", "destroy"]
+    steps = "init all_reduce:4 all_reduce:4000000 broadcast:8 all_to_all suspend resume destroy".split()
     (init, small, large, broadcast, to_all, suspend, resume, end), _ = grown(simulate, 3, 8, *steps)
     assert init == KERNELS + structures(32)
     assert small == 24 * 12 * M, "a tree: both ways to a neighbour"
@@ -88,26 +93,31 @@ def test_a_communicator_of_eight_h100(simulate):
     assert end == -(init + resume) + KERNELS
 
 
+def named(value):
+    return " ".join(f"{name}={setting}" for name, setting in value.items()) if isinstance(value, dict) else ""
+
+
 @pytest.mark.parametrize(
     "env, init, large",
     [
-        # Everything at once, and before cuMem small structures cost small bytes.
+        # Before 2.22 everything at once.
         ({"GPUMEM_SIM_NCCL_VERSION": "2.20.5"}, structures(32, credits=False) + 24 * 18 * M + 24 * 12 * M * 8, 0),
         ({"GPUMEM_SIM_NCCL_VERSION": "2.21.5"}, structures(32, credits=False) + 24 * 18 * M + 24 * 6 * M * 8, 0),
         ({"GPUMEM_SIM_NCCL_VERSION": "2.27.3"}, structures(32), 256 * M),
         ({"NCCL_RUNTIME_CONNECT": "0"}, structures(32) + 24 * 18 * M + 256 * M, 0),
-        ({"NCCL_NVLS_ENABLE": "0"}, structures(32, nvls=False, credits=False), 24 * 12 * M),
+        ({"NCCL_NVLS_ENABLE": "0"}, plain(32), 24 * 12 * M),
         ({"NCCL_NVLS_CHUNKSIZE": "262144"}, structures(32), 512 * M),
-        ({"GPUMEM_SIM_CC": "80"}, structures(32, nvls=False, credits=False), 24 * 12 * M),
+        ({"GPUMEM_SIM_CC": "80"}, plain(32), 24 * 12 * M),
         ({"GPUMEM_SIM_CC": "100"}, structures(32), 24 * 2 * 8 * M),
-        ({"GPUMEM_SIM_NCCL_CHANNELS": "8", "NCCL_NVLS_ENABLE": "0"}, structures(8, nvls=False, credits=False), 8 * 12 * M),
-        ({"NCCL_MAX_NCHANNELS": "4", "NCCL_NVLS_ENABLE": "0"}, structures(4, nvls=False, credits=False), 4 * 12 * M),
-        ({"NCCL_BUFFSIZE": "16777216", "NCCL_NVLS_ENABLE": "0"}, structures(32, nvls=False, credits=False), 24 * 24 * M),
-        ({"GPUMEM_SIM_NCCL_NVSWITCH": "0"}, structures(2, nvls=False, credits=False), 2 * 12 * M),
-        ({"GPUMEM_SIM_NCCL_NVSWITCH": "0", "NCCL_P2P_DISABLE": "1"}, structures(2, nvls=False, credits=False), 0),
+        ({"GPUMEM_SIM_NCCL_CHANNELS": "8", "NCCL_NVLS_ENABLE": "0"}, plain(8), 8 * 12 * M),
+        ({"NCCL_MAX_NCHANNELS": "4", "NCCL_NVLS_ENABLE": "0"}, plain(4), 4 * 12 * M),
+        ({"NCCL_BUFFSIZE": "16777216", "NCCL_NVLS_ENABLE": "0"}, plain(32), 24 * 24 * M),
+        ({"GPUMEM_SIM_CC": "89"}, plain(2), 2 * 12 * M),
+        ({"GPUMEM_SIM_NCCL_NVSWITCH": "0"}, plain(2), 2 * 12 * M),
+        ({"GPUMEM_SIM_NCCL_NVSWITCH": "0", "NCCL_P2P_DISABLE": "1"}, plain(2), 0),
         ({"GPUMEM_SIM_NCCL_MODEL": "none"}, -KERNELS, 0),
     ],
-    ids=lambda value: " ".join(f"{name}={setting}" for name, setting in value.items()) if isinstance(value, dict) else "",
+    ids=named,
 )
 def test_memory_by_settings(simulate, env, init, large):
     (first, second), _ = grown(simulate, 0, 8, "init", "all_reduce:4000000", **env)
@@ -128,12 +138,12 @@ def test_memory_of_ranks_on_many_nodes(simulate):
     assert small == 16 * 16 * M, "half of the channels go over the network"
     assert to_all == 7 * 12 * M + 2 * 16 * 16 * 131_072, "one channel for each peer of the node, and the pool"
     (init, ring), _ = grown(simulate, 0, 8, "init", "broadcast:8", GPUMEM_SIM_NCCL_LOCAL="1")
-    assert (init, ring) == (KERNELS + structures(16, nvls=False, credits=False), 16 * 20 * M)
+    assert (init, ring) == (KERNELS + plain(16), 16 * 20 * M)
 
 
 def test_memory_of_a_rank_alone(simulate):
     (init, reduce), _ = grown(simulate, 0, 1, "init", "all_reduce:4")
-    assert (init, reduce) == (KERNELS + structures(64, nvls=False, credits=False), 0)
+    assert (init, reduce) == (KERNELS + plain(64), 0)
 
 
 def test_memory_of_send_and_receive(simulate):
@@ -158,7 +168,7 @@ def test_a_split_says_what_it_takes_for_granted(simulate):
     assert child == structures(32)
     assert "ncclCommSplit cannot know how many ranks share a colour: taking all 8" in done.stderr
     (_, child), done = grown(simulate, 0, 8, "init", "split:0", GPUMEM_SIM_NCCL_SPLIT="2")
-    assert child == structures(32, nvls=False, credits=False) and not done.stderr
+    assert child == plain(32) and not done.stderr
     (_, child), _ = grown(simulate, 0, 8, "init", "split:1")
     assert child == (32 * 4 + 6) * M, "a child that shares has the addresses and ranks alone"
 
@@ -179,7 +189,7 @@ def test_torch_distributed_of_one_process_and_the_ledger(simulate, python_env, t
     (ledger,) = analyze_json("ledger", "--at", "end", report)
     of_nccl = sum(row["bytes"] for row in ledger["rows"] if row["name"] == "libnccl.so.2")
     # PyTorch's own memory comes from cuMemAlloc here, and NCCL's from cuMemCreate, but for its code.
-    assert of_nccl == books["kinds"]["vmm"]["current"] + KERNELS == structures(64, nvls=False, credits=False) + KERNELS
+    assert of_nccl == books["kinds"]["vmm"]["current"] + KERNELS == plain(64) + KERNELS
     assert ledger["driver_bytes"] == books["driver"]["current"]
     assert ledger["physical_bytes"] == books["physical"]["current"] and ledger["unexplained_bytes"] == 0
 
@@ -195,5 +205,5 @@ def test_torch_distributed_of_two_processes(simulate, python_env):
     done = simulate(command, devices=2)
     told = [json.loads(line.split(" ", 1)[1]) for line in done.stdout.splitlines() if line.startswith("RANK ")]
     held = {row["rank"]: row["vmm"] for row in told if row["vmm"]}
-    assert set(held) == {0, 1} and held[0] == held[1] > 2 * structures(32, nvls=False, credits=False)
+    assert set(held) == {0, 1} and held[0] == held[1] > 2 * plain(32)
     assert [row["vmm"] for row in told].count(0) == 2, "destroy_process_group gives it all back"

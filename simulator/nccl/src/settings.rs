@@ -115,6 +115,12 @@ fn yes(text: &str) -> Option<bool> {
     }
 }
 
+/// Whether GPUs of this compute capability are found beside an NVSwitch: A100, H100, H200, B200, B300
+/// and their kin. A card of theirs in a PCIe slot is taken to have one as well.
+fn may_have_a_switch(capability: u32) -> bool {
+    matches!(capability, 80 | 90 | 100 | 103)
+}
+
 impl Settings {
     /// The settings that the variables make, and what could not be read.
     fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> (Self, Vec<String>) {
@@ -216,7 +222,7 @@ impl Settings {
         driver: i32,
         config: &Config,
     ) -> Setup {
-        let nvswitch = self.nvswitch.unwrap_or(capability >= 80);
+        let nvswitch = self.nvswitch.unwrap_or(may_have_a_switch(capability));
         let mut setup = Setup::new(self.version, world, local, capability, nvswitch);
         let driver = u32::try_from(driver).unwrap_or(0);
         setup.cumem = self.version.uses_cumem(self.cumem, driver);
@@ -270,6 +276,21 @@ mod tests {
         assert!(setup.cumem && setup.late && setup.nvls && setup.peers && setup.direct);
         assert!(setup.nvswitch);
         assert_eq!((setup.channels(), setup.buffers.simple), (24, 4_194_304));
+    }
+
+    #[test]
+    fn a_switch_is_assumed_where_cards_have_one() {
+        let at = |capability| {
+            let settings = of(&[]).0;
+            settings
+                .with_machine(8, 8, capability, 13_020, &Config::default())
+                .nvswitch
+        };
+        assert_eq!(
+            [75, 80, 86, 89, 90, 100, 120].map(at),
+            [false, true, false, false, true, true, false]
+        );
+        assert!(!eight(&[("GPUMEM_SIM_NCCL_NVSWITCH", "0")]).nvswitch);
     }
 
     #[test]
