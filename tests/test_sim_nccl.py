@@ -93,6 +93,10 @@ def test_a_communicator_of_eight_h100(simulate):
     assert end == -(init + resume) + KERNELS
 
 
+# Rings, trees and the pool of the network: what a communicator has from its start where nothing waits.
+AT_ONCE = 24 * 18 * M + 32 * 16 * (M // 2)
+
+
 def named(value):
     return " ".join(f"{name}={setting}" for name, setting in value.items()) if isinstance(value, dict) else ""
 
@@ -101,10 +105,15 @@ def named(value):
     "env, init, large",
     [
         # Before 2.22 everything at once.
-        ({"GPUMEM_SIM_NCCL_VERSION": "2.20.5"}, structures(32, credits=False) + 24 * 18 * M + 24 * 12 * M * 8, 0),
-        ({"GPUMEM_SIM_NCCL_VERSION": "2.21.5"}, structures(32, credits=False) + 24 * 18 * M + 24 * 6 * M * 8, 0),
+        ({"GPUMEM_SIM_NCCL_VERSION": "2.20.5"}, structures(32, credits=False) + AT_ONCE + 24 * 12 * M * 8, 0),
+        ({"GPUMEM_SIM_NCCL_VERSION": "2.21.5"}, structures(32, credits=False) + AT_ONCE + 24 * 6 * M * 8, 0),
         ({"GPUMEM_SIM_NCCL_VERSION": "2.27.3"}, structures(32), 256 * M),
-        ({"NCCL_RUNTIME_CONNECT": "0"}, structures(32) + 24 * 18 * M + 256 * M, 0),
+        ({"NCCL_RUNTIME_CONNECT": "0"}, structures(32) + AT_ONCE + 256 * M, 0),
+        (
+            {"NCCL_RUNTIME_CONNECT": "0", "NCCL_P2P_NVL_CHUNKSIZE": "65536", "NCCL_NVLS_ENABLE": "0"},
+            plain(32) + 24 * 18 * M + 32 * M,
+            0,
+        ),
         ({"NCCL_NVLS_ENABLE": "0"}, plain(32), 24 * 12 * M),
         ({"NCCL_NVLS_CHUNKSIZE": "262144"}, structures(32), 512 * M),
         ({"GPUMEM_SIM_CC": "80"}, plain(32), 24 * 12 * M),
@@ -129,7 +138,9 @@ def test_memory_without_cumem_is_of_exact_bytes(simulate):
     env = {"NCCL_CUMEM_ENABLE": "0", "NCCL_NVLS_ENABLE": "0", "GPUMEM_SIM_NCCL_KERNEL_BYTES": "0"}
     (init,), _ = grown(simulate, 0, 8, "init", **env)
     of_channels = 32 * (8 * 640 + (8 + 1 + 8) * 8 + 8 * 4)
-    assert init == of_channels + 3 * 4096 + 24 * 18 * M
+    assert init == of_channels + 3 * 4096 + AT_ONCE
+    (init,), _ = grown(simulate, 0, 1, "init", **env)
+    assert init == 64 * (640 + 3 * 8 + 4) + 3 * 4096 + 536_870_912, "as nccl#2363 has it"
 
 
 def test_memory_of_ranks_on_many_nodes(simulate):

@@ -1,13 +1,10 @@
 //! Blocks of a communicator that are no connections.
 
 use crate::setup::Setup;
-use crate::{PAGE, pages};
+use crate::{PAGE, STEPS, pages};
 
 /// `ncclDevChannelPeer`: two connections each way.
 const PEER_BYTES: u64 = 640;
-
-/// Steps of a buffer.
-const STEPS: u64 = 8;
 
 impl Setup {
     fn small(&self, bytes: u64) -> u64 {
@@ -77,8 +74,8 @@ impl Setup {
         vec![pages(rank * self.local)]
     }
 
-    /// The code of NCCL's kernels, once for each process and device: fitted to two published figures,
-    /// unknown for other versions and cards.
+    /// The code of NCCL's kernels, once for each process and device: fitted to one published figure
+    /// (nccl#1685), unknown for other versions and cards.
     pub fn kernels(&self) -> u64 {
         self.level.of(200, 240, 280) << 20
     }

@@ -150,14 +150,34 @@ impl Setup {
         vec![bytes; self.channels_per_peer() as usize]
     }
 
-    /// Blocks of the pool that send and receive over the network have, one for each direction.
-    pub fn network_pool(&self) -> Vec<u64> {
+    /// The pool of one direction of send and receive over the network.
+    fn pool(&self) -> u64 {
+        /// `NCCL_SHARED_STEPS`.
         const STEPS: u64 = 16;
-        const CHUNK: u64 = 131_072;
+        let chunk = match (self.nodes(), self.nvswitch || self.world == 1) {
+            (1, true) => self.chunks.nvlink,
+            (1, false) => self.chunks.pci,
+            _ => self.chunks.network,
+        };
+        // A piece is no larger than a step of a buffer.
+        self.p2p_channels() * STEPS * chunk.min(self.buffers.simple / crate::STEPS)
+    }
+
+    /// The pool for sending, which a communicator whose connections do not wait has from its start,
+    /// whether or not there is a network, and with one rank, too (nccl#2363).
+    pub fn pool_at_start(&self) -> Vec<u64> {
+        if self.late || self.shares {
+            return Vec::new();
+        }
+        vec![self.pool()]
+    }
+
+    /// The pools that the first send or receive over the network needs, but for that.
+    pub fn network_pool(&self) -> Vec<u64> {
         if !self.direct || self.nodes() == 1 {
             return Vec::new();
         }
-        vec![self.p2p_channels() * STEPS * CHUNK; 2]
+        vec![self.pool(); if self.late { 2 } else { 1 }]
     }
 }
 
@@ -231,5 +251,30 @@ mod tests {
         assert_eq!(nodes.receive(true), vec![10 * M; 2]);
         assert!(nodes.send(false).is_empty());
         assert_eq!(nodes.network_pool(), vec![32 * M; 2]);
+        assert!(nodes.pool_at_start().is_empty());
+    }
+
+    #[test]
+    fn a_communicator_that_connects_at_once_has_a_pool_from_its_start() {
+        let at_start = |world, local, nvswitch| {
+            let mut setup = Setup::new(Version::two(28, 9), world, local, 100, nvswitch);
+            setup.late = false;
+            setup.pool_at_start()
+        };
+        assert_eq!(at_start(8, 8, true), [256 * M]);
+        assert_eq!(at_start(1, 1, false), [512 * M]);
+        assert_eq!(at_start(2, 2, false), [4 * M]);
+        assert_eq!(at_start(64, 8, true), [32 * M]);
+        let mut small = Setup::new(Version::two(21, 5), 8, 8, 90, true);
+        small.buffers.simple = M;
+        assert_eq!(
+            small.pool_at_start(),
+            [64 * M],
+            "no larger than a step of a buffer"
+        );
+        assert_eq!(
+            Setup::new(Version::two(21, 5), 64, 8, 90, true).network_pool(),
+            [32 * M]
+        );
     }
 }

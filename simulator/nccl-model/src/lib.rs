@@ -25,12 +25,15 @@ mod setup;
 mod use_of;
 mod version;
 
-pub use setup::{Buffers, Level, Limits, Setup};
+pub use setup::{Buffers, Chunks, Level, Limits, Setup};
 pub use use_of::{Algorithms, Collective};
 pub use version::Version;
 
 /// 2 MiB: the granularity of `cuMemCreate`, and of buffers that ranks share (`CUDA_IPC_MIN`).
 pub const PAGE: u64 = 2 << 20;
+
+/// `NCCL_STEPS`: steps of a buffer.
+pub(crate) const STEPS: u64 = 8;
 
 /// Rounds up to whole pages.
 pub(crate) fn pages(bytes: u64) -> u64 {

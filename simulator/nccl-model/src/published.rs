@@ -66,12 +66,20 @@ fn dgx_spark_8_host_memory_of_a_network_connection() {
 
 #[test]
 fn nccl_964_two_ranks_and_more_than_two() {
+    // For each communicator, with NVLink and cudaMalloc: connections, and the pool of the network.
     let rank = |world| {
         let mut setup = Setup::new(Version::two(17, 1), world, world, 80, true);
         setup.channels = Some(24);
-        connections(&setup, world > 2)
+        (connections(&setup, world > 2) + sum(&setup.pool_at_start())) / M
     };
-    // The published figures have 256 MB on top that are not the connections'.
-    assert_eq!(rank(2), (544 - 256) * M);
-    assert_eq!(rank(4) - rank(2), (688 - 544) * M);
+    assert_eq!([2, 3, 4].map(rank), [544, 688, 688]);
+}
+
+#[test]
+fn nccl_2363_pool_of_one_rank() {
+    let mut one = Setup::new(Version::two(28, 9), 1, 1, 103, true);
+    one.cumem = false;
+    one.late = false;
+    assert_eq!((one.channels(), one.p2p_channels()), (64, 64));
+    assert_eq!(one.pool_at_start(), [536_870_912]);
 }

@@ -46,6 +46,27 @@ impl Default for Buffers {
     }
 }
 
+/// Sizes of the pieces that send and receive cut messages into.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunks {
+    /// NCCL_P2P_NVL_CHUNKSIZE: where all ranks are joined by NVLink, and of one rank alone.
+    pub nvlink: u64,
+    /// NCCL_P2P_PCI_CHUNKSIZE: on any other node.
+    pub pci: u64,
+    /// NCCL_P2P_NET_CHUNKSIZE: on several nodes.
+    pub network: u64,
+}
+
+impl Default for Chunks {
+    fn default() -> Self {
+        Self {
+            nvlink: 1 << 19,
+            pci: 1 << 17,
+            network: 1 << 17,
+        }
+    }
+}
+
 /// What a program may set about channels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
@@ -94,6 +115,8 @@ pub struct Setup {
     pub limits: Limits,
     /// Sizes of buffers.
     pub buffers: Buffers,
+    /// Sizes of pieces.
+    pub chunks: Chunks,
     /// Which figure of a range.
     pub level: Level,
     /// Whether it shares its parent's peers and buffers (`ncclCommSplit` with `splitShare`).
@@ -119,6 +142,7 @@ impl Setup {
             channels: None,
             limits: Limits::default(),
             buffers: Buffers::default(),
+            chunks: Chunks::default(),
             level: Level::Likely,
             shares: false,
         }

@@ -242,6 +242,7 @@ pub fn make(place: Out<Handle>, new: New) -> Result<(), NcclResult> {
     let start = |comm: &mut Comm| {
         load_kernels(context, &setup)?;
         comm.allocate(Part::Structures, &setup.structures(), setup.cumem)?;
+        comm.allocate(Part::Network, &setup.pool_at_start(), setup.cumem)?;
         if !setup.late {
             comm.connect(setup.all_algorithms())?;
         }

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::result::{NcclResult, cuda};
-use gpumem_nccl_model::{Buffers, Level, Limits, Setup, Version};
+use gpumem_nccl_model::{Buffers, Chunks, Level, Limits, Setup, Version};
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::Out;
 use gpumem_sim_machine::parse_size;
@@ -49,6 +49,7 @@ pub struct Settings {
     direct: bool,
     limits: Limits,
     buffers: Buffers,
+    chunks: Chunks,
 }
 
 /// Reads variables, and says which cannot be read.
@@ -139,7 +140,7 @@ impl Settings {
         ) || reader
             .text("NCCL_NET")
             .is_some_and(|name| name.eq_ignore_ascii_case("socket"));
-        let defaults = Buffers::default();
+        let (defaults, chunks) = (Buffers::default(), Chunks::default());
         let bytes = |set: Option<u64>, default| set.filter(|bytes| *bytes > 0).unwrap_or(default);
         let settings = Self {
             version: reader
@@ -174,6 +175,11 @@ impl Settings {
                 ll: bytes(reader.count(&["NCCL_LL_BUFFSIZE"]), defaults.ll),
                 ll128: bytes(reader.count(&["NCCL_LL128_BUFFSIZE"]), defaults.ll128),
                 simple: bytes(reader.count(&["NCCL_BUFFSIZE"]), defaults.simple),
+            },
+            chunks: Chunks {
+                nvlink: bytes(reader.count(&["NCCL_P2P_NVL_CHUNKSIZE"]), chunks.nvlink),
+                pci: bytes(reader.count(&["NCCL_P2P_PCI_CHUNKSIZE"]), chunks.pci),
+                network: bytes(reader.count(&["NCCL_P2P_NET_CHUNKSIZE"]), chunks.network),
             },
         };
         (settings, reader.complaints)
@@ -236,6 +242,7 @@ impl Settings {
         setup.nvls = self.nvls;
         setup.nvls_chunk = self.nvls_chunk.unwrap_or(setup.nvls_chunk);
         setup.buffers = self.buffers;
+        setup.chunks = self.chunks;
         // What the environment says goes before the configuration.
         setup.limits = Limits {
             least: self.limits.least.or(config.least),
