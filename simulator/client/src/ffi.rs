@@ -129,6 +129,21 @@ impl<T> In<T> {
         // T, or from `of`.
         Ok(unsafe { self.0.read_unaligned() })
     }
+
+    /// Reads the element at `place` of an array that is known to have one there.
+    ///
+    /// # Errors
+    /// `cudaErrorInvalidValue` if there is nothing.
+    pub fn nth(self, place: usize) -> Answer<T>
+    where
+        T: Copy,
+    {
+        if self.0.is_null() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        // The caller says how long its array is, and asks for no element beyond.
+        Self(self.0.wrapping_add(place)).get()
+    }
 }
 
 /// A C string.

@@ -7,7 +7,7 @@
 
 use gpumem_cuda_abi::{
     CuArray3dDescriptor, CuArrayDescriptor, CuIpcMemHandle, CuKernelNodeParams, CuMemAccessDesc,
-    CuMemLocation, CuMemPoolProps, CuUuid,
+    CuMemAllocationProp, CuMemLocation, CuMemPoolProps, CuUuid,
 };
 
 use crate::driver::Driver;

@@ -1,4 +1,4 @@
-//! How the simulated runtime and cuBLAS reach the driver.
+//! How the simulated runtime and the libraries above it reach the driver.
 //!
 //! As NVIDIA's do: `libcuda.so.1` by `dlopen`, `cuGetProcAddress_v2` by `dlsym`, and every other
 //! function from `cuGetProcAddress` with the version that NVIDIA's runtime of CUDA 13.2 asks for.
@@ -7,7 +7,9 @@
 //! - [`ffi`]: what passes between C and these libraries, as types that can be used safely;
 //! - [`wanted`]: the driver's functions that are used, from the table in `rows.rs`;
 //! - [`driver`]: finding the driver and its functions;
-//! - [`functions`]: one safe wrapper for each, from the same table.
+//! - [`functions`]: one safe wrapper for each, from the same table;
+//! - [`level`]: which end of a range a model's figure is taken from;
+//! - [`unsupported`]: exports that only say that they do nothing.
 //!
 //! # Not suitable for
 //! Programs that have the driver at link time.
@@ -17,8 +19,10 @@ pub mod driver;
 mod export;
 pub mod ffi;
 pub mod functions;
+pub mod level;
 mod rows;
 pub mod structures;
+pub mod unsupported;
 pub mod wanted;
 
 pub use functions as cu;

@@ -69,6 +69,14 @@ macro_rules! rows {
     cuMemHostRegister 6050 (pointer: Address, bytes: usize, flags: u32);
     cuMemHostUnregister 4000 (pointer: Address);
     cuPointerGetAttributes 7000 (count: u32, attributes: In<u32>, values: In<Address>, pointer: Address);
+    cuMemGetAllocationGranularity 10020 (bytes: Out<usize>, properties: In<CuMemAllocationProp>, option: u32);
+    cuMemAddressReserve 10020 (pointer: Out<Address>, bytes: usize, alignment: usize, hint: Address, flags: u64);
+    cuMemAddressFree 10020 (pointer: Address, bytes: usize);
+    cuMemCreate 10020 (memory: Out<u64>, bytes: usize, properties: In<CuMemAllocationProp>, flags: u64);
+    cuMemRelease 10020 (memory: u64);
+    cuMemMap 10020 (pointer: Address, bytes: usize, offset: usize, memory: u64, flags: u64);
+    cuMemUnmap 10020 (pointer: Address, bytes: usize);
+    cuMemSetAccess 10020 (pointer: Address, bytes: usize, list: In<CuMemAccessDesc>, count: usize);
     cuMemAllocAsync 11020 (pointer: Out<Address>, bytes: usize, stream: Handle);
     cuMemAllocAsync_ptsz per_thread cuMemAllocAsync 11020 (pointer: Out<Address>, bytes: usize, stream: Handle);
     cuMemAllocFromPoolAsync 11020 (pointer: Out<Address>, bytes: usize, pool: Handle, stream: Handle);

@@ -1,0 +1,23 @@
+//! Every export of the library.
+
+mod profiling;
+mod unsupported;
+
+/// Everything that the library exports, in no order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    [profiling::NAMES, unsupported::NAMES]
+        .into_iter()
+        .flatten()
+        .copied()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_name_is_exported_twice() {
+        let mut seen = std::collections::BTreeSet::new();
+        for name in super::names() {
+            assert!(seen.insert(name), "{name}");
+        }
+    }
+}

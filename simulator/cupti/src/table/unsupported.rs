@@ -1,0 +1,73 @@
+//! What is not done here.
+
+use crate::profiler::CuptiResult;
+
+gpumem_sim_client::unsupported! {
+    CuptiResult::NOT_SUPPORTED => CuptiResult = "CUPTI_ERROR_NOT_SUPPORTED";
+    cuptiActivityConfigurePCSampling cuptiActivityConfigureUnifiedMemoryCounter
+    cuptiActivityDisableContext cuptiActivityDisable_v2 cuptiActivityEnableAllSyncRecords
+    cuptiActivityEnableAllocationSource cuptiActivityEnableAndDump cuptiActivityEnableAndDump_v2
+    cuptiActivityEnableBufferSummary cuptiActivityEnableContext cuptiActivityEnableDeviceGraph
+    cuptiActivityEnableHWTrace cuptiActivityEnableLatencyTimestamps
+    cuptiActivityEnableLaunchAttributes cuptiActivityEnableRawTimestamps
+    cuptiActivityEnableRawTimestamps_v2 cuptiActivityEnable_v2 cuptiActivityFlush
+    cuptiActivityFlushPeriod cuptiActivityGetAttribute cuptiActivityGetAttribute_v2
+    cuptiActivityGetEnabledKinds cuptiActivityGetNvtxExtPayloadAttr
+    cuptiActivityGetNvtxExtPayloadEntryTypeInfo cuptiActivityGetStructSize
+    cuptiActivityRegisterCallbacks_v2 cuptiActivitySetAttribute_v2
+    cuptiComputeCapabilitySupported cuptiDeviceEnumEventDomains cuptiDeviceEnumMetrics
+    cuptiDeviceGetAttribute cuptiDeviceGetChipName cuptiDeviceGetEventDomainAttribute
+    cuptiDeviceGetNumEventDomains cuptiDeviceGetNumMetrics cuptiDeviceSupported
+    cuptiDeviceVirtualizationMode cuptiDisableKernelReplayMode cuptiDisableLibcuda
+    cuptiEnableAllDomains cuptiEnableCigMode cuptiEnableKernelReplayMode cuptiEnumEventDomains
+    cuptiEnumMetrics cuptiEventDomainEnumEvents cuptiEventDomainGetAttribute
+    cuptiEventDomainGetNumEvents cuptiEventGetAttribute cuptiEventGetIdFromName
+    cuptiEventGroupAddEvent cuptiEventGroupCreate cuptiEventGroupDestroy cuptiEventGroupDisable
+    cuptiEventGroupEnable cuptiEventGroupGetAttribute cuptiEventGroupReadAllEvents
+    cuptiEventGroupReadEvent cuptiEventGroupRemoveAllEvents cuptiEventGroupRemoveEvent
+    cuptiEventGroupResetAllEvents cuptiEventGroupSetAttribute cuptiEventGroupSetDisable
+    cuptiEventGroupSetEnable cuptiEventGroupSetsCreate cuptiEventGroupSetsDestroy
+    cuptiGetAutoBoostState cuptiGetCallbackState cuptiGetContextId cuptiGetCubinCrc
+    cuptiGetDeviceId cuptiGetEnabledCallbacks cuptiGetErrorMessage cuptiGetGlobalCallbackState
+    cuptiGetGraphExecId cuptiGetGraphId cuptiGetGraphNodeId cuptiGetLastError
+    cuptiGetNumContexts cuptiGetNumEventDomains cuptiGetNumMetrics cuptiGetRecommendedBufferSize
+    cuptiGetSassToSourceCorrelation cuptiGetStreamId cuptiGetStreamIdEx cuptiGetThreadIdType
+    cuptiGetTimestamp cuptiKernelReplaySubscribeUpdate cuptiMetricCreateEventGroupSets
+    cuptiMetricEnumEvents cuptiMetricEnumProperties cuptiMetricGetAttribute
+    cuptiMetricGetIdFromName cuptiMetricGetNumEvents cuptiMetricGetNumProperties
+    cuptiMetricGetRequiredEventGroupSets cuptiMetricGetValue cuptiMetricGetValue2
+    cuptiNvtxExtensionInitialize cuptiNvtxInitialize cuptiNvtxInitialize2 cuptiOpenACCInitialize
+    cuptiOpenMpInitialize cuptiOpenMpInitialize_v2 cuptiPCSamplingDisable cuptiPCSamplingEnable
+    cuptiPCSamplingGetConfigurationAttribute cuptiPCSamplingGetData
+    cuptiPCSamplingGetNumStallReasons cuptiPCSamplingGetStallReasons
+    cuptiPCSamplingSetConfigurationAttribute cuptiPCSamplingStart cuptiPCSamplingStop
+    cuptiPmSamplingCounterDataGetSampleInfo cuptiPmSamplingCounterDataImageInitialize
+    cuptiPmSamplingDecodeData cuptiPmSamplingDisable cuptiPmSamplingEnable
+    cuptiPmSamplingGetCounterAvailability cuptiPmSamplingGetCounterDataInfo
+    cuptiPmSamplingGetCounterDataSize cuptiPmSamplingSetConfig cuptiPmSamplingStart
+    cuptiPmSamplingStop cuptiProfilerBeginPass cuptiProfilerBeginSession
+    cuptiProfilerCounterDataImageCalculateScratchBufferSize
+    cuptiProfilerCounterDataImageCalculateSize cuptiProfilerCounterDataImageInitialize
+    cuptiProfilerCounterDataImageInitializeScratchBuffer cuptiProfilerDeInitialize
+    cuptiProfilerDeviceSupported cuptiProfilerDisableProfiling cuptiProfilerEnableProfiling
+    cuptiProfilerEndPass cuptiProfilerEndSession cuptiProfilerFlushCounterData
+    cuptiProfilerGetCounterAvailability cuptiProfilerHostConfigAddMetrics
+    cuptiProfilerHostDeinitialize cuptiProfilerHostEvaluateToGpuValues
+    cuptiProfilerHostGetBaseMetrics cuptiProfilerHostGetConfigImage
+    cuptiProfilerHostGetConfigImageSize cuptiProfilerHostGetMaxNumHardwareMetricsPerPass
+    cuptiProfilerHostGetMetricProperties cuptiProfilerHostGetMetricsInSinglePassSet
+    cuptiProfilerHostGetNumOfPasses cuptiProfilerHostGetRangeName
+    cuptiProfilerHostGetSinglePassSets cuptiProfilerHostGetSubMetrics
+    cuptiProfilerHostGetSupportedChips cuptiProfilerHostInitialize cuptiProfilerInitialize
+    cuptiProfilerIsPassCollected cuptiProfilerPopRange cuptiProfilerPushRange
+    cuptiProfilerSetConfig cuptiProfilerUnsetConfig cuptiRangeProfilerCounterDataGetRangeInfo
+    cuptiRangeProfilerCounterDataImageInitialize cuptiRangeProfilerDecodeData
+    cuptiRangeProfilerDisable cuptiRangeProfilerEnable cuptiRangeProfilerGetCounterDataInfo
+    cuptiRangeProfilerGetCounterDataSize cuptiRangeProfilerPopRange cuptiRangeProfilerPushRange
+    cuptiRangeProfilerSetConfig cuptiRangeProfilerStart cuptiRangeProfilerStop
+    cuptiRegisterComputeCrcCallback cuptiSassMetricsDisable cuptiSassMetricsEnable
+    cuptiSassMetricsFlushData cuptiSassMetricsGetDataProperties cuptiSassMetricsGetMetrics
+    cuptiSassMetricsGetNumOfMetrics cuptiSassMetricsGetProperties cuptiSassMetricsSetConfig
+    cuptiSassMetricsUnsetConfig cuptiSetEventCollectionMode cuptiSetThreadIdType cuptiStateQuery
+    cuptiSubscribe_v2 cuptiSupportedDomains
+}

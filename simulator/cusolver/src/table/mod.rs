@@ -1,0 +1,33 @@
+//! Every export of the library.
+
+mod generic;
+mod handles;
+mod routine;
+mod routines;
+mod sizes;
+mod unsupported;
+
+/// Everything that the library exports, in no order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    [
+        handles::NAMES,
+        sizes::NAMES,
+        routines::NAMES,
+        generic::NAMES,
+        unsupported::NAMES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_name_is_exported_twice() {
+        let mut seen = std::collections::BTreeSet::new();
+        for name in super::names() {
+            assert!(seen.insert(name), "{name}");
+        }
+    }
+}

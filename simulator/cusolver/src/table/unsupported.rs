@@ -1,0 +1,108 @@
+//! What is not done here: every other function of the public headers.
+
+use crate::status::SolverStatus;
+
+gpumem_sim_client::unsupported! {
+    SolverStatus::NOT_SUPPORTED => SolverStatus = "CUSOLVER_STATUS_NOT_SUPPORTED";
+    cusolverDnCCgels cusolverDnCCgels_bufferSize cusolverDnCCgesv cusolverDnCCgesv_bufferSize
+    cusolverDnCEgels cusolverDnCEgels_bufferSize cusolverDnCEgesv cusolverDnCEgesv_bufferSize
+    cusolverDnCKgels cusolverDnCKgels_bufferSize cusolverDnCKgesv cusolverDnCKgesv_bufferSize
+    cusolverDnCYgels cusolverDnCYgels_bufferSize cusolverDnCYgesv cusolverDnCYgesv_bufferSize
+    cusolverDnCgebrd cusolverDnCgebrd_bufferSize cusolverDnCheevdx cusolverDnCheevdx_bufferSize
+    cusolverDnCheevj cusolverDnCheevj_bufferSize cusolverDnChegvd cusolverDnChegvd_bufferSize
+    cusolverDnChegvdx cusolverDnChegvdx_bufferSize cusolverDnChegvj cusolverDnChegvj_bufferSize
+    cusolverDnChetrd cusolverDnChetrd_bufferSize cusolverDnClaswp cusolverDnClauum
+    cusolverDnClauum_bufferSize cusolverDnCpotri cusolverDnCpotri_bufferSize
+    cusolverDnCreateSyevjInfo cusolverDnCsytri cusolverDnCsytri_bufferSize cusolverDnCungbr
+    cusolverDnCungbr_bufferSize cusolverDnCungtr cusolverDnCungtr_bufferSize cusolverDnCunmtr
+    cusolverDnCunmtr_bufferSize cusolverDnDBgels cusolverDnDBgels_bufferSize cusolverDnDBgesv
+    cusolverDnDBgesv_bufferSize cusolverDnDDgels cusolverDnDDgels_bufferSize cusolverDnDDgesv
+    cusolverDnDDgesv_bufferSize cusolverDnDHgels cusolverDnDHgels_bufferSize cusolverDnDHgesv
+    cusolverDnDHgesv_bufferSize cusolverDnDSgels cusolverDnDSgels_bufferSize cusolverDnDSgesv
+    cusolverDnDSgesv_bufferSize cusolverDnDXgels cusolverDnDXgels_bufferSize cusolverDnDXgesv
+    cusolverDnDXgesv_bufferSize cusolverDnDestroySyevjInfo cusolverDnDgebrd
+    cusolverDnDgebrd_bufferSize cusolverDnDlaswp cusolverDnDlauum cusolverDnDlauum_bufferSize
+    cusolverDnDorgbr cusolverDnDorgbr_bufferSize cusolverDnDorgtr cusolverDnDorgtr_bufferSize
+    cusolverDnDormtr cusolverDnDormtr_bufferSize cusolverDnDpotri cusolverDnDpotri_bufferSize
+    cusolverDnDsyevdx cusolverDnDsyevdx_bufferSize cusolverDnDsyevj cusolverDnDsyevj_bufferSize
+    cusolverDnDsygvd cusolverDnDsygvd_bufferSize cusolverDnDsygvdx cusolverDnDsygvdx_bufferSize
+    cusolverDnDsygvj cusolverDnDsygvj_bufferSize cusolverDnDsytrd cusolverDnDsytrd_bufferSize
+    cusolverDnDsytri cusolverDnDsytri_bufferSize cusolverDnGetDeterministicMode
+    cusolverDnGetEmulationSpecialValuesSupport cusolverDnGetEmulationStrategy
+    cusolverDnGetFixedPointEmulationMantissaBitOffset
+    cusolverDnGetFixedPointEmulationMantissaControl
+    cusolverDnGetFixedPointEmulationMaxMantissaBitCount cusolverDnGetMathMode
+    cusolverDnIRSInfosCreate cusolverDnIRSInfosDestroy cusolverDnIRSInfosGetMaxIters
+    cusolverDnIRSInfosGetNiters cusolverDnIRSInfosGetOuterNiters
+    cusolverDnIRSInfosGetResidualHistory cusolverDnIRSInfosRequestResidual
+    cusolverDnIRSParamsCreate cusolverDnIRSParamsDestroy cusolverDnIRSParamsDisableFallback
+    cusolverDnIRSParamsEnableFallback cusolverDnIRSParamsGetMaxIters
+    cusolverDnIRSParamsSetMaxIters cusolverDnIRSParamsSetMaxItersInner
+    cusolverDnIRSParamsSetRefinementSolver cusolverDnIRSParamsSetSolverLowestPrecision
+    cusolverDnIRSParamsSetSolverMainPrecision cusolverDnIRSParamsSetSolverPrecisions
+    cusolverDnIRSParamsSetTol cusolverDnIRSParamsSetTolInner cusolverDnIRSXgels
+    cusolverDnIRSXgels_bufferSize cusolverDnIRSXgesv cusolverDnIRSXgesv_bufferSize
+    cusolverDnSBgels cusolverDnSBgels_bufferSize cusolverDnSBgesv cusolverDnSBgesv_bufferSize
+    cusolverDnSHgels cusolverDnSHgels_bufferSize cusolverDnSHgesv cusolverDnSHgesv_bufferSize
+    cusolverDnSSgels cusolverDnSSgels_bufferSize cusolverDnSSgesv cusolverDnSSgesv_bufferSize
+    cusolverDnSXgels cusolverDnSXgels_bufferSize cusolverDnSXgesv cusolverDnSXgesv_bufferSize
+    cusolverDnSetAdvOptions cusolverDnSetDeterministicMode
+    cusolverDnSetEmulationSpecialValuesSupport cusolverDnSetEmulationStrategy
+    cusolverDnSetFixedPointEmulationMantissaBitOffset
+    cusolverDnSetFixedPointEmulationMantissaControl
+    cusolverDnSetFixedPointEmulationMaxMantissaBitCount cusolverDnSetMathMode cusolverDnSgebrd
+    cusolverDnSgebrd_bufferSize cusolverDnSlaswp cusolverDnSlauum cusolverDnSlauum_bufferSize
+    cusolverDnSorgbr cusolverDnSorgbr_bufferSize cusolverDnSorgtr cusolverDnSorgtr_bufferSize
+    cusolverDnSormtr cusolverDnSormtr_bufferSize cusolverDnSpotri cusolverDnSpotri_bufferSize
+    cusolverDnSsyevdx cusolverDnSsyevdx_bufferSize cusolverDnSsyevj cusolverDnSsyevj_bufferSize
+    cusolverDnSsygvd cusolverDnSsygvd_bufferSize cusolverDnSsygvdx cusolverDnSsygvdx_bufferSize
+    cusolverDnSsygvj cusolverDnSsygvj_bufferSize cusolverDnSsytrd cusolverDnSsytrd_bufferSize
+    cusolverDnSsytri cusolverDnSsytri_bufferSize cusolverDnXgesvd cusolverDnXgesvd_bufferSize
+    cusolverDnXgesvdjGetResidual cusolverDnXgesvdjGetSweeps cusolverDnXgesvdp
+    cusolverDnXgesvdp_bufferSize cusolverDnXgesvdr cusolverDnXgesvdr_bufferSize cusolverDnXgetrf
+    cusolverDnXgetrf_bufferSize cusolverDnXgetrs cusolverDnXlarft cusolverDnXlarft_bufferSize
+    cusolverDnXpolar cusolverDnXpolar_bufferSize cusolverDnXstedc cusolverDnXstedc_bufferSize
+    cusolverDnXsyevdx cusolverDnXsyevdx_bufferSize cusolverDnXsyevjGetResidual
+    cusolverDnXsyevjGetSweeps cusolverDnXsyevjSetMaxSweeps cusolverDnXsyevjSetSortEig
+    cusolverDnXsyevjSetTolerance cusolverDnXsygvd cusolverDnXsygvd_bufferSize cusolverDnXsygvdx
+    cusolverDnXsygvdx_bufferSize cusolverDnXtrtri cusolverDnXtrtri_bufferSize cusolverDnZCgels
+    cusolverDnZCgels_bufferSize cusolverDnZCgesv cusolverDnZCgesv_bufferSize cusolverDnZEgels
+    cusolverDnZEgels_bufferSize cusolverDnZEgesv cusolverDnZEgesv_bufferSize cusolverDnZKgels
+    cusolverDnZKgels_bufferSize cusolverDnZKgesv cusolverDnZKgesv_bufferSize cusolverDnZYgels
+    cusolverDnZYgels_bufferSize cusolverDnZYgesv cusolverDnZYgesv_bufferSize cusolverDnZZgels
+    cusolverDnZZgels_bufferSize cusolverDnZZgesv cusolverDnZZgesv_bufferSize cusolverDnZgebrd
+    cusolverDnZgebrd_bufferSize cusolverDnZheevdx cusolverDnZheevdx_bufferSize cusolverDnZheevj
+    cusolverDnZheevj_bufferSize cusolverDnZhegvd cusolverDnZhegvd_bufferSize cusolverDnZhegvdx
+    cusolverDnZhegvdx_bufferSize cusolverDnZhegvj cusolverDnZhegvj_bufferSize cusolverDnZhetrd
+    cusolverDnZhetrd_bufferSize cusolverDnZlaswp cusolverDnZlauum cusolverDnZlauum_bufferSize
+    cusolverDnZpotri cusolverDnZpotri_bufferSize cusolverDnZsytri cusolverDnZsytri_bufferSize
+    cusolverDnZungbr cusolverDnZungbr_bufferSize cusolverDnZungtr cusolverDnZungtr_bufferSize
+    cusolverDnZunmtr cusolverDnZunmtr_bufferSize cusolverRfAccessBundledFactorsDevice
+    cusolverRfAnalyze cusolverRfBatchAnalyze cusolverRfBatchRefactor cusolverRfBatchResetValues
+    cusolverRfBatchSetupHost cusolverRfBatchSolve cusolverRfBatchZeroPivot cusolverRfCreate
+    cusolverRfDestroy cusolverRfExtractBundledFactorsHost cusolverRfExtractSplitFactorsHost
+    cusolverRfGetAlgs cusolverRfGetMatrixFormat cusolverRfGetNumericBoostReport
+    cusolverRfGetNumericProperties cusolverRfGetResetValuesFastMode cusolverRfRefactor
+    cusolverRfResetValues cusolverRfSetAlgs cusolverRfSetMatrixFormat
+    cusolverRfSetNumericProperties cusolverRfSetResetValuesFastMode cusolverRfSetupDevice
+    cusolverRfSetupHost cusolverRfSolve cusolverSpCcsreigsHost cusolverSpCcsreigvsi
+    cusolverSpCcsreigvsiHost cusolverSpCcsrlsqvqrHost cusolverSpCcsrlsvchol
+    cusolverSpCcsrlsvcholHost cusolverSpCcsrlsvluHost cusolverSpCcsrlsvqr
+    cusolverSpCcsrlsvqrHost cusolverSpCcsrqrBufferInfoBatched cusolverSpCcsrqrsvBatched
+    cusolverSpCcsrzfdHost cusolverSpCreate cusolverSpCreateCsrqrInfo cusolverSpDcsreigsHost
+    cusolverSpDcsreigvsi cusolverSpDcsreigvsiHost cusolverSpDcsrlsqvqrHost cusolverSpDcsrlsvchol
+    cusolverSpDcsrlsvcholHost cusolverSpDcsrlsvluHost cusolverSpDcsrlsvqr
+    cusolverSpDcsrlsvqrHost cusolverSpDcsrqrBufferInfoBatched cusolverSpDcsrqrsvBatched
+    cusolverSpDcsrzfdHost cusolverSpDestroy cusolverSpDestroyCsrqrInfo cusolverSpGetStream
+    cusolverSpScsreigsHost cusolverSpScsreigvsi cusolverSpScsreigvsiHost
+    cusolverSpScsrlsqvqrHost cusolverSpScsrlsvchol cusolverSpScsrlsvcholHost
+    cusolverSpScsrlsvluHost cusolverSpScsrlsvqr cusolverSpScsrlsvqrHost
+    cusolverSpScsrqrBufferInfoBatched cusolverSpScsrqrsvBatched cusolverSpScsrzfdHost
+    cusolverSpSetStream cusolverSpXcsrissymHost cusolverSpXcsrmetisndHost cusolverSpXcsrpermHost
+    cusolverSpXcsrperm_bufferSizeHost cusolverSpXcsrqrAnalysisBatched cusolverSpXcsrsymamdHost
+    cusolverSpXcsrsymmdqHost cusolverSpXcsrsymrcmHost cusolverSpZcsreigsHost
+    cusolverSpZcsreigvsi cusolverSpZcsreigvsiHost cusolverSpZcsrlsqvqrHost cusolverSpZcsrlsvchol
+    cusolverSpZcsrlsvcholHost cusolverSpZcsrlsvluHost cusolverSpZcsrlsvqr
+    cusolverSpZcsrlsvqrHost cusolverSpZcsrqrBufferInfoBatched cusolverSpZcsrqrsvBatched
+    cusolverSpZcsrzfdHost
+}
