@@ -8,7 +8,7 @@
 //!
 //! The library is loaded before PyTorch and CUDA's runtime, so these functions come first.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -58,6 +58,8 @@ struct Now {
 }
 
 thread_local! {
+    /// Whether there was no memory for the block at hand.
+    static HAD_NO_MEMORY: Cell<bool> = const { Cell::new(false) };
     static NOW: RefCell<Option<Now>> = const { RefCell::new(None) };
 }
 
@@ -79,6 +81,11 @@ pub(crate) fn take(to: &mut Vec<Decision>) {
             to.append(&mut now.decisions);
         }
     });
+}
+
+/// Whether PyTorch has reported since the last call that there was no memory for a block on this thread.
+pub(crate) fn had_no_memory() -> bool {
+    HAD_NO_MEMORY.take()
 }
 
 fn keep(action: Action, ptr: u64, bytes: u64, (allocated, reserved): (u64, u64)) {
@@ -203,6 +210,7 @@ pub unsafe extern "C-unwind" fn _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6Devi
     device: u16,
 ) {
     if is_card(device) {
+        HAD_NO_MEMORY.set(true);
         let figures = (allocated, reserved);
         keep(Action::OutOfMemory, 0, bytes.unsigned_abs(), figures);
     }
@@ -251,7 +259,6 @@ mod tests {
             context: [0; 2],
             stream: 0,
             bytes: 512,
-            pool: (0, 0),
         }
     }
 
@@ -287,5 +294,16 @@ mod tests {
         ];
         assert_eq!(found, expected);
         end();
+    }
+
+    #[test]
+    fn a_failure_for_want_of_memory_is_told_once() {
+        assert!(!had_no_memory());
+        // SAFETY: there is no PyTorch here to which the call would go on.
+        unsafe { _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(512, 0, 0, 1) };
+        assert!(had_no_memory() && !had_no_memory());
+        // SAFETY: as above; it is of another device's memory.
+        unsafe { _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(512, 0, 0, 0) };
+        assert!(!had_no_memory());
     }
 }

@@ -9,6 +9,7 @@
 //! ```
 //! The process is python/gpumem/_whatif/child.py, which has the allocator set up and reads its figures in the end.
 
+mod active;
 mod allocator;
 mod attempt;
 mod ballast;
@@ -27,3 +28,4 @@ mod save;
 mod segments;
 mod steps;
 mod survey;
+mod threads;

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::path::Path;
 
 use gpumem_capture::{
-    AllocatorCall, Definition, DeviceOrdinal, Event, EventKind, Level, PlacementId, ThreadId,
+    AllocatorCall, Definition, DeviceOrdinal, Event, EventKind, Level, PlacementId,
 };
 use gpumem_torch_abi::{Method, Stream};
 use rustc_hash::FxHashMap;
@@ -18,6 +18,7 @@ use crate::late::Late;
 use crate::save::{self, Failure, Save};
 use crate::steps::{self, Placement, Placements, Steps};
 use crate::survey::Survey;
+use crate::threads::Threads;
 
 /// What is to be replayed, and how.
 pub(crate) struct Wanted<'a> {
@@ -104,7 +105,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         live: FxHashMap::default(),
         late: Late::default(),
         recorded_live: 0,
-        captures: Vec::new(),
+        threads: Threads::default(),
         steps: 0,
         outcome: Outcome::default(),
         save,
@@ -118,6 +119,9 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     decisions::end();
     events::end();
     read?;
+    if replay.allocator.refuses() {
+        return Err("PyTorch refuses an allocation of the program under these settings".into());
+    }
     if let Some(save) = replay.save {
         save.finish()?;
     }
@@ -155,8 +159,7 @@ struct Replay<'a> {
     live: FxHashMap<u64, Live>,
     late: Late,
     recorded_live: u64,
-    /// The threads that are capturing CUDA graphs.
-    captures: Vec<ThreadId>,
+    threads: Threads,
     /// Training steps that have ended.
     steps: u64,
     outcome: Outcome,
@@ -196,20 +199,18 @@ impl Replay<'_> {
         placements.of(event.placement)
     }
 
-    /// Whether an event came in a capture of a CUDA graph: on the thread that captures, or, as a backward pass, on
-    /// another one for the graph's pool.
-    fn is_in_capture(&self, event: &Event, is_of_pool: bool) -> bool {
-        !self.captures.is_empty() && (is_of_pool || self.captures.contains(&event.thread))
-    }
-
     /// Asks for a block where the event had one.
     fn ask(&mut self, bytes: u64, event: &Event, placements: &Placements) -> Option<Live> {
         let placement = self.placement(event, placements);
         let (stream, _) = self.wanted.here(placement.stream);
         let pool = placement.pool;
         let is_of_pool = pool != (0, 0);
-        events::in_capture(self.is_in_capture(event, is_of_pool));
-        let block = self.allocator.alloc(bytes, stream, pool)?;
+        events::in_capture(self.threads.are_captured(event.thread, is_of_pool));
+        let alloc = || self.allocator.alloc(bytes, stream, pool);
+        let active = self.threads.active(event.thread);
+        // Where there is no such thing, the pool is used as others are.
+        let with = active.and_then(|active| self.allocator.with_active(active, alloc));
+        let block = with.unwrap_or_else(alloc)?;
         Some(Live {
             block,
             stream,
@@ -294,16 +295,26 @@ impl Replay<'_> {
                 self.outcome.fractions += 1;
                 allocator.set_fraction(f64::from_bits(event.bytes))
             }
-            AllocatorCall::POOL_BEGIN => allocator.begin_pool(pool),
-            AllocatorCall::POOL_END => allocator.of_pool(Method::EndAllocateToPool, pool, 0),
+            AllocatorCall::POOL_BEGIN => {
+                if event.bytes == 1 {
+                    self.threads.begin_active(event.thread, pool);
+                }
+                let stream = self.wanted.here(placement.stream).0;
+                self.allocator.begin_pool(pool, stream)
+            }
+            AllocatorCall::POOL_END => {
+                self.threads.end_active(event.thread, pool);
+                let stream = self.wanted.here(placement.stream).0;
+                self.allocator.end_pool(pool, stream)
+            }
             AllocatorCall::POOL_RELEASE => allocator.of_pool(Method::ReleasePool, pool, 0),
             AllocatorCall::POOL_RETAIN => allocator.retain_pool(pool),
             AllocatorCall::CAPTURE_BEGIN => {
-                self.captures.push(event.thread);
+                self.threads.begin_capture(event.thread);
                 allocator.of_pool(Method::MarkCaptureBegin, (0, 0), 0)
             }
             AllocatorCall::CAPTURE_END => {
-                self.captures.pop();
+                self.threads.end_capture();
                 allocator.of_pool(Method::MarkCaptureEnd, (0, 0), 0)
             }
             AllocatorCall::USE_ON_OOM => allocator.of_pool(Method::SetUseOnOom, pool, event.bytes),
@@ -368,7 +379,7 @@ impl Replay<'_> {
                 self.recorded_live = self.recorded_live.saturating_sub(event.bytes);
                 if let Some(live) = self.live.remove(&event.ptr) {
                     self.late.freed(event.ptr, seq);
-                    events::in_capture(self.is_in_capture(event, live.is_of_pool));
+                    events::in_capture(self.threads.are_captured(event.thread, live.is_of_pool));
                     events::freeing(seq, || self.allocator.free(live.block));
                 }
                 true
