@@ -23,7 +23,7 @@ EXPANDABLE = "expandable_segments:True"
 def bench(python_env, tmp_path_factory, build_c):
     """Streams are late in what it records."""
     late = build_c("whatif/late.c", "-shared", "-fPIC", "-ldl")
-    bench = whatif.Bench(python_env("torch215"), tmp_path_factory.mktemp("captures"), late)
+    bench = whatif.Bench(python_env("torch215"), tmp_path_factory.mktemp("captures"), late=late)
     yield bench
     bench.close()
 

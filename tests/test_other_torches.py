@@ -1,13 +1,14 @@
-"""Backward of PyTorch's other releases, on the simulator: opt-in, as each is a large download.
+"""PyTorch's other releases on the simulator, backward and the allocator: opt-in, as each is a large download.
 
     GPUMEM_OTHER_TORCHES=PYTHON[:PYTHON…] pytest -c tests/pytest.ini tests/test_other_torches.py
 
 Each PYTHON is one with a PyTorch for CUDA 12 or 13; it needs the wheel `torch` itself, what importing it needs,
-and NVIDIA's small ones for nvrtc and nvtx. docs/measured/backward.md has what was found.
+and NVIDIA's small ones for nvrtc and nvtx. docs/measured/backward.md and docs/measured/whatif.md have what was found.
 
-What breaks these tests: a release whose nodes, tensors or storages are laid out in a way of its own, or that
+What breaks these tests: a release whose nodes, tensors, storages or allocator are laid out in a way of its own, or that
 calls one of the hooked functions no more."""
 
+import json
 import os
 import re
 from collections import Counter
@@ -16,6 +17,7 @@ from pathlib import Path
 import harness
 import other_torch
 import pytest
+import whatif
 from test_e2e_backward import BACKWARDS, OTHERS, PHASE_BEGIN, SQUARE, STEP, Owner, Records
 from test_e2e_charged import EVERYWHERE, MODELS, owners_at_peak, share_with_a_line
 from test_interposer import QUIET, dump  # noqa: F401
@@ -124,3 +126,57 @@ def test_nearly_all_has_a_line(process, case, model, trained_so):
     backward = Counter({owner: size for owner, size in records.bytes_by_owner(within).items() if owner.node})
     assert share_with_a_line(backward) >= 0.99
     assert share_with_a_line(owners_at_peak(records, within)) >= 0.99
+
+
+@pytest.fixture(scope="session")
+def bench(release, tmp_path_factory):
+    bench = whatif.Bench(release[0], tmp_path_factory.mktemp("whatif"), release[1])
+    yield bench
+    bench.close()
+
+
+def pytorch_of(capture):
+    return harness.analyze_json("summary", capture)["process"]["pytorch"]
+
+
+# Threads, streams and record_stream, pools, graphs, settings at run time, a memory fraction.
+PROGRAMS = ["gpt", "lengths", "switches", *(f"random:{n}" for n in range(4)), *(f"wide:{n}" for n in range(3))]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_allocator_is_seen(program, bench, release):
+    capture, _ = bench.record(program)
+    seen = pytorch_of(capture)
+    assert seen["allocator"] == "native"
+    names = harness.run(["nm", "-D", *(other_torch.packages_of(release[0]) / "torch" / "lib").glob("libtorch_[cp]*.so")])
+    wanted = {"requested", "stream", "record_stream", "released", "pool", "calls", "settings"}
+    # Before 2.2 nothing tells when a block is free again that was used on another stream.
+    may_lack = set() if "27attachAllocatorTraceTracker" in names.stdout else {"released"}
+    assert wanted - may_lack <= set(seen["allocator_seen"]) <= wanted
+    assert not seen.get("allocator_unknown")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_replay_has_the_figures_of_a_rerun(program, bench):
+    capture, real = bench.record(program)
+    peaks = set()
+    for settings in whatif.FEW:
+        for card in (whatif.ROOMY, *(whatif.cards(real)[2:] if ":" in program else ())):
+            rerun, differ = bench.differences(program, capture, settings, card)
+            assert differ == {}, (settings, card)
+            peaks.add(rerun["figures"]["reserved_bytes.all.peak"])
+    assert real["figures"]["allocated_bytes.all.peak"] > 10 << 20 and len(peaks) > 1
+
+
+def test_the_command_replays_by_the_release_itself(release, bench):
+    """As a user calls it: the card of `with-simulator` alone, and empty libraries for those that are not installed."""
+    capture, real = bench.record("lengths")
+    python, parts = release
+    env = {"PYTHONPATH": str(harness.ROOT / "python"), "LD_LIBRARY_PATH": parts["LD_LIBRARY_PATH"]}
+    command = [python, "-m", "gpumem", "whatif", capture, "--conf", "expandable_segments:True", "--format", "json"]
+    done = harness.run(command, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["exact"] and said["doubts"] == []
+    own, other = (replay["figures"]["reserved_bytes.all.peak"] for replay in said["devices"][0]["replays"])
+    assert own == real["figures"]["reserved_bytes.all.peak"] > other

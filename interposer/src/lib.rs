@@ -78,6 +78,8 @@ pub use hooks::allocator::{
     _ZN3c104cuda20CUDACachingAllocator10emptyCacheEv,
     _ZN3c104cuda20CUDACachingAllocator12recordStreamERKNS_7DataPtrENS0_10CUDAStreamE,
     _ZN3c104cuda20CUDACachingAllocator17setMemoryFractionEdi,
+    _ZN3c104cuda20CUDACachingAllocator20setAllocatorSettingsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE,
+    _ZN3c104cuda20CUDACachingAllocator20setAllocatorSettingsERKSs,
     _ZN3c104cuda28device_count_ensure_non_zeroEv,
     _ZN3c1016CachingAllocator26AcceleratorAllocatorConfig9parseArgsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE,
 };

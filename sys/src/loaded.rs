@@ -88,6 +88,18 @@ impl<'a> Library<'a> {
         })
     }
 
+    /// Whether all of these addresses are of its file and are never written.
+    pub fn has_constants(&self, addresses: core::ops::Range<usize>) -> bool {
+        self.headers().iter().any(|header| {
+            let start = self.bias().wrapping_add(header.p_vaddr as usize);
+            header.p_type == libc::PT_LOAD
+                && header.p_flags & libc::PF_R != 0
+                && header.p_flags & libc::PF_W == 0
+                && addresses.start >= start
+                && addresses.end <= start + header.p_filesz as usize
+        })
+    }
+
     /// Whether an address lies in what the loader makes read-only once it has relocated the library.
     pub fn is_relocated_read_only(&self, address: usize) -> bool {
         self.headers().iter().any(|header| {
@@ -114,6 +126,20 @@ impl<'a> Library<'a> {
         // Every glibc since 2.4 passes the counters.
         self.info.dlpi_subs
     }
+}
+
+/// Bytes of a loaded library that are never written; None: there are none that are all its own.
+///
+/// # Safety
+/// The library that the address is in stays loaded.
+pub unsafe fn constants(address: usize, length: usize) -> Option<&'static [u8]> {
+    let end = address.checked_add(length)?;
+    find(|library| match library.has_constants(address..end) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    })?;
+    // SAFETY: the loader has mapped these bytes of the file, which stay by the caller's promise.
+    Some(unsafe { core::slice::from_raw_parts(address as *const u8, length) })
 }
 
 /// Longest path of a library that is taken.
@@ -190,5 +216,19 @@ mod tests {
             })
             .is_none()
         );
+    }
+
+    #[test]
+    fn constants_are_bytes_that_nobody_writes() {
+        static TEXT: [u8; 8] = *b"constant";
+        static WRITTEN: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(8);
+        WRITTEN.store(9, std::sync::atomic::Ordering::Relaxed);
+        // SAFETY: the program is never unloaded.
+        let of = |at: usize, length| unsafe { constants(at, length) };
+        let text = (&raw const TEXT) as usize;
+        assert_eq!(of(text, 8), Some(&TEXT[..]));
+        assert_eq!(of(text, 1 << 40), None);
+        assert_eq!(of((&raw const WRITTEN) as usize, 8), None);
+        assert_eq!(of(usize::MAX, 8), None);
     }
 }

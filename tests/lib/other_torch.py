@@ -83,8 +83,6 @@ def environment(python: Path, folder: Path) -> dict[str, Optional[str]]:
             defined.update(line.split()[-1].split("@")[0] for line in lines_of("nm", "-D", "--defined-only", library))
     nvidias = {name for name in needed if re.match(r"lib(cu|nv|nccl)", name)}
     missing = {name for name in nvidias - installed if not name.startswith(tuple(f"lib{n}.so" for n in SIMULATED))}
-    for name in missing - {"libcuda.so.1", "libnvidia-ml.so.1"}:
-        harness.run(["cc", "-shared", "-o", folder / name, "-x", "c", "/dev/null"])
     functions = set()
     for symbol in undefined:
         name, _, version = symbol.replace("@@", "@").partition("@")
@@ -98,6 +96,9 @@ def environment(python: Path, folder: Path) -> dict[str, Optional[str]]:
     rest = folder / "librest.so"
     flags = ["-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Wno-builtin-declaration-mismatch"]
     harness.run(["cc", *flags, "-o", rest, source, generated, "-ldl"])
+    # Each brings the functions along, for a process in which they are not preloaded.
+    for name in missing - {"libcuda.so.1", "libnvidia-ml.so.1"}:
+        harness.run(["cc", "-shared", "-o", folder / name, "-x", "c", "/dev/null", "-x", "none", "-Wl,--no-as-needed", rest])
     return {
         "OTHER_TORCH_PRELOAD": ":".join(map(str, [*preload, rest])),
         "LD_LIBRARY_PATH": ":".join(dict.fromkeys(map(str, folders))),

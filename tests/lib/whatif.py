@@ -1,6 +1,7 @@
 """Programs of tests/workloads/whatif, run for real under settings on a card, and their captures replayed by the package.
 
-    PYTHON tests/lib/whatif.py --torch PYTHON [--seeds 300] [--first 0] [--cards 3] [--few] [--kind wide]
+    PYTHON tests/lib/whatif.py --torch PYTHON [--other] --few gpt random:1 wide:1
+    PYTHON tests/lib/whatif.py --torch PYTHON [--other] [--seeds 300] [--first 0] [--cards 3] [--kind wide] [--few]
 
 compares random programs under all settings, each on a roomy card, one that is just enough and one that is not, prints a line for
 each difference and the number of all comparisons; exit 1 if there was a difference."""
@@ -15,9 +16,10 @@ import tempfile
 from pathlib import Path
 
 import harness
+import other_torch
 
 sys.path.insert(0, str(harness.ROOT / "python"))
-from gpumem._whatif.servers import Request, Servers  # noqa: E402
+from gpumem._whatif.servers import Failed, Request, Servers  # noqa: E402
 
 SETTINGS = (
     "", "expandable_segments:True", "max_split_size_mb:21", "max_split_size_mb:64", "max_split_size_mb:256",
@@ -25,6 +27,8 @@ SETTINGS = (
     "garbage_collection_threshold:0.6", "expandable_segments:True,roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
     "max_split_size_mb:40,garbage_collection_threshold:0.8", "expandable_segments:True,garbage_collection_threshold:0.5",
 )  # fmt: skip
+# Those of the tests, which tell most.
+FEW = tuple(SETTINGS[n] for n in (0, 1, 3, 6))
 ROOMY, PAGE = 16 << 30, 2 << 20
 # A pool that is set back hands all blocks of a segment out before it frees those that were free, segment by segment. In which
 # order it takes them depends on addresses of PyTorch's own objects, and so do peaks that fall into that.
@@ -33,16 +37,23 @@ DEPEND_ON_ORDER = {f"{of}_bytes.all.peak" for of in ("allocated", "requested", "
 ORDERS = 12
 
 
+def with_parts(env, parts, first):
+    """Adds what another release's PyTorch needs to an environment in which a library is loaded before all others."""
+    env.update({name: value for name, value in parts.items() if name != "OTHER_TORCH_PRELOAD"})
+    preload = ":".join(filter(None, (first, parts.get("OTHER_TORCH_PRELOAD"))))
+    if preload:
+        env["LD_PRELOAD"] = preload
+
+
 class Programs:
     """A process that runs programs; `recorder` is preloaded for those that are recorded, and `late`, a library that is made of
     late.c, where streams are to be late."""
 
-    def __init__(self, python, recorded, late=None):
+    def __init__(self, python, recorded, parts=None, late=None):
         env = harness.clean_environment()
         env.update(GPUMEM_SIM_CARD="", GPUMEM_QUIET="1", GPUMEM_POSTMORTEM="off", TORCH_CPP_LOG_LEVEL="ERROR")
         preloaded = [*([harness.LIBRARY] if recorded else []), *([late] if late else [])]
-        if preloaded:
-            env["LD_PRELOAD"] = ":".join(map(str, preloaded))
+        with_parts(env, parts or {}, ":".join(map(str, preloaded)))
         script = harness.WORKLOADS / "whatif" / "programs.py"
         self.process = subprocess.Popen(
             [harness.WITH_SIMULATOR, python, "-W", "ignore", script], env=env, text=True, stdin=subprocess.PIPE,
@@ -66,12 +77,13 @@ class Programs:
 
 
 class Bench:
-    """Programs for real, recorded ones, and replays."""
+    """Programs for real, recorded ones, and replays. `parts` is what other_torch.py makes for another release."""
 
-    def __init__(self, python, folder, late=None):
-        self.python, self.folder, self.varying = python, Path(folder), 0
-        self.real, self.recorded = Programs(python, False), Programs(python, True, late)
+    def __init__(self, python, folder, parts=None, late=None):
+        self.python, self.folder, self.parts, self.varying = python, Path(folder), parts, 0
+        self.real, self.recorded = Programs(python, False, parts), Programs(python, True, parts, late)
         self.replays = Servers(str(python), 1)
+        with_parts(self.replays._environment, parts or {}, self.replays._environment["LD_PRELOAD"])
 
     def close(self):
         self.real.close()
@@ -100,6 +112,8 @@ class Bench:
         """What differs between a rerun and a replay, by name: both values. Both go on to the first failure, or to the end.
         `foreign` is what else the rerun has on its card, where the capture does not say."""
         real = self.real.run(program, settings, card, stop=stop, **more)
+        if real.get("refused"):
+            return real, self._refusal(capture, settings, card)
         replay = self.replay(capture, settings, card - foreign)
         differ = {
             name: (value, replay.figures[name]) for name, value in real["figures"].items() if replay.figures[name] != value
@@ -123,7 +137,7 @@ class Bench:
         for _ in range(ORDERS):
             if all(map(varies, differ)):
                 break
-            rerun = Programs(self.python, False)
+            rerun = Programs(self.python, False, self.parts)
             figures = rerun.run(program, settings, card, stop=stop)["figures"]
             rerun.close()
             with Servers(str(self.python), 1) as servers:
@@ -134,6 +148,14 @@ class Bench:
         fixed = {name: (sorted(theirs[name]), sorted(ours[name])) for name in differ if not varies(name)}
         self.varying += len(differ) - len(fixed)
         return fixed
+
+    def _refusal(self, capture, settings, card):
+        """What PyTorch does not do at all for the program under the settings, it does not do in a replay."""
+        try:
+            self.replay(capture, settings, card)
+        except Failed as error:
+            return {} if "refuses an allocation" in str(error) else {"refusal": str(error)}
+        return {"refusal": "none"}
 
     @staticmethod
     def _allocations(real, replay):
@@ -152,9 +174,27 @@ def cards(real):
     return [ROOMY, enough, small // PAGE * PAGE]
 
 
-def campaign(python, seeds, number_of_cards, folder, kind="random", all_settings=SETTINGS):
+def few(python, programs, folder, parts=None):
+    """(comparisons, differences) of programs under few settings, on a roomy card and one that is not enough."""
+    bench, compared, differences = Bench(python, folder, parts), 0, 0
+    for program in programs:
+        capture, real = bench.record(program)
+        for card in (ROOMY, *(cards(real)[2:] if ":" in program else ())):
+            for settings in FEW:
+                _, differ = bench.differences(program, capture, settings, card)
+                compared += 1
+                if differ:
+                    differences += 1
+                    print(f"{program} on {card >> 20} MiB under {settings or 'default'}: {differ}", flush=True)
+        capture.unlink()
+        print(f"to {program}: {compared} comparisons, {differences} differences", file=sys.stderr, flush=True)
+    bench.close()
+    return compared, differences
+
+
+def campaign(python, seeds, number_of_cards, folder, kind="random", parts=None, all_settings=SETTINGS):
     """(comparisons, differences) of random programs."""
-    bench, compared, differences = Bench(python, folder), 0, 0
+    bench, compared, differences = Bench(python, folder, parts), 0, 0
     for seed in seeds:
         capture, real = bench.record(f"{kind}:{seed}")
         for card in cards(real)[:number_of_cards]:
@@ -228,23 +268,29 @@ def smallest_cards(python, programs, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--torch", required=True, type=Path)
+    parser.add_argument("--other", action="store_true", help="a release whose CUDA libraries are those of other_torch.py")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cards", type=int, default=3)
-    parser.add_argument("--few", action="store_true", help="four settings instead of twelve")
+    parser.add_argument(
+        "--few", nargs="*", metavar="PROGRAM", help="four settings instead of twelve; of these programs, if some are named, on two cards"
+    )
     parser.add_argument("--smallest-cards", nargs="+", metavar="PROGRAM", help="compare the smallest cards of these instead")
     parser.add_argument("--imported", action="store_true", help="compare captures of PyTorch's own snapshots instead")
     parser.add_argument("--kind", choices=("random", "wide", "restored"), default="random")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         seeds = range(options.first, options.first + options.seeds)
-        if options.smallest_cards:
+        parts = other_torch.environment(options.torch, Path(folder)) if options.other else None
+        if options.few:
+            compared, differences = few(options.torch, options.few, folder, parts)
+        elif options.smallest_cards:
             compared, differences = smallest_cards(options.torch, options.smallest_cards, folder)
         elif options.imported:
             compared, differences = imported(options.torch, seeds, folder)
         else:
-            few = [SETTINGS[n] for n in (0, 1, 3, 6)] if options.few else SETTINGS
-            compared, differences = campaign(options.torch, seeds, options.cards, folder, options.kind, few)
+            settings = SETTINGS if options.few is None else FEW
+            compared, differences = campaign(options.torch, seeds, options.cards, folder, options.kind, parts, settings)
     print(f"{compared} comparisons, {differences} differences")
     return 1 if differences else 0
 

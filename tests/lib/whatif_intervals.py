@@ -154,7 +154,7 @@ def main():
         harness.run(["cc", "-O1", "-shared", "-fPIC", "-o", late, harness.WORKLOADS / "whatif" / "late.c", "-ldl"])
         hidden = [name for name in options.which if name in HIDDEN]
         if hidden:
-            bench = whatif.Bench(options.torch, folder, late)
+            bench = whatif.Bench(options.torch, folder, late=late)
             withheld(bench, programs, hidden, sums)
             bench.close()
         if "imported" in options.which:

@@ -3,6 +3,8 @@
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::defaults;
+
 /// A library of PyTorch's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
@@ -40,8 +42,13 @@ impl Backend {
 pub enum Method {
     RecordStream,
     EmptyCache,
+    /// `emptyCache()`, before 2.8: of all pools.
+    EmptyAllCaches,
     SetMemoryFraction,
     BeginAllocateToPool,
+    /// `beginAllocateStreamToPool`, before 2.2: of what a stream asks for.
+    BeginAllocateStreamToPool,
+    EndAllocateStreamToPool,
     MarkCaptureBegin,
     MarkCaptureEnd,
     EndAllocateToPool,
@@ -90,7 +97,16 @@ impl Method {
                 }
             }
             Self::EmptyCache => const { &[of_pluggable!("10emptyCacheESt4pairIyyE")] },
-            Self::SetMemoryFraction => const { &[of_pluggable!("17setMemoryFractionEda")] },
+            Self::EmptyAllCaches => const { &[of_pluggable!("10emptyCacheEv")] },
+            // A device's type has moved from one release to another, too.
+            Self::SetMemoryFraction => {
+                const {
+                    &[
+                        of_pluggable!("17setMemoryFractionEda"),
+                        of_pluggable!("17setMemoryFractionEdi"),
+                    ]
+                }
+            }
             Self::BeginAllocateToPool => {
                 const {
                     &[of_pluggable!(
@@ -101,15 +117,42 @@ impl Method {
             Self::EndAllocateToPool => {
                 const { &[of_pluggable!("17endAllocateToPoolEaSt4pairIyyE")] }
             }
-            Self::ReleasePool => const { &[of_pluggable!("11releasePoolEaSt4pairIyyE")] },
+            Self::BeginAllocateStreamToPool => {
+                const {
+                    &[of_pluggable!(
+                        "25beginAllocateStreamToPoolEiP11CUstream_stSt4pairIyyE"
+                    )]
+                }
+            }
+            Self::EndAllocateStreamToPool => {
+                const { &[of_pluggable!("23endAllocateStreamToPoolEiP11CUstream_st")] }
+            }
+            Self::ReleasePool => {
+                const {
+                    &[
+                        of_pluggable!("11releasePoolEaSt4pairIyyE"),
+                        of_pluggable!("11releasePoolEiSt4pairIyyE"),
+                    ]
+                }
+            }
             Self::GetCheckpointState => {
-                const { &[of_pluggable!("18getCheckpointStateEaSt4pairIyyE")] }
+                const {
+                    &[
+                        of_pluggable!("18getCheckpointStateEaSt4pairIyyE"),
+                        of_pluggable!("18getCheckpointStateEiSt4pairIyyE"),
+                    ]
+                }
             }
             Self::SetCheckpointPoolState => {
                 const {
-                    &[of_pluggable!(
-                        "22setCheckpointPoolStateEaSt10shared_ptrIN3c104cuda20CUDACachingAllocator14AllocatorStateEE"
-                    )]
+                    &[
+                        of_pluggable!(
+                            "22setCheckpointPoolStateEaSt10shared_ptrIN3c104cuda20CUDACachingAllocator14AllocatorStateEE"
+                        ),
+                        of_pluggable!(
+                            "22setCheckpointPoolStateEiSt10shared_ptrIN3c104cuda20CUDACachingAllocator14AllocatorStateEE"
+                        ),
+                    ]
                 }
             }
             // Its argument's class has moved from one release to another.
@@ -139,8 +182,26 @@ impl Method {
     }
 }
 
-/// `shareIpcHandle(void*)`, a neighbour.
-const SHARE: &CStr = of_pluggable!("14shareIpcHandleEPv");
+/// Functions of pools that have names in their code alone, as releases call them, and which method each is.
+const UNNAMED: [(&str, Option<Method>); 6] = [
+    ("createOrIncrefPool", Some(Method::CreateOrIncrefPool)),
+    (
+        "ensureExistsAndIncrefPool",
+        Some(Method::CreateOrIncrefPool),
+    ),
+    ("setUseOnOOM", Some(Method::SetUseOnOom)),
+    ("setNoSplit", Some(Method::SetNoSplit)),
+    ("getPoolUseCount", None),
+    ("checkPoolLiveAllocations", None),
+];
+/// The function behind those of pools: `shareIpcHandle(void*)`, or before 2.5 `getIpcDevPtr(std::string)`.
+const BEHIND_POOLS: [&CStr; 2] = [
+    of_pluggable!("14shareIpcHandleEPv"),
+    of_pluggable!("12getIpcDevPtrESs"),
+];
+/// The constructor of a pool, whose allocator is a `shared_ptr` since 2.11.
+const SHARES_ALLOCATOR: &CStr =
+    c"_ZN2at4cuda7MemPoolC1ESt10shared_ptrIN3c104cuda20CUDACachingAllocator13CUDAAllocatorEEbbb";
 
 /// The process's allocator.
 #[derive(Clone, Copy, Debug)]
@@ -160,12 +221,18 @@ pub struct Table {
     /// The table of the class that is known, and the functions that it exports.
     known: usize,
     named: [usize; NAMED.len()],
-    share: usize,
+    /// Of the functions that have names in their code alone; None: there are others.
+    unnamed: Option<[Option<usize>; UNNAMED.len()]>,
+    /// See [`Table::shares_allocators`].
+    shares_allocators: bool,
 }
 
-/// Finds the allocator; `symbol` gives the address of an exported symbol of a library, 0 for none. None: there is no
-/// allocator, or not yet.
-pub fn find(symbol: impl Fn(Library, &CStr) -> usize) -> Option<Found> {
+/// Finds the allocator; `symbol` gives the address of an exported symbol of a library, 0 for none, and `memory` bytes of
+/// libraries that are never written. None: there is no allocator, or not yet.
+pub fn find(
+    symbol: impl Fn(Library, &CStr) -> usize,
+    memory: impl Fn(usize, usize) -> Option<&'static [u8]>,
+) -> Option<Found> {
     let place = symbol(Library::C10Cuda, ALLOCATOR) as *const AtomicUsize;
     // SAFETY: the variable is an atomic pointer.
     let object = unsafe { place.as_ref()? }.load(Ordering::Acquire);
@@ -193,23 +260,38 @@ pub fn find(symbol: impl Fn(Library, &CStr) -> usize) -> Option<Found> {
             .find(|&address| address != 0)
             .unwrap_or(0)
     };
-    let table = is_native.then(|| Table {
-        object,
-        functions,
-        known,
-        named: NAMED.map(address),
-        share: symbol(Library::TorchCuda, SHARE),
+    let table = is_native.then(|| {
+        let mut table = Table {
+            object,
+            functions,
+            known,
+            named: NAMED.map(address),
+            unnamed: None,
+            shares_allocators: symbol(Library::TorchCuda, SHARES_ALLOCATOR) != 0,
+        };
+        let mut behind = BEHIND_POOLS
+            .iter()
+            .map(|name| symbol(Library::TorchCuda, name));
+        let behind = behind.find_map(|at| table.of_address(at));
+        if let (Some(release), Some(behind)) = (table.slot(Method::ReleasePool), behind) {
+            let (names, all) = (UNNAMED.map(|(name, _)| name), table.known_functions());
+            table.unnamed = defaults::between((release, behind), all, names, memory);
+        }
+        table
     });
     Some(Found { backend, table })
 }
 
 /// Methods that the class exports by name.
-const NAMED: [Method; 12] = [
+const NAMED: [Method; 15] = [
     Method::RecordStream,
     Method::EmptyCache,
+    Method::EmptyAllCaches,
     Method::SetMemoryFraction,
     Method::BeginAllocateToPool,
     Method::EndAllocateToPool,
+    Method::BeginAllocateStreamToPool,
+    Method::EndAllocateStreamToPool,
     Method::ReleasePool,
     Method::GetCheckpointState,
     Method::SetCheckpointPoolState,
@@ -222,19 +304,13 @@ const NAMED: [Method; 12] = [
 impl Table {
     /// The slot of a method; None: this release does not have it, or it cannot be told.
     pub fn slot(&self, method: Method) -> Option<usize> {
-        // Those that the class leaves to its base are known by their neighbours.
-        let beside = |from: Method, neighbour: Option<usize>, distance: usize, by: usize| {
-            let from = self.slot(from)?;
-            (neighbour == Some(from + distance)).then_some(from + by)
-        };
-        let release = || self.slot(Method::ReleasePool);
-        let share = || self.of_address(self.share);
         match method {
-            Method::MarkCaptureBegin => beside(Method::EndAllocateToPool, release(), 3, 1),
-            Method::MarkCaptureEnd => beside(Method::EndAllocateToPool, release(), 3, 2),
-            Method::CreateOrIncrefPool => beside(Method::ReleasePool, share(), 6, 2),
-            Method::SetUseOnOom => beside(Method::ReleasePool, share(), 6, 3),
-            Method::SetNoSplit => beside(Method::ReleasePool, share(), 6, 4),
+            Method::MarkCaptureBegin => Some(self.captures()? + 1),
+            Method::MarkCaptureEnd => Some(self.captures()? + 2),
+            Method::CreateOrIncrefPool | Method::SetUseOnOom | Method::SetNoSplit => {
+                let mut all = UNNAMED.iter().zip(self.unnamed?);
+                all.find_map(|((_, of), slot)| slot.filter(|_| *of == Some(method)))
+            }
             method => {
                 let place = NAMED.iter().position(|of| *of == method)?;
                 self.of_address(*self.named.get(place)?)
@@ -242,14 +318,35 @@ impl Table {
         }
     }
 
-    fn of_address(&self, address: usize) -> Option<usize> {
+    /// Whether every function is known that decides of pools.
+    pub fn knows_pools(&self) -> bool {
+        let ends = [Method::EndAllocateToPool, Method::EndAllocateStreamToPool];
+        let end = ends.into_iter().find_map(|method| self.slot(method));
+        let follows = end.is_some_and(|end| self.slot(Method::ReleasePool) == Some(end + 1));
+        self.unnamed.is_some() && (follows || self.captures().is_some())
+    }
+
+    /// Whether pools share their allocators: `createOrIncrefPool` then takes a `shared_ptr`, else a pointer, and
+    /// `setUseOnOOM` a bool, else none.
+    pub fn shares_allocators(&self) -> bool {
+        self.shares_allocators
+    }
+
+    /// The slot behind which those stand that mark captures, which have no names; None: there are none.
+    fn captures(&self) -> Option<usize> {
+        let end = self.slot(Method::EndAllocateToPool)?;
+        (self.slot(Method::ReleasePool) == Some(end + 3)).then_some(end)
+    }
+
+    fn known_functions(&self) -> &'static [usize] {
         // SAFETY: behind the offset to the top and the type come the functions; a table that is shorter is followed by
         // other data of its library.
-        let functions =
-            unsafe { core::slice::from_raw_parts((self.known as *const usize).add(2), MOST) };
-        functions
-            .iter()
-            .position(|function| address != 0 && *function == address)
+        unsafe { core::slice::from_raw_parts((self.known as *const usize).add(2), MOST) }
+    }
+
+    fn of_address(&self, address: usize) -> Option<usize> {
+        let mut functions = self.known_functions().iter();
+        functions.position(|function| address != 0 && *function == address)
     }
 
     /// The place of a slot.

@@ -7,7 +7,9 @@ use gpumem_torch_abi::{
     self as torch, Backend, Function, Method, Shared, Stream, Table, TraceEntry,
 };
 
+use crate::active::ActivePool;
 use crate::attempt::attempt;
+use crate::decisions;
 use crate::real;
 
 thread_local! {
@@ -22,6 +24,8 @@ pub(crate) struct Allocator {
     delete: usize,
     deleter: usize,
     table: Table,
+    active: Option<ActivePool>,
+    refuses: Cell<bool>,
 }
 
 /// A `c10::DataPtr` that owns nothing. Its `unique_ptr` has the deleter first.
@@ -64,7 +68,8 @@ extern "C" fn is_in_pool(pool: &[u64; 2], _: *const c_void) -> bool {
 impl Allocator {
     /// The process's; Err says why there is none that can be used.
     pub(crate) fn find() -> Result<Self, String> {
-        let found = torch::find(real::torch).ok_or("PyTorch's allocator is not loaded")?;
+        let found =
+            torch::find(real::torch, real::constants).ok_or("PyTorch's allocator is not loaded")?;
         let table = match (found.backend, found.table) {
             (Some(Backend::Native), Some(table)) => table,
             (Some(Backend::Native), None) => {
@@ -92,6 +97,8 @@ impl Allocator {
             delete: function(Method::RawDelete)?,
             deleter: deleter.ok_or("this PyTorch's allocator has no deleter")? as usize,
             table,
+            active: ActivePool::find(),
+            refuses: Cell::new(false),
         })
     }
 
@@ -115,12 +122,21 @@ impl Allocator {
         true
     }
 
-    /// A block, unless there is no memory for it.
+    /// A block, unless there is no memory for it, or the allocator [refuses](Self::refuses) it.
     pub(crate) fn alloc(&self, bytes: u64, stream: u64, pool: (u64, u64)) -> Option<u64> {
         POOL.set(pool);
+        decisions::had_no_memory();
         // SAFETY: the slot is that of `raw_alloc_with_stream(size_t, cudaStream_t)`.
         let block = unsafe { attempt(self.alloc, [self.object, bytes, stream]) };
+        if block.is_none() && !decisions::had_no_memory() {
+            self.refuses.set(true);
+        }
         block.filter(|&block| block != 0)
+    }
+
+    /// Whether it threw for another reason than want of memory, as 2.7 does for pools in expandable segments.
+    pub(crate) fn refuses(&self) -> bool {
+        self.refuses.get()
     }
 
     pub(crate) fn free(&self, block: u64) {
@@ -146,8 +162,21 @@ impl Allocator {
         true
     }
 
+    /// What is cached of a pool goes back, or of all.
     pub(crate) fn empty_cache(&self, pool: (u64, u64)) -> bool {
-        self.call(Method::EmptyCache, [pool.0, pool.1, 0, 0])
+        if self.table.slot(Method::EmptyCache).is_some() {
+            return self.call(Method::EmptyCache, [pool.0, pool.1, 0, 0]);
+        }
+        let all = || self.call(Method::EmptyAllCaches, [0; 4]);
+        match pool {
+            (0, 0) => all(),
+            pool => self.with_active(pool, all).unwrap_or(false),
+        }
+    }
+
+    /// Makes a call with a pool active on this thread; None: this release knows no such thing.
+    pub(crate) fn with_active<T>(&self, pool: (u64, u64), call: impl FnOnce() -> T) -> Option<T> {
+        Some(self.active.as_ref()?.with(pool, call))
     }
 
     pub(crate) fn set_fraction(&self, fraction: f64) -> bool {
@@ -161,12 +190,21 @@ impl Allocator {
         true
     }
 
-    pub(crate) fn begin_pool(&self, pool: (u64, u64)) -> bool {
+    /// A pool is used from now on: by the recorded blocks, or in releases without filters by this stream.
+    pub(crate) fn begin_pool(&self, pool: (u64, u64), stream: u64) -> bool {
         let mut filter = Function::new([pool.0, pool.1], is_in_pool as *const c_void);
-        self.call(
-            Method::BeginAllocateToPool,
-            [0, pool.0, pool.1, (&raw mut filter) as u64],
-        )
+        let filter = (&raw mut filter) as u64;
+        self.call(Method::BeginAllocateToPool, [0, pool.0, pool.1, filter])
+            || self.call(
+                Method::BeginAllocateStreamToPool,
+                [0, stream, pool.0, pool.1],
+            )
+    }
+
+    /// It is used no longer.
+    pub(crate) fn end_pool(&self, pool: (u64, u64), stream: u64) -> bool {
+        self.call(Method::EndAllocateToPool, [0, pool.0, pool.1, 0])
+            || self.call(Method::EndAllocateStreamToPool, [0, stream, 0, 0])
     }
 
     /// A call that takes device 0 and a pool.
@@ -176,10 +214,11 @@ impl Allocator {
 
     pub(crate) fn retain_pool(&self, pool: (u64, u64)) -> bool {
         let none = [0_u64; 2]; // a `shared_ptr` that holds nothing
-        self.call(
-            Method::CreateOrIncrefPool,
-            [0, pool.0, pool.1, (&raw const none) as u64],
-        )
+        let none = match self.table.shares_allocators() {
+            true => (&raw const none) as u64,
+            false => 0,
+        };
+        self.call(Method::CreateOrIncrefPool, [0, pool.0, pool.1, none])
     }
 
     /// The state of a pool; None: it has none, or cannot give it.

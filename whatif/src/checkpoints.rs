@@ -68,12 +68,14 @@ impl<Block> Default for Checkpoints<Block> {
 }
 
 impl<Block> Checkpoints<Block> {
-    /// A state was taken, and is kept at an address of the recorded process.
-    pub(crate) fn taken(&mut self, at: u64, state: Option<State<Block>>) {
+    /// A state was taken, and is kept at an address of the recorded process; whether that could be done here.
+    pub(crate) fn taken(&mut self, at: u64, state: Option<State<Block>>) -> bool {
+        let is_taken = state.is_some();
         match state {
             Some(state) => drop(self.states.insert(at, state)),
             None => drop(self.states.remove(&at)),
         }
+        is_taken
     }
 
     /// The state of a recorded address.

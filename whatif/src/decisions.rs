@@ -8,11 +8,11 @@
 //!
 //! The library is loaded before PyTorch and CUDA's runtime, so these functions come first.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::ffi::{CStr, c_int, c_void};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use gpumem_torch_abi::TraceEntry;
+use gpumem_torch_abi::{Tail, TraceEntry, clock};
 
 use crate::calls;
 use crate::real;
@@ -92,6 +92,8 @@ struct Now {
 }
 
 thread_local! {
+    /// Whether there was no memory for the block at hand.
+    static HAD_NO_MEMORY: Cell<bool> = const { Cell::new(false) };
     static NOW: RefCell<Option<Now>> = const { RefCell::new(None) };
 }
 
@@ -113,6 +115,11 @@ pub(crate) fn take(to: &mut Vec<Decision>) {
             to.append(&mut now.decisions);
         }
     });
+}
+
+/// Whether PyTorch has reported since the last call that there was no memory for a block on this thread.
+pub(crate) fn had_no_memory() -> bool {
+    HAD_NO_MEMORY.take()
 }
 
 fn keep(action: Action, ptr: u64, bytes: u64, (allocated, reserved): (u64, u64)) {
@@ -138,13 +145,23 @@ fn freeing(ptr: u64) -> u64 {
     })
 }
 
+/// The pool of an entry, of a release whose entries say it.
+fn pool_of(entry: &TraceEntry) -> (u64, u64) {
+    // SAFETY: it is an entry of the allocator's.
+    let has_pool = unsafe { entry.tail(clock()) } == Some(Tail::PoolAndTime);
+    // SAFETY: its tail is that with a pool.
+    has_pool
+        .then(|| unsafe { entry.pool() })
+        .unwrap_or_default()
+}
+
 /// The allocator calls it with each entry of its trace, the device's lock held.
 pub(crate) extern "C-unwind" fn traced(_: *const c_void, entry: &TraceEntry) {
     let action = match entry.action {
         TraceEntry::ALLOC => {
             NOW.with_borrow_mut(|now| {
                 if let Some(now) = now {
-                    now.from = (entry.stream, entry.pool);
+                    now.from = (entry.stream, pool_of(entry));
                 }
             });
             return;
@@ -247,6 +264,7 @@ pub unsafe extern "C-unwind" fn _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6Devi
     device: u16,
 ) {
     if is_card(device) {
+        HAD_NO_MEMORY.set(true);
         let figures = (allocated, reserved);
         keep(Action::OutOfMemory, 0, bytes.unsigned_abs(), figures);
     }
@@ -315,7 +333,6 @@ mod tests {
             context: [0; 2],
             stream: 0,
             bytes: 512,
-            pool: (0, 0),
         }
     }
 
@@ -351,5 +368,16 @@ mod tests {
         ];
         assert_eq!(found, expected);
         end();
+    }
+
+    #[test]
+    fn a_failure_for_want_of_memory_is_told_once() {
+        assert!(!had_no_memory());
+        // SAFETY: there is no PyTorch here to which the call would go on.
+        unsafe { _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(512, 0, 0, 1) };
+        assert!(had_no_memory() && !had_no_memory());
+        // SAFETY: as above; it is of another device's memory.
+        unsafe { _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(512, 0, 0, 0) };
+        assert!(!had_no_memory());
     }
 }

@@ -11,13 +11,13 @@
 //! ```
 //! The process is python/gpumem/_whatif/child.py, which has the allocator set up and reads its figures in the end.
 
+mod active;
 mod allocator;
 mod assumed;
 mod attempt;
 mod ballast;
 mod calls;
 mod capi;
-mod captures;
 mod checkpoints;
 mod decisions;
 mod events;
@@ -38,5 +38,6 @@ mod segments;
 mod steps;
 mod survey;
 mod symbols;
+mod threads;
 mod unknown;
 mod wanted;

@@ -7,12 +7,21 @@ use gpumem_torch_abi::Library;
 
 /// An exported symbol of one of PyTorch's libraries; 0: there is none.
 pub(crate) fn torch(library: Library, name: &CStr) -> usize {
-    let file: &[u8] = match library {
-        Library::C10Cuda => b"libc10_cuda.so",
-        Library::TorchCuda => b"libtorch_cuda.so",
+    let files: &[&[u8]] = match library {
+        Library::C10Cuda => &[b"libc10_cuda.so"],
+        // Before 2.5 the class that is known was in the second one.
+        Library::TorchCuda => &[b"libtorch_cuda.so", b"libtorch_python.so"],
     };
-    let handle = loaded::handle_of(|of| of == file);
-    symbol(handle, name)
+    let mut found = files
+        .iter()
+        .map(|file| symbol(loaded::handle_of(|of| of == *file), name));
+    found.find(|&address| address != 0).unwrap_or(0)
+}
+
+/// Bytes of PyTorch's libraries that are never written.
+pub(crate) fn constants(address: usize, length: usize) -> Option<&'static [u8]> {
+    // SAFETY: PyTorch never unloads its libraries.
+    unsafe { loaded::constants(address, length) }
 }
 
 /// An exported symbol of libc10, which PyTorch does not load for all.

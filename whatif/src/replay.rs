@@ -7,7 +7,6 @@ use rustc_hash::FxHashMap;
 use crate::allocator::Allocator;
 use crate::ballast::Ballast;
 use crate::calls;
-use crate::captures::Captures;
 use crate::checkpoints::{Checkpoints, Ended, Part, State};
 use crate::decisions::{self, Decision, Failure, Restored, Step};
 use crate::events;
@@ -15,14 +14,13 @@ use crate::foreign::Foreign;
 use crate::live::Live;
 use crate::save::Save;
 use crate::steps::{self, Placement, Placements, Steps};
+use crate::threads::Threads;
 use crate::unknown::Unknown;
 use crate::wanted::{Outcome, Wanted};
 
-/// Why there is no outcome.
-pub(crate) type Error = String;
-
-/// Replays a device of a capture, to the end or to the first failure that is not the recorded run's.
-pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
+/// Replays a device of a capture, to the end or to the first failure that is not the recorded run's. Err says why there is
+/// no outcome.
+pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
     let allocator = Allocator::find()?;
     let ballast = Ballast::new(wanted.own_bytes).ok_or("CUDA's runtime is not loaded")?;
     let save = match &wanted.save {
@@ -50,7 +48,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
         checkpoints: Checkpoints::default(),
         restored: None,
         recorded_live: 0,
-        captures: Captures::default(),
+        threads: Threads::default(),
         steps: 0,
         outcome: Outcome::default(),
         save,
@@ -66,6 +64,9 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, Error> {
     decisions::end();
     events::end();
     read?;
+    if replay.allocator.refuses() {
+        return Err("PyTorch refuses an allocation of the program under these settings".into());
+    }
     if let Some(save) = replay.save {
         save.finish()?;
     }
@@ -93,9 +94,8 @@ struct Replay<'a> {
     /// The step at hand is part of a restore.
     restored: Option<Restored>,
     recorded_live: u64,
-    captures: Captures,
-    /// Training steps that have ended.
-    steps: u64,
+    threads: Threads,
+    steps: u64, // that have ended
     outcome: Outcome,
     save: Option<Save>,
     decisions: Vec<Decision>,
@@ -142,8 +142,12 @@ impl Replay<'_> {
             pool,
             bytes: event.bytes,
         };
-        events::in_capture(self.captures.have(event, live.is_of_pool()));
-        live.block = self.allocator.alloc(bytes, stream, pool)?;
+        events::in_capture(self.threads.are_captured(event.thread, live.is_of_pool()));
+        let alloc = || self.allocator.alloc(bytes, stream, pool);
+        let active = self.threads.active(event.thread);
+        // Where there is no such thing, the pool is used as others are.
+        let with = active.and_then(|active| self.allocator.with_active(active, alloc));
+        live.block = with.unwrap_or_else(alloc)?;
         Some(live)
     }
 
@@ -213,16 +217,26 @@ impl Replay<'_> {
                 self.outcome.fractions += 1;
                 allocator.set_fraction(f64::from_bits(event.bytes))
             }
-            AllocatorCall::POOL_BEGIN => allocator.begin_pool(pool),
-            AllocatorCall::POOL_END => allocator.of_pool(Method::EndAllocateToPool, pool, 0),
+            AllocatorCall::POOL_BEGIN => {
+                if event.bytes == 1 {
+                    self.threads.begin_active(event.thread, pool);
+                }
+                let stream = self.wanted.here(placement.stream).0;
+                self.allocator.begin_pool(pool, stream)
+            }
+            AllocatorCall::POOL_END => {
+                self.threads.end_active(event.thread, pool);
+                let stream = self.wanted.here(placement.stream).0;
+                self.allocator.end_pool(pool, stream)
+            }
             AllocatorCall::POOL_RELEASE => allocator.of_pool(Method::ReleasePool, pool, 0),
             AllocatorCall::POOL_RETAIN => allocator.retain_pool(pool),
             AllocatorCall::CAPTURE_BEGIN => {
-                self.captures.begin(event);
+                self.threads.begin_capture(event.thread);
                 allocator.of_pool(Method::MarkCaptureBegin, (0, 0), 0)
             }
             AllocatorCall::CAPTURE_END => {
-                self.captures.end();
+                self.threads.end_capture();
                 allocator.of_pool(Method::MarkCaptureEnd, (0, 0), 0)
             }
             AllocatorCall::USE_ON_OOM => allocator.of_pool(Method::SetUseOnOom, pool, event.bytes),
@@ -310,16 +324,14 @@ impl Replay<'_> {
 
     /// The state of a pool was taken; whether that could be done here.
     fn take_state(&mut self, event: &Event, pool: (u64, u64)) -> bool {
-        events::in_capture(self.captures.have(event, false));
+        events::in_capture(self.threads.are_captured(event.thread, false));
         let live = self.live.iter().filter(|(_, live)| live.pool == pool);
         let state = self.allocator.state(pool).map(|shared| State {
             pool,
             shared,
             live: live.map(|(&ptr, &live)| (ptr, live)).collect(),
         });
-        let is_taken = state.is_some();
-        self.checkpoints.taken(event.ptr, state);
-        is_taken
+        self.checkpoints.taken(event.ptr, state)
     }
 
     /// Takes an event that is part of a restore: with the first one the pool is set back. None: it is none; false: that
@@ -340,7 +352,7 @@ impl Replay<'_> {
 
     /// Sets a pool back to a state; whether that could be done.
     fn restore(&mut self, seq: u64, event: &Event, state: u64) -> bool {
-        events::in_capture(self.captures.have(event, false));
+        events::in_capture(self.threads.are_captured(event.thread, false));
         let Some(State { pool, shared, live }) = self.checkpoints.state(state) else {
             return false;
         };
@@ -370,7 +382,7 @@ impl Replay<'_> {
                 self.count(event);
                 if let Some(live) = self.live.remove(&event.ptr) {
                     self.unknown.freed(seq, event.ptr, event.bytes);
-                    events::in_capture(self.captures.have(event, live.is_of_pool()));
+                    events::in_capture(self.threads.are_captured(event.thread, live.is_of_pool()));
                     events::freeing(seq, || self.allocator.free(live.block));
                 }
                 true

@@ -9,7 +9,7 @@
 //! 41 83 c8 01    or   r8d, 1
 //! e8 …           call
 //! ```
-//! So at these return addresses, and at no others, rax is the block, and the instructions say where its fields are. The
+//! The order of the four is another one in some releases, and makes no difference. So at these return addresses, and at no others, rax is the block, and the instructions say where its fields are. The
 //! loader's lazy binding keeps rax.
 
 use core::ops::ControlFlow;
@@ -79,11 +79,16 @@ pub(super) struct Block {
 impl Layout {
     /// From the bytes of the code before a return address.
     fn decode(code: &[u8; 21]) -> Option<Self> {
-        let [0x48, 0x8b, 0x70, size, 0x48, 0x8b, 0x78, ptr, rest @ ..] = *code else {
+        let ([a, b, c, d, [0xe8, ..]], _) = code.as_chunks::<4>() else {
             return None;
         };
-        let is_known =
-            rest[..8] == [0x41, 0xc1, 0xe0, 0x08, 0x41, 0x83, 0xc8, 0x01] && rest[8] == 0xe8;
+        // Each once, as there are four of them.
+        let find = |start: [u8; 3]| {
+            let mut words = [a, b, c, d].into_iter();
+            words.find_map(|[x, y, z, last]| ([*x, *y, *z] == start).then_some(*last))
+        };
+        let (size, ptr) = (find([0x48, 0x8b, 0x70])?, find([0x48, 0x8b, 0x78])?);
+        let is_known = (find([0x41, 0xc1, 0xe0]), find([0x41, 0x83, 0xc8])) == (Some(8), Some(1));
         let layout = Self { size, ptr };
         // size, requested_size, pool, ptr; before 2.1 size, pool, ptr. A displacement of a byte is signed.
         let has_fields =
@@ -229,6 +234,13 @@ mod tests {
             )
         );
         assert_eq!(Layout::from_word(new.word()), new);
+        // 2.1.2+cu121
+        const SHUFFLED: [u8; 21] = [
+            0x41, 0xc1, 0xe0, 0x08, 0x48, 0x8b, 0x70, 0x30, 0x48, 0x8b, 0x78, 0x48, 0x41, 0x83,
+            0xc8, 0x01, 0xe8, 0xb7, 0x63, 0xff, 0xff,
+        ];
+        let shuffled = Layout::decode(&SHUFFLED).unwrap();
+        assert_eq!((shuffled.size, shuffled.ptr), (0x30, 0x48));
         // 1.12.1+cu102
         let mut old = NEW;
         (old[3], old[7]) = (0x30, 0x40);

@@ -3,13 +3,14 @@
 //! are passed on as the words in which they travel.
 
 use core::sync::atomic::Ordering;
+use std::os::unix::ffi::OsStrExt as _;
 
 use gpumem_capture::{AllocatorCall, DeviceOrdinal, PlacementId};
 use gpumem_torch_abi::{Method, Stream};
 
 use super::record::{Call, record};
 use super::seen::tell;
-use super::{attach, found, streams};
+use super::{attach, filters, found, streams};
 use crate::{session, thread};
 
 /// From here on only the trace knows what becomes of blocks.
@@ -24,7 +25,7 @@ fn need_trace() {
     }
 }
 
-/// Settings that the program gives at run time.
+/// Settings that the program gives at run time, or, before all of those, the environment's.
 pub(crate) fn settings(text: &[u8]) {
     let device = DeviceOrdinal::NONE;
     record(AllocatorCall::SETTINGS, device, |session| Call {
@@ -34,6 +35,25 @@ pub(crate) fn settings(text: &[u8]) {
             .map_or(0, u64::from),
         ..Call::PLAIN
     });
+}
+
+/// Settings that the program gives at run time, in a release that reads the environment's in another way.
+pub(crate) fn settings_at_run_time(text: &[u8]) {
+    let own = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"];
+    let own = own.into_iter().find_map(std::env::var_os);
+    if own.is_some_and(|own| own.as_bytes() == text) {
+        settings(text); // else these would be taken for the environment's
+    }
+    settings(text);
+}
+
+/// Where the allocator has no trace, it is not known when a block is free again that was used on another stream.
+fn miss_releases() {
+    if let Some(session) = session::session()
+        && session.allocator.trace.misses_releases_now()
+    {
+        let _ = thread::in_hook(|_| tell(session));
+    }
 }
 
 /// The block of a `DataPtr` is used on a stream.
@@ -110,12 +130,18 @@ slots! {
     /// `recordStream(const DataPtr&, CUDAStream)`
     fn record_stream(this, data, stream_device, stream_id) in RecordStream {
         need_trace();
+        miss_releases();
         stream_recorded(data, Stream { device: stream_device, id: stream_id });
     }
 
     /// `emptyCache(MempoolId)`
     fn empty_cache(this, first, second) in EmptyCache {
         cache_emptied((first, second));
+    }
+
+    /// `emptyCache()`, of the pool that is active if one is
+    fn empty_all_caches(this) in EmptyAllCaches {
+        cache_emptied(found::active_pool().unwrap_or((0, 0)));
     }
 
     /// `setMemoryFraction(double, DeviceIndex)`
@@ -126,8 +152,29 @@ slots! {
     /// `beginAllocateToPool(DeviceIndex, MempoolId, std::function<bool(cudaStream_t)>)`
     fn pool_begin(this, of, first, second, filter) in BeginAllocateToPool {
         need_trace();
+        let pool = (first, second);
+        filters::hear(filter, device(of), pool);
+        record(AllocatorCall::POOL_BEGIN, device(of), |session| Call {
+            bytes: u64::from(found::active_pool() == Some(pool)),
+            ..Call::of_pool(session, device(of), pool)
+        });
+    }
+
+    /// `beginAllocateStreamToPool(int, cudaStream_t, MempoolId)`
+    fn stream_pool_begin(this, of, stream, first, second) in BeginAllocateStreamToPool {
+        need_trace();
         record(AllocatorCall::POOL_BEGIN, device(of), |session| {
-            Call::of_pool(session, device(of), (first, second))
+            let pool = (first, second);
+            session.allocator.routes.begin_stream(device(of), stream, pool);
+            Call::of_stream(session, device(of), stream, pool)
+        });
+    }
+
+    /// `endAllocateStreamToPool(int, cudaStream_t)`
+    fn stream_pool_end(this, of, stream) in EndAllocateStreamToPool {
+        record(AllocatorCall::POOL_END, device(of), |session| {
+            let pool = session.allocator.routes.end_stream(device(of), stream);
+            Call::of_stream(session, device(of), stream, pool.unwrap_or_default())
         });
     }
 
@@ -156,6 +203,14 @@ slots! {
     fn use_on_oom(this, of, first, second, used) in SetUseOnOom {
         record(AllocatorCall::USE_ON_OOM, device(of), |session| Call {
             bytes: u64::from(used as u8),
+            ..Call::of_pool(session, device(of), (first, second))
+        });
+    }
+
+    /// `setUseOnOOM(DeviceIndex, MempoolId)`, before 2.11: it is to be used.
+    fn always_use_on_oom(this, of, first, second) in SetUseOnOom {
+        record(AllocatorCall::USE_ON_OOM, device(of), |session| Call {
+            bytes: 1,
             ..Call::of_pool(session, device(of), (first, second))
         });
     }

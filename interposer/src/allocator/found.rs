@@ -1,8 +1,9 @@
 //! The allocator that the process has, as it was found.
 
+use core::mem::transmute;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
-use gpumem_torch_abi::{Backend, Method};
+use gpumem_torch_abi::{Address, Backend, IdOf, Method, PoolId};
 
 /// How many methods there are.
 const METHODS: usize = Method::RawDeleter as usize + 1;
@@ -16,6 +17,9 @@ pub(super) struct Slots {
     pub(super) attach: AtomicUsize,
     pub(super) current_stream: AtomicUsize,
     pub(super) stream_handle: AtomicUsize,
+    /// See [`active_pool`]; 0: this release has none.
+    pub(super) active_pool: AtomicUsize,
+    pub(super) pool_id: AtomicUsize,
     /// The functions that stood in the slots, by [`Method`]; 0: ours is not there.
     reals: [AtomicUsize; METHODS],
 }
@@ -27,6 +31,8 @@ pub(super) static SLOTS: Slots = Slots {
     attach: AtomicUsize::new(0),
     current_stream: AtomicUsize::new(0),
     stream_handle: AtomicUsize::new(0),
+    active_pool: AtomicUsize::new(0),
+    pool_id: AtomicUsize::new(0),
     reals: [const { AtomicUsize::new(0) }; METHODS],
 };
 
@@ -67,4 +73,27 @@ pub(super) fn stream_functions() -> Option<StreamFunctions> {
 pub(super) fn attach_trace() -> Option<(usize, usize)> {
     let attach = SLOTS.attach.load(Ordering::Acquire);
     (attach != 0).then(|| (SLOTS.object.load(Ordering::Acquire), attach))
+}
+
+/// The pool that is active on the calling thread.
+pub(super) fn active_pool() -> Option<(u64, u64)> {
+    let active = SLOTS.active_pool.load(Ordering::Acquire);
+    let id = SLOTS.pool_id.load(Ordering::Acquire);
+    if active == 0 || id == 0 {
+        return None;
+    }
+    // SAFETY: the addresses are those of PyTorch's functions of these types; the first one takes nothing, and gives a pool
+    // that lives as long as it is active.
+    let PoolId(first, second) = unsafe {
+        let (active, id): (Address, IdOf) = (
+            transmute::<usize, Address>(active),
+            transmute::<usize, IdOf>(id),
+        );
+        let pool = active(0);
+        if pool == 0 {
+            return None;
+        }
+        id(pool)
+    };
+    Some((first, second))
 }

@@ -2,6 +2,7 @@
 
 use gpumem_capture::{AllocatorCall, DeviceOrdinal, Event, EventKind, Level, PlacementId};
 
+use super::streams;
 use crate::session::{self, Session};
 use crate::{sideband, thread};
 
@@ -25,12 +26,20 @@ impl Call {
         device: DeviceOrdinal,
         pool: (u64, u64),
     ) -> Self {
-        let placement = session
-            .allocator
-            .placements
-            .of(session.writer, device, 0, || None, pool);
+        Self::of_stream(session, device, 0, pool)
+    }
+
+    /// Of a stream that uses a pool.
+    pub(super) fn of_stream(
+        session: &'static Session,
+        device: DeviceOrdinal,
+        stream: u64,
+        pool: (u64, u64),
+    ) -> Self {
+        let id = || streams::id_of(device, stream);
+        let placements = &session.allocator.placements;
         Self {
-            placement,
+            placement: placements.of(session.writer, device, stream, id, pool),
             ..Self::PLAIN
         }
     }

@@ -10,14 +10,19 @@ pub(super) fn tell(session: &'static Session) {
     let (blocks, traces) = (allocator.sites.sees(), allocator.trace.is_on());
     let (slots, names) = (found::are_taken(), has_names());
     let can_trace = traces || allocator.trace.is_idle() && found::attach_trace().is_some();
+    // Up to 2.9 settings are given by a function of their own.
+    let settings = SET.into_iter().any(is_hooked) || is_hooked(PARSE);
     let words = [
         ("requested", blocks.requested || traces),
         ("stream", blocks.stream || traces),
         ("record_stream", slots || names),
-        ("released", slots && can_trace),
-        ("pool", slots && can_trace),
+        (
+            "released",
+            slots && (can_trace || !allocator.trace.misses_releases()),
+        ),
+        ("pool", slots),
         ("calls", slots || names),
-        ("settings", is_hooked(PARSE)),
+        ("settings", settings),
     ];
     let seen = words.into_iter().filter(|(_, seen)| *seen);
     let seen: Vec<_> = seen.map(|(word, _)| word).collect();
@@ -34,5 +39,10 @@ fn is_hooked(name: &[u8]) -> bool {
 }
 
 const EMPTY: &[u8] = b"_ZN3c104cuda20CUDACachingAllocator10emptyCacheEv";
-/// By which settings are given at run time.
+/// By which settings are given at run time, with the strings of either of libstdc++'s ABIs.
+const SET: [&[u8]; 2] = [
+    b"_ZN3c104cuda20CUDACachingAllocator20setAllocatorSettingsERKSs",
+    b"_ZN3c104cuda20CUDACachingAllocator20setAllocatorSettingsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+];
+/// The same since 2.10, and by which what the environment says is read.
 const PARSE: &[u8] = b"_ZN3c1016CachingAllocator26AcceleratorAllocatorConfig9parseArgsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE";

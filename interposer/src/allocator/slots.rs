@@ -9,6 +9,7 @@ use gpumem_torch_abi::{self as torch, CURRENT_STREAM, Library, Method, STREAM_HA
 
 use super::found::SLOTS;
 use super::{calls, checkpoints, found};
+use crate::account;
 use crate::resolve::libraries::{self, Home};
 
 /// Looks for the allocator, once; whether that was done now. PyTorch is about to set it up, on this thread.
@@ -23,11 +24,19 @@ pub(crate) fn take() -> bool {
     SLOTS
         .stream_handle
         .store(find(Home::C10Cuda, STREAM_HANDLE), Ordering::Release);
+    SLOTS
+        .active_pool
+        .store(find(Home::C10Cuda, torch::ACTIVE_POOL), Ordering::Release);
+    SLOTS
+        .pool_id
+        .store(find(Home::C10Cuda, torch::POOL_ID), Ordering::Release);
     let symbol = |library, name: &CStr| match library {
         Library::C10Cuda => find(Home::C10Cuda, name),
         Library::TorchCuda => find(Home::TorchCuda, name),
     };
-    let Some(found) = torch::find(symbol) else {
+    // SAFETY: PyTorch never unloads its libraries.
+    let memory = |address, length| unsafe { loaded::constants(address, length) };
+    let Some(found) = torch::find(symbol, memory) else {
         return true;
     };
     SLOTS.backend.store(
@@ -44,29 +53,84 @@ pub(crate) fn take() -> bool {
             .unwrap_or(0),
         Ordering::Release,
     );
+    // A replay needs all that a release has; each of these stands in a way of its own in some of them.
     let all = [
-        (Method::EmptyCache, calls::empty_cache as *const () as usize),
-        (
-            Method::SetMemoryFraction,
-            calls::set_fraction as *const () as usize,
+        one_of(
+            &table,
+            &[
+                (Method::EmptyCache, calls::empty_cache as *const () as usize),
+                (
+                    Method::EmptyAllCaches,
+                    calls::empty_all_caches as *const () as usize,
+                ),
+            ],
         ),
-        (
-            Method::BeginAllocateToPool,
-            calls::pool_begin as *const () as usize,
+        one_of(
+            &table,
+            &[(
+                Method::SetMemoryFraction,
+                calls::set_fraction as *const () as usize,
+            )],
         ),
-        (
-            Method::EndAllocateToPool,
-            calls::pool_end as *const () as usize,
+        one_of(
+            &table,
+            &[
+                (
+                    Method::BeginAllocateToPool,
+                    calls::pool_begin as *const () as usize,
+                ),
+                (
+                    Method::BeginAllocateStreamToPool,
+                    calls::stream_pool_begin as *const () as usize,
+                ),
+            ],
         ),
-        (
-            Method::ReleasePool,
-            calls::pool_release as *const () as usize,
+        one_of(
+            &table,
+            &[
+                (
+                    Method::EndAllocateToPool,
+                    calls::pool_end as *const () as usize,
+                ),
+                (
+                    Method::EndAllocateStreamToPool,
+                    calls::stream_pool_end as *const () as usize,
+                ),
+            ],
         ),
+        one_of(
+            &table,
+            &[(
+                Method::ReleasePool,
+                calls::pool_release as *const () as usize,
+            )],
+        ),
+        one_of(
+            &table,
+            &[(
+                Method::SetCheckpointPoolState,
+                checkpoints::restored as *const () as usize,
+            )],
+        ),
+        // Last: whether it is taken says that all are.
+        one_of(
+            &table,
+            &[(
+                Method::RecordStream,
+                calls::record_stream as *const () as usize,
+            )],
+        ),
+    ];
+    let use_on_oom = match table.shares_allocators() {
+        true => calls::use_on_oom as *const () as usize,
+        false => calls::always_use_on_oom as *const () as usize,
+    };
+    let some = [
         (
             Method::CreateOrIncrefPool,
             calls::pool_retain as *const () as usize,
         ),
-        (Method::SetUseOnOom, calls::use_on_oom as *const () as usize),
+        (Method::SetUseOnOom, use_on_oom),
         (Method::SetNoSplit, calls::no_split as *const () as usize),
         (
             Method::MarkCaptureBegin,
@@ -80,29 +144,34 @@ pub(crate) fn take() -> bool {
             Method::GetCheckpointState,
             checkpoints::state_taken as *const () as usize,
         ),
-        (
-            Method::SetCheckpointPoolState,
-            checkpoints::restored as *const () as usize,
-        ),
-        // Last: whether it is taken says that all are.
-        (
-            Method::RecordStream,
-            calls::record_stream as *const () as usize,
-        ),
     ];
-    // A replay needs all of them.
-    if all.iter().all(|(method, _)| table.slot(*method).is_some()) {
-        for (method, ours) in all {
-            let Some(slot) = table.slot(method).map(|slot| table.place(slot)) else {
-                break;
-            };
-            found::real(method).store(slot.load(Ordering::Acquire), Ordering::Release);
-            if !write(slot, ours) {
-                break;
-            }
+    if !table.knows_pools() || all.iter().any(Option::is_none) {
+        account::leave(String::from(
+            "PyTorch's allocator has functions that are not known: its calls are not recorded",
+        ));
+        return true;
+    }
+    let some = some
+        .into_iter()
+        .filter(|(method, _)| table.slot(*method).is_some());
+    for (method, ours) in some.chain(all.into_iter().flatten()) {
+        let Some(slot) = table.slot(method).map(|slot| table.place(slot)) else {
+            break;
+        };
+        found::real(method).store(slot.load(Ordering::Acquire), Ordering::Release);
+        if !write(slot, ours) {
+            break;
         }
     }
     true
+}
+
+/// The first of these that the table has, and our function for it.
+fn one_of(table: &torch::Table, forms: &[(Method, usize)]) -> Option<(Method, usize)> {
+    let mut forms = forms.iter();
+    forms
+        .find(|(method, _)| table.slot(*method).is_some())
+        .copied()
 }
 
 /// Puts a function into a slot, whose page is writable only meanwhile; whether that could be done.

@@ -29,10 +29,15 @@ pub(crate) fn of_failure(session: &'static Session, device: DeviceOrdinal) -> Pl
     let allocator = &session.allocator;
     let wanted = match allocator.trace.is_idle() {
         // Nothing comes from another pool before the trace is on.
-        true => streams::current_handle(device).map(|stream| (stream, (0, 0))),
-        false => allocator.trace.failed(device),
+        true => streams::current_handle(device).map(|stream| (stream, Some((0, 0)))),
+        false => match allocator.trace.failed(device) {
+            // There is no trace in this release.
+            None => streams::current_handle(device).map(|stream| (stream, None)),
+            failed => failed,
+        },
     };
     wanted.map_or(PlacementId::UNKNOWN, |(stream, pool)| {
+        let pool = pool.unwrap_or_else(|| allocator.routes.pool(device, stream));
         let id = || streams::id_of(device, stream);
         allocator
             .placements
@@ -90,24 +95,22 @@ fn traced(session: &'static Session, of: &Reported) -> Source {
         let allocator = &session.allocator;
         let was_on = allocator.trace.is_on();
         if let Some(entry) = allocator.trace.alloc_of(of) {
-            let placement = match (entry.stream, entry.pool) {
-                (0, (0, 0)) => PlacementId::DEFAULT,
-                (stream, pool) => place(session, of.device, stream, pool),
-            };
+            let asked = || allocator.routes.pool(of.device, entry.stream);
+            let pool = entry.pool.unwrap_or_else(asked);
             let slack = slack(of.bytes, Some(entry.requested));
-            return Some(Source { placement, slack });
+            return Some(Source {
+                placement: anywhere(session, of, entry.stream, pool),
+                slack,
+            });
         }
         if was_on {
             tell(session);
         }
-        let block = of_block(session, of, allocator.sites.read(of)?);
-        // Without a trace blocks may be of any pool.
-        Some(match allocator.trace.is_starting() {
-            true => block,
-            false => Source {
-                slack: block.slack,
-                ..Source::UNKNOWN
-            },
+        let block = allocator.sites.read(of)?;
+        let pool = allocator.routes.pool(of.device, block.stream);
+        Some(Source {
+            placement: anywhere(session, of, block.stream, pool),
+            slack: slack(of.bytes, block.requested),
         })
     });
     source.flatten().unwrap_or(Source::UNKNOWN)
@@ -130,6 +133,14 @@ fn unknown_site(session: &'static Session, of: &Reported) -> Source {
         Some(of_block(session, of, block?))
     });
     source.flatten().unwrap_or(Source::UNKNOWN)
+}
+
+/// The place of a block that may be of any pool.
+fn anywhere(session: &'static Session, of: &Reported, stream: u64, pool: Pool) -> PlacementId {
+    match (stream, pool) {
+        (0, (0, 0)) => PlacementId::DEFAULT,
+        (stream, pool) => place(session, of.device, stream, pool),
+    }
 }
 
 #[inline(always)]

@@ -2,6 +2,7 @@
 
 use super::block::Sites;
 use super::placements::Placements;
+use super::routes::Routes;
 use super::traced::Trace;
 
 /// What is known of the allocator in a session.
@@ -9,5 +10,6 @@ use super::traced::Trace;
 pub(crate) struct Allocator {
     pub(super) sites: Sites,
     pub(super) placements: Placements,
+    pub(super) routes: Routes,
     pub(super) trace: Trace,
 }

@@ -3,10 +3,10 @@
 //! Each entry costs it some 25 ns, and a function is never detached. So ours is attached when only the trace can tell:
 //! once a pool is begun, or a block is used on another stream.
 
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use gpumem_capture::DeviceOrdinal;
-use gpumem_torch_abi::TraceEntry;
+use gpumem_torch_abi::{Tail, TraceEntry, clock};
 
 use super::block::Reported;
 use super::placements::Pool;
@@ -24,6 +24,10 @@ const OFF: u8 = 3;
 /// What was traced last, for whoever is told of it next.
 pub(super) struct Trace {
     state: AtomicU8,
+    /// [`Tail`] of its entries; 0: not looked at yet.
+    tail: AtomicU8,
+    /// A block was used on another stream, and nothing tells when it is free again.
+    misses_releases: AtomicBool,
     devices: [Last; DEVICES],
 }
 
@@ -33,17 +37,42 @@ struct Last {
     ptr: AtomicU64,
     requested: AtomicU64,
     stream: AtomicU64,
-    pool: (AtomicU64, AtomicU64),
+    pool: LastPool,
     /// The block that is being freed.
     freeing: AtomicU64,
     /// From where the last block was wanted for which there was no memory.
-    failed: (AtomicU64, AtomicU64, AtomicU64),
+    failed: (AtomicU64, LastPool),
+}
+
+/// A pool, if the entry says it.
+#[derive(Default)]
+struct LastPool {
+    is_known: AtomicU8,
+    id: (AtomicU64, AtomicU64),
+}
+
+impl LastPool {
+    fn set(&self, pool: Option<Pool>) {
+        let (first, second) = pool.unwrap_or_default();
+        self.is_known
+            .store(pool.is_some().into(), Ordering::Relaxed);
+        self.id.0.store(first, Ordering::Relaxed);
+        self.id.1.store(second, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<Pool> {
+        let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        let is_known = self.is_known.load(Ordering::Relaxed) != 0;
+        is_known.then(|| (get(&self.id.0), get(&self.id.1)))
+    }
 }
 
 impl Default for Trace {
     fn default() -> Self {
         Self {
             state: AtomicU8::new(IDLE),
+            tail: AtomicU8::new(0),
+            misses_releases: AtomicBool::new(false),
             devices: core::array::from_fn(|_| Last::default()),
         }
     }
@@ -54,7 +83,8 @@ impl Default for Trace {
 pub(super) struct Traced {
     pub(super) requested: u64,
     pub(super) stream: u64,
-    pub(super) pool: Pool,
+    /// None: the entry does not say.
+    pub(super) pool: Option<Pool>,
 }
 
 impl Trace {
@@ -68,17 +98,23 @@ impl Trace {
         self.state.load(Ordering::Acquire) == ON
     }
 
+    /// Whether blocks waited for other streams without a trace that says until when.
+    pub(super) fn misses_releases(&self) -> bool {
+        self.misses_releases.load(Ordering::Acquire)
+    }
+
+    /// A block is used on another stream; whether it is the first that is missed so.
+    pub(super) fn misses_releases_now(&self) -> bool {
+        let is_off = self.state.load(Ordering::Acquire) == OFF;
+        is_off && !self.misses_releases.swap(true, Ordering::AcqRel)
+    }
+
     fn turn_off(&self) {
         if self.state.swap(OFF, Ordering::AcqRel) == ON {
             account::leave(String::from(
                 "PyTorch's allocator traces what it does in a way that is not known: pools and streams of blocks are not known",
             ));
         }
-    }
-
-    /// Whether some devices may not be traced yet.
-    pub(super) fn is_starting(&self) -> bool {
-        self.state.load(Ordering::Acquire) == STARTING
     }
 
     /// How an allocation that is reported was traced just before.
@@ -92,7 +128,7 @@ impl Trace {
         let traced = Traced {
             requested: get(&last.requested),
             stream: get(&last.stream),
-            pool: (get(&last.pool.0), get(&last.pool.1)),
+            pool: last.pool.get(),
         };
         if get(&last.ptr) == of.ptr && traced.requested <= of.bytes {
             return Some(traced);
@@ -111,15 +147,14 @@ impl Trace {
         }
     }
 
-    /// The stream and the pool of the failure that is reported.
-    pub(super) fn failed(&self, device: DeviceOrdinal) -> Option<(u64, Pool)> {
+    /// The stream and, if it is said, the pool of the failure that is reported.
+    pub(super) fn failed(&self, device: DeviceOrdinal) -> Option<(u64, Option<Pool>)> {
         let last = self
             .devices
             .get(usize::from(device.0))
             .filter(|_| self.is_on())?;
-        let get = |word: &AtomicU64| word.load(Ordering::Relaxed);
-        let (stream, first, second) = &last.failed;
-        Some((get(stream), (get(first), get(second))))
+        let (stream, pool) = &last.failed;
+        Some((stream.load(Ordering::Relaxed), pool.get()))
     }
 
     /// Whether ours is to be attached now, which is done once.
@@ -140,6 +175,23 @@ impl Trace {
         self.state.store(OFF, Ordering::Release);
     }
 
+    /// The pool of an entry that was just made, if it says one: how entries end is known by the first of them.
+    fn pool(&self, entry: &TraceEntry) -> Option<Pool> {
+        const POOL: u8 = Tail::PoolAndTime as u8 + 1;
+        let mut tail = self.tail.load(Ordering::Relaxed);
+        if tail == 0 {
+            // SAFETY: the allocator passes its own entry.
+            let found = unsafe { entry.tail(clock()) };
+            tail = found.map_or(0, |found| found as u8 + 1);
+            self.tail.store(tail, Ordering::Relaxed);
+        }
+        match tail {
+            // SAFETY: all entries of a release are laid out as its first one.
+            POOL => Some(unsafe { entry.pool() }),
+            _ => None,
+        }
+    }
+
     /// Takes an entry; whether a block went back to the pool that was freed before.
     pub(super) fn take(&self, entry: &TraceEntry) -> bool {
         let Some(last) = self.devices.get(usize::from(entry.device)) else {
@@ -151,8 +203,7 @@ impl Trace {
                 set(&last.ptr, entry.ptr);
                 set(&last.requested, entry.bytes);
                 set(&last.stream, entry.stream);
-                set(&last.pool.0, entry.pool.0);
-                set(&last.pool.1, entry.pool.1);
+                last.pool.set(self.pool(entry));
                 false
             }
             TraceEntry::FREE_REQUESTED => {
@@ -161,8 +212,7 @@ impl Trace {
             }
             TraceEntry::OOM => {
                 set(&last.failed.0, entry.stream);
-                set(&last.failed.1, entry.pool.0);
-                set(&last.failed.2, entry.pool.1);
+                last.failed.1.set(self.pool(entry));
                 false
             }
             TraceEntry::FREE_COMPLETED => last.freeing.swap(0, Ordering::Relaxed) != entry.ptr,

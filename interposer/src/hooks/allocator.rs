@@ -36,6 +36,42 @@ around! {
     }
 }
 
+around! {
+    /// `c10::cuda::CUDACachingAllocator::setAllocatorSettings(const std::string&)`, up to 2.9, and since 2.7 with this
+    /// string.
+    C10Cuda
+    fn _ZN3c104cuda20CUDACachingAllocator20setAllocatorSettingsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(text) -> u64;
+    missing 0;
+    with api, real;
+    {
+        // SAFETY: as above.
+        let text = unsafe {
+            let (start, length) = (*(text as *const *const u8), *(text as *const usize).add(1));
+            core::slice::from_raw_parts(start, length)
+        };
+        allocator::calls::settings_at_run_time(text);
+        real()
+    }
+}
+
+around! {
+    /// `c10::cuda::CUDACachingAllocator::setAllocatorSettings(const std::string&)`, up to 2.6, whose string is that of
+    /// libstdc++'s older ABI.
+    C10Cuda
+    fn _ZN3c104cuda20CUDACachingAllocator20setAllocatorSettingsERKSs(text) -> u64;
+    missing 0;
+    with api, real;
+    {
+        // SAFETY: such a string is the address of its text, whose length stands before it and two more words.
+        let text = unsafe {
+            let start = *(text as *const *const u8);
+            core::slice::from_raw_parts(start, *start.cast::<usize>().sub(3))
+        };
+        allocator::calls::settings_at_run_time(text);
+        real()
+    }
+}
+
 /// Whether the allocator's functions are called by name: where its table was found ours stand in that.
 fn is_by_name() -> bool {
     allocator::found::backend().is_none()

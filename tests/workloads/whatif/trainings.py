@@ -7,6 +7,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+# Up to 2.9 it has another name.
+set_settings = getattr(torch._C, "_accelerator_setAllocatorSettings", None) or torch.cuda.memory._set_allocator_settings
+
 
 class Block(nn.Module):
     def __init__(self, width, heads=8):
@@ -97,7 +100,7 @@ def switches():
     held = []
     for settings in ("roundup_power2_divisions:4", "expandable_segments:True", "max_split_size_mb:30", "expandable_segments:False"):
         held += [torch.empty(random.randrange(1, 60 << 20), dtype=torch.uint8, device="cuda") for _ in range(20)]
-        torch._C._accelerator_setAllocatorSettings(settings)
+        set_settings(settings)
         del held[::3]
 
 

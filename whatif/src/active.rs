@@ -1,0 +1,114 @@
+//! The pool that is active on this thread, in releases that have such a thing (2.5 to 2.7).
+//!
+//! It is PyTorch's `MemPool`, which is more than a replay wants: a new one has a number of its own and counts as a use. So
+//! what is active in a replay is a few words, of which PyTorch's own functions say that they are a pool of that number.
+
+use core::mem::transmute;
+
+use gpumem_torch_abi::{
+    ACTIVATE, ACTIVE_POOL, Address, DEACTIVATE, IdOf, Library, POOL_ALLOCATOR, POOL_ID, PoolId,
+};
+
+use crate::real;
+
+/// Room for PyTorch's pool, in words.
+const WORDS: usize = 16;
+
+/// PyTorch's functions.
+#[derive(Debug)]
+pub(crate) struct ActivePool {
+    enter: Enter,
+    leave: Leave,
+    /// The word of a pool at which its number begins.
+    number: usize,
+}
+
+type Enter = unsafe extern "C-unwind" fn(&mut [u64; WORDS], usize);
+type Leave = unsafe extern "C-unwind" fn(&mut [u64; WORDS]);
+
+impl ActivePool {
+    /// None: this release has none, or it is not as it is known.
+    pub(crate) fn find() -> Option<Self> {
+        let function = |name| Some(real::torch(Library::C10Cuda, name)).filter(|&at| at != 0);
+        // SAFETY: these are PyTorch's functions of these types.
+        let (enter, leave, active, id, allocator) = unsafe {
+            (
+                transmute::<usize, Enter>(function(ACTIVATE)?),
+                transmute::<usize, Leave>(function(DEACTIVATE)?),
+                transmute::<usize, Address>(function(ACTIVE_POOL)?),
+                transmute::<usize, IdOf>(function(POOL_ID)?),
+                transmute::<usize, Address>(function(POOL_ALLOCATOR)?),
+            )
+        };
+        let number = number_at(id)?;
+        let found = Self {
+            enter,
+            leave,
+            number,
+        };
+        let pool = found.pool((1, 2));
+        let at = pool.as_ptr() as usize;
+        // SAFETY: they read a pool's words, of which there is room for more than it has.
+        let is_it = unsafe { id(at) == PoolId(1, 2) && allocator(at) == 0 };
+        let is_active = found.with((1, 2), || {
+            // SAFETY: the pool lives while it is active; the first function takes nothing.
+            let of_active = unsafe {
+                match active(0) {
+                    0 => None,
+                    pool => Some(id(pool)),
+                }
+            };
+            of_active == Some(PoolId(1, 2))
+        });
+        // SAFETY: it takes nothing.
+        (is_it && is_active && unsafe { active(0) } == 0).then_some(found)
+    }
+
+    /// Makes a call with a pool of this number active.
+    pub(crate) fn with<T>(&self, number: (u64, u64), call: impl FnOnce() -> T) -> T {
+        let pool = self.pool(number);
+        let mut context = [0; WORDS];
+        // SAFETY: the context remembers what was active before, and the pool outlives it.
+        unsafe { (self.enter)(&mut context, pool.as_ptr() as usize) };
+        let result = call();
+        // SAFETY: it is that context.
+        unsafe { (self.leave)(&mut context) };
+        result
+    }
+
+    fn pool(&self, (first, second): (u64, u64)) -> [u64; WORDS] {
+        let mut pool = [0; WORDS];
+        (pool[self.number], pool[self.number + 1]) = (first, second);
+        pool
+    }
+}
+
+/// The word of a pool at which its number begins, by the function that gives it.
+fn number_at(id: IdOf) -> Option<usize> {
+    let words: [u64; WORDS] = core::array::from_fn(|n| 1000 + n as u64);
+    // SAFETY: it reads two words of a pool, which has no more than these.
+    let PoolId(first, second) = unsafe { id(words.as_ptr() as usize) };
+    let at = first.checked_sub(1000)? as usize;
+    (at < WORDS - 1 && second == first + 1).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C-unwind" fn at_two(pool: usize) -> PoolId {
+        let words = pool as *const u64;
+        // SAFETY: the test passes a pool's words.
+        unsafe { PoolId(words.add(2).read(), words.add(3).read()) }
+    }
+
+    unsafe extern "C-unwind" fn nowhere(_: usize) -> PoolId {
+        PoolId(5, 6)
+    }
+
+    #[test]
+    fn the_function_says_where_the_number_is() {
+        assert_eq!(number_at(at_two), Some(2));
+        assert_eq!(number_at(nowhere), None);
+    }
+}
