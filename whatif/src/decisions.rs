@@ -149,10 +149,11 @@ fn freeing(ptr: u64) -> u64 {
 fn pool_of(entry: &TraceEntry) -> (u64, u64) {
     // SAFETY: it is an entry of the allocator's.
     let has_pool = unsafe { entry.tail(clock()) } == Some(Tail::PoolAndTime);
+    if !has_pool {
+        return (0, 0);
+    }
     // SAFETY: its tail is that with a pool.
-    has_pool
-        .then(|| unsafe { entry.pool() })
-        .unwrap_or_default()
+    unsafe { entry.pool() }
 }
 
 /// The allocator calls it with each entry of its trace, the device's lock held.
