@@ -15,6 +15,8 @@ Usage: gpumem COMMAND …
   hints CAPTURE, oom CAPTURE
                             what could be done, why memory ran out: with replays under other settings
   whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
+  plan --card CARD -- PROGRAM …
+                            whether a program fits a GPU that you do not have (gpumem plan --help)
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a Jupyter kernel that is recorded, so that %%gpumem works in it
   library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py
@@ -39,6 +41,10 @@ def main(words: Optional[List[str]] = None) -> int:
             from ._whatif import command as whatif
 
             return whatif.main(rest)
+        if command == "plan":
+            from ._plan import command as plan
+
+            return plan.main(rest)
         if command in ("hints", "oom"):
             from ._whatif import advice
 

@@ -1,0 +1,119 @@
+"""Whether a program fits a card: judged by a run where the card gives the least and the program takes the most that is thought
+possible, and one where it is the other way round."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from .dry_run import Device, Failed, Run, analyzed
+
+FITS, DOES_NOT_FIT, TOO_CLOSE = "fits", "does not fit", "too close to say"
+# Of a ledger's rows: how well they are known. What no row says is exact: PyTorch's own allocator made it.
+KNOWN = {"context": "card", "module": "card", "library": "model"}
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What a card may be: settings of the simulated card by which a program has the least room, and the most."""
+
+    name: str
+    # As a part of a file's name.
+    file_name: str
+    worse: Mapping[str, str]
+    better: Mapping[str, str]
+    # Bytes that CUDA gives, at least and at most.
+    total: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of one card."""
+
+    card: Ends
+    verdict: str
+    # The runs at both ends.
+    worse: Run
+    better: Run
+
+    @property
+    def shown(self) -> Run:
+        """The run that the breakdown is of: the one that fitted, if there is one."""
+        return self.worse if self.worse.went_well else self.better
+
+    @property
+    def needed(self) -> Sequence[int]:
+        """Bytes that were on the fullest GPU at once: the least and the greatest that is thought possible. Of a run that failed they
+        are what was there by then."""
+        return sorted(fullest(run) for run in (self.better, self.worse))
+
+
+def judged(card: Ends, worse: Run, better: Run) -> Verdict:
+    """Raises Failed where a run ended for another reason than memory."""
+    if fitted(worse):
+        return Verdict(card, FITS, worse, better)
+    return Verdict(card, TOO_CLOSE if fitted(better) else DOES_NOT_FIT, worse, better)
+
+
+def fitted(run: Run) -> bool:
+    """Raises Failed where it ended for another reason than memory."""
+    if run.went_well:
+        fullest(run)
+        return True
+    if run.out_of_memory:
+        return False
+    words = [line for line in run.last_words.strip().splitlines() if line.strip()]
+    last = words[-1] if words else "it said nothing"
+    if run.timed_out:
+        raise Failed(f"the program had not ended after {run.seconds:.0f} s (--timeout). It said last: {last}")
+    status = f"signal {-run.status}" if run.status < 0 else f"status {run.status}"
+    raise Failed(f"the program failed with {status}, and not for want of memory. It said last: {last}")
+
+
+def used(run: Run) -> List[Device]:
+    """The GPUs that the run used, the fullest first. Raises Failed where there is none."""
+    devices = [device for device in run.devices if device.needed]
+    if not devices:
+        raise Failed("the program used no GPU")
+    return sorted(devices, key=lambda device: -device.needed)
+
+
+def fullest(run: Run) -> int:
+    """What was on the fullest GPU. Several processes on one are added up, each at its own peak: at most that much."""
+    by_gpu: Dict[int, int] = {}
+    for device in used(run):
+        by_gpu[device.ordinal] = by_gpu.get(device.ordinal, 0) + device.needed
+    return max(by_gpu.values())
+
+
+def peak(run: Run, level: str) -> int:
+    """The greatest figure of a level on any GPU."""
+    return max(int(device.figures[level]["peak_bytes"]) for device in used(run))
+
+
+def moment(run: Run) -> Dict[str, Any]:
+    """What the fullest GPU consisted of: when tensors held most, or when memory ran out."""
+    device = used(run)[0]
+    at = "oom" if not run.went_well else "peak"
+    [found] = analyzed(device.capture, "ledger", "--at", at, "--device", str(device.ordinal))
+    lines = analyzed(device.capture, "lines", "--at", at, "--device", str(device.ordinal))
+    return {**found, "lines": lines}
+
+
+def failure(run: Run) -> Optional[Dict[str, Any]]:
+    """The failure of a run that ran out of memory, with its cause, as `gpumem-analyze oom` has it."""
+    for capture, summary in zip(run.captures, run.summaries):
+        if summary["out_of_memory_events"]:
+            said: Dict[str, Any] = analyzed(capture, "oom")
+            return said
+    return None
+
+
+def keep(run: Run, folder: Path, name: str) -> None:
+    """Moves its captures, and what the program printed, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, capture in enumerate(run.captures):
+        shutil.move(str(capture), folder / (f"{name}.{number}.bin" if len(run.captures) > 1 else f"{name}.bin"))
+    shutil.move(str(run.output), folder / f"{name}.output.txt")
