@@ -6,17 +6,18 @@ import argparse
 import json
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .. import _files, _launcher
 from .._report import say
-from . import search, text
+from . import inside, search, text
 from . import verdict as judge
 from .cards import UnknownCard, ends
 from .dry_run import Failed, Wanted, run, runs
 from .progress import Progress
-from .verdict import DOES_NOT_FIT, FITS, TOO_CLOSE, Ends, Verdict
+from .verdict import DOES_NOT_FIT, FITS, TOO_CLOSE, Case, Ends, Verdict
 
 NO_RESULT, WRONG = 1, 2
 # Beside 0: what a script can go on with.
@@ -37,6 +38,13 @@ another reason; 2 the command line is wrong.
 """
 
 
+def _ranks(text: str) -> List[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} are no ranks: write numbers, as in 0,7") from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpumem plan", usage="gpumem plan [OPTIONS] --card CARD -- PROGRAM [ARGUMENT…]", description=_DESCRIPTION,
@@ -51,6 +59,11 @@ def _parser() -> argparse.ArgumentParser:
         "--search", nargs=2, metavar=("WORDS", "LOW..HIGH"),
         help="the largest number that fits, put in the place of {} in WORDS, which are added to the program's own",
     )  # fmt: skip
+    parser.add_argument(
+        "--world", metavar="N", type=int,
+        help="the program as one rank of N, alone: PyTorch's process groups answer as though the others were there",
+    )  # fmt: skip
+    parser.add_argument("--rank", metavar="R[,R…]", type=_ranks, help="which ranks, of --world: each is a run of its own (0)")
     parser.add_argument("--timeout", metavar="SECONDS", type=float, help="end a run that takes longer")
     parser.add_argument("--jobs", metavar="N", type=int, help="runs beside one another; without it one for each processor")
     parser.add_argument("--save", metavar="FOLDER", type=Path, help="keep the captures of the runs, and what the program printed")
@@ -78,6 +91,10 @@ def main(words: Sequence[str]) -> int:
         bounds = search.bounds(options.search[1]) if options.search else None
     except (UnknownCard, search.NotARange) as error:
         parser.error(str(error))
+    if options.rank and not options.world:
+        parser.error("--rank goes with --world")
+    if options.world and not all(0 <= rank < options.world for rank in options.rank or [0]):
+        parser.error(f"--rank: of {options.world} the ranks are 0 to {options.world - 1}")
     try:
         with tempfile.TemporaryDirectory(prefix="gpumem-plan.") as folder:
             return _plan(options, cards, program, bounds, Path(folder))
@@ -93,25 +110,25 @@ def _plan(
     options: argparse.Namespace, cards: Sequence[Ends], program: List[str], bounds: Optional[Tuple[int, int]], folder: Path
 ) -> int:
     planner = Planner(folder, options)
-    found: List[Dict[str, Any]] = []
+    ranks: List[Optional[int]] = list(options.rank or [0]) if options.world else [None]
     verdicts: List[Verdict] = []
     for card in cards:
-        if bounds:
-            number, verdict = planner.largest(card, program, options.search[0], bounds)
-            found.append({"largest": number})
-        else:
-            verdict = planner.verdict(card, program)
-            found.append({})
-        verdicts.append(verdict)
+        for rank in ranks:
+            case = Case(card, rank)
+            if bounds:
+                verdicts.append(planner.largest(case, program, options.search[0], bounds))
+            else:
+                verdicts.append(planner.verdict(case, program))
     planner.progress.end()
     if options.save:
         for verdict in verdicts:
-            planner.keep(verdict, options.save)
+            judge.keep(verdict, options.save)
     if options.format == "json":
-        print(json.dumps(text.as_json(verdicts, found), indent=2))
+        print(json.dumps(text.as_json(verdicts), indent=2))
     else:
-        print(text.report(verdicts, found, options.search))
-    return min(STATUS[verdict.verdict] for verdict in verdicts)
+        print(text.report(verdicts, options.search))
+    by_card = [max(STATUS[of.verdict] for of in verdicts if of.case.card is card) for card in cards]
+    return min(by_card)
 
 
 class Planner:
@@ -121,40 +138,45 @@ class Planner:
         self._folder, self._options, self._count = folder, options, 0
         self.progress = Progress()
 
-    def _wanted(self, command: Sequence[str], card: Dict[str, str]) -> Wanted:
-        return Wanted(list(command), card, timeout=self._options.timeout)
+    def _wanted(self, case: Case, settings: Mapping[str, str], program: Sequence[str]) -> Wanted:
+        parts: List[str] = []
+        changes: Dict[str, str] = {}
+        if case.rank is not None:
+            parts.append("world")
+            changes.update(_rank(case.rank, self._options.world))
+        why = inside.cannot(program) if parts else None
+        if why:
+            raise Failed(why)
+        return Wanted(list(program), settings, changes, parts, self._options.timeout)
 
     def _name(self) -> str:
         self._count += 1
         return f"run{self._count}"
 
-    def verdict(self, card: Ends, program: Sequence[str]) -> Verdict:
+    def verdict(self, case: Case, program: Sequence[str]) -> Verdict:
         """What is said of a card."""
-        wanted = [self._wanted(program, dict(card.worse)), self._wanted(program, dict(card.better))]
+        self.progress.say(f"running on {case.name}")
+        wanted = [self._wanted(case, settings, program) for settings in (case.card.worse, case.card.better)]
         jobs = self._options.jobs or os.cpu_count() or 1
-        self.progress.say(f"running on {card.name}")
         worse, better = runs(wanted, self._folder, [self._name(), self._name()], jobs)
-        return judge.judged(card, worse, better)
+        return judge.judged(case, worse, better)
 
-    def fits(self, card: Ends, program: Sequence[str]) -> bool:
-        """Whether the program fits even if the card gives the least."""
-        done = run(self._wanted(program, dict(card.worse)), self._folder, self._name())
-        return judge.fitted(done)
-
-    def largest(
-        self, card: Ends, program: Sequence[str], template: str, bounds: Tuple[int, int]
-    ) -> Tuple[Optional[int], Verdict]:
-        """The largest number that fits, and what is said of it; of none, of the least one."""
+    def largest(self, case: Case, program: Sequence[str], template: str, bounds: Tuple[int, int]) -> Verdict:
+        """The verdict of the largest number that fits; where none does, of the least one."""
 
         def fits(number: int) -> bool:
-            self.progress.say(f"running with {template.replace(search.PLACE, str(number))} on {card.name}")
-            return self.fits(card, search.filled(program, template, number))
+            self.progress.say(f"running with {template.replace(search.PLACE, str(number))} on {case.name}")
+            wanted = self._wanted(case, case.card.worse, search.filled(program, template, number))
+            return judge.fitted(run(wanted, self._folder, self._name()))
 
         number = search.largest(bounds[0], bounds[1], fits)
         shown = bounds[0] if number is None else number
-        return number, self.verdict(card, search.filled(program, template, shown))
+        return replace(self.verdict(case, search.filled(program, template, shown)), largest=search.Found(number))
 
-    def keep(self, verdict: Verdict, folder: Path) -> None:
-        """Moves the captures of a verdict into a folder."""
-        for which, done in (("least", verdict.worse), ("most", verdict.better)):
-            judge.keep(done, folder, f"{verdict.card.file_name}.{which}")
+
+def _rank(rank: int, world: int) -> Dict[str, str]:
+    """As launchers tell a program: each rank is alone on its machine, whose only GPUs it has."""
+    return {
+        "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_RANK": str(rank),
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
+    }  # fmt: skip

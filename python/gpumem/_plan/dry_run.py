@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .. import _files, _launcher, _simulator
+from . import inside
 
 # What would change a run that stands for another machine's.
 _UNSET = ("CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING")
@@ -35,8 +36,8 @@ class Wanted:
     # Settings of the simulated card, and of the program's environment.
     card: Mapping[str, str]
     changes: Mapping[str, str] = field(default_factory=dict)
-    # Python folders that come before the program's own.
-    python_path: Sequence[str] = ()
+    # What runs inside the program.
+    parts: Sequence[str] = ()
     timeout: Optional[float] = None
 
 
@@ -102,9 +103,8 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
         GPUMEM_OUTPUT=str(folder / f"{name}.%p.bin"), GPUMEM_LIST=str(listed), GPUMEM_QUIET="1", GPUMEM_POSTMORTEM="off",
         PYTHONUNBUFFERED="1",
     )  # fmt: skip
-    if wanted.python_path:
-        others = base.get("PYTHONPATH")
-        base["PYTHONPATH"] = ":".join([*wanted.python_path, *([others] if others else [])])
+    if wanted.parts:
+        base = inside.environment(wanted.parts, base)
     listed.touch()
     command = _launcher.command_of(wanted.command)
     env = _simulator.environment(_launcher.environment({}, base), {**wanted.card, "GPUMEM_SIM_CARD": cards})

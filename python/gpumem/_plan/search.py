@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Optional, Sequence, Tuple
+from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 PLACE = "{}"
+
+
+class Found(NamedTuple):
+    """The largest number that fits; None: not even the least does."""
+
+    number: Optional[int]
 
 
 class NotARange(ValueError):

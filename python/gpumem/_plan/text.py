@@ -37,14 +37,12 @@ def between(of: Sequence[int]) -> str:
     return f"{low.split()[0]} to {high}" if same_unit else f"{low} to {high}"
 
 
-def report(verdicts: Sequence[Verdict], found: Sequence[Dict[str, Any]], searched: Optional[Sequence[str]]) -> str:
-    """Of one card the whole; of several a line each, then the whole of each."""
-    lines: List[str] = []
-    if len(verdicts) > 1:
-        lines += [*_table(verdicts, found), ""]
-    for verdict, of in zip(verdicts, found):
-        if searched:
-            lines += wrapped([_largest(verdict, of["largest"], searched)])
+def report(verdicts: Sequence[Verdict], searched: Optional[Sequence[str]]) -> str:
+    """Of one case the whole; of several a line each, then the whole of each."""
+    lines: List[str] = [*_table(verdicts), ""] if len(verdicts) > 1 else []
+    for verdict in verdicts:
+        if verdict.largest and searched:
+            lines += wrapped([_largest(verdict, verdict.largest.number, searched)])
         lines += [*_whole(verdict), ""]
     return "\n".join(lines).rstrip("\n")
 
@@ -52,16 +50,18 @@ def report(verdicts: Sequence[Verdict], found: Sequence[Dict[str, Any]], searche
 def _largest(of: Verdict, number: Optional[int], searched: Sequence[str]) -> str:
     template, bounds = searched
     if number is None:
-        return f"{of.card.name}: nothing of {bounds} fits. With the least:"
-    return f"{of.card.name}: {template.replace('{}', str(number))} is the most of {bounds} that fits. With it:"
+        return f"{of.case.name}: nothing of {bounds} fits. With the least:"
+    return f"{of.case.name}: {template.replace('{}', str(number))} is the most of {bounds} that fits. With it:"
 
 
-def _table(verdicts: Sequence[Verdict], found: Sequence[Dict[str, Any]]) -> List[str]:
+def _table(verdicts: Sequence[Verdict]) -> List[str]:
     rows = [("card", "verdict", "needs", "has")]
-    for of, more in zip(verdicts, found):
-        verdict = of.verdict if "largest" not in more else f"at most {more['largest']}"
+    for of in verdicts:
+        verdict = of.verdict
+        if of.largest:
+            verdict = "none fits" if of.largest.number is None else f"at most {of.largest.number}"
         needed = between(of.needed) if of.verdict == FITS else ""
-        rows.append((of.card.name, verdict, needed, between(of.card.total)))
+        rows.append((of.case.name, verdict, needed, between(of.case.card.total)))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
@@ -97,9 +97,10 @@ def _place(line: Dict[str, Any]) -> str:
 
 def headline(of: Verdict) -> List[str]:
     """The answer."""
-    card = f"{of.card.name}" if of.card.total[0] == of.card.total[1] else f"{of.card.name} ({between(of.card.total)})"
+    total = of.case.card.total
+    card = of.case.name if total[0] == total[1] else f"{of.case.name} ({between(total)})"
     if of.verdict == FITS:
-        left = [of.card.total[0] - of.needed[1], of.card.total[1] - of.needed[0]]
+        left = [total[0] - of.needed[1], total[1] - of.needed[0]]
         return [f"fits: needs {between(of.needed)} of {card}; {between(left)} is left."]
     if of.verdict == DOES_NOT_FIT:
         return [f"does not fit: memory runs out on {card}."]
@@ -158,16 +159,18 @@ def _moment(held: Dict[str, Any]) -> List[str]:
     return [*words, f"of step {held['step']}"] if held.get("step") is not None else words
 
 
-def as_json(verdicts: Sequence[Verdict], found: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
-    return {"schema": "gpumem/plan/1", "cards": [{**_json(verdict), **more} for verdict, more in zip(verdicts, found)]}
+def as_json(verdicts: Sequence[Verdict]) -> Dict[str, Any]:
+    return {"schema": "gpumem/plan/1", "cases": [_json(verdict) for verdict in verdicts]}
 
 
 def _json(of: Verdict) -> Dict[str, Any]:
     held, failed = judge.moment(of.shown), None if of.shown.went_well else judge.failure(of.shown)
     return {
-        "card": of.card.name,
-        "card_bytes": list(of.card.total),
+        "card": of.case.card.name,
+        "rank": of.case.rank,
+        "card_bytes": list(of.case.card.total),
         "verdict": of.verdict,
+        "largest": of.largest and of.largest.number,
         "needed_bytes": list(of.needed),
         "reserved_peak_bytes": [judge.peak(run, "reserved") for run in (of.better, of.worse)],
         "tensor_peak_bytes": [judge.peak(run, "tensor") for run in (of.better, of.worse)],

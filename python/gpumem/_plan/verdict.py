@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .dry_run import Device, Failed, Run, analyzed
+from .search import Found
 
 FITS, DOES_NOT_FIT, TOO_CLOSE = "fits", "does not fit", "too close to say"
 # Of a ledger's rows: how well they are known. What no row says is exact: PyTorch's own allocator made it.
@@ -29,14 +30,28 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What is said of one card."""
+class Case:
+    """What is judged: a program on a card, as a rank of many if it is one."""
 
     card: Ends
+    rank: Optional[int] = None
+
+    @property
+    def name(self) -> str:
+        return self.card.name if self.rank is None else f"{self.card.name}, rank {self.rank}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a case."""
+
+    case: Case
     verdict: str
     # The runs at both ends.
     worse: Run
     better: Run
+    # Of a search: the largest number that fits.
+    largest: Optional[Found] = None
 
     @property
     def shown(self) -> Run:
@@ -50,11 +65,11 @@ class Verdict:
         return sorted(fullest(run) for run in (self.better, self.worse))
 
 
-def judged(card: Ends, worse: Run, better: Run) -> Verdict:
+def judged(case: Case, worse: Run, better: Run) -> Verdict:
     """Raises Failed where a run ended for another reason than memory."""
     if fitted(worse):
-        return Verdict(card, FITS, worse, better)
-    return Verdict(card, TOO_CLOSE if fitted(better) else DOES_NOT_FIT, worse, better)
+        return Verdict(case, FITS, worse, better)
+    return Verdict(case, TOO_CLOSE if fitted(better) else DOES_NOT_FIT, worse, better)
 
 
 def fitted(run: Run) -> bool:
@@ -111,9 +126,12 @@ def failure(run: Run) -> Optional[Dict[str, Any]]:
     return None
 
 
-def keep(run: Run, folder: Path, name: str) -> None:
-    """Moves its captures, and what the program printed, into a folder."""
+def keep(of: Verdict, folder: Path) -> None:
+    """Moves the captures of both runs, and what the program printed, into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for number, capture in enumerate(run.captures):
-        shutil.move(str(capture), folder / (f"{name}.{number}.bin" if len(run.captures) > 1 else f"{name}.bin"))
-    shutil.move(str(run.output), folder / f"{name}.output.txt")
+    name = of.case.card.file_name if of.case.rank is None else f"{of.case.card.file_name}.rank{of.case.rank}"
+    for which, run in (("least", of.worse), ("most", of.better)):
+        for number, capture in enumerate(run.captures):
+            more = f".{number}" if len(run.captures) > 1 else ""
+            shutil.move(str(capture), folder / f"{name}.{which}{more}.bin")
+        shutil.move(str(run.output), folder / f"{name}.{which}.txt")
