@@ -12,7 +12,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .. import _files, _launcher
 from .._report import say
-from . import inside, search, text
+from . import against, changes, inside, search, text
 from . import verdict as judge
 from .cards import UnknownCard, ends
 from .dry_run import Failed, Wanted, run, runs
@@ -64,8 +64,12 @@ def _parser() -> argparse.ArgumentParser:
         help="the program as one rank of N, alone: PyTorch's process groups answer as though the others were there",
     )  # fmt: skip
     parser.add_argument("--rank", metavar="R[,R…]", type=_ranks, help="which ranks, of --world: each is a run of its own (0)")
+    parser.add_argument(
+        "--no-changes", dest="changes", action="store_false", help="do not try what would make a program fit that does not"
+    )
     parser.add_argument("--timeout", metavar="SECONDS", type=float, help="end a run that takes longer")
     parser.add_argument("--jobs", metavar="N", type=int, help="runs beside one another; without it one for each processor")
+    parser.add_argument("--against", metavar="CAPTURE", type=Path, help="print the peaks of a real run's capture beside the plan's")
     parser.add_argument("--save", metavar="FOLDER", type=Path, help="keep the captures of the runs, and what the program printed")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON with integers")
     return parser
@@ -119,14 +123,19 @@ def _plan(
                 verdicts.append(planner.largest(case, program, options.search[0], bounds))
             else:
                 verdicts.append(planner.verdict(case, program))
+    if options.changes and len(verdicts) == 1 and verdicts[0].verdict != FITS and not bounds:
+        verdicts = [planner.changed(verdicts[0], program)]
     planner.progress.end()
+    beside = against.rows(verdicts[0], options.against) if options.against else []
     if options.save:
         for verdict in verdicts:
             judge.keep(verdict, options.save)
     if options.format == "json":
-        print(json.dumps(text.as_json(verdicts), indent=2))
+        print(json.dumps({**text.as_json(verdicts), **({"against": beside} if beside else {})}, indent=2))
     else:
         print(text.report(verdicts, options.search))
+        if beside:
+            print("\n" + "\n".join(against.text(beside, options.against)))
     by_card = [max(STATUS[of.verdict] for of in verdicts if of.case.card is card) for card in cards]
     return min(by_card)
 
@@ -138,16 +147,20 @@ class Planner:
         self._folder, self._options, self._count = folder, options, 0
         self.progress = Progress()
 
-    def _wanted(self, case: Case, settings: Mapping[str, str], program: Sequence[str]) -> Wanted:
-        parts: List[str] = []
-        changes: Dict[str, str] = {}
+    def _wanted(
+        self, case: Case, settings: Mapping[str, str], program: Sequence[str], change: Optional[changes.Change] = None
+    ) -> Wanted:
+        environment, parts = changes.environment_of(change) if change else ({}, [])
         if case.rank is not None:
             parts.append("world")
-            changes.update(_rank(case.rank, self._options.world))
+            environment.update(_rank(case.rank, self._options.world))
         why = inside.cannot(program) if parts else None
         if why:
             raise Failed(why)
-        return Wanted(list(program), settings, changes, parts, self._options.timeout)
+        return Wanted(list(program), settings, environment, parts, self._options.timeout)
+
+    def _jobs(self) -> int:
+        return self._options.jobs or os.cpu_count() or 1
 
     def _name(self) -> str:
         self._count += 1
@@ -157,9 +170,28 @@ class Planner:
         """What is said of a card."""
         self.progress.say(f"running on {case.name}")
         wanted = [self._wanted(case, settings, program) for settings in (case.card.worse, case.card.better)]
-        jobs = self._options.jobs or os.cpu_count() or 1
-        worse, better = runs(wanted, self._folder, [self._name(), self._name()], jobs)
+        worse, better = runs(wanted, self._folder, [self._name(), self._name()], self._jobs())
         return judge.judged(case, worse, better)
+
+    def changed(self, of: Verdict, program: Sequence[str]) -> Verdict:
+        """The same verdict with what was tried to make the program fit: each other change by itself, and the largest of the
+        smaller batches that fits."""
+        tried = self._try(of.case, changes.others(program, os.environ))
+        for change in changes.smaller_batches(program):
+            [one] = self._try(of.case, [change])
+            tried.append(one)
+            if one.needed:
+                break
+        return replace(of, tried=tried)
+
+    def _try(self, case: Case, which: Sequence[changes.Change]) -> List[judge.Tried]:
+        self.progress.say(f"trying {which[0].text}" if len(which) == 1 else f"trying {len(which)} changes on {case.name}")
+        wanted = [self._wanted(case, case.card.worse, change.command, change) for change in which]
+        names = [self._name() for _ in which]
+        for one, name in zip(wanted, names):
+            one.changes["GPUMEM_PLAN_CHANGED"] = str(self._folder / f"{name}.changed")
+        done = runs(wanted, self._folder, names, self._jobs())
+        return [judge.tried(change, each) for change, each in zip(which, done)]
 
     def largest(self, case: Case, program: Sequence[str], template: str, bounds: Tuple[int, int]) -> Verdict:
         """The verdict of the largest number that fits; where none does, of the least one."""

@@ -35,7 +35,7 @@ class Wanted:
     command: Sequence[str]
     # Settings of the simulated card, and of the program's environment.
     card: Mapping[str, str]
-    changes: Mapping[str, str] = field(default_factory=dict)
+    changes: Dict[str, str] = field(default_factory=dict)
     # What runs inside the program.
     parts: Sequence[str] = ()
     timeout: Optional[float] = None

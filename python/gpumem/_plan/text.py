@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from .. import _sizes
 from . import verdict as judge
 from .dry_run import Run
-from .verdict import DOES_NOT_FIT, FITS, Verdict
+from .verdict import DOES_NOT_FIT, FITS, Tried, Verdict
 
 _WIDTH = 79
 _ROWS = {
@@ -76,7 +76,24 @@ def _whole(of: Verdict) -> List[str]:
     if answered:
         lines.append(f"Near the limit: PyTorch emptied its cache after {answered} refusals of the driver, which takes time.")
     lines += wrapped([_held(held, of)])
-    return [*wrapped(lines), "", *breakdown(held), "", *by_line(held)]
+    lines = wrapped(lines)
+    if of.tried:
+        lines += ["", *_tried(of.tried)]
+    return [*lines, "", *breakdown(held), "", *by_line(held)]
+
+
+def _tried(changes: Sequence[Tried]) -> List[str]:
+    """What would make it fit, the least need first, then what would not."""
+    helps = sorted((each for each in changes if each.needed), key=lambda each: each.needed or 0)
+    lines = ["With one of these changes it fits, by a run of each:" if helps else "None of these changes makes it fit:"]
+    for each in helps:
+        size = f"  {_sizes.text(each.needed or 0):>8}  "
+        lines += textwrap.wrap(each.text, _WIDTH, initial_indent=size, subsequent_indent=" " * len(size), break_on_hyphens=False)
+    without = [each.text for each in changes if not each.needed and not each.failed]
+    if without:
+        lines += wrapped([f"{'Tried in vain' if helps else 'Tried'}: {'; '.join(without)}."])
+    lines += wrapped([f"Could not be tried: {each.text}: {each.failed}" for each in changes if each.failed])
+    return lines
 
 
 def retries(run: Run) -> int:
@@ -174,6 +191,7 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "needed_bytes": list(of.needed),
         "reserved_peak_bytes": [judge.peak(run, "reserved") for run in (of.better, of.worse)],
         "tensor_peak_bytes": [judge.peak(run, "tensor") for run in (of.better, of.worse)],
+        "tried": [{"change": each.text, "needed_bytes": each.needed, "failed": each.failed} for each in of.tried],
         "refusals": retries(of.shown),
         "failure": failed and {"failures": failed["failures"], "cause": failed["cause"]},
         "at": {key: held[key] for key in ("device", "seq", "time_ns", "step", "phase", "rows", "categories", "lines")},

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from .changes import Change
 from .dry_run import Device, Failed, Run, analyzed
 from .search import Found
 
@@ -42,6 +43,15 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A change, and what the program needs with it; None: it does not fit either. Why it could not be tried."""
+
+    text: str
+    needed: Optional[int]
+    failed: Optional[str] = None
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What is said of a case."""
 
@@ -52,6 +62,8 @@ class Verdict:
     better: Run
     # Of a search: the largest number that fits.
     largest: Optional[Found] = None
+    # Of a program that does not fit: changes that were tried where the card gives the least.
+    tried: Sequence[Tried] = ()
 
     @property
     def shown(self) -> Run:
@@ -85,6 +97,19 @@ def fitted(run: Run) -> bool:
         raise Failed(f"the program had not ended after {run.seconds:.0f} s (--timeout). It said last: {last}")
     status = f"signal {-run.status}" if run.status < 0 else f"status {run.status}"
     raise Failed(f"the program failed with {status}, and not for want of memory. It said last: {last}")
+
+
+def tried(change: Change, run: Run) -> Tried:
+    """What a run says of a change."""
+    said = Path(run.wanted.changes["GPUMEM_PLAN_CHANGED"])
+    names = sorted(set(said.read_text(encoding="utf-8").split())) if said.exists() else []
+    name = f"{change.text}: {', '.join(names)}" if names and change.inside == "checkpoint" else change.text
+    if change.inside in ("checkpoint", "adafactor") and not names:
+        return Tried(name, None, "the program has nothing of the kind")
+    try:
+        return Tried(name, fullest(run) if fitted(run) else None)
+    except Failed as error:
+        return Tried(name, None, str(error))
 
 
 def used(run: Run) -> List[Device]:
