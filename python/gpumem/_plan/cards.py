@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Dict
 
 from .. import _sizes
 from .verdict import Ends
+
+
+# On it everything fits.
+ROOMY = "1TiB"
 
 
 class UnknownCard(ValueError):
@@ -20,3 +25,10 @@ def ends(name: str, devices: int) -> Ends:
         raise UnknownCard(str(error)) from None
     settings: Dict[str, str] = {"GPUMEM_SIM_DEVICES": str(devices), "GPUMEM_SIM_MEMORY": str(size)}
     return Ends(f"a card of {_sizes.text(size)}", name, settings, settings, (size, size))
+
+
+def with_memory(card: Ends, size: str) -> Ends:
+    """The same card with another memory."""
+    memory = {"GPUMEM_SIM_MEMORY": str(_sizes.parse(size))}
+    total = (_sizes.parse(size),) * 2
+    return replace(card, worse={**card.worse, **memory}, better={**card.better, **memory}, total=total)

@@ -12,9 +12,9 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .. import _files, _launcher
 from .._report import say
-from . import against, changes, inside, search, text
+from . import against, changes, inside, search, smallest, text
 from . import verdict as judge
-from .cards import UnknownCard, ends
+from .cards import ROOMY, UnknownCard, ends, with_memory
 from .dry_run import Failed, Wanted, run, runs
 from .progress import Progress
 from .verdict import DOES_NOT_FIT, FITS, TOO_CLOSE, Case, Ends, Verdict
@@ -51,8 +51,11 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     parser.add_argument(
-        "--card", required=True, metavar="CARD[,CARD…]",
-        help="the GPU: a name (gpumem card list), a card file, or a size such as 24GiB",
+        "--card", metavar="CARD[,CARD…]", help="the GPU: a name (gpumem card list), a card file, or a size such as 24GiB"
+    )
+    parser.add_argument(
+        "--smallest-card", action="store_true",
+        help="the least memory with which the program works, to 2 MiB; of a GPU that is otherwise like --card",
     )  # fmt: skip
     parser.add_argument("--devices", metavar="N", type=int, default=1, help="GPUs of that kind in the machine (1)")
     parser.add_argument(
@@ -90,8 +93,10 @@ def main(words: Sequence[str]) -> int:
     options = parser.parse_args(own)
     if not program:
         parser.error("which program? It comes after --: gpumem plan --card h100 -- train.py")
+    if not (options.card or options.smallest_card):
+        parser.error("which card? --card h100, or --smallest-card")
     try:
-        cards = [ends(name, options.devices) for name in options.card.split(",")]
+        cards = [ends(name, options.devices) for name in (options.card or ROOMY).split(",")]
         bounds = search.bounds(options.search[1]) if options.search else None
     except (UnknownCard, search.NotARange) as error:
         parser.error(str(error))
@@ -119,7 +124,9 @@ def _plan(
     for card in cards:
         for rank in ranks:
             case = Case(card, rank)
-            if bounds:
+            if options.smallest_card:
+                verdicts.append(planner.smallest(case, program))
+            elif bounds:
                 verdicts.append(planner.largest(case, program, options.search[0], bounds))
             else:
                 verdicts.append(planner.verdict(case, program))
@@ -136,8 +143,8 @@ def _plan(
         print(text.report(verdicts, options.search))
         if beside:
             print("\n" + "\n".join(against.text(beside, options.against)))
-    by_card = [max(STATUS[of.verdict] for of in verdicts if of.case.card is card) for card in cards]
-    return min(by_card)
+    by_card = [verdicts[first : first + len(ranks)] for first in range(0, len(verdicts), len(ranks))]
+    return min(max(STATUS[of.verdict] for of in some) for some in by_card)
 
 
 class Planner:
@@ -192,6 +199,13 @@ class Planner:
             one.changes["GPUMEM_PLAN_CHANGED"] = str(self._folder / f"{name}.changed")
         done = runs(wanted, self._folder, names, self._jobs())
         return [judge.tried(change, each) for change, each in zip(which, done)]
+
+    def smallest(self, case: Case, program: Sequence[str]) -> Verdict:
+        """The verdict on a card like it with room for all, and the least memory that would do: found by replays of that run."""
+        roomy = replace(case, card=with_memory(case.card, ROOMY))
+        verdict = self.verdict(roomy, program)
+        self.progress.say("looking for the smallest card")
+        return replace(verdict, smallest=smallest.card_of(verdict.worse, self._jobs()))
 
     def largest(self, case: Case, program: Sequence[str], template: str, bounds: Tuple[int, int]) -> Verdict:
         """The verdict of the largest number that fits; where none does, of the least one."""

@@ -116,6 +116,8 @@ def headline(of: Verdict) -> List[str]:
     """The answer."""
     total = of.case.card.total
     card = of.case.name if total[0] == total[1] else f"{of.case.name} ({between(total)})"
+    if of.smallest:
+        return [f"the smallest card on which it works has {_sizes.text(of.smallest)} ({of.smallest >> 20:,} MiB)."]
     if of.verdict == FITS:
         left = [total[0] - of.needed[1], total[1] - of.needed[0]]
         return [f"fits: needs {between(of.needed)} of {card}; {between(left)} is left."]
@@ -187,6 +189,7 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "rank": of.case.rank,
         "card_bytes": list(of.case.card.total),
         "verdict": of.verdict,
+        "smallest_card_bytes": of.smallest,
         "largest": of.largest and of.largest.number,
         "needed_bytes": list(of.needed),
         "reserved_peak_bytes": [judge.peak(run, "reserved") for run in (of.better, of.worse)],

@@ -62,6 +62,8 @@ class Verdict:
     better: Run
     # Of a search: the largest number that fits.
     largest: Optional[Found] = None
+    # The least memory with which it works, where that was asked for.
+    smallest: Optional[int] = None
     # Of a program that does not fit: changes that were tried where the card gives the least.
     tried: Sequence[Tried] = ()
 
