@@ -68,11 +68,11 @@ def test_the_largest_batch_is_the_one_that_trying_all_finds(python):
 
 
 def test_what_does_not_fit_is_told_with_changes_that_help(python):
-    card = "1160MiB"
+    card = "1216MiB"
     done = plan(python, "--card", card, "--", PROGRAM, "--batch", "8")
     assert done.returncode == 4, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "does not fit: memory runs out on a card of 1.13 GiB."
+    assert lines[0] == "does not fit: memory runs out on a card of 1.19 GiB."
     assert lines[1].startswith("It runs out for ") and "gpt.py:" in lines[1]
     assert all(len(line) <= 80 for line in lines)
     assert "With one of these changes it fits" in done.stdout
