@@ -3,9 +3,16 @@
 import ctypes
 import os
 import re
+import sys
 
 import harness
 
+sys.path.insert(0, str(harness.ROOT / "python"))
+
+from gpumem import _cards  # noqa: E402
+from gpumem._cards import text as of_cards  # noqa: E402
+
+CARDS = harness.ROOT / "docs" / "cards.md"
 ENVIRONMENT = harness.ROOT / "docs" / "environment.md"
 
 
@@ -27,6 +34,18 @@ def test_environment_options():
     if os.environ.get("GPUMEM_BLESS") == "1":
         ENVIRONMENT.write_text(wanted)
     assert page == wanted, "docs/environment.md differs from the table: run with GPUMEM_BLESS=1"
+
+
+def test_table_of_cards():
+    """The table of docs/cards.md is made from the cards' files."""
+    rows = [list(of_cards.HEADS), ["---"] * len(of_cards.HEADS), *map(of_cards.row, _cards.known())]
+    table = "\n".join("| " + " | ".join(row) + " |" for row in rows)
+    page = CARDS.read_text()
+    wanted, places = re.subn(r"(?<=-->\n)(\|.*\n)*\|.*", lambda _: table, page)
+    if os.environ.get("GPUMEM_BLESS") == "1":
+        CARDS.write_text(wanted)
+    assert places == 1
+    assert page == wanted, "docs/cards.md differs from the cards' files: run with GPUMEM_BLESS=1"
 
 
 def test_links_lead_somewhere():

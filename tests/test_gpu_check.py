@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 
 import harness
 import pytest
@@ -11,12 +12,11 @@ GPU_CHECK = harness.ROOT / "scripts" / "gpu-check"
 
 @pytest.fixture(scope="module")
 def gpu_check():
-    """The script's module."""
+    """The script's module, which finds others beside it."""
     path = harness.ROOT / "scripts" / "lib" / "gpu_check.py"
+    sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location("gpu_check", path)
     module = importlib.util.module_from_spec(spec)
-    import sys
-
     sys.modules["gpu_check"] = module
     spec.loader.exec_module(module)
     return module
@@ -61,6 +61,20 @@ def test_facts_of_the_simulator(simulate, tmp_path):
     other = compared({"GPUMEM_SIM_CONTEXT_BYTES": "64MiB"})
     assert other.returncode == 1
     assert "context.first_nvml_step: card 536870912, simulator 67108864" in other.stdout.splitlines()
+
+
+def test_the_cards_file(python_env, tmp_path):
+    """`gpumem card measure` of the card that is there, and nothing else."""
+    done = harness.run(
+        [harness.WITH_SIMULATOR, "--card", "t4", GPU_CHECK, "--card", "--python", python_env("numba"), "--output", tmp_path]
+    )
+    written = json.loads((tmp_path / "card-file.json").read_text())
+    assert (written["name"], written["context"]["bytes"]) == ("t4", [86 << 20] * 3)
+    assert "written: " in done.stdout and not (tmp_path / "rows.json").exists()
+    others = {"GPUMEM_SIM_OTHER_BYTES": "1GiB"}
+    again = harness.run([harness.WITH_SIMULATOR, GPU_CHECK, "--card", "--output", tmp_path], env=others, check=False)
+    assert again.returncode == 1 and "others use GPU 0" in again.stderr
+    assert not (tmp_path / "card-file.json").exists(), "an earlier check's is no result of this one"
 
 
 def test_pytorch_on_the_simulator(simulate, python_env, tmp_path):

@@ -122,6 +122,7 @@ def test_it_installs(name, installed, tmp_path):
     for command in ([binaries / "gpumem", "analyze"], [binaries / "gpumem-analyze"], ["gpumem-analyze"]):
         assert harness.run([*command, "--version"], env=path).stdout == f"gpumem-analyze {build}\n"
     assert harness.run([binaries / "python", "-m", "gpumem", "version"]).stdout == f"gpumem {build}\n"
+    assert "\nh100 " in harness.run([binaries / "gpumem", "card", "list"]).stdout, "the cards' files are in it"
 
 
 @pytest.mark.slow

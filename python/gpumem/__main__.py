@@ -17,6 +17,8 @@ Usage: gpumem COMMAND …
   whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
   plan --card CARD -- PROGRAM …
                             whether a program fits a GPU that you do not have (gpumem plan --help)
+  card list | show CARD | measure
+                            what is known of cards, and how to measure one (gpumem card --help)
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
                             adds a Jupyter kernel that is recorded, so that %%gpumem works in it
   library                   prints the path of libgpumem.so: LD_PRELOAD=$(gpumem library) python train.py
@@ -45,6 +47,10 @@ def main(words: Optional[List[str]] = None) -> int:
             from ._plan import command as plan
 
             return plan.main(rest)
+        if command == "card":
+            from ._cards import command as card
+
+            return card.main(rest)
         if command in ("hints", "oom"):
             from ._whatif import advice
 

@@ -7,10 +7,11 @@ import ctypes
 import os
 from typing import Optional
 
-__all__ = ["Allocation", "CudaError", "count", "current_device", "free_and_total", "initialise", "is_installed", "pci", "ready",
-           "retain_context", "uuid"]
+__all__ = ["Allocation", "CudaError", "attribute", "call", "count", "current_device", "free_and_total", "initialise",
+           "is_installed", "must", "name", "pci", "ready", "retain_context", "total_memory", "uuid", "version"]
 
 _OUT_OF_MEMORY = 2
+_NOT_FOUND = 500
 
 
 class CudaError(RuntimeError):
@@ -67,6 +68,47 @@ def initialise() -> bool:
         if _library.cuInit(0) != 0:
             return False
     return bool(_count(_library)) if _library is not None else False
+
+
+def call(function: str, *arguments: object) -> int:
+    """A function of the driver's: its result code. 500 (not found) where the driver does not have it."""
+    library = _loaded()
+    found = getattr(library, function, None)
+    return int(found(*arguments)) if found is not None else _NOT_FOUND
+
+
+def must(function: str, *arguments: object) -> None:
+    """The same where CudaError says that it failed."""
+    code = call(function, *arguments)
+    if code != 0:
+        raise CudaError(function, code)
+
+
+def version() -> Optional[int]:
+    """The CUDA version that the driver speaks: 13020 is 13.2. None before CUDA is started."""
+    number = ctypes.c_int()
+    return number.value if call("cuDriverGetVersion", ctypes.byref(number)) == 0 else None
+
+
+def name(ordinal: int) -> Optional[str]:
+    """What CUDA calls a device; None before CUDA is started."""
+    buffer = ctypes.create_string_buffer(256)
+    if call("cuDeviceGetName", buffer, ctypes.c_int(256), ctypes.c_int(ordinal)) != 0:
+        return None
+    return buffer.value.decode("utf-8", "replace")
+
+
+def attribute(number: int, ordinal: int) -> Optional[int]:
+    """An attribute of a device by its CUdevice_attribute; None before CUDA is started."""
+    value = ctypes.c_int()
+    code = call("cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(number), ctypes.c_int(ordinal))
+    return value.value if code == 0 else None
+
+
+def total_memory(ordinal: int) -> Optional[int]:
+    """Bytes that CUDA gives out of a device, which needs no context; None before CUDA is started."""
+    size = ctypes.c_size_t()
+    return size.value if call("cuDeviceTotalMem_v2", ctypes.byref(size), ctypes.c_int(ordinal)) == 0 else None
 
 
 def count() -> Optional[int]:

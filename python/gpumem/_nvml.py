@@ -7,10 +7,12 @@ they are the right card's however CUDA numbers the cards."""
 import ctypes
 from typing import List, NamedTuple, Optional
 
-__all__ = ["Memory", "Nvml", "library"]
+__all__ = ["Memory", "Nvml", "Process", "library"]
 
 Handle = ctypes.c_void_p
 
+_INSUFFICIENT_SIZE = 7
+_NOT_AVAILABLE = 2**64 - 1
 
 
 class Memory(NamedTuple):
@@ -24,6 +26,14 @@ class Memory(NamedTuple):
     reserved: Optional[int]
 
 
+class Process(NamedTuple):
+    """A process that uses a card, by the id that the driver knows: the host's, also in a container. `used` is None
+    where the driver does not tell."""
+
+    pid: int
+    used: Optional[int]
+
+
 class _MemoryV1(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("total", "free", "used")]
 
@@ -32,6 +42,17 @@ class _MemoryV2(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32)] + [
         (name, ctypes.c_uint64) for name in ("total", "reserved", "free", "used")
     ]
+
+
+class _ProcessV1(ctypes.Structure):
+    _fields_ = [("pid", ctypes.c_uint32), ("used", ctypes.c_uint64)]
+
+
+class _ProcessV2(ctypes.Structure):
+    _fields_ = [
+        ("pid", ctypes.c_uint32), ("used", ctypes.c_uint64),
+        ("gpu_instance", ctypes.c_uint32), ("compute_instance", ctypes.c_uint32),
+    ]  # fmt: skip
 
 
 class _Utilization(ctypes.Structure):
@@ -140,6 +161,38 @@ class Nvml:
         """Bytes used on a card, in one call; 0 where NVML does not answer."""
         info = _MemoryV1()
         return info.used if self._call("nvmlDeviceGetMemoryInfo", device, ctypes.byref(info)) else 0
+
+    def processes(self, device: Handle) -> Optional[List[Process]]:
+        """Every process that uses a card, for computing or for drawing; None where NVML lists none of either."""
+        compute, graphics = self._listed("Compute", device), self._listed("Graphics", device)
+        if compute is None and graphics is None:
+            return None
+        # A process that does both is in both lists.
+        return list({process.pid: process for process in (graphics or []) + (compute or [])}.values())
+
+    def _listed(self, kind: str, device: Handle) -> Optional[List[Process]]:
+        name = f"nvmlDeviceGet{kind}RunningProcesses"
+        for function, form in ((f"{name}_v3", _ProcessV2), (f"{name}_v2", _ProcessV2), (name, _ProcessV1)):
+            ask = getattr(self._functions, function, None)
+            if ask is None:
+                continue
+            count, code = ctypes.c_uint(64), _INSUFFICIENT_SIZE
+            while code == _INSUFFICIENT_SIZE:
+                # Between two calls there may be more of them.
+                room = count.value + 8
+                listed, count = (form * room)(), ctypes.c_uint(room)
+                code = ask(device, ctypes.byref(count), listed)
+            if code == 0:
+                of_each = [(each.pid, each.used) for each in listed[: count.value]]
+                return [Process(pid, None if used == _NOT_AVAILABLE else used) for pid, used in of_each]
+        return None
+
+    def process_name(self, pid: int) -> Optional[str]:
+        """The program of a process, where the driver can see it."""
+        buffer = ctypes.create_string_buffer(256)
+        if not self._call("nvmlSystemGetProcessName", ctypes.c_uint(pid), buffer, ctypes.c_uint(256)):
+            return None
+        return buffer.value.decode("utf-8", "replace") or None
 
     def utilization(self, device: Handle) -> Optional[int]:
         """How busy a card's processors are, in percent."""

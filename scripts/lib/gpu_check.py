@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Callable, Optional
 
+import gpu_card
+
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = ROOT / "target" / "release"
 LIBRARY = RELEASE / "libgpumem.so"
@@ -23,8 +25,6 @@ WITH_SIMULATOR = ROOT / "scripts" / "with-simulator"
 PROGRAMS = ROOT / "tests" / "workloads" / "gpu"
 NO_GPU = 77
 MIB = 1 << 20
-# Names of facts that tell cards apart and are not compared.
-IDENTITY = ("card.",)
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Check:
         self.options = options
         self.folder = folder
         self.facts = facts
-        self.simulated = facts.get("card.name") == "gpumem simulated GPU"
+        self.simulated = gpu_card.is_simulated()
         self.ends = time.monotonic() + options.limit
 
     def python(self, module: str) -> Optional[str]:
@@ -298,21 +298,9 @@ def table(rows: list[Row]) -> str:
     return "\n".join(text)
 
 
-def compare(card: dict, simulator: dict, first: str = "card", second: str = "simulator") -> list[str]:
-    """The facts in which two runs of the conformance program differ, one line each."""
-    lines = []
-    for name in sorted(card.keys() | simulator.keys()):
-        if name.startswith(IDENTITY):
-            continue
-        left, right = card.get(name), simulator.get(name)
-        if left != right:
-            lines.append(f"{name}: {first} {json.dumps(left)}, {second} {json.dumps(right)}")
-    return lines
-
-
 def conformance(prefix: list[str]) -> tuple[int, dict, str]:
     """Runs the conformance program: exit code, facts, what it said on stderr."""
-    env = environment({}, bool(prefix) or "GPUMEM_SIM_DEVICES" in os.environ)
+    env = environment({}, bool(prefix) or gpu_card.is_simulated())
     done = subprocess.run([*prefix, str(CONFORMANCE)], capture_output=True, text=True, env=env)
     facts = json.loads(done.stdout) if done.returncode == 0 else {}
     return done.returncode, facts, done.stderr.strip()
@@ -329,7 +317,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="folder for captures and JSON (a temporary one)")
     parser.add_argument("--only", action="append", metavar="WORD", help="only workloads whose name holds the word; may be repeated")
     parser.add_argument("--timeout", type=float, default=90, help="seconds for each workload (90)")
-    parser.add_argument("--limit", type=float, default=430, help="seconds for all workloads together (430)")
+    parser.add_argument("--limit", type=float, default=430, help="seconds for the card's file and all workloads together (430)")
+    parser.add_argument("--card", action="store_true", help="write the card's file by `gpumem card measure` and end (2 minutes)")
     parser.add_argument("--facts", action="store_true", help="print the conformance program's facts and end")
     parser.add_argument("--compare", nargs=2, metavar=("CARD", "SIMULATOR"), help="print the differences of two files of facts and end")
     options = parser.parse_args()
@@ -360,7 +349,7 @@ def main() -> int:
     options = parse()
     if options.compare:
         card, simulator = (json.loads(Path(path).read_text()) for path in options.compare)
-        lines = compare(card, simulator)
+        lines = gpu_card.compare(card, simulator)
         print("\n".join(lines) if lines else "no differences")
         return 1 if lines else 0
     if lacking := missing():
@@ -381,6 +370,12 @@ def main() -> int:
     (folder / "card.json").write_text(json.dumps(facts, indent=1))
     check = Check(options, folder, facts)
     print(f"{facts['card.name']}, driver {facts['card.driver_version']}, {facts['card.total_bytes'] / MIB:.0f} MiB")
+    measured = 0
+    if options.card or not options.only:
+        python = check.python("torch") or options.python[0]
+        measured = gpu_card.measure(python, environment({}, check.simulated), folder / "card-file.json")
+    if options.card:
+        return measured
     rows = run_workloads(check)
     print(table(rows))
     details = {row.name: {"seconds": row.seconds, "faults": row.faults, "skipped": row.skipped, **row.details} for row in rows}
@@ -388,11 +383,11 @@ def main() -> int:
     if not check.simulated and (RELEASE / "libsimcuda.so").exists():
         _, simulated, _ = conformance([str(WITH_SIMULATOR), "--"])
         (folder / "simulator.json").write_text(json.dumps(simulated, indent=1))
-        lines = compare(facts, simulated)
+        lines = gpu_card.compare(facts, simulated)
         print(f"\nThe card and the simulator differ in {len(lines)} of {len(facts)} facts:")
         print("\n".join(lines))
     print(f"captures and figures: {folder}")
-    return 1 if any(row.faults for row in rows) else 0
+    return 1 if measured or any(row.faults for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 pub struct DeviceSpec {
     /// Its index on the machine: NVML's index and the minor number.
     pub index: u32,
+    /// The name that both libraries give it.
+    pub name: String,
     /// Its memory in bytes, as CUDA gives it out.
     pub total_bytes: u64,
     /// Memory beyond that, which the driver keeps for itself and only NVML mentions.
@@ -13,6 +15,12 @@ pub struct DeviceSpec {
     pub other_bytes: u64,
     /// Its compute capability: major, minor.
     pub compute_capability: (u32, u32),
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// Threads that one of them runs at once.
+    pub threads_per_multiprocessor: u32,
+    /// Memory that each context on it costs, in bytes.
+    pub context_bytes: u64,
     /// How many MIG instances it is split into; 0 with MIG off.
     pub instances: u32,
     /// Which of a card's MIG instances this is; `None` for a whole card.
@@ -20,23 +28,46 @@ pub struct DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// The name that both libraries give it.
+    /// The name of one that the settings give none.
     pub const NAME: &'static str = "gpumem simulated GPU";
+
+    /// Multiprocessors, where the settings do not say.
+    pub const MULTIPROCESSORS: u32 = 132;
 
     /// Most MIG instances that a card can be split into.
     pub const MOST_INSTANCES: u32 = 7;
 
-    /// A whole card with so much memory, all of it free, at compute capability 9.0.
+    /// A whole card with so much memory, all of it free, at compute capability 9.0, and all else as
+    /// without settings.
     pub fn new(index: u32, total_bytes: u64) -> Self {
         Self {
             index,
+            name: Self::NAME.to_owned(),
             total_bytes,
             reserved_bytes: 0,
             other_bytes: 0,
             compute_capability: (9, 0),
+            multiprocessors: Self::MULTIPROCESSORS,
+            threads_per_multiprocessor: Self::threads_of((9, 0)),
+            context_bytes: 512 << 20,
             instances: 0,
             instance: None,
         }
+    }
+
+    /// Threads that a multiprocessor of this compute capability runs at once, where the settings do
+    /// not say.
+    pub(crate) fn threads_of(compute_capability: (u32, u32)) -> u32 {
+        if compute_capability == (7, 5) {
+            1024
+        } else {
+            2048
+        }
+    }
+
+    /// Threads that it runs at once.
+    pub fn threads(&self) -> u64 {
+        u64::from(self.multiprocessors) * u64::from(self.threads_per_multiprocessor)
     }
 
     /// One of the card's MIG instances: an equal share of its memory, in whole pages. What other

@@ -15,6 +15,7 @@
 mod device;
 mod machine;
 mod order;
+mod settings;
 mod size;
 
 pub use device::DeviceSpec;

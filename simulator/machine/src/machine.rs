@@ -1,7 +1,8 @@
 //! The machine and the environment that describes it.
 
+use crate::DeviceSpec;
 use crate::order::Candidates;
-use crate::{DeviceSpec, parse_size};
+use crate::settings::{Reader, compute_capability, number, size};
 use std::time::Duration;
 
 /// Most devices that a simulated machine may have.
@@ -19,8 +20,6 @@ pub struct Machine {
     seen: Vec<DeviceSpec>,
     /// What `cuDriverGetVersion` says: 13020 is CUDA 13.2.
     pub driver_version: u32,
-    /// Device memory that each context costs, in bytes.
-    pub context_bytes: u64,
     /// Device memory that each loaded module costs, in bytes.
     pub module_bytes: u64,
     /// How long `cuMemAlloc` takes, its memory taken already: a real card's needs some time.
@@ -78,14 +77,17 @@ impl Machine {
     /// | `GPUMEM_SIM_MEMORY` | memory of each: `16GiB`, or `0=16GiB,1=8GiB` | 16GiB |
     /// | `GPUMEM_SIM_CC` | compute capability, `90` or `9.0`, or `90,1=80` | 90 |
     /// | `GPUMEM_SIM_DRIVER_VERSION` | CUDA version of the driver | 13020 |
-    /// | `GPUMEM_SIM_CONTEXT_BYTES` | cost of a context | 512MiB (CUDA ≥ 12), 320MiB before |
+    /// | `GPUMEM_SIM_NAME` | name of each: `Tesla T4`, or `0=Tesla T4` | gpumem simulated GPU |
+    /// | `GPUMEM_SIM_SMS` | multiprocessors: `132`, or `132,1=40` | 132 |
+    /// | `GPUMEM_SIM_THREADS_PER_SM` | threads of one: `2048`, or `2048,1=1024` | 2048; 1024 at 7.5 |
+    /// | `GPUMEM_SIM_CONTEXT_BYTES` | cost of a context: `512MiB`, or `0=512MiB` | 512MiB (CUDA ≥ 12), 320MiB before |
     /// | `GPUMEM_SIM_MODULE_BYTES` | cost of a loaded module | 2MiB |
     /// | `GPUMEM_SIM_ALLOCATION_US` | microseconds that `cuMemAlloc` takes | 0 |
     /// | `GPUMEM_SIM_MIG` | MIG instances: `0=2` splits card 0 in two | none |
     /// | `GPUMEM_SIM_CARD` | file by which processes share the cards | none |
     /// | `GPUMEM_SIM_NVML_PIDS` | `own`, `hidden` or `host` | own |
     /// | `GPUMEM_SIM_OTHER_BYTES` | used by other processes: `2GiB`, or `1=2GiB` | 0 |
-    /// | `GPUMEM_SIM_RESERVED_BYTES` | kept by the driver beyond the memory, seen by NVML only | 0 |
+    /// | `GPUMEM_SIM_RESERVED_BYTES` | kept by the driver beyond the memory, seen by NVML only; `1=300MiB` of one | 0 |
     /// | `GPUMEM_SIM_PAGE_BYTES` | physical page, a power of two ≥ 64KiB | 2MiB |
     /// | `GPUMEM_SIM_BOOKS` | file for the books at exit, `%p` = pid | none |
     /// | `CUDA_DEVICE_ORDER` | as CUDA reads it: `FASTEST_FIRST` or `PCI_BUS_ID` | fastest first |
@@ -99,27 +101,32 @@ impl Machine {
         let count = reader.get("GPUMEM_SIM_DEVICES", 1, |text| {
             text.parse().ok().filter(|n| *n <= MOST_DEVICES)
         });
-        let capabilities = reader.get("GPUMEM_SIM_CC", PerDevice::of_all((9, 0)), |text| {
-            PerDevice::of_all((9, 0)).parse_over(text, compute_capability)
+        let names = reader.per_device("GPUMEM_SIM_NAME", DeviceSpec::NAME.to_owned(), |text| {
+            let text = text.trim();
+            (!text.is_empty()).then(|| text.to_owned())
+        });
+        let capabilities = reader.per_device("GPUMEM_SIM_CC", (9, 0), compute_capability);
+        let multiprocessors =
+            reader.per_device("GPUMEM_SIM_SMS", DeviceSpec::MULTIPROCESSORS, |text| {
+                number(text, 1024)
+            });
+        let threads = reader.per_device("GPUMEM_SIM_THREADS_PER_SM", None, |text| {
+            number(text, 4096).map(Some)
         });
         let driver_version = reader.get("GPUMEM_SIM_DRIVER_VERSION", 13020, |text| {
             text.parse().ok().filter(|v| *v >= 2000)
         });
         let default_context = if driver_version >= 12000 { 512 } else { 320 } << 20;
-        let context_bytes = reader.get("GPUMEM_SIM_CONTEXT_BYTES", default_context, size);
+        let contexts = reader.per_device("GPUMEM_SIM_CONTEXT_BYTES", default_context, size);
         let page_bytes = reader.get("GPUMEM_SIM_PAGE_BYTES", 2 << 20, |text| {
             size(text).filter(|n| n.is_power_of_two() && (1 << 16..=1 << 30).contains(n))
         });
         let module_bytes = reader.get("GPUMEM_SIM_MODULE_BYTES", 2 << 20, size);
         let allocation_us = reader.get("GPUMEM_SIM_ALLOCATION_US", 0, |text| text.parse().ok());
-        let others = reader.get("GPUMEM_SIM_OTHER_BYTES", PerDevice::of_all(0), |text| {
-            PerDevice::of_all(0).parse_over(text, size)
-        });
-        let instances = reader.get("GPUMEM_SIM_MIG", PerDevice::of_all(0), |text| {
-            PerDevice::of_all(0).parse_over(text, |count| {
-                let count = count.trim().parse().ok();
-                count.filter(|count| *count <= DeviceSpec::MOST_INSTANCES)
-            })
+        let others = reader.per_device("GPUMEM_SIM_OTHER_BYTES", 0, size);
+        let instances = reader.per_device("GPUMEM_SIM_MIG", 0, |text| {
+            let count = text.trim().parse().ok();
+            count.filter(|count| *count <= DeviceSpec::MOST_INSTANCES)
         });
         let nvml_pids = reader.get("GPUMEM_SIM_NVML_PIDS", NvmlPids::Own, |text| match text {
             "own" => Some(NvmlPids::Own),
@@ -127,18 +134,21 @@ impl Machine {
             "host" => Some(NvmlPids::Host),
             _ => None,
         });
-        let reserved_bytes = reader.get("GPUMEM_SIM_RESERVED_BYTES", 0, size);
-        let default_memory = PerDevice::of_all(16 << 30);
-        let memory = reader.get("GPUMEM_SIM_MEMORY", default_memory.clone(), |text| {
-            default_memory.clone().parse_over(text, size)
-        });
+        let reserved = reader.per_device("GPUMEM_SIM_RESERVED_BYTES", 0, size);
+        let memory = reader.per_device("GPUMEM_SIM_MEMORY", 16 << 30, size);
         let devices: Vec<DeviceSpec> = (0..count)
             .map(|index| DeviceSpec {
                 index,
+                name: names.of(index),
                 total_bytes: memory.of(index),
-                reserved_bytes,
+                reserved_bytes: reserved.of(index),
                 other_bytes: others.of(index).min(memory.of(index)),
                 compute_capability: capabilities.of(index),
+                multiprocessors: multiprocessors.of(index),
+                threads_per_multiprocessor: threads
+                    .of(index)
+                    .unwrap_or(DeviceSpec::threads_of(capabilities.of(index))),
+                context_bytes: contexts.of(index).next_multiple_of(page_bytes),
                 instances: instances.of(index),
                 instance: None,
             })
@@ -156,7 +166,6 @@ impl Machine {
                 visible: seen.iter().map(|spec| spec.index).collect(),
                 seen,
                 driver_version,
-                context_bytes: context_bytes.next_multiple_of(page_bytes),
                 module_bytes: module_bytes.next_multiple_of(page_bytes),
                 allocation_time: Duration::from_micros(allocation_us),
                 eager_loading: loading.is_some_and(|text| text.eq_ignore_ascii_case("EAGER")),
@@ -172,69 +181,6 @@ impl Machine {
     /// The device that this process calls `ordinal`: a card, or a MIG instance of one.
     pub fn visible_device(&self, ordinal: usize) -> Option<&DeviceSpec> {
         self.seen.get(ordinal)
-    }
-}
-
-struct Reader<L> {
-    lookup: L,
-    complaints: Vec<String>,
-}
-
-impl<L: Fn(&str) -> Option<String>> Reader<L> {
-    fn get<T>(&mut self, name: &str, default: T, parse: impl Fn(&str) -> Option<T>) -> T {
-        let Some(text) = (self.lookup)(name).filter(|text| !text.trim().is_empty()) else {
-            return default;
-        };
-        parse(text.trim()).unwrap_or_else(|| {
-            self.complaints
-                .push(format!("{name}={text} cannot be read; using the default"));
-            default
-        })
-    }
-}
-
-fn size(text: &str) -> Option<u64> {
-    parse_size(text).ok()
-}
-
-fn compute_capability(text: &str) -> Option<(u32, u32)> {
-    if let Some((major, minor)) = text.split_once('.') {
-        return Some((major.parse().ok()?, minor.parse().ok()?));
-    }
-    let both: u32 = text.parse().ok()?;
-    (both >= 10).then_some((both / 10, both % 10))
-}
-
-/// A figure for each device: one for all, and exceptions.
-#[derive(Clone, Debug)]
-struct PerDevice<T> {
-    each: T,
-    exceptions: Vec<(u32, T)>,
-}
-
-impl<T: Copy> PerDevice<T> {
-    fn of_all(each: T) -> Self {
-        Self {
-            each,
-            exceptions: Vec::new(),
-        }
-    }
-
-    fn parse_over(mut self, text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Self> {
-        for part in text.split(',') {
-            match part.split_once('=') {
-                Some((index, figure)) => self
-                    .exceptions
-                    .push((index.trim().parse().ok()?, parse(figure.trim())?)),
-                None => self.each = parse(part.trim())?,
-            }
-        }
-        Some(self)
-    }
-
-    fn of(&self, index: u32) -> T {
-        let exception = self.exceptions.iter().rev().find(|(i, _)| *i == index);
-        exception.map_or(self.each, |(_, figure)| *figure)
     }
 }
 
@@ -260,7 +206,7 @@ mod tests {
         assert_eq!(machine.devices[0].total_bytes, 16 << 30);
         assert_eq!(machine.devices[0].compute_capability, (9, 0));
         assert_eq!(machine.driver_version, 13020);
-        assert_eq!(machine.context_bytes, 512 << 20);
+        assert_eq!(machine.devices[0].context_bytes, 512 << 20);
         assert_eq!(machine.page_bytes, 2 << 20);
         assert_eq!(machine.visible, [0]);
     }
@@ -279,13 +225,50 @@ mod tests {
     #[test]
     fn an_older_driver_has_a_smaller_context() {
         let machine = made(&[("GPUMEM_SIM_DRIVER_VERSION", "10020")]).machine;
-        assert_eq!(machine.context_bytes, 320 << 20);
+        assert_eq!(machine.devices[0].context_bytes, 320 << 20);
     }
 
     #[test]
     fn a_context_costs_whole_pages() {
         let machine = made(&[("GPUMEM_SIM_CONTEXT_BYTES", "3MiB")]).machine;
-        assert_eq!(machine.context_bytes, 4 << 20);
+        assert_eq!(machine.devices[0].context_bytes, 4 << 20);
+    }
+
+    #[test]
+    fn each_device_may_be_another_card() {
+        let machine = made(&[
+            ("GPUMEM_SIM_DEVICES", "2"),
+            ("GPUMEM_SIM_NAME", "0=NVIDIA H100 80GB HBM3,1=Tesla T4"),
+            ("GPUMEM_SIM_SMS", "1=40"),
+            ("GPUMEM_SIM_CC", "1=7.5"),
+            ("GPUMEM_SIM_CONTEXT_BYTES", "0=533MiB,1=86MiB"),
+            ("GPUMEM_SIM_RESERVED_BYTES", "1=450MiB"),
+        ])
+        .machine;
+        let [h100, t4] = &machine.devices[..] else {
+            panic!("two devices");
+        };
+        assert_eq!(h100.name, "NVIDIA H100 80GB HBM3");
+        assert_eq!((h100.multiprocessors, h100.threads()), (132, 132 * 2048));
+        assert_eq!((h100.context_bytes, h100.reserved_bytes), (534 << 20, 0));
+        assert_eq!(t4.name, "Tesla T4");
+        assert_eq!((t4.multiprocessors, t4.threads()), (40, 40 * 1024));
+        assert_eq!((t4.context_bytes, t4.reserved_bytes), (86 << 20, 450 << 20));
+    }
+
+    #[test]
+    fn threads_of_a_multiprocessor() {
+        let threads = |setting: &str| {
+            let settings = [
+                ("GPUMEM_SIM_CC", "75"),
+                ("GPUMEM_SIM_THREADS_PER_SM", setting),
+            ];
+            made(&settings).machine.devices[0].threads_per_multiprocessor
+        };
+        assert_eq!(
+            (threads(""), threads("1536"), threads("0")),
+            (1024, 1536, 1024)
+        );
     }
 
     #[test]

@@ -119,10 +119,7 @@ pub extern "C" fn nvmlDeviceGetMinorNumber(device: Device, minor: Out<'_, u32>) 
 /// `nvmlDeviceGetName`.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetName(device: Device, text: TextOut, room: u32) -> Return {
-    answer(|| {
-        device.spec()?;
-        text.put(DeviceSpec::NAME, room)
-    })
+    answer(|| text.put(&device.spec()?.name, room))
 }
 
 /// `nvmlDeviceGetUUID`.

@@ -5,9 +5,6 @@ use crate::model::state::{machine, state};
 use gpumem_cuda_abi::{CuDevice, CuUuid};
 use gpumem_sim_machine::DeviceSpec;
 
-/// Multiprocessors of a simulated device.
-pub const MULTIPROCESSORS: i32 = 132;
-
 /// Shared memory that a block of a device may opt in to, in bytes.
 pub fn shared_memory_opt_in(major: u32, minor: u32) -> i32 {
     match (major, minor) {
@@ -41,8 +38,7 @@ pub extern "C" fn get(device: Out<i32>, ordinal: i32) -> Answer {
 
 /// `cuDeviceGetName`.
 pub extern "C" fn get_name(name: TextOut, room: i32, device: CuDevice) -> Answer {
-    spec(device)?;
-    name.put(DeviceSpec::NAME, room)
+    name.put(&spec(device)?.name, room)
 }
 
 /// `cuDeviceGetUuid`: the card's, even of a MIG instance.
@@ -185,7 +181,7 @@ fn attribute_of(spec: &DeviceSpec, attribute: u32) -> Answer<i32> {
         13 => 1_755_000,        // clock, kHz
         14 | 30 => 512,         // texture and surface alignment
         15 | 19 | 31 | 41 => 1, // overlap, mapped host memory, concurrency, unified
-        16 => MULTIPROCESSORS,
+        16 => spec.multiprocessors as i32,
         21 | 22 => 131_072, // textures: widths, heights, depths
         23 | 53 | 55..=58 | 61 | 63 => 32768,
         24..=26 | 59 | 60 => 16384,
@@ -195,13 +191,7 @@ fn attribute_of(spec: &DeviceSpec, attribute: u32) -> Answer<i32> {
         36 => 2_619_000, // memory clock, kHz
         37 => 5120,      // bus width, bits
         38 => 50 << 20,  // L2
-        39 => {
-            if (major, minor) == (7, 5) {
-                1024
-            } else {
-                2048
-            }
-        }
+        39 => spec.threads_per_multiprocessor as i32,
         40 => 3, // copy engines
         44 => 1, // texture gather
         47 | 48 => 8192,
@@ -287,6 +277,13 @@ mod tests {
             ..DeviceSpec::new(2, 1 << 30)
         };
         let of = |capability, attribute| attribute_of(&device(capability), attribute);
+        assert_eq!(of((7, 0), 16), Ok(132));
+        let t4 = DeviceSpec {
+            multiprocessors: 40,
+            threads_per_multiprocessor: 1024,
+            ..device((7, 5))
+        };
+        assert_eq!([16, 39].map(|of| attribute_of(&t4, of)), [Ok(40), Ok(1024)]);
         assert_eq!(of((7, 0), 75), Ok(7));
         assert_eq!(of((7, 5), 76), Ok(5));
         assert_eq!(of((7, 0), 120), Ok(0));

@@ -1,6 +1,5 @@
 //! Green contexts, and the resources that they are made of.
 
-use super::device::MULTIPROCESSORS;
 use super::{event, stream};
 use crate::ffi::{Answer, CuError, Handle, In, Out, require};
 use crate::model::State;
@@ -28,7 +27,7 @@ fn all_of(state: &State, device: usize) -> Answer<Resource> {
     Ok(Resource::new(
         device,
         Multiprocessors {
-            count: MULTIPROCESSORS as u32,
+            count: spec.multiprocessors,
             least: step,
             step,
             flags: 0,

@@ -1,12 +1,23 @@
 //! Occupancy: plausible figures from the device's limits alone.
 
 use crate::ffi::{Answer, Handle, Out, require};
+use crate::model::state::{machine, state};
 
-/// Threads and blocks that a multiprocessor holds.
-const THREADS: i32 = 2048;
+/// Blocks that a multiprocessor holds.
 const BLOCKS: i32 = 32;
 /// Shared memory of a block without opting in.
 const SHARED_BYTES: usize = 48 << 10;
+
+/// Multiprocessors of the current context's device, the first one's without a context; and the
+/// threads that each holds.
+fn multiprocessors() -> (i32, i32) {
+    let current = state().ok().and_then(|state| state.bound().ok());
+    let device = machine().visible_device(current.map_or(0, |at| at.device));
+    device.map_or((0, 0), |device| {
+        let threads = device.threads_per_multiprocessor;
+        (device.multiprocessors as i32, threads as i32)
+    })
+}
 
 /// `cuOccupancyMaxActiveBlocksPerMultiprocessor[WithFlags]`.
 pub extern "C" fn max_active_blocks(
@@ -19,7 +30,7 @@ pub extern "C" fn max_active_blocks(
     let fitting = if block_size > 1024 {
         0
     } else {
-        THREADS / whole_warps
+        multiprocessors().1 / whole_warps
     };
     blocks.put(fitting.min(BLOCKS))
 }
@@ -34,7 +45,8 @@ pub extern "C" fn max_potential_block_size(
     limit: i32,
 ) -> Answer {
     let size = if limit > 0 { limit.min(1024) } else { 1024 };
-    grid.put(super::device::MULTIPROCESSORS * (THREADS / size).min(BLOCKS))?;
+    let (number, threads) = multiprocessors();
+    grid.put(number * (threads / size).min(BLOCKS))?;
     block.put(size)
 }
 

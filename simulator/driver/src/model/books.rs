@@ -10,21 +10,18 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Books {
     devices: Vec<(String, DeviceBooks)>,
-    context_bytes: u64,
 }
 
 impl Books {
     /// Empty books for these devices, whose memory is taken from `cards` if they are shared.
     pub fn new<'a>(
         devices: impl IntoIterator<Item = &'a DeviceSpec>,
-        context_bytes: u64,
         cards: Option<Cards>,
     ) -> Self {
         let cards = cards.map(Arc::new);
         let empty = |spec: &DeviceSpec| (spec.uuid_text(), DeviceBooks::new(spec, cards.as_ref()));
         Self {
             devices: devices.into_iter().map(empty).collect(),
-            context_bytes,
         }
     }
 
@@ -61,7 +58,7 @@ impl Books {
                 "{{\"ordinal\":{ordinal},\"uuid\":\"{uuid}\",\"total_bytes\":{},\
                  \"context_bytes\":{},",
                 books.total_bytes(),
-                self.context_bytes
+                books.context_bytes()
             );
             books.write_json(&mut out);
             out.push('}');
@@ -86,12 +83,12 @@ mod tests {
     }
 
     fn books() -> Books {
-        Books::new(&[spec(0, 100, 0), spec(1, 50, 0)], 7, None)
+        Books::new(&[spec(0, 100, 0), spec(1, 50, 0)], None)
     }
 
     #[test]
     fn what_other_processes_have_is_not_free() {
-        let mut books = Books::new(&[spec(0, 100, 30)], 7, None);
+        let mut books = Books::new(&[spec(0, 100, 30)], None);
         let device = books.device_mut(0);
         assert_eq!(device.free_bytes(), 70);
         assert_eq!(device.take_physical(71), Err(CuError::OUT_OF_MEMORY));
@@ -162,7 +159,11 @@ mod tests {
 
     #[test]
     fn the_json_has_the_agreed_layout() {
-        let mut books = Books::new(&[spec(0, 100, 0)], 7, None);
+        let device = DeviceSpec {
+            context_bytes: 7,
+            ..spec(0, 100, 0)
+        };
+        let mut books = Books::new(&[device], None);
         books.device_mut(0).allocated(Kind::Managed, 3);
         let zero = r#"{"current":0,"peak":0,"allocations":0,"frees":0}"#;
         let none = r#"{"current":0,"peak":0}"#;

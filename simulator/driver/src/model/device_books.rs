@@ -63,6 +63,7 @@ impl Level {
 pub struct DeviceBooks {
     total_bytes: u64,
     other_bytes: u64,
+    context_bytes: u64,
     /// The table of all processes' memory and the device's place in it, if the card is shared.
     shared: Option<(Arc<Cards>, usize)>,
     kinds: [Counter; Kind::ALL.len()],
@@ -78,6 +79,7 @@ impl DeviceBooks {
         Self {
             total_bytes: spec.total_bytes,
             other_bytes: spec.other_bytes,
+            context_bytes: spec.context_bytes,
             shared: cards.map(|cards| (Arc::clone(cards), spec.unit())),
             kinds: Default::default(),
             driver: Counter::default(),
@@ -85,6 +87,11 @@ impl DeviceBooks {
             physical: Level::default(),
             holdings: Default::default(),
         }
+    }
+
+    /// What each context on the device costs.
+    pub fn context_bytes(&self) -> u64 {
+        self.context_bytes
     }
 
     /// Requested bytes of one kind.

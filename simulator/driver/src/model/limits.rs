@@ -9,7 +9,6 @@ use super::State;
 use super::context::Current;
 use super::kind::Holding;
 use super::memory::whole_pages;
-use crate::api::device::MULTIPROCESSORS;
 use crate::ffi::{Answer, CuError};
 
 /// `CU_LIMIT_STACK_SIZE`.
@@ -18,9 +17,6 @@ const STACK: u32 = 0;
 const PRINTF_FIFO: u32 = 1;
 /// `CU_LIMIT_MALLOC_HEAP_SIZE`.
 const MALLOC_HEAP: u32 = 2;
-
-/// Threads that a multiprocessor runs at once.
-const THREADS: u64 = 2048;
 
 /// Limits that exist, with their first values (`CUlimit`: stack, printf, heap, device runtime
 /// depth and launches, L2 fetch granularity, persisting L2).
@@ -42,11 +38,12 @@ fn first(limit: u32) -> Answer<usize> {
         .ok_or(CuError::UNSUPPORTED_LIMIT)
 }
 
-/// What a limit of `value` costs beyond its first value, in whole pages.
-fn cost(limit: u32, value: usize, page: u64) -> Answer<u64> {
+/// What a limit of `value` costs beyond its first value on a device that runs so many threads at
+/// once, in whole pages.
+fn cost(limit: u32, value: usize, threads: u64, page: u64) -> Answer<u64> {
     let beyond = value.saturating_sub(first(limit)?) as u64;
     let bytes = match limit {
-        STACK => beyond.checked_mul(MULTIPROCESSORS as u64 * THREADS),
+        STACK => beyond.checked_mul(threads),
         PRINTF_FIFO | MALLOC_HEAP => Some(beyond),
         _ => Some(0),
     };
@@ -56,7 +53,7 @@ fn cost(limit: u32, value: usize, page: u64) -> Answer<u64> {
 impl State {
     /// `cuCtxSetLimit`.
     pub fn set_limit(&mut self, at: Current, limit: u32, value: usize) -> Answer {
-        let wanted = cost(limit, value, self.machine.page_bytes)?;
+        let wanted = self.limit_cost(at, limit, value)?;
         let held = self.limit_bytes(at, limit)?;
         // A stack grows with the next launch.
         if limit != STACK || wanted < held {
@@ -77,8 +74,14 @@ impl State {
     /// What a launch does first: the stacks become as large as the limit says.
     pub fn grow_stack(&mut self, at: Current) -> Answer {
         let value = self.limit(at, STACK)?;
-        let wanted = cost(STACK, value, self.machine.page_bytes)?;
+        let wanted = self.limit_cost(at, STACK, value)?;
         self.pay_for_limit(at, STACK, wanted)
+    }
+
+    fn limit_cost(&self, at: Current, limit: u32, value: usize) -> Answer<u64> {
+        let device = self.machine.visible_device(at.device);
+        let threads = device.ok_or(CuError::INVALID_DEVICE)?.threads();
+        cost(limit, value, threads, self.machine.page_bytes)
     }
 
     fn limit_bytes(&self, at: Current, limit: u32) -> Answer<u64> {
@@ -107,13 +110,15 @@ mod tests {
     #[test]
     fn limits_cost_what_is_beyond_their_first_value() {
         let page = 2 << 20;
-        assert_eq!(cost(MALLOC_HEAP, 8 << 20, page), Ok(0));
-        assert_eq!(cost(MALLOC_HEAP, 1, page), Ok(0));
-        assert_eq!(cost(MALLOC_HEAP, (8 << 20) + 1, page), Ok(page));
-        assert_eq!(cost(PRINTF_FIFO, 5 << 20, page), Ok(4 << 20));
-        assert_eq!(cost(STACK, 2048, page), Ok(1024 * 132 * 2048));
-        assert_eq!(cost(6, 1 << 30, page), Ok(0));
-        assert_eq!(cost(STACK, usize::MAX, page), Err(CuError::OUT_OF_MEMORY));
-        assert_eq!(cost(7, 0, page), Err(CuError::UNSUPPORTED_LIMIT));
+        let cost = |limit, value| super::cost(limit, value, 132 * 2048, page);
+        assert_eq!(cost(MALLOC_HEAP, 8 << 20), Ok(0));
+        assert_eq!(cost(MALLOC_HEAP, 1), Ok(0));
+        assert_eq!(cost(MALLOC_HEAP, (8 << 20) + 1), Ok(page));
+        assert_eq!(cost(PRINTF_FIFO, 5 << 20), Ok(4 << 20));
+        assert_eq!(cost(STACK, 2048), Ok(1024 * 132 * 2048));
+        assert_eq!(super::cost(STACK, 2048, 40 * 1024, page), Ok(40 << 20));
+        assert_eq!(cost(6, 1 << 30), Ok(0));
+        assert_eq!(cost(STACK, usize::MAX), Err(CuError::OUT_OF_MEMORY));
+        assert_eq!(cost(7, 0), Err(CuError::UNSUPPORTED_LIMIT));
     }
 }

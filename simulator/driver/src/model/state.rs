@@ -74,7 +74,7 @@ impl State {
     pub fn new(machine: &'static Machine) -> Self {
         let visible = (0..machine.visible.len()).filter_map(|o| machine.visible_device(o));
         let cards = machine.card.as_deref().and_then(shared_cards);
-        let books = Books::new(visible, machine.context_bytes, cards);
+        let books = Books::new(visible, cards);
         let devices = books.devices();
         Self {
             machine,

@@ -93,7 +93,8 @@ impl State {
     }
 
     pub(crate) fn begin_context(&mut self, handle: usize, device: usize, flags: u32) -> Answer {
-        self.take_held(device, Holding::Context, self.machine.context_bytes)?;
+        let cost = self.books.device(device).context_bytes();
+        self.take_held(device, Holding::Context, cost)?;
         self.contexts.insert(handle, device, flags);
         Ok(())
     }
@@ -112,10 +113,8 @@ impl State {
         self.forget_arrays_of(handle);
         self.drop_modules_of(handle);
         let limits: u64 = context.limit_bytes.values().sum();
-        let held = self.machine.context_bytes + limits;
-        self.books
-            .device_mut(device)
-            .give_held(Holding::Context, held);
+        let books = self.books.device_mut(device);
+        books.give_held(Holding::Context, books.context_bytes() + limits);
         if !self.contexts.any_on(device) {
             self.free_everything_on(device);
         }

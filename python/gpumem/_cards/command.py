@@ -1,0 +1,101 @@
+"""`gpumem card`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Optional, Sequence
+
+from .._report import say
+from . import text
+from .card import NotACard
+from .finding import Unknown, find, known
+
+WRONG, NO_RESULT = 2, 1
+
+_DESCRIPTION = """\
+Cards that `gpumem plan` and the simulator know: what CUDA gives of each, what a process costs before its first tensor,
+and how well that is known."""
+
+_EPILOG = """\
+A card is named by its short name (h100), by what CUDA calls it ("NVIDIA H100 80GB HBM3"), or by a file (./mine.json).
+
+  gpumem card list
+  gpumem card show h100
+  gpumem card show ./mine.json --format json
+  gpumem card measure
+
+Exit status: 0 done, 1 no result, 2 the command line is wrong.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpumem card", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    commands = parser.add_subparsers(dest="command", metavar="list | show | measure", required=True)
+    listing = commands.add_parser("list", help="all cards, a line each", allow_abbrev=False)
+    showing = commands.add_parser("show", help="one card, with the source of each figure", allow_abbrev=False)
+    showing.add_argument("card", metavar="CARD", help="a name, or a file")
+    for each in (listing, showing):
+        each.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON with integers")
+    measuring = commands.add_parser(
+        "measure", help="measures the card of this machine and writes its file", allow_abbrev=False,
+        description="Measures the card of this machine within two minutes and writes its file. Other programs must rest "
+        "meanwhile. Each figure is taken by a process of its own, which ends again; nothing else is left behind.",
+    )  # fmt: skip
+    measuring.add_argument(
+        "-o", "--output", metavar="FILE", help="where the file goes, `-` for stdout; without it NAME.json in this folder"
+    )
+    measuring.add_argument("--device", metavar="N", type=int, default=0, help="the GPU with this ordinal (0)")
+    measuring.add_argument("--python", metavar="PATH", help="the Python whose PyTorch is measured; without it this one")
+    measuring.add_argument("--seconds", metavar="N", type=float, default=110.0, help="the time that it may take (110)")
+    measuring.add_argument("--busy", action="store_true", help="measure although others use the card: less exact")
+    return parser
+
+
+def main(words: Sequence[str]) -> int:
+    """Does what the words after `gpumem card` say; the status to end with."""
+    options = _parser().parse_args(list(words))
+    try:
+        if options.command == "measure":
+            from . import measure
+
+            return measure.main(options)
+        said = _list(options.format) if options.command == "list" else _show(options.card, options.format)
+        print(said, flush=True)
+        return 0
+    except (Unknown, NotACard) as error:
+        say(f"card: {error}")
+        return NO_RESULT
+    except BrokenPipeError:
+        # The reader has seen enough; nor does the interpreter's end write there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _list(form: str) -> str:
+    cards = known()
+    return _json([card.data for card in cards]) if form == "json" else text.table(cards)
+
+
+def _show(name: str, form: str) -> str:
+    card = find(name)
+    return _json(card.data) if form == "json" else text.page(card)
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False)
+
+
+def writable(path: Path) -> Optional[str]:
+    """Why a new file cannot be written there; None if it can."""
+    if path.exists():
+        return f"{path} is there already"
+    if not path.parent.is_dir():
+        return f"{path.parent}: no such folder"
+    return None

@@ -1,0 +1,129 @@
+"""`gpumem card measure`: measures this machine's card and writes its file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, List, Optional
+
+from .. import _devices, _nvml, _sizes
+from .._report import say
+from . import check, text
+from .card import Card, NotACard
+from .command import NO_RESULT, writable
+from .measuring import others, parent, result
+
+__all__ = ["main"]
+
+_STEPS = {
+    "context": "the card and a bare context", "context-again": "a bare context once more",
+    "torch": "PyTorch: a small program", "torch-tensor": "PyTorch: its first tensor",
+    "torch-matmul": "PyTorch: a multiplication (cuBLAS)", "torch-linear": "PyTorch: a linear layer (cublasLt)",
+    "torch-conv": "PyTorch: a convolution (cuDNN)", "torch-sdpa": "PyTorch: attention",
+    "torch-eager": "PyTorch: its first tensor with all code loaded at once",
+    "cublas": "a cuBLAS handle", "cublaslt": "a cublasLt handle", "cudnn": "a cuDNN handle",
+}  # fmt: skip
+
+
+class _No(Exception):
+    """There will be no file, for the reason in it."""
+
+
+def main(options: argparse.Namespace) -> int:
+    """The command; the status to end with."""
+    try:
+        return _measure(options)
+    except (_No, NotACard) as error:
+        say(f"card measure: {error}")
+        return NO_RESULT
+
+
+def _measure(options: argparse.Namespace) -> int:
+    nvml = _nvml.library()
+    device = _devices.find(options.device) if nvml is not None else None
+    if nvml is None or device is None:
+        raise _No(_no_card(nvml, options.device))
+    named = options.output and options.output != "-"
+    if named and (why := writable(Path(options.output))):
+        raise _No(why)
+    users = others.users(nvml, device.handle)
+    rest = others.unlisted(nvml, device.handle, users)
+    who = others.named(users, rest)
+    if who and not options.busy:
+        raise _No(f"others use GPU {options.device}: {who}. Wait for them, or measure less exactly with --busy")
+    before = nvml.memory(device.handle)
+    driver = nvml.driver_version() or "unknown"
+    say(f"measuring GPU {options.device} ({nvml.name(device.handle)}, driver {driver}); {options.seconds:.0f} s at most")
+    run = parent.Run(device.uuid, options.python, options.seconds, lambda step: say(f"  {_STEPS[step]} …"))
+    run.all()
+    if not run.has_context():
+        raise _No(f"no context could be made: {run.without.get('context', 'no reading')}")
+    if rest:
+        users = [*users, others.User(0, "not listed by NVML", rest)]
+    data = result.card_data(
+        run.answers, run.without, before, driver, time.strftime("%Y-%m-%d", time.gmtime()),
+        users, not device.uuid.startswith("MIG-"),
+    )  # fmt: skip
+    wrong = check.fault(data)
+    if wrong:
+        raise _No(f"the readings do not agree: {wrong}. The card may have been in use meanwhile")
+    _write(data, options.output)
+    _left(nvml, device, before)
+    return 0
+
+
+def _no_card(nvml: Optional[_nvml.Nvml], ordinal: int) -> str:
+    if nvml is None:
+        return "there is no NVIDIA driver on this machine (libnvidia-ml.so.1 was not found, or does not start)"
+    number = len(_devices.visible())
+    if not number:
+        return "there is no GPU here, or CUDA_VISIBLE_DEVICES hides it"
+    return f"there is no GPU {ordinal}; " + ("GPU 0 is the only one" if number == 1 else f"there are 0 to {number - 1}")
+
+
+def _write(data: dict, output: Optional[str]) -> None:
+    content = _json(data)
+    if output == "-":
+        print(content)
+        return
+    path = Path(output or f"{data['name']}.json")
+    why = writable(path)
+    if why:
+        raise _No(f"{why}: name another file with -o")
+    try:
+        path.write_text(content + "\n", encoding="utf-8")
+    except OSError as error:
+        raise _No(f"{path}: {error.strerror}") from None
+    print(text.page(Card(data, path)))
+    print(f"\nwritten: {path}   (gpumem plan --card {path if path.is_absolute() else './' + str(path)})")
+    print("Please send it: attach the file to an issue of gpumem. What is above is all that it says, and the readings.")
+
+
+def _json(data: dict) -> str:
+    """Objects of one level a line each: a file that people read and compare."""
+    lines: List[str] = []
+    for key, value in data.items():
+        lines.append(f"  {json.dumps(key)}: {_value(key, value)}")
+    return "{\n" + ",\n".join(lines) + "\n}"
+
+
+def _value(key: str, value: Any) -> str:
+    if isinstance(value, dict) and key in ("modules", "workspaces", "measurement"):
+        inner = [f"    {json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in value.items()]
+        return "{\n" + ",\n".join(inner) + "\n  }" if inner else "{}"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _left(nvml: _nvml.Nvml, device: _devices.Device, before: Optional[_nvml.Memory]) -> None:
+    """Says whether the card has what it had before."""
+    after = nvml.memory(device.handle)
+    if before is None or after is None:
+        return
+    if before.used == after.used:
+        say("the card has what it had before: nothing is left on it")
+    else:
+        say(f"the card's use went from {_sizes.text(before.used)} to {_sizes.text(after.used)} meanwhile, not by gpumem: its processes have ended")
+    sys.stdout.flush()

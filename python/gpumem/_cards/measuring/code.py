@@ -1,0 +1,47 @@
+"""A kernel that does nothing, by the driver alone: what a module, a first launch and stacks cost."""
+
+from __future__ import annotations
+
+import ctypes
+
+from ... import _driver
+
+__all__ = ["EmptyKernel", "raise_stack_limit", "set_current"]
+
+# The oldest cards here have 6.0; the driver translates it for its own.
+_PTX = b""".version 6.0
+.target sm_60
+.address_size 64
+.visible .entry nothing() { ret; }
+"""
+_STACK_LIMIT = 0
+
+
+def set_current(ordinal: int = 0) -> None:
+    """Makes a device's primary context, and makes it this thread's."""
+    context = ctypes.c_void_p()
+    _driver.must("cuDevicePrimaryCtxRetain", ctypes.byref(context), ctypes.c_int(ordinal))
+    _driver.must("cuCtxSetCurrent", context)
+
+
+class EmptyKernel:
+    """A loaded module with one kernel."""
+
+    def __init__(self) -> None:
+        self._module = ctypes.c_void_p()
+        _driver.must("cuModuleLoadData", ctypes.byref(self._module), ctypes.c_char_p(_PTX))
+
+    def launch(self) -> None:
+        """Runs one thread of it and waits for its end."""
+        function = ctypes.c_void_p()
+        _driver.must("cuModuleGetFunction", ctypes.byref(function), self._module, ctypes.c_char_p(b"nothing"))
+        one, none = ctypes.c_uint(1), ctypes.c_void_p()
+        _driver.must("cuLaunchKernel", function, one, one, one, one, one, one, ctypes.c_uint(0), none, none, none)
+        _driver.must("cuCtxSynchronize")
+
+
+def raise_stack_limit(by: int) -> None:
+    """Gives every thread of the current context's kernels so many bytes of stack more."""
+    size = ctypes.c_size_t()
+    _driver.must("cuCtxGetLimit", ctypes.byref(size), ctypes.c_int(_STACK_LIMIT))
+    _driver.must("cuCtxSetLimit", ctypes.c_int(_STACK_LIMIT), ctypes.c_size_t(size.value + by))

@@ -1,0 +1,53 @@
+"""Who else uses the card: with others on it a measurement by differences is worth little."""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional
+
+from ... import _nvml, _sizes
+
+__all__ = ["User", "named", "unlisted", "users"]
+
+# Less than this is the driver's own on an idle card.
+_IDLE = 64 << 20
+
+
+class User(NamedTuple):
+    """A process that uses the card."""
+
+    pid: int
+    name: Optional[str]
+    bytes: Optional[int]
+
+
+def users(nvml: _nvml.Nvml, device: Any) -> List[User]:
+    """Those that NVML lists."""
+    listed = nvml.processes(device) or []
+    return [User(process.pid, _program(nvml, process.pid), process.used) for process in listed]
+
+
+def _program(nvml: _nvml.Nvml, pid: int) -> Optional[str]:
+    """A program's name without its folder, which may say whose it is."""
+    path = nvml.process_name(pid)
+    return path.rsplit("/", 1)[-1] if path else None
+
+
+def unlisted(nvml: _nvml.Nvml, device: Any, known: List[User]) -> int:
+    """Bytes that are used and that nobody on the list has; 0 where that is no more than an idle card has."""
+    memory = nvml.memory(device)
+    if memory is None or memory.reserved is None or any(user.bytes is None for user in known):
+        return 0
+    rest = memory.used - memory.reserved - sum(user.bytes or 0 for user in known)
+    return rest if rest > _IDLE else 0
+
+
+def named(known: List[User], rest: int) -> str:
+    """Who uses the card, in words; empty if nobody does."""
+    words = []
+    for user in known:
+        name = f" ({user.name})" if user.name else ""
+        has = "" if user.bytes is None else f" has {_sizes.text(user.bytes)}"
+        words.append(f"process {user.pid}{name}{has}")
+    if rest:
+        words.append(f"{_sizes.text(rest)} are in use by processes that NVML does not list")
+    return ", ".join(words)

@@ -1,0 +1,40 @@
+"""The card that scripts/gpu-check runs on: whether it is the simulator's, its file, its facts beside another's."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "python"
+# Names of facts that tell cards apart and are not compared.
+IDENTITY = ("card.",)
+
+
+def is_simulated() -> bool:
+    """Whether the driver here is the simulator, whatever card it looks like."""
+    try:
+        return hasattr(ctypes.CDLL("libcuda.so.1"), "gpumem_sim_books_json")
+    except OSError:
+        return False
+
+
+def measure(python: str, environment: dict[str, str], path: Path) -> int:
+    """Writes the card's file by `gpumem card measure`, with this Python's PyTorch: 0, or 1 if there is none."""
+    path.unlink(missing_ok=True)  # of an earlier check
+    command = [python, "-m", "gpumem", "card", "measure", "-o", str(path)]
+    env = {**environment, "PYTHONPATH": str(PACKAGE)}
+    return 1 if subprocess.run(command, env=env, stdin=subprocess.DEVNULL).returncode else 0
+
+
+def compare(card: dict, simulator: dict, first: str = "card", second: str = "simulator") -> list[str]:
+    """The facts in which two runs of the conformance program differ, one line each."""
+    lines = []
+    for name in sorted(card.keys() | simulator.keys()):
+        if name.startswith(IDENTITY):
+            continue
+        left, right = card.get(name), simulator.get(name)
+        if left != right:
+            lines.append(f"{name}: {first} {json.dumps(left)}, {second} {json.dumps(right)}")
+    return lines
