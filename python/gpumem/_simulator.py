@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Dict, List, Mapping, Tuple
 
@@ -47,7 +48,7 @@ def _linked(built: Path, folder: Path, names: Mapping[str, str]) -> Path:
     for library, name in names.items():
         link = folder / name
         if not (link.is_symlink() and os.readlink(link) == str(built / library)):
-            fresh = folder / f"{name}.{os.getpid()}"
+            fresh = folder / f"{name}.{threading.get_native_id()}"
             os.symlink(built / library, fresh)
             os.replace(fresh, link)
     return folder

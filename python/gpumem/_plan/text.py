@@ -16,6 +16,7 @@ _ROWS = {
     "tensors": "tensors",
     "cached": "cached by PyTorch, unused",
     "context": "CUDA context",
+    "other_processes": "code of kernels, perhaps",
     "rounding": "rounded up to whole pages",
     "pool": "CUDA's pools, unused",
     "graph": "CUDA graphs, live",
@@ -79,7 +80,7 @@ def _whole(of: Verdict) -> List[str]:
     lines = wrapped(lines)
     if of.tried:
         lines += ["", *_tried(of.tried)]
-    return [*lines, "", *breakdown(held), "", *by_line(held)]
+    return [*lines, "", *breakdown(held, of.case.card), "", *by_line(held)]
 
 
 def _tried(changes: Sequence[Tried]) -> List[str]:
@@ -146,12 +147,12 @@ def _asked(failed: Dict[str, Any]) -> str:
     return " ".join(word for word in (size, line) if word) or "in code that is not Python's"
 
 
-def breakdown(held: Dict[str, Any]) -> List[str]:
+def breakdown(held: Dict[str, Any], card: judge.Ends) -> List[str]:
     """What the memory consists of, each row with how well it is known."""
-    rows = [row for row in held["rows"] if row["bytes"]]
+    rows = [row for row in held["rows"] if row["bytes"] and row["kind"] != judge.BESIDES]
     lines = [f"{'':34}{'bytes':>10}  known"]
     for row in rows:
-        lines.append(f"{_name(row):34.34}{_sizes.text(row['bytes']):>10}  {judge.KNOWN.get(row['kind'], 'exact')}")
+        lines.append(f"{_name(row):34.34}{_sizes.text(row['bytes']):>10}  {card.known(row['kind'])}")
         if row["kind"] == "tensors":
             parts = sorted(held["categories"], key=lambda part: -part["bytes"])
             lines += [f"  {part['category']:32.32}{_sizes.text(part['bytes']):>10}" for part in parts if part["bytes"]]

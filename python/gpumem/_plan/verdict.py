@@ -13,8 +13,10 @@ from .dry_run import Device, Failed, Run, analyzed
 from .search import Found
 
 FITS, DOES_NOT_FIT, TOO_CLOSE = "fits", "does not fit", "too close to say"
-# Of a ledger's rows: how well they are known. What no row says is exact: PyTorch's own allocator made it.
-KNOWN = {"context": "card", "module": "card", "library": "model"}
+# A ledger's rows that are not exact: exact is what PyTorch's own allocator and the program itself asked for.
+CONTEXT, CODE, LIBRARY, MARGIN = "context", "module", "library", "other_processes"
+# What is no part of what CUDA gives.
+BESIDES = "driver_reserved"
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,16 @@ class Ends:
     better: Mapping[str, str]
     # Bytes that CUDA gives, at least and at most.
     total: Sequence[int]
+    # What code of kernels may take beyond what the simulated card counts: it is somebody else's in the run with the least room.
+    margin: int = 0
+    # Where the context's bytes are from: measured, published, assumed.
+    context: str = "assumed"
+
+    def known(self, kind: str) -> str:
+        """How well the bytes of a ledger's row are known."""
+        if kind == CONTEXT:
+            return self.context
+        return "assumed" if kind in (CODE, LIBRARY, MARGIN) else "exact"
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class Verdict:
     def needed(self) -> Sequence[int]:
         """Bytes that were on the fullest GPU at once: the least and the greatest that is thought possible. Of a run that failed they
         are what was there by then."""
-        return sorted(fullest(run) for run in (self.better, self.worse))
+        return sorted((fullest(self.better), fullest(self.worse) + self.case.card.margin))
 
 
 def judged(case: Case, worse: Run, better: Run) -> Verdict:
