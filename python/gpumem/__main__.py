@@ -15,6 +15,8 @@ Usage: gpumem COMMAND …
   hints CAPTURE, oom CAPTURE
                             what could be done, why memory ran out: with replays under other settings
   whatif CAPTURE …          the same run under other settings of PyTorch's allocator (gpumem whatif --help)
+  plan --card CARD -- PROGRAM …
+                            whether a program fits a GPU that you do not have (gpumem plan --help)
   card list | show CARD | measure
                             what is known of cards, and how to measure one (gpumem card --help)
   kernel [--user | --prefix PATH | --sys-prefix] [--name NAME]
@@ -41,6 +43,10 @@ def main(words: Optional[List[str]] = None) -> int:
             from ._whatif import command as whatif
 
             return whatif.main(rest)
+        if command == "plan":
+            from ._plan import command as plan
+
+            return plan.main(rest)
         if command == "card":
             from ._cards import command as card
 

@@ -57,6 +57,20 @@ def replayer() -> Path:
     return _of_checkout(_BUILT / REPLAYER)
 
 
+def installed_simulator() -> Optional[Path]:
+    """The folder with the simulated card's libraries, of an installed package."""
+    path = _HERE / "simulator"
+    return path if path.is_dir() else None
+
+
+def built_simulator() -> Path:
+    """The folder with the same libraries as cargo builds them, of a checkout."""
+    for name in ("libsimcuda.so", "libsimnvml.so", "libsimcudart.so", "libsimcublas.so", "libsimcublaslt.so"):
+        if not (_BUILT / name).is_file():
+            raise Missing(f"the simulated card is not built, {_BUILT / name} is missing: run `cargo build --release`")
+    return _BUILT
+
+
 def simulator() -> Path:
     """The script that runs a program on the simulated card, of a checkout."""
     return _of_checkout(_HERE.parent.parent / "scripts" / "with-simulator")

@@ -59,14 +59,14 @@ def _python() -> str:
     return sys.executable or "python3"
 
 
-def environment(changes: Mapping[str, str]) -> Dict[str, str]:
-    """This process's environment with the library preloaded before all else that is, and `changes`.
+def environment(changes: Mapping[str, str], base: Mapping[str, str] = os.environ) -> Dict[str, str]:
+    """`base`, this process's environment, with the library preloaded before all else that is, and `changes`.
     NVTX needs nothing here: the library names itself to it when it is loaded."""
     try:
         library = _files.preloadable(_files.library())
     except _files.Missing as missing:
         raise CannotRun(FAILED, str(missing)) from None
-    result = {**os.environ, **changes}
+    result = {**base, **changes}
     others = result.get("LD_PRELOAD", "")
     if not is_preloaded(others):
         result["LD_PRELOAD"] = f"{library}:{others}" if others else library
@@ -145,7 +145,7 @@ def run_and_report(command: Sequence[str], env: Mapping[str, str]) -> int:
     try:
         with _rings.Rings(analyzer) as rings:
             status = run(command, {**env, **rings.environment, "GPUMEM_LIST": listed})
-            captures = _captures(listed)
+            captures = listed_captures(listed)
         _report.tell(captures, analyzer)
     except KeyboardInterrupt:
         # Enough seen.
@@ -162,7 +162,7 @@ def run_and_report(command: Sequence[str], env: Mapping[str, str]) -> int:
     return status
 
 
-def _captures(listed: str) -> List[Path]:
+def listed_captures(listed: str) -> List[Path]:
     """The captures that began during the run, in their order."""
     with open(listed, "rb") as file:
         names = file.read().split(b"\0")

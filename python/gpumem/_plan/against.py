@@ -1,0 +1,40 @@
+"""A plan beside the capture of a real run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from .. import _sizes
+from .dry_run import Failed, summary_of
+from .verdict import Verdict, peak
+
+_LEVELS = (("tensors", "tensor"), ("reserved by PyTorch", "reserved"), ("on the card", "physical"))
+
+
+def rows(of: Verdict, capture: Path, device: Optional[int] = None) -> List[Dict[str, Any]]:
+    """Peaks as planned, the least and the greatest, and as they were."""
+    summary = summary_of(capture)
+    devices = [each for each in summary["devices"] if device in (None, each["ordinal"])]
+    if not devices:
+        raise Failed(f"{capture} has no GPU to compare with")
+    found = []
+    for name, level in _LEVELS:
+        was = [each[level]["peak_bytes"] for each in devices if each.get(level)]
+        if was:
+            planned = sorted(peak(run, level) for run in (of.better, of.worse))
+            found.append({"what": name, "planned_bytes": planned, "measured_bytes": max(was)})
+    return found
+
+
+def text(found: List[Dict[str, Any]], capture: Path) -> List[str]:
+    """A table; how far the truth is from the nearer end of what was planned."""
+    lines = [f"{'beside ' + capture.name:26.26}{'planned':>21}{'measured':>12}{'off by':>10}"]
+    for row in found:
+        low, high = row["planned_bytes"]
+        was = row["measured_bytes"]
+        off = low - was if was < low else min(high - was, 0)
+        planned = _sizes.text(low) if low == high else f"{_sizes.text(low)}–{_sizes.text(high)}"
+        share = f"{off / was:+.1%}" if off and was else "0"
+        lines.append(f"{row['what']:26.26}{planned:>21}{_sizes.text(was):>12}{share:>10}")
+    return lines

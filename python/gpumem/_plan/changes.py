@@ -1,0 +1,67 @@
+"""Changes by which a program that does not fit may fit: each is tried by a run of its own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+_SETTINGS = "expandable_segments:True"
+_BATCH = re.compile(r"--?(?:[a-z_-]*batch[a-z_-]*|bs|b)", re.IGNORECASE)
+# The names of inside/change.py's, and what a person would write.
+_INSIDE = (
+    ("checkpoint", "torch.utils.checkpoint for the repeated blocks"),
+    ("autocast", "torch.autocast with bfloat16"),
+    ("adafactor", "Adafactor instead of Adam"),
+    ("offload", "saved activations in host memory (torch.autograd.graph.save_on_cpu)"),
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change as it is told, and as it is made."""
+
+    text: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    # Of inside/change.py; None: nothing is changed inside the program.
+    inside: Optional[str] = None
+
+
+def smaller_batches(command: Sequence[str]) -> Iterator[Change]:
+    """With half of the batch that the command line names, a quarter, and so on down to 1."""
+    for place, word in enumerate(command):
+        name, equals, value = word.partition("=")
+        if not _BATCH.fullmatch(name):
+            continue
+        if not equals:
+            value = command[place + 1] if place + 1 < len(command) else ""
+        if not value.isdecimal():
+            continue
+        number = int(value) // 2
+        while number:
+            words = list(command)
+            words[place if equals else place + 1] = f"{name}={number}" if equals else str(number)
+            yield Change(f"{name} {number} ({name} {value} by accumulating gradients)", words)
+            number //= 2
+        return
+
+
+def others(command: Sequence[str], environment: Mapping[str, str]) -> List[Change]:
+    """All that is no other batch."""
+    names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+    own = next((environment[name] for name in names if environment.get(name)), "")
+    changes = []
+    if "expandable_segments" not in own:
+        conf = f"{own},{_SETTINGS}" if own else _SETTINGS
+        changes.append(Change(f"PYTORCH_CUDA_ALLOC_CONF={conf}", command, dict.fromkeys(names, conf)))
+    return changes + [Change(text, command, inside=name) for name, text in _INSIDE]
+
+
+def environment_of(change: Change) -> Tuple[Dict[str, str], List[str]]:
+    """What the program gets: variables, and parts inside."""
+    changes, parts = dict(change.environment), []
+    if change.inside:
+        changes["GPUMEM_PLAN_CHANGE"] = change.inside
+        parts.append("change")
+    return changes, parts

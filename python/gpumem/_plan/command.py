@@ -1,0 +1,228 @@
+"""`gpumem plan`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+
+from .. import _files, _launcher
+from .._report import say
+from . import against, changes, inside, search, smallest, text
+from . import verdict as judge
+from .cards import ROOMY, UnknownCard, ends, with_memory
+from .dry_run import Failed, Wanted, run, runs
+from .progress import Progress
+from .verdict import DOES_NOT_FIT, FITS, TOO_CLOSE, Case, Ends, Verdict
+
+NO_RESULT, WRONG = 1, 2
+# Beside 0: what a script can go on with.
+STATUS = {FITS: 0, DOES_NOT_FIT: 4, TOO_CLOSE: 5}
+
+_DESCRIPTION = """\
+Says whether a program fits a GPU that you do not have. The program runs unchanged, on a simulated card: PyTorch's allocator, its
+libraries and the program's own code are real, kernels do nothing."""
+
+_EPILOG = """\
+  gpumem plan --card h100 -- train.py --batch 16
+  gpumem plan --card a100-40,l40s,h100 -- train.py
+  gpumem plan --card h100 --search '--batch {}' 1..512 -- train.py
+  gpumem plan --card 24GiB -- python -m mypackage.train
+
+Exit status: 0 it fits, 4 it does not, 5 too close to say (of several cards: the best one); 1 no result, since the program failed for
+another reason; 2 the command line is wrong.
+"""
+
+
+def _ranks(text: str) -> List[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} are no ranks: write numbers, as in 0,7") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gpumem plan", usage="gpumem plan [OPTIONS] --card CARD -- PROGRAM [ARGUMENT…]", description=_DESCRIPTION,
+        epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
+    parser.add_argument(
+        "--card", metavar="CARD[,CARD…]", help="the GPU: a name (gpumem card list), a card file, or a size such as 24GiB"
+    )
+    parser.add_argument(
+        "--smallest-card", action="store_true",
+        help="the least memory with which the program works, to 2 MiB; of a GPU that is otherwise like --card",
+    )  # fmt: skip
+    parser.add_argument("--devices", metavar="N", type=int, default=1, help="GPUs of that kind in the machine (1)")
+    parser.add_argument(
+        "--search", nargs=2, metavar=("WORDS", "LOW..HIGH"),
+        help="the largest number that fits, put in the place of {} in WORDS, which are added to the program's own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--world", metavar="N", type=int,
+        help="the program as one rank of N, alone: PyTorch's process groups answer as though the others were there",
+    )  # fmt: skip
+    parser.add_argument("--rank", metavar="R[,R…]", type=_ranks, help="which ranks, of --world: each is a run of its own (0)")
+    parser.add_argument(
+        "--no-changes", dest="changes", action="store_false", help="do not try what would make a program fit that does not"
+    )
+    parser.add_argument("--timeout", metavar="SECONDS", type=float, help="end a run that takes longer")
+    parser.add_argument("--jobs", metavar="N", type=int, help="runs beside one another; without it one for each processor")
+    parser.add_argument("--against", metavar="CAPTURE", type=Path, help="print the peaks of a real run's capture beside the plan's")
+    parser.add_argument("--save", metavar="FOLDER", type=Path, help="keep the captures of the runs, and what the program printed")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text, or JSON with integers")
+    return parser
+
+
+def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """The options of gpumem's, and the program with its own: what comes after `--`."""
+    if "--" not in words:
+        return list(words), []
+    place = list(words).index("--")
+    return list(words[:place]), list(words[place + 1 :])
+
+
+def main(words: Sequence[str]) -> int:
+    """Does what the words after `gpumem plan` say; the status to end with."""
+    own, program = split(words)
+    parser = _parser()
+    options = parser.parse_args(own)
+    if not program:
+        parser.error("which program? It comes after --: gpumem plan --card h100 -- train.py")
+    if not (options.card or options.smallest_card):
+        parser.error("which card? --card h100, or --smallest-card")
+    try:
+        cards = [ends(name, options.devices) for name in (options.card or ROOMY).split(",")]
+        bounds = search.bounds(options.search[1]) if options.search else None
+    except (UnknownCard, search.NotARange) as error:
+        parser.error(str(error))
+    if options.rank and not options.world:
+        parser.error("--rank goes with --world")
+    if options.world and not all(0 <= rank < options.world for rank in options.rank or [0]):
+        parser.error(f"--rank: of {options.world} the ranks are 0 to {options.world - 1}")
+    try:
+        with tempfile.TemporaryDirectory(prefix="gpumem-plan.") as folder:
+            return _plan(options, cards, program, bounds, Path(folder))
+    except (Failed, _files.Missing) as error:
+        say(f"plan: {error}")
+        return NO_RESULT
+    except _launcher.CannotRun as error:
+        say(f"plan: {error}")
+        return error.status
+
+
+def _plan(
+    options: argparse.Namespace, cards: Sequence[Ends], program: List[str], bounds: Optional[Tuple[int, int]], folder: Path
+) -> int:
+    planner = Planner(folder, options)
+    ranks: List[Optional[int]] = list(options.rank or [0]) if options.world else [None]
+    verdicts: List[Verdict] = []
+    for card in cards:
+        for rank in ranks:
+            case = Case(card, rank)
+            if options.smallest_card:
+                verdicts.append(planner.smallest(case, program))
+            elif bounds:
+                verdicts.append(planner.largest(case, program, options.search[0], bounds))
+            else:
+                verdicts.append(planner.verdict(case, program))
+    if options.changes and len(verdicts) == 1 and verdicts[0].verdict != FITS and not bounds:
+        verdicts = [planner.changed(verdicts[0], program)]
+    planner.progress.end()
+    beside = against.rows(verdicts[0], options.against) if options.against else []
+    if options.save:
+        for verdict in verdicts:
+            judge.keep(verdict, options.save)
+    if options.format == "json":
+        print(json.dumps({**text.as_json(verdicts), **({"against": beside} if beside else {})}, indent=2))
+    else:
+        print(text.report(verdicts, options.search))
+        if beside:
+            print("\n" + "\n".join(against.text(beside, options.against)))
+    by_card = [verdicts[first : first + len(ranks)] for first in range(0, len(verdicts), len(ranks))]
+    return min(max(STATUS[of.verdict] for of in some) for some in by_card)
+
+
+class Planner:
+    """Runs a program on cards, and judges the runs."""
+
+    def __init__(self, folder: Path, options: argparse.Namespace):
+        self._folder, self._options, self._count = folder, options, 0
+        self.progress = Progress()
+
+    def _wanted(
+        self, case: Case, settings: Mapping[str, str], program: Sequence[str], change: Optional[changes.Change] = None
+    ) -> Wanted:
+        environment, parts = changes.environment_of(change) if change else ({}, [])
+        if case.rank is not None:
+            parts.append("world")
+            environment.update(_rank(case.rank, self._options.world))
+        why = inside.cannot(program) if parts else None
+        if why:
+            raise Failed(why)
+        return Wanted(list(program), settings, environment, parts, self._options.timeout)
+
+    def _jobs(self) -> int:
+        return self._options.jobs or os.cpu_count() or 1
+
+    def _name(self) -> str:
+        self._count += 1
+        return f"run{self._count}"
+
+    def verdict(self, case: Case, program: Sequence[str]) -> Verdict:
+        """What is said of a card."""
+        self.progress.say(f"running on {case.name}")
+        wanted = [self._wanted(case, settings, program) for settings in (case.card.worse, case.card.better)]
+        worse, better = runs(wanted, self._folder, [self._name(), self._name()], self._jobs())
+        return judge.judged(case, worse, better)
+
+    def changed(self, of: Verdict, program: Sequence[str]) -> Verdict:
+        """The same verdict with what was tried to make the program fit: each other change by itself, and the largest of the
+        smaller batches that fits."""
+        tried = self._try(of.case, changes.others(program, os.environ))
+        for change in changes.smaller_batches(program):
+            [one] = self._try(of.case, [change])
+            tried.append(one)
+            if one.needed:
+                break
+        return replace(of, tried=tried)
+
+    def _try(self, case: Case, which: Sequence[changes.Change]) -> List[judge.Tried]:
+        self.progress.say(f"trying {which[0].text}" if len(which) == 1 else f"trying {len(which)} changes on {case.name}")
+        wanted = [self._wanted(case, case.card.worse, change.command, change) for change in which]
+        names = [self._name() for _ in which]
+        for one, name in zip(wanted, names):
+            one.changes["GPUMEM_PLAN_CHANGED"] = str(self._folder / f"{name}.changed")
+        done = runs(wanted, self._folder, names, self._jobs())
+        return [judge.tried(change, each) for change, each in zip(which, done)]
+
+    def smallest(self, case: Case, program: Sequence[str]) -> Verdict:
+        """The verdict on a card like it with room for all, and the least memory that would do: found by replays of that run."""
+        roomy = replace(case, card=with_memory(case.card, ROOMY))
+        verdict = self.verdict(roomy, program)
+        self.progress.say("looking for the smallest card")
+        return replace(verdict, smallest=smallest.card_of(verdict.worse, self._jobs()))
+
+    def largest(self, case: Case, program: Sequence[str], template: str, bounds: Tuple[int, int]) -> Verdict:
+        """The verdict of the largest number that fits; where none does, of the least one."""
+
+        def fits(number: int) -> bool:
+            self.progress.say(f"running with {template.replace(search.PLACE, str(number))} on {case.name}")
+            wanted = self._wanted(case, case.card.worse, search.filled(program, template, number))
+            return judge.fitted(run(wanted, self._folder, self._name()))
+
+        number = search.largest(bounds[0], bounds[1], fits)
+        shown = bounds[0] if number is None else number
+        return replace(self.verdict(case, search.filled(program, template, shown)), largest=search.Found(number))
+
+
+def _rank(rank: int, world: int) -> Dict[str, str]:
+    """As launchers tell a program: each rank is alone on its machine, whose only GPUs it has."""
+    return {
+        "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_RANK": str(rank),
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
+    }  # fmt: skip

@@ -1,0 +1,169 @@
+"""One run of a program on a simulated card, recorded."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from .. import _files, _launcher, _simulator
+from . import inside
+
+# What would change a run that stands for another machine's.
+_UNSET = ("CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING")
+# CPython up to 3.13 ends PyTorch's backward thread in the middle of a C++ function when the program ends first. PyTorch's own
+# race; the program was done.
+_RACE_AT_EXIT = "terminate called without an active exception"
+_LAST_WORDS = 4096
+
+
+class Failed(Exception):
+    """There is no plan, for the reason in it."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be run, and how."""
+
+    command: Sequence[str]
+    # Settings of the simulated card, and of the program's environment.
+    card: Mapping[str, str]
+    changes: Dict[str, str] = field(default_factory=dict)
+    # What runs inside the program.
+    parts: Sequence[str] = ()
+    timeout: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU as one process used it."""
+
+    capture: Path
+    summary: Dict[str, Any]
+    figures: Dict[str, Any]
+
+    @property
+    def ordinal(self) -> int:
+        return int(self.figures["ordinal"])
+
+    @property
+    def needed(self) -> int:
+        """The most that the card gave."""
+        physical = self.figures["physical"]
+        return int(physical["peak_bytes"]) if physical else 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of it."""
+
+    wanted: Wanted
+    status: int
+    captures: List[Path]
+    summaries: List[Dict[str, Any]]
+    # What the program printed, and the end of it.
+    output: Path
+    last_words: str
+    seconds: float
+    timed_out: bool = False
+
+    @property
+    def devices(self) -> List[Device]:
+        return [
+            Device(capture, summary, figures)
+            for capture, summary in zip(self.captures, self.summaries)
+            for figures in summary["devices"]
+        ]
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether it ended since memory ran out."""
+        return self.status != 0 and any(summary["out_of_memory_events"] for summary in self.summaries)
+
+    @property
+    def went_well(self) -> bool:
+        return self.status == 0
+
+
+def run(wanted: Wanted, folder: Path, name: str) -> Run:
+    """Runs it to its end; captures and what it printed go into the folder. The processes of the run share its cards."""
+    listed, output = folder / f"{name}.captures", folder / f"{name}.output"
+    handle, cards = tempfile.mkstemp(prefix="gpumem-cards.")
+    os.close(handle)
+    base = {key: value for key, value in os.environ.items() if key not in _UNSET}
+    base.update(wanted.changes)
+    base.update(
+        GPUMEM_OUTPUT=str(folder / f"{name}.%p.bin"), GPUMEM_LIST=str(listed), GPUMEM_QUIET="1", GPUMEM_POSTMORTEM="off",
+        PYTHONUNBUFFERED="1",
+    )  # fmt: skip
+    if wanted.parts:
+        base = inside.environment(wanted.parts, base)
+    listed.touch()
+    command = _launcher.command_of(wanted.command)
+    env = _simulator.environment(_launcher.environment({}, base), {**wanted.card, "GPUMEM_SIM_CARD": cards})
+    began = time.monotonic()
+    try:
+        with open(output, "wb") as said:
+            process = subprocess.Popen(
+                command, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            try:
+                status, timed_out = process.wait(wanted.timeout), False
+            except subprocess.TimeoutExpired:
+                _end(process)
+                status, timed_out = process.wait(), True
+            except BaseException:
+                _end(process)
+                raise
+    except OSError as error:
+        raise Failed(f"{command[0]}: {error.strerror}") from None
+    finally:
+        os.unlink(cards)
+    captures = _launcher.listed_captures(str(listed))
+    summaries = [summary_of(capture) for capture in captures]
+    words = _last_words(output)
+    if status == -signal.SIGABRT and _RACE_AT_EXIT in words:
+        status = 0
+    return Run(wanted, status, captures, summaries, output, words, time.monotonic() - began, timed_out)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends the program with all that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _last_words(output: Path) -> str:
+    with open(output, "rb") as said:
+        said.seek(max(os.fstat(said.fileno()).st_size - _LAST_WORDS, 0))
+        return said.read().decode("utf-8", "replace")
+
+
+def summary_of(capture: Path) -> Dict[str, Any]:
+    said: Dict[str, Any] = analyzed(capture, "summary")
+    return said
+
+
+def analyzed(capture: Path, view: str, *options: str) -> Any:
+    """What a view of gpumem-analyze says of a capture."""
+    command = [str(_files.analyzer()), view, "--format", "json", *options, str(capture)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout:
+        raise Failed((done.stderr.strip().splitlines() or [f"{capture} cannot be read"])[-1])
+    return json.loads(done.stdout)
+
+
+def runs(all_: Sequence[Wanted], folder: Path, names: Sequence[str], jobs: int) -> List[Run]:
+    """Several, as many beside one another as there are jobs, in their order."""
+    with ThreadPoolExecutor(max(jobs, 1)) as pool:
+        futures = [pool.submit(run, wanted, folder, name) for wanted, name in zip(all_, names)]
+        return [future.result() for future in futures]

@@ -1,0 +1,65 @@
+"""The largest number with which a program fits."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+
+PLACE = "{}"
+
+
+class Found(NamedTuple):
+    """The largest number that fits; None: not even the least does."""
+
+    number: Optional[int]
+
+
+class NotARange(ValueError):
+    """What is not LOW..HIGH."""
+
+
+def bounds(text: str) -> Tuple[int, int]:
+    """LOW..HIGH, both included."""
+    low, dots, high = text.partition("..")
+    try:
+        numbers = int(low), int(high)
+    except ValueError:
+        numbers = (0, -1)
+    if not dots or numbers[0] > numbers[1] or numbers[0] < 0:
+        raise NotARange(f"{text!r} is not a range: write the least and the greatest, as in 1..512")
+    return numbers
+
+
+def filled(words: Sequence[str], template: str, number: int) -> Sequence[str]:
+    """The program's words with the template's. Where the program has `{}` of its own, that is filled, too."""
+    added = template.replace(PLACE, str(number)).split()
+    return [*(word.replace(PLACE, str(number)) for word in words), *added]
+
+
+def largest(low: int, high: int, fits: Callable[[int], bool], known: Optional[Dict[int, bool]] = None) -> Optional[int]:
+    """The largest number of low..high that fits; None: not even the least does. Numbers double from the least one on before they are
+    halved in: what needs little is quick to try."""
+    known = {} if known is None else known
+
+    def ask(number: int) -> bool:
+        if number not in known:
+            known[number] = fits(number)
+        return known[number]
+
+    if not ask(low):
+        return None
+    good, step = low, 1
+    while good < high:
+        trial = min(good + step, high)
+        if not ask(trial):
+            break
+        good, step = trial, step * 2
+    else:
+        return good
+    bad = trial
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        if ask(middle):
+            good = middle
+        else:
+            bad = middle
+    return good

@@ -1,0 +1,202 @@
+"""What `gpumem plan` prints."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence
+
+from .. import _sizes
+from . import verdict as judge
+from .dry_run import Run
+from .verdict import DOES_NOT_FIT, FITS, Tried, Verdict
+
+_WIDTH = 79
+_ROWS = {
+    "tensors": "tensors",
+    "cached": "cached by PyTorch, unused",
+    "context": "CUDA context",
+    "other_processes": "code of kernels, perhaps",
+    "rounding": "rounded up to whole pages",
+    "pool": "CUDA's pools, unused",
+    "graph": "CUDA graphs, live",
+    "graph_unused": "CUDA graphs, unused",
+}
+
+
+def wrapped(lines: Sequence[str]) -> List[str]:
+    wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [part for line in lines for part in (wrap.wrap(line) or [""])]
+
+
+def between(of: Sequence[int]) -> str:
+    """`17.9 to 18.2 GiB`, or one size where both read the same."""
+    low, high = _sizes.text(of[0]), _sizes.text(of[1])
+    if low == high:
+        return low
+    same_unit = low.split()[1] == high.split()[1]
+    return f"{low.split()[0]} to {high}" if same_unit else f"{low} to {high}"
+
+
+def report(verdicts: Sequence[Verdict], searched: Optional[Sequence[str]]) -> str:
+    """Of one case the whole; of several a line each, then the whole of each."""
+    lines: List[str] = [*_table(verdicts), ""] if len(verdicts) > 1 else []
+    for verdict in verdicts:
+        if verdict.largest and searched:
+            lines += wrapped([_largest(verdict, verdict.largest.number, searched)])
+        lines += [*_whole(verdict), ""]
+    return "\n".join(lines).rstrip("\n")
+
+
+def _largest(of: Verdict, number: Optional[int], searched: Sequence[str]) -> str:
+    template, bounds = searched
+    if number is None:
+        return f"{of.case.name}: nothing of {bounds} fits. With the least:"
+    return f"{of.case.name}: {template.replace('{}', str(number))} is the most of {bounds} that fits. With it:"
+
+
+def _table(verdicts: Sequence[Verdict]) -> List[str]:
+    rows = [("card", "verdict", "needs", "has")]
+    for of in verdicts:
+        verdict = of.verdict
+        if of.largest:
+            verdict = "none fits" if of.largest.number is None else f"at most {of.largest.number}"
+        needed = between(of.needed) if of.verdict == FITS else ""
+        rows.append((of.case.name, verdict, needed, between(of.case.card.total)))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def _whole(of: Verdict) -> List[str]:
+    lines = headline(of)
+    failed = judge.failure(of.shown) if not of.shown.went_well else None
+    if failed:
+        lines += failure(failed)
+    held = judge.moment(of.shown)
+    answered = sum(retries(run) for run in (of.worse,) if run.went_well)
+    if answered:
+        lines.append(f"Near the limit: PyTorch emptied its cache after {answered} refusals of the driver, which takes time.")
+    lines += wrapped([_held(held, of)])
+    lines = wrapped(lines)
+    if of.tried:
+        lines += ["", *_tried(of.tried)]
+    return [*lines, "", *breakdown(held, of.case.card), "", *by_line(held)]
+
+
+def _tried(changes: Sequence[Tried]) -> List[str]:
+    """What would make it fit, the least need first, then what would not."""
+    helps = sorted((each for each in changes if each.needed), key=lambda each: each.needed or 0)
+    lines = ["With one of these changes it fits, by a run of each:" if helps else "None of these changes makes it fit:"]
+    for each in helps:
+        size = f"  {_sizes.text(each.needed or 0):>8}  "
+        lines += textwrap.wrap(each.text, _WIDTH, initial_indent=size, subsequent_indent=" " * len(size), break_on_hyphens=False)
+    without = [each.text for each in changes if not each.needed and not each.failed]
+    if without:
+        lines += wrapped([f"{'Tried in vain' if helps else 'Tried'}: {'; '.join(without)}."])
+    lines += wrapped([f"Could not be tried: {each.text}: {each.failed}" for each in changes if each.failed])
+    return lines
+
+
+def retries(run: Run) -> int:
+    """Refusals of the driver that PyTorch answered by emptying its cache."""
+    return sum(summary["out_of_memory_events"] for summary in run.summaries)
+
+
+def _held(held: Dict[str, Any], of: Verdict) -> str:
+    what = "It held most" if of.shown.went_well else "It ran out"
+    line = next((each for each in held["lines"] if each.get("file")), None)
+    place = f"; the largest line then is {_place(line)}" if line else ""
+    return f"{what} {' '.join(_moment(held)) or 'before its first step'}{place}."
+
+
+def _place(line: Dict[str, Any]) -> str:
+    return f"{Path(line['file']).name}:{line['line']}"
+
+
+def headline(of: Verdict) -> List[str]:
+    """The answer."""
+    total = of.case.card.total
+    card = of.case.name if total[0] == total[1] else f"{of.case.name} ({between(total)})"
+    if of.smallest:
+        return [f"the smallest card on which it works has {_sizes.text(of.smallest)} ({of.smallest >> 20:,} MiB)."]
+    if of.verdict == FITS:
+        left = [total[0] - of.needed[1], total[1] - of.needed[0]]
+        return [f"fits: needs {between(of.needed)} of {card}; {between(left)} is left."]
+    if of.verdict == DOES_NOT_FIT:
+        return [f"does not fit: memory runs out on {card}."]
+    return [
+        f"too close to say: it fits {card} where the card gives the most and the program takes the least that is thought "
+        "possible, and does not fit where it is the other way round."
+    ]
+
+
+def failure(of: Dict[str, Any]) -> List[str]:
+    """Where memory runs out, and why, as `gpumem-analyze oom` has it."""
+    failed = next((each for each in of["failures"] if each["number"] == of["number"]), None)
+    lines = [f"It runs out {_asked(failed)}."] if failed else []
+    cause = of["cause"]
+    if cause:
+        advice = f" → {cause['advice']}" if cause.get("advice") else ""
+        lines.append(f"Cause: {cause['what']}{advice}")
+    return lines
+
+
+def _asked(failed: Dict[str, Any]) -> str:
+    size = f"for {_sizes.text(failed['requested_bytes'])}" if failed["requested_bytes"] else ""
+    line = f"at {failed['line']}" if failed.get("line") else ""
+    return " ".join(word for word in (size, line) if word) or "in code that is not Python's"
+
+
+def breakdown(held: Dict[str, Any], card: judge.Ends) -> List[str]:
+    """What the memory consists of, each row with how well it is known."""
+    rows = [row for row in held["rows"] if row["bytes"] and row["kind"] != judge.BESIDES]
+    lines = [f"{'':34}{'bytes':>10}  known"]
+    for row in rows:
+        lines.append(f"{_name(row):34.34}{_sizes.text(row['bytes']):>10}  {card.known(row['kind'])}")
+        if row["kind"] == "tensors":
+            parts = sorted(held["categories"], key=lambda part: -part["bytes"])
+            lines += [f"  {part['category']:32.32}{_sizes.text(part['bytes']):>10}" for part in parts if part["bytes"]]
+    return [*lines, f"{'in all':34}{_sizes.text(sum(row['bytes'] for row in rows)):>10}"]
+
+
+def by_line(held: Dict[str, Any], most: int = 5) -> List[str]:
+    """The lines that held most of the tensors."""
+    lines = [f"{'bytes':>10}  {'blocks':>7}  line"]
+    for row in held["lines"][:most]:
+        where = f"{_place(row)} {row['function']}" if row.get("file") else str(row.get("library") or "not known")
+        kinds = ", ".join(each["category"] for each in (row.get("categories") or [])[:2])
+        lines.append(f"{_sizes.text(row['bytes']):>10}  {row['blocks']:>7,}  {where}{f' ({kinds})' if kinds else ''}"[:_WIDTH])
+    return lines
+
+
+def _name(row: Dict[str, Any]) -> str:
+    return str(_ROWS.get(row["kind"]) or row.get("name") or row["kind"])
+
+
+def _moment(held: Dict[str, Any]) -> List[str]:
+    """When that was."""
+    words = [f"in {held['phase'].replace('_', '-')}"] if held.get("phase") else []
+    return [*words, f"of step {held['step']}"] if held.get("step") is not None else words
+
+
+def as_json(verdicts: Sequence[Verdict]) -> Dict[str, Any]:
+    return {"schema": "gpumem/plan/1", "cases": [_json(verdict) for verdict in verdicts]}
+
+
+def _json(of: Verdict) -> Dict[str, Any]:
+    held, failed = judge.moment(of.shown), None if of.shown.went_well else judge.failure(of.shown)
+    return {
+        "card": of.case.card.name,
+        "rank": of.case.rank,
+        "card_bytes": list(of.case.card.total),
+        "verdict": of.verdict,
+        "smallest_card_bytes": of.smallest,
+        "largest": of.largest and of.largest.number,
+        "needed_bytes": list(of.needed),
+        "reserved_peak_bytes": [judge.peak(run, "reserved") for run in (of.better, of.worse)],
+        "tensor_peak_bytes": [judge.peak(run, "tensor") for run in (of.better, of.worse)],
+        "tried": [{"change": each.text, "needed_bytes": each.needed, "failed": each.failed} for each in of.tried],
+        "refusals": retries(of.shown),
+        "failure": failed and {"failures": failed["failures"], "cause": failed["cause"]},
+        "at": {key: held[key] for key in ("device", "seq", "time_ns", "step", "phase", "rows", "categories", "lines")},
+    }

@@ -1,0 +1,54 @@
+"""The simulated card: its libraries, and the environment of a program that is to run on it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Dict, List, Mapping, Tuple
+
+from . import _files
+
+# Names that programs look for, by what cargo builds. The driver and NVML are found by LD_LIBRARY_PATH; PyTorch finds the others in
+# its own folders first, so they are preloaded.
+_FOUND = {"libsimcuda.so": "libcuda.so.1", "libsimnvml.so": "libnvidia-ml.so.1"}
+_PRELOADED = {
+    "libsimcudart.so": "libcudart.so.13",
+    "libsimcublas.so": "libcublas.so.13",
+    "libsimcublaslt.so": "libcublasLt.so.13",
+}
+
+
+def libraries() -> Tuple[Path, List[Path]]:
+    """The folder with the driver and NVML, and what is to be preloaded, under the names that programs look for."""
+    installed = _files.installed_simulator()
+    if installed:
+        return installed / "found", sorted((installed / "preloaded").iterdir())
+    built = _files.built_simulator()
+    found = _linked(built, built.parent / "simulator", _FOUND)
+    preloaded = _linked(built, built.parent / "simulator-preload", _PRELOADED)
+    return found, [preloaded / name for name in _PRELOADED.values()]
+
+
+def environment(base: Mapping[str, str], settings: Mapping[str, str]) -> Dict[str, str]:
+    """`base` for a program on the simulated card. What is preloaded already comes first."""
+    found, preloaded = libraries()
+    result = {name: value for name, value in base.items() if not name.startswith("GPUMEM_SIM_")}
+    result.update(settings)
+    others = base.get("LD_LIBRARY_PATH")
+    result["LD_LIBRARY_PATH"] = f"{found}:{others}" if others else str(found)
+    words = [base["LD_PRELOAD"]] if base.get("LD_PRELOAD") else []
+    result["LD_PRELOAD"] = ":".join([*words, *map(_files.preloadable, preloaded)])
+    return result
+
+
+def _linked(built: Path, folder: Path, names: Mapping[str, str]) -> Path:
+    """A folder of links to what was built. Each is replaced in one step, for runs beside one another."""
+    folder.mkdir(exist_ok=True)
+    for library, name in names.items():
+        link = folder / name
+        if not (link.is_symlink() and os.readlink(link) == str(built / library)):
+            fresh = folder / f"{name}.{threading.get_native_id()}"
+            os.symlink(built / library, fresh)
+            os.replace(fresh, link)
+    return folder

@@ -1,0 +1,134 @@
+"""`gpumem plan` on real PyTorch programs: what it says of a card is what happens on that card.
+
+What breaks these tests: a verdict that a run on the card contradicts, peaks that differ from PyTorch's own, a change that is named and
+does not help, a fault of the program's that is taken for a lack of memory."""
+
+import json
+import os
+import subprocess
+
+import harness
+import pytest
+
+PROGRAM, RANKS = (harness.WORKLOADS / "plan" / name for name in ("gpt.py", "ranks.py"))
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def python(python_env):
+    return python_env("torch215")
+
+
+def plan(python, *words, cwd=None):
+    return subprocess.run(
+        [python, "-m", "gpumem", "plan", *map(str, words)], capture_output=True, text=True, timeout=280, cwd=cwd,
+        env=harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python")}),
+    )  # fmt: skip
+
+
+def works(python, memory, *words):
+    """Whether the program works on a card of so many bytes, by itself."""
+    command = [harness.WITH_SIMULATOR, "--memory", memory, python, PROGRAM, *words]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=harness.clean_environment(), timeout=120)
+    if "OutOfMemoryError" in done.stderr:
+        return False
+    assert done.returncode == 0 or "terminate called without an active exception" in done.stderr, done.stderr
+    return True
+
+
+def test_the_peaks_are_those_that_the_program_has_without_a_plan(python, tmp_path):
+    report = tmp_path / "stats.json"
+    command = [harness.WITH_SIMULATOR, "--memory", "16GiB", python, PROGRAM, "--report", report]
+    harness.run(command, env=harness.clean_environment(), check=False)
+    stats = json.loads(report.read_text())
+    done = plan(python, "--card", "16GiB", "--format", "json", "--", PROGRAM)
+    [case] = json.loads(done.stdout)["cases"]
+    assert (done.returncode, case["verdict"]) == (0, "fits"), done.stderr
+    assert case["tensor_peak_bytes"] == [stats["allocated_bytes.all.peak"]] * 2
+    assert case["reserved_peak_bytes"] == [stats["reserved_bytes.all.peak"]] * 2
+    # Contexts and code are on the card besides.
+    assert all(needed >= stats["reserved_bytes.all.peak"] + 512 * MIB for needed in case["needed_bytes"])
+    assert sum(row["bytes"] for row in case["at"]["rows"]) <= case["needed_bytes"][1]
+
+
+def test_the_smallest_card_is_the_one_on_which_it_works(python):
+    done = plan(python, "--smallest-card", "--format", "json", "--", PROGRAM)
+    [case] = json.loads(done.stdout)["cases"]
+    least = case["smallest_card_bytes"]
+    assert least % (2 * MIB) == 0
+    assert works(python, least) and not works(python, least - 2 * MIB)
+
+
+def test_the_largest_batch_is_the_one_that_trying_all_finds(python):
+    card = "1216MiB"
+    done = plan(python, "--card", card, "--search", "--batch {}", "1..6", "--format", "json", "--", PROGRAM)
+    [case] = json.loads(done.stdout)["cases"]
+    tried = [number for number in range(1, 7) if works(python, card, "--batch", number)]
+    assert case["largest"] == max(tried) == len(tried) and 1 < case["largest"] < 6
+
+
+def test_what_does_not_fit_is_told_with_changes_that_help(python):
+    card = "1216MiB"
+    done = plan(python, "--card", card, "--", PROGRAM, "--batch", "8")
+    assert done.returncode == 4, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "does not fit: memory runs out on a card of 1.19 GiB."
+    assert lines[1].startswith("It runs out for ") and "gpt.py:" in lines[1]
+    assert all(len(line) <= 80 for line in lines)
+    assert "With one of these changes it fits" in done.stdout
+    told = {word for line in lines for word in line.split("--batch ")[1:2] if "accumulating" in word}
+    [batch] = {word.split()[0] for word in told}
+    assert works(python, card, "--batch", batch) and not works(python, card, "--batch", 2 * int(batch))
+    assert "torch.utils.checkpoint for the repeated blocks: Block" in done.stdout
+
+
+def test_one_rank_of_many(python):
+    sizes = {}
+    for world in (8, 1024):
+        done = plan(python, "--card", "16GiB", "--world", world, "--rank", f"0,{world - 1}", "--format", "json", "--", RANKS, "fsdp")
+        cases = json.loads(done.stdout)["cases"]
+        assert [case["rank"] for case in cases] == [0, world - 1]
+        sizes[world] = cases[0]["tensor_peak_bytes"][0]
+    assert sizes[1024] < sizes[8]
+    done = plan(python, "--card", "16GiB", "--world", "4", "--rank", "3", "--", RANKS, "ddp")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_beside_a_real_run(python, tmp_path):
+    capture = tmp_path / "real.bin"
+    env = {"LD_PRELOAD": harness.LIBRARY, "GPUMEM_OUTPUT": capture, "GPUMEM_QUIET": "1", "GPUMEM_SIM_CONTEXT_BYTES": "400MiB"}
+    command = [harness.WITH_SIMULATOR, python, PROGRAM]
+    harness.run(command, env=harness.clean_environment(env), check=False)
+    done = plan(python, "--card", "16GiB", "--against", capture, "--format", "json", "--", PROGRAM)
+    tensors, reserved, card = json.loads(done.stdout)["against"]
+    for row in (tensors, reserved):
+        assert row["planned_bytes"] == [row["measured_bytes"]] * 2
+    assert {planned - card["measured_bytes"] for planned in card["planned_bytes"]} == {112 * MIB}
+
+
+def test_what_is_kept(python, tmp_path):
+    done = plan(python, "--card", "16GiB", "--save", tmp_path / "kept", "--", PROGRAM)
+    assert done.returncode == 0
+    assert sorted(os.listdir(tmp_path / "kept")) == ["16GiB.least.bin", "16GiB.least.txt", "16GiB.most.bin", "16GiB.most.txt"]
+    harness.run([harness.ANALYZER, tmp_path / "kept" / "16GiB.least.bin"], check=False)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["--card", "16GiB", "--", PROGRAM, "--fail"], 1, "failed with status 1, and not for want of memory"),
+        (["--card", "16GiB", "--", "-c", "print(1)"], 1, "the program used no GPU"),
+        (["--card", "16GiB", "--timeout", "0.5", "--", PROGRAM], 1, "had not ended after"),
+        (["--card", "16GiB", "--", "no-such-program"], 127, "no such program"),
+        (["--card", "16GiB"], 2, "which program?"),
+        (["--", PROGRAM], 2, "which card?"),
+        (["--card", "h1000", "--", PROGRAM], 2, "h1000"),
+        (["--card", "16GiB", "--search", "{}", "9..1", "--", PROGRAM], 2, "is not a range"),
+        (["--card", "16GiB", "--rank", "1", "--", PROGRAM], 2, "--rank goes with --world"),
+        (["--card", "16GiB", "--world", "4", "--rank", "4", "--", PROGRAM], 2, "0 to 3"),
+    ],
+)
+def test_what_is_no_plan_is_told_in_a_line(words, status, said, python):
+    done = plan(python, *words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr.splitlines()[-1]
