@@ -1,0 +1,1 @@
+"""`gpumem plan`: a dry run of an unchanged program on the simulator."""
