@@ -234,11 +234,15 @@ fn announcer() -> Option<Phase> {
     None
 }
 
+/// What a plan runs inside the program, through which scopes go too where it has a dispatch mode there.
+const PLANNER: &[u8] = b"gpumem/_plan/inside/";
+
 /// Whether a file is between whoever announces a scope and the profiler.
 fn is_of_the_profiler(file: &[u8]) -> bool {
     [&b"torch/autograd/profiler.py"[..], b"torch/_ops.py"]
         .iter()
         .any(|end| file.ends_with(end))
+        || file.windows(PLANNER.len()).any(|part| part == PLANNER)
 }
 
 /// The phase that a function of PyTorch's optimizers announces.
@@ -271,5 +275,6 @@ mod tests {
         assert_eq!(of(b"Optimizer.load_state_dict"), None);
         assert_eq!(phase_of(b"train.py", b"wrapper"), None);
         assert!(is_of_the_profiler(b"/x/torch/_ops.py") && !is_of_the_profiler(file));
+        assert!(is_of_the_profiler(b"/x/gpumem/_plan/inside/mode.py"));
     }
 }

@@ -66,7 +66,7 @@ fn frames(names: &Names, stack: StackId) -> impl DoubleEndedIterator<Item = (&Py
     coded(names, frames.map_or(&[][..], |(frames, _)| frames))
 }
 
-/// Frames with their code, those left out whose code is not in the capture.
+/// Frames with their code, those left out whose code is not in the capture, or is the planner's.
 fn coded<'a>(
     names: &'a Names,
     frames: &'a [PyFrame],
@@ -74,6 +74,7 @@ fn coded<'a>(
     frames
         .iter()
         .filter_map(|frame| Some((frame, names.codes.get(&frame.code)?)))
+        .filter(|(_, code)| !user_code::is_planner(&code.file))
 }
 
 fn line(names: &Names, (frame, code): (&PyFrame, &Code)) -> Option<Line> {

@@ -119,6 +119,18 @@ fn the_users_own_code_in_a_node_comes_first_and_a_librarys_does_not() {
 }
 
 #[test]
+fn the_planners_own_frames_are_no_lines() {
+    const MODE: &str = "/home/me/gpumem/python/gpumem/_plan/inside/mode.py";
+    let mut names = names();
+    python(&mut names, 5, &[(MODE, 1), (MODE, 2), (CONV, 5), (NET, 88)]);
+    python(&mut names, 6, &[(MODE, 1), (MODE, 2)]);
+    node(&mut names, 11, 5, (6, 2), false);
+    assert_eq!(label(&names, 5), "/home/me/net.py:88");
+    assert_eq!(label(&names, 6), "(no stack)");
+    assert_eq!(label(&names, 11), "/home/me/net.py:88 (backward: Of11)");
+}
+
+#[test]
 fn what_is_lost_or_never_was_is_no_line() {
     let mut names = names();
     node(&mut names, 11, 1, (3, 0), true);

@@ -14,6 +14,11 @@ pub fn is_user_code(file: &str) -> bool {
     !installed && !generated && !is_standard_library(file)
 }
 
+/// Whether a file is of what `gpumem plan` runs inside the program, which no row may name.
+pub fn is_planner(file: &str) -> bool {
+    file.contains("/gpumem/_plan/inside/")
+}
+
 /// Whether a path runs through `lib/pythonX.Y/` or `lib/pythonXY.zip/`.
 fn is_standard_library(file: &str) -> bool {
     ["/lib/python", "/lib64/python"].iter().any(|folder| {

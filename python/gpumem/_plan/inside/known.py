@@ -1,0 +1,96 @@
+"""Which storages hold values that the real program would have there too.
+
+Memory of the device is known once it was copied from the host, zeroed, or written by an operation that was computed from known values; the
+host's is known unless it was copied from unknown memory of the device, or computed from that. It is one word for a whole storage: where a
+part is written, the storage stays as it was, and becomes unknown if that part is."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Dict, Iterable, List
+
+# References that are looked over for storages that are gone, at least.
+_FIRST_SWEEP = 4096
+
+
+class Known:
+    """The storages that differ from their device's rule. A weak reference keeps a storage's identity, and not its memory."""
+
+    def __init__(self, torch: Any):
+        self._storage = torch.UntypedStorage
+        self._device: Dict[int, int] = {}
+        self._host: Dict[int, int] = {}
+        self._sweep_at = _FIRST_SWEEP
+        self._lock = threading.Lock()
+
+    @property
+    def host_is_known(self) -> bool:
+        """Whether no unknown value has reached the host."""
+        return not self._host
+
+    def __call__(self, tensor: Any) -> bool:
+        key = tensor.untyped_storage()._cdata
+        if tensor.device.type == "cpu":
+            return key not in self._host
+        return key in self._device
+
+    def all(self, tensors: Iterable[Any]) -> bool:
+        return all(map(self, tensors))
+
+    def fresh(self, tensor: Any, known: bool) -> None:
+        """A whole storage is written."""
+        storage = tensor.untyped_storage()
+        on_host = tensor.device.type == "cpu"
+        table = self._host if on_host else self._device
+        key = storage._cdata
+        if known != on_host:
+            if key not in table:
+                with self._lock:
+                    table[key] = storage._weak_ref()
+                    if len(table) >= self._sweep_at:
+                        self._sweep()
+        elif key in table:
+            with self._lock:
+                self._forget(table, key)
+
+    def written(self, tensor: Any, known: bool) -> None:
+        """A tensor's part of its storage is written."""
+        if not known or self._is_whole(tensor):
+            self.fresh(tensor, known)
+
+    def keys(self, tensors: Iterable[Any]) -> List[int]:
+        """The known storages of the device among these tensors'."""
+        keys = (tensor.untyped_storage()._cdata for tensor in tensors if tensor.device.type == "cuda")
+        return [key for key in keys if key in self._device]
+
+    def device_keys(self) -> List[int]:
+        """All known storages of the device."""
+        return list(self._device)
+
+    def forget(self, keys: Iterable[int]) -> None:
+        """Storages of the device may have been written with what is not known."""
+        with self._lock:
+            for key in keys:
+                self._forget(self._device, key)
+
+    @staticmethod
+    def _is_whole(tensor: Any) -> bool:
+        extent = 1
+        for length, stride in zip(tensor.shape, tensor.stride()):
+            if length > 1 and stride == 0:
+                return False
+            extent += (length - 1) * stride
+        # A tensor with gaps spans more than it has elements.
+        return extent == tensor.numel() and extent * tensor.element_size() >= tensor.untyped_storage().nbytes()
+
+    def _forget(self, table: Dict[int, int], key: int) -> None:
+        reference = table.pop(key, None)
+        if reference is not None:
+            self._storage._free_weak_ref(reference)
+
+    def _sweep(self) -> None:
+        for table in (self._device, self._host):
+            for key, reference in list(table.items()):
+                if self._storage._expired(reference):
+                    self._forget(table, key)
+        self._sweep_at = max(_FIRST_SWEEP, 2 * max(len(self._device), len(self._host)))

@@ -1,0 +1,133 @@
+"""The dispatch mode through which a planned program's operations go.
+
+Kernels do nothing on the simulator. For each operation of the eager mode, on every thread that runs Python or autograd, it decides what the
+result's memory holds: what the CPU computes of the same arguments, or zeros; and whether that is what the real program would have there. It
+makes no tensor on the device but those that the program would have."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+from typing import Any, Callable, Optional
+
+from . import plain_tensors, unseen
+from .accumulation import Accumulation
+from .computing import Values
+from .counted import Counted
+from .device_memory import DeviceMemory
+from .known import Known
+from .on_cpu import OnCpu
+from .operations import Rule
+from .reads import Reads
+
+_installed: Optional[Any] = None
+
+
+def ensure(torch: Any) -> Optional[Any]:
+    """The process's mode, installed at the first call; `None` if this PyTorch has no such modes."""
+    global _installed
+    if _installed is None:
+        try:
+            from torch.utils._python_dispatch import TorchDispatchMode
+
+            push = torch._C._push_on_torch_dispatch_stack
+            torch._C._len_torch_dispatch_stack()
+            torch.UntypedStorage._weak_ref
+        except (ImportError, AttributeError):
+            sys.stderr.write(f"gpumem: PyTorch {torch.__version__} has no dispatch modes that last: values are not computed (2.1 has)\n")
+            return None
+        try:
+            _installed = _mode(torch, TorchDispatchMode)
+        except OSError as error:
+            sys.stderr.write(f"gpumem: values are not computed: {error}\n")
+            return None
+        why = plain_tensors.ask_for_others()
+        _installed.memory_differs = why
+        if why:
+            sys.stderr.write(f"gpumem: the program's memory can differ by the mode that computes values ({why})\n")
+        push(_installed)
+        _installed.values.calibrate()
+        unseen.watch(torch, _installed.values.known, _hider(torch))
+        _on_each_thread(lambda: push(_installed))
+        atexit.register(_leave, torch)
+    return _installed
+
+
+def _leave(torch: Any) -> None:
+    """Takes the main thread's mode away at Python's end: what still runs while modules are taken down must not need ours."""
+    from torch.utils._python_dispatch import _pop_mode
+
+    if torch._C._len_torch_dispatch_stack() == 1 and torch._C._get_dispatch_stack_at(0) is _installed:
+        _pop_mode()
+
+
+def _on_each_thread(begin: Any) -> None:
+    """Calls `begin` at the start of each of Python's threads: modes are a thread's own. Autograd's take them from the thread that calls it."""
+    original = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+
+    def _bootstrap_inner(self: threading.Thread) -> None:
+        begin()
+        original(self)
+
+    threading.Thread._bootstrap_inner = _bootstrap_inner  # type: ignore[attr-defined]
+
+
+def _mode(torch: Any, base: Any) -> Any:
+    """The mode: a class of it can only be made once PyTorch is there."""
+
+    others = torch._C._len_torch_dispatch_stack
+    disabled = torch._C._disabled_torch_dispatch_impl
+
+    class PlanMode(base):  # type: ignore[misc]
+        supports_higher_order_operators = True
+
+        @classmethod
+        def is_infra_mode(cls) -> bool:
+            return True
+
+        @classmethod
+        def ignore_compile_internals(cls) -> bool:
+            return True
+
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            # Its wrapper would import the compiler. The code is left out by `_hide_from_dynamo` instead.
+            return False
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.values = Values(torch)
+            self.reads = self.values.reads
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            for each in types:
+                if each is not torch.Tensor and getattr(each, "__torch_dispatch__", None) is not disabled:
+                    # It is for a mode below this one, or the subclass's own parts come again, one by one.
+                    return func(*args, **(kwargs or {})) if others() else NotImplemented
+            return self.values.dispatch(func, args, kwargs or {})
+
+    _hide_from_dynamo(torch, PlanMode)
+    return PlanMode()
+
+
+def _hider(torch: Any) -> Callable[[Any], None]:
+    """What keeps the compiler from a function of ours, which runs in the middle of what it does compile."""
+    try:
+        skip = torch._C._dynamo.eval_frame.skip_code
+    except AttributeError:
+        return lambda function: None
+
+    def hide(function: Any) -> None:
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if code is not None:
+            skip(code)
+
+    return hide
+
+
+def _hide_from_dynamo(torch: Any, mode: Any) -> None:
+    hide = _hider(torch)
+    for owner in (mode, Values, Counted, Reads, OnCpu, Known, DeviceMemory, Rule, Accumulation):
+        for member in vars(owner).values():
+            hide(member)

@@ -1,0 +1,137 @@
+"""What the program reads back from the device, and what it is given.
+
+A value that is not known is named with its line, replaced where the user assumed another one, and bounded where a loop waits for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .places import NOWHERE, Place, here
+
+ASSUME = "GPUMEM_PLAN_ASSUME"
+LOOP_MOST = "GPUMEM_PLAN_LOOP_MOST"
+_DEFAULT_LOOP_MOST = 10_000
+# A line whose values change may be read so many times as often.
+_CHANGING = 100
+
+# Told of each read: place, operation, what for, whether it was known, whether it was assumed, the value.
+Listener = Callable[[Place, str, str, bool, bool, Any], None]
+
+
+class EndlessLoop(RuntimeError):
+    """A line waits for a value that only a real device computes."""
+
+
+class _Line:
+    """How often a line's unknown values were read."""
+
+    __slots__ = ("in_a_row", "in_all", "last")
+
+    def __init__(self) -> None:
+        self.in_a_row = self.in_all = 0
+        self.last: Any = None
+
+
+class Reads:
+    """The reads of this process."""
+
+    def __init__(self, torch: Any):
+        self.listener: Optional[Listener] = None
+        self._assumed = assumptions(os.environ.get(ASSUME, ""))
+        self._most = _number(LOOP_MOST, _DEFAULT_LOOP_MOST)
+        self._allocated = getattr(torch.cuda, "memory_allocated", lambda: 0)
+        self._most_allocated = 0
+        self._lines: Dict[Tuple[Place, str], _Line] = {}
+        self._lock = threading.Lock()
+
+    def value(self, operation: str, known: bool, value: Any) -> Any:
+        """A number that the program reads, or `None` where it is no single one: what it is given."""
+        return self._read(operation, "value", known, value)
+
+    def size(self, operation: str, known: bool, count: Optional[int]) -> Any:
+        """A number of elements that the device counted, on which a size depends: what it is taken to be."""
+        assumed = self._read(operation, "size", known, count)
+        return max(0, int(assumed)) if count is not None else None
+
+    def _read(self, operation: str, use: str, known: bool, value: Any) -> Any:
+        place = here()
+        given = self._assumption(place)
+        assumed = given is not None
+        if assumed:
+            value = _like(value, given)
+        if self.listener is not None:
+            self.listener(place, operation, use, known, assumed, value)
+        if not known and not assumed:
+            self._bound(place, operation, value)
+        return value
+
+    def _assumption(self, place: Place) -> Any:
+        for file, line, value in self._assumed:
+            if line == place.line and (place.file == file or place.file.endswith("/" + file)):
+                return value
+        return None
+
+    def _bound(self, place: Place, operation: str, value: Any) -> None:
+        """Ends a loop on data: one line's unknown value was read again and again, while nothing changed that can be seen from here, neither
+        a value that is read nor the most memory that is allocated."""
+        with self._lock:
+            line = self._lines.setdefault((place, operation), _Line())
+            line.in_all += 1
+            allocated = self._allocated()
+            if value != line.last or allocated > self._most_allocated:
+                self._most_allocated = max(allocated, self._most_allocated)
+                line.last = value
+                for other in self._lines.values():
+                    other.in_a_row = 0
+            line.in_a_row += 1
+            endless = line.in_a_row > self._most or line.in_all > self._most * _CHANGING
+        if endless:
+            where = f"{os.path.basename(place.file)}:{place.line}" if place is not NOWHERE else "a thread of autograd"
+            raise EndlessLoop(
+                f"gpumem plan: {where} has read a value that is not known on the simulator ({operation}) "
+                f"{line.in_all} times, now {value!r}, so a loop that waits for it would not end. "
+                f"{ASSUME}={where}=VALUE gives the line a value; {LOOP_MOST} (now {self._most}) allows more reads"
+            )
+
+
+def assumptions(text: str) -> List[Tuple[str, int, Any]]:
+    """What GPUMEM_PLAN_ASSUME says: `train.py:88=1024,data.py:7=true`. What cannot be read is reported and left out."""
+    result = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        where, _, value = part.rpartition("=")
+        file, _, line = where.rpartition(":")
+        number = _literal(value.strip())
+        if file and line.isdigit() and number is not None:
+            result.append((file, int(line), number))
+        else:
+            sys.stderr.write(f"gpumem: {ASSUME}: {part} is not FILE:LINE=NUMBER\n")
+    return result
+
+
+def _literal(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return None
+
+
+def _like(value: Any, given: Any) -> Any:
+    """The assumption in the type of the value that it replaces."""
+    return type(value)(given) if isinstance(value, (bool, int, float, complex)) else given
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    sys.stderr.write(f"gpumem: {name}={text} is no positive number; {default} is used\n")
+    return default
