@@ -9,6 +9,7 @@
 //! - [`model`]: the state, behind one lock: contexts, memory, pools, virtual memory, arrays;
 //! - [`api`]: the driver's functions, one family a file;
 //! - [`table`]: every exported name in one table, which also answers `cuGetProcAddress`;
+//! - [`clock`]: the time that events have;
 //! - [`ffi`], [`host`], [`files`]: pointers from C, address space from the host, and the files in
 //!   memory by which processes share it.
 //!
@@ -17,6 +18,7 @@
 //! ask for it and rightly refuse to run here.
 
 pub mod api;
+pub mod clock;
 pub mod ffi;
 pub mod files;
 pub mod host;
