@@ -64,6 +64,20 @@ pub fn engines(graph: &Finalized) -> i64 {
     if modelled(graph) == 0 { 1 } else { 2 }
 }
 
+/// Whether an engine that a caller made by its number is one of its graph's; other kinds always are.
+pub fn is_there(descriptor: &Finalized) -> bool {
+    let Some(graph) = descriptor
+        .child(ENGINE_GRAPH)
+        .filter(|_| descriptor.kind == ENGINE)
+    else {
+        return true;
+    };
+    let index = descriptor.numbers(ENGINE_INDEX);
+    index
+        .iter()
+        .all(|index| (0..engines(graph)).contains(index))
+}
+
 /// The configurations that heuristics find, best first.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 use super::attribute::{DESCRIPTOR, KINDS, Kind, TENSOR, VARIANT_PACK, element_bytes, rule};
 use super::descriptor::{Attributes, Finalized, Value};
+use super::graph::is_there;
 use crate::array::{count, read};
 use crate::objects::new_handle;
 use crate::status::{Done, Status, pointer, require, status};
@@ -149,6 +150,7 @@ pub fn finalize(handle: Handle) -> Status {
         };
         let descriptor = Finalized::new(*kind, attributes.clone())?;
         require(consistent(&descriptor), Status::BAD_PARAM)?;
+        require(is_there(&descriptor), Status::NOT_SUPPORTED)?;
         *entry = Entry::Finalized(descriptor);
         Ok(())
     };

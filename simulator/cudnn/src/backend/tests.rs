@@ -241,6 +241,26 @@ fn children_must_be_finalized_and_of_the_right_kind() {
 }
 
 #[test]
+fn engines_can_be_made_by_their_number() {
+    let graph = graph();
+    for (index, status, workspace) in [
+        (0, Status::SUCCESS, WORKSPACE),
+        (1, Status::SUCCESS, 0),
+        (2, Status::NOT_SUPPORTED, -1),
+        (-1, Status::NOT_SUPPORTED, -1),
+    ] {
+        let engine = make(ENGINE);
+        assert_eq!(set(engine, 1300, DESCRIPTOR, &[graph]), Status::SUCCESS);
+        assert_eq!(set(engine, 1301, INT64, &[index]), Status::SUCCESS);
+        assert_eq!(finalize(engine), status);
+        if status == Status::SUCCESS {
+            let configuration = finalized(ENGINECFG, &[(300, engine)]);
+            assert_eq!(numbers(configuration, 303, 1).2[0], workspace);
+        }
+    }
+}
+
+#[test]
 fn results_go_into_descriptors_of_their_kind_only() {
     let graph = graph();
     let heuristics = finalized(ENGINEHEUR, &[(201, graph)]);
