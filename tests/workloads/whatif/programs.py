@@ -218,7 +218,6 @@ def run(request):
 
 
 def main():
-    torch.backends.cudnn.enabled = False
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
