@@ -27,7 +27,7 @@ def runs(python_env, tmp_path_factory):
     captures = []
     for steps in ("4", "9"):
         folder = tmp_path_factory.mktemp(f"steps{steps}")
-        script = (TRAIN, "--no-cudnn", "--steps", steps, "--batch", "2", "--size", "16")
+        script = (TRAIN, "--steps", steps, "--batch", "2", "--size", "16")
         captures.append(harness.train("torch215", python_env("torch215"), folder, *script).report)
     return captures
 

@@ -116,7 +116,7 @@ def test_nothing_grows_in_a_steady_training(recorded, analyze, analyze_json):
 def test_the_deliberate_leak_of_the_training_is_found(python_env, tmp_path, simulate, analyze_json):
     """tests/workloads/train.py keeps one plane of each image; it frees all before it ends."""
     script = harness.WORKLOADS / "train.py"
-    options = ("--no-cudnn", "--steps", "12", "--batch", "4", "--size", "32")
+    options = ("--steps", "12", "--batch", "4", "--size", "32")
     simulate([python_env("torch215"), script, *options], preload=True)
     report = tmp_path / "report.bin"
     rows = analyze_json("leaks", report)["rows"]

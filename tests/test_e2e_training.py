@@ -118,8 +118,6 @@ def test_report_for_people(environment, python_env, simulate, tmp_path, analyze)
     """What `gpumem-analyze report.bin` prints: the account, the ledger, the lines, the changes and where
     the picture is."""
     command = [python_env(environment), harness.WORKLOADS / "train.py", "--steps", "4", "--batch", "16"]
-    if environment == "torch215":
-        command.append("--no-cudnn")
     simulate(command, preload=True)
     printed = analyze(tmp_path / "report.bin").stdout
     assert re.search(r"^report\.bin .*train\.py", printed, re.M), printed

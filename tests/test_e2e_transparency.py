@@ -63,8 +63,6 @@ def test_clients_of_the_driver(script, simulate, python_env, tmp_path):
 @pytest.mark.parametrize("environment", ("torch215", "torch112"))
 def test_a_training(environment, simulate, python_env, tmp_path):
     command = [python_env(environment), harness.WORKLOADS / "train.py", "--steps", "2", "--batch", "8"]
-    if environment == "torch215":
-        command.append("--no-cudnn")
     without, recorded = both_ways(simulate, tmp_path, command, harness.SIMULATED_CARD[environment])
     assert without.returncode == 0, harness.described(without)
     same(without, recorded)
@@ -136,8 +134,7 @@ def test_plain_pythons_leave_no_trace(version, python_env, tmp_path):
 def test_an_output_directory_that_cannot_be_written(python_env, simulate, tmp_path):
     """One line on stderr, and the program runs on undisturbed."""
     (tmp_path / "file").write_text("in the way")
-    command = [python_env("torch215"), harness.WORKLOADS / "train.py", "--steps", "1", "--batch", "4",
-               "--no-cudnn"]
+    command = [python_env("torch215"), harness.WORKLOADS / "train.py", "--steps", "1", "--batch", "4"]
     without = simulate(command)
     for output in (tmp_path / "file" / "report.bin", tmp_path / "absent" / "report.bin"):
         recorded = simulate(command, preload=True, env={"GPUMEM_OUTPUT": str(output)})

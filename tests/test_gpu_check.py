@@ -140,7 +140,7 @@ def test_a_fault_is_told(fault, told, gpu_check, monkeypatch, tmp_path):
         "nvml": {"process": 1000, "card_used": 1200},
     }
     row = gpu_check.Row("x")
-    workload = gpu_check.Workload("x", "x.py", "torch", {}, True, True)
+    workload = gpu_check.Workload("x", "x.py", "torch", {}, True)
     gpu_check.judge(row, workload, tmp_path / "report.bin", figures)
     assert row.faults == ([told] if told else [])
     assert ("DIFFERS" if told else "agrees") in gpu_check.table([row])

@@ -61,7 +61,7 @@ def train(compared, python_env):
 
 
 def test_a_training_with_pytorch_215(train):
-    found = train("torch215", "train.py", "--no-cudnn", "--steps", "4", "--batch", "8", simulate=True)
+    found = train("torch215", "train.py", "--steps", "4", "--batch", "8", simulate=True)
     assert found["compared"] > 25_000 and found["distinct"] > 10_000
     assert found["by_entry"]["pytorch"] > 1_500
 
@@ -73,7 +73,7 @@ def test_threads_with_pytorch_215(train):
 
 
 def test_a_training_with_pytorch_112(train):
-    found = train("torch112", "train.py", "--no-cudnn", "--steps", "3", "--batch", "8", simulate=True)
+    found = train("torch112", "train.py", "--steps", "3", "--batch", "8", simulate=True)
     assert found["compared"] > 15_000 and found["distinct"] > 8_000
 
 

@@ -133,7 +133,7 @@ def of_captures(captures: dict[Version, Path], rounds: int, folder: Path) -> lis
 
 
 def training(versions: list[Version], python: str, steps: int, rounds: int, folder: Path) -> list[str]:
-    command = [WORKLOADS / "train.py", "--no-cudnn", "--steps", steps, "--batch", 2, "--size", 16]
+    command = [WORKLOADS / "train.py", "--steps", steps, "--batch", 2, "--size", 16]
     captures = {
         version: recorded(version, python, version.capture(folder, "training"), *command) for version in versions
     }

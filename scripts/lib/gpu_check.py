@@ -35,22 +35,21 @@ class Workload:
     script: str
     module: Optional[str] = None  # a Python package that it needs
     environment: dict[str, str] = field(default_factory=dict)
-    torch: bool = False
     # Whether the allocator reports each tensor, so that tensor peaks can be compared.
     tensors: bool = False
 
 
 CONFIGURATIONS = [
-    Workload("PyTorch, native", "torch_train.py", "torch", {}, True, True),
+    Workload("PyTorch, native", "torch_train.py", "torch", {}, True),
     Workload(
         "PyTorch, expandable segments", "torch_train.py", "torch",
-        {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, True, True,
+        {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, True,
     ),
     Workload(
         "PyTorch, cudaMallocAsync", "torch_train.py", "torch",
-        {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, True, False,
+        {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
     ),
-    Workload("PyTorch, CUDA graphs", "torch_graphs.py", "torch", {}, True, True),
+    Workload("PyTorch, CUDA graphs", "torch_graphs.py", "torch", {}, True),
     Workload("CuPy", "cupy_pool.py", "cupy"),
     Workload("JAX, default", "jax_steps.py", "jax", {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.20"}),
     Workload("JAX, cuda_async", "jax_steps.py", "jax", {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async"}),
@@ -130,8 +129,6 @@ class Check:
         if python is None:
             return None, f"{workload.module} is not installed in {' or '.join(self.options.python)}"
         command = [python, str(PROGRAMS / workload.script)]
-        if workload.torch and self.simulated:
-            command.append("--no-cudnn")
         return command, ""
 
     def compiled(self, source: str) -> tuple[Optional[list[str]], str]:

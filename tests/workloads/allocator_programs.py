@@ -135,7 +135,6 @@ def checkpoints(calls):
 def main():
     program, path = sys.argv[1:]
     random.seed(17)
-    torch.backends.cudnn.enabled = False
     torch.cuda.init()
     calls, did = [["FRACTION", 0.875]], []
     torch.cuda.set_per_process_memory_fraction(0.875)

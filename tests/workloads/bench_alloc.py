@@ -35,7 +35,6 @@ import torch
 from torch import nn
 
 import many_stacks
-import simulator
 import winds_up  # noqa: F401
 from train import Block
 
@@ -312,7 +311,6 @@ def resident(*ends):
 
 def main():
     recorder, probe, capture = sys.argv[1:]
-    simulator.prepare(torch)
     bench = Bench(probe, capture)
     if recorder != "off":
         torch.cuda.memory._record_memory_history(stacks=recorder, max_entries=100_000)

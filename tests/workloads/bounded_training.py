@@ -28,7 +28,6 @@ def churn(pairs):
 
 
 def main():
-    torch.backends.cudnn.enabled = False
     for _ in range(2):
         train.train(steps=4, batch=16, size=64, device="cuda")
         torch.cuda.synchronize()

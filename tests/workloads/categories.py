@@ -305,7 +305,6 @@ def inference():
 
 
 def main():
-    torch.backends.cudnn.enabled = False
     programs = sys.argv[1:]
     if "--untold" in programs:
         programs.remove("--untold")

@@ -9,7 +9,6 @@ import sys
 import torch
 
 import bench_alloc
-import simulator
 
 
 def callgrind(*order):
@@ -20,7 +19,6 @@ def callgrind(*order):
 
 def main():
     torch.set_num_threads(1)
-    simulator.prepare(torch)
     training = bench_alloc.transformer()
 
     def steps(count):

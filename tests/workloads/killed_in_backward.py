@@ -3,11 +3,9 @@ kills itself with SIGKILL. Run by itself, not under tell.py."""
 
 import torch
 
-import simulator
 import tell
 from train import Model
 
-simulator.prepare(torch)
 model = Model().cuda()
 optimizer = torch.optim.Adam(model.parameters())
 for step in range(5):

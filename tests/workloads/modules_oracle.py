@@ -17,8 +17,6 @@ from torch.nn.modules import module as hooks
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
-import simulator
-
 WIDTH, STEPS = 64, 3
 
 
@@ -103,7 +101,6 @@ def main():
     out, *wants = sys.argv[1:]
     if "names" in wants:
         import gpumem  # noqa: F401
-    simulator.prepare(torch)
     torch.manual_seed(0)
     net = Net().cuda()
     optimizer = torch.optim.AdamW(net.parameters())

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import nvml_figures
-import simulator
 import winds_up  # noqa: F401
 
 
@@ -49,8 +48,6 @@ def train(graphs):
 
 
 def main():
-    if simulator.simulated():
-        simulator.prepare(torch)
     kept = train("--graphs" in sys.argv[1:])
     torch.cuda.synchronize()
     # So that all code that was loaded is in the second ledger before the peak.

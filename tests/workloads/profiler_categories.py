@@ -75,7 +75,6 @@ def described(profiled):
 
 
 def main():
-    torch.backends.cudnn.enabled = False
     categories.tell = tell
     torch.Tensor.backward = backward
     # gpumem's search for modules looks through all objects that are not frozen: a million calls of Python's in a profile.

@@ -15,10 +15,6 @@ import winds_up  # noqa: F401
 
 MIB = 1 << 20
 
-# cuDNN 9 is NVIDIA's own and refuses this driver, rightly.
-torch.backends.cudnn.enabled = False
-torch.backends.cuda.enable_cudnn_sdp(False)
-
 
 def driver_bytes(device=0):
     return books(device)["driver"]["current"]

@@ -1,4 +1,4 @@
-"""What the workloads ask of the simulator they run on: its books, and what PyTorch needs there."""
+"""What the workloads ask of the simulator they run on: its books."""
 
 import ctypes
 import json
@@ -25,10 +25,3 @@ def books():
     if not 0 < read(buffer, size) < size:
         raise RuntimeError("the simulator's books changed size")
     return json.loads(buffer.value)
-
-
-def prepare(torch):
-    """The simulator has no cuDNN 9 (NVIDIA's own stops at the driver-validity check), so PyTorch 2
-    uses its own convolutions. PyTorch 1.12 has the real cuDNN 7 beside it."""
-    if int(torch.__version__.split(".")[0]) >= 2:
-        torch.backends.cudnn.enabled = False

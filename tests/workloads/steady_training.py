@@ -4,7 +4,6 @@ PyTorch's own figures, which do not depend on how many steps there were."""
 import sys
 import threading
 
-import simulator
 import torch
 
 import winds_up  # noqa: F401
@@ -13,7 +12,6 @@ LEAST = 40
 
 
 def main():
-    simulator.prepare(torch)
     model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8)).cuda()
     optimizer = torch.optim.Adam(model.parameters(), foreach=False)
     stop = threading.Event()

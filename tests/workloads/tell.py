@@ -46,8 +46,6 @@ if __name__ == "__main__":
     how = "return"
     if arguments[0] == "--end":
         how, arguments = arguments[1], arguments[2:]
-    if simulator.simulated():
-        simulator.prepare(torch)
     sys.argv = arguments
     namespace = runpy.run_path(arguments[0], run_name="__main__")  # keeps what lives alive
     sys.stdout.flush()

@@ -61,7 +61,6 @@ def main():
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--jit", help="the same, pickled by the library")
     options = parser.parse_args()
-    torch.backends.cudnn.enabled = False
     kept = [torch.empty(1000, 1000, device="cuda")]
     memory = torch.cuda.memory
     has_history = hasattr(memory, "_record_memory_history")

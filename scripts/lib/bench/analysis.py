@@ -20,7 +20,7 @@ def measure(python: str, steps: int, repeats: int, folder: Path) -> list[str]:
         LD_PRELOAD=str(LIBRARY), GPUMEM_OUTPUT=str(capture), GPUMEM_QUIET="1"
     )
     subprocess.run(
-        [WITH_SIMULATOR, "--memory", "16GiB", python, WORKLOADS / "train.py", "--no-cudnn",
+        [WITH_SIMULATOR, "--memory", "16GiB", python, WORKLOADS / "train.py",
          "--steps", str(steps), "--batch", "8"],
         env=environment, cwd=folder, check=True, stdout=subprocess.DEVNULL,
     )

@@ -10,6 +10,7 @@
 //! - [`api`]: the driver's functions, one family a file;
 //! - [`table`]: every exported name in one table, which also answers `cuGetProcAddress`;
 //! - [`calls`]: how often functions of virtual memory were called;
+//! - [`clock`]: the time that events have;
 //! - [`ffi`], [`host`], [`files`]: pointers from C, address space from the host, and the files in
 //!   memory by which processes share it.
 //!
@@ -19,6 +20,7 @@
 
 pub mod api;
 pub mod calls;
+pub mod clock;
 pub mod ffi;
 pub mod files;
 pub mod host;

@@ -12,11 +12,9 @@ import gpumem.compat
 gpumem.compat.install()
 
 import pytorch_memlab  # noqa: E402
-import simulator  # noqa: E402
 from pytorch_memlab import Courtesy, LineProfiler, profile_every  # noqa: E402
 from pytorch_memlab.line_profiler.profile import atexit, global_line_profiler  # noqa: E402
 
-simulator.prepare(torch)
 torch.ones(1).cuda()
 torch.cuda.empty_cache()
 

@@ -11,7 +11,6 @@ import gpumem.compat
 gpumem.compat.install()
 
 import pytorch_memlab  # noqa: E402
-import simulator  # noqa: E402
 from pytorch_memlab import (  # noqa: E402
     LineProfiler, clear_global_line_profiler, profile, profile_every, set_target_gpu,
 )
@@ -19,7 +18,6 @@ from pytorch_memlab.line_profiler import profile as decorator  # noqa: E402
 from pytorch_memlab.line_profiler.profile import atexit, global_line_profiler  # noqa: E402
 from pytorch_memlab.utils import readable_size  # noqa: E402
 
-simulator.prepare(torch)
 torch.ones(1).cuda()
 torch.cuda.empty_cache()
 ALLOCATED, FREED = "allocated_bytes.all.allocated", "allocated_bytes.all.freed"

@@ -18,7 +18,6 @@ import gpu_mem_track  # noqa: E402
 import simulator  # noqa: E402
 from gpu_mem_track import MemTracker  # noqa: E402
 
-simulator.prepare(torch)
 torch.ones(1).cuda()
 folder = tempfile.mkdtemp() + "/"
 STAMP = r"\d\d-[A-Z][a-z]{2}-\d\d-\d\d:\d\d:\d\d"

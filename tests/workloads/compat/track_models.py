@@ -10,10 +10,8 @@ import gpumem.compat
 
 gpumem.compat.install()
 
-import simulator  # noqa: E402
 from modelsize_estimate import modelsize  # noqa: E402
 
-simulator.prepare(torch)
 torch.ones(1).cuda()
 
 

@@ -1,7 +1,5 @@
 """PyTorch under CUDA graphs: a training step is captured into a private pool and replayed."""
 
-import sys
-
 import figures
 import torch
 from torch import nn
@@ -41,6 +39,4 @@ def main():
 
 
 if __name__ == "__main__":
-    if "--no-cudnn" in sys.argv:
-        torch.backends.cudnn.enabled = False
     main()

@@ -1,8 +1,6 @@
 """PyTorch: a small convolutional network with attention, forward, backward and Adam, with sizes that
 change from step to step. The allocator's back end comes from PYTORCH_CUDA_ALLOC_CONF."""
 
-import sys
-
 import figures
 import torch
 import torch.nn.functional as F
@@ -51,6 +49,4 @@ def main(steps=12):
 
 
 if __name__ == "__main__":
-    if "--no-cudnn" in sys.argv:
-        torch.backends.cudnn.enabled = False
     main()

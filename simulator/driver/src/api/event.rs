@@ -1,12 +1,12 @@
 //! Events: they are complete as soon as they are recorded.
 
 use super::on_stream::on_stream;
+use crate::clock;
 use crate::ffi::{Answer, CuError, Handle, Out, require};
 use crate::model::capture::EXTERNAL;
 use crate::model::state::state;
 use crate::model::stream::{Event, On};
 use gpumem_cuda_abi::CuIpcMemHandle;
-use std::time::Instant;
 
 /// `CU_EVENT_DISABLE_TIMING`.
 const DISABLE_TIMING: u32 = 2;
@@ -42,7 +42,7 @@ pub fn record_now(event: Handle) -> Answer {
     let mut state = state()?;
     let found = state.events.get_mut(event);
     let found = found.ok_or(CuError::INVALID_HANDLE)?;
-    found.recorded = Some(Instant::now());
+    found.recorded = Some(clock::now());
     found.captured = None;
     Ok(())
 }
@@ -81,7 +81,7 @@ pub extern "C" fn synchronize(event: Handle) -> Answer {
     Ok(())
 }
 
-/// `cuEventElapsedTime`: the host's time between the two calls, in milliseconds.
+/// `cuEventElapsedTime`: the time between the two calls, in milliseconds.
 pub extern "C" fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> Answer {
     let state = state()?;
     let recorded = |event: Handle| {
