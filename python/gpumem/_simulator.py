@@ -9,14 +9,13 @@ from typing import Dict, List, Mapping, Tuple
 
 from . import _files
 
-# Names that programs look for, by what cargo builds. The driver and NVML are found by LD_LIBRARY_PATH; PyTorch finds the others in
-# its own folders first, so they are preloaded.
+# Names that programs look for. The driver and NVML are found by LD_LIBRARY_PATH; PyTorch finds the others in its own folders first, so
+# they are preloaded. As scripts/with-simulator has it.
 _FOUND = {"libsimcuda.so": "libcuda.so.1", "libsimnvml.so": "libnvidia-ml.so.1"}
-_PRELOADED = {
-    "libsimcudart.so": "libcudart.so.13",
-    "libsimcublas.so": "libcublas.so.13",
-    "libsimcublaslt.so": "libcublasLt.so.13",
-}
+_PRELOADED = (
+    "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcupti.so.13", "libcufft.so.12",
+    "libcusolver.so.12", "libnccl.so.2",
+)  # fmt: skip
 
 
 def libraries() -> Tuple[Path, List[Path]]:
@@ -26,8 +25,13 @@ def libraries() -> Tuple[Path, List[Path]]:
         return installed / "found", sorted((installed / "preloaded").iterdir())
     built = _files.built_simulator()
     found = _linked(built, built.parent / "simulator", _FOUND)
-    preloaded = _linked(built, built.parent / "simulator-preload", _PRELOADED)
-    return found, [preloaded / name for name in _PRELOADED.values()]
+    preloaded = _linked(built, built.parent / "simulator-preload", {_as_built(name): name for name in _PRELOADED})
+    return found, [preloaded / name for name in _PRELOADED]
+
+
+def _as_built(name: str) -> str:
+    """What cargo calls it: libsimcublaslt.so is libcublasLt.so.13."""
+    return f"libsim{name[len('lib') : name.index('.')].lower()}.so"
 
 
 def environment(base: Mapping[str, str], settings: Mapping[str, str]) -> Dict[str, str]:

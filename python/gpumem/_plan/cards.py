@@ -9,6 +9,15 @@ from typing import Dict
 from .. import _cards, _sizes
 from .verdict import Ends
 
+# Libraries whose memory is a model with a range: its ends (docs/cudnn.md, docs/nccl.md, simulator/README.md).
+_MOST = {
+    "GPUMEM_SIM_CUDNN_WORKSPACE": "high", "GPUMEM_SIM_NCCL_MODEL": "high", "GPUMEM_SIM_CUFFT_WORKSPACE": "high",
+    "GPUMEM_SIM_CUSOLVER_WORKSPACE": "high",
+}  # fmt: skip
+_LEAST = {
+    "GPUMEM_SIM_CUDNN_WORKSPACE": "0", "GPUMEM_SIM_NCCL_MODEL": "low", "GPUMEM_SIM_CUFFT_WORKSPACE": "low",
+    "GPUMEM_SIM_CUSOLVER_WORKSPACE": "low",
+}  # fmt: skip
 # On it everything fits.
 ROOMY = "1TiB"
 
@@ -31,8 +40,8 @@ def ends(name: str, devices: int) -> Ends:
         raise UnknownCard(str(error)) from None
     code = card.modules.get("torch")
     margin = code.high - code.likely if code else 0
-    worse = {**_cards.environment(card, "low"), **many, "GPUMEM_SIM_OTHER_BYTES": str(margin)}
-    better = {**_cards.environment(card, "high"), **many}
+    worse = {**_MOST, **_cards.environment(card, "low"), **many, "GPUMEM_SIM_OTHER_BYTES": str(margin)}
+    better = {**_LEAST, **_cards.environment(card, "high"), **many}
     total = (card.cuda_total.low, card.cuda_total.high)
     return Ends(card.name, os.path.basename(card.name), worse, better, total, margin, card.context.source.kind)
 
@@ -47,7 +56,7 @@ def _is_known(name: str) -> bool:
 
 def _of_size(size: int, name: str, many: Dict[str, str]) -> Ends:
     settings = {**many, "GPUMEM_SIM_MEMORY": str(size)}
-    return Ends(f"a card of {_sizes.text(size)}", name, settings, settings, (size, size))
+    return Ends(f"a card of {_sizes.text(size)}", name, {**_MOST, **settings}, {**_LEAST, **settings}, (size, size))
 
 
 def with_memory(card: Ends, size: str) -> Ends:

@@ -68,6 +68,14 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--rank", metavar="R[,R…]", type=_ranks, help="which ranks, of --world: each is a run of its own (0)")
     parser.add_argument(
+        "--no-values", dest="values", action="store_false",
+        help="compute nothing on the CPU: what the program reads back from the card is whatever its memory holds",
+    )  # fmt: skip
+    parser.add_argument(
+        "--assume", metavar="FILE:LINE=VALUE", action="append", default=[],
+        help="what a line reads back from the card; may be given again",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-changes", dest="changes", action="store_false", help="do not try what would make a program fit that does not"
     )
     parser.add_argument("--timeout", metavar="SECONDS", type=float, help="end a run that takes longer")
@@ -158,12 +166,16 @@ class Planner:
         self, case: Case, settings: Mapping[str, str], program: Sequence[str], change: Optional[changes.Change] = None
     ) -> Wanted:
         environment, parts = changes.environment_of(change) if change else ({}, [])
+        if self._options.values:
+            parts += ["values", "lines"]
+        if self._options.assume:
+            environment["GPUMEM_PLAN_ASSUME"] = ",".join(self._options.assume)
         if case.rank is not None:
             parts.append("world")
             environment.update(_rank(case.rank, self._options.world))
-        why = inside.cannot(program) if parts else None
+        why = inside.cannot(_launcher.command_of(program)) if parts else None
         if why:
-            raise Failed(why)
+            raise Failed(f"{why} (--no-values plans without)")
         return Wanted(list(program), settings, environment, parts, self._options.timeout)
 
     def _jobs(self) -> int:

@@ -71,6 +71,8 @@ class Run:
     # What the program printed, and the end of it.
     output: Path
     last_words: str
+    # Where the program read what only a real card would know: records of inside/lines.py.
+    reads: List[Dict[str, Any]]
     seconds: float
     timed_out: bool = False
 
@@ -103,8 +105,9 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
         GPUMEM_OUTPUT=str(folder / f"{name}.%p.bin"), GPUMEM_LIST=str(listed), GPUMEM_QUIET="1", GPUMEM_POSTMORTEM="off",
         PYTHONUNBUFFERED="1",
     )  # fmt: skip
+    reads = folder / f"{name}.reads"
     if wanted.parts:
-        base = inside.environment(wanted.parts, base)
+        base = inside.environment(wanted.parts, {**base, "GPUMEM_PLAN_LINES": str(reads)})
     listed.touch()
     command = _launcher.command_of(wanted.command)
     env = _simulator.environment(_launcher.environment({}, base), {**wanted.card, "GPUMEM_SIM_CARD": cards})
@@ -131,7 +134,22 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
     words = _last_words(output)
     if status == -signal.SIGABRT and _RACE_AT_EXIT in words:
         status = 0
-    return Run(wanted, status, captures, summaries, output, words, time.monotonic() - began, timed_out)
+    return Run(wanted, status, captures, summaries, output, words, unknown_reads(reads), time.monotonic() - began, timed_out)
+
+
+def unknown_reads(path: Path) -> List[Dict[str, Any]]:
+    """Reads of values that are not known, or were assumed, the most frequent first."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # its process ended while it wrote
+        if record.get("kind") == "read" and (record["unknown"] or record["assumed"]):
+            found.append(record)
+    return sorted(found, key=lambda record: -record["unknown"])
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

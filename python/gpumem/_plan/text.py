@@ -78,9 +78,24 @@ def _whole(of: Verdict) -> List[str]:
         lines.append(f"Near the limit: PyTorch emptied its cache after {answered} refusals of the driver, which takes time.")
     lines += wrapped([_held(held, of)])
     lines = wrapped(lines)
+    if of.shown.reads:
+        lines += ["", *_reads(of.shown.reads)]
     if of.tried:
         lines += ["", *_tried(of.tried)]
     return [*lines, "", *breakdown(held, of.case.card), "", *by_line(held)]
+
+
+def _reads(records: Sequence[Dict[str, Any]], most: int = 5) -> List[str]:
+    """Where the plan may have taken another way than a card would."""
+    lines = wrapped(["The program reads back what only a card would know. What it does with that was assumed, at:"])
+    for record in records[:most]:
+        place = f"{Path(record['file']).name}:{record['line']} {record['function']}"
+        sizes = ", and a size depends on it" if record["use"] == "size" else ""
+        assumed = ", given by --assume" if record["assumed"] else ""
+        lines += wrapped([f"  {place}: {record['op']}, {record['count']:,} times{sizes}{assumed}"])
+    if len(records) > most:
+        lines.append(f"  and {len(records) - most} more lines")
+    return lines
 
 
 def _tried(changes: Sequence[Tried]) -> List[str]:
@@ -196,6 +211,7 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "reserved_peak_bytes": [judge.peak(run, "reserved") for run in (of.better, of.worse)],
         "tensor_peak_bytes": [judge.peak(run, "tensor") for run in (of.better, of.worse)],
         "tried": [{"change": each.text, "needed_bytes": each.needed, "failed": each.failed} for each in of.tried],
+        "reads": list(of.shown.reads),
         "refusals": retries(of.shown),
         "failure": failed and {"failures": failed["failures"], "cause": failed["cause"]},
         "at": {key: held[key] for key in ("device", "seq", "time_ns", "step", "phase", "rows", "categories", "lines")},
