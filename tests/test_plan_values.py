@@ -26,7 +26,7 @@ def planned(python_env, simulate, tmp_path):
         lines.unlink(missing_ok=True)
         changes = {name: value for name, value in inside.environment(parts, {}).items()} if parts else {}
         changes.update({"GPUMEM_PLAN_LINES": str(lines), "PYTHONDONTWRITEBYTECODE": "1"}, **(env or {}))
-        command = [python_env("torch215"), PROGRAMS / program if isinstance(program, str) else program, *arguments]
+        command = [python_env("torch215"), PROGRAMS / program if str(program).endswith(".py") else program, *arguments]
         done = simulate(command, env=changes, timeout=300, **options)
         records = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
         return done, records
@@ -196,6 +196,26 @@ def test_operations_agree_with_the_cpu(planned):
     """Views, strides, masks, in-place and out= variants, foreach, types, complex numbers, threads: as the CPU has them."""
     done, _ = planned("operations.py")
     assert done.stdout == "EQUAL 61\n"
+
+
+def test_larger_tensors_than_the_bound_are_unknown_zeros(planned, tmp_path):
+    script = tmp_path / "bound.py"
+    script.write_text("import torch\nfor size in (100, 101):\n    print(torch.ones(size, device='cuda').sum().item())\n")
+    done, records = planned(script, env={"GPUMEM_PLAN_VALUES_MOST": "100"})
+    assert done.stdout == "100.0\n0.0\n"
+    assert (reads(records)[3, "item"]["known"], reads(records)[3, "item"]["unknown"]) == (1, 1)
+    done, _ = planned(script, env={"GPUMEM_PLAN_VALUES_MOST": "many"})
+    assert done.stdout == "100.0\n101.0\n"
+    assert "GPUMEM_PLAN_VALUES_MOST=many is no number of elements; 1048576 is used" in done.stderr
+
+
+def test_workers_of_a_launcher_are_covered(planned, tmp_path):
+    script = tmp_path / "rank.py"
+    script.write_text("import os, torch\ntotal = torch.ones(3, device='cuda').sum().item()\nos.write(1, f'{os.environ[\"RANK\"]} {total}\\n'.encode())\n")
+    done, records = planned("-m", "torch.distributed.run", "--nproc-per-node", "2", script)
+    assert sorted(done.stdout.splitlines()) == ["0 3.0", "1 3.0"]
+    assert [record["line"] for record in records if record["kind"] == "read"] == [2, 2]
+    assert len({record["pid"] for record in records if record["kind"] == "read"}) == 2
 
 
 def test_without_values_only_what_was_copied_is_known(planned):

@@ -205,7 +205,10 @@ class Values:
         # What is one copy of memory is copied by the simulator, too. The rest goes through a kernel.
         exact = _same_memory(target, source) or (source.device.type == "cpu" and target.is_contiguous())
         if not exact:
-            known = self._copied(target, source) and known
+            done = self._copied(target, source)
+            known = done and known
+            if not done and rule.name != "copy_" and target.device.type == "cuda" and target is not source:
+                self.memory.zero(target)
         if target.device.type == "cpu":
             return self._to_host(result, target, known)
         if rule.name == "copy_":
@@ -218,7 +221,7 @@ class Values:
         """Copies what PyTorch would have copied by a kernel."""
         if source.device.type == "cuda" and not self.compute and target.device.type == "cuda":
             return False
-        if max(target.numel(), source.numel()) > self.most and target.device.type == source.device.type:
+        if target.device.type == source.device.type and not self._is_worth_it([source], max(target.numel(), source.numel())):
             return False
         try:
             value = source if source.device.type == "cpu" else self.on_cpu.read(source)
@@ -276,12 +279,15 @@ class Values:
     def _is_computed(self, rule: Rule, args: Any, tensors: List[Any], known: bool) -> bool:
         if not self.compute or (tensors and tensors[0].dtype in rule.refused) or (rule.unchecked and not known):
             return False
-        largest = max((tensor.numel() for tensor in tensors), default=0)
-        if largest > self.most or rule.work(args) > self.most * _WORK:
+        if rule.work(args) > self.most * _WORK:
             return False
+        return self._is_worth_it(tensors, max((tensor.numel() for tensor in tensors), default=0))
+
+    def _is_worth_it(self, tensors: List[Any], largest: int) -> bool:
+        """Whether arguments are small enough: those that are unknown numbers and nothing else, all the more."""
         if largest * _UNKNOWN_SHARE <= self.most:
             return True
-        return not all(tensor.is_floating_point() and not self.known(tensor) for tensor in tensors)
+        return largest <= self.most and not all(tensor.is_floating_point() and not self.known(tensor) for tensor in tensors)
 
     def _is_small(self, fresh: List[Any], written: List[Any]) -> bool:
         return all(t is None or t.numel() <= self.most for t in fresh) and all(t.device.type == "cuda" for t in written)

@@ -6,6 +6,7 @@ part is written, the storage stays as it was, and becomes unknown if that part i
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, Dict, Iterable, List
 
@@ -21,6 +22,11 @@ class Known:
         self._device: Dict[int, int] = {}
         self._host: Dict[int, int] = {}
         self._sweep_at = _FIRST_SWEEP
+        self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        # Another thread may have had it.
         self._lock = threading.Lock()
 
     @property

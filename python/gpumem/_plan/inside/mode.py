@@ -49,26 +49,30 @@ def ensure(torch: Any) -> Optional[Any]:
         push(_installed)
         _installed.values.calibrate()
         unseen.watch(torch, _installed.values.known, _hider(torch))
-        _on_each_thread(lambda: push(_installed))
+        _on_each_thread(lambda: push(_installed), lambda: _leave(torch))
         atexit.register(_leave, torch)
     return _installed
 
 
 def _leave(torch: Any) -> None:
-    """Takes the main thread's mode away at Python's end: what still runs while modules are taken down must not need ours."""
+    """Takes this thread's mode away at its end. PyTorch's own end of a thread would ask for the GIL to give the mode up, which aborts the process
+    where Python has ended meanwhile; and what runs while modules are taken down must not need ours."""
     from torch.utils._python_dispatch import _pop_mode
 
     if torch._C._len_torch_dispatch_stack() == 1 and torch._C._get_dispatch_stack_at(0) is _installed:
         _pop_mode()
 
 
-def _on_each_thread(begin: Any) -> None:
-    """Calls `begin` at the start of each of Python's threads: modes are a thread's own. Autograd's take them from the thread that calls it."""
+def _on_each_thread(begin: Any, end: Any) -> None:
+    """Has each of Python's threads begin and end so: modes are a thread's own. Autograd's take them from the thread that calls it."""
     original = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
 
     def _bootstrap_inner(self: threading.Thread) -> None:
         begin()
-        original(self)
+        try:
+            original(self)
+        finally:
+            end()
 
     threading.Thread._bootstrap_inner = _bootstrap_inner  # type: ignore[attr-defined]
 

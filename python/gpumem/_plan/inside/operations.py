@@ -27,7 +27,8 @@ FOREIGN = "foreign"
 _PASS = {
     "detach", "detach_", "alias", "set_", "resize_", "resize_as_", "record_stream", "is_pinned", "_pin_memory", "pin_memory", "is_same_size",
     "is_set_to", "requires_grad_", "_assert_async", "_functional_assert_async", "_assert_tensor_metadata", "_has_same_storage_numel",
-    "_linalg_check_errors", "_cudnn_init_dropout_state", "_fused_sdp_choice", "_use_cudnn_rnn_flatten_weight", "_cudnn_rnn_flatten_weight",
+    "_linalg_check_errors", "_unsafe_view", "_reshape_alias", "_cudnn_init_dropout_state",
+    "_fused_sdp_choice", "_use_cudnn_rnn_flatten_weight", "_cudnn_rnn_flatten_weight",
 }  # fmt: skip
 _EMPTY = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted", "_efficientzerotensor"}
 _ZERO = {"zeros", "zeros_like", "new_zeros", "zero_"}
@@ -37,7 +38,9 @@ _COUNTED = {
     "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive", "bincount", "repeat_interleave", "histc", "equal",
     "_to_sparse", "_coalesce", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
 }  # fmt: skip
-_SKIPPED = ("backward", "attention", "conv", "cudnn", "miopen", "rnn", "lstm", "gru", "flash", "_scaled_mm", "_scaled_grouped", "grouped_mm")
+_SKIPPED = (
+    "backward", "attention", "conv", "batch_norm", "cudnn", "miopen", "rnn", "lstm", "gru", "flash", "_scaled_mm", "_scaled_grouped", "grouped_mm",
+)  # fmt: skip
 _GROUP = ("_foreach_", "_fused_", "_amp_")
 # Matrix products, by the arguments that are multiplied.
 _PRODUCTS = {

@@ -46,6 +46,11 @@ class Reads:
         self._most_allocated = 0
         self._lines: Dict[Tuple[Place, str], _Line] = {}
         self._lock = threading.Lock()
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        # Another thread may have had it.
+        self._lock = threading.Lock()
 
     def value(self, operation: str, known: bool, value: Any) -> Any:
         """A number that the program reads, or `None` where it is no single one: what it is given."""
