@@ -110,7 +110,7 @@ def result(settings, *replays):
             ["saved", "recorded_failures", "failed_bytes", "failed_foreign", "failed_time", "failed_step", "allocations"], 0
         )
         request = Request(Path("none.bin"), 0, 1 << 30, settings, assumed)
-        made.append(Replay(request, {**figures, search.RESERVED: reserved << 20}, {**outcome, "failed_seq": failed}, "2.15"))
+        made.append(Replay(request, {**figures, search.RESERVED: reserved << 20}, {**outcome, "failed_seq": failed}, {}, "2.15"))
     return search.Result(search.Recorded(Path("none.bin"), 0, 1 << 30, "", 0, 0), settings, tuple(made))
 
 

@@ -5,6 +5,7 @@ does not help, a fault of the program's that is taken for a lack of memory."""
 
 import json
 import os
+import re
 import subprocess
 
 import harness
@@ -76,8 +77,7 @@ def test_what_does_not_fit_is_told_with_changes_that_help(python):
     assert lines[1].startswith("It runs out for ") and "gpt.py:" in lines[1]
     assert all(len(line) <= 80 for line in lines)
     assert "With one of these changes it fits" in done.stdout
-    told = {word for line in lines for word in line.split("--batch ")[1:2] if "accumulating" in word}
-    [batch] = {word.split()[0] for word in told}
+    [batch] = re.findall(r"^ +[0-9.]+ [GM]iB  --batch ([0-9]+) ", done.stdout, re.M)
     assert works(python, card, "--batch", batch) and not works(python, card, "--batch", 2 * int(batch))
     assert "torch.utils.checkpoint for the repeated blocks: Block" in done.stdout
 

@@ -142,15 +142,15 @@ def _plan(
         verdicts = [planner.changed(verdicts[0], program)]
     planner.progress.end()
     beside = against.rows(verdicts[0], options.against) if options.against else []
-    if options.save:
-        for verdict in verdicts:
-            judge.keep(verdict, options.save)
     if options.format == "json":
         print(json.dumps({**text.as_json(verdicts), **({"against": beside} if beside else {})}, indent=2))
     else:
         print(text.report(verdicts, options.search))
         if beside:
             print("\n" + "\n".join(against.text(beside, options.against)))
+    if options.save:
+        for verdict in verdicts:
+            judge.keep(verdict, options.save)
     by_card = [verdicts[first : first + len(ranks)] for first in range(0, len(verdicts), len(ranks))]
     return min(max(STATUS[of.verdict] for of in some) for some in by_card)
 

@@ -20,4 +20,4 @@ def card_of(run: Run, jobs: int) -> int:
             found = smallest_cards(servers, results, lambda _: None)
     except NotReplayed as error:
         raise Failed(str(error)) from None
-    return max(result.smallest_card or 0 for result in found)
+    return max(cards[1] for result in found if (cards := result.smallest_cards))

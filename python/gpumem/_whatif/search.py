@@ -31,7 +31,7 @@ class Recorded:
     reserved: int
     allocated: int
     # The times of calls in the capture.
-    prices: Prices = field(compare=False)
+    prices: Prices = field(default_factory=lambda: Prices([]), compare=False)
 
 
 @dataclass(frozen=True)

@@ -235,8 +235,9 @@ def run(request):
     if kind in TRAININGS:
         random.seed(0)
         failed, then = None, []
-        # Before the exception drops what the program holds.
-        torch._C._cuda_attach_out_of_memory_observer(lambda *_: then.append(figures(request)))
+        # Before the exception drops what the program holds. 1.12 has no such thing.
+        if hasattr(torch._C, "_cuda_attach_out_of_memory_observer"):
+            torch._C._cuda_attach_out_of_memory_observer(lambda *_: then.append(figures(request)))
         try:
             TRAININGS[kind]()
         except RuntimeError as error:

@@ -8,7 +8,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 # Up to 2.9 it has another name.
-set_settings = getattr(torch._C, "_accelerator_setAllocatorSettings", None) or torch.cuda.memory._set_allocator_settings
+# By whichever name the release has it; 1.12 has none.
+set_settings = getattr(torch._C, "_accelerator_setAllocatorSettings", getattr(torch.cuda.memory, "_set_allocator_settings", None))
 
 
 class Block(nn.Module):
