@@ -13,6 +13,7 @@ import pytest
 import spec_reader
 import whatif
 import whatif_intervals as intervals
+from gpumem._sizes import text as size_text
 from gpumem._whatif.prices import Price, Prices, duration
 
 TREES = ["branches", "compiled"]
@@ -285,3 +286,37 @@ def test_times_are_never_guessed():
     assert [duration(ns) for ns in (0, 999, 1000, 99_960, 12_449_000, 61_000_000_000)] == [
         "0 ns", "999 ns", "1.00 µs", "100 µs", "12.4 ms", "61.0 s",
     ]  # fmt: skip
+
+
+def test_what_cannot_be_better_is_not_replayed_to_its_end(bench, python_env):
+    """Rows that were stopped are those that reserve more in the end, and no row that helps is one."""
+    capture, _ = bench.record("random:5")
+    python = python_env("torch215")
+    [device] = json.loads(gpumem(python, capture, "--format", "json").stdout)["devices"]
+    own, *others = device["replays"]
+    most = own["figures"]["reserved_bytes.all.peak"]
+    stopped = {replay["settings"]: replay for replay in others if replay["stopped_at_event"]}
+    assert stopped and len(stopped) < len(others)
+    words = [word for settings in stopped for word in ("--conf", settings)]
+    [whole] = json.loads(gpumem(python, capture, *words, "--format", "json").stdout)["devices"]
+    for replay in whole["replays"][1:]:
+        assert replay["stopped_at_event"] is None
+        assert replay["figures"]["reserved_bytes.all.peak"] > most
+        assert replay["figures"]["reserved_bytes.all.peak"] >= stopped[replay["settings"]]["figures"]["reserved_bytes.all.peak"] > most
+    for replay in others:
+        if replay["settings"] not in stopped:
+            assert replay["figures"]["reserved_bytes.all.peak"] <= most
+    shown = gpumem(python, capture).stdout
+    assert sum(f"> {size_text(most)}" in line for line in shown.splitlines()) == len(stopped)
+
+
+def test_for_how_many_steps_more_a_setting_lasts(bench, python_env):
+    """A training that keeps a tensor of each step is replayed on the card on which it died: what the advice says of growth is what
+    the program keeps."""
+    python = python_env("torch215")
+    capture, real = bench.record("keeps")
+    small = whatif.cards(real)[1] - (64 << 20)
+    died, _ = bench.record("keeps", card=small)
+    replay = bench.replay(died, "", whatif.ROOMY)
+    assert replay.outcome["recorded_failures"] == 1 and replay.outcome["saved"] == 1
+    assert replay.outcome["grown_a_step"] == 4 << 20

@@ -47,6 +47,8 @@ pub struct Request {
     pub fact_count: u64,
     /// What is taken for what the capture does not say: bits of `Assumed`.
     pub assumed: u64,
+    /// The replay ends once the allocator holds more than so many bytes; 0: it does not.
+    pub most_reserved: u64,
 }
 
 /// A fact of a process.
@@ -182,6 +184,7 @@ pub unsafe extern "C" fn gpumem_whatif_replay(
             .collect(),
         own_bytes: request.own_bytes,
         assumed: Assumed(request.assumed),
+        most_reserved: request.most_reserved,
         set: request.set,
         progress: request.progress,
         // SAFETY: the caller's promise.

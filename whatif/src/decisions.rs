@@ -10,7 +10,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::ffi::{CStr, c_int, c_void};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use gpumem_torch_abi::{Tail, TraceEntry, clock};
 
@@ -95,6 +95,14 @@ thread_local! {
     /// Whether there was no memory for the block at hand.
     static HAD_NO_MEMORY: Cell<bool> = const { Cell::new(false) };
     static NOW: RefCell<Option<Now>> = const { RefCell::new(None) };
+}
+
+/// What the pool held at most.
+static RESERVED: AtomicU64 = AtomicU64::new(0);
+
+/// What the pool has held at most, by its reports so far.
+pub(crate) fn most_reserved() -> u64 {
+    RESERVED.load(Ordering::Relaxed)
 }
 
 /// From here on decisions on this thread are kept.
@@ -233,6 +241,7 @@ pub unsafe extern "C-unwind" fn _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6De
     device: u16,
 ) {
     if is_card(device) {
+        RESERVED.fetch_max(reserved, Ordering::Relaxed);
         let action = match bytes < 0 {
             true => Action::Free,
             false => Action::Alloc,

@@ -6,11 +6,13 @@ use rustc_hash::FxHashMap;
 
 use crate::allocator::Allocator;
 use crate::ballast::Ballast;
+use crate::besides::Besides;
 use crate::calls;
 use crate::checkpoints::{Checkpoints, Ended, Part, State};
 use crate::decisions::{self, Decision, Failure, Restored, Step};
 use crate::events;
 use crate::foreign::Foreign;
+use crate::grown::Grown;
 use crate::live::Live;
 use crate::save::Save;
 use crate::steps::{self, Placement, Placements, Steps};
@@ -26,9 +28,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
     let save = match &wanted.save {
         None => None,
         Some(_) if !allocator.attach_trace(decisions::traced) => {
-            return Err(
-                "this PyTorch's allocator cannot be traced: its replay cannot be saved".into(),
-            );
+            return Err("this PyTorch's allocator cannot be traced, nor a replay saved".into());
         }
         Some(to) => Some(Save::create(
             wanted.capture,
@@ -40,16 +40,14 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
     let mut replay = Replay {
         wanted,
         allocator,
-        ballast,
-        foreign: Foreign::new(wanted.device, wanted.survey),
-        foreign_was: 0,
+        besides: Besides::new(Foreign::new(wanted.device, wanted.survey), ballast),
         live: FxHashMap::default(),
         unknown: Unknown::new(wanted.device, wanted.survey, wanted.assumed),
         checkpoints: Checkpoints::default(),
         restored: None,
         recorded_live: 0,
         threads: Threads::default(),
-        steps: 0,
+        grown: Grown::default(),
         outcome: Outcome::default(),
         save,
         decisions: Vec::new(),
@@ -73,6 +71,8 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
     let outcome = Outcome {
         sizes_unknown: replay.unknown.sizes,
         waits_unknown: replay.unknown.waits,
+        foreign_peak: replay.besides.most,
+        grown_a_step: replay.grown.bytes_a_step(),
         ..replay.outcome
     };
     if outcome.allocations == 0 && outcome.failed_seq == 0 {
@@ -84,9 +84,7 @@ pub(crate) fn replay(wanted: &Wanted<'_>) -> Result<Outcome, String> {
 struct Replay<'a> {
     wanted: &'a Wanted<'a>,
     allocator: Allocator,
-    ballast: Ballast,
-    foreign: Foreign,
-    foreign_was: u64,
+    besides: Besides,
     /// Blocks by their recorded addresses.
     live: FxHashMap<u64, Live>,
     unknown: Unknown,
@@ -95,7 +93,7 @@ struct Replay<'a> {
     restored: Option<Restored>,
     recorded_live: u64,
     threads: Threads,
-    steps: u64, // that have ended
+    grown: Grown,
     outcome: Outcome,
     save: Option<Save>,
     decisions: Vec<Decision>,
@@ -104,22 +102,17 @@ struct Replay<'a> {
 impl Replay<'_> {
     /// Takes up what else is on the card; false: there is no room for it.
     fn hold_foreign(&mut self, seq: u64, event: &Event) -> bool {
-        let bytes = self.foreign.bytes();
-        if bytes == self.foreign_was {
+        let Err(bytes) = self.besides.hold() else {
             return true;
-        }
-        let before = core::mem::replace(&mut self.foreign_was, bytes);
-        self.outcome.foreign_peak = self.outcome.foreign_peak.max(bytes);
-        if self.ballast.set(bytes) {
-            return true;
-        }
+        };
         self.outcome.failed_foreign = 1;
-        self.end(seq, event, bytes.saturating_sub(before))
+        self.end(seq, event, bytes)
     }
 
     /// The replay ends here: there is no memory for these bytes. 0: a pool cannot be set back.
     fn end(&mut self, seq: u64, event: &Event, bytes: u64) -> bool {
-        self.outcome.fail(seq, bytes, event.time, self.steps);
+        self.outcome
+            .fail(seq, bytes, event.time, self.grown.steps());
         false
     }
 
@@ -165,7 +158,15 @@ impl Replay<'_> {
             // Its release went unseen.
             self.allocator.free(stale.block);
         }
-        true
+        self.is_worth_it(seq)
+    }
+
+    /// Whether no more is held than the replay is worth going on for.
+    fn is_worth_it(&mut self, seq: u64) -> bool {
+        let most = self.wanted.most_reserved;
+        let is = most == 0 || decisions::most_reserved() <= most;
+        self.outcome.stopped_seq = if is { 0 } else { seq };
+        is
     }
 
     /// A failure of the recorded run is tried again.
@@ -265,7 +266,7 @@ impl Replay<'_> {
 
 impl Steps for Replay<'_> {
     fn define(&mut self, definition: &Definition) {
-        self.foreign.define(definition);
+        self.besides.foreign.define(definition);
         self.unknown.define(definition);
         if let Some(save) = &mut self.save {
             save.define(definition);
@@ -274,14 +275,14 @@ impl Steps for Replay<'_> {
 
     fn event(&mut self, seq: u64, event: &Event) {
         if event.kind == EventKind::STEP {
-            self.steps = event.aux;
+            self.grown.step(event.aux, self.recorded_live);
         }
         self.unknown.see(event);
         if let Some(save) = &mut self.save {
             save.event(seq, event);
         }
         if event.level != Level::TENSOR || event.kind == EventKind::SAMPLE {
-            self.foreign.see(seq, event);
+            self.besides.foreign.see(seq, event);
         }
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Wanted<'a> {
     /// What this process has on the card beside the pool.
     pub(crate) own_bytes: u64,
     pub(crate) assumed: Assumed,
+    /// The replay ends once the allocator holds more than so many bytes; 0: it does not.
+    pub(crate) most_reserved: u64,
     pub(crate) set: Option<extern "C" fn(*const c_char) -> i64>,
     pub(crate) progress: Option<extern "C" fn(f64)>,
     /// The replay is written as a capture.
@@ -74,6 +76,10 @@ pub struct Outcome {
     pub stand_ins: u64,
     /// Blocks that other streams used and of which is not known when they were back.
     pub waits_unknown: u64,
+    /// Where it ended since more was held than was worth going on for; 0: it did not.
+    pub stopped_seq: u64,
+    /// Bytes by which what was live grew from step to step in the recorded run; 0: it did not, or is not known.
+    pub grown_a_step: u64,
     /// How often the allocator called CUDA.
     pub calls: CallCounts,
 }

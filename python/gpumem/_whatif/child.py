@@ -1,7 +1,7 @@
 """Replays, each in a process of its own: settings are read once, when PyTorch sets its allocator up.
 
 This process, which is given the path of libgpumem_whatif.so, imports PyTorch once and forks for each line of JSON on stdin:
-{"capture", "device", "card", "settings", "assumed", "save", "doubts"}. It runs on the simulated card, with that library loaded
+{"capture", "device", "card", "settings", "assumed", "most_reserved", "save", "doubts"}. It runs on the simulated card, with that library loaded
 before everything else, which has the capture's allocations made by PyTorch's own allocator. On stdout come lines of JSON: {"progress": 0.4}, and for
 each request in the end {"figures": …, "outcome": …} or {"error": …}."""
 
@@ -58,6 +58,7 @@ class Request(ctypes.Structure):
         ("facts", ctypes.c_void_p),
         ("fact_count", ctypes.c_uint64),
         ("assumed", ctypes.c_uint64),
+        ("most_reserved", ctypes.c_uint64),
     ]
 
 
@@ -71,7 +72,8 @@ class Outcome(ctypes.Structure):
         for name in (
             "allocations", "sizes_unknown", "placements_unknown", "recorded_failures", "saved", "failed_seq",
             "failed_bytes", "failed_foreign", "failed_time", "failed_step", "exact_until", "recorded_allocated",
-            "recorded_reserved", "foreign_peak", "fractions", "last_seq", "stand_ins", "waits_unknown",
+            "recorded_reserved", "foreign_peak", "fractions", "last_seq", "stand_ins", "waits_unknown", "stopped_seq",
+            "grown_a_step",
         )
     ] + [("calls", (ctypes.c_uint64 * 2) * len(CALLED))]
 
@@ -212,7 +214,7 @@ def replay(torch: Any, library: Library, survey: int, request: dict[str, Any]) -
     wanted = Request(
         capture, request["device"], survey, handles, len(streams), own_bytes(torch), setter, progress,
         part.encode() if part else None, request["card"], ctypes.cast(said, ctypes.c_void_p), len(said),
-        request["assumed"],
+        request["assumed"], request["most_reserved"],
     )  # fmt: skip
     try:
         outcome = library.replay(wanted)

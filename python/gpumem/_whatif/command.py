@@ -93,7 +93,7 @@ def _run(options: argparse.Namespace) -> int:
         if options.conf:
             results = replays(servers, devices, list(dict.fromkeys([own, *options.conf])), options.card, told)
         else:
-            results = search(servers, devices, own, options.card, told)
+            results = search(servers, devices, own, options.card, told, bool(options.smallest_card or options.save))
         if options.smallest_card:
             results = smallest_cards(servers, results, progress.told("looking for the smallest cards"))
         doubts = text.doubts(summaries, devices, results, options.card)

@@ -58,6 +58,10 @@ class Result:
         return len({replay.fits for replay in self.replays}) > 1
 
     @property
+    def stopped(self) -> bool:
+        return any(replay.stopped for replay in self.replays)
+
+    @property
     def reserved(self) -> int:
         return self.replay.figures[RESERVED]
 
@@ -124,6 +128,7 @@ class Result:
             "smallest_card_bytes": cards and cards[1],
             "smallest_card_least_bytes": cards and cards[0],
             "replays": len(self.replays),
+            "stopped_at_event": max(replay.outcome["stopped_seq"] for replay in self.replays) or None,
         }
 
 
@@ -156,32 +161,37 @@ def all_ways(
 
 
 def replays(
-    servers: Servers, of: Sequence[Recorded], settings: Sequence[str], card: Optional[int], progress: Callable[[float], None]
+    servers: Servers, of: Sequence[Recorded], settings: Sequence[str], card: Optional[int], progress: Callable[[float], None],
+    most_reserved: int = 0,
 ) -> List[Result]:
-    """Every device under all settings."""
+    """Every device under all settings. What reserves more than the most, if there is one, is not replayed to its end."""
     wanted = [(recorded, given) for recorded in of for given in settings]
     requests = [
-        Request(recorded.capture, recorded.device, card or recorded.card, given) for recorded, given in wanted
+        Request(recorded.capture, recorded.device, card or recorded.card, given, most_reserved=most_reserved)
+        for recorded, given in wanted
     ]
     done = all_ways(servers, requests, progress)
     return [Result(recorded, given, of) for (recorded, given), of in zip(wanted, done)]
 
 
 def search(
-    servers: Servers, of: Sequence[Recorded], own: str, card: Optional[int], progress: Callable[[float], None]
+    servers: Servers, of: Sequence[Recorded], own: str, card: Optional[int], progress: Callable[[float], None], whole: bool = False
 ) -> List[Result]:
     """Every device under the settings that often help: each alone, then the best of each kind together, where that is better
-    than what was recorded."""
+    than what was recorded. Settings that cannot be better are not replayed to their end, unless the whole is wanted."""
     results = replays(servers, of, [own], card, lambda part: progress(part * 0.1))
+    # Where something fails, holding more may be what helps.
+    fails = any(not result.fits or result.replay.outcome["recorded_failures"] for result in results)
+    most = 0 if whole or fails else max(result.reserved for result in results)
     has_fraction = any(result.replay.outcome["fractions"] for result in results)
     kinds = [*WORTH_TRYING, WITH_A_FRACTION] if has_fraction else WORTH_TRYING
     alone = [settings for kind in kinds for settings in kind if settings != own]
-    results += replays(servers, of, alone, card, lambda part: progress(0.1 + part * 0.7))
+    results += replays(servers, of, alone, card, lambda part: progress(0.1 + part * 0.7), most)
     ranks = {settings: result.rank() for settings, result in worst(results).items()}
     best = [min(kind, key=lambda settings: ranks[settings]) for kind in kinds]
     together = combinations([settings for settings in best if ranks[settings] < ranks[own]])
     together = [settings for settings in together if settings not in ranks]
-    return results + replays(servers, of, together, card, lambda part: progress(0.8 + part * 0.2))
+    return results + replays(servers, of, together, card, lambda part: progress(0.8 + part * 0.2), most)
 
 
 def worst(results: Sequence[Result]) -> Dict[str, Result]:

@@ -33,6 +33,8 @@ class Request:
     settings: str
     # What is taken for what the capture does not say: unknown.py.
     assumed: int = 0
+    # It ends once PyTorch holds more: then it is of no use. 0: it goes on.
+    most_reserved: int = 0
     # Where the replay is written as a capture, and why it may differ from a run.
     save: Optional[Path] = None
     doubts: Sequence[str] = ()
@@ -55,6 +57,11 @@ class Replay:
     @property
     def fits(self) -> bool:
         return self.outcome["failed_seq"] == 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ended since it was of no use: its figures are those up to there."""
+        return self.outcome["stopped_seq"] != 0
 
 
 Progress = Callable[[float], None]
@@ -131,7 +138,7 @@ class Servers:
     def _one(self, process: _Process, request: Request, progress: Progress) -> Replay:
         words: Dict[str, Any] = {
             "capture": str(request.capture), "device": request.device, "card": request.card,
-            "settings": request.settings, "assumed": request.assumed,
+            "settings": request.settings, "assumed": request.assumed, "most_reserved": request.most_reserved,
             "save": str(request.save) if request.save else None, "doubts": list(request.doubts),
         }  # fmt: skip
         for said in process.asked(words):

@@ -30,6 +30,10 @@ def table(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str
     heads += ["smallest card"] if least else []
     rows = []
     for result in sorted(by_settings.values(), key=lambda r: (enough(least, r), r.rank())):
+        if result.stopped:
+            # Its other figures are those of a part of the run.
+            rows.append((" " + name(result.settings), [f"> {_sizes.text(own.reserved)}", *[""] * (len(heads) - 1)]))
+            continue
         if result.fits:
             change = result.against(own) if own.fits else (0, 0)
             cells = [to(result.span(reserved)), to(change, _change) if any(change) else ""]
@@ -48,6 +52,8 @@ def table(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str
         mark = "*" if result is own else " "
         rows.append((mark + name(result.settings), cells))
     lines = _aligned(heads, rows) + ["* as recorded"]
+    if any(result.stopped for result in by_settings.values()):
+        lines.append("> as recorded: not replayed to the end, since it cannot be better (--conf does)")
     if is_priced:
         lines.append("time in calls: the replay's calls × the mean time of such a call in the capture")
     return lines

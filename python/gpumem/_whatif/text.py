@@ -199,7 +199,17 @@ def _saved(best: Result, failed: int, tried: int) -> str:
     if not best.saved:
         return f"no allocation that failed would have been served under any of {tried} other settings."
     room = max(card - outcome["foreign_peak"] - best.reserved, 0)
-    return f"under {best.settings} {what} would have been served, with {_sizes.text(room)} of the card to spare at the peak."
+    said = f"under {best.settings} {what} would have been served, with {_sizes.text(room)} of the card to spare at the peak."
+    return f"{said} {_lasts(room, outcome['grown_a_step'])}".rstrip()
+
+
+def _lasts(room: int, growth: int) -> str:
+    """For how many more steps that is enough, where what is live grows from step to step."""
+    if not growth:
+        return ""
+    steps = room // growth
+    more = f"for some {steps:,} more steps" if steps > 1 else f"for {steps} more step{'s' * (steps != 1)}"
+    return f"What is live grows by {_sizes.text(growth)} a step: that lasts {more}."
 
 
 def _kept(own: Result, best: Result, tried: int) -> str:

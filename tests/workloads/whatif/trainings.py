@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-# Up to 2.9 it has another name.
 # By whichever name the release has it; 1.12 has none.
 set_settings = getattr(torch._C, "_accelerator_setAllocatorSettings", getattr(torch.cuda.memory, "_set_allocator_settings", None))
 
@@ -113,4 +112,15 @@ def warnings():
             torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
 
 
-ALL = {train.__name__: train for train in (gpt, convnet, lengths, generate, fsdp, switches, warnings)}
+def keeps():
+    """Each step keeps a tensor."""
+    model, kept = nn.Sequential(*[nn.Linear(512, 512) for _ in range(4)]).cuda(), []
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(40):
+        model(torch.empty(64, 512, device="cuda")).pow(2).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        kept.append(torch.empty(4 << 20, dtype=torch.uint8, device="cuda"))
+
+
+ALL = {train.__name__: train for train in (gpt, convnet, lengths, generate, fsdp, switches, warnings, keeps)}
