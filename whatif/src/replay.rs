@@ -185,9 +185,8 @@ impl Replay<'_> {
 
     /// A block is used on a stream; whether that could be repeated.
     fn use_on(&mut self, ptr: u64, on: Placement) -> bool {
-        // Of another allocator's block PyTorch takes no notice either.
         let Some(&Live { block, stream, .. }) = self.live.get(&ptr) else {
-            return true;
+            return true; // of another allocator's block PyTorch takes no notice either
         };
         if on.stream != 0 && on.stream_id.is_none() {
             self.outcome.stand_ins += 1;
