@@ -172,7 +172,7 @@ class Planner:
             environment["GPUMEM_PLAN_ASSUME"] = ",".join(self._options.assume)
         if case.rank is not None:
             parts.append("world")
-            environment.update(_rank(case.rank, self._options.world))
+            environment.update(_rank(case.rank, self._options.world, self._options.devices))
         why = inside.cannot(_launcher.command_of(program)) if parts else None
         if why:
             raise Failed(f"{why} (--no-values plans without)")
@@ -232,9 +232,10 @@ class Planner:
         return replace(self.verdict(case, search.filled(program, template, shown)), largest=search.Found(number))
 
 
-def _rank(rank: int, world: int) -> Dict[str, str]:
-    """As launchers tell a program: each rank is alone on its machine, whose only GPUs it has."""
+def _rank(rank: int, world: int, devices: int) -> Dict[str, str]:
+    """As launchers tell a program, on machines with so many GPUs each."""
     return {
-        "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_RANK": str(rank),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
+        "RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(rank % devices),
+        "LOCAL_WORLD_SIZE": str(min(devices, world)), "GROUP_RANK": str(rank // devices), "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29500",
     }  # fmt: skip

@@ -56,8 +56,8 @@ class Device:
     @property
     def needed(self) -> int:
         """The most that the card gave."""
-        physical = self.figures["physical"]
-        return int(physical["peak_bytes"]) if physical else 0
+        physical = self.figures["physical"] or {}
+        return int(physical.get("peak_bytes") or 0)
 
 
 @dataclass(frozen=True)

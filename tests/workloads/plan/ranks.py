@@ -20,7 +20,7 @@ if sys.argv[1] == "fsdp":
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
 else:
-    model = nn.parallel.DistributedDataParallel(model, device_ids=[0])
+    model = nn.parallel.DistributedDataParallel(model, device_ids=[torch.cuda.current_device()])
 optimizer = torch.optim.AdamW(model.parameters())
 for _ in range(2):
     model(torch.randn(256, 1024, device="cuda")).square().mean().backward()

@@ -1,12 +1,14 @@
 """One rank of many, alone: what asks for a process group gets PyTorch's fake one. Its collectives return at once, as though all
-ranks had the same data.
+ranks had the same data. For each group that would be NCCL's, the simulated NCCL has a communicator, and so its memory.
 
 Which rank of how many is in RANK and WORLD_SIZE, as launchers have it; the planner sets them."""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
+import sys
 from typing import Any, Callable
 
 FAKE = "fake"
@@ -17,10 +19,10 @@ def install(torch: Any) -> None:
         return
     from torch.distributed import distributed_c10d as c10d
 
-    _replace(torch, c10d, "init_process_group", _first_group(c10d.init_process_group))
+    _replace(torch, c10d, "init_process_group", _first_group(torch, c10d.init_process_group))
     for name in ("new_group", "split_group"):
         if hasattr(c10d, name):
-            _replace(torch, c10d, name, _another_group(getattr(c10d, name)))
+            _replace(torch, c10d, name, _another_group(torch, getattr(c10d, name)))
     _replace(torch, c10d, "get_backend", _backend(c10d.get_backend))
 
 
@@ -44,7 +46,7 @@ def _options(fake: Any) -> Any:
     return made
 
 
-def _first_group(real: Callable[..., Any]) -> Callable[..., Any]:
+def _first_group(torch: Any, real: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(real)
     def init_process_group(backend: Any = None, *_: Any, **options: Any) -> Any:
         from torch.testing._internal.distributed import fake_pg
@@ -55,18 +57,25 @@ def _first_group(real: Callable[..., Any]) -> Callable[..., Any]:
         made = _options(fake_pg.FakeProcessGroup)
         if made is not None:
             kept["pg_options"] = made
-        return real(FAKE, store=fake_pg.FakeStore(), world_size=world, rank=rank, **kept)
+        real(FAKE, store=fake_pg.FakeStore(), world_size=world, rank=rank, **kept)
+        if _is_nccl(asked["backend"]):
+            _communicate(torch, world, rank)
 
     return init_process_group
 
 
-def _another_group(real: Callable[..., Any]) -> Callable[..., Any]:
+def _another_group(torch: Any, real: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(real)
     def group(*words: Any, **options: Any) -> Any:
+        backend = options.get("backend") or asked.get("backend", "")
         for name in ("backend", "pg_options", "device_id"):
             options.pop(name, None)
         # ranks, timeout, backend, …; parent, ranks, timeout, …
-        return real(*words[:2], **options)
+        made = real(*words[:2], **options)
+        rank = torch.distributed.get_rank(made) if made is not None else -1
+        if rank >= 0 and _is_nccl(str(backend)):
+            _communicate(torch, torch.distributed.get_world_size(made), rank)
+        return made
 
     return group
 
@@ -79,6 +88,46 @@ def _backend(real: Callable[..., Any]) -> Callable[..., Any]:
         return asked.get("backend", said) if said == FAKE else said
 
     return get_backend
+
+
+def _is_nccl(backend: str) -> bool:
+    return "nccl" in backend
+
+
+class _UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_char * 128)]
+
+
+def _communicate(torch: Any, world: int, rank: int) -> None:
+    """NCCL's memory for a group: a communicator, and a collective, with which it takes its buffers."""
+    if world < 2:
+        return
+    try:
+        nccl = ctypes.CDLL("libnccl.so.2")
+    except OSError:
+        sys.stderr.write("gpumem: there is no simulated NCCL: its memory is not in the plan\n")
+        return
+    # The GPU that the program takes sooner or later.
+    with torch.cuda.device(int(os.environ.get("LOCAL_RANK", "0"))):
+        torch.cuda.current_stream().synchronize()  # its context is there
+        _take_buffers(torch, nccl, world, rank)
+
+
+def _take_buffers(torch: Any, nccl: Any, world: int, rank: int) -> None:
+    ident, communicator, memory = _UniqueId(), ctypes.c_void_p(), ctypes.c_void_p()
+    size, floats, add = ctypes.c_size_t(256), 7, 0
+    steps = (
+        lambda: nccl.ncclGetUniqueId(ctypes.byref(ident)),
+        lambda: nccl.ncclCommInitRank(ctypes.byref(communicator), world, ident, rank),
+        lambda: nccl.ncclMemAlloc(ctypes.byref(memory), size),
+        lambda: nccl.ncclAllReduce(memory, memory, ctypes.c_size_t(64), floats, add, communicator, None),
+        lambda: nccl.ncclMemFree(memory),
+    )
+    status = next((status for step in steps if (status := step())), 0)
+    if status == 1 and torch.cuda.mem_get_info()[0] < 64 << 20:
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory: NCCL's buffers")
+    if status:
+        sys.stderr.write(f"gpumem: the simulated NCCL ended with {status}: its memory is not in the plan\n")
 
 
 # What the program asked for.
