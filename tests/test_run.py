@@ -482,3 +482,27 @@ def test_sizes_are_read_and_written():
         ((1 << 20) - 1, "1.00 MiB"), (362 << 20, "362 MiB"), (-3 << 20, "-3.00 MiB"), (1 << 54, "16384 TiB"),
     ):  # fmt: skip
         assert _sizes.text(size) == text
+
+
+def test_on_a_simulated_card(python_env, tmp_path):
+    """The processes of a run share a card, which looks like the one that was named."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import subprocess, sys, torch\n"
+        "x = torch.empty(1 << 30, dtype=torch.uint8, device='cuda')\n"
+        "print(torch.cuda.get_device_name(0), torch.cuda.mem_get_info()[0] >> 20, flush=True)\n"
+        "if len(sys.argv) == 1: subprocess.run([sys.executable, __file__, 'child'], check=True)\n"
+    )
+    words = [python_env("torch215"), "-m", "gpumem", "run", "-q", "--simulate", "--card", "t4", program]
+    env = harness.clean_environment({"PYTHONPATH": str(harness.ROOT / "python"), "GPUMEM_OUTPUT": str(tmp_path / "%p.bin")})
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=env, timeout=120)
+    assert done.returncode == 0, done.stderr
+    one, two = done.stdout.splitlines()
+    assert one.startswith("Tesla T4 ") and two.startswith("Tesla T4 ")
+    # The other's gigabyte and context are gone from it, too.
+    assert 1024 < int(one.split()[-1]) - int(two.split()[-1]) < 1400
+    assert len(list(tmp_path.glob("*.bin"))) == 2
+    refused = subprocess.run(
+        [*map(str, words[:4]), "--card", "t4", str(program)], capture_output=True, text=True, env=env, timeout=60
+    )
+    assert refused.returncode == 125 and "--card goes with --simulate" in refused.stderr

@@ -3,9 +3,10 @@
 import argparse
 import os
 import sys
-from typing import Dict, List, Optional, Sequence, Tuple
+import tempfile
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from . import _launcher, _sizes
+from . import _files, _launcher, _sizes
 from ._report import say
 
 _DESCRIPTION = """\
@@ -100,6 +101,13 @@ def _parser() -> argparse.ArgumentParser:
         "--free-stacks", action="store_true", help="record the line of each release, too (GPUMEM_FREE_STACKS)"
     )
     parser.add_argument(
+        "--simulate", action="store_true",
+        help="on a simulated GPU: memory is accounted for as on a card, kernels compute nothing",
+    )
+    parser.add_argument(
+        "--card", metavar="CARD", help="what the simulated GPU looks like: h100, a card's file, or 0=h100,1=t4 (gpumem card list)"
+    )
+    parser.add_argument(
         "--no-report", action="store_true",
         help="write the capture and print no report; the program then replaces this process",
     )
@@ -111,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def split(words: Sequence[str]) -> Tuple[List[str], List[str]]:
     """The options of gpumem's, and the program with its own."""
-    takes_value = {"-o", "--output", "--limit", "--bounded", "--stacks", "--stack-sample"}
+    takes_value = {"-o", "--output", "--limit", "--bounded", "--stacks", "--stack-sample", "--card"}
     place = 0
     while place < len(words):
         word = words[place]
@@ -142,6 +150,27 @@ def _changes(options: argparse.Namespace, reports: bool) -> Dict[str, str]:
     return {name: value for name, value in named.items() if value is not None}
 
 
+def _simulated(options: argparse.Namespace, command: Sequence[str], env: Mapping[str, str], reports: bool) -> int:
+    """Runs the program on simulated cards, which its processes share."""
+    from . import _cards, _simulator
+
+    settings = {name: value for name, value in os.environ.items() if name.startswith("GPUMEM_SIM_")}
+    if options.card:
+        try:
+            settings.update(_cards.simulated.environment_of(_cards.simulated.parse(options.card)))
+        except ValueError as error:
+            raise _Wrong(str(error)) from None
+    handle, shared = tempfile.mkstemp(prefix="gpumem-cards.")
+    os.close(handle)
+    try:
+        env = _simulator.environment(env, {**settings, "GPUMEM_SIM_CARD": shared})
+        return _launcher.run_and_report(command, env) if reports else _launcher.run(command, env)
+    except _files.Missing as missing:
+        raise _launcher.CannotRun(_launcher.FAILED, str(missing)) from None
+    finally:
+        os.unlink(shared)
+
+
 def main(words: Sequence[str]) -> int:
     """Runs what the words after `gpumem run` say; the status to end with."""
     own, program = split(words)
@@ -152,6 +181,10 @@ def main(words: Sequence[str]) -> int:
         reports = not (options.no_report or options.quiet)
         command = _launcher.command_of(program)
         env = _launcher.environment(_changes(options, reports))
+        if options.card and not options.simulate:
+            raise _Wrong("--card goes with --simulate")
+        if options.simulate:
+            return _simulated(options, command, env, reports)
         if reports:
             return _launcher.run_and_report(command, env)
         _launcher.become(command, env)
