@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import threading
 from pathlib import Path
-from typing import Dict, List, Mapping, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from . import _files
 
@@ -32,6 +34,20 @@ def libraries() -> Tuple[Path, List[Path]]:
 def _as_built(name: str) -> str:
     """What cargo calls it: libsimcublaslt.so is libcublasLt.so.13."""
     return f"libsim{name[len('lib') : name.index('.')].lower()}.so"
+
+
+def refusal(command: str) -> Optional[str]:
+    """Why the PyTorch of a Python cannot run on the simulated card, in a line; None: nothing speaks against it. Told from the file
+    beside it, without starting it."""
+    for file in glob.glob(os.path.join(os.path.dirname(command), "..", "lib", "python3.*", "site-packages", "torch", "version.py")):
+        with open(file, encoding="utf-8") as text:
+            found = re.search(r"^cuda\b.*?'([0-9]+)\.([0-9]+)'", text.read(), re.M)
+        if found and found[1] != "13":
+            return (
+                f"its PyTorch was built for CUDA {found[1]}.{found[2]}. The simulated card has the libraries of CUDA 13: "
+                "take PyTorch 2.11 or later"
+            )
+    return None
 
 
 def environment(base: Mapping[str, str], settings: Mapping[str, str]) -> Dict[str, str]:

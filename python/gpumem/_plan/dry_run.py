@@ -110,6 +110,9 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
         base = inside.environment(wanted.parts, {**base, "GPUMEM_PLAN_LINES": str(reads)})
     listed.touch()
     command = _launcher.command_of(wanted.command)
+    why = _simulator.refusal(command[0])
+    if why:
+        raise Failed(f"{command[0]}: {why}")
     env = _simulator.environment(_launcher.environment({}, base), {**wanted.card, "GPUMEM_SIM_CARD": cards})
     began = time.monotonic()
     try:
