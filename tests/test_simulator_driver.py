@@ -17,7 +17,7 @@ WORKLOADS = Path(__file__).parent / "workloads"
 TABLE = harness.ROOT / "simulator" / "driver" / "src" / "table"
 LIBRARY = harness.RELEASE / "libsimcuda.so"
 OWN_EXPORTS = {
-    "gpumem_sim_books", "gpumem_sim_books_by_uuid", "gpumem_sim_books_json", "gpumem_sim_take_time"
+    "gpumem_sim_books", "gpumem_sim_books_by_uuid", "gpumem_sim_books_json", "gpumem_sim_calls", "gpumem_sim_take_time",
 }
 
 ROW = re.compile(r'^    (cu\w+) "(cu\w+)" (\d+) (Legacy|PerThread) ', re.MULTILINE)
