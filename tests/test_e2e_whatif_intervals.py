@@ -107,7 +107,7 @@ def result(settings, *replays):
     for assumed, (reserved, failed) in enumerate(replays):
         figures = dict.fromkeys(["num_alloc_retries", *search.CALLS, search.ALLOCATED], 0)
         outcome = dict.fromkeys(
-            ["saved", "recorded_failures", "failed_bytes", "failed_foreign", "failed_time", "failed_step", "allocations"], 0
+            ["saved", "recorded_failures", "failed_bytes", "failed_foreign", "failed_time", "failed_step", "allocations", "stopped_seq"], 0
         )
         request = Request(Path("none.bin"), 0, 1 << 30, settings, assumed)
         made.append(Replay(request, {**figures, search.RESERVED: reserved << 20}, {**outcome, "failed_seq": failed}, {}, "2.15"))
