@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, NamedTuple, Optional, Sequence, Tuple
 
 PLACE = "{}"
 
@@ -35,22 +35,15 @@ def filled(words: Sequence[str], template: str, number: int) -> Sequence[str]:
     return [*(word.replace(PLACE, str(number)) for word in words), *added]
 
 
-def largest(low: int, high: int, fits: Callable[[int], bool], known: Optional[Dict[int, bool]] = None) -> Optional[int]:
+def largest(low: int, high: int, fits: Callable[[int], bool]) -> Optional[int]:
     """The largest number of low..high that fits; None: not even the least does. Numbers double from the least one on before they are
     halved in: what needs little is quick to try."""
-    known = {} if known is None else known
-
-    def ask(number: int) -> bool:
-        if number not in known:
-            known[number] = fits(number)
-        return known[number]
-
-    if not ask(low):
+    if not fits(low):
         return None
     good, step = low, 1
     while good < high:
         trial = min(good + step, high)
-        if not ask(trial):
+        if not fits(trial):
             break
         good, step = trial, step * 2
     else:
@@ -58,7 +51,7 @@ def largest(low: int, high: int, fits: Callable[[int], bool], known: Optional[Di
     bad = trial
     while bad - good > 1:
         middle = (good + bad) // 2
-        if ask(middle):
+        if fits(middle):
             good = middle
         else:
             bad = middle
