@@ -121,6 +121,8 @@ def test_what_is_kept(python, tmp_path):
         (["--card", "16GiB", "--timeout", "0.5", "--", PROGRAM], 1, "had not ended after"),
         (["--card", "16GiB", "--", "no-such-program"], 127, "no such program"),
         (["--card", "16GiB"], 2, "which program?"),
+        (["--card", "16GiB", PROGRAM, "--batch", "4"], 2, "which program? It comes after --"),
+        (["--card", "16GiB", "--crad", "--", PROGRAM], 2, "unrecognized arguments: --crad"),
         (["--", PROGRAM], 2, "which card?"),
         (["--card", "h1000", "--", PROGRAM], 2, "h1000"),
         (["--card", "16GiB", "--search", "{}", "9..1", "--", PROGRAM], 2, "is not a range"),

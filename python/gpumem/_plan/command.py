@@ -98,7 +98,9 @@ def main(words: Sequence[str]) -> int:
     """Does what the words after `gpumem plan` say; the status to end with."""
     own, program = split(words)
     parser = _parser()
-    options = parser.parse_args(own)
+    options, rest = parser.parse_known_args(own)
+    if rest and program:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if not program:
         parser.error("which program? It comes after --: gpumem plan --card h100 -- train.py")
     if not (options.card or options.smallest_card):
