@@ -260,6 +260,8 @@ def is_draining():
 def lose():
     rings = [line.split()[-1] for line in open("/proc/self/maps") if "gpumem-ring-" in line]
     if rings:
+        while not is_draining():  # a thread has its name only once it runs
+            os.sched_yield()
         os.truncate(rings[0], 4096)
         while is_draining():
             os.sched_yield()

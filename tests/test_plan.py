@@ -58,14 +58,18 @@ def test_the_smallest_card_is_the_one_on_which_it_works(python):
     least = case["smallest_card_bytes"]
     assert least % (2 * MIB) == 0
     assert works(python, least) and not works(python, least - 2 * MIB)
+    # From there on it works on all, since the cache need not be emptied.
+    assert case["room_for_all_bytes"] == case["needed_bytes"][1] >= least
+    assert works(python, case["room_for_all_bytes"])
 
 
 def test_the_largest_batch_is_the_one_that_trying_all_finds(python):
-    card = "1216MiB"
-    done = plan(python, "--card", card, "--search", "--batch {}", "1..6", "--format", "json", "--", PROGRAM)
+    # Room to spare for a batch of 3, and too little for 4: within 16 MiB of what a batch needs, PyTorch's threads decide.
+    card = "1240MiB"
+    done = plan(python, "--card", card, "--search", "--batch {}", "1..5", "--format", "json", "--", PROGRAM)
     [case] = json.loads(done.stdout)["cases"]
-    tried = [number for number in range(1, 7) if works(python, card, "--batch", number)]
-    assert case["largest"] == max(tried) == len(tried) and 1 < case["largest"] < 6
+    tried = [number for number in range(1, 6) if works(python, card, "--batch", number)]
+    assert case["largest"] == max(tried) == len(tried) and 1 < case["largest"] < 5
 
 
 def test_what_does_not_fit_is_told_with_changes_that_help(python):

@@ -30,6 +30,15 @@ def say(text: str) -> None:
     print(f"gpumem: {text}", file=sys.stderr, flush=True)
 
 
+def show(text: str) -> None:
+    """A result on stdout. A reader that has seen enough, as head has, changes neither the status nor what is done after it."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Nor does the interpreter's end write there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def tell(captures: Sequence[Path], analyzer: Optional[Path]) -> None:
     """Tells what was recorded. The captures are there, whatever becomes of the telling."""
     gone = [path for path in captures if not path.exists()]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Optional, Sequence
 
-from .._report import say
+from .._report import say, show
 from . import text
 from .card import NotACard
 from .finding import Unknown, find, known
@@ -67,15 +65,11 @@ def main(words: Sequence[str]) -> int:
 
             return measure.main(options)
         said = _list(options.format) if options.command == "list" else _show(options.card, options.format)
-        print(said, flush=True)
+        show(said)
         return 0
     except (Unknown, NotACard) as error:
         say(f"card: {error}")
         return NO_RESULT
-    except BrokenPipeError:
-        # The reader has seen enough; nor does the interpreter's end write there.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _list(form: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .. import _files, _launcher
-from .._report import say
+from .._report import say, show
 from . import against, changes, inside, search, smallest, text
 from . import verdict as judge
 from .cards import ROOMY, UnknownCard, ends, with_memory
@@ -145,11 +145,11 @@ def _plan(
     planner.progress.end()
     beside = against.rows(verdicts[0], options.against) if options.against else []
     if options.format == "json":
-        print(json.dumps({**text.as_json(verdicts), **({"against": beside} if beside else {})}, indent=2))
+        show(json.dumps({**text.as_json(verdicts), **({"against": beside} if beside else {})}, indent=2))
     else:
-        print(text.report(verdicts, options.search))
+        show(text.report(verdicts, options.search))
         if beside:
-            print("\n" + "\n".join(against.text(beside, options.against)))
+            show("\n" + "\n".join(against.text(beside, options.against)))
     if options.save:
         for verdict in verdicts:
             judge.keep(verdict, options.save)

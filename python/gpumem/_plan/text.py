@@ -133,7 +133,7 @@ def headline(of: Verdict) -> List[str]:
     total = of.case.card.total
     card = of.case.name if total[0] == total[1] else f"{of.case.name} ({between(total)})"
     if of.smallest:
-        return [f"the smallest card on which it works has {_sizes.text(of.smallest)} ({of.smallest >> 20:,} MiB)."]
+        return _smallest(of.smallest, of.needed[1])
     if of.verdict == FITS:
         left = [total[0] - of.needed[1], total[1] - of.needed[0]]
         return [f"fits: needs {between(of.needed)} of {card}; {between(left)} is left."]
@@ -143,6 +143,15 @@ def headline(of: Verdict) -> List[str]:
         f"too close to say: it fits {card} where the card gives the most and the program takes the least that is thought "
         "possible, and does not fit where it is the other way round."
     ]
+
+
+def _smallest(least: int, without_refusals: int) -> List[str]:
+    """A card on which PyTorch has to empty its cache can work where a larger one does not: its blocks lie otherwise."""
+    lines = [f"the smallest card on which it works has {_sizes.text(least)} ({least >> 20:,} MiB)."]
+    room = -(-without_refusals >> 20)
+    if room > least >> 20:
+        lines.append(f"It works on every card from {room:,} MiB on. Between these PyTorch has to empty its cache, and a size may fail.")
+    return lines
 
 
 def failure(of: Dict[str, Any]) -> List[str]:
@@ -206,6 +215,7 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "card_bytes": list(of.case.card.total),
         "verdict": of.verdict,
         "smallest_card_bytes": of.smallest,
+        "room_for_all_bytes": of.needed[1] if of.smallest else None,
         "largest": of.largest and of.largest.number,
         "needed_bytes": list(of.needed),
         "reserved_peak_bytes": [judge.peak(run, "reserved") for run in (of.better, of.worse)],

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Sequence
 
 from .. import _files
+from .._report import show
 from . import text
 from .captures import devices_of, python_for, summary_of
 from .search import search
@@ -22,7 +23,7 @@ def main(view: str, words: Sequence[str]) -> int:
     captures = [Path(word) for word in words if Path(word).is_file()]
     # JSON is the view's own.
     if done.returncode in (COMPLETE, PARTIAL) and len(captures) == 1 and not _has_format(words):
-        print("\n".join(["", *_replayed(captures[0])]), flush=True)
+        show("\n".join(["", *_replayed(captures[0])]))
     return done.returncode
 
 

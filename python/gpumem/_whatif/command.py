@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Sequence
 
 from .. import _files, _sizes
-from .._report import say
+from .._report import say, show
 from . import text
 from .captures import devices_of, python_for, summary_of
 from .saving import Saving
@@ -101,7 +101,7 @@ def _run(options: argparse.Namespace) -> int:
             saving.save(servers, results, doubts, progress.told("saving"))
     progress.end()
     if options.format == "json":
-        print(json.dumps(text.as_json(devices, results, doubts, saving), indent=2))
+        show(json.dumps(text.as_json(devices, results, doubts, saving), indent=2))
     else:
-        print(text.report(devices, results, doubts, options, saving))
+        show(text.report(devices, results, doubts, options, saving))
     return PARTIAL if doubts else 0
