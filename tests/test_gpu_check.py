@@ -7,6 +7,7 @@ import sys
 import harness
 import pytest
 
+CHECKOUT = {"PYTHONPATH": str(harness.ROOT / "python")}
 GPU_CHECK = harness.ROOT / "scripts" / "gpu-check"
 
 
@@ -144,3 +145,37 @@ def test_a_fault_is_told(fault, told, gpu_check, monkeypatch, tmp_path):
     gpu_check.judge(row, workload, tmp_path / "report.bin", figures)
     assert row.faults == ([told] if told else [])
     assert ("DIFFERS" if told else "agrees") in gpu_check.table([row])
+
+
+def test_plans_beside_runs(python_env, tmp_path):
+    """A program on the card and what is planned for it by the card's file, which is there already."""
+    card = harness.run([sys.executable, "-m", "gpumem", "card", "show", "t4", "--format", "json"], env=CHECKOUT).stdout
+    (tmp_path / "card-file.json").write_text(card)
+    done = harness.run(
+        [harness.WITH_SIMULATOR, "--card", "t4", GPU_CHECK, "--plan", "--only", "gpt", "--python", python_env("torch215"), "--output", tmp_path]
+    )
+    [row] = json.loads((tmp_path / "plans.json").read_text())
+    assert (row["name"], row["verdict"], row["faults"], row["ran_out"]) == ("gpt", "fits", [], False)
+    for what in ("tensors", "reserved by PyTorch"):
+        assert row["planned"][what] == [row["measured"][what]] * 2
+    low, high = row["planned"]["on the card"]
+    assert low <= row["measured"]["on the card"] <= high
+    assert "1 planned as fits, of which 0 ran out" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ran_out", "measured", "told"),
+    [
+        ("fits", True, 900, "the plan says that it fits, and memory ran out"),
+        ("does not fit", False, 900, "the plan says that it does not fit, and memory was enough"),
+        ("too close to say", True, 900, None),
+        ("fits", False, 1040, None),
+        ("fits", False, 1060, "the card's peak is 5.7% outside of the plan"),
+        ("fits", False, 800, "the card's peak is 12.5% outside of the plan"),
+    ],
+)
+def test_what_the_card_contradicts(verdict, ran_out, measured, told, gpu_check):
+    row = gpu_check.gpu_plan.Compared("x", verdict=verdict, ran_out=ran_out, planned={"on the card": [900, 1000]}, measured={"on the card": measured})
+    row.judge()
+    assert row.faults == ([told] if told else [])
+    assert ("DIFFERS" if told else "agrees") in gpu_check.gpu_plan.table([row])

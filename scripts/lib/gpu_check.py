@@ -12,13 +12,14 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Callable, Optional
+from typing import Optional
 
 import gpu_card
+import gpu_plan
+from gpu_runs import LIBRARY, environment, execute, last_line, recorded
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = ROOT / "target" / "release"
-LIBRARY = RELEASE / "libgpumem.so"
 ANALYZER = RELEASE / "gpumem-analyze"
 CONFORMANCE = RELEASE / "conformance"
 WITH_SIMULATOR = ROOT / "scripts" / "with-simulator"
@@ -77,29 +78,6 @@ def say(text: str) -> None:
     print(f"== {text}", file=sys.stderr, flush=True)
 
 
-def environment(changes: dict[str, str], simulated: bool) -> dict[str, str]:
-    """This process's environment without what steers gpumem or PyTorch's allocator."""
-    result = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("GPUMEM_", "PYTORCH_CUDA_ALLOC", "XLA_"))
-        or (simulated and name.startswith("GPUMEM_SIM_"))
-    }
-    return {**result, **changes}
-
-
-def recorded(changes: dict[str, str], report: Path, simulated: bool) -> dict[str, str]:
-    """The same with the recorder preloaded, before anything that is preloaded already."""
-    before = os.environ.get("LD_PRELOAD", "")
-    return environment(
-        {
-            "LD_PRELOAD": f"{LIBRARY}:{before}" if before else str(LIBRARY),
-            "GPUMEM_OUTPUT": str(report), "GPUMEM_QUIET": "1", **changes,
-        },
-        simulated,
-    )
-
-
 class Check:
     """The run: where things are, what is there."""
 
@@ -109,6 +87,10 @@ class Check:
         self.facts = facts
         self.simulated = gpu_card.is_simulated()
         self.ends = time.monotonic() + options.limit
+
+    def wanted(self, name: str) -> bool:
+        """Whether --only names it."""
+        return not self.options.only or any(word.lower() in name.lower() for word in self.options.only)
 
     def python(self, module: str) -> Optional[str]:
         """The first Python that finds the package (it is not imported)."""
@@ -178,26 +160,6 @@ class Check:
             return row
         judge(row, workload, report, figures or {})
         return row
-
-
-def execute(command: list[str], env: dict[str, str], timeout: float) -> tuple[object, str, str]:
-    """Runs a command to its end or to its time limit: how it ended, and what it said."""
-    process = subprocess.Popen(
-        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, errors="replace",
-    )
-    try:
-        output, errors = process.communicate(timeout=timeout)
-        return process.returncode, output, errors
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, errors = process.communicate()
-        return f"its time limit of {timeout:.0f} s", output, errors
-
-
-def last_line(text: str) -> str:
-    """The last line that says something."""
-    return next((line.strip()[:160] for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
 
 
 def analyze(*arguments: object) -> object:
@@ -316,6 +278,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=90, help="seconds for each workload (90)")
     parser.add_argument("--limit", type=float, default=430, help="seconds for the card's file and all workloads together (430)")
     parser.add_argument("--card", action="store_true", help="write the card's file by `gpumem card measure` and end (2 minutes)")
+    parser.add_argument("--plan", action="store_true", help="plan programs, run them, and print planned beside measured (--limit 1500)")
     parser.add_argument("--facts", action="store_true", help="print the conformance program's facts and end")
     parser.add_argument("--compare", nargs=2, metavar=("CARD", "SIMULATOR"), help="print the differences of two files of facts and end")
     options = parser.parse_args()
@@ -330,15 +293,29 @@ def missing() -> list[str]:
 
 def run_workloads(check: Check) -> list[Row]:
     """Every workload that is wanted, one after the other."""
-    wanted: Callable[[str], bool] = lambda name: not check.options.only or any(
-        word.lower() in name.lower() for word in check.options.only
-    )
     rows = []
     for workload in CONFIGURATIONS:
-        if wanted(workload.name):
+        if check.wanted(workload.name):
             say(workload.name)
             rows.append(check.run(workload))
     return rows
+
+
+def run_plans(check: Check) -> int:
+    """`gpumem plan` beside the card: 0, or 1 where something differs."""
+    python = check.python("torch") or check.options.python[0]
+    card = check.folder / "card-file.json"
+    if not card.exists() and gpu_card.measure(python, environment({}, check.simulated), card):
+        return 1
+    checker = gpu_plan.Checker(python, card, check.folder, check.simulated, check.options.timeout, check.ends)
+    rows = []
+    for program in gpu_plan.programs(check.wanted):
+        say(program.stem)
+        rows.append(checker.compare(program))
+    (check.folder / "plans.json").write_text(json.dumps([vars(row) for row in rows], indent=1))
+    print(gpu_plan.table(rows))
+    print(f"captures and figures: {check.folder}")
+    return 1 if any(row.faults for row in rows) else 0
 
 
 def main() -> int:
@@ -367,6 +344,8 @@ def main() -> int:
     (folder / "card.json").write_text(json.dumps(facts, indent=1))
     check = Check(options, folder, facts)
     print(f"{facts['card.name']}, driver {facts['card.driver_version']}, {facts['card.total_bytes'] / MIB:.0f} MiB")
+    if options.plan:
+        return run_plans(check)
     measured = 0
     if options.card or not options.only:
         python = check.python("torch") or options.python[0]

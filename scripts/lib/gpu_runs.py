@@ -1,0 +1,52 @@
+"""How scripts/gpu-check runs programs: in which environment, for how long."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+LIBRARY = Path(__file__).resolve().parents[2] / "target" / "release" / "libgpumem.so"
+
+
+def environment(changes: dict[str, str], simulated: bool) -> dict[str, str]:
+    """This process's environment without what steers gpumem or PyTorch's allocator."""
+    result = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GPUMEM_", "PYTORCH_CUDA_ALLOC", "XLA_"))
+        or (simulated and name.startswith("GPUMEM_SIM_"))
+    }
+    return {**result, **changes}
+
+
+def recorded(changes: dict[str, str], report: Path, simulated: bool) -> dict[str, str]:
+    """The same with the recorder preloaded, before anything that is preloaded already."""
+    before = os.environ.get("LD_PRELOAD", "")
+    return environment(
+        {
+            "LD_PRELOAD": f"{LIBRARY}:{before}" if before else str(LIBRARY),
+            "GPUMEM_OUTPUT": str(report), "GPUMEM_QUIET": "1", **changes,
+        },
+        simulated,
+    )
+
+
+def execute(command: list[str], env: dict[str, str], timeout: float) -> tuple[object, str, str]:
+    """Runs a command to its end or to its time limit: how it ended, and what it said."""
+    process = subprocess.Popen(
+        command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, errors="replace",
+    )
+    try:
+        output, errors = process.communicate(timeout=timeout)
+        return process.returncode, output, errors
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, errors = process.communicate()
+        return f"its time limit of {timeout:.0f} s", output, errors
+
+
+def last_line(text: str) -> str:
+    """The last line that says something."""
+    return next((line.strip()[:160] for line in reversed(text.splitlines()) if line.strip()), "it said nothing")
