@@ -72,6 +72,15 @@ def test_the_largest_batch_is_the_one_that_trying_all_finds(python):
     assert case["largest"] == max(tried) == len(tried) and 1 < case["largest"] < 5
 
 
+def test_what_fits_by_chance_is_no_promise(python):
+    """It works on this card, by emptying the cache, and on a slightly smaller one it does not."""
+    done = plan(python, "--card", "1198MiB", "--no-changes", "--format", "json", "--", PROGRAM, "--batch", "3")
+    [case] = json.loads(done.stdout)["cases"]
+    assert (done.returncode, case["verdict"], case["only_just"]) == (5, "too close to say", True), done.stderr
+    assert case["retries"]
+    assert works(python, "1198MiB", "--batch", "3") and not works(python, "1190MiB", "--batch", "3")
+
+
 def test_what_does_not_fit_is_told_with_changes_that_help(python):
     card = "1216MiB"
     done = plan(python, "--card", card, "--", PROGRAM, "--batch", "8")

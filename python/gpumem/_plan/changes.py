@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
-_SETTINGS = "expandable_segments:True"
 _BATCH = re.compile(r"--?(?:[a-z_-]*batch[a-z_-]*|bs|b)", re.IGNORECASE)
 # The names of inside/change.py's, and what a person would write.
 _INSIDE = (
@@ -47,15 +46,11 @@ def smaller_batches(command: Sequence[str]) -> Iterator[Change]:
         return
 
 
-def others(command: Sequence[str], environment: Mapping[str, str]) -> List[Change]:
-    """All that is no other batch."""
+def others(command: Sequence[str], settings: Optional[str]) -> List[Change]:
+    """All that is no other batch; the settings are the allocator's."""
     names = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-    own = next((environment[name] for name in names if environment.get(name)), "")
-    changes = []
-    if "expandable_segments" not in own:
-        conf = f"{own},{_SETTINGS}" if own else _SETTINGS
-        changes.append(Change(f"PYTORCH_CUDA_ALLOC_CONF={conf}", command, dict.fromkeys(names, conf)))
-    return changes + [Change(text, command, inside=name) for name, text in _INSIDE]
+    changed = [Change(f"PYTORCH_CUDA_ALLOC_CONF={settings}", command, dict.fromkeys(names, settings))] if settings else []
+    return changed + [Change(text, command, inside=name) for name, text in _INSIDE]
 
 
 def environment_of(change: Change) -> Tuple[Dict[str, str], List[str]]:

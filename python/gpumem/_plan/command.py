@@ -12,10 +12,10 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .. import _files, _launcher
 from .._report import say, show
-from . import against, changes, inside, search, smallest, text
+from . import against, changes, inside, replayed, search, text
 from . import verdict as judge
 from .cards import ROOMY, UnknownCard, ends, with_memory
-from .dry_run import Failed, Wanted, run, runs
+from .dry_run import Failed, Run, Wanted, run, runs
 from .progress import Progress
 from .verdict import DOES_NOT_FIT, FITS, TOO_CLOSE, Case, Ends, Verdict
 
@@ -192,12 +192,22 @@ class Planner:
         self.progress.say(f"running on {case.name}")
         wanted = [self._wanted(case, settings, program) for settings in (case.card.worse, case.card.better)]
         worse, better = runs(wanted, self._folder, [self._name(), self._name()], self._jobs())
-        return judge.judged(case, worse, better)
+        judged = judge.judged(case, worse, better)
+        return judged if judged.verdict != FITS or self._holds(worse) else replace(judged, verdict=TOO_CLOSE, only_just=True)
+
+    def _holds(self, done: Run) -> bool:
+        """Whether a run that went well would in any case."""
+        if not judge.retries(done):
+            return True
+        self.progress.say("replaying with a little less memory")
+        return replayed.holds(done, self._jobs())
 
     def changed(self, of: Verdict, program: Sequence[str]) -> Verdict:
-        """The same verdict with what was tried to make the program fit: each other change by itself, and the largest of the
-        smaller batches that fits."""
-        tried = self._try(of.case, changes.others(program, os.environ))
+        """The same verdict with what was tried to make the program fit: the settings that replays find best, each other change by
+        itself, and the largest of the smaller batches that fits."""
+        self.progress.say("replaying other settings")
+        settings = replayed.settings_of(of.worse, self._jobs())
+        tried = self._try(of.case, changes.others(program, settings))
         for change in changes.smaller_batches(program):
             [one] = self._try(of.case, [change])
             tried.append(one)
@@ -219,7 +229,7 @@ class Planner:
         roomy = replace(case, card=with_memory(case.card, ROOMY))
         verdict = self.verdict(roomy, program)
         self.progress.say("looking for the smallest card")
-        return replace(verdict, smallest=smallest.card_of(verdict.worse, self._jobs()))
+        return replace(verdict, smallest=replayed.card_of(verdict.worse, self._jobs()))
 
     def largest(self, case: Case, program: Sequence[str], template: str, bounds: Tuple[int, int]) -> Verdict:
         """The verdict of the largest number that fits; where none does, of the least one."""
@@ -227,7 +237,8 @@ class Planner:
         def fits(number: int) -> bool:
             self.progress.say(f"running with {template.replace(search.PLACE, str(number))} on {case.name}")
             wanted = self._wanted(case, case.card.worse, search.filled(program, template, number))
-            return judge.fitted(run(wanted, self._folder, self._name()))
+            done = run(wanted, self._folder, self._name())
+            return judge.fitted(done) and self._holds(done)
 
         number = search.largest(bounds[0], bounds[1], fits)
         shown = bounds[0] if number is None else number

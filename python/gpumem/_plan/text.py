@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from .. import _sizes
 from . import verdict as judge
-from .dry_run import Run
+from .replayed import LESS
 from .verdict import DOES_NOT_FIT, FITS, Tried, Verdict
 
 _WIDTH = 79
@@ -73,9 +73,9 @@ def _whole(of: Verdict) -> List[str]:
     if failed:
         lines += failure(failed)
     held = judge.moment(of.shown)
-    answered = sum(retries(run) for run in (of.worse,) if run.went_well)
-    if answered:
-        lines.append(f"Near the limit: PyTorch emptied its cache after {answered} refusals of the driver, which takes time.")
+    retries = judge.retries(of.worse) if of.worse.went_well else 0
+    if retries:
+        lines.append(f"Near the limit: PyTorch emptied its cache to get memory, which takes time (retries: {retries}).")
     lines += wrapped([_held(held, of)])
     lines = wrapped(lines)
     if of.shown.reads:
@@ -112,11 +112,6 @@ def _tried(changes: Sequence[Tried]) -> List[str]:
     return lines
 
 
-def retries(run: Run) -> int:
-    """Refusals of the driver that PyTorch answered by emptying its cache."""
-    return sum(summary["out_of_memory_events"] for summary in run.summaries)
-
-
 def _held(held: Dict[str, Any], of: Verdict) -> str:
     what = "It held most" if of.shown.went_well else "It ran out"
     line = next((each for each in held["lines"] if each.get("file")), None)
@@ -139,16 +134,21 @@ def headline(of: Verdict) -> List[str]:
         return [f"fits: needs {between(of.needed)} of {card}; {between(left)} is left."]
     if of.verdict == DOES_NOT_FIT:
         return [f"does not fit: memory runs out on {card}."]
+    if of.only_just:
+        return [
+            f"too close to say: it works on {card}, and by replays not with every size that is up to {LESS >> 20} MiB less: where "
+            "blocks lie decides, and so the order in which threads free them."
+        ]
     return [
         f"too close to say: it fits {card} where the card gives the most and the program takes the least that is thought "
         "possible, and does not fit where it is the other way round."
     ]
 
 
-def _smallest(least: int, without_refusals: int) -> List[str]:
+def _smallest(least: int, without_retries: int) -> List[str]:
     """A card on which PyTorch has to empty its cache can work where a larger one does not: its blocks lie otherwise."""
     lines = [f"the smallest card on which it works has {_sizes.text(least)} ({least >> 20:,} MiB)."]
-    room = -(-without_refusals >> 20)
+    room = -(-without_retries >> 20)
     if room > least >> 20:
         lines.append(f"It works on every card from {room:,} MiB on. Between these PyTorch has to empty its cache, and a size may fail.")
     return lines
@@ -214,6 +214,7 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "rank": of.case.rank,
         "card_bytes": list(of.case.card.total),
         "verdict": of.verdict,
+        "only_just": of.only_just,
         "smallest_card_bytes": of.smallest,
         "room_for_all_bytes": of.needed[1] if of.smallest else None,
         "largest": of.largest and of.largest.number,
@@ -222,7 +223,7 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "tensor_peak_bytes": [judge.peak(run, "tensor") for run in (of.better, of.worse)],
         "tried": [{"change": each.text, "needed_bytes": each.needed, "failed": each.failed} for each in of.tried],
         "reads": list(of.shown.reads),
-        "refusals": retries(of.shown),
+        "retries": judge.retries(of.shown),
         "failure": failed and {"failures": failed["failures"], "cause": failed["cause"]},
         "at": {key: held[key] for key in ("device", "seq", "time_ns", "step", "phase", "rows", "categories", "lines")},
     }

@@ -72,6 +72,8 @@ class Verdict:
     # The runs at both ends.
     worse: Run
     better: Run
+    # Whether it worked where it has the least room, and only just: where blocks lay decided.
+    only_just: bool = False
     # Of a search: the largest number that fits.
     largest: Optional[Found] = None
     # The least memory with which it works, where that was asked for.
@@ -111,6 +113,11 @@ def fitted(run: Run) -> bool:
         raise Failed(f"the program had not ended after {run.seconds:.0f} s (--timeout). It said last: {last}")
     status = f"signal {-run.status}" if run.status < 0 else f"status {run.status}"
     raise Failed(f"the program failed with {status}, and not for want of memory. It said last: {last}")
+
+
+def retries(run: Run) -> int:
+    """How often the driver refused and PyTorch got the memory by emptying its cache."""
+    return sum(int(analyzed(capture, "oom")["answered"]) for capture in run.captures)
 
 
 def tried(change: Change, run: Run) -> Tried:
