@@ -50,6 +50,7 @@ def test_the_peaks_are_those_that_the_program_has_without_a_plan(python, tmp_pat
     # Contexts and code are on the card besides.
     assert all(needed >= stats["reserved_bytes.all.peak"] + 512 * MIB for needed in case["needed_bytes"])
     assert sum(row["bytes"] for row in case["at"]["rows"]) <= case["needed_bytes"][1]
+    assert "blocks.5.up" in [row["module"] for row in case["at"]["modules"]]
 
 
 def test_the_smallest_card_is_the_one_on_which_it_works(python):

@@ -169,7 +169,7 @@ class Planner:
     ) -> Wanted:
         environment, parts = changes.environment_of(change) if change else ({}, [])
         if self._options.values:
-            parts += ["values", "lines"]
+            parts += ["values", "lines", "names"]
         if self._options.assume:
             environment["GPUMEM_PLAN_ASSUME"] = ",".join(self._options.assume)
         if case.rank is not None:
@@ -192,6 +192,9 @@ class Planner:
         self.progress.say(f"running on {case.name}")
         wanted = [self._wanted(case, settings, program) for settings in (case.card.worse, case.card.better)]
         worse, better = runs(wanted, self._folder, [self._name(), self._name()], self._jobs())
+        return self._judged(case, worse, better)
+
+    def _judged(self, case: Case, worse: Run, better: Run) -> Verdict:
         judged = judge.judged(case, worse, better)
         return judged if judged.verdict != FITS or self._holds(worse) else replace(judged, verdict=TOO_CLOSE, only_just=True)
 
@@ -233,16 +236,19 @@ class Planner:
 
     def largest(self, case: Case, program: Sequence[str], template: str, bounds: Tuple[int, int]) -> Verdict:
         """The verdict of the largest number that fits; where none does, of the least one."""
+        tried: Dict[int, Run] = {}
 
         def fits(number: int) -> bool:
             self.progress.say(f"running with {template.replace(search.PLACE, str(number))} on {case.name}")
             wanted = self._wanted(case, case.card.worse, search.filled(program, template, number))
-            done = run(wanted, self._folder, self._name())
-            return judge.fitted(done) and self._holds(done)
+            tried[number] = run(wanted, self._folder, self._name())
+            return judge.fitted(tried[number]) and self._holds(tried[number])
 
         number = search.largest(bounds[0], bounds[1], fits)
         shown = bounds[0] if number is None else number
-        return replace(self.verdict(case, search.filled(program, template, shown)), largest=search.Found(number))
+        wanted = self._wanted(case, case.card.better, search.filled(program, template, shown))
+        better = run(wanted, self._folder, self._name())
+        return replace(self._judged(case, tried[shown], better), largest=search.Found(number))
 
 
 def _rank(rank: int, world: int, devices: int) -> Dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
@@ -82,7 +83,7 @@ def _whole(of: Verdict) -> List[str]:
         lines += ["", *_reads(of.shown.reads)]
     if of.tried:
         lines += ["", *_tried(of.tried)]
-    return [*lines, "", *breakdown(held, of.case.card), "", *by_line(held)]
+    return [*lines, "", *breakdown(held, of.case.card), "", *by_line(held), *by_module(held)]
 
 
 def _reads(records: Sequence[Dict[str, Any]], most: int = 5) -> List[str]:
@@ -193,6 +194,22 @@ def by_line(held: Dict[str, Any], most: int = 5) -> List[str]:
     return lines
 
 
+def by_module(held: Dict[str, Any], most: int = 5) -> List[str]:
+    """The modules that held most of the tensors: those whose names differ in numbers alone, as layers do, are one row."""
+    rows: Dict[str, List[int]] = {}
+    for row in held["modules"]:
+        if row["module"]:
+            name = re.sub(r"(?<![^.#])[0-9]+(?![^.])", "*", row["module"])
+            size, blocks = rows.get(name, (0, 0))
+            rows[name] = [size + row["bytes"], blocks + row["blocks"]]
+    if not rows:
+        return []
+    largest = sorted(rows.items(), key=lambda row: -row[1][0])[:most]
+    return ["", f"{'bytes':>10}  {'blocks':>7}  module"] + [
+        f"{_sizes.text(size):>10}  {blocks:>7,}  {name}"[:_WIDTH] for name, (size, blocks) in largest
+    ]
+
+
 def _name(row: Dict[str, Any]) -> str:
     return str(_ROWS.get(row["kind"]) or row.get("name") or row["kind"])
 
@@ -225,5 +242,5 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "reads": list(of.shown.reads),
         "retries": judge.retries(of.shown),
         "failure": failed and {"failures": failed["failures"], "cause": failed["cause"]},
-        "at": {key: held[key] for key in ("device", "seq", "time_ns", "step", "phase", "rows", "categories", "lines")},
+        "at": {key: held[key] for key in ("device", "seq", "time_ns", "step", "phase", "rows", "categories", "lines", "modules")},
     }

@@ -159,8 +159,12 @@ def moment(run: Run) -> Dict[str, Any]:
     device = used(run)[0]
     at = "oom" if not run.went_well else "peak"
     [found] = analyzed(device.capture, "ledger", "--at", at, "--device", str(device.ordinal))
-    lines = analyzed(device.capture, "lines", "--at", at, "--device", str(device.ordinal))
-    return {**found, "lines": lines}
+    where = ("--at", at, "--device", str(device.ordinal))
+    return {
+        **found,
+        "lines": analyzed(device.capture, "lines", *where),
+        "modules": analyzed(device.capture, "lines", "--by", "module", *where),
+    }
 
 
 def failure(run: Run) -> Optional[Dict[str, Any]]:
