@@ -83,7 +83,7 @@ def _whole(of: Verdict) -> List[str]:
         lines += ["", *_reads(of.shown.reads)]
     if of.tried:
         lines += ["", *_tried(of.tried)]
-    return [*lines, "", *breakdown(held, of.case.card), "", *by_line(held), *by_module(held)]
+    return [*lines, "", *breakdown(held, of), "", *by_line(held), *by_module(held)]
 
 
 def _reads(records: Sequence[Dict[str, Any]], most: int = 5) -> List[str]:
@@ -172,16 +172,22 @@ def _asked(failed: Dict[str, Any]) -> str:
     return " ".join(word for word in (size, line) if word) or "in code that is not Python's"
 
 
-def breakdown(held: Dict[str, Any], card: judge.Ends) -> List[str]:
-    """What the memory consists of, each row with how well it is known."""
+def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
+    """What the memory consists of when tensors hold most, each row with how well it is known; and what is taken at other moments,
+    when there are fewer of them."""
     rows = [row for row in held["rows"] if row["bytes"] and row["kind"] != judge.BESIDES]
+    total = sum(row["bytes"] for row in rows)
     lines = [f"{'':34}{'bytes':>10}  known"]
     for row in rows:
-        lines.append(f"{_name(row):34.34}{_sizes.text(row['bytes']):>10}  {card.known(row['kind'])}")
+        lines.append(f"{_name(row):34.34}{_sizes.text(row['bytes']):>10}  {of.case.card.known(row['kind'])}")
         if row["kind"] == "tensors":
             parts = sorted(held["categories"], key=lambda part: -part["bytes"])
             lines += [f"  {part['category']:32.32}{_sizes.text(part['bytes']):>10}" for part in parts if part["bytes"]]
-    return [*lines, f"{'in all':34}{_sizes.text(sum(row['bytes'] for row in rows)):>10}"]
+    more = of.needed[1] - total
+    if of.worse.went_well and more > 0:
+        lines.append(f"{'more at other moments':34}{_sizes.text(more):>10}  exact")
+        total += more
+    return [*lines, f"{'in all':34}{_sizes.text(total):>10}"]
 
 
 def by_line(held: Dict[str, Any], most: int = 5) -> List[str]:
