@@ -241,3 +241,26 @@ def test_a_capture_of_a_plan_has_the_programs_own_lines(planned, tmp_path, analy
         found.append([analyze_json(*view, report) for view in views])
     for view, without, done in zip(views, *found):
         assert done == without, view
+
+
+def test_what_a_library_puts_in_the_place_of_pytorchs_functions_is_not_called(planned):
+    """Copies would lie in buffers of another size: the host's memory would be overwritten."""
+    done, _ = planned("replaced.py")
+    left = sum(row * 64 + column for row in range(64) for column in range(1, 64, 2))
+    assert done.stdout.split() == ["True", "True", str(float(left)), "48"]
+
+
+def test_a_kernel_that_counts_within_has_the_count_of_the_values(planned):
+    done, records = planned("kernel_counts.py")
+    assert done.stdout == "True True\n"
+    text = (PROGRAMS / "kernel_counts.py").read_text().splitlines()
+    line = next(number for number, each in enumerate(text, 1) if "ops.torchvision.nms" in each)
+    assert {op for at, op in reads(records) if at == line} == {"nms"}, "what the kernel reads is not read by the program"
+    assert unknown_of(records) == set()
+
+
+def test_a_rank_of_many_has_the_memory_of_barriers(planned):
+    rank = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    by_itself, _ = planned("barriers.py", parts=(), env={**rank, "GPUMEM_PLAN_LINES": ""})
+    done, _ = planned("barriers.py", parts=("world",), env=rank)
+    assert done.stdout == by_itself.stdout and "[0, 512, 512, 0]" in done.stdout

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from contextlib import nullcontext
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Tuple
 
 from . import operations as kinds
 from .accumulation import Accumulation
@@ -30,6 +31,8 @@ class Values:
     def __init__(self, torch: Any):
         self.torch = torch
         self.compute = False
+        # Has the operations below it go through the mode, as those of the program do.
+        self.through_mode: Callable[[], ContextManager[None]] = nullcontext
         self.most = _bound()
         self.memory = DeviceMemory(torch)
         self.known = Known(torch)
@@ -38,6 +41,7 @@ class Values:
         self.accumulation = Accumulation(torch)
         self._counted = Counted(self)
         self._rules: Dict[Any, Rule] = {}
+        self._zeros = torch.zeros
         self._overload = torch._ops.OpOverload
         self._tensor = torch.Tensor
         self._modes = torch._C._len_torch_dispatch_stack
@@ -179,7 +183,7 @@ class Values:
         result = func(*args, **kwargs)
         if rule.mutated:
             tensor = args[0]
-            zeroed = self.memory.zero(tensor) or self._put(tensor, self.torch.zeros((), dtype=tensor.dtype, device="cpu").expand(tensor.shape))
+            zeroed = self.memory.zero(tensor) or self._put(tensor, self._zeros((), dtype=tensor.dtype, device="cpu").expand(tensor.shape))
             self.known.written(tensor, zeroed)
             return result
         for tensor in self.fresh_results(result, tensors):
@@ -230,7 +234,7 @@ class Values:
         if target.device.type == "cpu":
             target.copy_(value)
             return True
-        converted = self.torch.empty(target.shape, dtype=target.dtype, device="cpu").copy_(value)
+        converted = self.memory.empty(target.shape, dtype=target.dtype, device="cpu").copy_(value)
         return self.memory.write(target, converted)
 
     def _to_host(self, result: Any, target: Any, known: bool) -> Any:

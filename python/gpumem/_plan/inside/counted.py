@@ -15,7 +15,7 @@ class Counted:
 
     def __init__(self, values: Any):
         self._values = values
-        self._torch = values.torch
+        self._torch, self._empty = values.torch, values.memory.empty
         index = self._index
         self._handlers = {
             "nonzero": self._nonzero, "masked_select": self._masked_select, "index": index, "index_put": index, "index_put_": index,
@@ -49,11 +49,11 @@ class Counted:
         try:
             rows = self._values.on_cpu.read(mask).nonzero()
         except Unreadable:
-            rows, known = self._torch.empty((0, mask.dim()), dtype=self._torch.int64, device="cpu"), False
+            rows, known = self._empty((0, mask.dim()), dtype=self._torch.int64, device="cpu"), False
         count = self._values.reads.size(operation, known, rows.shape[0])
         rows, known = _with_length(rows, count), known and count == rows.shape[0]
         # As the device's kernel lays it out.
-        result = self._torch.empty((mask.dim(), count), dtype=self._torch.int64, device=mask.device).t()
+        result = self._empty((mask.dim(), count), dtype=self._torch.int64, device=mask.device).t()
         self._values.known.fresh(result, self._values.memory.write(result, rows) and known)
         return result, rows
 
@@ -66,7 +66,7 @@ class Counted:
         columns = [rows.select(1, at) for at in range(mask.dim())]
         if not columns:
             # One element: it is there or it is not.
-            value, columns = value.reshape(1), [self._torch.empty(rows.shape[0], dtype=self._torch.int64, device=value.device)]
+            value, columns = value.reshape(1), [self._empty(rows.shape[0], dtype=self._torch.int64, device=value.device)]
             self._values.memory.zero(columns[0])
             self._values.known.fresh(columns[0], self._values.known(rows))
         return self._by_rule(self._torch.ops.aten.index.Tensor, (value, columns), {})
@@ -112,23 +112,36 @@ class Counted:
         return bool(self._values.reads.value("equal", known, result))
 
     def _nms(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
-        # The kernel's own memory counts.
-        func(*args, **kwargs)
-        return self._instead(rule, func, args, kwargs, tensors)
-
-    def _instead(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
-        """Computes on the CPU only, and brings the results to the device."""
+        """The kernel's own memory counts. It is made of operations of PyTorch's, one of which counts: they go through the mode, too."""
         values = self._values
         known = values.known.all(tensors)
-        cpu_args, cpu_kwargs, _ = values.on_cpu.arguments(args, kwargs)
+        kept = self._on_cpu(func, args, kwargs)
+        count = values.reads.size("nms", known, kept.shape[0])
+        known, kept = known and count == kept.shape[0], _with_length(kept, count)
+        with values.reads.of_a_kernel(count), values.through_mode():
+            result = func._op_dk(self._torch._C.DispatchKey.CUDA, *args, **kwargs)
+        if result.shape != kept.shape:
+            # It has counted on the host.
+            return self._moved(kept, result.device, known)
+        values.known.fresh(result, values.memory.write(result, kept) and known)
+        return result
+
+    def _on_cpu(self, func: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
+        cpu_args, cpu_kwargs, _ = self._values.on_cpu.arguments(args, kwargs)
         try:
-            result = func(*cpu_args, **cpu_kwargs)
+            return func(*cpu_args, **cpu_kwargs)
         except RuntimeError as error:
             if "not implemented" not in str(error):
                 raise
             half = (self._torch.float16, self._torch.bfloat16)
             cpu_args = [each.float() if getattr(each, "dtype", None) in half else each for each in cpu_args]
-            result = func(*cpu_args, **cpu_kwargs)
+            return func(*cpu_args, **cpu_kwargs)
+
+    def _instead(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
+        """Computes on the CPU only, and brings the results to the device."""
+        values = self._values
+        known = values.known.all(tensors)
+        result = self._on_cpu(func, args, kwargs)
         results = values.tensors((result,))
         if rule.name != "histc":
             name = rule.name.lstrip("_").rstrip("2")
@@ -144,7 +157,7 @@ class Counted:
         return moved[0] if not isinstance(result, (tuple, list)) else tuple(moved)
 
     def _moved(self, value: Any, device: Any, known: bool) -> Any:
-        result = self._torch.empty(value.shape, dtype=value.dtype, device=device)
+        result = self._empty(value.shape, dtype=value.dtype, device=device)
         self._values.known.fresh(result, self._values.memory.write(result, value) and known)
         return result
 

@@ -21,6 +21,8 @@ class DeviceMemory:
 
     def __init__(self, torch: Any):
         self._torch = torch
+        # PyTorch's own. A program may put another function there for a while, as DeepSpeed's zero.Init does.
+        self.empty = torch.empty
         driver = ctypes.CDLL("libcuda.so.1")
         self._to_host = driver.cuMemcpyDtoH_v2
         self._to_host.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t]
@@ -31,7 +33,7 @@ class DeviceMemory:
 
     def read(self, tensor: Any) -> Optional[Any]:
         """The tensor on the CPU, in storage of its own, with its shape; `None` where it lies too scattered to be copied."""
-        empty, size = self._torch.empty, tensor.element_size()
+        empty, size = self.empty, tensor.element_size()
         shape, strides = tensor.shape, tensor.stride()
         if tensor.numel() == 0:
             return empty(shape, dtype=tensor.dtype, device="cpu")
@@ -74,12 +76,12 @@ class DeviceMemory:
         if runs > RUNS:
             if span * size > SPAN_BYTES:
                 return False
-            host = self._torch.empty(span, dtype=tensor.dtype, device="cpu")
+            host = self.empty(span, dtype=tensor.dtype, device="cpu")
             if not self._copied(self._to_host, host.data_ptr(), tensor.data_ptr(), span * size, tensor):
                 return False
             host.as_strided(shape, strides).copy_(value)
             return self._copied(self._to_device, tensor.data_ptr(), host.data_ptr(), span * size, tensor)
-        host = self._torch.empty(block * runs, dtype=tensor.dtype, device="cpu")
+        host = self.empty(block * runs, dtype=tensor.dtype, device="cpu")
         host.as_strided(shape, _packed(shape, strides)).copy_(value)
         at = host.data_ptr()
         for offset in _offsets(outer):

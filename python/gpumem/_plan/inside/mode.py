@@ -7,9 +7,11 @@ makes no tensor on the device but those that the program would have."""
 from __future__ import annotations
 
 import atexit
+import functools
 import sys
 import threading
-from typing import Any, Callable, Optional
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Optional
 
 from . import plain_tensors, unseen
 from .accumulation import Accumulation
@@ -103,6 +105,7 @@ def _mode(torch: Any, base: Any) -> Any:
             super().__init__()
             self.values = Values(torch)
             self.reads = self.values.reads
+            self.values.through_mode = functools.partial(_pushed, torch, self)
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             for each in types:
@@ -113,6 +116,17 @@ def _mode(torch: Any, base: Any) -> Any:
 
     _hide_from_dynamo(torch, PlanMode)
     return PlanMode()
+
+
+@contextmanager
+def _pushed(torch: Any, mode: Any) -> Iterator[None]:
+    from torch.utils._python_dispatch import _pop_mode
+
+    torch._C._push_on_torch_dispatch_stack(mode)
+    try:
+        yield
+    finally:
+        _pop_mode()
 
 
 def _hider(torch: Any) -> Callable[[Any], None]:

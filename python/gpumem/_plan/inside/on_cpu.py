@@ -73,6 +73,6 @@ class OnCpu:
         keep = p if rule.name == "_fused_dropout" else 1.0 - p
         if rule.name == "native_dropout" and train is False:
             return value.clone(), self._torch.ones_like(value, dtype=self._torch.bool)
-        mask = self._torch.empty(value.shape, device="cpu").bernoulli_(keep, generator=self._generator)
+        mask = self._memory.empty(value.shape, device="cpu").bernoulli_(keep, generator=self._generator)
         result = value * mask * (1.0 / keep if keep else 0.0)
         return result.to(value.dtype), mask.to(self._torch.uint8 if rule.name == "_fused_dropout" else self._torch.bool)

@@ -9,7 +9,7 @@ import ctypes
 import functools
 import os
 import sys
-from typing import Any, Callable
+from typing import Any, Callable, Dict
 
 FAKE = "fake"
 
@@ -24,6 +24,8 @@ def install(torch: Any) -> None:
         if hasattr(c10d, name):
             _replace(torch, c10d, name, _another_group(torch, getattr(c10d, name)))
     _replace(torch, c10d, "get_backend", _backend(c10d.get_backend))
+    _replace(torch, c10d, "barrier", _barrier(torch, c10d.barrier))
+    _replace(torch, c10d, "destroy_process_group", _end(c10d.destroy_process_group))
 
 
 def _replace(torch: Any, c10d: Any, name: str, function: Callable[..., Any]) -> None:
@@ -90,6 +92,34 @@ def _backend(real: Callable[..., Any]) -> Callable[..., Any]:
     return get_backend
 
 
+def _barrier(torch: Any, real: Callable[..., Any]) -> Callable[..., Any]:
+    """NCCL's is a collective of one number of the group's own, which PyTorch's newer process group keeps."""
+    keeps = hasattr(torch._C._distributed_c10d, "ProcessGroupNCCL2")
+    empty = torch.empty
+
+    @functools.wraps(real)
+    def barrier(group: Any = None, *words: Any, **options: Any) -> Any:
+        if _is_nccl(asked.get("backend", "")) and torch.distributed.get_rank(group) >= 0:
+            name = getattr(group, "group_name", "")
+            number = numbers[name] if name in numbers else empty(1, dtype=torch.float32, device="cuda")
+            if keeps:
+                numbers[name] = number
+        return real(group, *words, **options)
+
+    return barrier
+
+
+def _end(real: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(real)
+    def destroy_process_group(group: Any = None) -> None:
+        if group is None:
+            numbers.clear()
+        numbers.pop(getattr(group, "group_name", ""), None)
+        real(group)
+
+    return destroy_process_group
+
+
 def _is_nccl(backend: str) -> bool:
     return "nccl" in backend
 
@@ -130,5 +160,7 @@ def _take_buffers(torch: Any, nccl: Any, world: int, rank: int) -> None:
         sys.stderr.write(f"gpumem: the simulated NCCL ended with {status}: its memory is not in the plan\n")
 
 
+# What barriers of groups add up.
+numbers: Dict[str, Any] = {}
 # What the program asked for.
 asked: "dict[str, str]" = {}
