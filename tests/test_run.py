@@ -303,11 +303,8 @@ def test_launchers(launcher, gpumem, python_env, tmp_path):
     )
     env = {}
     if launcher != "torchrun":
-        # They run on the PyTorch of the other environment.
-        torch = gpumem.python.parent.parent / "lib" / "python3.12" / "site-packages"
-        gpumem.python = python_env("launchers")
-        path = f"{gpumem.python.parent}{os.pathsep}{os.environ['PATH']}"
-        env = {"PYTHONPATH": f"{harness.ROOT / 'python'}{os.pathsep}{torch}", "PATH": path}
+        gpumem.python = python_env("programs")
+        env = {"PATH": f"{gpumem.python.parent}{os.pathsep}{os.environ['PATH']}"}
     command = [word.replace("PORT", str(free_port())) for word in LAUNCHERS[launcher]]
     done = gpumem("run", *command, "train.py", env=env, check=True, devices=2)
     for rank in (0, 1):

@@ -35,6 +35,9 @@ environment_pythons() { sed -n 's/^# python: //p' "$(requirements_file "$1")"; }
 # Options of pip's that its requirements need: `--no-deps` where another environment has what they depend on.
 environment_options() { sed -n 's/^# pip: //p' "$(requirements_file "$1")"; }
 
+# The environment whose packages it has as well, after its own.
+environment_beside() { sed -n 's/^# beside: //p' "$(requirements_file "$1")"; }
+
 # environment_stamp NAME PYTHON: what the stamp of an up-to-date environment says.
 environment_stamp() {
   {
@@ -75,9 +78,21 @@ for line in open(sys.argv[1]):
 PY
 }
 
+# _put_beside PYTHON OTHER: has PYTHON find the packages of OTHER, another environment's Python of the same version, if there is one.
+_put_beside() {
+  [ -n "$2" ] || return 0
+  local where
+  where='import sysconfig; print(sysconfig.get_path("purelib"))'
+  "$2" -c "$where" >"$("$1" -c "$where")/beside.pth"
+}
+
 # Builds the environment if it is missing or stale. Needs the lock to be held.
 _build_environment() {
-  local name=$1 folder=$CACHE/env/$1 version python
+  local name=$1 folder=$CACHE/env/$1 version python beside
+  beside=$(environment_beside "$name")
+  if [ -n "$beside" ]; then
+    beside=$(ensure_environment "$beside") || return 1
+  fi
   if _environment_matches "$name"; then
     environment_stamp "$name" "$folder/bin/python" >"$folder/gpumem-stamp"
     return 0
@@ -93,6 +108,7 @@ _build_environment() {
   say "making the Python environment $name in $folder ($python)"
   rm -rf "$folder"
   slowly "virtual environment" "$python" -m venv "$folder" &&
+    _put_beside "$folder/bin/python" "$beside" &&
     slowly "pip install of $(grep -cv '^ *#' "$(requirements_file "$name")") packages" \
       "$folder/bin/python" -m pip install --quiet --disable-pip-version-check $(environment_options "$name") \
       --requirement "$(requirements_file "$name")" &&
