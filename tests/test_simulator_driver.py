@@ -4,6 +4,7 @@ that must run on it."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -197,3 +198,25 @@ class TestWithSimulator:
         assert done.stderr.splitlines() == [
             "gpumem simulator: GPUMEM_SIM_CC=many cannot be read; using the default"
         ]
+
+
+@pytest.mark.parametrize("cuda, version, preloaded", [
+    ("10.2", "10020", set()), ("12.8", "12080", {"libcudart.so.12"}), ("11.8", None, None), ("13.2", None, None), (None, None, None),
+])  # fmt: skip
+def test_the_card_suits_the_pytorch_of_a_python(cuda, version, preloaded, tmp_path):
+    """By the CUDA that it was built for; with-simulator and gpumem run --simulate agree."""
+    program = tmp_path / "bin" / "python"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "${GPUMEM_SIM_DRIVER_VERSION:-none} $LD_PRELOAD"\n')
+    program.chmod(0o755)
+    if cuda:
+        torch = tmp_path / "lib" / "python3.12" / "site-packages" / "torch"
+        torch.mkdir(parents=True)
+        (torch / "version.py").write_text(f"__version__ = '2.9.0'\ncuda: str | None = '{cuda}'\n")
+    launched = [sys.executable, "-m", "gpumem", "run", "-q", "--simulate", "--", program]
+    package = {"PYTHONPATH": str(harness.ROOT / "python")}
+    for done in (harness.run([harness.WITH_SIMULATOR, program]), harness.run(launched, env=package, cwd=tmp_path)):
+        said, libraries = done.stdout.rstrip("\n").split(" ")
+        names = {os.path.basename(path) for path in libraries.split(":") if path} - {"libgpumem.so"}
+        assert said == (version or "none")
+        assert names == preloaded if preloaded is not None else {"libcudart.so.13", "libcudnn.so.9", "libnccl.so.2"} <= names

@@ -1,5 +1,5 @@
-"""Where libgpumem.so and gpumem-analyze are: in the installed package, in a checkout, or where the
-environment says."""
+"""Where the recorder, the analyzer, the replayer and the simulated card's libraries are: in the installed package, in a
+checkout, or where the environment says."""
 
 import hashlib
 import os
@@ -53,8 +53,11 @@ def analyzer() -> Path:
 
 
 def replayer() -> Path:
-    """The library that replays captures, of a checkout."""
-    return _of_checkout(_BUILT / REPLAYER)
+    """The library that replays captures: the package's own, or a checkout's."""
+    for path in (_HERE / REPLAYER, _BUILT / REPLAYER):
+        if path.is_file():
+            return path
+    raise Missing(f"{REPLAYER} is neither in {_HERE} nor in {_BUILT}: install the wheel or build it with `cargo build --release`")
 
 
 def installed_simulator() -> Optional[Path]:
@@ -68,21 +71,7 @@ def built_simulator() -> Path:
     driver = _BUILT / "libsimcuda.so"
     if driver.is_file():
         return _BUILT
-    raise Missing(f"there is no {driver}: a plan needs a checkout of gpumem with `cargo build --release`")
-
-
-def simulator() -> Path:
-    """The script that runs a program on the simulated card, of a checkout."""
-    return _of_checkout(_HERE.parent.parent / "scripts" / "with-simulator")
-
-
-def _of_checkout(path: Path) -> Path:
-    if path.is_file():
-        return path
-    raise Missing(
-        f"there is no {path}: replays need a checkout of gpumem with `cargo build --release`; the wheel does not have "
-        "the simulated card yet"
-    )
+    raise Missing(f"there is no {driver}, the simulated card: install the wheel or build it with `cargo build --release`")
 
 
 def _analyzers() -> Iterator[Path]:
@@ -130,20 +119,27 @@ def preloadable(path: Path) -> str:
     variable. A path with one of them is reached through a link in the user's cache."""
     if not _special(str(path)):
         return str(path)
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-    link = Path(cache) / "gpumem" / "preload" / name / LIBRARY
+    link = links_for(path) / path.name
     if _special(str(link)):
-        raise Missing(f"LD_PRELOAD cannot name {path}, nor a link in {cache}: both have a space, colon or `$`")
+        raise Missing(f"LD_PRELOAD cannot name {path}, nor a link in {_cache()}: both have a space, colon or `$`")
     try:
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink() or os.readlink(link) != str(path):
-            fresh = link.with_name(f"{LIBRARY}.{os.getpid()}")
+            fresh = link.with_name(f"{path.name}.{os.getpid()}")
             os.symlink(path, fresh)
             os.replace(fresh, link)
     except OSError as error:
         raise Missing(f"LD_PRELOAD cannot name {path}, and a link to it cannot be made: {error}") from None
     return str(link)
+
+
+def links_for(path: Path) -> Path:
+    """A folder in the user's cache for links to this file, or to what is in this folder."""
+    return _cache() / "gpumem" / "preload" / hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
 
 
 def _special(path: str) -> bool:

@@ -5,70 +5,103 @@ from __future__ import annotations
 import glob
 import os
 import re
-import threading
+import shutil
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Tuple
 
 from . import _files
 
-# Names that programs look for. The driver and NVML are found by LD_LIBRARY_PATH; PyTorch finds the others in its own folders first, so
-# they are preloaded. As scripts/with-simulator has it.
-_FOUND = {"libsimcuda.so": "libcuda.so.1", "libsimnvml.so": "libnvidia-ml.so.1"}
-_PRELOADED = (
-    "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcupti.so.13", "libcufft.so.12",
-    "libcusolver.so.12", "libnccl.so.2",
-)  # fmt: skip
+# Names that programs look for, by what cargo calls the libraries. The driver and NVML are found by LD_LIBRARY_PATH; PyTorch finds the
+# others in its own folders first, so they are preloaded, as far as there are any for the CUDA that the program was built for. The names
+# are links: PyTorch loads NVIDIA's libraries besides if it finds a file libcudart.so among those that are mapped.
+FOUND = {"libsimcuda.so": "libcuda.so.1", "libsimnvml.so": "libnvidia-ml.so.1"}
+PRELOADED: Dict[str, Dict[str, str]] = {
+    "cuda13": {
+        "libsimcudart.so": "libcudart.so.13", "libsimcublas.so": "libcublas.so.13", "libsimcublaslt.so": "libcublasLt.so.13",
+        "libsimcudnn.so": "libcudnn.so.9", "libsimcupti.so": "libcupti.so.13", "libsimcufft.so": "libcufft.so.12",
+        "libsimcusolver.so": "libcusolver.so.12", "libsimnccl.so": "libnccl.so.2",
+    },
+    "cuda12": {"libsimcudart12.so": "libcudart.so.12"},
+    "cuda10": {},
+}  # fmt: skip
+# What the driver looks like to a program that was built for an older CUDA, where nothing else is asked for.
+_OLDER: Dict[str, Dict[str, str]] = {
+    "cuda13": {},
+    "cuda12": {"GPUMEM_SIM_DRIVER_VERSION": "12080"},
+    "cuda10": {"GPUMEM_SIM_DRIVER_VERSION": "10020", "GPUMEM_SIM_CC": "70"},
+}
 
 
-def libraries() -> Tuple[Path, List[Path]]:
+def libraries(profile: str) -> Tuple[Path, List[Path]]:
     """The folder with the driver and NVML, and what is to be preloaded, under the names that programs look for."""
+    names = PRELOADED[profile]
     installed = _files.installed_simulator()
     if installed:
-        return installed / "found", sorted((installed / "preloaded").iterdir())
-    built = _files.built_simulator()
-    found = _linked(built, built.parent / "simulator", _FOUND)
-    preloaded = _linked(built, built.parent / "simulator-preload", {_as_built(name): name for name in _PRELOADED})
-    return found, [preloaded / name for name in _PRELOADED]
+        built, links = installed, _files.links_for(installed)
+    else:
+        built = _files.built_simulator()
+        links = built.parent
+    found = _linked(built, links / "simulator", FOUND)
+    preloaded = _linked(built, links / "simulator-preload", names)
+    return found, [preloaded / name for name in names.values()]
 
 
-def _as_built(name: str) -> str:
-    """What cargo calls it: libsimcublaslt.so is libcublasLt.so.13."""
-    return f"libsim{name[len('lib') : name.index('.')].lower()}.so"
-
-
-def refusal(command: str) -> Optional[str]:
-    """Why the PyTorch of a Python cannot run on the simulated card, in a line; None: nothing speaks against it. Told from the file
-    beside it, without starting it."""
+def _torch_cuda(command: str) -> Optional[Tuple[str, str]]:
+    """The CUDA that the PyTorch of a Python was built for, major and minor: from the file beside it, without starting it."""
+    command = shutil.which(command) or command
     for file in glob.glob(os.path.join(os.path.dirname(command), "..", "lib", "python3.*", "site-packages", "torch", "version.py")):
         with open(file, encoding="utf-8") as text:
             found = re.search(r"^cuda\b.*?'([0-9]+)\.([0-9]+)'", text.read(), re.M)
-        if found and found[1] != "13":
-            return (
-                f"its PyTorch was built for CUDA {found[1]}.{found[2]}. The simulated card has the libraries of CUDA 13: "
-                "take PyTorch 2.11 or later"
-            )
+        if found:
+            return found[1], found[2]
     return None
 
 
-def environment(base: Mapping[str, str], settings: Mapping[str, str]) -> Dict[str, str]:
+def profile(command: str) -> str:
+    """What the simulated card is to look like to a program, one of PRELOADED: by its PyTorch if it is a Python. CUDA 13 if nothing
+    else is known."""
+    cuda = _torch_cuda(command)
+    name = f"cuda{cuda[0]}" if cuda else "cuda13"
+    return name if name in PRELOADED else "cuda13"
+
+
+def refusal(command: str) -> Optional[str]:
+    """Why the PyTorch of a Python cannot be planned on the simulated card, in a line; None: nothing speaks against it."""
+    cuda = _torch_cuda(command)
+    if cuda and cuda[0] != "13":
+        return (
+            f"its PyTorch was built for CUDA {cuda[0]}.{cuda[1]}. The simulated card has the libraries of CUDA 13: "
+            "take PyTorch 2.11 or later"
+        )
+    return None
+
+
+def environment(command: str, base: Mapping[str, str], settings: Mapping[str, str]) -> Dict[str, str]:
     """`base` for a program on the simulated card. What is preloaded already comes first."""
-    found, preloaded = libraries()
+    suits = profile(command)
+    found, preloaded = libraries(suits)
     result = {name: value for name, value in base.items() if not name.startswith("GPUMEM_SIM_")}
+    result.update(_OLDER[suits])
     result.update(settings)
     others = base.get("LD_LIBRARY_PATH")
     result["LD_LIBRARY_PATH"] = f"{found}:{others}" if others else str(found)
     words = [base["LD_PRELOAD"]] if base.get("LD_PRELOAD") else []
-    result["LD_PRELOAD"] = ":".join([*words, *map(_files.preloadable, preloaded)])
+    words.extend(map(_files.preloadable, preloaded))
+    if words:
+        result["LD_PRELOAD"] = ":".join(words)
     return result
 
 
 def _linked(built: Path, folder: Path, names: Mapping[str, str]) -> Path:
     """A folder of links to what was built. Each is replaced in one step, for runs beside one another."""
-    folder.mkdir(exist_ok=True)
-    for library, name in names.items():
-        link = folder / name
-        if not (link.is_symlink() and os.readlink(link) == str(built / library)):
-            fresh = folder / f"{name}.{threading.get_native_id()}"
-            os.symlink(built / library, fresh)
-            os.replace(fresh, link)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for library, name in names.items():
+            link = folder / name
+            if not (link.is_symlink() and os.readlink(link) == str(built / library)):
+                fresh = folder / f"{name}.{os.urandom(8).hex()}"
+                os.symlink(built / library, fresh)
+                os.replace(fresh, link)
+    except OSError as error:
+        raise _files.Missing(f"links to the simulated card cannot be made in {folder}: {error}") from None
     return folder

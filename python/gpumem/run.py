@@ -163,7 +163,7 @@ def _simulated(options: argparse.Namespace, command: Sequence[str], env: Mapping
     handle, shared = tempfile.mkstemp(prefix="gpumem-cards.")
     os.close(handle)
     try:
-        env = _simulator.environment(env, {**settings, "GPUMEM_SIM_CARD": shared})
+        env = _simulator.environment(command[0], env, {**settings, "GPUMEM_SIM_CARD": shared})
         return _launcher.run_and_report(command, env) if reports else _launcher.run(command, env)
     except _files.Missing as missing:
         raise _launcher.CannotRun(_launcher.FAILED, str(missing)) from None

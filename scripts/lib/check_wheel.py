@@ -1,14 +1,16 @@
-"""check_wheel.py WHEEL: that the wheel runs where its name says: with glibc 2.17, without a CPython's ABI.
-Run by scripts/wheel in its own environment, where pyelftools and packaging are."""
+"""check_wheel.py WHEEL: that the wheel runs where its name says: with glibc 2.17, without a CPython's ABI. That the simulated
+libraries have the names and versions that their clients look for, and that it is not too large. Run by scripts/wheel in its own
+environment, where pyelftools and packaging are."""
 
 import io
+import os
 import sys
 import zipfile
 from pathlib import PurePosixPath
 
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
-from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
+from elftools.elf.gnuversions import GNUVerDefSection, GNUVerNeedSection, GNUVerSymSection
 from packaging.utils import parse_wheel_filename
 
 import unsymbolic
@@ -19,7 +21,19 @@ SYSTEM = {
     "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6", "libpthread.so.0", "librt.so.1",
     "ld-linux-x86-64.so.2",
 }  # fmt: skip
-BINARIES = {"libgpumem.so", "gpumem-analyze"}
+# The simulated libraries, and what their clients look for.
+SIMULATED = {
+    "libsimcuda.so": "libcuda.so.1", "libsimnvml.so": "libnvidia-ml.so.1", "libsimcudart.so": "libcudart.so.13",
+    "libsimcudart12.so": "libcudart.so.12", "libsimcublas.so": "libcublas.so.13", "libsimcublaslt.so": "libcublasLt.so.13",
+    "libsimcudnn.so": "libcudnn.so.9", "libsimcufft.so": "libcufft.so.12", "libsimcupti.so": "libcupti.so.13",
+    "libsimcusolver.so": "libcusolver.so.12", "libsimnccl.so": "libnccl.so.2",
+}  # fmt: skip
+# NVIDIA's has no versions of symbols.
+WITHOUT_VERSIONS = {"libsimnccl.so"}
+# Calls itself through whatever is preloaded. The other simulated libraries keep their calls of themselves, as NVIDIA's do.
+NOT_SYMBOLIC = {"libsimnvml.so"}
+BINARIES = {"libgpumem.so", "libgpumem_whatif.so", "gpumem-analyze", *SIMULATED}
+MOST_BYTES = 20_000_000
 
 
 def versions(elf):
@@ -33,6 +47,30 @@ def versions(elf):
     return names
 
 
+def faults_of_a_simulated(name, elf):
+    """What of a simulated library its clients would not find."""
+    dynamic = next(section for section in elf.iter_sections() if isinstance(section, DynamicSection))
+    sonames = [tag.soname for tag in dynamic.iter_tags("DT_SONAME")]
+    if sonames != [SIMULATED[name]]:
+        yield f"{name} calls itself {sonames}"
+    defined = {
+        entry["vd_ndx"]: next(names).name
+        for section in elf.iter_sections() if isinstance(section, GNUVerDefSection)
+        for entry, names in section.iter_versions()
+    }  # fmt: skip
+    indices = next((section for section in elf.iter_sections() if isinstance(section, GNUVerSymSection)), None)
+    expected = None if name in WITHOUT_VERSIONS else SIMULATED[name]
+    exports = 0
+    for number, symbol in enumerate(elf.get_section_by_name(".dynsym").iter_symbols()):
+        if symbol["st_shndx"] != "SHN_UNDEF" and symbol["st_info"]["bind"] == "STB_GLOBAL":
+            index = indices.get_symbol(number)["ndx"] if indices else None
+            exports += 1
+            if defined.get(index) != expected:
+                yield f"{name} has {symbol.name} of the version {defined.get(index)}"
+    if not exports:
+        yield f"{name} exports nothing"
+
+
 def faults_of(name, data):
     """What of a binary does not fit."""
     elf = ELFFile(io.BytesIO(data))
@@ -43,8 +81,10 @@ def faults_of(name, data):
             for tag in section.iter_tags("DT_NEEDED"):
                 if tag.needed not in SYSTEM:
                     yield f"{name} needs {tag.needed}, which manylinux2014 does not have"
-    if unsymbolic.symbolic(io.BytesIO(data)):
-        yield f"{name} is searched first in all that it looks up (DF_SYMBOLIC)"
+    if name in SIMULATED:
+        yield from faults_of_a_simulated(name, elf)
+    if bool(unsymbolic.symbolic(io.BytesIO(data))) != (name in SIMULATED.keys() - NOT_SYMBOLIC):
+        yield f"{name} is{' not' if name in SIMULATED else ''} searched first in all that it looks up (DF_SYMBOLIC)"
     known = versions(elf)
     for version in set(known.values()):
         library, _, number = version.rpartition("_")
@@ -67,6 +107,9 @@ def faults(path):
             yield f"it is for {tag}, not for every CPython"
     if not {str(tag) for tag in tags} & {"py3-none-manylinux2014_x86_64", "py3-none-manylinux_2_17_x86_64"}:
         yield f"it is for {', '.join(map(str, tags))}, not for manylinux2014"
+    size = os.path.getsize(path)
+    if size > MOST_BYTES:
+        yield f"it has {size:,} bytes, more than {MOST_BYTES:,}"
     found = set()
     with zipfile.ZipFile(path) as wheel:
         for entry in wheel.infolist():

@@ -1,9 +1,11 @@
 //! Gives the library the name that its clients look for.
 
 fn main() {
-    // As the one of CUDA 13 does, and for its reasons.
-    println!("cargo:rustc-cdylib-link-arg=-fuse-ld=bfd");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,--default-symver");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcudart.so.12");
+    gpumem_sim_link::Library {
+        soname: "libcudart.so.12",
+        exports: &["cuda*", "__cuda*"],
+        // As NVIDIA's: a call from inside does not come back through an interposer.
+        own_calls_stay: true,
+    }
+    .link();
 }

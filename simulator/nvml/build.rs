@@ -1,9 +1,10 @@
 //! Gives the library the name that its clients look for.
 
 fn main() {
-    // rustc overrides a version script of ours; bfd's default-symver names the version node of
-    // every export after the soname, as NVIDIA's libraries do.
-    println!("cargo:rustc-cdylib-link-arg=-fuse-ld=bfd");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,--default-symver");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libnvidia-ml.so.1");
+    gpumem_sim_link::Library {
+        soname: "libnvidia-ml.so.1",
+        exports: &["nvml*"],
+        own_calls_stay: false,
+    }
+    .link();
 }

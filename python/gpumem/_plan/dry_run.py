@@ -113,7 +113,7 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
     why = _simulator.refusal(command[0])
     if why:
         raise Failed(f"{command[0]}: {why}")
-    env = _simulator.environment(_launcher.environment({}, base), {**wanted.card, "GPUMEM_SIM_CARD": cards})
+    env = _simulator.environment(command[0], _launcher.environment({}, base), {**wanted.card, "GPUMEM_SIM_CARD": cards})
     began = time.monotonic()
     try:
         with open(output, "wb") as said:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from .. import _files
+from .. import _files, _simulator
 
 # What would change what the replaying process does.
 _UNSET = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD")
@@ -73,18 +73,14 @@ class Servers:
     def __init__(self, python: str, jobs: int):
         self._jobs = jobs
         library = _files.replayer()
-        self._command = [str(_files.simulator()), python, "-m", "gpumem._whatif.child", str(library)]
-        self._environment = {name: value for name, value in os.environ.items() if not _changes(name)}
+        self._command = [python, "-m", "gpumem._whatif.child", str(library)]
+        base = {name: value for name, value in os.environ.items() if not _changes(name)}
         package = str(Path(_files.__file__).resolve().parent.parent)
         others = os.environ.get("PYTHONPATH")
-        self._environment.update(
-            LD_PRELOAD=_files.preloadable(library),
-            PYTHONPATH=f"{package}:{others}" if others else package,
-            # A card of its own for each process, with nothing on it but what the replay puts there.
-            GPUMEM_SIM_CARD="",
-            GPUMEM_SIM_CONTEXT_BYTES="0",
-            GPUMEM_SIM_MODULE_BYTES="0",
-        )
+        base.update(LD_PRELOAD=_files.preloadable(library), PYTHONPATH=f"{package}:{others}" if others else package)
+        # A card of its own for each process, with nothing on it but what the replay puts there.
+        card = {"GPUMEM_SIM_CARD": "", "GPUMEM_SIM_CONTEXT_BYTES": "0", "GPUMEM_SIM_MODULE_BYTES": "0"}
+        self._environment = _simulator.environment(python, base, card)
         self._running: List[_Process] = []
 
     def __enter__(self) -> Servers:

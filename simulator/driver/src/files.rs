@@ -15,11 +15,10 @@ const PREFIX: &str = "gpumem-sim:";
 /// A file in memory of `bytes` bytes, none of them taken yet. The name is read by [`name`].
 pub fn memory_file(name: &str, bytes: u64) -> Option<OwnedFd> {
     let name = std::ffi::CString::new(format!("{PREFIX}{name}")).ok()?;
+    // By its number: glibc has no function for it before 2.27, and the wheel runs on 2.17.
     // SAFETY: a terminated name; the kernel copies it.
-    let file = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    if file < 0 {
-        return None;
-    }
+    let file = unsafe { libc::syscall(libc::SYS_memfd_create, name.as_ptr(), libc::MFD_CLOEXEC) };
+    let file = i32::try_from(file).ok().filter(|&file| file >= 0)?;
     // SAFETY: the descriptor is new and nobody else's.
     let owned = unsafe { OwnedFd::from_raw_fd(file) };
     // SAFETY: an open descriptor.

@@ -1,0 +1,24 @@
+"""simulator_names.py: what the simulated card consists of, a line for each library: what cargo calls it, and what its clients look for.
+Used by scripts/wheel.
+
+simulator_names.py --profile COMMAND: what the simulated card is to look like to this command. Used by scripts/with-simulator; any
+Python from 3.8 on."""
+
+import sys
+import types
+from pathlib import Path
+
+# The package without its __init__, which is for programs that are recorded.
+package = types.ModuleType("gpumem")
+package.__path__ = [str(Path(__file__).resolve().parents[2] / "python" / "gpumem")]
+sys.modules["gpumem"] = package
+sys.dont_write_bytecode = True
+
+from gpumem import _simulator  # noqa: E402
+
+if sys.argv[1:2] == ["--profile"]:
+    print(_simulator.profile(sys.argv[2]))
+else:
+    for libraries in (_simulator.FOUND, *_simulator.PRELOADED.values()):
+        for built, name in libraries.items():
+            print(f"{built} {name}")
