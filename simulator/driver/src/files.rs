@@ -5,6 +5,7 @@
 //! a shared lock on it, which its copies, in whatever process, and their mappings keep; so the maker
 //! gets an exclusive lock only when all of them are gone.
 
+use crate::sparse::{Contents, Piece};
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -105,6 +106,43 @@ pub fn punch(file: &OwnedFd, offset: u64, bytes: u64) {
             bytes as i64,
         );
     }
+}
+
+/// The parts of a range that were never written, and those that were. A range that the kernel says
+/// nothing of may hold anything.
+pub fn data(file: i32, offset: u64, bytes: u64) -> Vec<Piece> {
+    let end = offset.saturating_add(bytes);
+    let mut pieces = Vec::new();
+    let mut add = |from: u64, to: u64, contents: Contents| {
+        if to > from {
+            let bytes = to - from;
+            pieces.push(Piece { bytes, contents });
+        }
+    };
+    let mut at = offset;
+    while at < end {
+        let found = match seek(file, at, libc::SEEK_DATA) {
+            Ok(found) => found.min(end),
+            Err(libc::ENXIO) => end,
+            Err(_) => at,
+        };
+        add(at, found, Contents::Zeros);
+        let hole = if found < end {
+            seek(file, found, libc::SEEK_HOLE).map_or(end, |hole| hole.min(end))
+        } else {
+            end
+        };
+        add(found, hole, Contents::Anything);
+        at = hole;
+    }
+    pieces
+}
+
+fn seek(file: i32, from: u64, whence: i32) -> Result<u64, i32> {
+    // SAFETY: a descriptor number; a wrong one is an error. Nothing reads by the position.
+    let found = unsafe { libc::lseek(file, from as i64, whence) };
+    let failed = || std::io::Error::last_os_error().raw_os_error().unwrap_or(0);
+    u64::try_from(found).map_err(|_| failed())
 }
 
 fn lock(file: &impl AsRawFd, how: i32) -> bool {

@@ -5,9 +5,9 @@ use libc::{PROT_NONE, PROT_READ, PROT_WRITE};
 use std::ptr;
 
 /// The host's own page.
-const HOST_PAGE: u64 = 4096;
+pub(crate) const HOST_PAGE: u64 = 4096;
 /// From so many bytes on it pays to give zeroed pages back to the host.
-const WORTH_GIVING_BACK: u64 = 1 << 20;
+pub(crate) const WORTH_GIVING_BACK: u64 = 1 << 20;
 
 /// Maps `bytes` (rounded up to host pages) of zeroed memory at a multiple of `align`, a power of
 /// two. Nothing is set aside: a host page is taken when it is first touched.
@@ -178,9 +178,14 @@ pub fn copy(to: u64, from: u64, bytes: u64) {
 /// Zeroes a range of the driver's own memory. Of whole host pages the host takes the memory back,
 /// so that zeroing a card's worth costs nothing.
 pub fn zero(to: u64, bytes: u64) {
+    zero_from(to, bytes, WORTH_GIVING_BACK);
+}
+
+/// As [`zero`]; pages are given back from `least` bytes of them on.
+pub(crate) fn zero_from(to: u64, bytes: u64, least: u64) {
     let first = to.next_multiple_of(HOST_PAGE);
     let last = (to + bytes) / HOST_PAGE * HOST_PAGE;
-    if last <= first || last - first < WORTH_GIVING_BACK {
+    if last <= first || last - first < least {
         fill(to, 1, 0, bytes);
         return;
     }

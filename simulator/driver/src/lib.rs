@@ -12,7 +12,8 @@
 //! - [`calls`]: how often functions of virtual memory were called;
 //! - [`clock`]: the time that events have;
 //! - [`ffi`], [`host`], [`files`]: pointers from C, address space from the host, and the files in
-//!   memory by which processes share it.
+//!   memory by which processes share it;
+//! - [`sparse`]: copies that leave zeros out.
 //!
 //! # Not suitable for
 //! Computing anything. And it never answers NVIDIA's driver-validity check: runtimes from 11.2 on
@@ -26,4 +27,5 @@ pub mod files;
 pub mod host;
 pub mod model;
 pub mod report;
+pub mod sparse;
 pub mod table;

@@ -28,6 +28,8 @@ pub struct Machine {
     pub eager_loading: bool,
     /// Size of the physical pages that device memory is given out in.
     pub page_bytes: u64,
+    /// Copies from the host of more bytes than that are left out: the target is zeros.
+    pub copy_most: Option<u64>,
     /// Where the driver's books are written at exit, if anywhere.
     pub books: Option<String>,
     /// The file by which processes share the cards; with none each has cards of its own.
@@ -89,6 +91,7 @@ impl Machine {
     /// | `GPUMEM_SIM_OTHER_BYTES` | used by other processes: `2GiB`, or `1=2GiB` | 0 |
     /// | `GPUMEM_SIM_RESERVED_BYTES` | kept by the driver beyond the memory, seen by NVML only; `1=300MiB` of one | 0 |
     /// | `GPUMEM_SIM_PAGE_BYTES` | physical page, a power of two ≥ 64KiB | 2MiB |
+    /// | `GPUMEM_SIM_COPY_MOST` | copies from the host of more bytes are left out | all are made |
     /// | `GPUMEM_SIM_BOOKS` | file for the books at exit, `%p` = pid | none |
     /// | `CUDA_DEVICE_ORDER` | as CUDA reads it: `FASTEST_FIRST` or `PCI_BUS_ID` | fastest first |
     /// | `CUDA_VISIBLE_DEVICES` | as CUDA reads it: indices or UUIDs | all, or one MIG instance |
@@ -128,6 +131,7 @@ impl Machine {
             let count = text.trim().parse().ok();
             count.filter(|count| *count <= DeviceSpec::MOST_INSTANCES)
         });
+        let copy_most = reader.get("GPUMEM_SIM_COPY_MOST", None, |text| size(text).map(Some));
         let nvml_pids = reader.get("GPUMEM_SIM_NVML_PIDS", NvmlPids::Own, |text| match text {
             "own" => Some(NvmlPids::Own),
             "hidden" => Some(NvmlPids::Hidden),
@@ -170,6 +174,7 @@ impl Machine {
                 allocation_time: Duration::from_micros(allocation_us),
                 eager_loading: loading.is_some_and(|text| text.eq_ignore_ascii_case("EAGER")),
                 page_bytes,
+                copy_most,
                 books: (reader.lookup)("GPUMEM_SIM_BOOKS").filter(|path| !path.is_empty()),
                 card: (reader.lookup)("GPUMEM_SIM_CARD").filter(|path| !path.is_empty()),
                 nvml_pids,

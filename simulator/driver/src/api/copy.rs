@@ -5,9 +5,11 @@ use super::copy_side::{DEVICE, HOST, UNIFIED, no_side};
 use super::on_stream::{on_stream, submit, synchronously};
 use crate::ffi::{Answer, CuError, Handle, In};
 use crate::host::{self, Access};
+use crate::model::State;
 use crate::model::graph::Work;
 use crate::model::state::state;
 use crate::model::stream::On;
+use crate::sparse::{self, Piece, Target};
 use gpumem_cuda_abi::{CuDevicePtr, CuMemcpy3d, CuMemcpySide3d};
 
 /// Who says what one end of a copy is.
@@ -40,7 +42,12 @@ impl End {
 
 /// Copies `bytes` bytes after checking both ends.
 pub fn copy(to: End, from: End, bytes: u64) -> Answer {
-    {
+    copy_part(to, from, bytes, bytes)
+}
+
+/// As [`copy`], of a copy of `of` bytes in all.
+pub fn copy_part(to: End, from: End, bytes: u64, of: u64) -> Answer {
+    let how = {
         let state = state()?;
         state.bound()?;
         if bytes == 0 {
@@ -58,9 +65,42 @@ pub fn copy(to: End, from: End, bytes: u64) -> Answer {
         if !check(to, Access::ReadWrite) || !check(from, Access::Read) {
             return Err(CuError::INVALID_VALUE);
         }
+        How::of(&state, (address(to), address(from)), bytes, of)
+    };
+    let (to, from) = (address(to), address(from));
+    match how {
+        How::Plainly => host::copy(to, from, bytes),
+        How::WithoutZeros(pieces, target) => sparse::copy(to, from, &pieces, target),
+        How::NotAtAll => host::zero(to, bytes),
     }
-    host::copy(address(to), address(from), bytes);
     Ok(())
+}
+
+/// What becomes of a copy.
+enum How {
+    Plainly,
+    WithoutZeros(Vec<Piece>, Target),
+    /// It is larger than copies from the host are to be: the target is zeros.
+    NotAtAll,
+}
+
+impl How {
+    fn of(state: &State, (to, from): (u64, u64), bytes: u64, of: u64) -> Self {
+        let most = state.machine.copy_most;
+        if most.is_some_and(|most| of > most) && !state.is_on_device(from) && state.is_on_device(to)
+        {
+            return Self::NotAtAll;
+        }
+        if bytes < sparse::WORTH_LOOKING || to.abs_diff(from) < bytes {
+            return Self::Plainly;
+        }
+        let target = if state.has_made(to, bytes) {
+            Target::Own
+        } else {
+            Target::Programs
+        };
+        Self::WithoutZeros(state.contents(from, bytes), target)
+    }
 }
 
 fn address(end: End) -> u64 {
@@ -218,4 +258,45 @@ on_stream! {
         [to: In<CuDevicePtr>, from: In<CuDevicePtr>, sizes: In<usize>, count: usize,
          attributes: Handle, indices: Handle, attribute_count: usize]
         [] = batch_of_13_on;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::kind::Kind;
+    use crate::model::tests::{MIB, at, machine};
+
+    #[test]
+    fn only_large_copies_from_the_host_are_left_out() {
+        let mut few = machine("1GiB").clone();
+        few.copy_most = Some(2 * MIB);
+        let mut state = State::new(Box::leak(Box::new(few)));
+        let current = at(&state, 0);
+        let mut device = || {
+            state
+                .allocate_device(current, 8 * MIB, Kind::Device)
+                .expect("room")
+        };
+        let (one, other) = (device(), device());
+        let pinned = state.allocate_host(current, 8 * MIB, 0).expect("room");
+        let own = [0u8; 1];
+        let own = own.as_ptr() as u64;
+        let left_out = |to: u64, from: u64, bytes: u64, of: u64| {
+            matches!(How::of(&state, (to, from), bytes, of), How::NotAtAll)
+        };
+        for host in [pinned, own] {
+            assert!(left_out(one, host, 2 * MIB + 1, 2 * MIB + 1));
+            assert!(!left_out(one, host, 2 * MIB, 2 * MIB));
+            assert!(left_out(one, host, 1, 2 * MIB + 1), "a row of a box");
+            assert!(!left_out(host, one, 8 * MIB, 8 * MIB));
+        }
+        assert!(!left_out(one, other, 8 * MIB, 8 * MIB));
+        let all = State::new(machine("1GiB"));
+        assert!(matches!(
+            How::of(&all, (one, own), MIB - 1, MIB - 1),
+            How::Plainly
+        ));
+        let near = How::of(&all, (one, one + MIB), 2 * MIB, 2 * MIB);
+        assert!(matches!(near, How::Plainly), "the ranges overlap");
+    }
 }

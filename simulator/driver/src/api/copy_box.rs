@@ -1,6 +1,6 @@
 //! Two- and three-dimensional copies, between pitched memory and arrays alike.
 
-use super::copy::{End, copy as copy_row, copy_now, copy_on};
+use super::copy::{End, copy_now, copy_on, copy_part};
 use super::copy_side::{ARRAY, DEVICE, HOST, UNIFIED};
 use super::on_stream::{on_stream, submit, synchronously};
 use crate::ffi::{Answer, CuError, Handle, In, require};
@@ -128,9 +128,23 @@ pub fn copy_box(copy: &CuMemcpy3d) -> Answer {
         Rows::of(to, *width, *height)?,
         Rows::of(from, *width, *height)?,
     );
-    for z in 0..*depth as u64 {
-        for y in 0..*height as u64 {
-            copy_row(to.row(y, z), from.row(y, z), *width as u64)?;
+    let (width, height, depth) = (*width as u64, *height as u64, *depth as u64);
+    let of = width.saturating_mul(height).saturating_mul(depth);
+    // Rows with nothing between them are one.
+    if to.pitch == width && from.pitch == width {
+        for z in 0..depth {
+            copy_part(
+                to.row(0, z),
+                from.row(0, z),
+                width.saturating_mul(height),
+                of,
+            )?;
+        }
+        return Ok(());
+    }
+    for z in 0..depth {
+        for y in 0..height {
+            copy_part(to.row(y, z), from.row(y, z), width, of)?;
         }
     }
     Ok(())

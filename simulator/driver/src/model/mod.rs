@@ -3,6 +3,7 @@
 pub mod array;
 pub mod books;
 pub mod capture;
+pub mod contents;
 pub mod context;
 pub mod device_books;
 pub mod executable;
@@ -34,4 +35,4 @@ pub use state::State;
 #[cfg(test)]
 mod graph_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -20,7 +20,7 @@ pub fn machine(memory: &'static str) -> &'static Machine {
     Box::leak(Box::new(made.machine))
 }
 
-fn properties(device: usize) -> CuMemAllocationProp {
+pub fn properties(device: usize) -> CuMemAllocationProp {
     CuMemAllocationProp {
         kind: 1,
         requested_handle_types: 0,
