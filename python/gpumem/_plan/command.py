@@ -23,6 +23,9 @@ NO_RESULT, WRONG = 1, 2
 # Beside 0: what a script can go on with.
 STATUS = {FITS: 0, DOES_NOT_FIT: 4, TOO_CLOSE: 5}
 
+# Without weights: larger copies from the host are left out, whatever they hold.
+_COPY_MOST = 64 << 20
+
 _DESCRIPTION = """\
 Says whether a program fits a GPU that you do not have. The program runs unchanged, on a simulated card: PyTorch's allocator, its
 libraries and the program's own code are real, kernels do nothing."""
@@ -70,6 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--no-values", dest="values", action="store_false",
         help="compute nothing on the CPU: what the program reads back from the card is whatever its memory holds",
+    )  # fmt: skip
+    parser.add_argument(
+        "--no-weights", dest="weights", action="store_false",
+        help="read, download, draw and copy no weights: only their shapes, so that a model may be larger than this machine",
     )  # fmt: skip
     parser.add_argument(
         "--assume", metavar="FILE:LINE=VALUE", action="append", default=[],
@@ -170,6 +177,9 @@ class Planner:
         environment, parts = changes.environment_of(change) if change else ({}, [])
         if self._options.values:
             parts += ["values", "lines", "names"]
+        if not self._options.weights:
+            parts.append("weights")
+            settings = {**settings, "GPUMEM_SIM_COPY_MOST": str(_COPY_MOST)}
         if self._options.assume:
             environment["GPUMEM_PLAN_ASSUME"] = ",".join(self._options.assume)
         if case.rank is not None:

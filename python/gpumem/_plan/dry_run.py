@@ -73,6 +73,8 @@ class Run:
     last_words: str
     # Where the program read what only a real card would know: records of inside/lines.py.
     reads: List[Dict[str, Any]]
+    # Bytes of weights that were left out (--no-weights), by why.
+    left_out: Dict[str, int]
     seconds: float
     timed_out: bool = False
 
@@ -137,22 +139,40 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
     words = _last_words(output)
     if status == -signal.SIGABRT and _RACE_AT_EXIT in words:
         status = 0
-    return Run(wanted, status, captures, summaries, output, words, unknown_reads(reads), time.monotonic() - began, timed_out)
+    said_inside = records(reads)
+    return Run(
+        wanted, status, captures, summaries, output, words, unknown_reads(said_inside), left_out(said_inside),
+        time.monotonic() - began, timed_out,
+    )  # fmt: skip
 
 
-def unknown_reads(path: Path) -> List[Dict[str, Any]]:
-    """Reads of values that are not known, or were assumed, the most frequent first."""
+def records(path: Path) -> List[Dict[str, Any]]:
+    """What the parts inside the program said."""
     if not path.exists():
         return []
     found = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            record = json.loads(line)
+            found.append(json.loads(line))
         except ValueError:
             continue  # its process ended while it wrote
-        if record.get("kind") == "read" and (record["unknown"] or record["assumed"]):
-            found.append(record)
+    return found
+
+
+def unknown_reads(said: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Reads of values that are not known, or were assumed, the most frequent first."""
+    found = [record for record in said if record.get("kind") == "read" and (record["unknown"] or record["assumed"])]
     return sorted(found, key=lambda record: -record["unknown"])
+
+
+def left_out(said: List[Dict[str, Any]]) -> Dict[str, int]:
+    """Bytes of weights of all processes; nothing if weights were to be there."""
+    sums: Dict[str, int] = {}
+    for record in said:
+        if record.get("kind") == "weights":
+            for why in ("not_read", "not_drawn", "not_there"):
+                sums[why] = sums.get(why, 0) + record[why]
+    return sums
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -81,6 +81,8 @@ def _whole(of: Verdict) -> List[str]:
     lines = wrapped(lines)
     if of.shown.reads:
         lines += ["", *_reads(of.shown.reads)]
+    if any(of.shown.left_out.values()):
+        lines += ["", *_left_out(of.shown.left_out)]
     if of.tried:
         lines += ["", *_tried(of.tried)]
     return [*lines, "", *breakdown(held, of), "", *by_line(held), *by_module(held)]
@@ -97,6 +99,15 @@ def _reads(records: Sequence[Dict[str, Any]], most: int = 5) -> List[str]:
     if len(records) > most:
         lines.append(f"  and {len(records) - most} more lines")
     return lines
+
+
+_WHY = {"not_read": "not read from files", "not_drawn": "no random numbers drawn for", "not_there": "not on this machine"}
+
+
+def _left_out(weights: Dict[str, int]) -> List[str]:
+    """What was planned without weights."""
+    parts = [f"{_sizes.text(weights[why])} {words}" for why, words in _WHY.items() if weights[why]]
+    return wrapped([f"Planned without the values of {_sizes.text(sum(weights.values()))} of weights: {'; '.join(parts)}. They are not known."])
 
 
 def _tried(changes: Sequence[Tried]) -> List[str]:
@@ -247,6 +258,7 @@ def _json(of: Verdict) -> Dict[str, Any]:
         "tried": [{"change": each.text, "needed_bytes": each.needed, "failed": each.failed} for each in of.tried],
         "reads": list(of.shown.reads),
         "retries": judge.retries(of.shown),
+        "weights": {f"{why}_bytes": size for why, size in of.shown.left_out.items()} or None,
         "failure": failed and {"failures": failed["failures"], "cause": failed["cause"]},
         "at": {key: held[key] for key in ("device", "seq", "time_ns", "step", "phase", "rows", "categories", "lines", "modules")},
     }

@@ -39,6 +39,8 @@ class Values:
         self.on_cpu = OnCpu(torch, self.memory)
         self.reads = Reads(torch)
         self.accumulation = Accumulation(torch)
+        # Of the part `weights`.
+        self.weights: Any = None
         self._counted = Counted(self)
         self._rules: Dict[Any, Rule] = {}
         self._zeros = torch.zeros
@@ -85,6 +87,10 @@ class Values:
         if kwargs:
             tensors += self.tensors(kwargs.values())
         if not self._is_on_device(tensors, kwargs):
+            if self.weights is not None:
+                result = self.weights.on_host(rule, func, args, kwargs, tensors)
+                if result is not NotImplemented:
+                    return result
             if self.known.host_is_known:
                 return func(*args, **kwargs)
             return self._on_host(rule, func, args, kwargs, tensors)
@@ -176,7 +182,7 @@ class Values:
 
     def _lift(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
         for tensor in tensors:
-            self.known.fresh(tensor, True)
+            self.known.fresh(tensor, not self.memory.is_left_out(tensor))
         return func(*args, **kwargs)
 
     def _zero(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
@@ -200,12 +206,16 @@ class Values:
         return self.reads.value("item", self.known(args[0]), func(*args, **kwargs))
 
     def _copy(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
+        if self.weights is not None:
+            result = self.weights.to_device(rule, func, args, kwargs)
+            if result is not NotImplemented:
+                return result
         result = func(*args, **kwargs)
         target, source = (args[0], args[1]) if rule.name == "copy_" else (result, args[0])
         strided = self.torch.strided
         if target.layout != strided or source.layout != strided:
             return result
-        known = self.known(source)
+        known = self.known(source) and not (source.device.type == "cpu" and self.memory.is_left_out(target))
         # What is one copy of memory is copied by the simulator, too. The rest goes through a kernel.
         exact = _same_memory(target, source) or (source.device.type == "cpu" and target.is_contiguous())
         if not exact:
@@ -225,8 +235,10 @@ class Values:
         """Copies what PyTorch would have copied by a kernel."""
         if source.device.type == "cuda" and not self.compute and target.device.type == "cuda":
             return False
-        if target.device.type == source.device.type and not self._is_worth_it([source], max(target.numel(), source.numel())):
-            return False
+        unread = self.weights is not None and not self.known(source)
+        if unread or target.device.type == source.device.type:
+            if not self.is_worth_it([source], max(target.numel(), source.numel())):
+                return False
         try:
             value = source if source.device.type == "cpu" else self.on_cpu.read(source)
         except Unreadable:
@@ -285,9 +297,9 @@ class Values:
             return False
         if rule.work(args) > self.most * _WORK:
             return False
-        return self._is_worth_it(tensors, max((tensor.numel() for tensor in tensors), default=0))
+        return self.is_worth_it(tensors, max((tensor.numel() for tensor in tensors), default=0))
 
-    def _is_worth_it(self, tensors: List[Any], largest: int) -> bool:
+    def is_worth_it(self, tensors: List[Any], largest: int) -> bool:
         """Whether arguments are small enough: those that are unknown numbers and nothing else, all the more."""
         if largest * _UNKNOWN_SHARE <= self.most:
             return True

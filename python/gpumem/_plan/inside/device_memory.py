@@ -6,9 +6,12 @@ call of the driver, and what is strided is put together on the host."""
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any, List, Optional, Tuple
 
 _INVALID_CONTEXT = 201
+# Copies from the host of more bytes are left out by the simulated driver.
+COPY_MOST = "GPUMEM_SIM_COPY_MOST"
 # A strided tensor is copied run by run up to this many runs, else with all that lies between its elements, up to this many bytes.
 RUNS = 2048
 SPAN_BYTES = 64 << 20
@@ -23,6 +26,8 @@ class DeviceMemory:
         self._torch = torch
         # PyTorch's own. A program may put another function there for a while, as DeepSpeed's zero.Init does.
         self.empty = torch.empty
+        most = os.environ.get(COPY_MOST, "")
+        self._copy_most = int(most) if most.isdigit() else None
         driver = ctypes.CDLL("libcuda.so.1")
         self._to_host = driver.cuMemcpyDtoH_v2
         self._to_host.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t]
@@ -63,7 +68,7 @@ class DeviceMemory:
         """Puts a value from the CPU into the tensor's memory; whether it did."""
         size = tensor.element_size()
         shape, strides = tensor.shape, tensor.stride()
-        if value.shape != shape or tensor.is_conj() or tensor.is_neg():
+        if value.shape != shape or tensor.is_conj() or tensor.is_neg() or self.is_left_out(tensor):
             return False
         if tensor.numel() == 0:
             return True
@@ -89,6 +94,10 @@ class DeviceMemory:
                 return False
             at += block * size
         return True
+
+    def is_left_out(self, tensor: Any) -> bool:
+        """Whether a copy from the host to this tensor is one that the simulated driver leaves out."""
+        return self._copy_most is not None and tensor.device.type == "cuda" and tensor.numel() * tensor.element_size() > self._copy_most
 
     def zero(self, tensor: Any) -> bool:
         """Zeroes the tensor's memory where it is in one piece; whether it did."""

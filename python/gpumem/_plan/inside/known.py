@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Tuple
 
 # References that are looked over for storages that are gone, at least.
 _FIRST_SWEEP = 4096
@@ -21,6 +21,8 @@ class Known:
         self._storage = torch.UntypedStorage
         self._device: Dict[int, int] = {}
         self._host: Dict[int, int] = {}
+        # Files that are mapped and not read: address, bytes, the storage, and up to how many bytes a part of it counts as read.
+        self._mapped: List[Tuple[int, int, int, int]] = []
         self._sweep_at = _FIRST_SWEEP
         self._lock = threading.Lock()
         os.register_at_fork(after_in_child=self._forked)
@@ -32,16 +34,36 @@ class Known:
     @property
     def host_is_known(self) -> bool:
         """Whether no unknown value has reached the host."""
-        return not self._host
+        return not self._host and not self._mapped
 
     def __call__(self, tensor: Any) -> bool:
         key = tensor.untyped_storage()._cdata
         if tensor.device.type == "cpu":
-            return key not in self._host
+            return key not in self._host and not (self._mapped and self.is_mapped(tensor))
         return key in self._device
 
     def all(self, tensors: Iterable[Any]) -> bool:
         return all(map(self, tensors))
+
+    def mapped(self, storage: Any, read: int) -> None:
+        """A file's storage is mapped whose values are not read, but for parts of it of up to so many bytes."""
+        with self._lock:
+            self._mapped = [each for each in self._mapped if not self._gone(each)]
+            self._mapped.append((storage.data_ptr(), storage.nbytes(), storage._weak_ref(), read))
+
+    def _gone(self, mapped: Tuple[int, int, int, int]) -> bool:
+        if not self._storage._expired(mapped[2]):
+            return False
+        self._storage._free_weak_ref(mapped[2])
+        return True
+
+    def is_mapped(self, tensor: Any) -> bool:
+        """Whether a tensor of the host lies in such a file. Parts of one are storages of their own."""
+        storage = tensor.untyped_storage()
+        at, size = storage.data_ptr(), storage.nbytes()
+        return any(
+            begin <= at < begin + length and size > read and not self._storage._expired(of) for begin, length, of, read in list(self._mapped)
+        )
 
     def fresh(self, tensor: Any, known: bool) -> None:
         """A whole storage is written."""

@@ -40,8 +40,8 @@ def watch(torch: Any, known: Known, hide: Callable[[Any], None]) -> None:
     graph = getattr(torch.cuda, "CUDAGraph", None)
     if graph is not None:
         around(graph, "replay", functools.partial(_everything, known))
-    _when_imported("torch._inductor.output_code", lambda module: around(module.CompiledFxGraph, "__call__", of_list))
-    _when_imported("triton.runtime.jit", lambda module: around(module.JITFunction, "run", of_all))
+    when_imported("torch._inductor.output_code", lambda module: around(module.CompiledFxGraph, "__call__", of_list))
+    when_imported("triton.runtime.jit", lambda module: around(module.JITFunction, "run", of_all))
 
 
 def _everything(known: Known, *_: Any) -> Any:
@@ -49,14 +49,14 @@ def _everything(known: Known, *_: Any) -> Any:
     return known.device_keys()
 
 
-def _when_imported(name: str, act: Callable[[Any], None]) -> None:
-    """Calls `act` with a module once it has been imported; not if it has not what is asked of it."""
+def when_imported(name: str, act: Callable[[Any], None], without: str = "what its code writes is taken for known") -> None:
+    """Calls `act` with a module once it has been imported; `without` is what follows if it has not what is asked of it."""
 
     def attempt(module: Any) -> None:
         try:
             act(module)
         except AttributeError as error:
-            sys.stderr.write(f"gpumem: {name}: {error}: what its code writes is taken for known\n")
+            sys.stderr.write(f"gpumem: {name}: {error}: {without}\n")
 
     if name in sys.modules:
         attempt(sys.modules[name])
