@@ -18,9 +18,11 @@ import harness
 import other_torch
 import pytest
 import whatif
+from gpumem import _simulator
 from test_e2e_backward import BACKWARDS, OTHERS, PHASE_BEGIN, SQUARE, STEP, Owner, Records
 from test_e2e_charged import EVERYWHERE, MODELS, owners_at_peak, share_with_a_line
 from test_interposer import QUIET, dump  # noqa: F401
+from test_plan import PROGRAM, plan
 
 PYTHONS = [Path(path) for path in os.environ.get("GPUMEM_OTHER_TORCHES", "").split(":") if path]
 if not PYTHONS:
@@ -92,6 +94,22 @@ def test_a_training_has_a_line_for_every_byte(record):
 def test_phases_and_steps(record):
     steps = record("phases.py", "gathered")[0].events(STEP)
     assert [event["aux"] for event in steps] == [1, 2, 3]
+
+
+def test_a_plan_has_the_peaks_of_a_run(release, tmp_path):
+    python, report = release[0], tmp_path / "stats.json"
+    refused = _simulator.refusal(str(python))
+    if refused:
+        pytest.skip(refused)
+    if not list(other_torch.packages_of(python).glob("nvidia/**/libcusparse.so*")):
+        pytest.skip("NVIDIA's libraries for which the simulator has none are not installed")
+    harness.run([harness.WITH_SIMULATOR, python, PROGRAM, "--report", report], env=harness.clean_environment(), check=False)
+    stats = json.loads(report.read_text())
+    done = plan(python, "--card", "16GiB", "--format", "json", "--", PROGRAM)
+    [case] = json.loads(done.stdout)["cases"]
+    assert (done.returncode, case["verdict"]) == (0, "fits"), done.stderr
+    assert case["tensor_peak_bytes"] == [stats["allocated_bytes.all.peak"]] * 2
+    assert case["reserved_peak_bytes"] == [stats["reserved_bytes.all.peak"]] * 2
 
 
 # Sequence number, thread, AccumulateGrad's variable; TensorImpl's storage and StorageImpl's data.

@@ -156,4 +156,4 @@ def test_what_is_no_plan_is_told_in_a_line(words, status, said, python):
 def test_a_pytorch_of_another_cuda_is_refused_in_a_line(python, python_env):
     done = plan(python, "--card", "16GiB", "--", python_env("torch112"), PROGRAM)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "its PyTorch was built for CUDA 10.2" in done.stderr.splitlines()[-1]
+    assert "its PyTorch 1.12 was built for CUDA 10.2" in done.stderr.splitlines()[-1]

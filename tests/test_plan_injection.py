@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(harness.ROOT / "python"))
 
 from gpumem._plan import inside  # noqa: E402
+from gpumem._plan.inside import world  # noqa: E402
 
 INSTALLED = "gpumem: PyTorch 0.0 has no dispatch modes that last: values are not computed (2.1 has)\n"
 LOOK = """
@@ -96,3 +97,22 @@ def test_what_cannot_be_covered_is_said(python_env, start):
     for command in (["python", "train.py", "-S"], ["python", "-m", "I"], ["python3", "-X", "S", "a.py"], ["torchrun", "-S"], ["python", "-c", "-I"]):
         assert inside.cannot(command) is None, command
     assert inside.cannot(["python", "-W", "error", "-uS", "a.py"]) is not None
+
+
+def test_the_fake_group_gets_options_of_its_own_only():
+    """PyTorch 2.6 has those of all backends under the same name, and they need words."""
+
+    class Backend:
+        class Options:
+            def __init__(self, backend):
+                raise AssertionError(backend)
+
+    class Older(Backend):
+        pass
+
+    class Newer(Backend):
+        class Options:
+            simulate_uniform_ranks = False
+
+    assert world._options(Older) is None
+    assert world._options(Newer).simulate_uniform_ranks is True

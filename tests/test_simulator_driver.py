@@ -13,6 +13,10 @@ from pathlib import Path
 import harness
 import pytest
 
+sys.path.insert(0, str(harness.ROOT / "python"))
+
+from gpumem import _simulator  # noqa: E402
+
 DATA = Path(__file__).parent / "data"
 WORKLOADS = Path(__file__).parent / "workloads"
 TABLE = harness.ROOT / "simulator" / "driver" / "src" / "table"
@@ -200,14 +204,14 @@ class TestWithSimulator:
         ]
 
 
-@pytest.mark.parametrize("cuda, version, preloaded", [
-    ("10.2", "10020", set()), ("12.8", "12080", {"libcudart.so.12"}), ("11.8", None, None), ("13.2", None, None), (None, None, None),
+@pytest.mark.parametrize("cuda, version, profile", [
+    ("10.2", "10020", "cuda10"), ("12.8", "12080", "cuda12"), ("11.8", None, "cuda13"), ("13.2", None, "cuda13"), (None, None, "cuda13"),
 ])  # fmt: skip
-def test_the_card_suits_the_pytorch_of_a_python(cuda, version, preloaded, tmp_path):
+def test_the_card_suits_the_pytorch_of_a_python(cuda, version, profile, tmp_path):
     """By the CUDA that it was built for; with-simulator and gpumem run --simulate agree."""
     program = tmp_path / "bin" / "python"
     program.parent.mkdir()
-    program.write_text('#!/bin/sh\necho "${GPUMEM_SIM_DRIVER_VERSION:-none} $LD_PRELOAD"\n')
+    program.write_text('#!/bin/sh\necho "${GPUMEM_SIM_DRIVER_VERSION:-none} ${LD_LIBRARY_PATH%%:*} $LD_PRELOAD"\n')
     program.chmod(0o755)
     if cuda:
         torch = tmp_path / "lib" / "python3.12" / "site-packages" / "torch"
@@ -216,7 +220,8 @@ def test_the_card_suits_the_pytorch_of_a_python(cuda, version, preloaded, tmp_pa
     launched = [sys.executable, "-m", "gpumem", "run", "-q", "--simulate", "--", program]
     package = {"PYTHONPATH": str(harness.ROOT / "python")}
     for done in (harness.run([harness.WITH_SIMULATOR, program]), harness.run(launched, env=package, cwd=tmp_path)):
-        said, libraries = done.stdout.rstrip("\n").split(" ")
+        said, found, libraries = done.stdout.rstrip("\n").split(" ")
         names = {os.path.basename(path) for path in libraries.split(":") if path} - {"libgpumem.so"}
         assert said == (version or "none")
-        assert names == preloaded if preloaded is not None else {"libcudart.so.13", "libcudnn.so.9", "libnccl.so.2"} <= names
+        assert names == set(_simulator.PRELOADED[profile].values())
+        assert {"libcuda.so", "libcuda.so.1", "libnvidia-ml.so.1"} <= set(os.listdir(found))

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from . import _files
 
@@ -21,15 +21,23 @@ PRELOADED: Dict[str, Dict[str, str]] = {
         "libsimcudnn.so": "libcudnn.so.9", "libsimcupti.so": "libcupti.so.13", "libsimcufft.so": "libcufft.so.12",
         "libsimcusolver.so": "libcusolver.so.12", "libsimnccl.so": "libnccl.so.2",
     },
-    "cuda12": {"libsimcudart12.so": "libcudart.so.12"},
+    "cuda12": {
+        "libsimcudart12.so": "libcudart.so.12", "libsimcublas12.so": "libcublas.so.12", "libsimcublaslt12.so": "libcublasLt.so.12",
+        "libsimcudnn.so": "libcudnn.so.9", "libsimcupti12.so": "libcupti.so.12", "libsimcufft11.so": "libcufft.so.11",
+        "libsimcusolver11.so": "libcusolver.so.11", "libsimnccl.so": "libnccl.so.2",
+    },
     "cuda10": {},
 }  # fmt: skip
+# Triton of PyTorch 2.6 links against it what launches its kernels.
+_LINKED_AGAINST = {"libsimcuda.so": "libcuda.so"}
 # What the driver looks like to a program that was built for an older CUDA, where nothing else is asked for.
 _OLDER: Dict[str, Dict[str, str]] = {
     "cuda13": {},
     "cuda12": {"GPUMEM_SIM_DRIVER_VERSION": "12080"},
     "cuda10": {"GPUMEM_SIM_DRIVER_VERSION": "10020", "GPUMEM_SIM_CC": "70"},
 }
+# The first release that was built with it.
+_WITH_CUDNN_9 = (2, 4)
 
 
 def libraries(profile: str) -> Tuple[Path, List[Path]]:
@@ -42,37 +50,46 @@ def libraries(profile: str) -> Tuple[Path, List[Path]]:
         built = _files.built_simulator()
         links = built.parent
     found = _linked(built, links / "simulator", FOUND)
+    _linked(built, found, _LINKED_AGAINST)
     preloaded = _linked(built, links / "simulator-preload", names)
     return found, [preloaded / name for name in names.values()]
 
 
-def _torch_cuda(command: str) -> Optional[Tuple[str, str]]:
-    """The CUDA that the PyTorch of a Python was built for, major and minor: from the file beside it, without starting it."""
+class _Torch(NamedTuple):
+    """The PyTorch of a Python: its release, and the CUDA that it was built for."""
+
+    release: Tuple[int, int]
+    cuda: Tuple[int, int]
+
+
+def _torch(command: str) -> Optional[_Torch]:
+    """From the file beside a Python, without starting it."""
     command = shutil.which(command) or command
     for file in glob.glob(os.path.join(os.path.dirname(command), "..", "lib", "python3.*", "site-packages", "torch", "version.py")):
-        with open(file, encoding="utf-8") as text:
-            found = re.search(r"^cuda\b.*?'([0-9]+)\.([0-9]+)'", text.read(), re.M)
-        if found:
-            return found[1], found[2]
+        with open(file, encoding="utf-8") as opened:
+            text = opened.read()
+        release = re.search(r"^__version__\b.*?'([0-9]+)\.([0-9]+)", text, re.M)
+        cuda = re.search(r"^cuda\b.*?'([0-9]+)\.([0-9]+)'", text, re.M)
+        if release and cuda:
+            return _Torch((int(release[1]), int(release[2])), (int(cuda[1]), int(cuda[2])))
     return None
 
 
 def profile(command: str) -> str:
     """What the simulated card is to look like to a program, one of PRELOADED: by its PyTorch if it is a Python. CUDA 13 if nothing
     else is known."""
-    cuda = _torch_cuda(command)
-    name = f"cuda{cuda[0]}" if cuda else "cuda13"
+    torch = _torch(command)
+    name = f"cuda{torch.cuda[0]}" if torch else "cuda13"
     return name if name in PRELOADED else "cuda13"
 
 
 def refusal(command: str) -> Optional[str]:
     """Why the PyTorch of a Python cannot be planned on the simulated card, in a line; None: nothing speaks against it."""
-    cuda = _torch_cuda(command)
-    if cuda and cuda[0] != "13":
-        return (
-            f"its PyTorch was built for CUDA {cuda[0]}.{cuda[1]}. The simulated card has the libraries of CUDA 13: "
-            "take PyTorch 2.11 or later"
-        )
+    torch = _torch(command)
+    if torch and (torch.cuda[0] not in (12, 13) or torch.release < _WITH_CUDNN_9):
+        return "its PyTorch {}.{} was built for CUDA {}.{}{}. ".format(
+            *torch.release, *torch.cuda, " and cuDNN 8" if torch.cuda[0] == 12 else ""
+        ) + "The simulated card has the libraries of CUDA 12 and 13 and cuDNN 9: take PyTorch 2.4 or later for one of them"
     return None
 
 

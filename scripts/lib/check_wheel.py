@@ -26,7 +26,9 @@ SIMULATED = {
     "libsimcuda.so": "libcuda.so.1", "libsimnvml.so": "libnvidia-ml.so.1", "libsimcudart.so": "libcudart.so.13",
     "libsimcudart12.so": "libcudart.so.12", "libsimcublas.so": "libcublas.so.13", "libsimcublaslt.so": "libcublasLt.so.13",
     "libsimcudnn.so": "libcudnn.so.9", "libsimcufft.so": "libcufft.so.12", "libsimcupti.so": "libcupti.so.13",
-    "libsimcusolver.so": "libcusolver.so.12", "libsimnccl.so": "libnccl.so.2",
+    "libsimcusolver.so": "libcusolver.so.12", "libsimnccl.so": "libnccl.so.2", "libsimcublas12.so": "libcublas.so.12",
+    "libsimcublaslt12.so": "libcublasLt.so.12", "libsimcufft11.so": "libcufft.so.11", "libsimcupti12.so": "libcupti.so.12",
+    "libsimcusolver11.so": "libcusolver.so.11",
 }  # fmt: skip
 # NVIDIA's has no versions of symbols.
 WITHOUT_VERSIONS = {"libsimnccl.so"}

@@ -1,6 +1,7 @@
 //! What cuBLAS and cuBLASLt have in common.
 
 use crate::ffi::{Answer, Out};
+use crate::release;
 use std::ffi::{CStr, c_char};
 
 /// `cublasStatus_t`.
@@ -64,23 +65,25 @@ pub fn status_name(status: Status) -> *const c_char {
         .as_ptr()
 }
 
-/// 13.4.1, the version that PyTorch 2.15 brings: its three numbers.
-const VERSION: [i32; 3] = [13, 4, 1];
+/// 13.4.1, the version that PyTorch 2.15 brings, and 12.8.4, which 2.9 brings: its three numbers.
+fn numbers() -> [i32; 3] {
+    release::of([12, 8, 4], [13, 4, 1])
+}
 
 /// The version as one number.
 pub fn version() -> i32 {
-    let [major, minor, patch] = VERSION;
+    let [major, minor, patch] = numbers();
     major * 10_000 + minor * 100 + patch
 }
 
-/// The runtime that the real library has inside: 13.2.
+/// The runtime that the real library has inside: 13.2, or 12.8.
 pub fn runtime_version() -> usize {
-    13020
+    release::of(12080, 13020)
 }
 
 /// `cublasGetProperty`, `cublasLtGetProperty`: major, minor, patch.
 pub fn property(which: u32, value: Out<i32>) -> Status {
-    status(match VERSION.get(which as usize) {
+    status(match numbers().get(which as usize) {
         Some(number) => pointer(value.put(*number)),
         None => Err(Status::INVALID_VALUE),
     })

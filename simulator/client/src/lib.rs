@@ -8,6 +8,7 @@
 //! - [`wanted`]: the driver's functions that are used, from the table in `rows.rs`;
 //! - [`driver`]: finding the driver and its functions;
 //! - [`functions`]: one safe wrapper for each, from the same table;
+//! - [`release`]: which CUDA a library belongs to;
 //! - [`level`]: which end of a range a model's figure is taken from;
 //! - [`unsupported`]: exports that only say that they do nothing.
 //!
@@ -20,6 +21,7 @@ mod export;
 pub mod ffi;
 pub mod functions;
 pub mod level;
+pub mod release;
 mod rows;
 pub mod structures;
 pub mod unsupported;

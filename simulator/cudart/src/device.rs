@@ -20,7 +20,7 @@ pub fn driver_version(version: Out<i32>) -> Answer {
 
 /// `cudaRuntimeGetVersion`.
 pub fn runtime_version(version: Out<i32>) -> Answer {
-    version.put(crate::RUNTIME_VERSION)
+    version.put(crate::runtime_version())
 }
 
 /// `cudaGetDeviceCount`: 0 where it fails.

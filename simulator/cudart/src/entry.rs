@@ -1,6 +1,6 @@
 //! `cudaGetDriverEntryPoint` and its kin.
 
-use crate::RUNTIME_VERSION;
+use crate::runtime_version;
 use gpumem_cuda_abi::{CuProcAddressStatus, CudaError};
 use gpumem_sim_client::driver::Driver;
 use gpumem_sim_client::ffi::{Address, Answer, Out, Text, require};
@@ -51,7 +51,7 @@ pub fn newest(
     flags: u64,
     status: Out<CuProcAddressStatus>,
 ) -> Answer {
-    by_version(name, function, RUNTIME_VERSION as u32, flags, status)
+    by_version(name, function, runtime_version() as u32, flags, status)
 }
 
 /// `cudaGetDriverEntryPoint_ptsz`.
@@ -61,5 +61,5 @@ pub fn newest_per_thread(
     flags: u64,
     status: Out<CuProcAddressStatus>,
 ) -> Answer {
-    by_version_per_thread(name, function, RUNTIME_VERSION as u32, flags, status)
+    by_version_per_thread(name, function, runtime_version() as u32, flags, status)
 }

@@ -22,6 +22,7 @@ mod copy;
 mod copy_box;
 mod copy_rows;
 mod copy_side;
+pub mod cuda12;
 mod device;
 mod entry;
 mod error;
@@ -41,5 +42,9 @@ mod symbol;
 pub mod table;
 mod thread;
 
-/// CUDA 13.2, the version that PyTorch 2.15 brings: what the runtime says it is.
-const RUNTIME_VERSION: i32 = 13020;
+use gpumem_sim_client::release;
+
+/// What the runtime says it is: CUDA 13.2, the version that PyTorch 2.15 brings, or 12.8, which 2.9 brings.
+fn runtime_version() -> i32 {
+    release::of(12080, 13020)
+}

@@ -1,42 +1,41 @@
 //! The simulated `libcudart.so.12`: that of CUDA 13 under CUDA 12's name, and the functions that PyTorch takes from CUDA 12
-//! alone. So PyTorch 2.1 to 2.10 allocate on the simulated card.
+//! alone.
 //!
 //! # Not suitable for
-//! Programs that use what changed its arguments from CUDA 12 to 13 and is not here.
+//! Programs that use a structure that changed from CUDA 12 to 13 and is not here.
 
 mod properties;
 
-use core::ffi::{c_int, c_void};
-
+use gpumem_cuda_abi::CudaError;
+use gpumem_sim_client::ffi::{Address, Handle, Out};
 // Its functions are this library's.
-extern crate simcudart as _;
+use simcudart::cuda12;
 
-unsafe extern "C" {
-    fn cudaStreamGetCaptureInfo(
-        stream: *mut c_void,
-        status: *mut c_int,
-        id: *mut u64,
-        graph: *mut *mut c_void,
-        after: *mut *const c_void,
-        edges: *mut *const c_void,
-        count: *mut usize,
-    ) -> c_int;
-}
+gpumem_sim_client::belongs_to_cuda12!();
 
 /// CUDA 12's function of this name: without edges.
-///
-/// # Safety
-/// As the runtime's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cudaStreamGetCaptureInfo_v2(
-    stream: *mut c_void,
-    status: *mut c_int,
-    id: *mut u64,
-    graph: *mut *mut c_void,
-    after: *mut *const c_void,
-    count: *mut usize,
-) -> c_int {
-    let edges = core::ptr::null_mut();
-    // SAFETY: the caller's own arguments.
-    unsafe { cudaStreamGetCaptureInfo(stream, status, id, graph, after, edges, count) }
+pub extern "C" fn cudaStreamGetCaptureInfo_v2(
+    stream: Handle,
+    status: Out<u32>,
+    id: Out<u64>,
+    graph: Out<Handle>,
+    nodes: Out<Address>,
+    count: Out<usize>,
+) -> CudaError {
+    cuda12::capture_info_v2(stream, status, id, graph, nodes, count)
+}
+
+/// CUDA 12's function of this name: CUDA 13's `cudaStreamGetCaptureInfo`.
+#[unsafe(no_mangle)]
+pub extern "C" fn cudaStreamGetCaptureInfo_v3(
+    stream: Handle,
+    status: Out<u32>,
+    id: Out<u64>,
+    graph: Out<Handle>,
+    nodes: Out<Address>,
+    edges: Out<Address>,
+    count: Out<usize>,
+) -> CudaError {
+    cuda12::capture_info_v3(stream, status, id, graph, nodes, edges, count)
 }

@@ -3,9 +3,12 @@
 use crate::plan::{self, FftResult, put, result};
 use crate::work_area::Shape;
 use gpumem_sim_client::ffi::{Address, In, Out};
+use gpumem_sim_client::release;
 
-/// 12.2.0, the version that PyTorch 2.15 brings: its three numbers.
-const VERSION: [i32; 3] = [12, 2, 0];
+/// 12.2.0, the version that PyTorch 2.15 brings, and 11.3.3, which 2.9 brings for CUDA 12: its three numbers.
+fn numbers() -> [i32; 3] {
+    release::of([11, 3, 3], [12, 2, 0])
+}
 
 /// Bytes of a complex element, and whether one side is real.
 type Kind = (u64, bool);
@@ -297,13 +300,13 @@ pub fn size_many_of_types(
 
 /// `cufftGetVersion`.
 pub fn version(place: Out<i32>) -> FftResult {
-    let [major, minor, patch] = VERSION;
+    let [major, minor, patch] = numbers();
     result(put(place, major * 1000 + minor * 100 + patch))
 }
 
 /// `cufftGetProperty`: major, minor, patch.
 pub fn property(which: u32, place: Out<i32>) -> FftResult {
-    result(match VERSION.get(which as usize) {
+    result(match numbers().get(which as usize) {
         Some(number) => put(place, *number),
         None => Err(FftResult::INVALID_VALUE),
     })

@@ -1,6 +1,7 @@
 //! What callers get to see: a subscription, results by name, and no records.
 
 use gpumem_sim_client::ffi::{Address, Answer, Handle, Out};
+use gpumem_sim_client::release;
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char};
 
@@ -32,8 +33,8 @@ const NAMES: &[(u32, &CStr)] = &[
     (27, c"CUPTI_ERROR_NOT_SUPPORTED"),
 ];
 
-/// `CUPTI_API_VERSION` of CUDA 13.2.
-const VERSION: u32 = 130_200;
+/// `CUPTI_API_VERSION` of CUDA 13.2 and of 12.8.
+const VERSIONS: [u32; 2] = [130_200, 26];
 
 /// The one subscriber: any address but null.
 static SUBSCRIBER: u8 = 0;
@@ -57,7 +58,8 @@ pub fn accepted() -> CuptiResult {
 
 /// `cuptiGetVersion`.
 pub fn version(place: Out<u32>) -> CuptiResult {
-    result(place.put(VERSION))
+    let [thirteen, twelve] = VERSIONS;
+    result(place.put(release::of(twelve, thirteen)))
 }
 
 /// `cuptiSubscribe`.

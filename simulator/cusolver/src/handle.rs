@@ -3,11 +3,14 @@
 use crate::status::{SolverStatus, put, status};
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Handle, Out};
+use gpumem_sim_client::release;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// 12.2.0, the version that PyTorch 2.15 brings: its three numbers.
-const VERSION: [i32; 3] = [12, 2, 0];
+/// 12.2.0, the version that PyTorch 2.15 brings, and 11.7.3, which 2.9 brings for CUDA 12: its three numbers.
+fn numbers() -> [i32; 3] {
+    release::of([11, 7, 3], [12, 2, 0])
+}
 
 /// What an object is, and a handle's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,13 +127,13 @@ pub fn set_jacobi(object: Handle) -> SolverStatus {
 
 /// `cusolverGetVersion`.
 pub fn version(place: Out<i32>) -> SolverStatus {
-    let [major, minor, patch] = VERSION;
+    let [major, minor, patch] = numbers();
     status(put(place, major * 1000 + minor * 100 + patch))
 }
 
 /// `cusolverGetProperty`: major, minor, patch.
 pub fn property(which: u32, place: Out<i32>) -> SolverStatus {
-    status(match VERSION.get(which as usize) {
+    status(match numbers().get(which as usize) {
         Some(number) => put(place, *number),
         None => Err(SolverStatus::INVALID_VALUE),
     })

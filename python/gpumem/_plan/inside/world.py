@@ -38,7 +38,8 @@ def _replace(torch: Any, c10d: Any, name: str, function: Callable[..., Any]) -> 
 
 def _options(fake: Any) -> Any:
     """That results are as though all ranks had the same data, where a release has such an option."""
-    options = getattr(fake, "Options", None)
+    # Older releases have those of all backends here.
+    options = vars(fake).get("Options")
     if options is None:
         return None
     made = options()

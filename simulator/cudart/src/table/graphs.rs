@@ -4,7 +4,7 @@ use super::{OwnStream, exports};
 use crate::copy::Kind;
 use crate::copy_box::Parameters;
 use crate::graph::{self, KernelParameters};
-use crate::stream;
+use crate::{cuda12, stream};
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Handle, In, Out};
 
@@ -15,11 +15,11 @@ exports! {
     context cudaGraphDestroyNode (node: Handle) = cu::cuGraphDestroyNode;
     context cudaGraphGetNodes (graph: Handle, nodes: Address, count: Out<usize>) = cu::cuGraphGetNodes;
     context cudaGraphGetRootNodes (graph: Handle, nodes: Address, count: Out<usize>) = cu::cuGraphGetRootNodes;
-    context cudaGraphGetEdges (graph: Handle, from: Address, to: Address, data: Address, count: Out<usize>) = cu::cuGraphGetEdges;
+    context cudaGraphGetEdges (graph: Handle, from: Address, to: Address, data: Address, count: Out<usize>) = cuda12::edges;
     context cudaGraphNodeGetType (node: Handle, kind: Out<u32>) = cu::cuGraphNodeGetType;
-    context cudaGraphNodeGetDependencies (node: Handle, nodes: Address, data: Address, count: Out<usize>) = cu::cuGraphNodeGetDependencies;
-    context cudaGraphNodeGetDependentNodes (node: Handle, nodes: Address, data: Address, count: Out<usize>) = cu::cuGraphNodeGetDependentNodes;
-    context cudaGraphAddDependencies (graph: Handle, from: Address, to: Address, data: Address, count: usize) = cu::cuGraphAddDependencies;
+    context cudaGraphNodeGetDependencies (node: Handle, nodes: Address, data: Address, count: Out<usize>) = cuda12::dependencies;
+    context cudaGraphNodeGetDependentNodes (node: Handle, nodes: Address, data: Address, count: Out<usize>) = cuda12::dependents;
+    context cudaGraphAddDependencies (graph: Handle, from: Address, to: Address, data: Address, count: usize) = cuda12::add;
     context cudaGraphAddEmptyNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize) = cu::cuGraphAddEmptyNode;
     context cudaGraphAddChildGraphNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, child: Handle) = cu::cuGraphAddChildGraphNode;
     context cudaGraphAddMemAllocNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, parameters: Address) = cu::cuGraphAddMemAllocNode;
@@ -69,7 +69,7 @@ exports! {
     context cudaGraphAddEventWaitNode (node: Out<Handle>, graph: Handle, dependencies: Address, count: usize, event: Handle) = cu::cuGraphAddEventWaitNode;
     context cudaGraphEventWaitNodeGetEvent (node: Handle, event: Out<Handle>) = cu::cuGraphEventWaitNodeGetEvent;
     context cudaGraphEventWaitNodeSetEvent (node: Handle, event: Handle) = cu::cuGraphEventWaitNodeSetEvent;
-    context cudaGraphAddNode (node: Out<Handle>, graph: Handle, dependencies: Address, data: Address, count: usize, parameters: Address) = graph::add_node;
+    context cudaGraphAddNode (node: Out<Handle>, graph: Handle, dependencies: Address, data: Address, count: usize, parameters: Address) = cuda12::add_node;
     context cudaGraphNodeSetParams (node: Handle, parameters: Address) = graph::set_node;
     context cudaGraphNodeGetParams (node: Handle, parameters: Address) = graph::get_node;
     context cudaGraphNodeFindInClone (node: Out<Handle>, original: Handle, clone: Handle) = cu::cuGraphNodeFindInClone;
@@ -77,7 +77,7 @@ exports! {
     context cudaGraphNodeGetLocalId (node: Handle, id: Out<u32>) = cu::cuGraphNodeGetLocalId;
     context cudaGraphNodeGetToolsId (node: Handle, id: Out<u64>) = cu::cuGraphNodeGetToolsId;
     context cudaGraphGetId (graph: Handle, id: Out<u32>) = cu::cuGraphGetId;
-    context cudaGraphRemoveDependencies (graph: Handle, from: Address, to: Address, data: Address, count: usize) = cu::cuGraphRemoveDependencies;
+    context cudaGraphRemoveDependencies (graph: Handle, from: Address, to: Address, data: Address, count: usize) = cuda12::remove;
     context cudaGraphInstantiateWithParams (executable: Out<Handle>, graph: Handle, parameters: Address) = cu::cuGraphInstantiateWithParams;
     context cudaGraphInstantiateWithParams_ptsz (executable: Out<Handle>, graph: Handle, parameters: Address) = cu::cuGraphInstantiateWithParams_ptsz;
     context cudaGraphExecGetFlags (executable: Handle, flags: Out<u64>) = cu::cuGraphExecGetFlags;

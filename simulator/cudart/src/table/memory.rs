@@ -1,7 +1,7 @@
 //! Memory: allocation, pools, pointers, sharing.
 
 use super::{OwnStream, exports};
-use crate::{memory, pointer, pool};
+use crate::{cuda12, memory, pointer, pool};
 use gpumem_cuda_abi::{
     CuIpcMemHandle, CuMemAccessDesc, CuMemLocation, CuMemPoolProps, CudaExtent, CudaPitchedPtr,
 };
@@ -43,9 +43,9 @@ exports! {
     context cudaMemGetDefaultMemPool (pool: Out<Handle>, location: In<CuMemLocation>, kind: u32) = cu::cuMemGetDefaultMemPool;
     context cudaMemGetMemPool (pool: Out<Handle>, location: In<CuMemLocation>, kind: u32) = cu::cuMemGetMemPool;
     context cudaMemSetMemPool (location: In<CuMemLocation>, kind: u32, pool: Handle) = cu::cuMemSetMemPool;
-    context cudaMemAdvise (pointer: Address, bytes: usize, advice: u32, location: CuMemLocation) = cu::cuMemAdvise;
-    context cudaMemPrefetchAsync (pointer: Address, bytes: usize, location: CuMemLocation, flags: u32, stream: Handle) = cu::cuMemPrefetchAsync;
-    context cudaMemPrefetchAsync_ptsz (pointer: Address, bytes: usize, location: CuMemLocation, flags: u32, stream: OwnStream) = cu::cuMemPrefetchAsync;
+    context cudaMemAdvise (pointer: Address, bytes: usize, advice: u32, location: CuMemLocation) = cuda12::advise;
+    context cudaMemPrefetchAsync (pointer: Address, bytes: usize, location: CuMemLocation, flags: Handle, stream: Handle) = cuda12::prefetch;
+    context cudaMemPrefetchAsync_ptsz (pointer: Address, bytes: usize, location: CuMemLocation, flags: Handle, stream: OwnStream) = cuda12::prefetch_per_thread;
     context cudaMemPrefetchBatchAsync (pointers: Address, sizes: Address, count: usize, places: Address, firsts: Address, given: usize, flags: u64, stream: Handle) = cu::cuMemPrefetchBatchAsync;
     context cudaMemPrefetchBatchAsync_ptsz (pointers: Address, sizes: Address, count: usize, places: Address, firsts: Address, given: usize, flags: u64, stream: OwnStream) = cu::cuMemPrefetchBatchAsync;
     context cudaMemDiscardAndPrefetchBatchAsync (pointers: Address, sizes: Address, count: usize, places: Address, firsts: Address, given: usize, flags: u64, stream: Handle) = cu::cuMemDiscardAndPrefetchBatchAsync;

@@ -1,7 +1,7 @@
 //! Streams, events, capture, callbacks.
 
 use super::{OwnStream, exports};
-use crate::stream;
+use crate::{cuda12, stream};
 use gpumem_sim_client::cu;
 use gpumem_sim_client::ffi::{Address, Handle, Out};
 
@@ -56,9 +56,9 @@ exports! {
     context cudaStreamEndCapture_ptsz (stream: OwnStream, graph: Out<Handle>) = cu::cuStreamEndCapture;
     context cudaStreamIsCapturing (stream: Handle, status: Out<u32>) = cu::cuStreamIsCapturing;
     context cudaStreamIsCapturing_ptsz (stream: OwnStream, status: Out<u32>) = cu::cuStreamIsCapturing;
-    context cudaStreamGetCaptureInfo (stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<Address>, edges: Out<Address>, count: Out<usize>) = cu::cuStreamGetCaptureInfo;
-    context cudaStreamGetCaptureInfo_ptsz (stream: OwnStream, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<Address>, edges: Out<Address>, count: Out<usize>) = cu::cuStreamGetCaptureInfo;
-    context cudaStreamUpdateCaptureDependencies (stream: Handle, nodes: Address, edges: Address, count: usize, flags: u32) = cu::cuStreamUpdateCaptureDependencies;
-    context cudaStreamUpdateCaptureDependencies_ptsz (stream: OwnStream, nodes: Address, edges: Address, count: usize, flags: u32) = cu::cuStreamUpdateCaptureDependencies;
+    context cudaStreamGetCaptureInfo (stream: Handle, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<Address>, edges: Out<Address>, count: Out<usize>) = cuda12::capture_info;
+    context cudaStreamGetCaptureInfo_ptsz (stream: OwnStream, status: Out<u32>, id: Out<u64>, graph: Out<Handle>, nodes: Out<Address>, edges: Out<Address>, count: Out<usize>) = cuda12::capture_info;
+    context cudaStreamUpdateCaptureDependencies (stream: Handle, nodes: Address, edges: Address, count: usize, flags: u32) = cuda12::update_capture;
+    context cudaStreamUpdateCaptureDependencies_ptsz (stream: OwnStream, nodes: Address, edges: Address, count: usize, flags: u32) = cuda12::update_capture;
     context cudaThreadExchangeStreamCaptureMode (mode: Out<u32>) = cu::cuThreadExchangeStreamCaptureMode;
 }
