@@ -13,6 +13,15 @@ import pytest
 
 PROGRAM, RANKS = (harness.WORKLOADS / "plan" / name for name in ("gpt.py", "ranks.py"))
 MIB = 1 << 20
+FAILED_AND_ABORTED = """
+import os, sys, traceback
+try:
+    raise ValueError("a fault of the program's own")
+except ValueError:
+    traceback.print_exc()
+print("terminate called without an active exception", file=sys.stderr, flush=True)
+os.abort()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +144,8 @@ def test_what_is_kept(python, tmp_path):
     [
         (["--card", "16GiB", "--", PROGRAM, "--fail"], 1, "failed with status 1, and not for want of memory"),
         (["--card", "16GiB", "--", "-c", "print(1)"], 1, "the program used no GPU"),
+        # PyTorch's abort at exit is no failure, but this program had failed before it.
+        (["--card", "16GiB", "--", "-c", FAILED_AND_ABORTED], 1, "failed with signal 6"),
         (["--card", "16GiB", "--timeout", "0.5", "--", PROGRAM], 1, "had not ended after"),
         (["--card", "16GiB", "--", "no-such-program"], 127, "no such program"),
         (["--card", "16GiB"], 2, "which program?"),

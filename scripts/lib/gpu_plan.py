@@ -86,7 +86,7 @@ class Checker:
         missing = [line for line in errors.splitlines() if line.startswith("ModuleNotFoundError")]
         if missing:
             row.skipped = missing[-1]
-        elif ended != 0 and not row.ran_out and RACE_AT_EXIT not in errors:
+        elif ended != 0 and not row.ran_out and (RACE_AT_EXIT not in errors or "Traceback" in errors):
             row.skipped = f"it ended with {ended} on the card: {last_line(errors)}"
         elif not report.exists():
             row.faults.append("no capture was written")

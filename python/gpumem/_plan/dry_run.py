@@ -21,7 +21,10 @@ _UNSET = ("CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING")
 # CPython up to 3.13 ends PyTorch's backward thread in the middle of a C++ function when the program ends first. PyTorch's own
 # race; the program was done.
 _RACE_AT_EXIT = "terminate called without an active exception"
+_TRACEBACK = "Traceback (most recent call last):"
 _LAST_WORDS = 4096
+# In which a program's last traceback stands, if it failed before that.
+_TRACEBACK_WITHIN = 64 << 10
 
 
 class Failed(Exception):
@@ -137,7 +140,7 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
     captures = _launcher.listed_captures(str(listed))
     summaries = [summary_of(capture) for capture in captures]
     words = _last_words(output)
-    if status == -signal.SIGABRT and _RACE_AT_EXIT in words:
+    if status == -signal.SIGABRT and _RACE_AT_EXIT in words and _TRACEBACK not in _last_words(output, _TRACEBACK_WITHIN):
         status = 0
     said_inside = records(reads)
     return Run(
@@ -183,9 +186,9 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         pass
 
 
-def _last_words(output: Path) -> str:
+def _last_words(output: Path, most: int = _LAST_WORDS) -> str:
     with open(output, "rb") as said:
-        said.seek(max(os.fstat(said.fileno()).st_size - _LAST_WORDS, 0))
+        said.seek(max(os.fstat(said.fileno()).st_size - most, 0))
         return said.read().decode("utf-8", "replace")
 
 
