@@ -153,3 +153,20 @@ def test_what_was_left_out_is_not_known(planned, python_env, tmp_path):
     counts = {record["line"]: (record["known"], record["unknown"]) for record in records if record.get("op") == "item"}
     assert counts == {6: (1, 3), 9: (0, 1)}, "of what is on the host, only what nobody has drawn is a record"
 
+
+
+def test_sizes_and_values_that_are_read_on_the_host_are_named(planned, python_env, tmp_path):
+    python, script = python_env("torch215"), harness.WORKLOADS / "plan" / "host_reads.py"
+    harness.run([python, script, "make", tmp_path / "read.pt"])
+    line = 1 + script.read_text().splitlines().index("print(tuple((large > 3).nonzero().shape))")
+    done, records = planned(python, script, "read", tmp_path / "read.pt", weights=True, env={"GPUMEM_PLAN_ASSUME": f"host_reads.py:{line}=9"})
+    assert done.stdout.splitlines() == [
+        "0", "0", "[0, 0, 0]", "(0,)", "(9, 1)", "(0,)", "(1,)", "(1,)", "(0,)", "True", "(0, 1)", "(20000,)", "(5,) (3000000,)", "(300, 300)",
+        "(96,) 4950 99",
+    ]  # fmt: skip
+    reads = [record for record in records if record["kind"] == "read"]
+    assert {record["line"] - line: (record["op"], record["use"], record["unknown"], record["assumed"]) for record in reads} == {
+        -4: ("item", "value", 1, 0), -3: ("numpy", "value", 1, 0), -2: ("tolist", "value", 1, 0), -1: ("boolean index", "size", 1, 0),
+        0: ("nonzero", "size", 0, 1), 1: ("masked_select", "size", 1, 0), 2: ("unique", "size", 1, 0), 3: ("bincount", "size", 1, 0),
+        4: ("repeat_interleave", "size", 1, 0), 5: ("equal", "value", 1, 0), 6: ("nonzero", "size", 1, 0), 7: ("_to_sparse", "size", 1, 0),
+    }  # fmt: skip

@@ -88,6 +88,8 @@ class Values:
             tensors += self.tensors(kwargs.values())
         if not self._is_on_device(tensors, kwargs):
             if self.weights is not None:
+                if rule.kind == kinds.COUNTED and not self.known.all(tensors):
+                    return self._counted.run(rule, func, args, kwargs, tensors)
                 result = self.weights.on_host(rule, func, args, kwargs, tensors)
                 if result is not NotImplemented:
                     return result
@@ -145,7 +147,7 @@ class Values:
         for tensor in self.written(rule, args, kwargs):
             self.known.written(tensor, known)
         if not known:
-            storages = {tensor.untyped_storage()._cdata for tensor in tensors}
+            storages = {tensor.untyped_storage()._cdata for tensor in tensors if tensor.layout == self.torch.strided}
             for tensor in self.tensors((result,)):
                 if tensor.layout == self.torch.strided and tensor.untyped_storage()._cdata not in storages:
                     self.known.fresh(tensor, False)
@@ -260,6 +262,13 @@ class Values:
         return result
 
     # Operations that the CPU does as well.
+
+    def plain(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
+        """An operation that counts nothing: the device's computed, the host's left out or run."""
+        if any(tensor.device.type == "cuda" for tensor in tensors):
+            return self.computed(rule, func, args, kwargs, tensors)
+        result = self.weights.on_host(rule, func, args, kwargs, tensors) if self.weights is not None else NotImplemented
+        return result if result is not NotImplemented else self._on_host(rule, func, args, kwargs, tensors)
 
     def computed(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
         known = self.known.all(tensors)

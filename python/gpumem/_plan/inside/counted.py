@@ -1,6 +1,7 @@
 """Operations whose result has a size that the device counted, and some that read device memory on their way.
 
-Their kernels read a count back that no kernel wrote, so they are run with the count that the values have, whatever their size."""
+Their kernels read a count back that no kernel wrote, so they are run with the count that the values have, whatever their size. Those of the
+host's tensors come here where values are not known without a device's work (--no-weights)."""
 
 from __future__ import annotations
 
@@ -27,8 +28,9 @@ class Counted:
         handler = self._handlers.get(rule.name)
         if rule.name.startswith(("_to_sparse", "_coalesce")):
             # Counted within, where nothing else can be put in.
-            self._values.reads.size(f"{rule.name} (as counted by a kernel that did nothing)", False, None)
-            return func(*args, **kwargs)
+            on_device = any(tensor.device.type == "cuda" for tensor in tensors)
+            self._values.reads.size(f"{rule.name} (as counted by a kernel that did nothing)" if on_device else rule.name, False, None)
+            return func(*args, **kwargs) if on_device else self._values.plain(rule, func, args, kwargs, tensors)
         if rule.mutated and "out" in rule.mutated:
             return self._into(rule, func, args, kwargs)
         return (handler or self._instead)(rule, func, args, kwargs, tensors)
@@ -76,7 +78,8 @@ class Counted:
         indices: List[Any] = []
         masked = False
         for index in args[1]:
-            if index is not None and index.device.type == "cuda" and index.dtype in (self._torch.bool, self._torch.uint8) and index.dim():
+            mask = index is not None and index.device == args[0].device and index.dtype in (self._torch.bool, self._torch.uint8)
+            if mask and index.dim():
                 if _fills(rule, args, kwargs):
                     break
                 rows, _ = self._counted_rows(index, "boolean index")
@@ -87,10 +90,10 @@ class Counted:
         if masked:
             args = (args[0], indices, *args[2:])
             tensors = self._values.tensors(args)
-        return self._values.computed(rule, func, args, kwargs, tensors)
+        return self._values.plain(rule, func, args, kwargs, tensors)
 
     def _by_rule(self, func: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
-        return self._values.computed(Rule(func, self._torch), func, args, kwargs, self._values.tensors(args))
+        return self._values.plain(Rule(func, self._torch), func, args, kwargs, self._values.tensors(args))
 
     def _repeat_interleave(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
         if kwargs.get("output_size") is None:
@@ -99,7 +102,11 @@ class Counted:
                 total = int(self._values.on_cpu.read(args[0]).sum())
             except Unreadable:
                 total, known = 0, False
-            kwargs = {**kwargs, "output_size": self._values.reads.size("repeat_interleave", known, total)}
+            count = self._values.reads.size("repeat_interleave", known, total)
+            if args[0].device.type == "cpu":
+                # The CPU takes no other size than the one that it counts.
+                return self._moved(_with_length(func(*args, **kwargs), count), args[0].device, known and count == total)
+            kwargs = {**kwargs, "output_size": count}
         return self._values.computed(rule, func, args, kwargs, tensors)
 
     def _equal(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> bool:
@@ -118,6 +125,8 @@ class Counted:
         kept = self._on_cpu(func, args, kwargs)
         count = values.reads.size("nms", known, kept.shape[0])
         known, kept = known and count == kept.shape[0], _with_length(kept, count)
+        if args[0].device.type == "cpu":
+            return self._moved(kept, args[0].device, known)
         with values.reads.of_a_kernel(count), values.through_mode():
             result = func._op_dk(self._torch._C.DispatchKey.CUDA, *args, **kwargs)
         if result.shape != kept.shape:
@@ -152,7 +161,7 @@ class Counted:
                 known = False
                 results = [_with_length(each, count, dim if at == 0 else 0) if _counts(each, length, at, dim) else each
                            for at, each in enumerate(results)]  # fmt: skip
-        device = next(tensor.device for tensor in tensors if tensor.device.type == "cuda")
+        device = next((tensor.device for tensor in tensors if tensor.device.type == "cuda"), tensors[0].device)
         moved = [self._moved(each, device, known) for each in results]
         return moved[0] if not isinstance(result, (tuple, list)) else tuple(moved)
 

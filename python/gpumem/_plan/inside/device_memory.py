@@ -66,6 +66,9 @@ class DeviceMemory:
 
     def write(self, tensor: Any, value: Any) -> bool:
         """Puts a value from the CPU into the tensor's memory; whether it did."""
+        if tensor.device.type == "cpu":
+            tensor.copy_(value)
+            return True
         size = tensor.element_size()
         shape, strides = tensor.shape, tensor.stride()
         if value.shape != shape or tensor.is_conj() or tensor.is_neg() or self.is_left_out(tensor):
@@ -101,6 +104,9 @@ class DeviceMemory:
 
     def zero(self, tensor: Any) -> bool:
         """Zeroes the tensor's memory where it is in one piece; whether it did."""
+        if tensor.device.type == "cpu":
+            tensor.zero_()
+            return True
         if tensor.numel() == 0:
             return True
         block, outer = _layout(tensor.shape, tensor.stride())

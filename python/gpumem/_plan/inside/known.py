@@ -19,6 +19,7 @@ class Known:
 
     def __init__(self, torch: Any):
         self._storage = torch.UntypedStorage
+        self._strided = torch.strided
         self._device: Dict[int, int] = {}
         self._host: Dict[int, int] = {}
         # Files that are mapped and not read: address, bytes, the storage, and up to how many bytes a part of it counts as read.
@@ -37,6 +38,9 @@ class Known:
         return not self._host and not self._mapped
 
     def __call__(self, tensor: Any) -> bool:
+        if tensor.layout != self._strided:
+            # It has no storage of its own to be looked up.
+            return False
         key = tensor.untyped_storage()._cdata
         if tensor.device.type == "cpu":
             return key not in self._host and not (self._mapped and self.is_mapped(tensor))
@@ -67,6 +71,8 @@ class Known:
 
     def fresh(self, tensor: Any, known: bool) -> None:
         """A whole storage is written."""
+        if tensor.layout != self._strided:
+            return
         storage = tensor.untyped_storage()
         on_host = tensor.device.type == "cpu"
         table = self._host if on_host else self._device

@@ -50,7 +50,7 @@ def ensure(torch: Any) -> Optional[Any]:
             sys.stderr.write(f"gpumem: the program's memory can differ by the mode that computes values ({why})\n")
         push(_installed)
         _installed.values.calibrate()
-        unseen.watch(torch, _installed.values.known, _hider(torch))
+        unseen.watch(torch, _installed.values.known, hider(torch))
         _on_each_thread(lambda: push(_installed), lambda: _leave(torch))
         atexit.register(_leave, torch)
     return _installed
@@ -129,7 +129,7 @@ def _pushed(torch: Any, mode: Any) -> Iterator[None]:
         _pop_mode()
 
 
-def _hider(torch: Any) -> Callable[[Any], None]:
+def hider(torch: Any) -> Callable[[Any], None]:
     """What keeps the compiler from a function of ours, which runs in the middle of what it does compile."""
     try:
         skip = torch._C._dynamo.eval_frame.skip_code
@@ -145,7 +145,7 @@ def _hider(torch: Any) -> Callable[[Any], None]:
 
 
 def _hide_from_dynamo(torch: Any, mode: Any) -> None:
-    hide = _hider(torch)
+    hide = hider(torch)
     for owner in (mode, Values, Counted, Reads, OnCpu, Known, DeviceMemory, Rule, Accumulation):
         for member in vars(owner).values():
             hide(member)

@@ -50,7 +50,9 @@ class OnCpu:
         return value
 
     def read(self, tensor: Any) -> Any:
-        """The values of a tensor of the device."""
+        """The values of a tensor of the device; one of the host as it is."""
+        if tensor.device.type == "cpu":
+            return tensor
         if tensor.layout != self._torch.strided or tensor.device.type != "cuda":
             raise Unreadable(tensor.layout)
         value = self._memory.read(tensor)

@@ -18,7 +18,7 @@ import mmap
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import mode, operations, pretrained
+from . import mode, operations, pretrained, python_reads
 from .record_file import RecordFile
 
 FILE = "GPUMEM_PLAN_LINES"
@@ -40,6 +40,7 @@ def install(torch: Any) -> None:
         weights = Weights(torch, installed.values)
         installed.values.weights = weights
         _watch_files(torch, weights)
+        python_reads.watch(torch, installed.values, mode.hider(torch))
         pretrained.watch(torch, weights.report)
 
 
@@ -145,6 +146,8 @@ class Weights:
             result = func(*arguments, **named)
         except (NotImplementedError, RuntimeError, TypeError):
             return None
+        if not all(each.layout == self._torch.strided for each in self._values.tensors((result,))):
+            return None
         if any(meta.shape != value.shape or meta.stride() != value.stride() for value, meta in metas.values()):
             return None
         return result, metas
@@ -168,10 +171,11 @@ class Weights:
     def _host(self, value: Any, originals: Dict[int, Any]) -> Any:
         """A result with memory: an argument's, or its own."""
         if isinstance(value, self._torch.Tensor):
-            return originals[id(value)] if id(value) in originals else self._fresh(value)
+            return originals[id(value)] if id(value) in originals else self.fresh(value)
         return type(value)(self._host(each, originals) for each in value) if type(value) in (list, tuple) else value
 
-    def _fresh(self, like: Any) -> Any:
+    def fresh(self, like: Any) -> Any:
+        """Memory of zeros that are not known, of a shape and type."""
         made = self._torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="cpu")
         storage = made.untyped_storage()
         if storage.nbytes() <= _USED_AGAIN:
@@ -286,8 +290,7 @@ def _watch_files(torch: Any, weights: Weights) -> None:
     def get_storage_from_record(self: Any, name: str, count: int, kind: Any) -> Any:
         if count <= READ_BYTES or kind is not storage:
             return read(self, name, count, kind)
-        made = torch.empty(count, dtype=torch.uint8, device="cpu")
-        known.fresh(made, False)
+        made = weights.fresh(torch.empty(count, dtype=torch.uint8, device="meta"))
         report.add("not_read", count)
         return made
 
