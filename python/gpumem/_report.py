@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
@@ -37,6 +38,12 @@ def show(text: str) -> None:
     except BrokenPipeError:
         # Nor does the interpreter's end write there.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def wrapped(lines: Sequence[str]) -> List[str]:
+    """Lines of text for 80 columns."""
+    wrap = textwrap.TextWrapper(79, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [part for line in lines for part in wrap.wrap(line)]
 
 
 def tell(captures: Sequence[Path], analyzer: Optional[Path]) -> None:

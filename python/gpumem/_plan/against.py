@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from .. import _sizes
-from .dry_run import Failed, summary_of
+from .._analysis import analyzed
+from .dry_run import Failed
 from .verdict import Verdict, peak
 
 _LEVELS = (("tensors", "tensor"), ("reserved by PyTorch", "reserved"), ("on the card", "physical"))
@@ -14,7 +15,7 @@ _LEVELS = (("tensors", "tensor"), ("reserved by PyTorch", "reserved"), ("on the 
 
 def rows(of: Verdict, capture: Path, device: Optional[int] = None) -> List[Dict[str, Any]]:
     """Peaks as planned, the least and the greatest, and as they were."""
-    summary = summary_of(capture)
+    summary = analyzed(capture, "summary")
     devices = [each for each in summary["devices"] if device in (None, each["ordinal"])]
     if not devices:
         raise Failed(f"{capture} has no GPU to compare with")

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .. import _files, _launcher
+from .._analysis import Unreadable
+from .._progress import Progress
 from .._report import say, show
 from . import against, changes, inside, replayed, search, text
 from . import verdict as judge
 from .cards import ROOMY, UnknownCard, ends, with_memory
 from .dry_run import Failed, Run, Wanted, run, runs
-from .progress import Progress
 from .verdict import DOES_NOT_FIT, FITS, TOO_CLOSE, Case, Ends, Verdict
 
 NO_RESULT, WRONG = 1, 2
@@ -124,7 +125,7 @@ def main(words: Sequence[str]) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="gpumem-plan.") as folder:
             return _plan(options, cards, program, bounds, Path(folder))
-    except (Failed, _files.Missing) as error:
+    except (Failed, Unreadable, _files.Missing) as error:
         say(f"plan: {error}")
         return NO_RESULT
     except _launcher.CannotRun as error:

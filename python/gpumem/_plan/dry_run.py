@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .. import _files, _launcher, _simulator
+from .. import _launcher, _simulator
+from .._analysis import analyzed
 from . import inside
 
 # What would change a run that stands for another machine's.
@@ -138,7 +139,7 @@ def run(wanted: Wanted, folder: Path, name: str) -> Run:
     finally:
         os.unlink(cards)
     captures = _launcher.listed_captures(str(listed))
-    summaries = [summary_of(capture) for capture in captures]
+    summaries = [analyzed(capture, "summary") for capture in captures]
     words = _last_words(output)
     if status == -signal.SIGABRT and _RACE_AT_EXIT in words and _TRACEBACK not in _last_words(output, _TRACEBACK_WITHIN):
         status = 0
@@ -190,20 +191,6 @@ def _last_words(output: Path, most: int = _LAST_WORDS) -> str:
     with open(output, "rb") as said:
         said.seek(max(os.fstat(said.fileno()).st_size - most, 0))
         return said.read().decode("utf-8", "replace")
-
-
-def summary_of(capture: Path) -> Dict[str, Any]:
-    said: Dict[str, Any] = analyzed(capture, "summary")
-    return said
-
-
-def analyzed(capture: Path, view: str, *options: str) -> Any:
-    """What a view of gpumem-analyze says of a capture."""
-    command = [str(_files.analyzer()), view, "--format", "json", *options, str(capture)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if not done.stdout:
-        raise Failed((done.stderr.strip().splitlines() or [f"{capture} cannot be read"])[-1])
-    return json.loads(done.stdout)
 
 
 def runs(all_: Sequence[Wanted], folder: Path, names: Sequence[str], jobs: int) -> List[Run]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
 from .. import _sizes
+from .._report import wrapped
 from . import verdict as judge
 from .replayed import LESS
 from .verdict import DOES_NOT_FIT, FITS, Tried, Verdict
@@ -23,11 +24,6 @@ _ROWS = {
     "graph": "CUDA graphs, live",
     "graph_unused": "CUDA graphs, unused",
 }
-
-
-def wrapped(lines: Sequence[str]) -> List[str]:
-    wrap = textwrap.TextWrapper(_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return [part for line in lines for part in (wrap.wrap(line) or [""])]
 
 
 def between(of: Sequence[int]) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from .._analysis import Unreadable, analyzed
 from .changes import Change
-from .dry_run import Device, Failed, Run, analyzed
+from .dry_run import Device, Failed, Run
 from .search import Found
 
 FITS, DOES_NOT_FIT, TOO_CLOSE = "fits", "does not fit", "too close to say"
@@ -129,7 +130,7 @@ def tried(change: Change, run: Run) -> Tried:
         return Tried(name, None, "the program has nothing of the kind")
     try:
         return Tried(name, fullest(run) if fitted(run) else None)
-    except Failed as error:
+    except (Failed, Unreadable) as error:
         return Tried(name, None, str(error))
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Sequence
 
 from .. import _files
-from .._report import show
+from .._analysis import Unreadable, analyzed
+from .._progress import Progress
+from .._report import show, wrapped
 from . import text
-from .captures import devices_of, python_for, summary_of
+from .captures import devices_of, python_for
 from .search import search
 from .servers import Failed, Servers
 
@@ -32,14 +34,14 @@ def _has_format(words: Sequence[str]) -> bool:
 
 
 def _replayed(capture: Path) -> Sequence[str]:
-    progress = text.Progress()
+    progress = Progress()
     try:
-        summary = summary_of(capture)
+        summary = analyzed(capture, "summary")
         devices = devices_of(capture, summary, None)
         with Servers(python_for(None, summary), os.cpu_count() or 1) as servers:
             results = search(servers, devices, devices[0].settings, None, progress.told("replaying other settings"))
-    except (Failed, _files.Missing) as error:
-        return text.wrapped([f"Other settings of PyTorch's allocator were not replayed: {error}"])
+    except (Failed, Unreadable, _files.Missing) as error:
+        return wrapped([f"Other settings of PyTorch's allocator were not replayed: {error}"])
     finally:
         progress.end()
     return text.advice(results, text.doubts({capture: summary}, devices, results, None), devices[0])

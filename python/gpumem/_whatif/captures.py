@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from .. import _files
 from .prices import Prices
 from .search import UNKNOWN_CARD, Recorded
 from .servers import Failed
-
-
-def summary_of(capture: Path) -> Dict[str, Any]:
-    command = [str(_files.analyzer()), "summary", "--format", "json", str(capture)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if not done.stdout:
-        raise Failed((done.stderr.strip().splitlines() or [f"{capture} cannot be read"])[-1])
-    summary: Dict[str, Any] = json.loads(done.stdout)
-    return summary
 
 
 def devices_of(capture: Path, summary: Dict[str, Any], only: Optional[int]) -> List[Recorded]:

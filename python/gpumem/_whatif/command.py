@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Sequence
 
 from .. import _files, _sizes
+from .._analysis import Unreadable, analyzed
+from .._progress import Progress
 from .._report import say, show
 from . import text
-from .captures import devices_of, python_for, summary_of
+from .captures import devices_of, python_for
 from .saving import Saving
 from .search import replays, search, smallest_cards
 from .servers import Failed, Servers
@@ -73,13 +75,13 @@ def main(words: Sequence[str]) -> int:
     options = _parser().parse_args(list(words))
     try:
         return _run(options)
-    except (Failed, _files.Missing) as error:
+    except (Failed, Unreadable, _files.Missing) as error:
         say(f"whatif: {error}")
         return NO_RESULT
 
 
 def _run(options: argparse.Namespace) -> int:
-    summaries = {capture: summary_of(capture) for capture in options.captures}
+    summaries = {capture: analyzed(capture, "summary") for capture in options.captures}
     first = next(iter(summaries.values()))
     devices = [
         device for capture, summary in summaries.items() for device in devices_of(capture, summary, options.device)
@@ -87,7 +89,7 @@ def _run(options: argparse.Namespace) -> int:
     own = devices[0].settings
     saving = Saving(options.save, devices, options.conf or []) if options.save else None
     python = python_for(options.python, first)
-    progress = text.Progress()
+    progress = Progress()
     with Servers(python, options.jobs or os.cpu_count() or 1) as servers:
         told = progress.told("replaying")
         if options.conf:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import textwrap
-import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from .. import _sizes
+from .._report import wrapped
 from .saving import Saving
 from .search import ALLOCATED, UNKNOWN_CARD, Recorded, Result, reserved, worst
 from .settings import risks
@@ -31,29 +29,6 @@ _BOTH_WAYS = {
     "waits_unknown": "when {:,} blocks that other streams used were free again is not known: at once, or when their memory was used again",
     "stand_ins": "which streams used blocks ({:,} times) is not known: others stand in for them, in two orders (inactive_split_bytes)",
 }
-
-
-class Progress:
-    """A line on the terminal, if there is one."""
-
-    def __init__(self) -> None:
-        self._shown = sys.stderr.isatty()
-        self._last = 0.0
-
-    def told(self, what: str) -> Callable[[float], None]:
-        def show(of: float) -> None:
-            now = time.monotonic()
-            if self._shown and now - self._last > 0.1:
-                self._last = now
-                sys.stderr.write(f"\r{what}: {of:4.0%} ")
-                sys.stderr.flush()
-
-        return show
-
-    def end(self) -> None:
-        if self._shown and self._last:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
 
 
 def doubts(
@@ -229,11 +204,6 @@ def _best(by_settings: Dict[str, Result], least: Cards) -> Result:
     if any(least.values()):
         return min((r for r in by_settings.values() if least[r.settings]), key=lambda r: (enough(least, r), r.rank()))
     return min(by_settings.values(), key=Result.rank)
-
-
-def wrapped(lines: Sequence[str]) -> List[str]:
-    wrap = textwrap.TextWrapper(79, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
-    return [part for line in lines for part in wrap.wrap(line)]
 
 
 def _headline(own: Result, by_settings: Dict[str, Result], least: Cards) -> List[str]:

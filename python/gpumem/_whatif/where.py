@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Optional, Tuple
 
-from .. import _files
+from .._analysis import Unreadable, analyzed
 
 Line = Tuple[str, int]
 
@@ -24,11 +22,9 @@ def line(capture: Path, device: int, event: int) -> Optional[str]:
 
 
 def _held(capture: Path, device: int, event: int) -> Counter[Line]:
-    command = [str(_files.analyzer()), "lines", "--format", "json", "--level", "tensor", "--at", str(event), "--device", str(device)]
-    done = subprocess.run([*command, str(capture)], capture_output=True, text=True)
     try:
-        rows = json.loads(done.stdout)
-    except ValueError:
+        rows = analyzed(capture, "lines", "--level", "tensor", "--at", str(event), "--device", str(device))
+    except Unreadable:
         rows = []
     held: Counter[Line] = Counter()
     for row in rows:

@@ -95,18 +95,6 @@ pub fn capture_info(
     }
 }
 
-/// CUDA 12's `cudaStreamGetCaptureInfo_v2`.
-pub fn capture_info_v2(
-    stream: Handle,
-    status: Out<u32>,
-    id: Out<u64>,
-    graph: Out<Handle>,
-    nodes: Out<Address>,
-    count: Out<usize>,
-) -> CudaError {
-    capture_info_v3(stream, status, id, graph, nodes, Out::NOWHERE, count)
-}
-
 /// CUDA 12's `cudaStreamGetCaptureInfo_v3`.
 pub fn capture_info_v3(
     stream: Handle,

@@ -23,7 +23,7 @@ pub extern "C" fn cudaStreamGetCaptureInfo_v2(
     nodes: Out<Address>,
     count: Out<usize>,
 ) -> CudaError {
-    cuda12::capture_info_v2(stream, status, id, graph, nodes, count)
+    cuda12::capture_info_v3(stream, status, id, graph, nodes, Out::NOWHERE, count)
 }
 
 /// CUDA 12's function of this name: CUDA 13's `cudaStreamGetCaptureInfo`.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from typing import Callable
 
 
 class Progress:
@@ -14,6 +16,19 @@ class Progress:
             self._said = True
             sys.stderr.write(f"\r\x1b[K{what:.78}")
             sys.stderr.flush()
+
+    def told(self, what: str) -> Callable[[float], None]:
+        """What is called with the part that is done, and says it now and then."""
+        last = 0.0
+
+        def show(of: float) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last > 0.1:
+                last = now
+                self.say(f"{what}: {of:4.0%}")
+
+        return show
 
     def end(self) -> None:
         if self._said:
