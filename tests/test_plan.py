@@ -7,9 +7,15 @@ import json
 import os
 import re
 import subprocess
+import sys
+import types
 
 import harness
 import pytest
+
+sys.path.insert(0, str(harness.ROOT / "python"))
+
+from gpumem._plan import verdict  # noqa: E402
 
 PROGRAM, RANKS = (harness.WORKLOADS / "plan" / name for name in ("gpt.py", "ranks.py"))
 MIB = 1 << 20
@@ -60,6 +66,14 @@ def test_the_peaks_are_those_that_the_program_has_without_a_plan(python, tmp_pat
     assert all(needed >= stats["reserved_bytes.all.peak"] + 512 * MIB for needed in case["needed_bytes"])
     assert sum(row["bytes"] for row in case["at"]["rows"]) <= case["needed_bytes"][1]
     assert "blocks.5.up" in [row["module"] for row in case["at"]["modules"]]
+
+
+def test_what_is_left_is_by_the_card_that_each_run_had():
+    """With more room PyTorch may cache more, so that the run with the least room needs less."""
+    runs = [types.SimpleNamespace(devices=[types.SimpleNamespace(ordinal=0, needed=size)]) for size in (900, 1090)]
+    case = verdict.Case(verdict.Ends("x", "x", {}, {}, (1000, 1100), margin=30))
+    found = verdict.Verdict(case, verdict.FITS, *runs)
+    assert (found.needed, found.left) == ([930, 1090], [10, 70])
 
 
 def test_the_smallest_card_is_the_one_on_which_it_works(python):

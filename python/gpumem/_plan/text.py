@@ -138,8 +138,7 @@ def headline(of: Verdict) -> List[str]:
     if of.smallest:
         return _smallest(of.smallest, of.needed[1])
     if of.verdict == FITS:
-        left = [total[0] - of.needed[1], total[1] - of.needed[0]]
-        return [f"fits: needs {between(of.needed)} of {card}; {between(left)} is left."]
+        return [f"fits: needs {between(of.needed)} of {card}; {between(of.left)} is left."]
     if of.verdict == DOES_NOT_FIT:
         return [f"does not fit: memory runs out on {card}."]
     if of.only_just:
@@ -190,7 +189,7 @@ def breakdown(held: Dict[str, Any], of: Verdict) -> List[str]:
         if row["kind"] == "tensors":
             parts = sorted(held["categories"], key=lambda part: -part["bytes"])
             lines += [f"  {part['category']:32.32}{_sizes.text(part['bytes']):>10}" for part in parts if part["bytes"]]
-    more = of.needed[1] - total
+    more = of.needed_at_worst - total
     if of.worse.went_well and more > 0:
         lines.append(f"{'more at other moments':34}{_sizes.text(more):>10}  exact")
         total += more

@@ -91,7 +91,18 @@ class Verdict:
     def needed(self) -> Sequence[int]:
         """Bytes that were on the fullest GPU at once: the least and the greatest that is thought possible. Of a run that failed they
         are what was there by then."""
-        return sorted((fullest(self.better), fullest(self.worse) + self.case.card.margin))
+        return sorted((fullest(self.better), self.needed_at_worst))
+
+    @property
+    def needed_at_worst(self) -> int:
+        """The same of the run with the least room. It can be less than of the other one, in which PyTorch may cache more."""
+        return fullest(self.worse) + self.case.card.margin
+
+    @property
+    def left(self) -> Sequence[int]:
+        """Bytes that were left on the fullest GPU: each run by the card that it had."""
+        least, most = self.case.card.total
+        return sorted((least - self.needed_at_worst, most - fullest(self.better)))
 
 
 def judged(case: Case, worse: Run, better: Run) -> Verdict:
