@@ -10,16 +10,19 @@ from . import _files, _launcher, _sizes
 from ._report import say
 
 _DESCRIPTION = """\
-Runs a program with libgpumem.so preloaded and prints, when it has ended, where its GPU memory went. The
-program runs as it would without: same Python, same standard streams, its own exit status."""
+Runs a program with libgpumem.so preloaded and prints, when it has ended, where
+its GPU memory went. The program runs as it would without: same Python, same
+standard streams, its own exit status."""
 
 _FORMS = """\
-PROGRAM is a script (train.py), `-m MODULE`, or any command: torchrun, accelerate launch, deepspeed,
-python -u train.py, a binary. Options of gpumem's come before it. The report goes to stderr; ranks have a
-capture each (report.rank0.bin, …).
+PROGRAM is a script (train.py), `-m MODULE`, or any command: torchrun,
+accelerate launch, deepspeed, python -u train.py, a binary. Options of gpumem's
+come before it. The report goes to stderr; ranks have a capture each
+(report.rank0.bin, …).
 
-Exit status: the program's own, 128 + N if signal N ended it; 125 if gpumem itself cannot run it (options,
-library), 126 if the program cannot be executed, 127 if it is not found.
+Exit status: the program's own, 128 + N if signal N ended it; 125 if gpumem
+itself cannot run it (options, library), 126 if the program cannot be executed,
+127 if it is not found.
 
   gpumem run train.py --epochs 3
   gpumem run --output runs/%h-%p.bin -m mypackage.train

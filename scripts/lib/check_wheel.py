@@ -4,9 +4,10 @@ environment, where pyelftools and packaging are."""
 
 import io
 import os
+import subprocess
 import sys
 import zipfile
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
@@ -22,14 +23,8 @@ SYSTEM = {
     "ld-linux-x86-64.so.2",
 }  # fmt: skip
 # The simulated libraries, and what their clients look for.
-SIMULATED = {
-    "libsimcuda.so": "libcuda.so.1", "libsimnvml.so": "libnvidia-ml.so.1", "libsimcudart.so": "libcudart.so.13",
-    "libsimcudart12.so": "libcudart.so.12", "libsimcublas.so": "libcublas.so.13", "libsimcublaslt.so": "libcublasLt.so.13",
-    "libsimcudnn.so": "libcudnn.so.9", "libsimcufft.so": "libcufft.so.12", "libsimcupti.so": "libcupti.so.13",
-    "libsimcusolver.so": "libcusolver.so.12", "libsimnccl.so": "libnccl.so.2", "libsimcublas12.so": "libcublas.so.12",
-    "libsimcublaslt12.so": "libcublasLt.so.12", "libsimcufft11.so": "libcufft.so.11", "libsimcupti12.so": "libcupti.so.12",
-    "libsimcusolver11.so": "libcusolver.so.11",
-}  # fmt: skip
+_NAMES = [sys.executable, "-I", "-S", Path(__file__).with_name("simulator_names.py")]
+SIMULATED = dict(line.split() for line in subprocess.check_output(_NAMES, text=True).splitlines())
 # NVIDIA's has no versions of symbols.
 WITHOUT_VERSIONS = {"libsimnccl.so"}
 # Calls itself through whatever is preloaded. The other simulated libraries keep their calls of themselves, as NVIDIA's do.

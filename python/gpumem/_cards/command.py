@@ -15,11 +15,12 @@ from .finding import Unknown, find, known
 WRONG, NO_RESULT = 2, 1
 
 _DESCRIPTION = """\
-Cards that `gpumem plan` and the simulator know: what CUDA gives of each, what a process costs before its first tensor,
-and how well that is known."""
+Cards that `gpumem plan` and the simulator know: what CUDA gives of each, what
+a process costs before its first tensor, and how well that is known."""
 
 _EPILOG = """\
-A card is named by its short name (h100), by what CUDA calls it ("NVIDIA H100 80GB HBM3"), or by a file (./mine.json).
+A card is named by its short name (h100), by what CUDA calls it ("NVIDIA H100
+80GB HBM3"), or by a file (./mine.json).
 
   gpumem card list
   gpumem card show h100

@@ -28,8 +28,9 @@ STATUS = {FITS: 0, DOES_NOT_FIT: 4, TOO_CLOSE: 5}
 _COPY_MOST = 64 << 20
 
 _DESCRIPTION = """\
-Says whether a program fits a GPU that you do not have. The program runs unchanged, on a simulated card: PyTorch's allocator, its
-libraries and the program's own code are real, kernels do nothing."""
+Says whether a program fits a GPU that you do not have. The program runs
+unchanged, on a simulated card: PyTorch's allocator, its libraries and the
+program's own code are real, kernels do nothing."""
 
 _EPILOG = """\
   gpumem plan --card h100 -- train.py --batch 16
@@ -37,8 +38,9 @@ _EPILOG = """\
   gpumem plan --card h100 --search '--batch {}' 1..512 -- train.py
   gpumem plan --card 24GiB -- python -m mypackage.train
 
-Exit status: 0 it fits, 4 it does not, 5 too close to say (of several cards: the best one); 1 no result, since the program failed for
-another reason; 2 the command line is wrong.
+Exit status: 0 it fits, 4 it does not, 5 too close to say (of several cards:
+the best one); 1 no result, since the program failed for another reason; 2 the
+command line is wrong.
 """
 
 

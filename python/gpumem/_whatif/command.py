@@ -21,11 +21,13 @@ from .servers import Failed, Servers
 WRONG, NO_RESULT, PARTIAL = 2, 1, 3
 
 _DESCRIPTION = """\
-Replays what PyTorch's allocator did in a recorded run under other settings, by that allocator itself. It needs the
-capture, a Python with the PyTorch of the run, and neither a GPU nor the model nor its data."""
+Replays what PyTorch's allocator did in a recorded run under other settings, by
+that allocator itself. It needs the capture, a Python with the PyTorch of the
+run, and neither a GPU nor the model nor its data."""
 
 _EPILOG = """\
-A replay speaks up to its first failure: what the program would have done then, no capture says.
+A replay speaks up to its first failure: what the program would have done then,
+no capture says.
 
   gpumem whatif report.bin
   gpumem whatif report.bin --conf expandable_segments:True --conf max_split_size_mb:256
@@ -34,7 +36,8 @@ A replay speaks up to its first failure: what the program would have done then, 
   gpumem whatif report.rank*.bin
   gpumem whatif report.bin --conf expandable_segments:True --save replays
 
-Exit status: 0 complete, 1 no result, 2 the command line is wrong, 3 a result that is not exact, of which is said why.
+Exit status: 0 complete, 1 no result, 2 the command line is wrong, 3 a result
+that is not exact, of which is said why.
 """
 
 
