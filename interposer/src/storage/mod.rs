@@ -156,7 +156,7 @@ impl Storage {
 
     /// The life of the thread that writes the file.
     fn run(&self, job: &Job) {
-        descriptors::own_table();
+        let has_own_table = descriptors::own_table();
         let first = match job.capture.ring {
             RingPlace::InCapture => self.create(job, |path| Writer::create(path, &job.capture)),
             _ => Writer::begin(&job.wanted, &job.capture)
@@ -185,7 +185,7 @@ impl Storage {
         // Before the first call returns: a kill may follow.
         self.announce(job, writer, path);
         self.step(CREATED);
-        self.created(writer);
+        self.created(writer, has_own_table);
         match job.capture.ring {
             RingPlace::InCapture => self.drain(writer, job.is_bounded, &|| {}),
             _ => writer.run_store(&|trouble| self.told(path, &trouble)),
@@ -211,7 +211,7 @@ impl Storage {
     }
 
     /// What is to be done once there is a file.
-    fn created(&self, writer: &'static Writer) {
+    fn created(&self, writer: &'static Writer, has_own_table: bool) {
         if let Some(why) = writer.ring_fell_back() {
             let instead = match writer.ring_path() {
                 Some(ring) => ring.parent().unwrap_or(ring).display().to_string(),
@@ -220,7 +220,9 @@ impl Storage {
             self.lines
                 .leave(format!("no ring in {why}. It is in {instead}."));
         }
-        let Some(ring) = writer.ring_path() else {
+        // In the program's table a descriptor can become the program's file between two calls: a sweep would read, write
+        // and close that. The rings of ended processes wait for the next recorder.
+        let Some(ring) = writer.ring_path().filter(|_| has_own_table) else {
             return;
         };
         let (Some(folder), ring) = (ring.parent().map(Path::to_owned), ring.to_owned()) else {
