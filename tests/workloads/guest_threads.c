@@ -43,7 +43,10 @@ static int ours(int print) {
             continue;
         status(task->d_name, "Cpus_allowed_list", processors, sizeof processors);
         status(task->d_name, "SigBlk", blocked, sizeof blocked);
-        printf("%s %d %s %s\n", name, sched_getscheduler(atoi(task->d_name)), processors, blocked);
+        int policy = sched_getscheduler(atoi(task->d_name));
+        if (policy < 0 || processors[0] == '?' || blocked[0] == '?') /* it ended */
+            continue;
+        printf("%s %d %s %s\n", name, policy, processors, blocked);
     }
     closedir(tasks);
     unsigned always = letter('f') | letter('n');
