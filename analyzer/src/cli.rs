@@ -8,8 +8,9 @@ use clap_complete::Shell;
 use crate::args::SymbolArgs;
 use crate::commands::{
     cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
-    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_recover, cmd_scopes,
-    cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads, cmd_timeline, cmd_tree,
+    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_recover,
+    cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads, cmd_timeline,
+    cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -122,6 +123,13 @@ pub enum Command {
         The rows sum to each capture's own figure."
     )]
     Diff(cmd_diff::Args),
+    /// Which rank of a job differs from its peers, by which lines, and since which step
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze ranks run/               # a folder with all ranks' captures\n  \
+        gpumem-analyze ranks --mesh pp=2,dp=4,tp=2 run/\n  \
+        gpumem-analyze ranks --format json run/ | jq '.outliers[].rank'"
+    )]
+    Ranks(cmd_ranks::Args),
     /// A picture of all stacks, as wide as the bytes they own
     #[command(
         after_help = "Examples:\n  gpumem-analyze flamegraph report.bin          # writes report.svg\n  \

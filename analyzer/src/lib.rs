@@ -16,6 +16,7 @@ pub mod account;
 pub mod export;
 pub mod import;
 pub mod pickle;
+pub mod ranks;
 pub mod render;
 pub mod session;
 pub mod stacks;

@@ -1,0 +1,122 @@
+//! `gpumem-analyze ranks`.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use gpumem_analyzer::ranks::{Figures, Job, Keys, Mesh, StepWatch, find};
+use gpumem_analyzer::render::ranks_text;
+use gpumem_analyzer::replay::Query;
+use gpumem_analyzer::session;
+
+use super::exit::{Exit, explained};
+use super::output::Output;
+use super::progress::Bar;
+use crate::args::Format;
+
+/// `ranks`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// Where ranks stand: dimensions and their sizes, as pp=2,dp=4,tp=2; the last one runs fastest. Ranks
+    /// that differ in data only (dp, fsdp, …) are compared with one another
+    #[arg(long, value_name = "DIMS")]
+    pub mesh: Option<Mesh>,
+    /// A row for each rank, however many there are
+    #[arg(long)]
+    pub all: bool,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// A folder with the captures of one job, or the captures
+    #[arg(required = true)]
+    pub paths: Vec<PathBuf>,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let found = find(&args.paths);
+    let read = read_all(&found.captures);
+    let mut unreadable = found.unreadable;
+    unreadable.extend(read.unreadable);
+    if read.figures.is_empty() {
+        let named: Vec<_> = args
+            .paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        let why = unreadable
+            .first()
+            .map(|why| format!(" ({why})"))
+            .unwrap_or_default();
+        anyhow::bail!(
+            "{}: no capture{why}: name the folder in which the ranks' report.rankN.bin lie",
+            named.join(", ")
+        );
+    }
+    let job = Job::of(read.figures, &read.keys, unreadable, args.mesh.as_ref());
+    let job = job.map_err(|why| anyhow::anyhow!("{why}: name the sizes of all dimensions"))?;
+    match args.format {
+        Format::Json => output.json(None, &job)?,
+        Format::Text => output.text(&ranks_text(&job, args.all, output.terminal))?,
+    }
+    Ok(if job.is_whole() {
+        Exit::Complete
+    } else {
+        Exit::Partial
+    })
+}
+
+#[derive(Default)]
+struct Read {
+    figures: Vec<Figures>,
+    keys: Keys,
+    unreadable: Vec<String>,
+}
+
+/// Reads captures beside one another, one on each processor, in the order of their names.
+fn read_all(captures: &[PathBuf]) -> Read {
+    let (next, done) = (AtomicUsize::new(0), Arc::new(AtomicU64::new(0)));
+    let (so_far, total) = (Arc::clone(&done), captures.len() as u64);
+    let _bar = Bar::counting("reading captures", move || {
+        (so_far.load(Ordering::Relaxed), total)
+    });
+    let read = Mutex::new(Read::default());
+    let work = || {
+        while let Some(path) = captures.get(next.fetch_add(1, Ordering::Relaxed)) {
+            read_one(path, &read);
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let workers = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(captures.len());
+    thread::scope(|scope| {
+        for _ in 1..workers {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
+    read.figures.sort_by(|a, b| a.file.cmp(&b.file));
+    read.unreadable.sort();
+    read
+}
+
+fn read_one(path: &Path, read: &Mutex<Read>) {
+    let mut watch = StepWatch::default();
+    let session = session::read(
+        path,
+        Query::default(),
+        &mut |replay, record, _| watch.observe(replay, &record),
+        &mut |_| {},
+    );
+    let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
+    match session {
+        Ok(session) => {
+            let figures = Figures::of(path, &session, watch, &mut read.keys);
+            read.figures.push(figures);
+        }
+        Err(error) => read.unreadable.push(explained(path, &error).to_string()),
+    }
+}

@@ -1,0 +1,147 @@
+//! Where a rank stands in a job's mesh: data, tensor, pipeline, … parallel.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+/// Names of dimensions along which ranks do the same with other data: peers differ in them alone.
+const DATA: &[&str] = &[
+    "d",
+    "data",
+    "dp",
+    "ddp",
+    "fsdp",
+    "hsdp",
+    "dp_shard",
+    "dp_replicate",
+    "replicate",
+    "shard",
+    "batch",
+];
+
+/// A rank's coordinates by the names of their dimensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Coordinates(pub BTreeMap<String, u64>);
+
+impl Coordinates {
+    /// Those of `dp=1,pp=0`; `None` where the text is another one.
+    pub fn parse(text: &str) -> Option<Self> {
+        pairs(text).map(|pairs| Self(pairs.into_iter().collect()))
+    }
+
+    /// Those in which peers are equal.
+    pub fn of_peers(&self) -> Self {
+        let kept = self.0.iter();
+        let kept = kept.filter(|(name, _)| !DATA.contains(&name.as_str()));
+        Self(kept.map(|(name, at)| (name.clone(), *at)).collect())
+    }
+}
+
+impl fmt::Display for Coordinates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (name, at)) in self.0.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{name}={at}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A mesh of ranks: its dimensions with their sizes, the last one of which runs fastest, as in PyTorch's DeviceMesh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mesh(Vec<(String, u64)>);
+
+impl Mesh {
+    /// How many ranks it has.
+    pub fn size(&self) -> u64 {
+        self.0.iter().map(|(_, size)| size).product()
+    }
+
+    /// Where a rank stands in it; `None` for one beyond it.
+    pub fn at(&self, rank: u64) -> Option<Coordinates> {
+        let mut left = rank;
+        let mut found = BTreeMap::new();
+        for (name, size) in self.0.iter().rev() {
+            found.insert(name.clone(), left % size);
+            left /= size;
+        }
+        (left == 0).then_some(Coordinates(found))
+    }
+}
+
+impl FromStr for Mesh {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let dimensions = pairs(text).filter(|all| all.iter().all(|(_, size)| *size > 0));
+        let dimensions = dimensions.ok_or(
+            "name dimensions and their sizes, as pp=2,dp=4,tp=2: the last one runs fastest",
+        )?;
+        let total = dimensions
+            .iter()
+            .try_fold(1u64, |all, (_, size)| all.checked_mul(*size));
+        total.ok_or("it has too many ranks")?;
+        Ok(Self(dimensions))
+    }
+}
+
+fn pairs(text: &str) -> Option<Vec<(String, u64)>> {
+    let is_name = |name: &str| {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        !name.is_empty() && name.chars().all(fits)
+    };
+    let pair = |text: &str| {
+        let (name, number) = text.trim().split_once('=')?;
+        let number = number.parse().ok()?;
+        is_name(name).then(|| (name.to_owned(), number))
+    };
+    let found: Vec<_> = text.split(',').map(pair).collect::<Option<_>>()?;
+    let mut names: Vec<_> = found.iter().map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    (names.len() == found.len()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_dimension_of_a_mesh_runs_fastest() {
+        let mesh: Mesh = "pp=2,dp=2,tp=4".parse().unwrap();
+        assert_eq!(mesh.size(), 16);
+        assert_eq!(mesh.at(0).unwrap().to_string(), "dp=0,pp=0,tp=0");
+        assert_eq!(mesh.at(13).unwrap().to_string(), "dp=1,pp=1,tp=1");
+        assert_eq!(mesh.at(16), None);
+    }
+
+    #[test]
+    fn peers_differ_in_their_data_alone() {
+        let of = Coordinates::parse("pp=1,dp_shard=3,tp=0,dp_replicate=1").unwrap();
+        assert_eq!(of.of_peers().to_string(), "pp=1,tp=0");
+        assert_eq!(
+            Coordinates::parse("dp=1").unwrap().of_peers(),
+            Coordinates::default()
+        );
+    }
+
+    #[test]
+    fn what_is_no_mesh_is_refused() {
+        for wrong in [
+            "",
+            "pp",
+            "pp=0",
+            "pp=2,pp=2",
+            "PP=2",
+            "pp=-1",
+            "pp=2,,dp=1",
+            "a=99999999999,b=99999999999",
+        ] {
+            assert!(wrong.parse::<Mesh>().is_err(), "{wrong}");
+        }
+        assert_eq!(Coordinates::parse("dp=x"), None);
+    }
+}

@@ -1,0 +1,126 @@
+//! How ranks ended: who ran out of memory first, and who only followed.
+
+use serde::Serialize;
+
+use crate::account::{Ending, duration};
+use crate::session::Session;
+
+/// How a rank ended, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct End {
+    /// How.
+    pub ended: Ended,
+    /// When, in nanoseconds since 1970-01-01 UTC: the failure, or the end; for one that runs, the last that is known.
+    pub at_unix_ns: u64,
+    /// What could not be allocated, if it ran out of memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wanted_bytes: Option<u64>,
+}
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// In an orderly way.
+    Clean,
+    /// It runs.
+    Running,
+    /// It was killed, or ended without its exit handlers.
+    Killed,
+    /// An allocation failed for want of memory, and the program was told.
+    OutOfMemory,
+}
+
+impl Ended {
+    /// Of a capture.
+    pub fn of(session: &Session) -> End {
+        let (replay, header) = (&session.replay, &session.header);
+        let after_start = |nanos: u64| header.started_wall_ns.saturating_add(nanos);
+        let failure = replay.failures.main().map(|(_, failure)| failure);
+        if let Some(failure) = failure.filter(|failure| failure.is_exception()) {
+            return End {
+                ended: Self::OutOfMemory,
+                at_unix_ns: after_start(failure.event.time.0),
+                wanted_bytes: Some(failure.event.bytes),
+            };
+        }
+        let ended = match session.account.ending {
+            Ending::Clean => Self::Clean,
+            Ending::Running => Self::Running,
+            Ending::Killed => Self::Killed,
+        };
+        End {
+            ended,
+            at_unix_ns: after_start(duration(header, replay).0),
+            wanted_bytes: None,
+        }
+    }
+}
+
+/// How the ranks of a job ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Endings {
+    /// Ranks that ran out of memory, the first one first. Machines' clocks are taken as they are.
+    pub out_of_memory: Vec<u64>,
+    /// Other ranks that ended without their exit handlers, the first one first.
+    pub killed: Vec<u64>,
+    /// Ranks that run.
+    pub running: u64,
+    /// Ranks that ended in an orderly way.
+    pub clean: u64,
+    /// From the first that ran out of memory, or was killed, to the last end: nanoseconds.
+    pub first_to_last_ns: u64,
+}
+
+impl Endings {
+    /// Of ranks by their numbers.
+    pub fn of<'a>(ends: impl Iterator<Item = (u64, &'a End)>) -> Self {
+        let mut all: Vec<_> = ends.collect();
+        all.sort_by_key(|(rank, end)| (end.at_unix_ns, *rank));
+        let by = |ended| {
+            let of = all.iter().filter(move |(_, end)| end.ended == ended);
+            of.map(|(rank, _)| *rank).collect::<Vec<_>>()
+        };
+        let is_death = |end: &End| matches!(end.ended, Ended::OutOfMemory | Ended::Killed);
+        let first = all.iter().find(|(_, end)| is_death(end));
+        let last = all.last();
+        Self {
+            out_of_memory: by(Ended::OutOfMemory),
+            killed: by(Ended::Killed),
+            running: by(Ended::Running).len() as u64,
+            clean: by(Ended::Clean).len() as u64,
+            first_to_last_ns: match (first, last) {
+                (Some((_, first)), Some((_, last))) => last.at_unix_ns - first.at_unix_ns,
+                _ => 0,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_that_ran_out_of_memory_is_told_from_those_that_followed() {
+        let end = |ended, at_unix_ns| End {
+            ended,
+            at_unix_ns,
+            wanted_bytes: None,
+        };
+        let ends = [
+            end(Ended::Killed, 900),
+            end(Ended::OutOfMemory, 700),
+            end(Ended::OutOfMemory, 500),
+            end(Ended::Clean, 400),
+        ];
+        let found = Endings::of(
+            ends.iter()
+                .enumerate()
+                .map(|(rank, end)| (rank as u64, end)),
+        );
+        assert_eq!(found.out_of_memory, [2, 1]);
+        assert_eq!((found.killed, found.clean, found.running), (vec![0], 1, 0));
+        assert_eq!(found.first_to_last_ns, 400);
+    }
+}

@@ -1,0 +1,201 @@
+//! What one capture leaves for the comparison.
+
+use std::path::{Path, PathBuf};
+
+use gpumem_capture::{DeviceOrdinal, Level, ProcessKey};
+use rustc_hash::FxHashMap;
+
+use super::coordinates::Coordinates;
+use super::endings::{End, Ended};
+use super::holders::{Held, Keys, Of};
+use super::steps::{StepWatch, Steps};
+use crate::attribution::library;
+use crate::replay::{At, Replay};
+use crate::session::Session;
+use crate::views::{ByStack, Lines, Modules, Select, categories};
+
+/// The library of PyTorch's allocator.
+const POOL: &str = "libc10_cuda.so";
+
+/// What a rank's capture says.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// The capture.
+    pub file: PathBuf,
+    /// Its rank, if a launcher gave it one.
+    pub rank: Option<u64>,
+    /// How many ranks there are, if a launcher said so.
+    pub world_size: Option<u64>,
+    /// Where it stands in the job's mesh, if that is known.
+    pub coordinates: Option<Coordinates>,
+    /// The machine's name.
+    pub host: Option<String>,
+    /// Its process.
+    pub pid: u32,
+    /// When it began, in nanoseconds since 1970-01-01 UTC.
+    pub started_unix_ns: u64,
+    /// How it ended.
+    pub end: End,
+    /// What is missing from the capture; empty where its figures are exact.
+    pub missing: Vec<String>,
+    /// The GPU on which it holds most; `None`: it used none.
+    pub device: Option<u8>,
+    /// That GPU's UUID.
+    pub uuid: Option<String>,
+    /// Memory of that GPU.
+    pub card_bytes: Option<u64>,
+    /// Other GPUs on which it holds memory.
+    pub other_devices: Vec<(u8, u64)>,
+    /// The greatest memory of tensors.
+    pub tensor_peak: u64,
+    /// The greatest memory of PyTorch's allocator.
+    pub reserved_peak: u64,
+    /// The greatest memory of all that the process is known to hold.
+    pub device_peak: u64,
+    /// What NVML said beyond that.
+    pub unexplained: Option<i64>,
+    /// The memory of tensors in each step.
+    pub steps: Steps,
+    /// Versions and settings that ranks of a job share.
+    pub facts: Vec<(&'static str, String)>,
+    /// Who held what at the peaks.
+    pub held: Vec<Held>,
+}
+
+impl Figures {
+    /// Of a capture that was read while `watch` saw its records.
+    pub fn of(file: &Path, session: &Session, mut watch: StepWatch, keys: &mut Keys) -> Self {
+        let (replay, header) = (&session.replay, &session.header);
+        let number = |key: &str| replay.names.fact(key)?.parse().ok();
+        let device = main_device(replay);
+        let on = device.and_then(|device| replay.devices.get(&device));
+        let known = device.and_then(|device| replay.names.devices.get(&device));
+        let peak = |level| device.map_or(0, |device| replay.counters(device, level).peak);
+        let others = replay
+            .devices
+            .keys()
+            .filter(|of| **of != DeviceOrdinal::NONE && Some(**of) != device);
+        let others = others.map(|of| (of.0, held_most(replay, *of)));
+        Self {
+            file: file.to_owned(),
+            rank: number(ProcessKey::RANK),
+            world_size: number(ProcessKey::WORLD_SIZE),
+            coordinates: None,
+            host: replay.names.fact(ProcessKey::HOST).map(str::to_owned),
+            pid: header.pid,
+            started_unix_ns: header.started_wall_ns,
+            end: Ended::of(session),
+            missing: session.account.missing.clone(),
+            device: device.map(|device| device.0),
+            uuid: known.and_then(|known| known.uuid_text()),
+            card_bytes: known.map(|known| known.total_bytes),
+            other_devices: others.filter(|(_, bytes)| *bytes > 0).collect(),
+            tensor_peak: peak(Level::TENSOR),
+            reserved_peak: on.map_or(0, |on| on.reserved_peak),
+            device_peak: device.map_or(0, |device| held_most(replay, device)),
+            unexplained: on.and_then(|on| on.readings.best()?.unexplained()),
+            steps: device.map(|device| watch.of(device)).unwrap_or_default(),
+            facts: facts(session, device),
+            held: device
+                .map(|device| held(session, device, keys))
+                .unwrap_or_default(),
+        }
+    }
+}
+
+fn held_most(replay: &Replay, device: DeviceOrdinal) -> u64 {
+    let peak = |level| replay.counters(device, level).peak;
+    let reserved = replay.devices.get(&device).map_or(0, |on| on.reserved_peak);
+    match peak(Level::PHYSICAL) {
+        // A snapshot that was imported has PyTorch's own figures only.
+        0 => peak(Level::DRIVER).max(reserved),
+        physical => physical,
+    }
+}
+
+/// The one on which it holds most; of equal ones that with the lowest number.
+fn main_device(replay: &Replay) -> Option<DeviceOrdinal> {
+    let devices = replay
+        .devices
+        .keys()
+        .filter(|of| **of != DeviceOrdinal::NONE);
+    devices
+        .copied()
+        .rev()
+        .max_by_key(|device| held_most(replay, *device))
+}
+
+fn held(session: &Session, device: DeviceOrdinal, keys: &mut Keys) -> Vec<Held> {
+    let replay = &session.replay;
+    let select = Select {
+        device: Some(device),
+        ..Select::default()
+    };
+    let at_peak = |level| ByStack::at(replay, level, At::Peak, &select);
+    let mut found: FxHashMap<u32, u64> = FxHashMap::default();
+    let mut add = |of, name, bytes| *found.entry(keys.number(of, name)).or_default() += bytes;
+    let tensors = at_peak(Level::TENSOR);
+    for row in Lines::of(replay, &tensors).rows {
+        add(Of::Line, row.owner.label(&replay.names), row.bytes);
+    }
+    for row in categories(&tensors) {
+        add(Of::Category, row.category.name().to_owned(), row.bytes);
+    }
+    if replay.has_modules() {
+        for row in Modules::of(replay, &tensors, |_| true).rows {
+            let name = row.module.unwrap_or_else(|| "(outside all modules)".into());
+            add(Of::Module, name, row.bytes);
+        }
+    }
+    for of in [Of::Pool, Of::Outside] {
+        let mut driver = at_peak(Level::DRIVER);
+        driver.retain(|stacks| {
+            let called = library(&replay.names, stacks, Level::DRIVER);
+            (called.as_deref() == Some(POOL)) == (of == Of::Pool)
+        });
+        for row in Lines::of(replay, &driver).rows {
+            add(of, row.owner.label(&replay.names), row.bytes);
+        }
+    }
+    let outside = replay.counters(device, Level::PHYSICAL).peak;
+    let outside = outside.saturating_sub(replay.counters(device, Level::DRIVER).peak);
+    if outside > 0 {
+        add(
+            Of::Outside,
+            "(contexts, kernels and whole pages)".into(),
+            outside,
+        );
+    }
+    let mut rows: Vec<_> = found.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// What should be the same for all ranks of a job.
+fn facts(session: &Session, device: Option<DeviceOrdinal>) -> Vec<(&'static str, String)> {
+    let names = &session.replay.names;
+    let mut found: Vec<(&'static str, String)> = Vec::new();
+    let keys = [
+        ("PyTorch", ProcessKey::PYTORCH),
+        ("allocator", ProcessKey::ALLOCATOR_BACKEND),
+        ("allocator settings", ProcessKey::ALLOCATOR_CONF),
+        ("CUDA driver", ProcessKey::DRIVER_VERSION),
+        ("recorder", ProcessKey::RECORDER_VERSION),
+        ("program", ProcessKey::COMMAND),
+    ];
+    for (name, key) in keys {
+        let value = names.fact(key).unwrap_or("none").to_owned();
+        found.push((name, value));
+    }
+    if let Some(python) = names.interpreter {
+        let part = |shift: u32| python.version >> shift & 0xff;
+        found.push(("Python", format!("{}.{}.{}", part(24), part(16), part(8))));
+    }
+    if let Some(card) = device.and_then(|device| names.devices.get(&device)) {
+        found.push((
+            "GPU",
+            format!("{}, {}", card.name, crate::units::bytes(card.total_bytes)),
+        ));
+    }
+    found
+}

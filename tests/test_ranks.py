@@ -1,0 +1,184 @@
+"""`gpumem-analyze ranks`: the ranks of a job that differ from their peers, the lines that make the difference, and the step
+since which they do.
+
+What breaks these tests: a rank that is compared with other stages of a pipeline, a median that the odd one moves, a figure
+that counts one cause twice, and lines of another moment than the peak."""
+
+import json
+import os
+import random
+import shutil
+
+import harness
+import pytest
+
+MIB = 1 << 20
+JOB = harness.WORKLOADS / "ranks.py"
+TORCHRUN = harness.WORKLOADS / "ranks_torchrun.py"
+WORLD = int(os.environ.get("GPUMEM_RANKS_WORLD", "16"))
+PLANTS = {3: "leak:6", 5: "layer", 9: "batch", 11: "outside", 12: "oom:7", 13: "kill:9"}
+DIFFER = {rank for rank, what in PLANTS.items() if what.partition(":")[0] in ("leak", "layer", "batch", "outside")}
+
+
+def line_of(script, text):
+    """Where a line of the program's is, as tables name it."""
+    [number] = [number for number, line in enumerate(script.read_text().splitlines(), 1) if text in line]
+    return f"{script}:{number}"
+
+
+@pytest.fixture(scope="session")
+def job(python_env, tmp_path_factory):
+    """The captures of a job some of whose ranks are planted."""
+    folder = tmp_path_factory.mktemp("ranks")
+    plants = [word for rank, what in PLANTS.items() for word in ("--plant", f"{rank}={what}")]
+    command = [python_env("torch215"), JOB, str(WORLD), *plants]
+    harness.simulate(command, cwd=folder, preload=True, env={"GPUMEM_QUIET": "1"}, check=False)
+    assert len(list(folder.glob("report.rank*.bin"))) == WORLD
+    return folder
+
+
+@pytest.fixture
+def ranks():
+    """ranks(*arguments) is what it prints as JSON."""
+
+    def run(*arguments, status=0):
+        done = harness.run([harness.ANALYZER, "ranks", "--format", "json", *arguments], check=False)
+        assert done.returncode == status, harness.described(done)
+        return json.loads(done.stdout)
+
+    return run
+
+
+def copied(job, to, which):
+    to.mkdir()
+    for rank in which:
+        os.link(job / f"report.rank{rank}.bin", to / f"report.rank{rank}.bin")
+    return to
+
+
+def test_each_plant_is_found_with_its_line_and_step(job, ranks):
+    found = ranks(job)
+    assert {of["rank"] for of in found["outliers"]} == DIFFER
+    first = {rank: next(of for of in found["outliers"] if of["rank"] == rank) for rank in DIFFER}
+    names = {rank: [row["name"] for row in of["differences"]] for rank, of in first.items()}
+
+    leak = first[3]
+    assert (leak["metric"], leak["off_bytes"]) == ("tensors", 6 * 4 * MIB)
+    # What is kept after a step's end is seen in the next one, and not after the last.
+    assert leak["since"] == {"first_step": 7, "last_step": 7}
+    assert names[3][0] == line_of(JOB, "kept.append(torch.zeros(1 << 20")
+    assert (leak["differences"][0]["bytes"], leak["differences"][0]["median_bytes"]) == (24 * MIB, 0)
+
+    assert first[5]["metric"] == first[9]["metric"] == "tensors"
+    assert first[5]["since"] == first[9]["since"] == {"first_step": 1, "last_step": 1}
+    forward = line_of(JOB, "return x + self.down(")
+    assert names[5][0] == names[9][0] == forward
+    assert {"activation", "optimizer state"} < set(names[5])
+    assert "optimizer state" not in names[9]
+
+    outside = first[11]
+    assert (outside["metric"], outside["off_bytes"], outside["since"]) == ("outside", 64 * MIB, None)
+    assert names[11] == [line_of(JOB, "assert ctypes.CDLL(")]
+
+
+def test_who_died_first(job, ranks):
+    found = ranks(job)
+    assert found["endings"]["out_of_memory"] == [12]
+    assert found["endings"]["killed"] == [13]
+    assert found["endings"]["clean"] == WORLD - 2
+    [row] = [row for row in found["ranks"] if row["rank"] == 12]
+    assert (row["ended"], row["wanted_bytes"]) == ("out_of_memory", 4 << 40)
+
+
+def test_figures_are_those_of_the_captures(job, ranks, analyze_json):
+    for row in ranks(job)["ranks"][:4]:
+        summary = analyze_json("summary", row["file"])
+        device = summary["devices"][0]
+        assert row["tensor_peak_bytes"] == device["tensor"]["peak_bytes"]
+        assert row["reserved_peak_bytes"] == device["reserved"]["peak_bytes"]
+        assert row["device_peak_bytes"] == device["physical"]["peak_bytes"]
+        assert (row["uuid"], row["pid"], row["steps"]) == (device["uuid"], summary["process"]["pid"], summary["steps"])
+
+
+def test_nothing_is_reported_of_ranks_that_are_alike(job, ranks, tmp_path):
+    """Any choice of ranks without a plant, 200 times."""
+    alike = [rank for rank in range(WORLD) if rank not in PLANTS]
+    draw = random.Random(25)
+    for number in range(200):
+        chosen = draw.sample(alike, draw.randint(2, len(alike)))
+        found = ranks(*(job / f"report.rank{rank}.bin" for rank in chosen), status=3)
+        assert found["outliers"] == [], (number, chosen)
+        assert found["missing_ranks"] == sorted(set(range(WORLD)) - set(chosen))
+
+
+def test_text_answers_first_and_fits(job):
+    done = harness.run([harness.ANALYZER, "ranks", job])
+    first, second, third, *_ = done.stdout.splitlines()
+    assert first.startswith("Rank 11 holds 64.0 MiB more than its peers, most of it by ")
+    assert first.endswith("So do 3 other ranks.")
+    assert second.startswith(f"{WORLD} of {WORLD} ranks on 1 machine; they held ")
+    assert third.startswith("Rank 12 ran out of memory first; 1 rank was killed. ")
+
+
+def test_what_a_job_lacks_is_said(job, tmp_path):
+    folder = copied(job, tmp_path / "job", [0, 1, 2, 4, 6])
+    earlier = folder / "earlier"
+    earlier.mkdir()
+    shutil.copy(job / "report.rank1.bin", earlier / "again.bin")
+    (folder / "notes.txt").write_text("no capture\n")
+    (folder / "weights.bin").write_bytes(bytes(10_000))
+    whole = (job / "report.rank7.bin").read_bytes()
+    (folder / "report.rank7.bin").write_bytes(whole[:3000])
+    done = harness.run([harness.ANALYZER, "ranks", folder], check=False)
+    assert done.returncode == 3
+    assert "Without a capture: ranks 3, 5, 7 to 15." in done.stdout
+    assert "of rank 1 is left out: " in done.stdout
+    assert "report.rank7.bin" in done.stdout.partition("Not read: ")[2]
+    assert "weights.bin" not in done.stdout and "notes.txt" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, status, says",
+    [
+        (["nowhere"], 1, "nowhere: "),
+        (["empty"], 1, "empty: no capture: name the folder in which the ranks' report.rankN.bin lie"),
+        (["--mesh", "pp=3", "job"], 1, "--mesh has 3 ranks, the job 16: name the sizes of all dimensions"),
+        (["--mesh", "pp", "job"], 2, "name dimensions and their sizes, as pp=2,dp=4,tp=2"),
+        ([], 2, "required"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(arguments, status, says, job, tmp_path):
+    (tmp_path / "empty").mkdir()
+    copied(job, tmp_path / "job", [0, 1])
+    done = harness.run([harness.ANALYZER, "ranks", *arguments], cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert says in done.stderr
+    if status == 1:
+        assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+def torchrun(python_env, tmp_path, ranks):
+    def run(*arguments):
+        command = [python_env("torch215"), "-m", "torch.distributed.run", "--nproc-per-node", "2", TORCHRUN, *arguments]
+        harness.simulate(command, cwd=tmp_path, preload=True, devices=2, env={"GPUMEM_QUIET": "1"})
+        return ranks(tmp_path)
+
+    return run
+
+
+def test_fsdp_under_torchrun(torchrun):
+    found = torchrun("fsdp", "1")
+    assert [row["device"] for row in found["ranks"]] == [0, 1]
+    assert {of["rank"] for of in found["outliers"]} == {1}
+    largest = found["outliers"][0]
+    assert (largest["metric"], largest["since"]["first_step"]) == ("tensors", 1)
+    assert largest["differences"][0]["name"] == line_of(TORCHRUN, "model(torch.zeros(batch")
+
+
+def test_stages_of_a_pipeline_are_no_peers(torchrun, ranks, tmp_path):
+    found = torchrun("pipeline")
+    assert {of["rank"] for of in found["outliers"]} >= {1}
+    staged = ranks("--mesh", "pp=2", tmp_path)
+    assert staged["outliers"] == []
+    assert [group["coordinates"] for group in staged["groups"]] == [{"pp": 0}, {"pp": 1}]

@@ -1,0 +1,55 @@
+"""A rank under torchrun, with NCCL: `ranks_torchrun.py fsdp [RANK]`, where RANK has three times the batch of the others, or
+`ranks_torchrun.py pipeline`: two stages of PyTorch's pipelining, the second of which holds more layers."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import winds_up  # noqa: F401
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+STEPS, WIDTH = 4, 512
+
+
+def layers(count):
+    return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.ReLU(), nn.Linear(4 * WIDTH, WIDTH)) for _ in range(count)))
+
+
+def fsdp(rank, other):
+    model = layers(3).cuda()
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(STEPS):
+        batch = 3072 if rank == other else 1024
+        model(torch.zeros(batch, WIDTH, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def pipeline(rank):
+    module = layers(2 if rank == 0 else 6).cuda()
+    shape = torch.zeros(512, WIDTH, device="meta", requires_grad=True)
+    # Without the shapes stages tell each other by values, which the simulator does not carry.
+    stage = PipelineStage(module, rank, 2, torch.device("cuda", rank), input_args=shape, output_args=shape)
+    schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=lambda output, target: (output - target).sum())
+    optimizer = torch.optim.AdamW(module.parameters())
+    for _ in range(STEPS):
+        x = torch.zeros(1024, WIDTH, device="cuda")
+        schedule.step(x) if rank == 0 else schedule.step(target=x)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+if sys.argv[1] == "fsdp":
+    fsdp(rank, int(sys.argv[2]) if len(sys.argv) > 2 else -1)
+else:
+    pipeline(rank)
+dist.destroy_process_group()
