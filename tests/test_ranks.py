@@ -1,12 +1,15 @@
-"""Which rank of which job a capture is of: what launchers say, and how it is shown.
+"""Which rank of which job a capture is of: what launchers say, what the program says, and how it is shown.
 
-What breaks these tests: numbers of another launcher's ranks."""
+What breaks these tests: numbers of another launcher's ranks, coordinates that come before the capture and are lost, and
+coordinates of meshes that take the place of the program's own."""
 
 import re
 
+import harness
 import pytest
 
 QUIET = {"GPUMEM_QUIET": "1"}
+PACKAGE = {**QUIET, "PYTHONPATH": str(harness.ROOT / "python")}
 TORCHRUN = {
     "RANK": "11", "WORLD_SIZE": "16", "LOCAL_RANK": "3", "GROUP_RANK": "1",
     "TORCHELASTIC_RUN_ID": "run-7", "TORCHELASTIC_RESTART_COUNT": "2",
@@ -65,3 +68,70 @@ def test_a_process_of_no_job(client, simulate, analyze, analyze_json, tmp_path):
     assert position(analyze_json("summary", capture)["process"]) == [None] * len(POSITION)
     text = analyze("summary", capture).stdout
     assert "position" not in text and "job " not in text
+
+
+def test_what_the_program_says(python_env, simulate, analyze_json, tmp_path):
+    """By C and by Python, before there is a capture and after: the newest coordinates count, the environment's least."""
+    script = (
+        "import ctypes, sys\n"
+        "import gpumem\n"
+        "lib = ctypes.CDLL(None)\n"
+        "for text in (None, b'', b'tp', b'TP=1', b'\\xff=1'):\n"
+        "    assert lib.gpumem_coords(text) == 2, text\n"
+        "assert lib.gpumem_coords(b'tp=5') == 0\n"
+        "assert gpumem.coords(dp=1, tp=2)\n"
+        "for wrong in ({}, {'TP': 1}, {'tp': -1}, {'tp': 1 << 64}, {f'd{n}': 0 for n in range(17)}):\n"
+        "    try: gpumem.coords(**wrong)\n"
+        "    except ValueError: continue\n"
+        "    raise SystemExit(f'taken: {wrong}')\n"
+        "cuda = ctypes.CDLL('libcuda.so.1')\n"
+        "context, pointer = ctypes.c_void_p(), ctypes.c_uint64()\n"
+        "assert cuda.cuInit(0) == 0\n"
+        "assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
+        "assert cuda.cuCtxSetCurrent(context) == 0\n"
+        "assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(12345)) == 0\n"
+        "if 'after' in sys.argv: assert gpumem.coords(pp=3)\n"
+    )
+    for words, said in (("before", {"dp": 1, "tp": 2}), ("after", {"pp": 3})):
+        env = {**PACKAGE, "GPUMEM_COORDS": "dp=9", "GPUMEM_OUTPUT": f"{words}.bin"}
+        done = simulate([python_env("py312"), "-c", script, words], preload=True, env=env)
+        assert (done.stdout, done.stderr) == ("", "")
+        assert analyze_json("summary", tmp_path / f"{words}.bin")["process"]["coordinates"] == said
+    # Without the recorder nothing is recorded, and what is wrong is still wrong.
+    script = "import gpumem\nprint(gpumem.coords(dp=1))\ntry: gpumem.coords(DP=1)\nexcept ValueError: print('wrong')\n"
+    done = harness.run([python_env("py38"), "-c", script], env=PACKAGE, cwd=tmp_path)
+    assert done.stdout.split() == ["False", "wrong"]
+
+
+def test_meshes_of_pytorch(python_env, simulate, analyze_json, tmp_path):
+    """A program that makes meshes says nothing more, if it has the package; what it says itself counts."""
+    script = (
+        "import sys\n"
+        "import gpumem, torch\n"
+        "import torch.distributed as dist\n"
+        "from torch.distributed.device_mesh import DeviceMesh, init_device_mesh\n"
+        "from torch.testing._internal.distributed.fake_pg import FakeStore\n"
+        "dist.init_process_group('fake', store=FakeStore(), rank=5, world_size=8)\n"
+        "mesh = init_device_mesh('cpu', (2, 2, 2), mesh_dim_names=('pp', 'dp', 'tp'))\n"
+        "part = mesh['tp']\n"
+        # Names that say two things, none that is in, and none that is a name here.
+        "other = init_device_mesh('cpu', (4, 2), mesh_dim_names=('ep', 'unclear'))\n"
+        "more = init_device_mesh('cpu', (1, 8), mesh_dim_names=('Big', 'unclear'))\n"
+        "out = DeviceMesh('cpu', [0, 1], mesh_dim_names=('out',))\n"
+        "bare = init_device_mesh('cpu', (8,))\n"
+        "for wrong in (out, bare):\n"
+        "    try: gpumem.coords(wrong)\n"
+        "    except ValueError: continue\n"
+        "    raise SystemExit('taken')\n"
+        "if 'own' in sys.argv: assert gpumem.coords(mesh, ep=7)\n"
+        "layer = torch.nn.Linear(4, 4, device='cuda')\n"
+        "optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)\n"
+        "for step in range(2):\n"
+        "    layer(torch.ones(2, 4, device='cuda')).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    found = {"pp": 1, "dp": 0, "tp": 1, "ep": 2}
+    for words, said in (("found", found), ("own", {**found, "ep": 7})):
+        env = {**PACKAGE, "GPUMEM_OUTPUT": f"{words}.bin", "GPUMEM_STACKS": "off"}
+        simulate([python_env("torch215"), "-c", script, words], preload=True, env=env)
+        assert analyze_json("summary", tmp_path / f"{words}.bin")["process"]["coordinates"] == said

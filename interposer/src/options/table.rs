@@ -221,7 +221,7 @@ pub(super) static TABLE: &[Row] = &[
             values: "dp=1,tp=0,pp=3: up to 16 names of a-z, 0-9 and _, with numbers",
             default: "none",
             meaning: "where this rank stands in each dimension of the job's parallelism (docs/ranks.md). What the program \
-                      gives by `gpumem_coords` takes its place",
+                      gives by `gpumem.coords` takes its place",
         },
         |options, value| {
             options.coordinates = value.to_str().and_then(Coordinates::parse);
