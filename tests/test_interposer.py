@@ -635,7 +635,7 @@ def test_the_c_api_from_python(python_env, simulate, tmp_path):
     script = (
         "import ctypes\n"
         "lib = ctypes.CDLL(None)\n"
-        "assert lib.gpumem_api_version() == 6\n"
+        "assert lib.gpumem_api_version() == 7\n"
         "assert lib.gpumem_recording() == 0\n"
         "out = (ctypes.c_uint64 * 4)()\n"
         "assert lib.gpumem_counters(0, 1, out) == 1\n"

@@ -23,7 +23,7 @@ FLOORS = [
     {"open", "exit"},
     {"nearly_full", "oom", "sampler", "scopes"},
     {
-        "allocator", "backward", "call", "call_timer", "contexts", "definitions", "evidence", "facts", "names", "options", "output", "record", "session",
+        "allocator", "backward", "call", "call_timer", "contexts", "coords", "definitions", "evidence", "facts", "launcher", "names", "options", "output", "record", "session",
         "sideband", "stack", "stacks", "storage", "tensors", "tracked", "workspace",
     },
     {"card", "driver", "limit"},
@@ -43,7 +43,7 @@ STATE = {
     "fault::state::FAULT": "a signal handler reads it at any moment",
     "limit::LIMIT": "a limit holds before a session and without one",
     "nvtx::state::NVTX": "copies of NVTX set up their tables, and programs register texts, before a session",
-    "process::PROCESS": "says whether there is a session, and where",
+    "process::PROCESS": "says whether there is a session, and where, and what waits for one",
     "resolve::real::REAL": "dlsym and dlopen run before everything else",
     "scopes::SCOPES": "scopes begin before a session and wait for it",
 }

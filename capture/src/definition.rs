@@ -99,6 +99,19 @@ impl ProcessKey {
     pub const RANK: &'static str = "rank";
     /// Number of ranks.
     pub const WORLD_SIZE: &'static str = "world_size";
+    /// The rank's number among those on its node, from the launcher's environment.
+    pub const LOCAL_RANK: &'static str = "local_rank";
+    /// The number of its node among those of the job.
+    pub const NODE_RANK: &'static str = "node_rank";
+    /// What launchers and schedulers call the job: `torchrun:run-7 slurm:4711`, words with blanks between. The same in all
+    /// ranks of a job.
+    pub const JOB: &'static str = "job";
+    /// How often the launcher has restarted the ranks before this process.
+    pub const RESTARTS: &'static str = "restarts";
+    /// How often the scheduler has put the job into its queue again.
+    pub const REQUEUES: &'static str = "requeues";
+    /// Where the rank stands in each dimension of the job's parallelism ([`crate::Coordinates`]). The newest counts.
+    pub const COORDINATES: &'static str = "coords";
     /// Version of the CUDA driver API, as `cuDriverGetVersion` gives it.
     pub const DRIVER_VERSION: &'static str = "driver_version";
     /// Version of libgpumem.so.

@@ -20,6 +20,7 @@
 
 mod bounded_layout;
 mod checksum;
+mod coordinates;
 mod counters;
 mod definition;
 pub mod embedded;
@@ -47,6 +48,7 @@ mod tests;
 #[cfg(not(loom))]
 pub mod writer;
 
+pub use coordinates::Coordinates;
 pub use counters::CounterValues;
 pub use definition::*;
 pub use event::*;

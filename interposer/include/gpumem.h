@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define GPUMEM_API_VERSION 6 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes, marks, gpumem_limit; 5: gpumem_read_card; 6: gpumem_name_module and its fellows */
+#define GPUMEM_API_VERSION 7 /* 2: GPUMEM_PHYSICAL; 3: gpumem_step; 4: scopes, marks, gpumem_limit; 5: gpumem_read_card; 6: gpumem_name_module and its fellows; 7: gpumem_coords */
 
 enum gpumem_level {
     GPUMEM_TENSOR = 0, /* inside a framework's pool */
@@ -76,6 +76,11 @@ int gpumem_mark(const char *name);
  * GPUMEM_LIMIT does from the start; 0 lifts the limit. 0: done. 1: nothing is recorded in this process, nor
  * will be. 2: an argument is not valid. */
 int gpumem_limit(int device, uint64_t bytes);
+
+/* Where this rank stands in each dimension of the job's parallelism: "dp=1,tp=0,pp=3", up to 16 names of a-z, 0-9 and _,
+ * each once, at most 32 bytes long. It may be called before anything is recorded, and again: the newest coordinates
+ * count. 0: done. 1: nothing is recorded in this process, nor will be. 2: the text is no such one. */
+int gpumem_coords(const char *coordinates);
 
 /* Reads the card of a device (-1: of every device that the process has used) now, on the calling thread: what NVML
  * says is recorded, and what contexts and modules took since the last reading is charged. Readings come by themselves

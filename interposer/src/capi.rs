@@ -2,14 +2,14 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use gpumem_capture::{DeviceOrdinal, Level, Role};
+use gpumem_capture::{Coordinates, DeviceOrdinal, Level, Role};
 
 use crate::backward::phases;
-use crate::{card, limit, options, process, scopes, session, tensors, thread};
+use crate::{card, coords, limit, options, process, scopes, session, tensors, thread};
 pub use scopes::GpumemScopeFigures;
 
 /// Version of the C API: raised by one with each change that a caller can notice.
-const API_VERSION: c_int = 6;
+const API_VERSION: c_int = 7;
 
 /// Counters of one device and level, in bytes and calls.
 #[repr(C)]
@@ -202,6 +202,31 @@ pub extern "C" fn gpumem_limit(device: c_int, bytes: u64) -> c_int {
         Some(false) => 2,
         None => 1,
     }
+}
+
+/// Records where this rank stands in each dimension of the job's parallelism: `dp=1,tp=0,pp=3`. It may be called before
+/// anything is recorded, and again: the newest coordinates count. 0 on success, 1 if nothing is recorded in this
+/// process nor will be, 2 if it is no such text.
+///
+/// # Safety
+/// `coordinates` is null or a string that ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn gpumem_coords(coordinates: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let given = core::str::from_utf8(unsafe { text(coordinates) });
+    let Some(given) = given.ok().and_then(Coordinates::parse) else {
+        return 2;
+    };
+    if process::is_aside() {
+        return 1;
+    }
+    let kept = thread::guarded(|_| {
+        coords::keep(given);
+        if let Some(session) = session::session() {
+            coords::write_pending(session.writer);
+        }
+    });
+    c_int::from(kept.is_none())
 }
 
 /// Reads the card of `device` (-1: of every device that this process has used) on the calling thread: what NVML says is

@@ -4,7 +4,7 @@
 use core::ffi::CStr;
 use core::ops::ControlFlow;
 
-use gpumem_capture::{DefKind, ProcessKey, Writer};
+use gpumem_capture::{Coordinates, DefKind, ProcessKey, Writer};
 use gpumem_sys::loaded;
 
 use crate::call_times::Outcome;
@@ -88,6 +88,12 @@ pub(crate) fn note_missing(writer: &'static Writer) {
 /// Writes what is seen of PyTorch's allocator.
 pub(crate) fn write_seen(writer: &Writer, words: &str) {
     write_fact(writer, ProcessKey::ALLOCATOR_SEES.as_bytes(), words);
+}
+
+/// Writes where the rank stands in the job's parallelism.
+pub(crate) fn write_coordinates(writer: &Writer, coordinates: &Coordinates) {
+    let key = ProcessKey::COORDINATES.as_bytes();
+    write_fact(writer, key, &coordinates.to_string());
 }
 
 /// Writes each hook's calls as a fact about the process: `calls.cuMemAlloc_v2` = `17`. Done at exit.

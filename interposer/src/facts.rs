@@ -11,8 +11,8 @@ use gpumem_sys::loaded;
 
 use crate::allocator;
 use crate::driver;
+use crate::launcher::Identity;
 use crate::options::Options;
-use crate::output::Rank;
 
 /// This machine's name.
 pub(crate) fn host() -> String {
@@ -66,7 +66,7 @@ fn version_in(text: &str) -> Option<&str> {
 }
 
 /// Writes the facts of this process.
-pub(crate) fn write(writer: &'static Writer, options: &Options, rank: Option<&Rank>) {
+pub(crate) fn write(writer: &'static Writer, options: &Options, identity: &Identity) {
     let tell = |key: &str, value: &[u8]| {
         let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes();
         // Long command lines are cut, not lost.
@@ -90,11 +90,28 @@ pub(crate) fn write(writer: &'static Writer, options: &Options, rank: Option<&Ra
     );
     tell(ProcessKey::DIRECTORY, &path(std::env::current_dir()));
     tell(ProcessKey::HOST, host().as_bytes());
-    if let Some(rank) = rank {
-        tell(ProcessKey::RANK, rank.rank.to_string().as_bytes());
-        if let Some(size) = rank.world_size {
-            tell(ProcessKey::WORLD_SIZE, size.to_string().as_bytes());
+    let rank = identity.rank.as_ref();
+    let numbers = [
+        (ProcessKey::RANK, rank.map(|rank| rank.rank)),
+        (
+            ProcessKey::WORLD_SIZE,
+            rank.and_then(|rank| rank.world_size),
+        ),
+        (ProcessKey::LOCAL_RANK, identity.local_rank),
+        (ProcessKey::NODE_RANK, identity.node_rank),
+        (ProcessKey::RESTARTS, identity.restarts),
+        (ProcessKey::REQUEUES, identity.requeues),
+    ];
+    for (key, number) in numbers {
+        if let Some(number) = number {
+            tell(key, number.to_string().as_bytes());
         }
+    }
+    if let Some(job) = &identity.job {
+        tell(ProcessKey::JOB, job.as_bytes());
+    }
+    if let Some(coordinates) = &options.coordinates {
+        tell(ProcessKey::COORDINATES, coordinates.to_string().as_bytes());
     }
     if let Some(version) = driver::version() {
         tell(ProcessKey::DRIVER_VERSION, version.to_string().as_bytes());

@@ -23,6 +23,7 @@ mod caller;
 mod capi;
 mod card;
 mod contexts;
+mod coords;
 mod definitions;
 mod driver;
 mod evidence;
@@ -32,6 +33,7 @@ mod failed;
 mod fault;
 mod hook;
 mod hooks;
+mod launcher;
 mod limit;
 mod message;
 mod names;
@@ -58,10 +60,11 @@ mod tracked;
 mod workspace;
 
 pub use capi::{
-    GpumemCounters, GpumemScopeFigures, gpumem_api_version, gpumem_counters, gpumem_help_env,
-    gpumem_limit, gpumem_mark, gpumem_module_count, gpumem_module_roots, gpumem_name_module,
-    gpumem_read_card, gpumem_recording, gpumem_report_path, gpumem_scope_begin, gpumem_scope_end,
-    gpumem_scope_forget, gpumem_scope_read, gpumem_scope_reset, gpumem_step, gpumem_tell_tensors,
+    GpumemCounters, GpumemScopeFigures, gpumem_api_version, gpumem_coords, gpumem_counters,
+    gpumem_help_env, gpumem_limit, gpumem_mark, gpumem_module_count, gpumem_module_roots,
+    gpumem_name_module, gpumem_read_card, gpumem_recording, gpumem_report_path, gpumem_scope_begin,
+    gpumem_scope_end, gpumem_scope_forget, gpumem_scope_read, gpumem_scope_reset, gpumem_step,
+    gpumem_tell_tensors,
 };
 pub use fault::exports::{
     __sigaction, __sysv_signal, bsd_signal, sigaction, sigignore, siginterrupt, signal, sigset,

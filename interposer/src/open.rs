@@ -23,7 +23,8 @@ use crate::sampler::Sampler;
 use crate::session::{self, Session, Watch};
 use crate::tensors::Tensors;
 use crate::{
-    account, backward, definitions, facts, limit, message, output, scopes, storage, thread,
+    account, backward, coords, definitions, facts, launcher, limit, message, output, scopes,
+    storage, thread,
 };
 use gpumem_capture::writer::lock::Lock;
 use gpumem_tracker::Tracker;
@@ -96,10 +97,10 @@ fn open() -> bool {
     message::remember();
     let get = |name: &str| -> Option<OsString> { std::env::var_os(name) };
     let options = Options::read(get);
-    let rank = output::rank(get);
+    let identity = launcher::identity(get);
     let wanted = output::path(
         options.output.as_deref(),
-        rank.as_ref(),
+        identity.rank.as_ref(),
         std::process::id(),
         &facts::host(),
     );
@@ -107,7 +108,7 @@ fn open() -> bool {
         return false;
     };
     definitions::write_hooks(writer);
-    facts::write(writer, &options, rank.as_ref());
+    facts::write(writer, &options, &identity);
     limit::tell(writer);
     let tracker = Tracker::new();
     let asked = tracker.asked();
@@ -146,6 +147,7 @@ fn open() -> bool {
     definitions::write(writer);
     scopes::opened(session);
     session::publish(session);
+    coords::write_pending(writer);
     process::records_to(writer);
     true
 }

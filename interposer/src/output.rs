@@ -1,36 +1,11 @@
-//! Where the capture goes: patterns, ranks and names that are already taken.
+//! Where the capture goes: patterns and names that are already taken.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// A process's place among the processes of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rank {
-    pub(crate) rank: u64,
-    pub(crate) world_size: Option<u64>,
-}
-
-/// Variables by which launchers tell a process its rank and the number of ranks, most specific first.
-const LAUNCHERS: &[(&str, &str)] = &[
-    ("RANK", "WORLD_SIZE"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMIX_RANK", "PMIX_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
-    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_NTASKS"),
-];
-
-/// The rank that a launcher gave this process.
-pub(crate) fn rank(get: impl Fn(&str) -> Option<OsString>) -> Option<Rank> {
-    let number = |name: &str| get(name)?.to_str()?.trim().parse::<u64>().ok();
-    LAUNCHERS.iter().find_map(|(rank, size)| {
-        let (rank, world_size) = (number(rank)?, number(size));
-        // A batch job of one task (an interactive Slurm shell, say) is no set of ranks.
-        (*size == "WORLD_SIZE" || world_size != Some(1)).then_some(Rank { rank, world_size })
-    })
-}
+use crate::launcher::Rank;
 
 /// The path that a pattern stands for.
 pub(crate) fn path(pattern: Option<&OsStr>, rank: Option<&Rank>, pid: u32, host: &str) -> PathBuf {
@@ -89,34 +64,6 @@ pub(crate) fn add_to_list(list: &Path, capture: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn environment(pairs: &'static [(&str, &str)]) -> impl Fn(&str) -> Option<OsString> {
-        |name| {
-            pairs
-                .iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, value)| value.into())
-        }
-    }
-
-    #[test]
-    fn launchers_are_known() {
-        let found = rank(environment(&[("RANK", "3"), ("WORLD_SIZE", "8")]));
-        assert_eq!(
-            found,
-            Some(Rank {
-                rank: 3,
-                world_size: Some(8)
-            })
-        );
-        let found = rank(environment(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")]));
-        assert_eq!(found.map(|r| r.rank), Some(1));
-        assert_eq!(
-            rank(environment(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")])),
-            None
-        );
-        assert_eq!(rank(environment(&[("RANK", "first")])), None);
-    }
 
     #[test]
     fn patterns_are_expanded() {

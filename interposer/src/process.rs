@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use gpumem_capture::Writer;
+use gpumem_capture::{Coordinates, Writer};
 
 /// See the diagram of [`crate::open`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub(crate) struct Process {
     /// Device and inode of stderr when the capture was opened; 0 if it was closed.
     pub(crate) stderr: AtomicU64,
     pub(crate) affinity: Affinity,
+    /// Coordinates that the program gave and that wait for a capture: [`crate::coords`] owns what it points to.
+    pub(crate) coordinates: AtomicPtr<Coordinates>,
 }
 
 pub(crate) static PROCESS: Process = Process {
@@ -61,6 +63,7 @@ pub(crate) static PROCESS: Process = Process {
         filled: AtomicI64::new(0),
         larger: OnceLock::new(),
     },
+    coordinates: AtomicPtr::new(null_mut()),
 };
 
 /// Says that `writer` is the capture of this process from now on.

@@ -13,6 +13,8 @@ library in this process, which is there if it was preloaded:
 `LD_PRELOAD=target/release/libgpumem.so python train.py`. Without it everything here still works:
 `api_version()` is None, counters are zero, and scopes have what PyTorch's own counters say now and then."""
 
+from ._coords import coords
+from ._coords import watch as _watch_meshes
 from ._counters import Counters, DeviceCounters, counters
 from ._framework_moments import step
 from ._library import api_version, mark, read_card, recording, report_path
@@ -31,6 +33,7 @@ __all__ = [
     "Scope",
     "Snapshot",
     "api_version",
+    "coords",
     "counters",
     "limit",
     "mark",
@@ -44,6 +47,7 @@ __all__ = [
 
 
 _watch_tensors(_watch_modules())
+_watch_meshes()
 
 
 def __getattr__(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 TENSOR, DRIVER, HOST, PHYSICAL = LEVELS = (0, 1, 2, 3)
 
 # The API's versions that have what is used here.
-_SCOPES, _MODULES = 4, 6
+_SCOPES, _MODULES, _COORDS = 4, 6, 7
 
 
 class CountersRow(ctypes.Structure):
@@ -57,6 +57,8 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         library.gpumem_tell_tensors.argtypes = [ctypes.POINTER(ctypes.c_uint64), ctypes.c_size_t, ctypes.c_int]
         library.gpumem_tell_tensors.restype = ctypes.c_size_t
         library.gpumem_module_roots.restype = library.gpumem_module_count.restype = ctypes.c_size_t
+    if library.gpumem_api_version() >= _COORDS:
+        library.gpumem_coords.argtypes = [ctypes.c_char_p]
     return library
 
 
@@ -127,6 +129,15 @@ def read_card() -> bool:
 def mark(name: str) -> bool:
     """Marks this moment in the capture; whether it was recorded."""
     return _has_scopes and _library.gpumem_mark(_text(name)) == 0
+
+
+def coords(text: str) -> Optional[bool]:
+    """Says where this rank stands in the job's parallelism: `dp=1,tp=0`. Whether it was recorded, or will be; None if it is
+    no such text."""
+    if not hasattr(_library, "gpumem_coords"):
+        return False
+    answer = _library.gpumem_coords(_text(text))
+    return None if answer == 2 else answer == 0
 
 
 def name_module(address: int, name: str) -> bool:

@@ -1,5 +1,6 @@
 """A rank under torchrun, with NCCL: `ranks_torchrun.py fsdp [RANK]`, where RANK has three times the batch of the others, or
-`ranks_torchrun.py pipeline`: two stages of PyTorch's pipelining, the second of which holds more layers."""
+`ranks_torchrun.py pipeline`: two stages of PyTorch's pipelining, the second of which holds more layers. Their captures say
+which stage they are of."""
 
 import os
 import sys
@@ -46,6 +47,8 @@ def pipeline(rank):
 
 
 rank = int(os.environ["RANK"])
+if sys.argv[1] == "pipeline":
+    os.environ["GPUMEM_COORDS"] = f"pp={rank}"
 torch.cuda.set_device(rank)
 dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
 if sys.argv[1] == "fsdp":

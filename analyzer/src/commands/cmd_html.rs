@@ -138,6 +138,9 @@ fn head(file: &Path, session: &Session) -> PageHead {
         ran: ran
             .trim()
             .replace("\nreplay       ", " · replay ")
+            .replace("\nposition     ", " · ")
+            .replace("\njob          ", " · ")
+            .replace("\n             ", " · ")
             .replace("\nlimit        ", " · "),
         exact: session.account.is_exact(),
         account: sampled.into_iter().chain(lines).collect(),

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use gpumem_capture::ProcessKey;
 use serde::Serialize;
+
+use crate::replay::Replay;
 
 /// Names of dimensions along which ranks do the same with other data: peers differ in them alone.
 const DATA: &[&str] = &[
@@ -27,9 +30,11 @@ const DATA: &[&str] = &[
 pub struct Coordinates(pub BTreeMap<String, u64>);
 
 impl Coordinates {
-    /// Those of `dp=1,pp=0`; `None` where the text is another one.
-    pub fn parse(text: &str) -> Option<Self> {
-        pairs(text).map(|pairs| Self(pairs.into_iter().collect()))
+    /// Those of a capture.
+    pub fn of(replay: &Replay) -> Option<Self> {
+        let read = gpumem_capture::Coordinates::parse(replay.names.fact(ProcessKey::COORDINATES)?)?;
+        let all = read.iter().map(|(name, at)| (name.to_owned(), at));
+        Some(Self(all.collect()))
     }
 
     /// Those in which peers are equal.
@@ -76,33 +81,23 @@ impl FromStr for Mesh {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let dimensions = pairs(text).filter(|all| all.iter().all(|(_, size)| *size > 0));
-        let dimensions = dimensions.ok_or(
+        let read = gpumem_capture::Coordinates::parse(text);
+        let read = read.ok_or(
             "name dimensions and their sizes, as pp=2,dp=4,tp=2: the last one runs fastest",
         )?;
-        let total = dimensions
+        let sizes: Vec<_> = read
+            .iter()
+            .map(|(name, size)| (name.to_owned(), size))
+            .collect();
+        let total = sizes
             .iter()
             .try_fold(1u64, |all, (_, size)| all.checked_mul(*size));
-        total.ok_or("it has too many ranks")?;
-        Ok(Self(dimensions))
+        match total {
+            None => Err("it has too many ranks".into()),
+            Some(0) => Err("a dimension has at least one rank".into()),
+            Some(_) => Ok(Self(sizes)),
+        }
     }
-}
-
-fn pairs(text: &str) -> Option<Vec<(String, u64)>> {
-    let is_name = |name: &str| {
-        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        !name.is_empty() && name.chars().all(fits)
-    };
-    let pair = |text: &str| {
-        let (name, number) = text.trim().split_once('=')?;
-        let number = number.parse().ok()?;
-        is_name(name).then(|| (name.to_owned(), number))
-    };
-    let found: Vec<_> = text.split(',').map(pair).collect::<Option<_>>()?;
-    let mut names: Vec<_> = found.iter().map(|(name, _)| name).collect();
-    names.sort();
-    names.dedup();
-    (names.len() == found.len()).then_some(found)
 }
 
 #[cfg(test)]
@@ -120,12 +115,10 @@ mod tests {
 
     #[test]
     fn peers_differ_in_their_data_alone() {
-        let of = Coordinates::parse("pp=1,dp_shard=3,tp=0,dp_replicate=1").unwrap();
-        assert_eq!(of.of_peers().to_string(), "pp=1,tp=0");
-        assert_eq!(
-            Coordinates::parse("dp=1").unwrap().of_peers(),
-            Coordinates::default()
-        );
+        let mesh: Mesh = "pp=2,dp_replicate=2,dp_shard=4,tp=2".parse().unwrap();
+        assert_eq!(mesh.at(31).unwrap().of_peers().to_string(), "pp=1,tp=1");
+        let mesh: Mesh = "dp=2".parse().unwrap();
+        assert_eq!(mesh.at(1).unwrap().of_peers(), Coordinates::default());
     }
 
     #[test]
@@ -142,6 +135,5 @@ mod tests {
         ] {
             assert!(wrong.parse::<Mesh>().is_err(), "{wrong}");
         }
-        assert_eq!(Coordinates::parse("dp=x"), None);
     }
 }

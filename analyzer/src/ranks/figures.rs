@@ -26,6 +26,12 @@ pub struct Figures {
     pub rank: Option<u64>,
     /// How many ranks there are, if a launcher said so.
     pub world_size: Option<u64>,
+    /// Its number among those on its machine, if a launcher said so.
+    pub local_rank: Option<u64>,
+    /// The number of its machine, if a launcher said so.
+    pub node_rank: Option<u64>,
+    /// How often its launcher had restarted the ranks.
+    pub restarts: Option<u64>,
     /// Where it stands in the job's mesh, if that is known.
     pub coordinates: Option<Coordinates>,
     /// The machine's name.
@@ -80,7 +86,10 @@ impl Figures {
             file: file.to_owned(),
             rank: number(ProcessKey::RANK),
             world_size: number(ProcessKey::WORLD_SIZE),
-            coordinates: None,
+            local_rank: number(ProcessKey::LOCAL_RANK),
+            node_rank: number(ProcessKey::NODE_RANK),
+            restarts: number(ProcessKey::RESTARTS),
+            coordinates: Coordinates::of(replay),
             host: replay.names.fact(ProcessKey::HOST).map(str::to_owned),
             pid: header.pid,
             started_unix_ns: header.started_wall_ns,
@@ -182,6 +191,7 @@ fn facts(session: &Session, device: Option<DeviceOrdinal>) -> Vec<(&'static str,
         ("CUDA driver", ProcessKey::DRIVER_VERSION),
         ("recorder", ProcessKey::RECORDER_VERSION),
         ("program", ProcessKey::COMMAND),
+        ("job", ProcessKey::JOB),
     ];
     for (name, key) in keys {
         let value = names.fact(key).unwrap_or("none").to_owned();

@@ -52,6 +52,12 @@ pub struct RankRow {
     pub file: PathBuf,
     /// The machine's name.
     pub host: Option<String>,
+    /// Its number among those on its machine.
+    pub local_rank: Option<u64>,
+    /// The number of its machine.
+    pub node_rank: Option<u64>,
+    /// How often its launcher had restarted the ranks.
+    pub restarts: Option<u64>,
     /// Its process.
     pub pid: u32,
     /// Where it stands in the mesh.
@@ -286,6 +292,9 @@ fn row(rank: u64, of: Figures) -> RankRow {
         is_numbered: of.rank.is_some(),
         file: of.file,
         host: of.host,
+        local_rank: of.local_rank,
+        node_rank: of.node_rank,
+        restarts: of.restarts,
         pid: of.pid,
         coordinates: of.coordinates,
         device: of.device,

@@ -3,13 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use gpumem_capture::Nanos;
+use gpumem_capture::{Coordinates, Nanos};
+
+use textwrap::core::display_width;
 
 use super::calls::call_times;
 use super::{Align, Style, Table, Terminal, bytes, count, signed, time};
 use crate::account::{Account, Comparison, Ending, many, place};
 use crate::names::short_command;
-use crate::views::{CategorySummary, LevelSummary, Summary, when};
+use crate::views::{CategorySummary, LevelSummary, ProcessSummary, Summary, when};
 
 /// What must be said at the head of a result: what is missing, and that stacks are sampled; empty where all is exact.
 pub fn caveats(account: &Account, terminal: Terminal) -> String {
@@ -194,6 +196,7 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
         terminal.paint(Style::Strong, file),
         parts.join(" · ")
     );
+    out.push_str(&position(process));
     if let Some(replayed) = &summary.replayed {
         let (capture, under) = (shown(&replayed.capture), shown(&replayed.under()));
         let device = match summary.devices.len() {
@@ -218,6 +221,49 @@ pub fn what_ran(file: &str, summary: &Summary, terminal: Terminal) -> String {
         }
     }
     out
+}
+
+/// Columns of the lines that say which rank it was.
+const COLUMNS: usize = 80;
+/// Columns of a line's label.
+const LABEL: usize = 13;
+
+/// Where the rank stands, and in which job: a line or more each, where there is anything to say.
+fn position(process: &ProcessSummary) -> String {
+    let local = process.local_rank.map(|rank| format!("local rank {rank}"));
+    let node = process.node_rank.map(|node| format!("node {node}"));
+    let coordinates = process.coordinates.iter().flat_map(Coordinates::iter);
+    let coordinates = coordinates.map(|(name, number)| format!("{name} {number}"));
+    let position = local.into_iter().chain(node).chain(coordinates);
+    let again = |count: Option<u64>, one: &str| {
+        let count = count.filter(|count| *count > 0)?;
+        Some(format!("{one} {count}"))
+    };
+    let names = process.job.iter().flat_map(|job| job.split(' '));
+    let restart = again(process.restarts, "restart");
+    let requeue = again(process.requeues, "requeue");
+    let job = names.map(shown).chain(restart).chain(requeue);
+    packed("position", position) + &packed("job", job)
+}
+
+/// Parts behind a label, as many on a line as it has room for.
+fn packed(label: &str, parts: impl Iterator<Item = String>) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        let room = COLUMNS - LABEL;
+        match lines.last_mut() {
+            Some(line) if display_width(line) + 3 + display_width(&part) <= room => {
+                line.push_str(" · ");
+                line.push_str(&part);
+            }
+            _ => lines.push(part),
+        }
+    }
+    let labels = std::iter::once(label).chain(std::iter::repeat(""));
+    let lines = labels.zip(lines);
+    lines
+        .map(|(label, line)| format!("{label:<LABEL$}{line}\n"))
+        .collect()
 }
 
 /// The whole summary.

@@ -67,7 +67,7 @@ pub use scopes::{MarkRow, ScopeFigures, ScopeName, ScopeRow, ScopeWatch, Scopes}
 pub use sizes::{Histogram, SizeRow, SizesOn};
 pub use summary::{
     CategorySummary, ContextSummary, DeviceSummary, LevelSummary, PeakSummary, PhysicalSummary,
-    ReservedSummary, Summary,
+    ProcessSummary, ReservedSummary, Summary,
 };
 pub use survivors::{AskedLeaks, Survivors};
 pub use temporary::{ShortLived, Temporary, TemporaryRow, Within};

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpumem_capture::{CounterValues, DeviceOrdinal, Level, ProcessKey};
-use serde::Serialize;
+use gpumem_capture::{Coordinates, CounterValues, DeviceOrdinal, Level, ProcessKey};
+use serde::{Serialize, Serializer};
 
 use super::calls::{Calls, calls};
 use super::categories::{by_category, by_name};
@@ -67,6 +67,14 @@ pub struct ProcessSummary {
     pub host: Option<String>,
     pub rank: Option<u64>,
     pub world_size: Option<u64>,
+    pub local_rank: Option<u64>,
+    pub node_rank: Option<u64>,
+    /// Where the rank stands in each dimension of the job's parallelism.
+    #[serde(serialize_with = "by_dimension")]
+    pub coordinates: Option<Coordinates>,
+    pub job: Option<String>,
+    pub restarts: Option<u64>,
+    pub requeues: Option<u64>,
     pub python: Option<String>,
     pub driver_version: Option<String>,
     pub recorder_version: Option<String>,
@@ -225,6 +233,15 @@ impl Summary {
                 host: fact(ProcessKey::HOST),
                 rank: number(ProcessKey::RANK),
                 world_size: number(ProcessKey::WORLD_SIZE),
+                local_rank: number(ProcessKey::LOCAL_RANK),
+                node_rank: number(ProcessKey::NODE_RANK),
+                coordinates: replay
+                    .names
+                    .fact(ProcessKey::COORDINATES)
+                    .and_then(Coordinates::parse),
+                job: fact(ProcessKey::JOB),
+                restarts: number(ProcessKey::RESTARTS),
+                requeues: number(ProcessKey::REQUEUES),
                 python: replay.names.interpreter.map(|python| {
                     let part = |shift: u32| python.version >> shift & 0xff;
                     format!("{}.{}.{}", part(24), part(16), part(8))
@@ -244,6 +261,14 @@ impl Summary {
                 .collect(),
             host_of_no_device: (!no_device.is_zero()).then(|| no_device.into()),
         }
+    }
+}
+
+/// An object: the number by the dimension's name.
+fn by_dimension<S: Serializer>(of: &Option<Coordinates>, to: S) -> Result<S::Ok, S::Error> {
+    match of {
+        Some(coordinates) => to.collect_map(coordinates.iter()),
+        None => to.serialize_none(),
     }
 }
 

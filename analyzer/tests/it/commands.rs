@@ -106,6 +106,10 @@ fn the_summary_is_as_the_contract_says() {
     assert_eq!(summary["lost_events"], 0);
     assert_eq!(summary["process"]["pid"], std::process::id());
     assert_eq!(summary["process"]["rank"], 0);
+    // What captures of before these facts were written do not say.
+    for unknown in ["local_rank", "node_rank", "coordinates", "job", "restarts"] {
+        assert_eq!(summary["process"][unknown], Value::Null, "{unknown}");
+    }
     assert_eq!(summary["process"]["python"], "3.12.1");
     let device = &summary["devices"][0];
     assert_eq!(device["ordinal"], 0);

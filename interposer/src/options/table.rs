@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
+use gpumem_capture::Coordinates;
 use gpumem_stacks::Stacks;
 
 use super::values::{Options, Ring};
@@ -213,6 +214,19 @@ pub(super) static TABLE: &[Row] = &[
         },
         // Kept by itself: it holds from the first call on, also before there is a capture.
         |_, value| value.to_str().and_then(Spec::parse).is_some(),
+    ),
+    (
+        Described {
+            name: "GPUMEM_COORDS",
+            values: "dp=1,tp=0,pp=3: up to 16 names of a-z, 0-9 and _, with numbers",
+            default: "none",
+            meaning: "where this rank stands in each dimension of the job's parallelism (docs/ranks.md). What the program \
+                      gives by `gpumem.coords` takes its place",
+        },
+        |options, value| {
+            options.coordinates = value.to_str().and_then(Coordinates::parse);
+            options.coordinates.is_some()
+        },
     ),
     (
         Described {

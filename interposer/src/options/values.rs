@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use gpumem_capture::Coordinates;
 use gpumem_stacks::Stacks;
 
 /// Where the ring is kept.
@@ -46,6 +47,8 @@ pub(crate) struct Options {
     pub(crate) sample_every: Option<Duration>,
     /// Bytes of the file for all time; `None`: it grows.
     pub(crate) bounded: Option<u64>,
+    /// Where the rank stands in the job's parallelism.
+    pub(crate) coordinates: Option<Coordinates>,
     /// Where the capture's path is added to.
     pub(crate) list: Option<OsString>,
     /// The socket that the ring is passed to.
@@ -67,6 +70,7 @@ impl Default for Options {
             warn_at: None,
             sample_every: Some(Duration::from_millis(100)),
             bounded: None,
+            coordinates: None,
             list: None,
             holder: None,
         }

@@ -1,0 +1,137 @@
+"""Which rank of which job a capture is of: what launchers say, what the program says, and how it is shown.
+
+What breaks these tests: numbers of another launcher's ranks, coordinates that come before the capture and are lost, and
+coordinates of meshes that take the place of the program's own."""
+
+import re
+
+import harness
+import pytest
+
+QUIET = {"GPUMEM_QUIET": "1"}
+PACKAGE = {**QUIET, "PYTHONPATH": str(harness.ROOT / "python")}
+TORCHRUN = {
+    "RANK": "11", "WORLD_SIZE": "16", "LOCAL_RANK": "3", "GROUP_RANK": "1",
+    "TORCHELASTIC_RUN_ID": "run-7", "TORCHELASTIC_RESTART_COUNT": "2",
+}
+# One task a node, below which torchrun starts the ranks.
+SRUN = {
+    "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0", "SLURM_NODEID": "1",
+    "SLURM_JOB_ID": "4711", "SLURM_STEP_ID": "5", "SLURM_RESTART_COUNT": "1",
+}
+POSITION = ("rank", "world_size", "local_rank", "node_rank", "coordinates", "job", "restarts", "requeues")
+
+
+@pytest.fixture(scope="module")
+def client(build_c):
+    return [build_c("hook_lookup.c", "-ldl"), "handle"]
+
+
+def position(process):
+    return [process[key] for key in POSITION]
+
+
+def test_what_launchers_say(client, simulate, analyze, analyze_json, tmp_path):
+    """In the capture, in JSON, and in text of at most 80 columns, which the report and the page begin with."""
+    dimensions = {name: 10_000 + number for number, name in enumerate(("dp_replicate", "dp_shard", "cp", "tp", "ep", "pp"))}
+    given = ",".join(f"{name}={number}" for name, number in dimensions.items())
+    simulate(client, preload=True, env={**QUIET, **TORCHRUN, **SRUN, "GPUMEM_COORDS": given})
+    capture = tmp_path / "report.rank11.bin"
+    summary = analyze_json("summary", capture)
+    process = summary["process"]
+    assert position(process) == [11, 16, 3, 1, dimensions, "torchrun:run-7 slurm:4711", 2, 1]
+    assert list(process["coordinates"]) == list(dimensions)
+    assert re.fullmatch(r"GPU-[0-9a-f-]{36}", summary["devices"][0]["uuid"])
+    lines = [
+        "position     local rank 3 · node 1 · dp_replicate 10000 · dp_shard 10001",
+        "             cp 10002 · tp 10003 · ep 10004 · pp 10005",
+        "job          torchrun:run-7 · slurm:4711 · restart 2 · requeue 1",
+    ]
+    assert max(map(len, lines)) <= 80
+    for view in (["summary"], []):
+        text = analyze(*view, capture).stdout
+        assert " · rank 11 of 16 · " in text and "\n".join(lines) in text
+    analyze("html", capture)
+    page = capture.with_suffix(".html").read_text()
+    assert " · ".join(line.removeprefix("position").removeprefix("job").strip() for line in lines) in page
+
+
+def test_a_process_of_no_job(client, simulate, analyze, analyze_json, tmp_path):
+    """One line about coordinates that are none, which are left out; nothing else is said."""
+    launchers = {*TORCHRUN, *SRUN, "KUBERNETES_SERVICE_HOST", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "RAY_JOB_ID"}
+    env = {**QUIET, "GPUMEM_COORDS": "DP=1"}
+    unset = [word for name in sorted(launchers) for word in ("-u", name)]
+    done = simulate(["env", *unset, *client], preload=True, env=env)
+    [line] = done.stderr.splitlines()
+    assert line.startswith("gpumem: GPUMEM_COORDS=DP=1: not a value of it") and "dp=1,tp=0" in line
+    capture = tmp_path / "report.bin"
+    assert position(analyze_json("summary", capture)["process"]) == [None] * len(POSITION)
+    text = analyze("summary", capture).stdout
+    assert "position" not in text and "job " not in text
+
+
+def test_what_the_program_says(python_env, simulate, analyze_json, tmp_path):
+    """By C and by Python, before there is a capture and after: the newest coordinates count, the environment's least."""
+    script = (
+        "import ctypes, sys\n"
+        "import gpumem\n"
+        "lib = ctypes.CDLL(None)\n"
+        "for text in (None, b'', b'tp', b'TP=1', b'\\xff=1'):\n"
+        "    assert lib.gpumem_coords(text) == 2, text\n"
+        "assert lib.gpumem_coords(b'tp=5') == 0\n"
+        "assert gpumem.coords(dp=1, tp=2)\n"
+        "for wrong in ({}, {'TP': 1}, {'tp': -1}, {'tp': 1 << 64}, {f'd{n}': 0 for n in range(17)}):\n"
+        "    try: gpumem.coords(**wrong)\n"
+        "    except ValueError: continue\n"
+        "    raise SystemExit(f'taken: {wrong}')\n"
+        "cuda = ctypes.CDLL('libcuda.so.1')\n"
+        "context, pointer = ctypes.c_void_p(), ctypes.c_uint64()\n"
+        "assert cuda.cuInit(0) == 0\n"
+        "assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
+        "assert cuda.cuCtxSetCurrent(context) == 0\n"
+        "assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(12345)) == 0\n"
+        "if 'after' in sys.argv: assert gpumem.coords(pp=3)\n"
+    )
+    for words, said in (("before", {"dp": 1, "tp": 2}), ("after", {"pp": 3})):
+        env = {**PACKAGE, "GPUMEM_COORDS": "dp=9", "GPUMEM_OUTPUT": f"{words}.bin"}
+        done = simulate([python_env("py312"), "-c", script, words], preload=True, env=env)
+        assert (done.stdout, done.stderr) == ("", "")
+        assert analyze_json("summary", tmp_path / f"{words}.bin")["process"]["coordinates"] == said
+    # Without the recorder nothing is recorded, and what is wrong is still wrong.
+    script = "import gpumem\nprint(gpumem.coords(dp=1))\ntry: gpumem.coords(DP=1)\nexcept ValueError: print('wrong')\n"
+    done = harness.run([python_env("py38"), "-c", script], env=PACKAGE, cwd=tmp_path)
+    assert done.stdout.split() == ["False", "wrong"]
+
+
+def test_meshes_of_pytorch(python_env, simulate, analyze_json, tmp_path):
+    """A program that makes meshes says nothing more, if it has the package; what it says itself counts."""
+    script = (
+        "import sys\n"
+        "import gpumem, torch\n"
+        "import torch.distributed as dist\n"
+        "from torch.distributed.device_mesh import DeviceMesh, init_device_mesh\n"
+        "from torch.testing._internal.distributed.fake_pg import FakeStore\n"
+        "dist.init_process_group('fake', store=FakeStore(), rank=5, world_size=8)\n"
+        "mesh = init_device_mesh('cpu', (2, 2, 2), mesh_dim_names=('pp', 'dp', 'tp'))\n"
+        "part = mesh['tp']\n"
+        # Names that say two things, none that is in, and none that is a name here.
+        "other = init_device_mesh('cpu', (4, 2), mesh_dim_names=('ep', 'unclear'))\n"
+        "more = init_device_mesh('cpu', (1, 8), mesh_dim_names=('Big', 'unclear'))\n"
+        "out = DeviceMesh('cpu', [0, 1], mesh_dim_names=('out',))\n"
+        "bare = init_device_mesh('cpu', (8,))\n"
+        "for wrong in (out, bare):\n"
+        "    try: gpumem.coords(wrong)\n"
+        "    except ValueError: continue\n"
+        "    raise SystemExit('taken')\n"
+        "if 'own' in sys.argv: assert gpumem.coords(mesh, ep=7)\n"
+        "layer = torch.nn.Linear(4, 4, device='cuda')\n"
+        "optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)\n"
+        "for step in range(2):\n"
+        "    layer(torch.ones(2, 4, device='cuda')).sum().backward()\n"
+        "    optimizer.step()\n"
+    )
+    found = {"pp": 1, "dp": 0, "tp": 1, "ep": 2}
+    for words, said in (("found", found), ("own", {**found, "ep": 7})):
+        env = {**PACKAGE, "GPUMEM_OUTPUT": f"{words}.bin", "GPUMEM_STACKS": "off"}
+        simulate([python_env("torch215"), "-c", script, words], preload=True, env=env)
+        assert analyze_json("summary", tmp_path / f"{words}.bin")["process"]["coordinates"] == said
