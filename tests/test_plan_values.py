@@ -198,6 +198,18 @@ def test_operations_agree_with_the_cpu(planned):
     assert done.stdout == "EQUAL 61\n"
 
 
+def test_factorizations_succeed_whatever_memory_held_before(planned):
+    done, _ = planned("linear_algebra.py")
+    assert done.stdout.startswith("DONE 108\n")
+
+
+def test_factorizations_take_the_same_memory(planned):
+    without, _ = planned("linear_algebra.py", "zeros", parts=())
+    done, _ = planned("linear_algebra.py", "zeros")
+    assert done.stdout == without.stdout
+    assert done.stdout.startswith("DONE 96\n")
+
+
 def test_larger_tensors_than_the_bound_are_unknown_zeros(planned, tmp_path):
     script = tmp_path / "bound.py"
     script.write_text("import torch\nfor size in (100, 101):\n    print(torch.ones(size, device='cuda').sum().item())\n")

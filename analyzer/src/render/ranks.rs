@@ -125,9 +125,12 @@ fn endings_line(job: &Job) -> String {
             0 => String::new(),
             running => format!("{} still.\n", many(running, "rank runs", "ranks run")),
         },
+        ([], [only]) => {
+            format!("Rank {only} was killed; the last rank ended {after} later.\n")
+        }
         ([], [first, ..]) => format!(
-            "{} killed, rank {first} first; the last rank ended {after} later.\n",
-            many(killed, "rank was", "ranks were")
+            "{} ranks were killed, rank {first} first; the last rank ended {after} later.\n",
+            count(killed)
         ),
         ([first, others @ ..], _) => {
             let others = match others.len() {

@@ -21,6 +21,8 @@ MOST = "GPUMEM_PLAN_VALUES_MOST"
 _DEFAULT_MOST = 1 << 20
 # Of operations on floating-point values that are all unknown, a network's own, a smaller share is computed.
 _UNKNOWN_SHARE = 64
+# Where an operation's kernel stands that is made of others.
+_KERNELS = ("CUDA", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
 # Multiplications for each element of the bound.
 _WORK = 4
 
@@ -52,7 +54,7 @@ class Values:
         self._handlers = {
             kinds.EMPTY: self._empty, kinds.ZERO: self._zero, kinds.COPY: self._copy, kinds.READ: self._read, kinds.LIFT: self._lift,
             kinds.COUNTED: self._counted.run, kinds.COMPUTED: self.computed, kinds.SKIPPED: self._skipped, kinds.GROUP: self._group,
-            kinds.FOREIGN: self._foreign,
+            kinds.FOREIGN: self._foreign, kinds.CHECK: self._check,
         }  # fmt: skip
 
     def calibrate(self) -> None:
@@ -182,6 +184,28 @@ class Values:
                 self.known.written(tensor, False)
         return result
 
+    def _check(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
+        for flags in tensors:
+            if not self.known(flags):
+                # Of unknown values a factorization is taken to succeed.
+                self.memory.zero(flags)
+        with self.reads.of_a_kernel(0), self.through_mode():
+            # As PyTorch looks, whose sum of flags is in memory that no kernel has written.
+            if not args[0].any().item():
+                return None
+        func(*args, **kwargs)
+        raise self.torch.linalg.LinAlgError(f"{args[1]}: the matrix has no such factorization")
+
+    def _within(self, func: Any, args: Any, kwargs: Dict[str, Any]) -> Any:
+        """Runs an operation's kernel so that the operations which it is made of go through the mode, too. What they read, no line of the
+        program's reads."""
+        has_kernel = self.torch._C._dispatch_has_kernel_for_dispatch_key
+        key = next((key for key in _KERNELS if has_kernel(func.name(), key)), None)
+        if key is None:
+            return func(*args, **kwargs)
+        with self.reads.of_a_kernel(0), self.through_mode():
+            return func._op_dk(getattr(self.torch._C.DispatchKey, key), *args, **kwargs)
+
     def _lift(self, rule: Rule, func: Any, args: Any, kwargs: Dict[str, Any], tensors: List[Any]) -> Any:
         for tensor in tensors:
             self.known.fresh(tensor, not self.memory.is_left_out(tensor))
@@ -278,7 +302,8 @@ class Values:
             cpu_args, cpu_kwargs, copies = self.on_cpu.arguments(args, kwargs)
         except Unreadable:
             return self._unknown(rule, func, args, kwargs, tensors)
-        result = func(*args, **kwargs)
+        # Kernels of factorizations check flags on their way.
+        result = self._within(func, args, kwargs) if rule.cubic else func(*args, **kwargs)
         fresh = self.fresh_results(result, tensors)
         written = self.written(rule, args, kwargs)
         done: Optional[Tuple[Any]] = None

@@ -21,13 +21,15 @@ COMPUTED = "computed"
 SKIPPED = "skipped"
 # Of many tensors at once, as optimizers have them.
 GROUP = "group"
+# Ends the program if flags on the device say so.
+CHECK = "check"
 # Another library's.
 FOREIGN = "foreign"
 
 _PASS = {
     "detach", "detach_", "alias", "set_", "resize_", "resize_as_", "record_stream", "is_pinned", "_pin_memory", "pin_memory", "is_same_size",
     "is_set_to", "requires_grad_", "_assert_async", "_functional_assert_async", "_assert_tensor_metadata", "_has_same_storage_numel",
-    "_linalg_check_errors", "_unsafe_view", "_reshape_alias", "_cudnn_init_dropout_state",
+    "_unsafe_view", "_reshape_alias", "_cudnn_init_dropout_state",
     "_fused_sdp_choice", "_use_cudnn_rnn_flatten_weight", "_cudnn_rnn_flatten_weight",
 }  # fmt: skip
 _EMPTY = {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted", "_efficientzerotensor"}
@@ -85,6 +87,8 @@ class Rule:
                 return kind
         if name == "_local_scalar_dense":
             return READ
+        if name == "_linalg_check_errors":
+            return CHECK
         if name in ("lift_fresh", "lift"):
             return LIFT
         if getattr(func, "is_view", False):

@@ -66,11 +66,12 @@ class Reads:
     @contextmanager
     def of_a_kernel(self, count: int) -> Iterator[None]:
         """What is read meanwhile is read by a library's kernel, and by no line of the program's: sizes are the count."""
+        outer = getattr(self._kernel, "count", None)
         self._kernel.count = count
         try:
             yield
         finally:
-            del self._kernel.count
+            self._kernel.count = outer
 
     def _read(self, operation: str, use: str, known: bool, value: Any) -> Any:
         count = getattr(self._kernel, "count", None)
