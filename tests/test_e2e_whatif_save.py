@@ -297,9 +297,13 @@ def test_failures_of_the_run_are_those_of_the_replay_or_are_served(settings, ben
 @pytest.mark.parametrize("program", ["gpt", "lengths"])
 def test_what_another_library_has_no_room_for_is_its_end(program, bench, tmp_path, analyze, analyze_json):
     path, _ = bench.runs[program, ""]
-    needed, flags = Capture(path).needed[-1]
     to = tmp_path / "replay.bin"
-    replay, saved = save(bench, path, "", needed - whatif.PAGE, to)
+    # PyTorch may have to empty its cache before the library asks, which then has room: an earlier moment is taken.
+    for needed, flags in reversed(Capture(path).needed):
+        to.unlink(missing_ok=True)
+        replay, saved = save(bench, path, "", needed - whatif.PAGE, to)
+        if replay.outcome["failed_foreign"]:
+            break
     assert replay.outcome["failed_foreign"]
     agree(replay, saved, to, analyze, analyze_json)
     assert saved.foreign_failure == (replay.outcome["failed_bytes"], flags & CODE)
