@@ -1,0 +1,105 @@
+//! A rank that differs, as text.
+
+use super::words::{plus, since};
+use crate::account::many;
+use crate::ranks::{Difference, Metric, Of, Outlier};
+use crate::render::{Align, Style, Table, Terminal, bytes, signed};
+
+/// By how much one rank differs, by which line, and since when.
+pub(super) fn difference(of: &[Outlier]) -> String {
+    let Some(main) = of.first() else {
+        return String::new();
+    };
+    let all: i64 = of.iter().map(|of| of.off_bytes).sum();
+    let amount = match all {
+        0.. => format!("{} more", bytes(all.unsigned_abs())),
+        _ => format!("{} less", bytes(all.unsigned_abs())),
+    };
+    let line = largest(main).map(|line| format!(", most of it by {}", line.name));
+    let line = line.unwrap_or_default();
+    format!(
+        "Rank {} holds {amount} than its peers{}{line}.",
+        main.rank,
+        since(main.since)
+    )
+}
+
+/// One rank that differs, by one metric or several.
+pub(super) fn told(of: &[Outlier], terminal: Terminal) -> String {
+    let Some(main) = of.first() else {
+        return String::new();
+    };
+    let parts = of.iter().map(|of| {
+        format!(
+            "{} {}{}",
+            plus(of.off_bytes),
+            of.metric.word(),
+            since(of.since)
+        )
+    });
+    let head = format!(
+        "Rank {}: {}",
+        main.rank,
+        parts.collect::<Vec<_>>().join("; ")
+    );
+    let mut out = terminal.paint(Style::Strong, &head) + "\n";
+    let (left, right) = (Align::Left, Align::Right);
+    let mut table = Table::new(&[right, right, right, left])
+        .elastic(&[3])
+        .keep_end(3);
+    table
+        .row(["more", "it has", "peers have", ""])
+        .style_row(Style::Faint);
+    for of in of {
+        let name = format!(
+            "{}, of {}",
+            of.metric.word(),
+            many(of.peer_count as u64, "peer", "peers")
+        );
+        table.row([
+            &plus(of.off_bytes),
+            &signed(of.bytes),
+            &signed(of.peers.median),
+            &name,
+        ]);
+        table.style_row(Style::Strong);
+        for row in of
+            .differences
+            .iter()
+            .filter(|row| explains(of.metric, row.of))
+        {
+            let name = match row.of {
+                Of::Category => format!("  category: {}", row.name),
+                Of::Module => format!("  module: {}", row.name),
+                Of::Line | Of::Pool | Of::Outside => format!("  {}", row.name),
+            };
+            table.row([
+                &plus(row.off()),
+                &bytes(row.bytes),
+                &bytes(row.median_bytes),
+                &name,
+            ]);
+        }
+    }
+    out.push_str(&table.render(terminal, 2));
+    out.push('\n');
+    out
+}
+
+/// Whether holders of a kind are parts of what a metric counts.
+fn explains(metric: Metric, of: Of) -> bool {
+    match metric {
+        Metric::Tensors => matches!(of, Of::Line | Of::Category | Of::Module),
+        Metric::Cache => of == Of::Pool,
+        Metric::Outside => of == Of::Outside,
+        Metric::Unexplained => false,
+    }
+}
+
+/// The line or library that makes most of a difference.
+fn largest(of: &Outlier) -> Option<&Difference> {
+    of.differences.iter().find(|row| {
+        let is_place = matches!(row.of, Of::Line | Of::Pool | Of::Outside);
+        is_place && explains(of.metric, row.of) && row.off().signum() == of.off_bytes.signum()
+    })
+}

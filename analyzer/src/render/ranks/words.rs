@@ -1,0 +1,54 @@
+//! Words for amounts, steps and ranks.
+
+use crate::ranks::Since;
+use crate::render::{bytes, count, signed};
+
+/// Runs of ranks that are told.
+const TOLD: usize = 8;
+
+pub(super) fn since(since: Option<Since>) -> String {
+    match since {
+        None => String::new(),
+        Some(Since { first_step: 1, .. }) => ", from the first step".to_owned(),
+        Some(of) if of.first_step == of.last_step => format!(", since step {}", of.first_step),
+        Some(of) => format!(
+            ", since step {} to {}",
+            count(of.first_step),
+            count(of.last_step)
+        ),
+    }
+}
+
+pub(super) fn plus(value: i64) -> String {
+    match value {
+        1.. => format!("+{}", bytes(value.unsigned_abs())),
+        _ => signed(value),
+    }
+}
+
+/// `rank 3`, `ranks 0 to 7, 12`.
+pub(super) fn ranges(ranks: &[u64]) -> String {
+    let runs: Vec<String> = ranks
+        .chunk_by(|a, b| a + 1 == *b)
+        .map(|run| match run {
+            [first, .., last] if run.len() > 2 => format!("{first} to {last}"),
+            _ => run
+                .iter()
+                .map(u64::to_string)
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+        .collect();
+    let word = if ranks.len() == 1 { "rank" } else { "ranks" };
+    let more = match runs.len().saturating_sub(TOLD) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let shown = runs.get(..TOLD.min(runs.len())).unwrap_or(&[]);
+    format!("{word} {}{more}", shown.join(", "))
+}
+
+pub(super) fn ranges_have(ranks: &[u64]) -> String {
+    let has = if ranks.len() == 1 { "has" } else { "have" };
+    format!("{} {has}", ranges(ranks))
+}
