@@ -98,7 +98,7 @@ fn read_all(captures: &[PathBuf]) -> Read {
         work();
     });
     let mut read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
-    read.figures.sort_by(|a, b| a.file.cmp(&b.file));
+    read.figures.sort_by(|a, b| a.row.file.cmp(&b.row.file));
     read.unreadable.sort();
     read
 }

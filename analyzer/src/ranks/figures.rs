@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gpumem_capture::{DeviceOrdinal, Level, ProcessKey};
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 use super::coordinates::Coordinates;
 use super::endings::{End, Ended};
@@ -17,49 +18,62 @@ use crate::views::{ByStack, Lines, Modules, Select, categories};
 /// The library of PyTorch's allocator.
 const POOL: &str = "libc10_cuda.so";
 
-/// What a rank's capture says.
-#[derive(Clone, Debug)]
-pub struct Figures {
-    /// The capture.
+/// One rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RankRow {
+    /// Its number; of captures that no launcher numbered, their place by name.
+    pub rank: u64,
+    /// Whether a launcher gave it that number.
+    pub is_numbered: bool,
+    /// Its capture.
     pub file: PathBuf,
-    /// Its rank, if a launcher gave it one.
-    pub rank: Option<u64>,
-    /// How many ranks there are, if a launcher said so.
-    pub world_size: Option<u64>,
-    /// Its number among those on its machine, if a launcher said so.
+    /// The machine's name.
+    pub host: Option<String>,
+    /// Its number among those on its machine.
     pub local_rank: Option<u64>,
-    /// The number of its machine, if a launcher said so.
+    /// The number of its machine.
     pub node_rank: Option<u64>,
     /// How often its launcher had restarted the ranks.
     pub restarts: Option<u64>,
-    /// Where it stands in the job's mesh, if that is known.
-    pub coordinates: Option<Coordinates>,
-    /// The machine's name.
-    pub host: Option<String>,
     /// Its process.
     pub pid: u32,
-    /// When it began, in nanoseconds since 1970-01-01 UTC.
-    pub started_unix_ns: u64,
-    /// How it ended.
-    pub end: End,
-    /// What is missing from the capture; empty where its figures are exact.
-    pub missing: Vec<String>,
-    /// The GPU on which it holds most; `None`: it used none.
+    /// Where it stands in the mesh.
+    pub coordinates: Option<Coordinates>,
+    /// The GPU on which it holds most.
     pub device: Option<u8>,
     /// That GPU's UUID.
     pub uuid: Option<String>,
     /// Memory of that GPU.
     pub card_bytes: Option<u64>,
-    /// Other GPUs on which it holds memory.
+    /// Other GPUs on which it holds memory: number, bytes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_devices: Vec<(u8, u64)>,
-    /// The greatest memory of tensors.
-    pub tensor_peak: u64,
-    /// The greatest memory of PyTorch's allocator.
-    pub reserved_peak: u64,
-    /// The greatest memory of all that the process is known to hold.
-    pub device_peak: u64,
+    /// Peaks, each at its own moment.
+    pub tensor_peak_bytes: u64,
+    /// The same of PyTorch's allocator.
+    pub reserved_peak_bytes: u64,
+    /// The same of all that the process is known to hold.
+    pub device_peak_bytes: u64,
     /// What NVML said beyond that.
-    pub unexplained: Option<i64>,
+    pub unexplained_bytes: Option<i64>,
+    /// Steps that ended.
+    pub steps: u64,
+    /// How it ended.
+    #[serde(flatten)]
+    pub end: End,
+    /// What its capture lacks; empty where its figures are exact.
+    pub missing: Vec<String>,
+}
+
+/// What a rank's capture leaves for the comparison.
+#[derive(Clone, Debug)]
+pub struct Figures {
+    /// What is shown of it.
+    pub row: RankRow,
+    /// How many ranks there are, if a launcher said so.
+    pub world_size: Option<u64>,
+    /// When it began, in nanoseconds since 1970-01-01 UTC.
+    pub started_unix_ns: u64,
     /// The memory of tensors in each step.
     pub steps: Steps,
     /// Versions and settings that ranks of a job share.
@@ -76,34 +90,40 @@ impl Figures {
         let device = main_device(replay);
         let on = device.and_then(|device| replay.devices.get(&device));
         let known = device.and_then(|device| replay.names.devices.get(&device));
-        let peak = |level| device.map_or(0, |device| replay.counters(device, level).peak);
         let others = replay
             .devices
             .keys()
             .filter(|of| **of != DeviceOrdinal::NONE && Some(**of) != device);
         let others = others.map(|of| (of.0, held_most(replay, *of)));
-        Self {
+        let steps = device.map(|device| watch.of(device)).unwrap_or_default();
+        let rank = number(ProcessKey::RANK);
+        let row = RankRow {
+            rank: rank.unwrap_or(0),
+            is_numbered: rank.is_some(),
             file: file.to_owned(),
-            rank: number(ProcessKey::RANK),
-            world_size: number(ProcessKey::WORLD_SIZE),
+            host: replay.names.fact(ProcessKey::HOST).map(str::to_owned),
             local_rank: number(ProcessKey::LOCAL_RANK),
             node_rank: number(ProcessKey::NODE_RANK),
             restarts: number(ProcessKey::RESTARTS),
-            coordinates: Coordinates::of(replay),
-            host: replay.names.fact(ProcessKey::HOST).map(str::to_owned),
             pid: header.pid,
-            started_unix_ns: header.started_wall_ns,
-            end: Ended::of(session),
-            missing: session.account.missing.clone(),
+            coordinates: Coordinates::of(replay),
             device: device.map(|device| device.0),
             uuid: known.and_then(|known| known.uuid_text()),
             card_bytes: known.map(|known| known.total_bytes),
             other_devices: others.filter(|(_, bytes)| *bytes > 0).collect(),
-            tensor_peak: peak(Level::TENSOR),
-            reserved_peak: on.map_or(0, |on| on.reserved_peak),
-            device_peak: device.map_or(0, |device| held_most(replay, device)),
-            unexplained: on.and_then(|on| on.readings.best()?.unexplained()),
-            steps: device.map(|device| watch.of(device)).unwrap_or_default(),
+            tensor_peak_bytes: device.map_or(0, |of| replay.counters(of, Level::TENSOR).peak),
+            reserved_peak_bytes: on.map_or(0, |on| on.reserved_peak),
+            device_peak_bytes: device.map_or(0, |device| held_most(replay, device)),
+            unexplained_bytes: on.and_then(|on| on.readings.best()?.unexplained()),
+            steps: steps.ended,
+            end: Ended::of(session),
+            missing: session.account.missing.clone(),
+        };
+        Self {
+            row,
+            world_size: number(ProcessKey::WORLD_SIZE),
+            started_unix_ns: header.started_wall_ns,
+            steps,
             facts: facts(session, device),
             held: device
                 .map(|device| held(session, device, keys))

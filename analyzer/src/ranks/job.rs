@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::coordinates::{Coordinates, Mesh};
-use super::endings::{End, Endings};
-use super::figures::Figures;
+use super::endings::Endings;
+use super::figures::{Figures, RankRow};
 use super::holders::Keys;
 use super::outliers::{Outlier, outliers};
 use super::peers::groups;
@@ -39,53 +39,6 @@ pub struct Job {
     pub outliers: Vec<Outlier>,
     /// How the ranks ended.
     pub endings: Endings,
-}
-
-/// One rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RankRow {
-    /// Its number; of captures that no launcher numbered the place among their names.
-    pub rank: u64,
-    /// Whether a launcher gave it that number.
-    pub is_numbered: bool,
-    /// Its capture.
-    pub file: PathBuf,
-    /// The machine's name.
-    pub host: Option<String>,
-    /// Its number among those on its machine.
-    pub local_rank: Option<u64>,
-    /// The number of its machine.
-    pub node_rank: Option<u64>,
-    /// How often its launcher had restarted the ranks.
-    pub restarts: Option<u64>,
-    /// Its process.
-    pub pid: u32,
-    /// Where it stands in the mesh.
-    pub coordinates: Option<Coordinates>,
-    /// The GPU on which it holds most.
-    pub device: Option<u8>,
-    /// That GPU's UUID.
-    pub uuid: Option<String>,
-    /// Memory of that GPU.
-    pub card_bytes: Option<u64>,
-    /// Other GPUs on which it holds memory: number, bytes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub other_devices: Vec<(u8, u64)>,
-    /// Peaks, each at its own moment.
-    pub tensor_peak_bytes: u64,
-    /// The same of PyTorch's allocator.
-    pub reserved_peak_bytes: u64,
-    /// The same of all that the process is known to hold.
-    pub device_peak_bytes: u64,
-    /// What NVML said beyond that.
-    pub unexplained_bytes: Option<i64>,
-    /// Steps that ended.
-    pub steps: u64,
-    /// How it ended.
-    #[serde(flatten)]
-    pub end: End,
-    /// What its capture lacks; empty where its figures are exact.
-    pub missing: Vec<String>,
 }
 
 /// Another capture of a rank.
@@ -145,7 +98,7 @@ impl Job {
                 ));
             }
             for (rank, of) in &mut ranks {
-                of.coordinates = mesh.at(*rank);
+                of.row.coordinates = mesh.at(*rank);
             }
         }
         let is_missing = |rank: &u64| !ranks.contains_key(rank);
@@ -154,7 +107,7 @@ impl Job {
         let mut compared = Vec::new();
         let at = ranks
             .iter()
-            .map(|(rank, of)| (*rank, of.coordinates.clone().unwrap_or_default()));
+            .map(|(rank, of)| (*rank, of.row.coordinates.clone().unwrap_or_default()));
         for (coordinates, numbers) in groups(&at.collect::<Vec<_>>()) {
             let peers: Vec<(u64, &Figures)> = numbers
                 .iter()
@@ -168,9 +121,10 @@ impl Job {
                     .collect();
                 Spread::of(&mut figures, least(0))
             };
-            if let (Some(tensors), Some(device)) =
-                (spread(|of| of.tensor_peak), spread(|of| of.device_peak))
-            {
+            if let (Some(tensors), Some(device)) = (
+                spread(|of| of.row.tensor_peak_bytes),
+                spread(|of| of.row.device_peak_bytes),
+            ) {
                 compared.push(PeerGroup {
                     coordinates,
                     ranks: numbers,
@@ -196,8 +150,8 @@ impl Job {
             rule: RULE,
             groups: compared,
             outliers: outlying,
-            endings: Endings::of(ranks.iter().map(|(rank, of)| (*rank, &of.end))),
-            ranks: ranks.into_iter().map(|(rank, of)| row(rank, of)).collect(),
+            endings: Endings::of(ranks.iter().map(|(rank, of)| (*rank, &of.row.end))),
+            ranks: ranks.into_values().map(|of| of.row).collect(),
         })
     }
 
@@ -216,45 +170,33 @@ impl Job {
 /// One capture for each rank: of several that with most tensors among the newest start's.
 fn one_each(all: Vec<Figures>) -> (BTreeMap<u64, Figures>, Vec<Spare>) {
     let mut by_rank: BTreeMap<u64, Vec<Figures>> = BTreeMap::new();
-    let is_numbered = all.iter().any(|of| of.rank.is_some());
-    for (place, of) in all.into_iter().enumerate() {
+    let is_numbered = all.iter().any(|of| of.row.is_numbered);
+    for (place, mut of) in all.into_iter().enumerate() {
         // Beside ranks, what has no number is a launcher or a tool: it is nobody's peer.
-        match of.rank {
-            None if is_numbered => {}
-            rank => by_rank
-                .entry(rank.unwrap_or(place as u64))
-                .or_default()
-                .push(of),
+        if is_numbered && !of.row.is_numbered {
+            continue;
         }
+        if !is_numbered {
+            of.row.rank = place as u64;
+        }
+        by_rank.entry(of.row.rank).or_default().push(of);
     }
-    let mut spare = Vec::new();
-    let mut ranks = BTreeMap::new();
-    for (rank, of) in by_rank {
+    let (mut ranks, mut spare) = (BTreeMap::new(), Vec::new());
+    for (rank, mut of) in by_rank {
         let newest = of.iter().map(|of| of.started_unix_ns).max().unwrap_or(0);
-        let runs_then = |of: &Figures| of.end.at_unix_ns >= newest;
-        let best = of.iter().max_by_key(|of| {
-            (
-                runs_then(of),
-                of.tensor_peak,
-                of.device_peak,
-                of.started_unix_ns,
-            )
-        });
-        let best = best.map(|best| (best.file.clone(), best.started_unix_ns));
-        for of in of {
-            match &best {
-                Some((file, _)) if *file == of.file => {
-                    ranks.insert(rank, of);
-                }
-                chosen => spare.push(Spare {
-                    rank,
-                    is_earlier: chosen
-                        .as_ref()
-                        .is_some_and(|(_, started)| of.end.at_unix_ns < *started),
-                    file: of.file,
-                }),
-            }
-        }
+        let best = |of: &Figures| {
+            let runs_then = of.row.end.at_unix_ns >= newest;
+            let held = (of.row.tensor_peak_bytes, of.row.device_peak_bytes);
+            (runs_then, held, of.started_unix_ns)
+        };
+        of.sort_by_key(best);
+        let Some(chosen) = of.pop() else { continue };
+        spare.extend(of.into_iter().map(|other| Spare {
+            rank,
+            is_earlier: other.row.end.at_unix_ns < chosen.started_unix_ns,
+            file: other.row.file,
+        }));
+        ranks.insert(rank, chosen);
     }
     (ranks, spare)
 }
@@ -284,29 +226,4 @@ fn mixed(ranks: &BTreeMap<u64, Figures>) -> Vec<Mixed> {
             Mixed { what, values }
         })
         .collect()
-}
-
-fn row(rank: u64, of: Figures) -> RankRow {
-    RankRow {
-        rank,
-        is_numbered: of.rank.is_some(),
-        file: of.file,
-        host: of.host,
-        local_rank: of.local_rank,
-        node_rank: of.node_rank,
-        restarts: of.restarts,
-        pid: of.pid,
-        coordinates: of.coordinates,
-        device: of.device,
-        uuid: of.uuid,
-        card_bytes: of.card_bytes,
-        other_devices: of.other_devices,
-        tensor_peak_bytes: of.tensor_peak,
-        reserved_peak_bytes: of.reserved_peak,
-        device_peak_bytes: of.device_peak,
-        unexplained_bytes: of.unexplained,
-        steps: of.steps.ended,
-        end: of.end,
-        missing: of.missing,
-    }
 }

@@ -28,22 +28,24 @@ impl Metric {
 
     /// The figure of a rank; `None`: it has none.
     pub fn of(self, figures: &Figures) -> Option<i64> {
+        let row = &figures.row;
         let beyond = |most: u64, of: u64| most.saturating_sub(of) as i64;
-        let (tensors, reserved) = (figures.tensor_peak, figures.reserved_peak);
+        let (tensors, reserved) = (row.tensor_peak_bytes, row.reserved_peak_bytes);
         match self {
             Self::Tensors => Some(tensors as i64),
             Self::Cache => Some(beyond(reserved, tensors)),
-            Self::Outside => Some(beyond(figures.device_peak, reserved)),
-            Self::Unexplained => figures.unexplained,
+            Self::Outside => Some(beyond(row.device_peak_bytes, reserved)),
+            Self::Unexplained => row.unexplained_bytes,
         }
     }
 
     /// What a difference is measured by: all that holds such memory.
     fn whole(self, figures: &Figures) -> u64 {
+        let row = &figures.row;
         match self {
-            Self::Tensors => figures.tensor_peak,
-            Self::Cache => figures.reserved_peak,
-            Self::Outside | Self::Unexplained => figures.device_peak,
+            Self::Tensors => row.tensor_peak_bytes,
+            Self::Cache => row.reserved_peak_bytes,
+            Self::Outside | Self::Unexplained => row.device_peak_bytes,
         }
     }
 
