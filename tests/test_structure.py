@@ -54,7 +54,7 @@ def dependencies(package):
 
 
 TOP_LEVEL_FOLDERS = {
-    ".ci", "analyzer", "capture", "cuda-abi", "docs", "fuzz", "interposer", "python", "python-frames", "replay", "scripts",
+    ".ci", "analyzer", "capture", "cuda-abi", "dataset", "docs", "fuzz", "interposer", "python", "python-frames", "replay", "scripts",
     "simulator", "stacks", "sys", "tests", "torch-abi", "tracker", "unwind", "whatif",
 }
 TOP_LEVEL_FILES = {

@@ -1,0 +1,165 @@
+//! What a table is: columns with names, kinds and meanings, and rows that give a cell for each.
+
+use std::sync::Arc;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// INT64.
+    Int,
+    /// INT64, a hash of content ([`crate::Key`]): has a bloom filter.
+    Key,
+    /// INT64, microseconds since 1970-01-01 UTC.
+    Time,
+    /// UTF-8.
+    Text,
+    /// BOOLEAN.
+    Bool,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it may be null.
+    pub is_optional: bool,
+    /// What it means: the text of `docs/dataset.md`.
+    pub doc: &'static str,
+}
+
+/// A table, without its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableInfo {
+    /// Its name, as in `table=…`.
+    pub name: &'static str,
+    /// What its rows are: the text of `docs/dataset.md`.
+    pub doc: &'static str,
+    /// Its columns, in their order.
+    pub columns: &'static [Column],
+    /// Names of the columns by which rows of a file are sorted.
+    pub sorted_by: &'static [&'static str],
+}
+
+/// A row's value in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cell<'a> {
+    /// None.
+    Null,
+    /// Of [`Kind::Int`], [`Kind::Key`] and [`Kind::Time`].
+    Int(i64),
+    /// Of [`Kind::Text`].
+    Text(&'a str),
+    /// Of [`Kind::Bool`].
+    Bool(bool),
+}
+
+/// A row of a table.
+pub trait Table {
+    /// Its table.
+    const INFO: TableInfo;
+
+    /// The value in the column with this number.
+    fn cell(&self, column: usize) -> Cell<'_>;
+
+    /// What rows are sorted by.
+    fn order(&self) -> impl Ord + '_;
+}
+
+/// A value of a row as a [`Cell`].
+pub(crate) trait AsCell {
+    fn as_cell(&self) -> Cell<'_>;
+}
+
+impl AsCell for i64 {
+    fn as_cell(&self) -> Cell<'_> {
+        Cell::Int(*self)
+    }
+}
+
+impl AsCell for crate::Key {
+    fn as_cell(&self) -> Cell<'_> {
+        Cell::Int(self.0)
+    }
+}
+
+impl AsCell for bool {
+    fn as_cell(&self) -> Cell<'_> {
+        Cell::Bool(*self)
+    }
+}
+
+impl AsCell for Arc<str> {
+    fn as_cell(&self) -> Cell<'_> {
+        Cell::Text(self)
+    }
+}
+
+impl<T: AsCell> AsCell for Option<T> {
+    fn as_cell(&self) -> Cell<'_> {
+        self.as_ref().map_or(Cell::Null, AsCell::as_cell)
+    }
+}
+
+/// Defines a table's row. The comment of a field is its column's documentation.
+macro_rules! table {
+    (
+        $(#[doc = $doc:literal])*
+        $row:ident in $name:literal, sorted by ($($by:ident),*) {
+            $( $(#[doc = $about:literal])* $field:ident: $kind:tt, )*
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub struct $row { $( $(#[doc = $about])* pub $field: table!(@type $kind), )* }
+
+        impl $crate::table::Table for $row {
+            const INFO: $crate::table::TableInfo = $crate::table::TableInfo {
+                name: $name,
+                doc: concat!($($doc),*),
+                columns: &[ $( $crate::table::Column {
+                    name: stringify!($field),
+                    kind: table!(@kind $kind),
+                    is_optional: table!(@optional $kind),
+                    doc: concat!($($about),*),
+                } ),* ],
+                sorted_by: &[$(stringify!($by)),*],
+            };
+
+            fn cell(&self, column: usize) -> $crate::table::Cell<'_> {
+                use $crate::table::AsCell;
+                let mut at = 0;
+                $(
+                    if column == at {
+                        return self.$field.as_cell();
+                    }
+                    at += 1;
+                )*
+                let _ = at;
+                $crate::table::Cell::Null
+            }
+
+            fn order(&self) -> impl Ord + '_ {
+                use $crate::table::AsCell;
+                [$(self.$by.as_cell()),*]
+            }
+        }
+    };
+    (@type int) => { i64 };
+    (@type time) => { i64 };
+    (@type key) => { $crate::Key };
+    (@type text) => { std::sync::Arc<str> };
+    (@type bool) => { bool };
+    (@type [$kind:tt]) => { Option<table!(@type $kind)> };
+    (@kind int) => { $crate::table::Kind::Int };
+    (@kind time) => { $crate::table::Kind::Time };
+    (@kind key) => { $crate::table::Kind::Key };
+    (@kind text) => { $crate::table::Kind::Text };
+    (@kind bool) => { $crate::table::Kind::Bool };
+    (@kind [$kind:tt]) => { table!(@kind $kind) };
+    (@optional [$kind:tt]) => { true };
+    (@optional $kind:tt) => { false };
+}
+pub(crate) use table;
