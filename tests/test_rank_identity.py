@@ -3,6 +3,7 @@
 What breaks these tests: numbers of another launcher's ranks, coordinates that come before the capture and are lost, and
 coordinates of meshes that take the place of the program's own."""
 
+import json
 import re
 
 import harness
@@ -53,6 +54,12 @@ def test_what_launchers_say(client, simulate, analyze, analyze_json, tmp_path):
         assert " · rank 11 of 16 · " in text and "\n".join(lines) in text
     analyze("html", capture)
     page = capture.with_suffix(".html").read_text()
+    metrics = analyze("export", "prometheus", "-o", "-", capture).stdout
+    [info] = [line for line in metrics.splitlines() if line.startswith("gpumem_info{")]
+    assert f'job_name="{process["job"]}",coordinates="{given}",rank="11"' in info
+    trace = json.loads(analyze("export", "perfetto", "-o", "-", capture).stdout)["traceEvents"]
+    [name] = [event["args"]["name"] for event in trace if event["name"] == "process_name"]
+    assert name.startswith(f"rank 11 ({given}): ")
     assert " · ".join(line.removeprefix("position").removeprefix("job").strip() for line in lines) in page
 
 

@@ -127,7 +127,11 @@ impl<'a> Perfetto<'a> {
         lines.raw("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
         let command = names.command().unwrap_or("(command not known)");
         let name = match rank {
-            Some(rank) => format!("rank {rank}: {command} (pid {pid})"),
+            Some(rank) => {
+                let coordinates = names.fact(gpumem_capture::ProcessKey::COORDINATES);
+                let at = coordinates.map(|at| format!(" ({at})")).unwrap_or_default();
+                format!("rank {rank}{at}: {command} (pid {pid})")
+            }
             None => format!("{command} (pid {pid})"),
         };
         lines.metadata("process_name", 0, &json!({ "name": name }));

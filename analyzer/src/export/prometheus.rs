@@ -122,10 +122,13 @@ pub fn prometheus(summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
     );
     let process = &summary.process;
     let pid = process.pid.to_string();
+    let coordinates = process.coordinates.as_ref().map(ToString::to_string);
     let labels = [
         ("command", process.command.as_deref()),
         ("host", process.host.as_deref()),
         ("pid", Some(&*pid)),
+        ("job_name", process.job.as_deref()),
+        ("coordinates", coordinates.as_deref()),
     ];
     let labels: Vec<(&str, &str)> = labels
         .iter()
