@@ -142,3 +142,47 @@ def test_meshes_of_pytorch(python_env, simulate, analyze_json, tmp_path):
         env = {**PACKAGE, "GPUMEM_OUTPUT": f"{words}.bin", "GPUMEM_STACKS": "off"}
         simulate([python_env("torch215"), "-c", script, words], preload=True, env=env)
         assert analyze_json("summary", tmp_path / f"{words}.bin")["process"]["coordinates"] == said
+
+
+def test_groups_of_frameworks(python_env, simulate, analyze_json, tmp_path):
+    """Megatron-LM's and DeepSpeed's own, of a rank in a world of 16."""
+    begin = (
+        "import gpumem, torch\n"
+        "import torch.distributed as dist\n"
+        "from torch.testing._internal.distributed.fake_pg import FakeStore\n"
+        "dist.init_process_group('fake', store=FakeStore(), rank=11, world_size=16)\n"
+    )
+    megatron = (
+        "from megatron.core import parallel_state\n"
+        "parallel_state.initialize_model_parallel(2, 2, context_parallel_size=2, expert_model_parallel_size=2,\n"
+        "                                         create_gloo_process_groups=False)\n"
+        "ranks = {'tp': parallel_state.get_tensor_model_parallel_rank(), 'pp': parallel_state.get_pipeline_model_parallel_rank(),\n"
+        "         'cp': parallel_state.get_context_parallel_rank(), 'ep': parallel_state.get_expert_model_parallel_rank(),\n"
+        "         'dp': parallel_state.get_data_parallel_rank()}\n"
+    )
+    deepspeed = (
+        "import deepspeed\n"
+        "from deepspeed.runtime.pipe.topology import PipelineParallelGrid, PipeModelDataParallelTopology\n"
+        "from deepspeed.utils import groups\n"
+        "deepspeed.init_distributed()\n"
+        "grid = PipelineParallelGrid(topology=PipeModelDataParallelTopology(num_pp=4, num_mp=2, num_dp=2))\n"
+        "groups._create_expert_and_data_parallel(expert_parallel_size_=2)\n"
+        "ranks = {'pp': grid.get_stage_id(), 'dp': grid.get_data_parallel_rank(), 'tp': grid.get_slice_parallel_rank(),\n"
+        "         'ep': groups._get_expert_parallel_rank('ep_size_2')}\n"
+    )
+    end = (
+        "layer = torch.nn.Linear(4, 4, device='cuda')\n"
+        "optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)\n"
+        "layer(torch.ones(2, 4, device='cuda')).sum().backward()\n"
+        "optimizer.step()\n"
+        "import json\n"
+        "print(json.dumps(ranks))\n"
+        "import winds_up\n"
+    )
+    for name, made in (("megatron", megatron), ("deepspeed", deepspeed)):
+        paths = f"{harness.ROOT}/python:{harness.ROOT}/tests/workloads"
+        env = {**PACKAGE, "PYTHONPATH": paths, "GPUMEM_OUTPUT": f"{name}.bin", "GPUMEM_STACKS": "off"}
+        done = simulate([python_env("programs"), "-W", "ignore", "-c", begin + made + end], preload=True, env=env)
+        said = json.loads(done.stdout.splitlines()[-1])
+        assert analyze_json("summary", tmp_path / f"{name}.bin")["process"]["coordinates"] == said
+        assert len({*said.values()}) > 1 and len(said) >= 4

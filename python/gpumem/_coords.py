@@ -1,16 +1,17 @@
 """Where this rank stands in each dimension of the job's parallelism: data, tensor, pipeline, context, expert.
 
-Frameworks make their groups while the program runs, so the program says it by `coords`, or PyTorch's DeviceMeshes do: they are
-looked for once, at the end of the first step after the first of them was made. Nothing of PyTorch's is replaced."""
+Frameworks make their groups while the program runs, so the program says it by `coords`, or PyTorch's DeviceMeshes and the groups of
+Megatron-LM and DeepSpeed do: they are looked for once, at the end of the first step after the first of them was made. Nothing of
+theirs is replaced."""
 
 import gc
 import operator
 import os
 import re
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, Optional
 
-from . import _framework_moments, _library
+from . import _framework_moments, _groups, _library
 
 _NAME = re.compile(r"[a-z0-9_]{1,32}")
 _MOST = 16
@@ -52,35 +53,40 @@ def _record(found: Dict[str, int]) -> Optional[bool]:
     return _library.coords(",".join(f"{name}={number}" for name, number in numbers.items()))
 
 
-def of_meshes(meshes: List[Any]) -> Dict[str, int]:
-    """This rank's coordinates in all meshes that have names. A name that has another number in another mesh says nothing."""
+def _of_mesh(mesh: Any) -> Dict[str, int]:
+    return dict(zip(mesh.mesh_dim_names or (), mesh.get_coordinate() or ()))
+
+
+def together(places: Iterable[Dict[str, int]]) -> Dict[str, int]:
+    """This rank's coordinates in all of them. A name that has another number in another one says nothing."""
     found: Dict[str, int] = {}
     unclear = set()
-    for mesh in meshes:
-        names, place = mesh.mesh_dim_names, mesh.get_coordinate()
-        for name, number in zip(names or (), place or ()):
+    for place in places:
+        for name, number in place.items():
             if found.setdefault(name, number) != number:
                 unclear.add(name)
     return {name: number for name, number in found.items() if name not in unclear and _NAME.fullmatch(name)}
 
 
-class _Meshes:
+class _Places:
     def __init__(self) -> None:
         self._searched = False
 
     def look(self, _optimizer: Optional[Any] = None) -> None:
-        kind = getattr(sys.modules.get(_MESHES), "DeviceMesh", None)
         distributed = sys.modules.get("torch.distributed")
-        if self._searched or _given or kind is None or distributed is None or not distributed.is_initialized():
+        known = any(name in sys.modules for name in (_MESHES, *_groups.MODULES))
+        if self._searched or _given or not known or distributed is None or not distributed.is_initialized():
             return
         # All objects are looked through, once.
         self._searched = True
-        found = of_meshes([thing for thing in gc.get_objects() if type(thing) is kind])
+        kind = getattr(sys.modules.get(_MESHES), "DeviceMesh", None)
+        meshes = [thing for thing in gc.get_objects() if kind and type(thing) is kind]
+        found = together([*map(_of_mesh, meshes), *_groups.places(distributed)])
         if found:
             _record(found)
 
 
 def watch() -> None:
-    """Has the meshes looked for."""
+    """Has meshes and groups looked for."""
     if not os.environ.get("GPUMEM_COORDS"):
-        _framework_moments.add(_Meshes().look)
+        _framework_moments.add(_Places().look)

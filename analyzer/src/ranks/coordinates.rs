@@ -13,6 +13,7 @@ use crate::replay::Replay;
 const DATA: &[&str] = &[
     "d",
     "data",
+    "data_parallel",
     "dp",
     "ddp",
     "fsdp",
