@@ -7,16 +7,19 @@ that counts one cause twice, and lines of another moment than the peak."""
 import json
 import os
 import random
+import re
 import shutil
+import sys
 
 import harness
 import pytest
+from test_analyzer import ESCAPE, on_a_terminal
 
 MIB = 1 << 20
 JOB = harness.WORKLOADS / "ranks.py"
 TORCHRUN = harness.WORKLOADS / "ranks_torchrun.py"
 WORLD = int(os.environ.get("GPUMEM_RANKS_WORLD", "16"))
-PLANTS = {3: "leak:6", 5: "layer", 9: "batch", 11: "outside", 12: "oom:7", 13: "kill:9"}
+PLANTS = {3: "leak:6", 5: "layer", 7: "library:{runtime}", 9: "batch", 11: "outside", 12: "oom:7", 13: "kill:9"}
 DIFFER = {rank for rank, what in PLANTS.items() if what.partition(":")[0] in ("leak", "layer", "batch", "outside")}
 
 
@@ -26,11 +29,24 @@ def line_of(script, text):
     return f"{script}:{number}"
 
 
+def other_build(library, to):
+    """A copy of a library that has another build id."""
+    data = bytearray(library.read_bytes())
+    [note] = re.finditer(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0", data)
+    data[note.end()] ^= 0xFF
+    to.write_bytes(data)
+    return to
+
+
 @pytest.fixture(scope="session")
 def job(python_env, tmp_path_factory):
     """The captures of a job some of whose ranks are planted."""
     folder = tmp_path_factory.mktemp("ranks")
-    plants = [word for rank, what in PLANTS.items() for word in ("--plant", f"{rank}={what}")]
+    harness.simulate(["true"])  # puts the simulator's libraries where they are preloaded from
+    preloaded = harness.ROOT / "target" / "simulator-preload" / "libcudart.so.13"
+    runtime = other_build(preloaded, tmp_path_factory.mktemp("runtime") / "libcudart.so.13.9")
+    planted = {rank: what.format(runtime=runtime) for rank, what in PLANTS.items()}
+    plants = [word for rank, what in planted.items() for word in ("--plant", f"{rank}={what}")]
     command = [python_env("torch215"), JOB, str(WORLD), *plants]
     harness.simulate(command, cwd=folder, preload=True, env={"GPUMEM_QUIET": "1"}, check=False)
     assert len(list(folder.glob("report.rank*.bin"))) == WORLD
@@ -81,6 +97,18 @@ def test_each_plant_is_found_with_its_line_and_step(job, ranks):
     assert names[11] == [line_of(JOB, "assert ctypes.CDLL(")]
 
 
+def test_another_build_of_a_library_is_said(job, ranks):
+    found = ranks(job)
+    [runtime] = found["mixed"]
+    assert runtime["what"] == "libcudart"
+    (usual, most), (other, few) = runtime["values"]
+    assert (few, len(most)) == ([7], WORLD - 1)
+    assert re.fullmatch(r"libcudart\.so\.13 \(build [0-9a-f]{12}\)", usual)
+    assert re.fullmatch(re.escape(usual) + r" and libcudart\.so\.13\.9 \(build [0-9a-f]{12}\)", other)
+    said = harness.run([harness.ANALYZER, "ranks", job]).stdout
+    assert f"libcudart differs: rank 7 has {other}; the others {usual}.\n" in said
+
+
 def test_who_died_first(job, ranks):
     found = ranks(job)
     assert found["endings"]["out_of_memory"] == [12]
@@ -118,6 +146,17 @@ def test_text_answers_first_and_fits(job):
     assert first.endswith("So do 3 other ranks.")
     assert second.startswith(f"{WORLD} of {WORLD} ranks on 1 machine; they held ")
     assert third.startswith("Rank 12 ran out of memory first; 1 rank was killed. ")
+    kept = next(line for line in done.stdout.splitlines() if line.startswith("  +24.0 MiB  24.0 MiB "))
+    assert kept.endswith(line_of(JOB, "kept.append(torch.zeros(1 << 20") + '  kept.append(torch.zeros(1 << 20, device="cuda"))')
+
+
+def test_rows_have_their_line_within_a_terminal(job):
+    said, status = on_a_terminal("ranks", job)
+    lines = ESCAPE.sub("", said).splitlines()
+    assert status == 0 and max(map(len, lines)) <= 80
+    [kept] = [line for line in lines if line.startswith("  +24.0 MiB  24.0 MiB ") and ".py:" in line]
+    place = line_of(JOB, "kept.append(torch.zeros(1 << 20").rpartition("/")[2]
+    assert f"    …/{place}  kept.append(torch" in kept
 
 
 def test_what_a_job_lacks_is_said(job, tmp_path):
@@ -126,6 +165,8 @@ def test_what_a_job_lacks_is_said(job, tmp_path):
     earlier.mkdir()
     shutil.copy(job / "report.rank1.bin", earlier / "again.bin")
     (folder / "notes.txt").write_text("no capture\n")
+    allocate = "import ctypes; ctypes.CDLL('libcudart.so.13').cudaMalloc(ctypes.byref(ctypes.c_void_p()), 4096)"
+    harness.simulate([sys.executable, "-c", allocate], preload=True, env={"GPUMEM_OUTPUT": str(folder / "tool.bin")})
     (folder / "weights.bin").write_bytes(bytes(10_000))
     whole = (job / "report.rank7.bin").read_bytes()
     (folder / "report.rank7.bin").write_bytes(whole[:3000])
@@ -134,6 +175,7 @@ def test_what_a_job_lacks_is_said(job, tmp_path):
     assert "Without a capture: ranks 3, 5, 7 to 15." in done.stdout
     assert "of rank 1 is left out: " in done.stdout
     assert "report.rank7.bin" in done.stdout.partition("Not read: ")[2]
+    assert f"\n1 capture is without a rank left out: {folder / 'tool.bin'}.\n" in done.stdout
     assert "weights.bin" not in done.stdout and "notes.txt" not in done.stdout
 
 
@@ -167,13 +209,30 @@ def torchrun(python_env, tmp_path, ranks):
     return run
 
 
-def test_fsdp_under_torchrun(torchrun):
+def test_fsdp_under_torchrun(torchrun, tmp_path):
     found = torchrun("fsdp", "1")
     assert [row["device"] for row in found["ranks"]] == [0, 1]
     assert {of["rank"] for of in found["outliers"]} == {1}
     largest = found["outliers"][0]
     assert (largest["metric"], largest["since"]["first_step"]) == ("tensors", 1)
     assert largest["differences"][0]["name"] == line_of(TORCHRUN, "model(torch.zeros(batch")
+
+    # NCCL's memory is that of the ledgers, and what one rank has more of it is one difference.
+    for row in found["ranks"]:
+        ledger = harness.analyze_json("ledger", "--at", "peak=driver", "--device", row["device"], row["file"])
+        of = {part["library"]: part["bytes"] for part in ledger[0]["rows"] if part["kind"] == "library"}
+        assert row["nccl_bytes"] == of["libnccl.so.2"] > 0
+        assert row["symmetric_bytes"] == of.get("libtorch_cuda.so", 0)
+    assert [of["metric"] for of in found["outliers"]] == ["tensors", "cache", "nccl"]
+    nccl = found["outliers"][2]
+    more = [found["ranks"][1][name] - found["ranks"][0][name] for name in ("nccl_bytes", "symmetric_bytes")]
+    # A tensor of 24 MiB and a page for its signals.
+    assert more[1] == 26 * MIB and nccl["off_bytes"] == sum(more)
+    differ = {(row["of"], row["name"]) for row in nccl["differences"] if row["of"] in ("nccl", "symmetric")}
+    assert ("nccl", line_of(TORCHRUN, "alone = dist.new_group")) in differ
+    assert ("symmetric", line_of(TORCHRUN, "kept = symmetric.empty")) in differ
+    head = next(line for line in harness.run([harness.ANALYZER, "ranks", tmp_path]).stdout.splitlines() if "reserved" in line)
+    assert "NCCL" in head
 
 
 def test_stages_of_a_pipeline_are_no_peers(torchrun, ranks, tmp_path):

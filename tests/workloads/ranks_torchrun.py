@@ -1,5 +1,5 @@
-"""A rank under torchrun, with NCCL: `ranks_torchrun.py fsdp [RANK]`, where RANK has three times the batch of the others, or
-`ranks_torchrun.py pipeline`: two stages of PyTorch's pipelining, the second of which holds more layers. Their captures say
+"""A rank under torchrun, with NCCL: `ranks_torchrun.py fsdp [RANK]`, where RANK has three times the batch of the others, a
+communicator for itself and symmetric memory, or `ranks_torchrun.py pipeline`: two stages of PyTorch's pipelining, the second of which holds more layers. Their captures say
 which stage they are of."""
 
 import os
@@ -7,6 +7,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+import torch.distributed._symmetric_memory as symmetric
 import winds_up  # noqa: F401
 from torch import nn
 from torch.distributed.fsdp import fully_shard
@@ -25,6 +26,10 @@ def fsdp(rank, other):
         fully_shard(layer)
     fully_shard(model)
     optimizer = torch.optim.AdamW(model.parameters())
+    if rank == other:
+        alone = dist.new_group([rank], use_local_synchronization=True)
+        dist.all_reduce(torch.zeros(1, device="cuda"), group=alone)
+        kept = symmetric.empty(6 << 20, dtype=torch.float32, device="cuda")  # noqa: F841
     for _ in range(STEPS):
         batch = 3072 if rank == other else 1024
         model(torch.zeros(batch, WIDTH, device="cuda")).sum().backward()

@@ -1,18 +1,17 @@
 //! `gpumem-analyze ranks`.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 
 use gpumem_analyzer::ranks::{Figures, Job, Keys, Mesh, StepWatch, find};
 use gpumem_analyzer::render::ranks_text;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::session;
 
+use super::each::each;
 use super::exit::{Exit, explained};
 use super::output::Output;
-use super::progress::Bar;
+use super::ranks_again::find_steps;
 use crate::args::Format;
 
 /// `ranks`.
@@ -55,7 +54,8 @@ pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
         );
     }
     let job = Job::of(read.figures, &read.keys, unreadable, args.mesh.as_ref());
-    let job = job.map_err(|why| anyhow::anyhow!("{why}: name the sizes of all dimensions"))?;
+    let mut job = job.map_err(|why| anyhow::anyhow!("{why}: name the sizes of all dimensions"))?;
+    find_steps(&mut job);
     match args.format {
         Format::Json => output.json(None, &job)?,
         Format::Text => output.text(&ranks_text(&job, args.all, output.terminal))?,
@@ -76,27 +76,8 @@ struct Read {
 
 /// Reads captures beside one another, one on each processor, in the order of their names.
 fn read_all(captures: &[PathBuf]) -> Read {
-    let (next, done) = (AtomicUsize::new(0), Arc::new(AtomicU64::new(0)));
-    let (so_far, total) = (Arc::clone(&done), captures.len() as u64);
-    let _bar = Bar::counting("reading captures", move || {
-        (so_far.load(Ordering::Relaxed), total)
-    });
     let read = Mutex::new(Read::default());
-    let work = || {
-        while let Some(path) = captures.get(next.fetch_add(1, Ordering::Relaxed)) {
-            read_one(path, &read);
-            done.fetch_add(1, Ordering::Relaxed);
-        }
-    };
-    let workers = thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(captures.len());
-    thread::scope(|scope| {
-        for _ in 1..workers {
-            scope.spawn(work);
-        }
-        work();
-    });
+    each(captures, "reading captures", |path| read_one(path, &read));
     let mut read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
     read.figures.sort_by(|a, b| a.row.file.cmp(&b.row.file));
     read.unreadable.sort();

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
-use super::holders::{Held, Keys, Of};
+use super::holders::{Held, Keys, Of, Place};
 
 /// One holder's share in a difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,6 +18,9 @@ pub struct Difference {
     pub bytes: u64,
     /// The median of its peers, at their peaks.
     pub median_bytes: u64,
+    /// Where it stands, if it is a line.
+    #[serde(skip)]
+    pub place: Option<Place>,
 }
 
 impl Difference {
@@ -68,6 +71,7 @@ impl Medians {
                     name: name.to_owned(),
                     bytes: own.get(key).copied().unwrap_or(0),
                     median_bytes: self.0.get(key).copied().unwrap_or(0),
+                    place: keys.place_of(*key).cloned(),
                 })
             })
             .filter(|row| row.off().unsigned_abs() > off.unsigned_abs() / LEAST)

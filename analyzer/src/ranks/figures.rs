@@ -8,15 +8,14 @@ use serde::Serialize;
 
 use super::coordinates::Coordinates;
 use super::endings::{End, Ended};
-use super::holders::{Held, Keys, Of};
+use super::facts::facts;
+use super::holders::{Held, Keys, Of, Place, Text};
+use super::nccl::held_by;
 use super::steps::{StepWatch, Steps};
 use crate::attribution::library;
 use crate::replay::{At, Replay};
 use crate::session::Session;
-use crate::views::{ByStack, Lines, Modules, Select, categories};
-
-/// The library of PyTorch's allocator.
-const POOL: &str = "libc10_cuda.so";
+use crate::views::{ByStack, LineRow, Lines, Modules, Select, categories};
 
 /// One rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -54,6 +53,10 @@ pub struct RankRow {
     pub reserved_peak_bytes: u64,
     /// The same of all that the process is known to hold.
     pub device_peak_bytes: u64,
+    /// What NCCL had of the driver when the driver had given most.
+    pub nccl_bytes: u64,
+    /// The same of symmetric memory.
+    pub symmetric_bytes: u64,
     /// What NVML said beyond that.
     pub unexplained_bytes: Option<i64>,
     /// Steps that ended.
@@ -77,7 +80,7 @@ pub struct Figures {
     /// The memory of tensors in each step.
     pub steps: Steps,
     /// Versions and settings that ranks of a job share.
-    pub facts: Vec<(&'static str, String)>,
+    pub facts: Vec<(Text, Text)>,
     /// Who held what at the peaks.
     pub held: Vec<Held>,
 }
@@ -97,6 +100,13 @@ impl Figures {
         let others = others.map(|of| (of.0, held_most(replay, *of)));
         let steps = device.map(|device| watch.of(device)).unwrap_or_default();
         let rank = number(ProcessKey::RANK);
+        let held = device
+            .map(|device| held(session, device, keys))
+            .unwrap_or_default();
+        let sum = |of| {
+            let is_of = |(key, _): &&Held| keys.name(*key).is_some_and(|(kind, _)| kind == of);
+            held.iter().filter(is_of).map(|(_, bytes)| bytes).sum()
+        };
         let row = RankRow {
             rank: rank.unwrap_or(0),
             is_numbered: rank.is_some(),
@@ -114,6 +124,8 @@ impl Figures {
             tensor_peak_bytes: device.map_or(0, |of| replay.counters(of, Level::TENSOR).peak),
             reserved_peak_bytes: on.map_or(0, |on| on.reserved_peak),
             device_peak_bytes: device.map_or(0, |device| held_most(replay, device)),
+            nccl_bytes: sum(Of::Nccl),
+            symmetric_bytes: sum(Of::Symmetric),
             unexplained_bytes: on.and_then(|on| on.readings.best()?.unexplained()),
             steps: steps.ended,
             end: Ended::of(session),
@@ -124,10 +136,8 @@ impl Figures {
             world_size: number(ProcessKey::WORLD_SIZE),
             started_unix_ns: header.started_wall_ns,
             steps,
-            facts: facts(session, device),
-            held: device
-                .map(|device| held(session, device, keys))
-                .unwrap_or_default(),
+            facts: facts(&replay.names, device, keys),
+            held,
         }
     }
 }
@@ -162,28 +172,44 @@ fn held(session: &Session, device: DeviceOrdinal, keys: &mut Keys) -> Vec<Held> 
     };
     let at_peak = |level| ByStack::at(replay, level, At::Peak, &select);
     let mut found: FxHashMap<u32, u64> = FxHashMap::default();
-    let mut add = |of, name, bytes| *found.entry(keys.number(of, name)).or_default() += bytes;
+    let mut add = |of, name, bytes, line: Option<&LineRow>| {
+        let key = keys.number(of, name);
+        *found.entry(key).or_default() += bytes;
+        if let Some(line) = line {
+            keys.place(key, || Place::of(&line.owner, &replay.names));
+        }
+    };
     let tensors = at_peak(Level::TENSOR);
-    for row in Lines::of(replay, &tensors).rows {
-        add(Of::Line, row.owner.label(&replay.names), row.bytes);
+    for row in &Lines::of(replay, &tensors).rows {
+        add(
+            Of::Line,
+            row.owner.label(&replay.names),
+            row.bytes,
+            Some(row),
+        );
     }
     for row in categories(&tensors) {
-        add(Of::Category, row.category.name().to_owned(), row.bytes);
+        add(
+            Of::Category,
+            row.category.name().to_owned(),
+            row.bytes,
+            None,
+        );
     }
     if replay.has_modules() {
         for row in Modules::of(replay, &tensors, |_| true).rows {
             let name = row.module.unwrap_or_else(|| "(outside all modules)".into());
-            add(Of::Module, name, row.bytes);
+            add(Of::Module, name, row.bytes, None);
         }
     }
-    for of in [Of::Pool, Of::Outside] {
+    for of in [Of::Pool, Of::Nccl, Of::Symmetric, Of::Outside] {
         let mut driver = at_peak(Level::DRIVER);
         driver.retain(|stacks| {
             let called = library(&replay.names, stacks, Level::DRIVER);
-            (called.as_deref() == Some(POOL)) == (of == Of::Pool)
+            held_by(called.as_deref()) == of
         });
-        for row in Lines::of(replay, &driver).rows {
-            add(of, row.owner.label(&replay.names), row.bytes);
+        for row in &Lines::of(replay, &driver).rows {
+            add(of, row.owner.label(&replay.names), row.bytes, Some(row));
         }
     }
     let outside = replay.counters(device, Level::PHYSICAL).peak;
@@ -193,39 +219,10 @@ fn held(session: &Session, device: DeviceOrdinal, keys: &mut Keys) -> Vec<Held> 
             Of::Outside,
             "(contexts, kernels and whole pages)".into(),
             outside,
+            None,
         );
     }
     let mut rows: Vec<_> = found.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
     rows.sort_unstable();
     rows
-}
-
-/// What should be the same for all ranks of a job.
-fn facts(session: &Session, device: Option<DeviceOrdinal>) -> Vec<(&'static str, String)> {
-    let names = &session.replay.names;
-    let mut found: Vec<(&'static str, String)> = Vec::new();
-    let keys = [
-        ("PyTorch", ProcessKey::PYTORCH),
-        ("allocator", ProcessKey::ALLOCATOR_BACKEND),
-        ("allocator settings", ProcessKey::ALLOCATOR_CONF),
-        ("CUDA driver", ProcessKey::DRIVER_VERSION),
-        ("recorder", ProcessKey::RECORDER_VERSION),
-        ("program", ProcessKey::COMMAND),
-        ("job", ProcessKey::JOB),
-    ];
-    for (name, key) in keys {
-        let value = names.fact(key).unwrap_or("none").to_owned();
-        found.push((name, value));
-    }
-    if let Some(python) = names.interpreter {
-        let part = |shift: u32| python.version >> shift & 0xff;
-        found.push(("Python", format!("{}.{}.{}", part(24), part(16), part(8))));
-    }
-    if let Some(card) = device.and_then(|device| names.devices.get(&device)) {
-        found.push((
-            "GPU",
-            format!("{}, {}", card.name, crate::units::bytes(card.total_bytes)),
-        ));
-    }
-    found
 }

@@ -1,7 +1,16 @@
 //! Who holds memory, by the same numbers for all ranks.
 
-use rustc_hash::FxHashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
+
+use crate::attribution::Owner;
+use crate::names::Names;
+
+/// A text that many ranks have.
+pub type Text = Arc<str>;
 
 /// What holds memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -15,8 +24,35 @@ pub enum Of {
     Module,
     /// A line, by what it had PyTorch's allocator take from the driver.
     Pool,
+    /// A line, by what NCCL has the driver allocate.
+    Nccl,
+    /// A line, by symmetric memory.
+    Symmetric,
     /// A line or library, by what it had the driver allocate otherwise.
     Outside,
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, with the directory in which its process began.
+    pub file: String,
+    /// The line.
+    pub line: u32,
+}
+
+impl Place {
+    pub(super) fn of(owner: &Owner, names: &Names) -> Option<Self> {
+        let line = owner.line()?;
+        let file = match names.directory() {
+            // Of a notebook's cell, or standard input, there is none.
+            _ if line.file.starts_with('<') => line.file.to_string(),
+            Some(directory) => Path::new(directory).join(&*line.file).display().to_string(),
+            None => line.file.to_string(),
+        };
+        let line = line.line;
+        Some(Self { file, line })
+    }
 }
 
 /// Who holds memory, of all ranks: each has a number.
@@ -24,6 +60,8 @@ pub enum Of {
 pub struct Keys {
     numbers: FxHashMap<(Of, String), u32>,
     names: Vec<(Of, String)>,
+    places: FxHashMap<u32, Place>,
+    texts: FxHashSet<Text>,
 }
 
 impl Keys {
@@ -33,6 +71,30 @@ impl Keys {
             self.names.push(key.clone());
             next
         })
+    }
+
+    /// Notes where a holder stands.
+    pub(super) fn place(&mut self, number: u32, place: impl FnOnce() -> Option<Place>) {
+        if !self.places.contains_key(&number)
+            && let Some(place) = place()
+        {
+            self.places.insert(number, place);
+        }
+    }
+
+    /// Where it stands, if it is a line.
+    pub fn place_of(&self, number: u32) -> Option<&Place> {
+        self.places.get(&number)
+    }
+
+    /// The same text for all ranks that have it.
+    pub(super) fn text(&mut self, text: String) -> Text {
+        if let Some(known) = self.texts.get(&*text) {
+            return Arc::clone(known);
+        }
+        let text: Text = text.into();
+        self.texts.insert(Arc::clone(&text));
+        text
     }
 
     /// What a number stands for.

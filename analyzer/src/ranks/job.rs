@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::coordinates::{Coordinates, Mesh};
 use super::endings::Endings;
 use super::figures::{Figures, RankRow};
-use super::holders::Keys;
+use super::holders::{Keys, Text};
 use super::outliers::{Outlier, outliers};
 use super::peers::groups;
 use super::robust::{RULE, Spread, least};
@@ -27,6 +27,8 @@ pub struct Job {
     pub missing_ranks: Vec<u64>,
     /// Other captures of a rank: child processes, and earlier starts of the job.
     pub spare: Vec<Spare>,
+    /// Captures without a rank, which are left out beside those with one.
+    pub unranked: Unranked,
     /// Captures that could not be read, and why.
     pub unreadable: Vec<String>,
     /// What ranks of one job should share, and do not.
@@ -39,6 +41,9 @@ pub struct Job {
     pub outliers: Vec<Outlier>,
     /// How the ranks ended.
     pub endings: Endings,
+    /// When the first of them began, in nanoseconds since 1970-01-01 UTC.
+    #[serde(skip)]
+    pub started_unix_ns: u64,
 }
 
 /// Another capture of a rank.
@@ -52,13 +57,25 @@ pub struct Spare {
     pub is_earlier: bool,
 }
 
+/// Captures without a rank: of a launcher or a tool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unranked {
+    /// How many.
+    pub captures: u64,
+    /// The first ones by name.
+    pub first: Vec<PathBuf>,
+}
+
+/// Captures without a rank that are named.
+const NAMED: usize = 8;
+
 /// What ranks should share, and do not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mixed {
     /// What it is.
-    pub what: &'static str,
+    pub what: Text,
     /// Values and the ranks that have them, the value of most ranks first.
-    pub values: Vec<(String, Vec<u64>)>,
+    pub values: Vec<(Text, Vec<u64>)>,
 }
 
 /// Peers.
@@ -85,7 +102,7 @@ impl Job {
         unreadable: Vec<String>,
         mesh: Option<&Mesh>,
     ) -> Result<Self, String> {
-        let (mut ranks, spare) = one_each(all);
+        let (mut ranks, spare, unranked) = one_each(all);
         let worlds = ranks.values().filter_map(|of| of.world_size);
         let world_size = worlds.max();
         if let Some(mesh) = mesh {
@@ -145,12 +162,18 @@ impl Job {
             world_size,
             missing_ranks,
             spare,
+            unranked,
             unreadable,
             mixed: mixed(&ranks),
             rule: RULE,
             groups: compared,
             outliers: outlying,
             endings: Endings::of(ranks.iter().map(|(rank, of)| (*rank, &of.row.end))),
+            started_unix_ns: ranks
+                .values()
+                .map(|of| of.started_unix_ns)
+                .min()
+                .unwrap_or(0),
             ranks: ranks.into_values().map(|of| of.row).collect(),
         })
     }
@@ -168,12 +191,17 @@ impl Job {
 }
 
 /// One capture for each rank: of several that with most tensors among the newest start's.
-fn one_each(all: Vec<Figures>) -> (BTreeMap<u64, Figures>, Vec<Spare>) {
+fn one_each(all: Vec<Figures>) -> (BTreeMap<u64, Figures>, Vec<Spare>, Unranked) {
+    let mut unranked = Unranked::default();
     let mut by_rank: BTreeMap<u64, Vec<Figures>> = BTreeMap::new();
     let is_numbered = all.iter().any(|of| of.row.is_numbered);
     for (place, mut of) in all.into_iter().enumerate() {
         // Beside ranks, what has no number is a launcher or a tool: it is nobody's peer.
         if is_numbered && !of.row.is_numbered {
+            unranked.captures += 1;
+            if unranked.first.len() < NAMED {
+                unranked.first.push(of.row.file);
+            }
             continue;
         }
         if !is_numbered {
@@ -198,14 +226,14 @@ fn one_each(all: Vec<Figures>) -> (BTreeMap<u64, Figures>, Vec<Spare>) {
         }));
         ranks.insert(rank, chosen);
     }
-    (ranks, spare)
+    (ranks, spare, unranked)
 }
 
 fn mixed(ranks: &BTreeMap<u64, Figures>) -> Vec<Mixed> {
-    let mut by_fact: Vec<(&'static str, BTreeMap<&str, Vec<u64>>)> = Vec::new();
+    let mut by_fact: Vec<(&Text, BTreeMap<&Text, Vec<u64>>)> = Vec::new();
     for (rank, of) in ranks {
         for (what, value) in &of.facts {
-            let at = by_fact.iter().position(|(known, _)| known == what);
+            let at = by_fact.iter().position(|(known, _)| *known == what);
             let at = at.unwrap_or_else(|| {
                 by_fact.push((what, BTreeMap::new()));
                 by_fact.len() - 1
@@ -220,10 +248,61 @@ fn mixed(ranks: &BTreeMap<u64, Figures>) -> Vec<Mixed> {
         .map(|(what, values)| {
             let values = values.into_iter();
             let mut values: Vec<_> = values
-                .map(|(value, ranks)| (value.to_owned(), ranks))
+                .map(|(value, ranks)| (Text::clone(value), ranks))
                 .collect();
             values.sort_by_key(|(_, ranks)| (Reverse(ranks.len()), ranks.first().copied()));
+            let what = Text::clone(what);
             Mixed { what, values }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::figures;
+    use super::super::steps::Steps;
+    use super::*;
+
+    fn job(change: impl Fn(&mut Figures)) -> Job {
+        let ranks = (0..10).map(|rank| {
+            let mut of = figures(rank, 0, Steps::default());
+            change(&mut of);
+            of
+        });
+        Job::of(ranks.collect(), &Keys::default(), Vec::new(), None).unwrap()
+    }
+
+    #[test]
+    fn what_a_rank_does_not_have_is_no_other_version() {
+        let found = job(|of| {
+            let version = if of.row.rank == 7 { "9.2" } else { "9.1" };
+            of.facts.push(("libcudnn".into(), version.into()));
+            if of.row.rank == 3 {
+                of.facts.push(("libnccl".into(), "2.27".into()));
+            }
+        });
+        let [mixed] = &found.mixed[..] else {
+            panic!("{:?}", found.mixed)
+        };
+        let values: Vec<_> = mixed
+            .values
+            .iter()
+            .map(|(value, of)| (&**value, of))
+            .collect();
+        assert_eq!(&*mixed.what, "libcudnn");
+        assert_eq!(values[1], ("9.2", &vec![7]));
+        assert_eq!((values[0].0, values[0].1.len()), ("9.1", 9));
+    }
+
+    #[test]
+    fn captures_without_a_rank_are_counted_beside_ranks_and_are_ranks_alone() {
+        let found = job(|of| of.row.is_numbered = of.row.rank > 8);
+        assert_eq!((found.ranks.len(), found.unranked.captures), (1, 9));
+        let first: Vec<PathBuf> = (0..8)
+            .map(|rank| format!("report.rank{rank}.bin").into())
+            .collect();
+        assert_eq!(found.unranked.first, first);
+        let found = job(|of| of.row.is_numbered = false);
+        assert_eq!((found.ranks.len(), found.unranked.captures), (10, 0));
+    }
 }

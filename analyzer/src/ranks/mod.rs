@@ -1,27 +1,34 @@
 //! The captures of one job's ranks: whether all are there, and which ranks differ from their peers, by what and since when.
 //!
-//! Each capture is read once and leaves [`Figures`] of a few kilobytes; [`Job::of`] compares them. A rank is compared with its
+//! Each capture is read once and leaves [`Figures`] of a few kilobytes; [`Job::of`] compares them. Captures of ranks that differ,
+//! and of some of their peers, are read once more where the step is not known since which they do: [`Job::questions`]. A rank is compared with its
 //! peers: the ranks at the same place in the model, for stages of a pipeline hold different layers by design.
 
 mod coordinates;
 mod differences;
 mod endings;
+mod exact;
+mod facts;
 mod figures;
 mod found;
 mod holders;
 mod job;
+mod nccl;
 mod outliers;
 mod peers;
 mod robust;
+#[cfg(test)]
+mod samples;
 mod steps;
 
 pub use coordinates::{Coordinates, Mesh};
 pub use differences::Difference;
 pub use endings::{End, Ended, Endings};
+pub use exact::Question;
 pub use figures::{Figures, RankRow};
 pub use found::{Found, find};
-pub use holders::{Held, Keys, Of};
-pub use job::{Job, Mixed, PeerGroup, Spare};
+pub use holders::{Held, Keys, Of, Place};
+pub use job::{Job, Mixed, PeerGroup, Spare, Unranked};
 pub use outliers::{Metric, Outlier};
 pub use robust::{RULE, Spread};
-pub use steps::{Since, StepWatch, Steps};
+pub use steps::{Since, StepWatch, Steps, Window};

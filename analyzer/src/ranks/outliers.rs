@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::differences::{Difference, Medians};
+use super::exact::Open;
 use super::figures::Figures;
 use super::holders::Keys;
 use super::robust::{Spread, least, middle};
@@ -16,7 +17,9 @@ pub enum Metric {
     Tensors,
     /// What PyTorch's allocator held at most beyond that.
     Cache,
-    /// What the process held at most beyond PyTorch's allocator: contexts, kernels, libraries.
+    /// What NCCL and symmetric memory had of the driver.
+    Nccl,
+    /// What the process held at most beyond all that: contexts, kernels, libraries.
     Outside,
     /// What NVML saw beyond all that.
     Unexplained,
@@ -24,17 +27,25 @@ pub enum Metric {
 
 impl Metric {
     /// All.
-    pub const ALL: [Self; 4] = [Self::Tensors, Self::Cache, Self::Outside, Self::Unexplained];
+    pub const ALL: [Self; 5] = [
+        Self::Tensors,
+        Self::Cache,
+        Self::Nccl,
+        Self::Outside,
+        Self::Unexplained,
+    ];
 
     /// The figure of a rank; `None`: it has none.
     pub fn of(self, figures: &Figures) -> Option<i64> {
         let row = &figures.row;
         let beyond = |most: u64, of: u64| most.saturating_sub(of) as i64;
         let (tensors, reserved) = (row.tensor_peak_bytes, row.reserved_peak_bytes);
+        let nccl = row.nccl_bytes.saturating_add(row.symmetric_bytes);
         match self {
             Self::Tensors => Some(tensors as i64),
             Self::Cache => Some(beyond(reserved, tensors)),
-            Self::Outside => Some(beyond(row.device_peak_bytes, reserved)),
+            Self::Nccl => Some(nccl as i64),
+            Self::Outside => Some(beyond(row.device_peak_bytes, reserved.saturating_add(nccl))),
             Self::Unexplained => row.unexplained_bytes,
         }
     }
@@ -45,7 +56,7 @@ impl Metric {
         match self {
             Self::Tensors => row.tensor_peak_bytes,
             Self::Cache => row.reserved_peak_bytes,
-            Self::Outside | Self::Unexplained => row.device_peak_bytes,
+            Self::Nccl | Self::Outside | Self::Unexplained => row.device_peak_bytes,
         }
     }
 
@@ -54,6 +65,7 @@ impl Metric {
         match self {
             Self::Tensors => "tensors",
             Self::Cache => "PyTorch's cache",
+            Self::Nccl => "NCCL",
             Self::Outside => "outside PyTorch",
             Self::Unexplained => "unexplained",
         }
@@ -77,6 +89,9 @@ pub struct Outlier {
     pub peer_count: usize,
     /// The step at which its tensors began to differ, where steps were marked and they did.
     pub since: Option<Since>,
+    /// What must be read again for the very step.
+    #[serde(skip)]
+    pub open: Option<Open>,
     /// What makes the difference.
     pub differences: Vec<Difference>,
 }
@@ -101,10 +116,9 @@ pub fn outliers(peers: &[(u64, &Figures)], keys: &Keys) -> Vec<Outlier> {
             };
             let held = || all.iter().map(|of| &*of.held).collect::<Vec<_>>();
             let medians = medians.get_or_insert_with(|| Medians::of(&held()));
-            let steps: Vec<_> = all.iter().map(|of| &of.steps).collect();
-            let since = match metric {
-                Metric::Tensors => since(&of.steps, &steps, off_bytes, least),
-                _ => None,
+            let (since, open) = match metric {
+                Metric::Tensors => began((*rank, of), peers, spread, off_bytes, least),
+                _ => (None, None),
             };
             found.push(Outlier {
                 rank: *rank,
@@ -114,9 +128,70 @@ pub fn outliers(peers: &[(u64, &Figures)], keys: &Keys) -> Vec<Outlier> {
                 peers: spread,
                 peer_count: figures.len(),
                 since,
+                open,
                 differences: medians.differences(&of.held, off_bytes, keys),
             });
         }
     }
     found
+}
+
+/// Since when the tensors of one of these ranks differ, and what is to be read again if that is no single step.
+fn began(
+    (rank, of): (u64, &Figures),
+    peers: &[(u64, &Figures)],
+    spread: Spread,
+    off: i64,
+    least: u64,
+) -> (Option<Since>, Option<Open>) {
+    let steps: Vec<_> = peers.iter().map(|(_, figures)| &figures.steps).collect();
+    let began = since(&of.steps, &steps, off, least);
+    let is_exact = match began {
+        Some(began) => began.since.is_exact(),
+        // It may be in the last steps, which are too few for a point.
+        None => steps.iter().all(|steps| steps.width <= 1),
+    };
+    let until = began.map_or(of.steps.ended, |began| began.seen);
+    let mut nearest: Vec<(u64, u64)> = peers
+        .iter()
+        .filter(|(other, figures)| *other != rank && figures.steps.ended >= until)
+        .filter_map(|(other, figures)| {
+            let far = Metric::Tensors.of(figures)?.abs_diff(spread.median);
+            Some((far, *other))
+        })
+        .collect();
+    nearest.sort_unstable();
+    let nearest = nearest.into_iter().map(|(_, rank)| rank);
+    let open = (!is_exact).then(|| Open::new(until, nearest, least));
+    (began.map(|began| began.since), open)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::samples::figures;
+    use super::super::steps::Steps;
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_nccl_has_more_is_one_difference() {
+        let mut ranks: Vec<Figures> = (0..5)
+            .map(|rank| figures(rank, 100 * MIB, Steps::default()))
+            .collect();
+        for of in &mut ranks {
+            of.row.device_peak_bytes = 800 * MIB;
+            of.row.nccl_bytes = 200 * MIB;
+        }
+        ranks[2].row.device_peak_bytes += 60 * MIB;
+        ranks[2].row.nccl_bytes += 40 * MIB;
+        ranks[2].row.symmetric_bytes = 20 * MIB;
+        let peers: Vec<_> = (0..).zip(&ranks).collect();
+        let found = outliers(&peers, &Keys::default());
+        let found: Vec<_> = found
+            .iter()
+            .map(|of| (of.rank, of.metric, of.off_bytes >> 20))
+            .collect();
+        assert_eq!(found, [(2, Metric::Nccl, 60)]);
+    }
 }

@@ -34,6 +34,15 @@ impl Source {
         }
     }
 
+    /// The same of files with their directories.
+    pub fn since(started_wall_ns: u64) -> Self {
+        Self {
+            directory: None,
+            started: SystemTime::UNIX_EPOCH + Duration::from_nanos(started_wall_ns),
+            files: HashMap::new(),
+        }
+    }
+
     /// A line's text, without the blanks around it and cut to a readable length; empty where it cannot
     /// be had.
     pub fn line(&mut self, file: &str, line: u32) -> String {

@@ -1,8 +1,9 @@
 //! What a job lacks, and what its ranks do not share.
 
 use super::words::{ranges, ranges_have};
-use crate::ranks::Job;
-use crate::render::bytes;
+use crate::account::many;
+use crate::ranks::{Job, Mixed};
+use crate::render::{bytes, count};
 
 /// Ranks that are told one by one.
 const TOLD: usize = 8;
@@ -28,14 +29,21 @@ pub(super) fn caveats(job: &Job) -> String {
         ));
     }
     lines.extend(job.unreadable.iter().map(|why| format!("Not read: {why}.")));
-    for mixed in &job.mixed {
-        let mut values = mixed.values.iter();
-        let usual = values.next().map_or("", |(value, _)| value);
-        let others = values.map(|(value, of)| format!("{} {value}", ranges_have(of)));
+    lines.extend(mixed(&job.mixed));
+    if let captures @ 1.. = job.unranked.captures {
+        let names = job
+            .unranked
+            .first
+            .iter()
+            .map(|file| file.display().to_string());
+        let more = match captures.saturating_sub(job.unranked.first.len() as u64) {
+            0 => String::new(),
+            more => format!(" and {} more", count(more)),
+        };
         lines.push(format!(
-            "{} differs: {}; the others {usual}.",
-            mixed.what,
-            others.collect::<Vec<_>>().join(", ")
+            "{} without a rank left out: {}{more}.",
+            many(captures, "capture is", "captures are"),
+            names.collect::<Vec<_>>().join(", ")
         ));
     }
     for spare in &job.spare {
@@ -76,4 +84,40 @@ pub(super) fn caveats(job: &Job) -> String {
         true => String::new(),
         false => format!("\n{}\n", lines.join("\n")),
     }
+}
+
+/// What ranks do not share. What differs in the same ranks stands together: it has one cause.
+fn mixed(all: &[Mixed]) -> Vec<String> {
+    let ranks = |of: &Mixed| {
+        let ranks = of.values.iter().map(|(_, ranks)| ranks);
+        let mut ranks: Vec<Vec<u64>> = ranks.skip(1).cloned().collect();
+        ranks.sort();
+        ranks
+    };
+    let mut groups: Vec<(Vec<Vec<u64>>, Vec<&Mixed>)> = Vec::new();
+    for of in all {
+        let ranks = ranks(of);
+        match groups.iter_mut().find(|(known, _)| *known == ranks) {
+            Some((_, group)) => group.push(of),
+            None => groups.push((ranks, vec![of])),
+        }
+    }
+    let lines = groups.iter().filter_map(|(_, group)| {
+        let (first, others) = group.split_first()?;
+        let mut values = first.values.iter();
+        let usual = values.next().map_or("", |(value, _)| value);
+        let differ = values.map(|(value, of)| format!("{} {value}", ranges_have(of)));
+        let what = &first.what;
+        let differ = differ.collect::<Vec<_>>().join(", ");
+        let also: Vec<&str> = others.iter().map(|of| &*of.what).collect();
+        let also = match also[..] {
+            [] => String::new(),
+            [only] => format!(" So does {only}."),
+            [..] => format!(" So do {}.", also.join(", ")),
+        };
+        Some(format!(
+            "{what} differs: {differ}; the others {usual}.{also}"
+        ))
+    });
+    lines.collect()
 }

@@ -9,7 +9,7 @@ use caveats::caveats;
 use outlier::{difference, told};
 use table::table;
 
-use super::{Style, Terminal, bytes, count, duration};
+use super::{Source, Style, Terminal, bytes, count, duration};
 use crate::account::many;
 use crate::ranks::{Job, Outlier};
 
@@ -21,8 +21,9 @@ pub fn ranks_text(job: &Job, all: bool, terminal: Terminal) -> String {
     let by_rank: Vec<&[Outlier]> = job.outliers.chunk_by(|a, b| a.rank == b.rank).collect();
     let mut out = first_answer(job, &by_rank, terminal);
     out.push('\n');
+    let mut source = Source::since(job.started_unix_ns);
     for of in by_rank.iter().take(TOLD) {
-        out.push_str(&told(of, terminal));
+        out.push_str(&told(of, &mut source, terminal));
     }
     if let more @ 1.. = by_rank.len().saturating_sub(TOLD) {
         let more = many(more as u64, "more rank differs", "more ranks differ");

@@ -3,7 +3,10 @@
 use super::words::{plus, since};
 use crate::account::many;
 use crate::ranks::{Difference, Metric, Of, Outlier};
-use crate::render::{Align, Style, Table, Terminal, bytes, signed};
+use crate::render::{Align, Source, Style, Table, Terminal, bytes, signed};
+
+/// Columns of a terminal below which there is no room for folders.
+const NARROW: usize = 120;
 
 /// By how much one rank differs, by which line, and since when.
 pub(super) fn difference(of: &[Outlier]) -> String {
@@ -25,7 +28,7 @@ pub(super) fn difference(of: &[Outlier]) -> String {
 }
 
 /// One rank that differs, by one metric or several.
-pub(super) fn told(of: &[Outlier], terminal: Terminal) -> String {
+pub(super) fn told(of: &[Outlier], source: &mut Source, terminal: Terminal) -> String {
     let Some(main) = of.first() else {
         return String::new();
     };
@@ -71,14 +74,33 @@ pub(super) fn told(of: &[Outlier], terminal: Terminal) -> String {
             let name = match row.of {
                 Of::Category => format!("  category: {}", row.name),
                 Of::Module => format!("  module: {}", row.name),
-                Of::Line | Of::Pool | Of::Outside => format!("  {}", row.name),
+                Of::Symmetric => format!("  {} (symmetric memory)", row.name),
+                Of::Line | Of::Pool | Of::Nccl | Of::Outside => format!("  {}", row.name),
+            };
+            let text = row.place.as_ref();
+            let text = text.map(|place| source.line(&place.file, place.line));
+            let text = text.filter(|text| !text.is_empty());
+            // The line's text says more than the folders.
+            let is_narrow = terminal.width.is_some_and(|width| width < NARROW);
+            let name = match is_narrow && text.is_some() {
+                true => without_folders(&name),
+                false => name,
+            };
+            let place = name.find(" (").unwrap_or(name.len());
+            let cell = match text {
+                Some(text) => format!("{name}  {text}"),
+                None => name,
             };
             table.row([
                 &plus(row.off()),
                 &bytes(row.bytes),
                 &bytes(row.median_bytes),
-                &name,
+                &cell,
             ]);
+            if row.place.is_some() {
+                // The place itself stays, whatever is cut.
+                table.note(3, cell.len() - place);
+            }
         }
     }
     out.push_str(&table.render(terminal, 2));
@@ -86,11 +108,21 @@ pub(super) fn told(of: &[Outlier], terminal: Terminal) -> String {
     out
 }
 
+/// `  …/train.py:88 (backward: MmBackward0)`.
+fn without_folders(name: &str) -> String {
+    let place = name.find(" (").unwrap_or(name.len());
+    match name.get(..place).and_then(|place| place.rfind('/')) {
+        Some(at) => format!("  …{}", name.get(at..).unwrap_or(name)),
+        None => name.to_owned(),
+    }
+}
+
 /// Whether holders of a kind are parts of what a metric counts.
 fn explains(metric: Metric, of: Of) -> bool {
     match metric {
         Metric::Tensors => matches!(of, Of::Line | Of::Category | Of::Module),
         Metric::Cache => of == Of::Pool,
+        Metric::Nccl => matches!(of, Of::Nccl | Of::Symmetric),
         Metric::Outside => of == Of::Outside,
         Metric::Unexplained => false,
     }
@@ -99,7 +131,7 @@ fn explains(metric: Metric, of: Of) -> bool {
 /// The line or library that makes most of a difference.
 fn largest(of: &Outlier) -> Option<&Difference> {
     of.differences.iter().find(|row| {
-        let is_place = matches!(row.of, Of::Line | Of::Pool | Of::Outside);
+        let is_place = !matches!(row.of, Of::Category | Of::Module);
         is_place && explains(of.metric, row.of) && row.off().signum() == of.off_bytes.signum()
     })
 }

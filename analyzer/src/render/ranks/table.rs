@@ -7,14 +7,31 @@ use crate::render::{Align, Style, Table, Terminal, bytes, count};
 /// Rows where not all are asked for.
 const SHOWN: usize = 16;
 
+/// The column of NCCL's memory.
+const NCCL: usize = 5;
+
 pub(super) fn table(job: &Job, all: bool, terminal: Terminal) -> String {
     let (left, right) = (Align::Left, Align::Right);
-    let mut table =
-        Table::new(&[right, left, right, right, right, right, right, left, left]).elastic(&[1, 7]);
-    let heads = [
-        "rank", "machine", "GPU", "tensors", "reserved", "total", "steps", "place", "end",
+    let mut columns = vec![
+        right, left, right, right, right, right, right, right, left, left,
     ];
-    table.row(heads).style_row(Style::Faint);
+    // Where no rank has any, it says nothing.
+    let has_nccl = job.ranks.iter().any(|row| nccl(row) > 0);
+    if !has_nccl {
+        columns.remove(NCCL);
+    }
+    let mut table = Table::new(&columns).elastic(&[1, columns.len() - 2]);
+    let add = |table: &mut Table, mut cells: Vec<&str>| {
+        if !has_nccl {
+            cells.remove(NCCL);
+        }
+        table.cells(&cells);
+    };
+    let heads = vec![
+        "rank", "machine", "GPU", "tensors", "reserved", "NCCL", "total", "steps", "place", "end",
+    ];
+    add(&mut table, heads);
+    table.style_row(Style::Faint);
     let mut rows: Vec<&RankRow> = job.ranks.iter().collect();
     let left_out = rows.len().saturating_sub(SHOWN);
     if !all && left_out > 0 {
@@ -41,19 +58,20 @@ pub(super) fn table(job: &Job, all: bool, terminal: Terminal) -> String {
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default();
-        table.row([
-            &row.rank.to_string(),
-            row.host.as_deref().unwrap_or(""),
-            &row.device
-                .map(|device| device.to_string())
-                .unwrap_or_default(),
-            &bytes(row.tensor_peak_bytes),
-            &bytes(row.reserved_peak_bytes),
-            &bytes(row.device_peak_bytes),
-            &count(row.steps),
-            &place,
-            end,
-        ]);
+        let device = row.device.map(|device| device.to_string());
+        let cells = vec![
+            row.rank.to_string(),
+            row.host.clone().unwrap_or_default(),
+            device.unwrap_or_default(),
+            bytes(row.tensor_peak_bytes),
+            bytes(row.reserved_peak_bytes),
+            bytes(nccl(row)),
+            bytes(row.device_peak_bytes),
+            count(row.steps),
+            place,
+            end.to_owned(),
+        ];
+        add(&mut table, cells.iter().map(String::as_str).collect());
         if differs {
             table.style(0, Style::Bad);
         }
@@ -66,4 +84,9 @@ pub(super) fn table(job: &Job, all: bool, terminal: Terminal) -> String {
         ));
     }
     out
+}
+
+/// What NCCL and symmetric memory hold.
+fn nccl(row: &RankRow) -> u64 {
+    row.nccl_bytes.saturating_add(row.symmetric_bytes)
 }

@@ -9,8 +9,12 @@ const TOLD: usize = 8;
 pub(super) fn since(since: Option<Since>) -> String {
     match since {
         None => String::new(),
-        Some(Since { first_step: 1, .. }) => ", from the first step".to_owned(),
-        Some(of) if of.first_step == of.last_step => format!(", since step {}", of.first_step),
+        Some(of) if of.last_step == 1 => ", from the first step".to_owned(),
+        Some(of) if of.is_exact() => format!(", since step {}", count(of.first_step)),
+        // Steps before it are not known, or were not told apart.
+        Some(of) if of.first_step == 1 => {
+            format!(", since step {} or before", count(of.last_step))
+        }
         Some(of) => format!(
             ", since step {} to {}",
             count(of.first_step),
@@ -51,4 +55,24 @@ pub(super) fn ranges(ranks: &[u64]) -> String {
 pub(super) fn ranges_have(ranks: &[u64]) -> String {
     let has = if ranks.len() == 1 { "has" } else { "have" };
     format!("{} {has}", ranges(ranks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_told_as_exactly_as_they_are_known() {
+        let told = |first_step, last_step| {
+            since(Some(Since {
+                first_step,
+                last_step,
+            }))
+        };
+        assert_eq!(told(1, 1), ", from the first step");
+        assert_eq!(told(1041, 1041), ", since step 1,041");
+        assert_eq!(told(1025, 1040), ", since step 1,025 to 1,040");
+        assert_eq!(told(1, 1040), ", since step 1,040 or before");
+        assert_eq!(since(None), "");
+    }
 }

@@ -1,0 +1,34 @@
+//! Reads captures of ranks again for the very step since which ranks differ.
+
+use std::sync::{Mutex, PoisonError};
+
+use gpumem_analyzer::ranks::{Job, Question, StepWatch, Steps};
+use gpumem_analyzer::replay::Query;
+use gpumem_analyzer::session;
+
+use super::each::each;
+
+/// Asks the captures what the job wants to know of them. What cannot be read again stays as it is.
+pub fn find_steps(job: &mut Job) {
+    let questions = job.questions();
+    let answers = Mutex::new(Vec::with_capacity(questions.len()));
+    each(&questions, "looking for steps", |question| {
+        if let Some(steps) = steps(question) {
+            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.push((question.clone(), steps));
+        }
+    });
+    let answers = answers.into_inner();
+    job.answer(&answers.unwrap_or_else(PoisonError::into_inner));
+}
+
+fn steps(question: &Question) -> Option<Vec<Steps>> {
+    let mut watch = StepWatch::keeping(question.device, &question.windows);
+    let read = session::read(
+        &question.file,
+        Query::default(),
+        &mut |replay, record, _| watch.observe(replay, &record),
+        &mut |_| {},
+    );
+    read.is_ok().then(|| watch.kept())
+}

@@ -1,0 +1,33 @@
+//! What NCCL holds, and symmetric memory.
+
+use super::holders::Of;
+
+/// The library of PyTorch's allocator.
+const POOL: &str = "libc10_cuda.so";
+/// The library that takes symmetric memory from the driver itself, and NVSHMEM's, which has a heap of it.
+const SYMMETRIC: &[&str] = &["libtorch_cuda.so", "libtorch_nvshmem.so", "libnvshmem"];
+
+/// What memory is for that a library had the driver allocate.
+pub fn held_by(library: Option<&str>) -> Of {
+    match library {
+        Some(POOL) => Of::Pool,
+        Some(name) if name.starts_with("libnccl") => Of::Nccl,
+        Some(name) if SYMMETRIC.iter().any(|of| name.starts_with(of)) => Of::Symmetric,
+        _ => Of::Outside,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_hold_memory_of_their_kind() {
+        assert_eq!(held_by(Some("libc10_cuda.so")), Of::Pool);
+        assert_eq!(held_by(Some("libnccl.so.2")), Of::Nccl);
+        assert_eq!(held_by(Some("libnvshmem_host.so.3")), Of::Symmetric);
+        assert_eq!(held_by(Some("libtorch_cuda.so")), Of::Symmetric);
+        assert_eq!(held_by(Some("libcublas.so.13")), Of::Outside);
+        assert_eq!(held_by(None), Of::Outside);
+    }
+}
