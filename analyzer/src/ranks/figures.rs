@@ -7,9 +7,11 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::coordinates::Coordinates;
+use super::course::Part;
 use super::endings::{End, Ended};
 use super::holders::{Held, Keys, Of};
 use super::steps::{StepWatch, Steps};
+use super::watch::Drawn;
 use crate::attribution::library;
 use crate::replay::{At, Replay};
 use crate::session::Session;
@@ -65,6 +67,17 @@ pub struct RankRow {
     pub missing: Vec<String>,
 }
 
+impl RankRow {
+    /// The most that it held of a part.
+    pub fn peak(&self, part: Part) -> u64 {
+        match part {
+            Part::Tensors => self.tensor_peak_bytes,
+            Part::Reserved => self.reserved_peak_bytes,
+            Part::Process => self.device_peak_bytes,
+        }
+    }
+}
+
 /// What a rank's capture leaves for the comparison.
 #[derive(Clone, Debug)]
 pub struct Figures {
@@ -80,6 +93,8 @@ pub struct Figures {
     pub facts: Vec<(&'static str, String)>,
     /// Who held what at the peaks.
     pub held: Vec<Held>,
+    /// What pictures need.
+    pub drawn: Drawn,
 }
 
 impl Figures {
@@ -128,6 +143,7 @@ impl Figures {
             held: device
                 .map(|device| held(session, device, keys))
                 .unwrap_or_default(),
+            drawn: Drawn::default(),
         }
     }
 }

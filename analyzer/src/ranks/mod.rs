@@ -3,25 +3,35 @@
 //! Each capture is read once and leaves [`Figures`] of a few kilobytes; [`Job::of`] compares them. A rank is compared with its
 //! peers: the ranks at the same place in the model, for stages of a pipeline hold different layers by design.
 
+mod clocks;
 mod coordinates;
+mod course;
 mod differences;
 mod endings;
 mod figures;
 mod found;
+mod heatmap;
 mod holders;
 mod job;
 mod outliers;
 mod peers;
 mod robust;
+mod step_ends;
 mod steps;
+mod watch;
 
+pub use clocks::Clock;
 pub use coordinates::{Coordinates, Mesh};
+pub use course::{Course, Part, Parts};
 pub use differences::Difference;
 pub use endings::{End, Ended, Endings};
 pub use figures::{Figures, RankRow};
 pub use found::{Found, find};
+pub use heatmap::{HeatRow, Heatmap};
 pub use holders::{Held, Keys, Of};
 pub use job::{Job, Mixed, PeerGroup, Spare};
 pub use outliers::{Metric, Outlier};
 pub use robust::{RULE, Spread};
+pub use step_ends::StepEnds;
 pub use steps::{Since, StepWatch, Steps};
+pub use watch::{Drawn, DrawnWatch};

@@ -1,6 +1,6 @@
 //! What a job lacks, and what its ranks do not share.
 
-use super::words::{ranges, ranges_have};
+use super::words::{clock_lines, ranges, ranges_have};
 use crate::ranks::Job;
 use crate::render::bytes;
 
@@ -38,6 +38,7 @@ pub(super) fn caveats(job: &Job) -> String {
             others.collect::<Vec<_>>().join(", ")
         ));
     }
+    lines.extend(clock_lines(&job.clocks));
     for spare in &job.spare {
         let what = if spare.is_earlier {
             "an earlier start"
