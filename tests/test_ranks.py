@@ -11,30 +11,10 @@ import shutil
 
 import harness
 import pytest
+from ranks_job import DIFFER, JOB, PLANTS, WORLD, line_of
 
 MIB = 1 << 20
-JOB = harness.WORKLOADS / "ranks.py"
 TORCHRUN = harness.WORKLOADS / "ranks_torchrun.py"
-WORLD = int(os.environ.get("GPUMEM_RANKS_WORLD", "16"))
-PLANTS = {3: "leak:6", 5: "layer", 9: "batch", 11: "outside", 12: "oom:7", 13: "kill:9"}
-DIFFER = {rank for rank, what in PLANTS.items() if what.partition(":")[0] in ("leak", "layer", "batch", "outside")}
-
-
-def line_of(script, text):
-    """Where a line of the program's is, as tables name it."""
-    [number] = [number for number, line in enumerate(script.read_text().splitlines(), 1) if text in line]
-    return f"{script}:{number}"
-
-
-@pytest.fixture(scope="session")
-def job(python_env, tmp_path_factory):
-    """The captures of a job some of whose ranks are planted."""
-    folder = tmp_path_factory.mktemp("ranks")
-    plants = [word for rank, what in PLANTS.items() for word in ("--plant", f"{rank}={what}")]
-    command = [python_env("torch215"), JOB, str(WORLD), *plants]
-    harness.simulate(command, cwd=folder, preload=True, env={"GPUMEM_QUIET": "1"}, check=False)
-    assert len(list(folder.glob("report.rank*.bin"))) == WORLD
-    return folder
 
 
 @pytest.fixture
