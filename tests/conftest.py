@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "lib"))
 
 import harness  # noqa: E402  (lives in tests/lib)
+import ranks_job  # noqa: E402
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -129,3 +130,10 @@ def trained(python_env, tmp_path_factory):
         return runs[name]
 
     return run_of
+
+
+@pytest.fixture(scope="session")
+def job(python_env, tmp_path_factory):
+    """The captures of a job some of whose ranks are planted: see ranks_job."""
+    own = tmp_path_factory.getbasetemp()
+    return ranks_job.recorded(python_env("torch215"), own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own)

@@ -13,44 +13,11 @@ import sys
 
 import harness
 import pytest
+from ranks_job import DIFFER, JOB, PLANTS, WORLD, line_of
 from test_analyzer import ESCAPE, on_a_terminal
 
 MIB = 1 << 20
-JOB = harness.WORKLOADS / "ranks.py"
 TORCHRUN = harness.WORKLOADS / "ranks_torchrun.py"
-WORLD = int(os.environ.get("GPUMEM_RANKS_WORLD", "16"))
-PLANTS = {3: "leak:6", 5: "layer", 7: "library:{runtime}", 9: "batch", 11: "outside", 12: "oom:7", 13: "kill:9"}
-DIFFER = {rank for rank, what in PLANTS.items() if what.partition(":")[0] in ("leak", "layer", "batch", "outside")}
-
-
-def line_of(script, text):
-    """Where a line of the program's is, as tables name it."""
-    [number] = [number for number, line in enumerate(script.read_text().splitlines(), 1) if text in line]
-    return f"{script}:{number}"
-
-
-def other_build(library, to):
-    """A copy of a library that has another build id."""
-    data = bytearray(library.read_bytes())
-    [note] = re.finditer(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0", data)
-    data[note.end()] ^= 0xFF
-    to.write_bytes(data)
-    return to
-
-
-@pytest.fixture(scope="session")
-def job(python_env, tmp_path_factory):
-    """The captures of a job some of whose ranks are planted."""
-    folder = tmp_path_factory.mktemp("ranks")
-    harness.simulate(["true"])  # puts the simulator's libraries where they are preloaded from
-    preloaded = harness.ROOT / "target" / "simulator-preload" / "libcudart.so.13"
-    runtime = other_build(preloaded, tmp_path_factory.mktemp("runtime") / "libcudart.so.13.9")
-    planted = {rank: what.format(runtime=runtime) for rank, what in PLANTS.items()}
-    plants = [word for rank, what in planted.items() for word in ("--plant", f"{rank}={what}")]
-    command = [python_env("torch215"), JOB, str(WORLD), *plants]
-    harness.simulate(command, cwd=folder, preload=True, env={"GPUMEM_QUIET": "1"}, check=False)
-    assert len(list(folder.glob("report.rank*.bin"))) == WORLD
-    return folder
 
 
 @pytest.fixture

@@ -1,18 +1,23 @@
 //! `gpumem-analyze ranks`.
 
+mod flamegraph;
+mod pictures;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use gpumem_analyzer::ranks::{Figures, Job, Keys, Mesh, StepWatch, find};
+use gpumem_analyzer::ranks::{DrawnWatch, Figures, Job, Keys, Mesh, StepWatch, find};
 use gpumem_analyzer::render::ranks_text;
 use gpumem_analyzer::replay::Query;
 use gpumem_analyzer::session;
+use gpumem_capture::Reader;
 
 use super::each::each;
 use super::exit::{Exit, explained};
 use super::output::Output;
 use super::ranks_again::find_steps;
 use crate::args::Format;
+use pictures::Pictures;
 
 /// `ranks`.
 #[derive(clap::Args, Debug)]
@@ -22,11 +27,14 @@ pub struct Args {
     #[arg(long, value_name = "DIMS")]
     pub mesh: Option<Mesh>,
     /// A row for each rank, however many there are
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["timeline", "html", "flamegraph"])]
     pub all: bool,
     /// Text or JSON
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// What is drawn.
+    #[command(flatten)]
+    pub pictures: Pictures,
     /// A folder with the captures of one job, or the captures
     #[arg(required = true)]
     pub paths: Vec<PathBuf>,
@@ -35,28 +43,25 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     let found = find(&args.paths);
-    let read = read_all(&found.captures);
+    let read = read_all(&found.captures, args.pictures.columns(found.captures.len()));
     let mut unreadable = found.unreadable;
     unreadable.extend(read.unreadable);
+    let named = args.paths.iter().map(|path| path.display().to_string());
+    let named = named.collect::<Vec<_>>().join(" ");
     if read.figures.is_empty() {
-        let named: Vec<_> = args
-            .paths
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
         let why = unreadable
             .first()
             .map(|why| format!(" ({why})"))
             .unwrap_or_default();
         anyhow::bail!(
-            "{}: no capture{why}: name the folder in which the ranks' report.rankN.bin lie",
-            named.join(", ")
+            "{named}: no capture{why}: name the folder in which the ranks' report.rankN.bin lie"
         );
     }
     let job = Job::of(read.figures, &read.keys, unreadable, args.mesh.as_ref());
     let mut job = job.map_err(|why| anyhow::anyhow!("{why}: name the sizes of all dimensions"))?;
     find_steps(&mut job);
     match args.format {
+        _ if args.pictures.any() => args.pictures.draw(&job, (&named, args.format), output)?,
         Format::Json => output.json(None, &job)?,
         Format::Text => output.text(&ranks_text(&job, args.all, output.terminal))?,
     }
@@ -75,27 +80,36 @@ struct Read {
 }
 
 /// Reads captures beside one another, one on each processor, in the order of their names.
-fn read_all(captures: &[PathBuf]) -> Read {
+fn read_all(captures: &[PathBuf], columns: Option<usize>) -> Read {
     let read = Mutex::new(Read::default());
-    each(captures, "reading captures", |path| read_one(path, &read));
+    each(captures, "reading captures", |path| {
+        read_one(path, columns, &read);
+    });
     let mut read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
     read.figures.sort_by(|a, b| a.row.file.cmp(&b.row.file));
     read.unreadable.sort();
     read
 }
 
-fn read_one(path: &Path, read: &Mutex<Read>) {
+fn read_one(path: &Path, columns: Option<usize>, read: &Mutex<Read>) {
     let mut watch = StepWatch::default();
+    // What cannot be opened is said by the reading below.
+    let started = Reader::open(path).map_or(0, |reader| reader.header().started_wall_ns);
+    let mut drawn = DrawnWatch::new(started, columns);
     let session = session::read(
         path,
         Query::default(),
-        &mut |replay, record, _| watch.observe(replay, &record),
+        &mut |replay, record, _| {
+            watch.observe(replay, &record);
+            drawn.observe(replay, &record);
+        },
         &mut |_| {},
     );
     let mut read = read.lock().unwrap_or_else(PoisonError::into_inner);
     match session {
         Ok(session) => {
-            let figures = Figures::of(path, &session, watch, &mut read.keys);
+            let mut figures = Figures::of(path, &session, watch, &mut read.keys);
+            figures.drawn = drawn.finish(figures.row.device, figures.row.end.at_unix_ns);
             read.figures.push(figures);
         }
         Err(error) => read.unreadable.push(explained(path, &error).to_string()),

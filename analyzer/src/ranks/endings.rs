@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::clocks::Clock;
 use crate::account::{Ending, duration};
 use crate::session::Session;
 
@@ -15,6 +16,20 @@ pub struct End {
     /// What could not be allocated, if it ran out of memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wanted_bytes: Option<u64>,
+}
+
+impl End {
+    /// The same by a right clock, where its machine's is off.
+    pub(super) fn by_clocks(self, host: Option<&str>, clocks: &[Clock]) -> Self {
+        let clock = clocks.iter().find(|clock| Some(&*clock.host) == host);
+        let ahead = clock.map_or(0, |clock| clock.ahead_ns);
+        Self {
+            at_unix_ns: self
+                .at_unix_ns
+                .saturating_add_signed(ahead.saturating_neg()),
+            ..self
+        }
+    }
 }
 
 /// How a rank ended.
@@ -60,7 +75,7 @@ impl Ended {
 /// How the ranks of a job ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Endings {
-    /// Ranks that ran out of memory, the first one first. Machines' clocks are taken as they are.
+    /// Ranks that ran out of memory, the first one first. Where machines' clocks are off, as if they were not.
     pub out_of_memory: Vec<u64>,
     /// Other ranks that ended without their exit handlers, the first one first.
     pub killed: Vec<u64>,
@@ -100,6 +115,25 @@ impl Endings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_is_ahead_makes_nobody_the_last() {
+        let end = |at_unix_ns| End {
+            ended: Ended::Killed,
+            at_unix_ns,
+            wanted_bytes: None,
+        };
+        let clock = Clock {
+            host: "b".into(),
+            ahead_ns: 500,
+            scatter_ns: 0,
+            steps: 9,
+        };
+        let of = |host, at| end(at).by_clocks(Some(host), std::slice::from_ref(&clock));
+        let ends = [of("a", 900), of("b", 1000)];
+        let found = Endings::of((0..).zip(&ends));
+        assert_eq!((found.killed, found.first_to_last_ns), (vec![1, 0], 400));
+    }
 
     #[test]
     fn the_first_that_ran_out_of_memory_is_told_from_those_that_followed() {

@@ -7,11 +7,13 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::coordinates::Coordinates;
+use super::course::Part;
 use super::endings::{End, Ended};
 use super::facts::facts;
 use super::holders::{Held, Keys, Of, Place, Text};
 use super::nccl::held_by;
 use super::steps::{StepWatch, Steps};
+use super::watch::Drawn;
 use crate::attribution::library;
 use crate::replay::{At, Replay};
 use crate::session::Session;
@@ -68,6 +70,17 @@ pub struct RankRow {
     pub missing: Vec<String>,
 }
 
+impl RankRow {
+    /// The most that it held of a part.
+    pub fn peak(&self, part: Part) -> u64 {
+        match part {
+            Part::Tensors => self.tensor_peak_bytes,
+            Part::Reserved => self.reserved_peak_bytes,
+            Part::Process => self.device_peak_bytes,
+        }
+    }
+}
+
 /// What a rank's capture leaves for the comparison.
 #[derive(Clone, Debug)]
 pub struct Figures {
@@ -83,6 +96,8 @@ pub struct Figures {
     pub facts: Vec<(Text, Text)>,
     /// Who held what at the peaks.
     pub held: Vec<Held>,
+    /// What pictures need.
+    pub drawn: Drawn,
 }
 
 impl Figures {
@@ -138,6 +153,7 @@ impl Figures {
             steps,
             facts: facts(&replay.names, device, keys),
             held,
+            drawn: Drawn::default(),
         }
     }
 }

@@ -6,9 +6,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::clocks::{Clock, clocks};
 use super::coordinates::{Coordinates, Mesh};
-use super::endings::Endings;
+use super::course::Course;
+use super::endings::{End, Endings};
 use super::figures::{Figures, RankRow};
+use super::heatmap::Heatmap;
 use super::holders::{Keys, Text};
 use super::outliers::{Outlier, outliers};
 use super::peers::groups;
@@ -39,11 +42,16 @@ pub struct Job {
     pub groups: Vec<PeerGroup>,
     /// What ranks differ by from their peers: the rank with the largest differences first.
     pub outliers: Vec<Outlier>,
+    /// Machines whose clocks are off: times are compared as if they were not.
+    pub clocks: Vec<Clock>,
     /// How the ranks ended.
     pub endings: Endings,
     /// When the first of them began, in nanoseconds since 1970-01-01 UTC.
     #[serde(skip)]
     pub started_unix_ns: u64,
+    /// What each rank held over time, in their order; empty where no picture was asked for.
+    #[serde(skip)]
+    pub courses: Vec<Course>,
 }
 
 /// Another capture of a rank.
@@ -157,6 +165,15 @@ impl Job {
         }
         outlying
             .sort_by_key(|of: &Outlier| (Reverse(off.get(&of.rank).copied()), of.rank, of.metric));
+        let clocks = clocks(compared.iter().map(|group| {
+            let peers = group.ranks.iter().filter_map(|rank| ranks.get(rank));
+            let on = peers.map(|of| (of.row.host.as_deref().unwrap_or(""), &of.drawn.step_ends));
+            on.collect()
+        }));
+        let ends: Vec<(u64, End)> = ranks
+            .iter()
+            .map(|(rank, of)| (*rank, of.row.end.by_clocks(of.row.host.as_deref(), &clocks)))
+            .collect();
         Ok(Self {
             schema: 1,
             world_size,
@@ -168,14 +185,26 @@ impl Job {
             rule: RULE,
             groups: compared,
             outliers: outlying,
-            endings: Endings::of(ranks.iter().map(|(rank, of)| (*rank, &of.row.end))),
+            clocks,
+            endings: Endings::of(ends.iter().map(|(rank, end)| (*rank, end))),
             started_unix_ns: ranks
                 .values()
                 .map(|of| of.started_unix_ns)
                 .min()
                 .unwrap_or(0),
+            courses: ranks
+                .values_mut()
+                .map(|of| std::mem::take(&mut of.drawn.course))
+                .collect(),
             ranks: ranks.into_values().map(|of| of.row).collect(),
         })
+    }
+
+    /// What each rank held over time, in at most so many columns.
+    pub fn heatmap(&self, most: usize) -> Heatmap {
+        let rows = self.ranks.iter().zip(&self.courses);
+        let rows = rows.map(|(row, course)| (row.rank, row.host.as_deref(), course));
+        Heatmap::of(rows, &self.clocks, most)
     }
 
     /// Whether the peaks of peers scatter so much that they may not be peers.

@@ -4,13 +4,16 @@
 //! and of some of their peers, are read once more where the step is not known since which they do: [`Job::questions`]. A rank is compared with its
 //! peers: the ranks at the same place in the model, for stages of a pipeline hold different layers by design.
 
+mod clocks;
 mod coordinates;
+mod course;
 mod differences;
 mod endings;
 mod exact;
 mod facts;
 mod figures;
 mod found;
+mod heatmap;
 mod holders;
 mod job;
 mod nccl;
@@ -19,16 +22,23 @@ mod peers;
 mod robust;
 #[cfg(test)]
 mod samples;
+mod step_ends;
 mod steps;
+mod watch;
 
+pub use clocks::Clock;
 pub use coordinates::{Coordinates, Mesh};
+pub use course::{Course, Part, Parts};
 pub use differences::Difference;
 pub use endings::{End, Ended, Endings};
 pub use exact::Question;
 pub use figures::{Figures, RankRow};
 pub use found::{Found, find};
+pub use heatmap::{HeatRow, Heatmap};
 pub use holders::{Held, Keys, Of, Place};
 pub use job::{Job, Mixed, PeerGroup, Spare, Unranked};
 pub use outliers::{Metric, Outlier};
 pub use robust::{RULE, Spread};
+pub use step_ends::StepEnds;
 pub use steps::{Since, StepWatch, Steps, Window};
+pub use watch::{Drawn, DrawnWatch};

@@ -72,6 +72,14 @@ impl Symbols {
         self
     }
 
+    /// Goes on to another capture: what was read of files stays, what was known of places goes.
+    pub fn begin_capture(&mut self, perf_map: PerfMap) {
+        self.perf_map = perf_map;
+        self.known.clear();
+        self.files.clear();
+        self.parts.clear();
+    }
+
     /// A handle that tells how far [`Symbols::find`] and baking have come.
     pub fn work(&self) -> Work {
         self.work.clone()

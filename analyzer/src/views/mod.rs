@@ -11,6 +11,7 @@ mod changes;
 mod diff;
 mod diff_pools;
 mod flame;
+mod flame_mean;
 mod fragmentation;
 mod greatest;
 mod growth;

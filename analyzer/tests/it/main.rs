@@ -18,6 +18,7 @@ mod lines;
 mod modules;
 mod phases;
 mod pool;
+mod ranks;
 mod run;
 mod selection;
 mod synthetic;

@@ -370,4 +370,10 @@ impl Synthetic {
         self.writer.finish();
         self.path
     }
+
+    /// The same at the last event's time: of records that another process made.
+    pub fn finish_then(self) -> PathBuf {
+        self.writer.finish_at(Nanos(self.now));
+        self.path
+    }
 }

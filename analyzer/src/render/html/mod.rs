@@ -4,9 +4,13 @@
 use crate::views::Page;
 
 const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
-const PROGRAM: [&str; 6] = [
-    include_str!("base.js"),
+/// The style of all pages.
+pub(super) const STYLE: &str = include_str!("page.css");
+/// Numbers, elements and ticks, of all pages.
+pub(super) const BASE: [&str; 2] = [include_str!("base.js"), include_str!("ticks.js")];
+const PROGRAM: [&str; 7] = [
+    BASE[0],
+    BASE[1],
     include_str!("state.js"),
     include_str!("chart.js"),
     include_str!("flame.js"),
@@ -20,24 +24,35 @@ const PROGRAM: [&str; 6] = [
 /// Only if numbers cannot be written as JSON.
 pub fn page_html(page: &Page) -> serde_json::Result<String> {
     let data = harmless(&serde_json::to_string(page)?);
-    let mut out = String::with_capacity(PAGE.len() + STYLE.len() + data.len() + (64 << 10));
+    Ok(filled(PAGE, &[STYLE], &PROGRAM, &data, &page.file))
+}
+
+/// A page with its places filled. `data` must be such that it cannot end the element that it stands in.
+pub(super) fn filled(
+    page: &str,
+    styles: &[&str],
+    program: &[&str],
+    data: &str,
+    title: &str,
+) -> String {
+    let mut out = String::with_capacity(page.len() + data.len() + (64 << 10));
     // What is put in is not looked through for places.
-    for piece in PAGE.split_inclusive("-->") {
+    for piece in page.split_inclusive("-->") {
         match piece.split_once("<!--gpumem:") {
             Some((before, place)) => {
                 out.push_str(before);
                 match place {
-                    "style-->" => out.push_str(STYLE),
-                    "program-->" => PROGRAM.iter().for_each(|part| out.push_str(part)),
-                    "data-->" => out.push_str(&data),
-                    "title-->" => out.push_str(&escaped(&page.file)),
+                    "style-->" => styles.iter().for_each(|part| out.push_str(part)),
+                    "program-->" => program.iter().for_each(|part| out.push_str(part)),
+                    "data-->" => out.push_str(data),
+                    "title-->" => out.push_str(&escaped(title)),
                     _ => {}
                 }
             }
             None => out.push_str(piece),
         }
     }
-    Ok(out)
+    out
 }
 
 /// JSON that cannot end the element it stands in, nor begin a comment: no `<`, `>` or `&` is left in it.

@@ -1,6 +1,6 @@
 //! What a job lacks, and what its ranks do not share.
 
-use super::words::{ranges, ranges_have};
+use super::words::{clock_lines, ranges, ranges_have};
 use crate::account::many;
 use crate::ranks::{Job, Mixed};
 use crate::render::{bytes, count};
@@ -46,6 +46,7 @@ pub(super) fn caveats(job: &Job) -> String {
             names.collect::<Vec<_>>().join(", ")
         ));
     }
+    lines.extend(clock_lines(&job.clocks));
     for spare in &job.spare {
         let what = if spare.is_earlier {
             "an earlier start"

@@ -1,8 +1,13 @@
 //! Words for amounts, steps and ranks.
 
-use crate::ranks::Since;
-use crate::render::{bytes, count, signed};
+use std::cmp::Reverse;
 
+use crate::account::many;
+use crate::ranks::{Clock, Since};
+use crate::render::{bytes, count, duration, signed};
+
+/// Clocks that are told.
+const CLOCKS: usize = 4;
 /// Runs of ranks that are told.
 const TOLD: usize = 8;
 
@@ -21,6 +26,27 @@ pub(super) fn since(since: Option<Since>) -> String {
             count(of.last_step)
         ),
     }
+}
+
+/// Machines whose clocks are off, those that are off most first.
+pub(super) fn clock_lines(clocks: &[Clock]) -> Vec<String> {
+    let mut clocks: Vec<&Clock> = clocks.iter().collect();
+    clocks.sort_by_key(|clock| Reverse(clock.ahead_ns.unsigned_abs()));
+    let told = clocks.iter().take(CLOCKS).map(|clock| {
+        let by = duration(clock.ahead_ns.unsigned_abs());
+        let way = if clock.ahead_ns > 0 { "ahead of" } else { "behind" };
+        let steps = many(clock.steps as u64, "step", "steps");
+        format!(
+            "The clock of {} is {by} {way} its peers', by the ends of {steps}: its times are moved by that.",
+            clock.host
+        )
+    });
+    let more = clocks.len().saturating_sub(CLOCKS) as u64;
+    let more = (more > 0).then(|| {
+        let machines = many(more, "more machine", "more machines");
+        format!("The clocks of {machines} are off by less, and are moved, too.")
+    });
+    told.chain(more).collect()
 }
 
 pub(super) fn plus(value: i64) -> String {

@@ -16,7 +16,7 @@ const LONG: [u64; 13] = [
 ];
 
 /// Ticks of a time axis from one time to another, about eight at most, and how far apart they are.
-pub(super) fn time_ticks(from: u64, to: u64) -> (Vec<u64>, u64) {
+pub(in crate::render) fn time_ticks(from: u64, to: u64) -> (Vec<u64>, u64) {
     let length = to.saturating_sub(from).max(1);
     let fits = |step: u64| length / step <= 8;
     let short = (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_u64.pow(power)));
@@ -42,7 +42,7 @@ pub(super) fn time_ticks(from: u64, to: u64) -> (Vec<u64>, u64) {
 }
 
 /// A time at a tick, as exact as the step needs.
-pub(super) fn tick_text(time: u64, step: u64) -> String {
+pub(in crate::render) fn tick_text(time: u64, step: u64) -> String {
     let seconds = time / SECOND;
     if step >= 10 * SECOND {
         let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

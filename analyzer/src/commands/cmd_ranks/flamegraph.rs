@@ -1,0 +1,171 @@
+//! The flamegraph of a job: the sum of all ranks, their mean, or a rank beside its peers.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use anyhow::bail;
+use gpumem_analyzer::ranks::{Job, RankRow};
+use gpumem_analyzer::render::{bytes, flamegraph_of};
+use gpumem_analyzer::replay::{At, Query};
+use gpumem_analyzer::session;
+use gpumem_analyzer::symbols::{PerfMap, Places, Symbols};
+use gpumem_analyzer::views::{ByStack, Differential, Folded, Select};
+use gpumem_capture::{DeviceOrdinal, Level};
+
+use crate::args::SymbolArgs;
+use crate::commands::exit::explained;
+use crate::commands::output::Output;
+use crate::commands::progress::Bar;
+
+/// What a flamegraph is of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OfArg {
+    /// All ranks together.
+    #[default]
+    Sum,
+    /// What a rank has on average.
+    Mean,
+    /// A rank, and by how much it differs from its peers' mean.
+    Rank(u64),
+}
+
+impl FromStr for OfArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "sum" => Ok(Self::Sum),
+            "mean" => Ok(Self::Mean),
+            rank => rank
+                .parse()
+                .map(Self::Rank)
+                .map_err(|_| "expected sum, mean or a rank's number".to_owned()),
+        }
+    }
+}
+
+/// Draws it.
+pub fn draw(
+    job: &Job,
+    of: OfArg,
+    symbols: &SymbolArgs,
+    named: &str,
+    to: &Path,
+    output: &mut Output<'_>,
+) -> anyhow::Result<()> {
+    let all: Vec<&RankRow> = job.ranks.iter().collect();
+    let (lines, title, said) = match of {
+        OfArg::Sum | OfArg::Mean => {
+            let sum = stacks_of(&all, symbols)?;
+            let (folded, what) = match of {
+                OfArg::Mean => (sum.mean(all.len() as u64), "the mean of"),
+                _ => (sum, "the sum of"),
+            };
+            let when = format!("at their peaks, {what} {} ranks", all.len());
+            let said = format!(
+                "{} of tensors, {what} {} ranks",
+                bytes(folded.bytes()),
+                all.len()
+            );
+            (
+                folded.lines().collect::<Vec<_>>(),
+                folded.title(Level::TENSOR, &when),
+                said,
+            )
+        }
+        OfArg::Rank(rank) => {
+            let (own, peers) = beside(job, rank)?;
+            let after = stacks_of(&[own], symbols)?;
+            let before = stacks_of(&peers, symbols)?.mean(peers.len() as u64);
+            let differs = after.bytes() as i128 - before.bytes() as i128;
+            let more = if differs < 0 { "less" } else { "more" };
+            let said = format!(
+                "rank {rank} has {} of tensors, {} {more} than its {} peers' mean",
+                bytes(after.bytes()),
+                bytes(differs.unsigned_abs() as u64),
+                peers.len()
+            );
+            let lines = Differential::of(&before, &after).lines().collect();
+            (
+                lines,
+                format!("GPU memory of tensors at the peak: {said}"),
+                said,
+            )
+        }
+    };
+    let red = matches!(of, OfArg::Rank(_)).then_some("red: more than the peers' mean, blue: less");
+    let subtitle: Vec<&str> = std::iter::once(named).chain(red).collect();
+    let Some(svg) = flamegraph_of(&lines, &title, &subtitle.join(" · "), false) else {
+        bail!("no rank had tensors: there is nothing to draw");
+    };
+    output.deliver(to, &svg, &said)
+}
+
+/// A rank, and the others of its group.
+fn beside(job: &Job, rank: u64) -> anyhow::Result<(&RankRow, Vec<&RankRow>)> {
+    let row = |rank: &u64| job.ranks.iter().find(|row| row.rank == *rank);
+    let Some(own) = row(&rank) else {
+        bail!("rank {rank} has no capture: name one of those that `ranks --all` shows");
+    };
+    let group = job.groups.iter().find(|group| group.ranks.contains(&rank));
+    let others = group.into_iter().flat_map(|group| &group.ranks);
+    let peers: Vec<_> = others.filter(|of| **of != rank).filter_map(row).collect();
+    if peers.is_empty() {
+        bail!("rank {rank} has no peers: there is nothing to compare it with");
+    }
+    Ok((own, peers))
+}
+
+/// What the stacks of ranks held at the peaks of their tensors, summed; captures are read beside one another.
+fn stacks_of(ranks: &[&RankRow], asked: &SymbolArgs) -> anyhow::Result<Folded> {
+    let files: Vec<(&PathBuf, Option<u8>)> =
+        ranks.iter().map(|row| (&row.file, row.device)).collect();
+    let (next, done) = (AtomicUsize::new(0), Arc::new(AtomicU64::new(0)));
+    let (so_far, total) = (Arc::clone(&done), files.len() as u64);
+    let _bar = Bar::counting("reading stacks", move || {
+        (so_far.load(Ordering::Relaxed), total)
+    });
+    let sum = Mutex::new(Ok(Folded::default()));
+    let work = || {
+        let mut places = Places::of_environment(|name| std::env::var_os(name));
+        places.sysroot.clone_from(&asked.sysroot);
+        places
+            .debug_dirs
+            .splice(..0, asked.debug_dir.iter().cloned());
+        places.copied.clone_from(&asked.symbols);
+        let mut symbols = Symbols::new(places, PerfMap::default());
+        while let Some((path, device)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let folded = stacks(path, *device, &mut symbols);
+            let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+            match (&mut *sum, folded) {
+                (Ok(sum), Ok(folded)) => sum.add(folded),
+                (Ok(_), Err(error)) => *sum = Err(error),
+                (Err(_), _) => return,
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for _ in 1..workers.min(files.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    sum.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn stacks(path: &Path, device: Option<u8>, symbols: &mut Symbols) -> anyhow::Result<Folded> {
+    let session = session::read(path, Query::default(), &mut |_, _, _| {}, &mut |_| {});
+    let session = session.map_err(|error| explained(path, &error))?;
+    let select = Select {
+        device: device.map(DeviceOrdinal),
+        ..Select::default()
+    };
+    let held = ByStack::at(&session.replay, Level::TENSOR, At::Peak, &select);
+    symbols.begin_capture(PerfMap::of(path, &session.header));
+    Ok(Folded::of(&session.replay, symbols, &held))
+}

@@ -1,0 +1,113 @@
+//! Pictures of a job: rank by time, the page, the flamegraph.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use gpumem_analyzer::ranks::{Heatmap, Job, Part};
+use gpumem_analyzer::render::{Cells, bytes, ranks_page, ranks_timeline_text};
+use serde::Serialize;
+
+use super::flamegraph::{OfArg, draw as draw_flamegraph};
+use crate::args::{Format, SymbolArgs};
+use crate::commands::output::Output;
+
+/// Points that are kept of each rank.
+const COLUMNS: usize = 256;
+/// The same of jobs with more captures than this.
+const FEWER: usize = 128;
+const MANY: usize = 1500;
+
+/// What is followed over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum PartArg {
+    /// Tensors
+    #[default]
+    Tensors,
+    /// What PyTorch's allocator holds
+    Reserved,
+    /// All that the process holds on its GPU
+    Process,
+}
+
+/// What is drawn of a job.
+#[derive(clap::Args, Debug)]
+pub struct Pictures {
+    /// What each rank held over time: a row for each rank, or for several
+    #[arg(long, conflicts_with_all = ["html", "flamegraph"])]
+    pub timeline: bool,
+    /// What the timeline shows
+    #[arg(long, value_enum, requires = "timeline")]
+    pub level: Option<PartArg>,
+    /// A page for a browser, that needs nothing else; `-` is standard output
+    #[arg(short = 'o', long, value_name = "OUT.html", conflicts_with_all = ["flamegraph", "format"])]
+    pub html: Option<PathBuf>,
+    /// A flamegraph of what stacks held at each rank's peak of tensors; `-` is standard output
+    #[arg(long, value_name = "OUT.svg", conflicts_with = "format")]
+    pub flamegraph: Option<PathBuf>,
+    /// What the flamegraph is of: `sum` of all ranks, their `mean`, or a rank's number: by how much it differs from
+    /// its peers' mean, red is more and blue less
+    #[arg(long, value_name = "sum|mean|RANK", requires = "flamegraph")]
+    pub of: Option<OfArg>,
+    /// Where names are looked for.
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+}
+
+impl Pictures {
+    /// Whether something is drawn.
+    pub fn any(&self) -> bool {
+        self.timeline || self.html.is_some() || self.flamegraph.is_some()
+    }
+
+    /// How many points are kept of each of so many captures.
+    pub fn columns(&self, captures: usize) -> Option<usize> {
+        let wanted = self.timeline || self.html.is_some();
+        wanted.then_some(if captures > MANY { FEWER } else { COLUMNS })
+    }
+
+    /// Draws it.
+    pub fn draw(
+        &self,
+        job: &Job,
+        (named, format): (&str, Format),
+        output: &mut Output<'_>,
+    ) -> anyhow::Result<()> {
+        if let Some(to) = &self.flamegraph {
+            let of = self.of.unwrap_or_default();
+            return draw_flamegraph(job, of, &self.symbols, named, to, output);
+        }
+        if let Some(to) = &self.html {
+            let html = ranks_page(job, named)?;
+            let said = format!("{}, to be opened in a browser", bytes(html.len() as u64));
+            return output.deliver(to, html.as_bytes(), &said);
+        }
+        let map = job.heatmap(COLUMNS);
+        match format {
+            Format::Json => output.json(
+                None,
+                &WithTimeline {
+                    job,
+                    timeline: &map,
+                },
+            ),
+            Format::Text => {
+                let terminal = output.terminal;
+                let cells = Cells::of(terminal, |name| std::env::var(name).ok());
+                let part = match self.level.unwrap_or_default() {
+                    PartArg::Tensors => Part::Tensors,
+                    PartArg::Reserved => Part::Reserved,
+                    PartArg::Process => Part::Process,
+                };
+                output.text(&ranks_timeline_text(job, &map, part, cells, terminal))
+            }
+        }
+    }
+}
+
+/// What JSON carries.
+#[derive(Serialize)]
+struct WithTimeline<'a> {
+    #[serde(flatten)]
+    job: &'a Job,
+    timeline: &'a Heatmap,
+}

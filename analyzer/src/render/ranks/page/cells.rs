@@ -1,0 +1,187 @@
+//! The heatmap's cells as a page carries them: few bytes, and as exact as there is room for.
+//!
+//! Each part of each rank is a row of whole numbers, one for each column: 0 is nothing, else 1 more than the bytes in units,
+//! rounded up. Written is by how much each differs from the one before it, as zigzag in groups of seven bits, the least first;
+//! all rows one after the other, part by part, compressed by zlib.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
+use crate::ranks::{Heatmap, Part, Parts};
+
+/// Steps of the greatest figure that are told apart, where exact figures are too large.
+const COARSER: [u64; 3] = [65_000, 4000, 250];
+/// Rows by which it is told how many bytes all take.
+const SAMPLED: usize = 256;
+
+/// Cells that were written.
+#[derive(Debug)]
+pub(super) struct Cells {
+    /// Bytes of which each part's figures are multiples; 1: they are exact.
+    pub units: Parts,
+    /// zlib.
+    pub packed: Vec<u8>,
+}
+
+impl Cells {
+    /// Those of a map in at most so many bytes; `None` if they take more however coarse they are.
+    pub fn of(map: &Heatmap, room: usize) -> std::io::Result<Option<Self>> {
+        let most = map.most();
+        let coarser = COARSER.map(|steps| most.map(|most| most.div_ceil(steps).max(1)));
+        // Some of the rows say about how much all take, in a fraction of the time.
+        let every = map.ranks.len().div_ceil(SAMPLED).max(1);
+        for units in std::iter::once([1; 3]).chain(coarser) {
+            let some = Self::in_units(map, units, every)?;
+            if some.packed.len().saturating_mul(every) > room.saturating_mul(2) {
+                continue;
+            }
+            let all = Self::in_units(map, units, 1)?;
+            if all.packed.len() <= room {
+                return Ok(Some(all));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The cells of each of `every` ranks.
+    fn in_units(map: &Heatmap, units: Parts, every: usize) -> std::io::Result<Self> {
+        let mut out = ZlibEncoder::new(Vec::new(), Compression::default());
+        let mut row = Vec::new();
+        for part in Part::ALL {
+            let part = part as usize;
+            for of in map.ranks.iter().step_by(every) {
+                row.clear();
+                let mut before = 0_i64;
+                for column in 0..map.columns {
+                    let here = of.at(column).map_or(0, |parts| {
+                        parts[part].div_ceil(units[part]).saturating_add(1) as i64
+                    });
+                    number(here.wrapping_sub(before), &mut row);
+                    before = here;
+                }
+                out.write_all(&row)?;
+            }
+        }
+        Ok(Self {
+            units,
+            packed: out.finish()?,
+        })
+    }
+}
+
+fn number(value: i64, out: &mut Vec<u8>) {
+    let mut left = ((value << 1) ^ (value >> 63)) as u64;
+    while left >= 0x80 {
+        out.push(left as u8 | 0x80);
+        left >>= 7;
+    }
+    out.push(left as u8);
+}
+
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Bytes as base64, with padding.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let all = three
+            .iter()
+            .fold(0_u32, |all, byte| all << 8 | u32::from(*byte));
+        let all = all << (8 * (3 - three.len()));
+        for at in 0..4 {
+            let letter = LETTERS[(all >> (18 - 6 * at) & 63) as usize] as char;
+            out.push(if at > three.len() { '=' } else { letter });
+        }
+    }
+    out
+}
+
+/// Bytes compressed by zlib, as base64.
+pub(super) fn packed(bytes: &[u8]) -> std::io::Result<String> {
+    let mut out = ZlibEncoder::new(Vec::new(), Compression::default());
+    out.write_all(bytes)?;
+    Ok(base64(&out.finish()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use flate2::read::ZlibDecoder;
+
+    use super::*;
+    use crate::ranks::HeatRow;
+
+    fn map(ranks: u64) -> Heatmap {
+        let row = |rank: u64| HeatRow {
+            rank,
+            first_column: rank as usize % 3,
+            greatest: (0..60)
+                .map(|at| [(at * 7919 + rank) << 14, u64::MAX >> 12, at % 2])
+                .collect(),
+        };
+        Heatmap {
+            from_unix_ns: 1 << 60,
+            column_ns: 1 << 20,
+            columns: 64,
+            ranks: (0..ranks).map(row).collect(),
+        }
+    }
+
+    fn read(cells: &Cells) -> Vec<i64> {
+        let mut bytes = Vec::new();
+        ZlibDecoder::new(&*cells.packed)
+            .read_to_end(&mut bytes)
+            .unwrap();
+        let groups = bytes.split_inclusive(|byte| byte & 0x80 == 0);
+        groups
+            .map(|group| {
+                let left = group
+                    .iter()
+                    .rev()
+                    .fold(0_u64, |all, byte| all << 7 | u64::from(byte & 0x7f));
+                (left >> 1) as i64 ^ -((left & 1) as i64)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn cells_can_be_read_back_and_are_exact_where_there_is_room() {
+        let map = map(5);
+        let exact = Cells::of(&map, 1 << 20).unwrap().unwrap();
+        assert_eq!(exact.units, [1; 3]);
+        let coarse = Cells::of(&map, exact.packed.len() - 1).unwrap().unwrap();
+        assert!(coarse.packed.len() < exact.packed.len());
+        assert!(Cells::of(&map, 10).unwrap().is_none());
+        assert!(coarse.units[0] > 1 && coarse.units[0] <= map.most()[0].div_ceil(250));
+        for cells in [&exact, &coarse] {
+            let mut numbers = read(cells).into_iter();
+            for part in 0..3 {
+                for row in &map.ranks {
+                    let mut now = 0;
+                    for column in 0..map.columns {
+                        now += numbers.next().unwrap();
+                        let unit = cells.units[part];
+                        match row.at(column) {
+                            None => assert_eq!(now, 0),
+                            Some(parts) => assert_eq!(now as u64, parts[part].div_ceil(unit) + 1),
+                        }
+                    }
+                }
+            }
+            assert_eq!(numbers.next(), None);
+        }
+    }
+
+    #[test]
+    fn base64_is_the_usual() {
+        let of = |text: &str| base64(text.as_bytes());
+        assert_eq!(
+            ["", "f", "fo", "foo", "foobar"].map(of),
+            ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYmFy"]
+        );
+        assert_eq!(base64(&[0xfb, 0xff]), "+/8=");
+    }
+}

@@ -1,0 +1,77 @@
+//! Folded stacks of several captures: their sum and their mean.
+
+use std::cmp::Reverse;
+
+use super::flame::Folded;
+
+impl Folded {
+    /// Adds those of another capture: stacks whose frames have the same names are one.
+    pub fn add(&mut self, other: Self) {
+        if self.stacks.is_empty() {
+            *self = other;
+            return;
+        }
+        for (stack, bytes) in other.stacks {
+            let sum = self.stacks.entry(stack).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+
+    /// What each of `of` captures has on average, if these are their sum. Fractions of bytes go to the stacks with the
+    /// largest, so that the mean of all is the whole bytes of the sum's.
+    pub fn mean(&self, of: u64) -> Self {
+        let of = of.max(1);
+        let mut mean = self.clone();
+        mean.stacks.values_mut().for_each(|bytes| *bytes /= of);
+        let left = (self.bytes() / of).saturating_sub(mean.bytes());
+        let mut rest: Vec<(Reverse<u64>, &str)> = self
+            .stacks
+            .iter()
+            .map(|(stack, bytes)| (Reverse(bytes % of), stack.as_str()))
+            .collect();
+        rest.sort_unstable();
+        for (_, stack) in rest.into_iter().take(left as usize) {
+            if let Some(bytes) = mean.stacks.get_mut(stack) {
+                *bytes += 1;
+            }
+        }
+        mean.stacks.retain(|_, bytes| *bytes > 0);
+        mean
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folded(stacks: &[(&str, u64)]) -> Folded {
+        let stacks = stacks
+            .iter()
+            .map(|(stack, bytes)| ((*stack).to_owned(), *bytes));
+        Folded {
+            stacks: stacks.collect(),
+        }
+    }
+
+    #[test]
+    fn stacks_of_the_same_names_are_one() {
+        let mut sum = Folded::default();
+        for of in [
+            folded(&[("a;b", 4), ("a", 1)]),
+            folded(&[("a;b", 7), ("c", 2)]),
+        ] {
+            sum.add(of);
+        }
+        assert_eq!(sum, folded(&[("a", 1), ("a;b", 11), ("c", 2)]));
+    }
+
+    #[test]
+    fn the_mean_of_all_is_the_sums() {
+        let sum = folded(&[("a", 10), ("b", 11), ("c", 2), ("d", 1)]);
+        let mean = sum.mean(3);
+        assert_eq!(mean.bytes(), 24 / 3);
+        assert_eq!(mean, folded(&[("a", 3), ("b", 4), ("c", 1)]));
+        assert_eq!(sum.mean(1), sum);
+        assert_eq!(folded(&[("a", 2)]).mean(3), folded(&[]));
+    }
+}
