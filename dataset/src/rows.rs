@@ -188,7 +188,7 @@ table! {
 table! {
     /// The course of memory: the greatest figure in each stretch of time. Stretches are of equal length in a capture, a power
     /// of two in microseconds, and begin at multiples of it, so that those of ranks lie on each other.
-    SeriesPoint in "series", sorted by (level, at, capture) {
+    SeriesPoint in "series", sorted by (level, time, capture) {
         /// The capture.
         capture: key,
         /// The GPU, by its number.
@@ -196,7 +196,7 @@ table! {
         /// `tensor`, `reserved` (PyTorch's allocator), or `process`.
         level: text,
         /// When the stretch begins.
-        at: time,
+        time: time,
         /// How long it is, in microseconds.
         width_us: int,
         /// The greatest memory in it.
@@ -222,13 +222,13 @@ table! {
 
 table! {
     /// Allocations that failed for want of memory.
-    Failure in "failures", sorted by (at, capture) {
+    Failure in "failures", sorted by (time, capture) {
         /// The capture.
         capture: key,
         /// The GPU, by its number.
         device: int,
         /// When.
-        at: time,
+        time: time,
         /// Why: the name of the cause in `gpumem-analyze oom`.
         cause: text,
         /// Whether the program was told. Else PyTorch's allocator freed its cache and tried again.
@@ -256,7 +256,7 @@ table! {
         /// The event's number.
         seq: int,
         /// When.
-        at: time,
+        time: time,
         /// What happened: `alloc`, `free`, …, as in `gpumem-analyze export csv`.
         kind: text,
         /// `tensor`, `driver`, `host` or `physical`.
