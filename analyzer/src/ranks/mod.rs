@@ -18,6 +18,7 @@ mod steps;
 pub use coordinates::{Coordinates, Mesh};
 pub use differences::Difference;
 pub use endings::{End, Ended, Endings};
+pub(crate) use figures::POOL;
 pub use figures::{Figures, RankRow};
 pub use found::{Found, find};
 pub use holders::{Held, Keys, Of};
