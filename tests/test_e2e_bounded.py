@@ -10,6 +10,7 @@ aside, or a file that grows."""
 import json
 import re
 import subprocess
+from collections import Counter
 
 import harness
 import pytest
@@ -130,6 +131,27 @@ def test_lines_ledgers_and_flamegraphs_are_those_of_every_event(recorded, analyz
         assert list(map(comparable, ledgers[0])) == list(map(comparable, ledgers[1])), at
         graphs = [analyze("flamegraph", "--folded", "--at", at, report).stdout for report in (full, bounded)]
         assert graphs[0] == graphs[1] and graphs[0], at
+
+
+def test_rows_of_a_dataset_are_those_of_every_event(recorded, analyze, analyze_json):
+    tables = [
+        json.loads(analyze("fleet", "rows", "--format", "json", recorded(bounded)).stdout) for bounded in (False, True)
+    ]
+
+    def held(rows):
+        lines = {line["line_key"]: line["label"] for line in rows["lines"]}
+        sums = Counter()
+        for row in rows["held"]:
+            # Modules without names are numbered as they are seen.
+            place = tuple(row[name] for name in ("device", "moment", "level", "category"))
+            sums[(lines[row["line_key"]], *place)] += row["bytes"]
+        return sums
+
+    assert held(tables[0]) == held(tables[1]) and tables[0]["held"]
+    steps = analyze_json("summary", recorded(True))["steps"]
+    last = tables[1]["steps"][-1]
+    assert tables[1]["ranks"][0]["steps"] == steps == last["first_step"] + last["steps"] - 1
+    assert tables[1]["steps"][0]["first_step"] > 1
 
 
 def test_a_bounded_capture_has_one_size_and_survives_sigkill(recorded, analyze, analyze_json):

@@ -7,10 +7,10 @@ use clap_complete::Shell;
 
 use crate::args::SymbolArgs;
 use crate::commands::{
-    cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fragmentation, cmd_hints,
-    cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks, cmd_recover,
-    cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads, cmd_timeline,
-    cmd_tree,
+    cmd_changes, cmd_check, cmd_diff, cmd_export, cmd_flamegraph, cmd_fleet, cmd_fragmentation,
+    cmd_hints, cmd_html, cmd_import, cmd_leaks, cmd_ledger, cmd_lines, cmd_oom, cmd_ranks,
+    cmd_recover, cmd_scopes, cmd_sizes, cmd_summary, cmd_symbolize, cmd_temporary, cmd_threads,
+    cmd_timeline, cmd_tree,
 };
 
 const EXIT_CODES: &str = "\
@@ -130,6 +130,8 @@ pub enum Command {
         gpumem-analyze ranks --format json run/ | jq '.outliers[].rank'"
     )]
     Ranks(cmd_ranks::Args),
+    /// A dataset of many captures
+    Fleet(cmd_fleet::Args),
     /// A picture of all stacks, as wide as the bytes they own
     #[command(
         after_help = "Examples:\n  gpumem-analyze flamegraph report.bin          # writes report.svg\n  \

@@ -14,6 +14,7 @@
 
 pub mod account;
 pub mod export;
+pub mod fleet;
 pub mod import;
 pub mod pickle;
 pub mod ranks;

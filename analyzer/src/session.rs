@@ -55,6 +55,12 @@ pub enum Error {
     Read(#[from] ReadError),
 }
 
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        Self::other(error)
+    }
+}
+
 /// Sees each record after the replay has taken it in.
 pub type Observer<'a> = dyn FnMut(&Replay, Record<'_>, Effect) + 'a;
 

@@ -29,6 +29,7 @@ mod file;
 #[doc(hidden)]
 pub mod fuzzing;
 mod header;
+mod identity;
 mod ids;
 mod index;
 mod layout;
@@ -52,6 +53,7 @@ pub use coordinates::Coordinates;
 pub use counters::CounterValues;
 pub use definition::*;
 pub use event::*;
+pub use identity::Identity;
 pub use ids::*;
 pub use reader::{
     Bounded, Counters, Damage, Header, Integrity, LossRange, OpenError, Progress, ReadError,

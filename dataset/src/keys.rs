@@ -1,33 +1,37 @@
 //! Keys: hashes of content, so that ranks, runs and versions of the code join without a common list of numbers.
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+
+use crate::mac::Mac;
 
 /// The first eight bytes of a SHA-256, big-endian, as a signed number: not every engine has unsigned ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Key(pub i64);
 
 /// A key under construction.
-pub struct Keyed(Sha256);
+pub struct Keyed(Mac);
 
 impl Keyed {
     /// Begins the key of something of this kind (`line`, `stack`, `capture`).
     pub fn new(kind: &str) -> Self {
-        Self(Sha256::new()).with(kind)
+        Self::by(None, kind)
+    }
+
+    /// The same by a secret, if there is one: without it nobody can find out what a key is of by trying.
+    pub fn by(secret: Option<&[u8]>, kind: &str) -> Self {
+        Self(Mac::new(secret)).with(kind)
     }
 
     /// Adds a part. Its length is hashed before it, so that parts cannot run into each other.
     pub fn with(mut self, part: &str) -> Self {
-        self.0.update((part.len() as u64).to_be_bytes());
+        self.0.update(&(part.len() as u64).to_be_bytes());
         self.0.update(part.as_bytes());
         self
     }
 
     /// The key.
     pub fn key(self) -> Key {
-        let hash = self.0.finalize();
-        let first = hash.iter().take(8);
-        Key(first.fold(0_i64, |key, byte| key << 8 | i64::from(*byte)))
+        Key(self.0.first().cast_signed())
     }
 }
 
@@ -44,5 +48,6 @@ mod tests {
             Keyed::new("line").with("ab").with("c").key(),
             Keyed::new("line").with("a").with("bc").key()
         );
+        assert_ne!(Keyed::by(Some(b"secret"), "line").with("a").key(), key);
     }
 }

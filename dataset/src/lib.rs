@@ -5,11 +5,13 @@
 
 mod docs;
 mod keys;
+mod mac;
 mod rows;
 mod table;
 
 pub use docs::markdown;
 pub use keys::{Key, Keyed};
+pub use mac::Mac;
 pub use rows::{
     CaptureRows, Event, Failure, Frame, Held, Label, LedgerEntry, Line, Rank, SCHEMA, SeriesPoint,
     Step,

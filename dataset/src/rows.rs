@@ -8,7 +8,7 @@ pub const SCHEMA: i64 = 1;
 table! {
     /// One capture: a process, its rank, its peaks and how it ended. What has no row here is no part of the dataset yet.
     Rank in "ranks", sorted by (rank, capture) {
-        /// The capture: a hash of its host, process number and start.
+        /// The capture: a hash of its number, which is random, and of its process's number and start.
         capture: key,
         /// The version of these tables that wrote the row.
         schema: int,
@@ -36,7 +36,7 @@ table! {
         peers: text,
         /// The program's command line.
         program: [text],
-        /// The version of the code: `--version`, or a hash of the lines that held memory.
+        /// The version of the code: `--version`, or a hash of the program's own files; `unknown` without any.
         version: text,
         /// The GPU on which it holds most, by its number.
         device: [int],
@@ -104,17 +104,19 @@ table! {
         capture: key,
         /// The GPU, by its number.
         device: int,
-        /// `peak` (of that level), `end`, or `failure` (the first allocation that failed).
+        /// `peak` (of PyTorch's tensors for `tensor`, of all that the driver allocated for `pool` and `driver`), `end`, or
+        /// `failure` (the one that `gpumem-analyze oom` shows: the last that was raised, else the last).
         moment: text,
         /// `tensor`, `pool` (what PyTorch's allocator took from the driver), `driver` (what others allocated from it), or
-        /// `overhead` (contexts, kernels and whole pages).
+        /// `overhead` (contexts, kernels and whole pages: what the card gave beyond what the driver allocated).
         level: text,
         /// What a tensor is for: `parameter`, `gradient`, `optimizer state`, `activation`, `input`, `workspace`, `temporary`,
         /// `other`. Null at other levels.
         category: [text],
-        /// The line: see the table lines.
+        /// The line: see the table lines. Of more than 2,000 holders of a moment and level those with fewest bytes are put
+        /// together, by category, as `(others)`.
         line_key: key,
-        /// PyTorch's module in which it was allocated.
+        /// PyTorch's module in which a tensor was allocated. Null at other levels.
         module: [text],
         /// The stack that holds most of it: see the table frames.
         stack_key: [key],
@@ -129,18 +131,19 @@ table! {
     /// Lines of code, and what stands for one where no line is known. A key may have several rows, one for each number that
     /// the line had.
     Line in "lines", sorted by (line_key, line) {
-        /// A hash of file, function and the line's text, of the autograd node and the library. Of a line whose text is not
-        /// known its number counts in place of the text.
+        /// A hash of file, function and the line's text, of the autograd node and the library, and of whether it is a
+        /// workspace of cuBLAS. Of a line whose text is not known its number counts in place of the text.
         line_key: key,
         /// What reports print: `train.py:212 (backward: MulBackward0)`.
         label: text,
-        /// The file.
+        /// The file, as seen from the program's directory or from the folder of installed packages.
         file: [text],
         /// The line's number.
         line: [int],
         /// The function.
         function: [text],
-        /// The line itself.
+        /// The line itself. Null if its file was not there when the capture was ingested, or was changed since the program
+        /// started.
         text: [text],
         /// The class of the autograd node that allocated.
         node: [text],
@@ -150,15 +153,16 @@ table! {
 }
 
 table! {
-    /// Stacks, a row for each frame.
+    /// Stacks, a row for each frame. Native frames are left out of stacks with Python, as in reports.
     Frame in "frames", sorted by (stack_key, depth) {
         /// A hash of the frames.
         stack_key: key,
         /// 0 is the outermost frame.
         depth: int,
-        /// The function.
+        /// The function; of native code without a known name the library; `backward: …` for a node of autograd; or what
+        /// is missing, in parentheses.
         function: text,
-        /// The file.
+        /// The file, as in the table lines.
         file: [text],
         /// The line's number.
         line: [int],
@@ -168,7 +172,8 @@ table! {
 }
 
 table! {
-    /// Where all memory of the process was, as `gpumem-analyze ledger` shows it, when it held most.
+    /// Where all memory of the GPU was, as `gpumem-analyze ledger` shows it, when the process held most and at the end. Rows
+    /// of one capture, device and moment sum to what NVML saw.
     LedgerEntry in "ledger", sorted by (entry, owner, capture) {
         /// The capture.
         capture: key,
@@ -176,19 +181,20 @@ table! {
         device: int,
         /// `peak`, or `end`.
         moment: text,
-        /// What it is: the name of the ledger's row.
+        /// What it is: the `kind` of the row in the ledger's JSON, as `tensors`, `cached`, `library`, `context`, `module`.
         entry: text,
         /// The library, where the row is of one.
         owner: [text],
-        /// Bytes.
+        /// Bytes; only what is left over between figures can be negative.
         bytes: int,
     }
 }
 
 table! {
     /// The course of memory: the greatest figure in each stretch of time. Stretches are of equal length in a capture, a power
-    /// of two in microseconds, and begin at multiples of it, so that those of ranks lie on each other.
-    SeriesPoint in "series", sorted by (level, at, capture) {
+    /// of two in microseconds, and begin at multiples of it, so that those of ranks lie on each other. There are at most 64 of
+    /// a level.
+    SeriesPoint in "series", sorted by (level, time, capture) {
         /// The capture.
         capture: key,
         /// The GPU, by its number.
@@ -196,7 +202,7 @@ table! {
         /// `tensor`, `reserved` (PyTorch's allocator), or `process`.
         level: text,
         /// When the stretch begins.
-        at: time,
+        time: time,
         /// How long it is, in microseconds.
         width_us: int,
         /// The greatest memory in it.
@@ -221,26 +227,27 @@ table! {
 }
 
 table! {
-    /// Allocations that failed for want of memory.
-    Failure in "failures", sorted by (at, capture) {
+    /// Allocations that failed for want of memory: of many the first ones and the newest, as `gpumem-analyze oom` has them.
+    Failure in "failures", sorted by (time, capture) {
         /// The capture.
         capture: key,
         /// The GPU, by its number.
         device: int,
         /// When.
-        at: time,
-        /// Why: the name of the cause in `gpumem-analyze oom`.
-        cause: text,
-        /// Whether the program was told. Else PyTorch's allocator freed its cache and tried again.
+        time: time,
+        /// Why: the `kind` of the cause in the JSON of `gpumem-analyze oom`. Null of all but the failure that it shows and 15
+        /// others, and of failures before the first record of a bounded capture.
+        cause: [text],
+        /// Whether a framework raised an exception. Else a function of CUDA failed.
         raised: bool,
         /// What could not be allocated.
         wanted_bytes: int,
-        /// What was free on the GPU.
+        /// What was free on the GPU. Null where `cause` is, or if it is not known.
         free_bytes: [int],
-        /// What tensors held.
-        tensor_bytes: int,
-        /// What PyTorch's allocator held.
-        reserved_bytes: int,
+        /// What tensors held. Null of failures before the first record of a bounded capture.
+        tensor_bytes: [int],
+        /// What PyTorch's allocator held, likewise.
+        reserved_bytes: [int],
         /// The line that asked: see the table lines.
         line_key: [key],
         /// The step in which it was, counted from 1.
@@ -256,14 +263,14 @@ table! {
         /// The event's number.
         seq: int,
         /// When.
-        at: time,
+        time: time,
         /// What happened: `alloc`, `free`, …, as in `gpumem-analyze export csv`.
         kind: text,
         /// `tensor`, `driver`, `host` or `physical`.
         level: [text],
         /// The GPU, by its number.
         device: [int],
-        /// The address.
+        /// The address; of one beyond 2^63 the signed number with the same bits.
         ptr: int,
         /// Bytes.
         bytes: int,

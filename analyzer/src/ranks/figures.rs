@@ -79,6 +79,45 @@ impl RankRow {
             Part::Process => self.device_peak_bytes,
         }
     }
+
+    /// Of a capture of which so many steps are known. What NCCL holds is left to who works out the holders.
+    pub fn of(file: &Path, session: &Session, steps: u64) -> Self {
+        let (replay, header) = (&session.replay, &session.header);
+        let number = |key: &str| replay.names.fact(key)?.parse().ok();
+        let device = main_device(replay);
+        let on = device.and_then(|device| replay.devices.get(&device));
+        let known = device.and_then(|device| replay.names.devices.get(&device));
+        let others = replay
+            .devices
+            .keys()
+            .filter(|of| **of != DeviceOrdinal::NONE && Some(**of) != device);
+        let others = others.map(|of| (of.0, held_most(replay, *of)));
+        let rank = number(ProcessKey::RANK);
+        Self {
+            rank: rank.unwrap_or(0),
+            is_numbered: rank.is_some(),
+            file: file.to_owned(),
+            host: replay.names.fact(ProcessKey::HOST).map(str::to_owned),
+            local_rank: number(ProcessKey::LOCAL_RANK),
+            node_rank: number(ProcessKey::NODE_RANK),
+            restarts: number(ProcessKey::RESTARTS),
+            pid: header.pid,
+            coordinates: Coordinates::of(replay),
+            device: device.map(|device| device.0),
+            uuid: known.and_then(|known| known.uuid_text()),
+            card_bytes: known.map(|known| known.total_bytes),
+            other_devices: others.filter(|(_, bytes)| *bytes > 0).collect(),
+            tensor_peak_bytes: device.map_or(0, |of| replay.counters(of, Level::TENSOR).peak),
+            reserved_peak_bytes: on.map_or(0, |on| on.reserved_peak),
+            device_peak_bytes: device.map_or(0, |device| held_most(replay, device)),
+            nccl_bytes: 0,
+            symmetric_bytes: 0,
+            unexplained_bytes: on.and_then(|on| on.readings.best()?.unexplained()),
+            steps,
+            end: Ended::of(session),
+            missing: session.account.missing.clone(),
+        }
+    }
 }
 
 /// What a rank's capture leaves for the comparison.
@@ -103,18 +142,9 @@ pub struct Figures {
 impl Figures {
     /// Of a capture that was read while `watch` saw its records.
     pub fn of(file: &Path, session: &Session, mut watch: StepWatch, keys: &mut Keys) -> Self {
-        let (replay, header) = (&session.replay, &session.header);
-        let number = |key: &str| replay.names.fact(key)?.parse().ok();
+        let replay = &session.replay;
         let device = main_device(replay);
-        let on = device.and_then(|device| replay.devices.get(&device));
-        let known = device.and_then(|device| replay.names.devices.get(&device));
-        let others = replay
-            .devices
-            .keys()
-            .filter(|of| **of != DeviceOrdinal::NONE && Some(**of) != device);
-        let others = others.map(|of| (of.0, held_most(replay, *of)));
         let steps = device.map(|device| watch.of(device)).unwrap_or_default();
-        let rank = number(ProcessKey::RANK);
         let held = device
             .map(|device| held(session, device, keys))
             .unwrap_or_default();
@@ -122,34 +152,16 @@ impl Figures {
             let is_of = |(key, _): &&Held| keys.name(*key).is_some_and(|(kind, _)| kind == of);
             held.iter().filter(is_of).map(|(_, bytes)| bytes).sum()
         };
+        let world_size = replay.names.fact(ProcessKey::WORLD_SIZE);
         let row = RankRow {
-            rank: rank.unwrap_or(0),
-            is_numbered: rank.is_some(),
-            file: file.to_owned(),
-            host: replay.names.fact(ProcessKey::HOST).map(str::to_owned),
-            local_rank: number(ProcessKey::LOCAL_RANK),
-            node_rank: number(ProcessKey::NODE_RANK),
-            restarts: number(ProcessKey::RESTARTS),
-            pid: header.pid,
-            coordinates: Coordinates::of(replay),
-            device: device.map(|device| device.0),
-            uuid: known.and_then(|known| known.uuid_text()),
-            card_bytes: known.map(|known| known.total_bytes),
-            other_devices: others.filter(|(_, bytes)| *bytes > 0).collect(),
-            tensor_peak_bytes: device.map_or(0, |of| replay.counters(of, Level::TENSOR).peak),
-            reserved_peak_bytes: on.map_or(0, |on| on.reserved_peak),
-            device_peak_bytes: device.map_or(0, |device| held_most(replay, device)),
             nccl_bytes: sum(Of::Nccl),
             symmetric_bytes: sum(Of::Symmetric),
-            unexplained_bytes: on.and_then(|on| on.readings.best()?.unexplained()),
-            steps: steps.ended,
-            end: Ended::of(session),
-            missing: session.account.missing.clone(),
+            ..RankRow::of(file, session, steps.ended)
         };
         Self {
             row,
-            world_size: number(ProcessKey::WORLD_SIZE),
-            started_unix_ns: header.started_wall_ns,
+            world_size: world_size.and_then(|size| size.parse().ok()),
+            started_unix_ns: session.header.started_wall_ns,
             steps,
             facts: facts(&replay.names, device, keys),
             held,

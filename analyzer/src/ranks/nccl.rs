@@ -3,7 +3,7 @@
 use super::holders::Of;
 
 /// The library of PyTorch's allocator.
-const POOL: &str = "libc10_cuda.so";
+pub(crate) const POOL: &str = "libc10_cuda.so";
 /// The library that takes symmetric memory from the driver itself, and NVSHMEM's, which has a heap of it.
 const SYMMETRIC: &[&str] = &["libtorch_cuda.so", "libtorch_nvshmem.so", "libnvshmem"];
 

@@ -53,7 +53,8 @@ impl Source {
         text.chars().take(SOURCE_COLUMNS - 1).chain(['…']).collect()
     }
 
-    fn whole_line(&mut self, file: &str, line: u32) -> &str {
+    /// The same, uncut.
+    pub fn whole_line(&mut self, file: &str, line: u32) -> &str {
         self.text(file)
             .and_then(|lines| lines.get(line.checked_sub(1)? as usize))
             .map_or("", |line| line.trim())

@@ -34,6 +34,8 @@ pub struct Symbols {
     perf_map: PerfMap,
     /// Files are asked before the capture.
     anew: bool,
+    /// No file is asked.
+    only_embedded: bool,
     known: FxHashMap<Spot, Place>,
     /// Every label once: there are far fewer than places.
     labels: FxHashSet<Rc<str>>,
@@ -58,11 +60,20 @@ impl Symbols {
             lookup: Lookup::new(),
             perf_map,
             anew: false,
+            only_embedded: false,
             known: FxHashMap::default(),
             labels: FxHashSet::default(),
             files: FxHashMap::default(),
             parts: FxHashMap::default(),
             work: Work::default(),
+        }
+    }
+
+    /// Reads no file: knows the names that are embedded in the capture alone.
+    pub fn embedded() -> Self {
+        Self {
+            only_embedded: true,
+            ..Self::default()
         }
     }
 
@@ -212,6 +223,9 @@ impl Symbols {
 
     /// The files that have names of a module.
     pub(super) fn files(&mut self, names: &Names, index: u32) -> &[Found] {
+        if self.only_embedded {
+            return &[];
+        }
         let search = &mut self.search;
         self.files.entry(index).or_insert_with(|| {
             let module = names.modules.get(index as usize);

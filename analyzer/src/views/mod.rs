@@ -42,7 +42,7 @@ pub use by_module::{ModuleRow, Modules};
 pub use by_stack::{ByStack, DeviceStacks, Owners, Select};
 pub use calls::{BucketSummary, Calls, TimesSummary};
 pub use categories::{CategoryBytes, CategoryRow, by_category, categories};
-pub use cause::{Cause, CauseKind, Holder};
+pub use cause::{Cause, CauseKind, CauseWatch, Holder};
 pub use changes::{Change, Changes, Group};
 pub use diff::{Diff, DiffRow, MatchKey, Of};
 pub use diff_pools::{FigureDiff, PoolDiff};

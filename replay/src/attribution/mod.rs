@@ -7,7 +7,7 @@ mod user_code;
 use gpumem_capture::{Level, PyFrame, StackId};
 
 pub use owner::{Line, Owner};
-pub use user_code::is_user_code;
+pub use user_code::{is_planner, is_user_code};
 
 use crate::StackKey;
 use crate::backward::{Backward, Origin, chain};

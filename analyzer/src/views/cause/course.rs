@@ -73,6 +73,8 @@ pub(super) struct Moment {
     /// Live tensors, and what the framework holds from the driver.
     pub tensor: u64,
     pub reserved: u64,
+    /// What is live of the level whose lines answer for it.
+    pub live: u64,
     /// What the card gave this process.
     pub physical: u64,
     /// The newest reading before the failure, or the first after it.
@@ -235,6 +237,7 @@ impl Course {
         Moment {
             tensor: now.tensor,
             reserved: now.reserved.unwrap_or(0),
+            live: replay.counters(self.device, self.level).live,
             physical: now.physical,
             reading: device.and_then(|device| device.readings.best()),
             pool: pool_now(replay, self.device),

@@ -169,7 +169,7 @@ fn facts(replay: &Replay, failure: &OutOfMemory, moment: &Moment, level: Level) 
         blocks: 0,
         live: match level {
             Level::TENSOR => moment.tensor,
-            level => replay.total(event.device, level, crate::replay::At::Event(failure.seq)),
+            _ => moment.live,
         },
         line: None,
         most: None,

@@ -15,13 +15,13 @@ mod words;
 use std::cmp::Reverse;
 use std::path::Path;
 
-use gpumem_capture::{Level, Progress, Reader};
+use gpumem_capture::{Level, Progress, Reader, Record};
 use serde::Serialize;
 
 use super::by_stack::{ByStack, Select};
 use super::categories::CategoryBytes;
 use super::lines::{LineRow, Lines};
-use crate::replay::{At, OutOfMemory, Replay};
+use crate::replay::{At, Effect, OutOfMemory, Replay};
 use crate::session::{Error, Session};
 use course::Course;
 
@@ -117,16 +117,16 @@ impl Cause {
         (number, failure): (u64, OutOfMemory),
         started: &mut dyn FnMut(Progress),
     ) -> Result<Self, Error> {
-        let (device, level) = (failure.event.device, level_of(&session.replay, &failure));
         let mut reader = Reader::open(path)?;
         started(reader.progress());
         let mut replay = Replay::new(At::Event(failure.seq));
-        let mut course = Course::new(failure.seq, device, level);
+        let mut watch = CauseWatch::new(&session.replay, failure);
         reader.read(&mut |record| {
             let effect = replay.feed(record);
-            course.observe(&replay, record, effect);
+            watch.observe(&replay, record, effect);
         })?;
-        let found = judge::judge(&replay, &course, &failure, level);
+        let (device, level) = (failure.event.device, watch.level);
+        let found = judge::judge(&replay, &watch.course, &failure, level);
         let (what, advice) = words::of(&found);
         let (owners, live_bytes) = owners(&replay, &failure, level);
         Ok(Self {
@@ -145,6 +145,36 @@ impl Cause {
             would_fit: found.would_fit,
             owners,
         })
+    }
+}
+
+/// Follows a capture up to a failure, for its cause.
+pub struct CauseWatch {
+    failure: OutOfMemory,
+    level: Level,
+    course: Course,
+}
+
+impl CauseWatch {
+    /// Of a failure of a capture that was read to its end before.
+    pub fn new(first: &Replay, failure: OutOfMemory) -> Self {
+        let level = level_of(first, &failure);
+        Self {
+            failure,
+            level,
+            course: Course::new(failure.seq, failure.event.device, level),
+        }
+    }
+
+    /// Takes in a record of the second reading, after the replay has.
+    pub fn observe(&mut self, replay: &Replay, record: Record<'_>, effect: Effect) {
+        self.course.observe(replay, record, effect);
+    }
+
+    /// The kind of the cause, and what was free on the card, if that is known. The capture was read to its end.
+    pub fn judge(&self, replay: &Replay) -> (CauseKind, Option<u64>) {
+        let found = judge::judge(replay, &self.course, &self.failure, self.level);
+        (found.kind, found.free)
     }
 }
 

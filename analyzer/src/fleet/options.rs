@@ -1,0 +1,35 @@
+//! What is taken of a capture.
+
+use serde::{Deserialize, Serialize};
+
+/// What is taken of a capture, and what stands for names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// The run's name. Default: the job's, or one made of host, start and process.
+    pub run: Option<String>,
+    /// The version of the code. Default: a hash of it.
+    pub version: Option<String>,
+    /// Rows of the table `labels`: names and values. Default: none.
+    pub labels: Vec<(String, String)>,
+    /// Whether lines have their text. Default: they have.
+    pub source_text: bool,
+    /// Whether hashes stand for names of files, functions, modules, programs and machines. Default: no.
+    pub hash_paths: bool,
+    /// By what these and the keys are hashed, so that nobody without it can find out a name by trying. Default: nothing.
+    /// It is not serialized.
+    #[serde(skip)]
+    pub secret: Option<Vec<u8>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            run: None,
+            version: None,
+            labels: Vec::new(),
+            source_text: true,
+            hash_paths: false,
+            secret: None,
+        }
+    }
+}

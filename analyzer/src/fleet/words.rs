@@ -1,0 +1,143 @@
+//! Names as the dataset has them: each once in memory, and hashes in their place if that is asked for.
+
+use std::sync::Arc;
+
+use gpumem_dataset::{Keyed, Mac};
+use rustc_hash::FxHashMap;
+
+use super::options::Options;
+
+/// Libraries that anyone has: their names say nothing of who ran them.
+const PUBLIC: &[&str] = &[
+    "libtorch",
+    "libc10",
+    "libcu",
+    "libnv",
+    "libnccl",
+    "libc.so",
+    "libpython",
+    "python",
+];
+/// Nodes of autograd that PyTorch itself names so. A function of a program's own has no number.
+const NODES: &str = "Backward";
+
+/// Names by their texts.
+pub(super) struct Words<'a> {
+    secret: Option<&'a [u8]>,
+    hashes: bool,
+    known: FxHashMap<String, Arc<str>>,
+    hashed: FxHashMap<String, Arc<str>>,
+}
+
+impl<'a> Words<'a> {
+    pub fn new(options: &'a Options) -> Self {
+        Self {
+            secret: options.secret.as_deref(),
+            hashes: options.hash_paths,
+            known: FxHashMap::default(),
+            hashed: FxHashMap::default(),
+        }
+    }
+
+    /// Whether hashes stand for names.
+    pub fn are_hashed(&self) -> bool {
+        self.hashes
+    }
+
+    /// Begins a key of something of this kind.
+    pub fn keyed(&self, kind: &str) -> Keyed {
+        Keyed::by(self.secret, kind)
+    }
+
+    /// A hash of more than a name.
+    pub fn mac(&self) -> Mac {
+        Mac::new(self.secret)
+    }
+
+    /// A text as it is.
+    pub fn plain(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.known.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        self.known.insert(text.to_owned(), Arc::clone(&new));
+        new
+    }
+
+    /// A name, or its hash.
+    pub fn name(&mut self, text: &str) -> Arc<str> {
+        if !self.hashes {
+            return self.plain(text);
+        }
+        if let Some(known) = self.hashed.get(text) {
+            return Arc::clone(known);
+        }
+        let mut mac = self.mac();
+        mac.update(text.as_bytes());
+        let new: Arc<str> = format!("hash:{:016x}", mac.first()).into();
+        self.hashed.insert(text.to_owned(), Arc::clone(&new));
+        new
+    }
+
+    /// A library's file name: as it is where anyone has it.
+    pub fn library(&mut self, name: &str) -> Arc<str> {
+        match PUBLIC.iter().any(|public| name.starts_with(public)) {
+            true => self.plain(name),
+            false => self.name(name),
+        }
+    }
+
+    /// The class of a node of autograd: as it is where it is PyTorch's own.
+    pub fn node(&mut self, class: &str) -> Arc<str> {
+        let numbered = class.trim_end_matches(|c: char| c.is_ascii_digit());
+        let is_numbered = numbered.len() < class.len() && numbered.ends_with(NODES);
+        match is_numbered || class == "AccumulateGrad" {
+            true => self.plain(class),
+            false => self.name(class),
+        }
+    }
+
+    /// A sentence: what looks like a path in it is one.
+    pub fn sentence(&mut self, text: &str) -> String {
+        let mut words = text.split(' ').map(|word| match word.contains('/') {
+            true => self.name(word).to_string(),
+            false => word.to_owned(),
+        });
+        let first = words.next().unwrap_or_default();
+        words.fold(first, |text, word| text + " " + &word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_everybody_has_keeps_its_name() {
+        let options = Options {
+            hash_paths: true,
+            ..Options::default()
+        };
+        let mut words = Words::new(&options);
+        for (name, stays) in [
+            ("libtorch_cuda.so", true),
+            ("libcudart.so.13", true),
+            ("python3.12", true),
+            ("libours.so", false),
+            ("my-libtorch.so", false),
+        ] {
+            assert_eq!(&*words.library(name) == name, stays, "{name}");
+        }
+        for (class, stays) in [
+            ("AddmmBackward0", true),
+            ("AccumulateGrad", true),
+            ("OursBackward", false),
+            ("Ours0", false),
+        ] {
+            assert_eq!(&*words.node(class) == class, stays, "{class}");
+        }
+        let said = words.sentence("cannot write /home/me/x.bin: full");
+        // printf /home/me/x.bin: | sha256sum
+        assert_eq!(said, "cannot write hash:d47ec2a2abe6e278 full");
+    }
+}
