@@ -1,5 +1,6 @@
 //! What a table is: columns with names, kinds and meanings, and rows that give a cell for each.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What a column holds.
@@ -66,11 +67,20 @@ pub trait Table {
 
     /// What rows are sorted by.
     fn order(&self) -> impl Ord + '_;
+
+    /// Has each text taken from `texts`, so that equal texts are in memory once.
+    fn share(&mut self, texts: &mut Texts);
 }
+
+/// Texts, each once.
+#[derive(Debug, Default)]
+pub struct Texts(HashSet<Arc<str>>);
 
 /// A value of a row as a [`Cell`].
 pub(crate) trait AsCell {
     fn as_cell(&self) -> Cell<'_>;
+
+    fn share(&mut self, _: &mut Texts) {}
 }
 
 impl AsCell for i64 {
@@ -95,11 +105,26 @@ impl AsCell for Arc<str> {
     fn as_cell(&self) -> Cell<'_> {
         Cell::Text(self)
     }
+
+    fn share(&mut self, texts: &mut Texts) {
+        match texts.0.get(&**self) {
+            Some(text) => *self = Arc::clone(text),
+            None => {
+                texts.0.insert(Arc::clone(self));
+            }
+        }
+    }
 }
 
 impl<T: AsCell> AsCell for Option<T> {
     fn as_cell(&self) -> Cell<'_> {
         self.as_ref().map_or(Cell::Null, AsCell::as_cell)
+    }
+
+    fn share(&mut self, texts: &mut Texts) {
+        if let Some(value) = self {
+            value.share(texts);
+        }
     }
 }
 
@@ -112,7 +137,7 @@ macro_rules! table {
         }
     ) => {
         $(#[doc = $doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
         pub struct $row { $( $(#[doc = $about])* pub $field: table!(@type $kind), )* }
 
         impl $crate::table::Table for $row {
@@ -144,6 +169,11 @@ macro_rules! table {
             fn order(&self) -> impl Ord + '_ {
                 use $crate::table::AsCell;
                 [$(self.$by.as_cell()),*]
+            }
+
+            fn share(&mut self, texts: &mut $crate::table::Texts) {
+                use $crate::table::AsCell;
+                $( self.$field.share(texts); )*
             }
         }
     };

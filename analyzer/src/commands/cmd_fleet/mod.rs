@@ -1,9 +1,21 @@
 //! `gpumem-analyze fleet`.
 
+mod commit;
+mod fetch;
+mod ingest;
+mod part;
+mod pool;
+mod prune;
 mod rows;
+mod sources;
+mod stage;
 mod take;
+mod taking;
+
+use std::time::Duration;
 
 use clap::Subcommand;
+use gpumem_dataset::{Dataset, Store};
 
 use super::exit::Exit;
 use super::output::Output;
@@ -11,14 +23,42 @@ use super::output::Output;
 /// `fleet`.
 #[derive(clap::Args, Debug)]
 pub struct Args {
-    /// Which task.
+    /// What to do with a dataset.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// The tasks.
+/// The subcommands of `fleet`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Takes captures into a dataset
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze fleet ingest captures/ fleet/\n  \
+        gpumem-analyze fleet ingest s3://bucket/captures s3://bucket/gpumem\n  \
+        gpumem-analyze fleet ingest --run nightly --label team=vision captures/ fleet/\n\n\
+        What is part of the dataset is not taken in again: the same command twice changes nothing."
+    )]
+    Ingest(ingest::Args),
+    /// Puts a capture's rows beside a dataset, for `fleet commit`
+    #[command(after_help = "Examples:\n  gpumem-analyze fleet stage report.bin fleet/")]
+    Stage(stage::Args),
+    /// Takes staged captures into a dataset
+    #[command(after_help = "Examples:\n  gpumem-analyze fleet commit fleet/\n  \
+        gpumem-analyze fleet commit --run nightly --part 0/4 fleet/")]
+    Commit(commit::Args),
+    /// Copies a dataset's files into a folder, for programs that read no object stores
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze fleet fetch s3://bucket/gpumem copy/\n  \
+        gpumem-analyze fleet fetch --table ranks --table held s3://bucket/gpumem copy/"
+    )]
+    Fetch(fetch::Args),
+    /// Removes runs, tables or what is old from a dataset
+    #[command(
+        after_help = "Examples:\n  gpumem-analyze fleet prune --older-than 30d --dry-run fleet/\n  \
+        gpumem-analyze fleet prune --run nightly --table events fleet/\n  \
+        gpumem-analyze fleet prune --run nightly --forget fleet/"
+    )]
+    Prune(prune::Args),
     /// What ingest takes of a capture: its rows of each table
     #[command(
         after_help = "Examples:\n  gpumem-analyze fleet rows --format json report.bin | jq '.held[0]'\n  \
@@ -27,9 +67,38 @@ pub enum Command {
     Rows(rows::Args),
 }
 
+/// What all of them take.
+#[derive(clap::Args, Debug, Clone, Copy)]
+pub struct StoreArgs {
+    /// How long what an object store refuses is tried again, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub retry_for: u64,
+}
+
+impl StoreArgs {
+    fn store(self, place: &str) -> anyhow::Result<Store> {
+        Ok(Store::at(place, Duration::from_secs(self.retry_for))?)
+    }
+
+    fn dataset(self, place: &str) -> anyhow::Result<Dataset> {
+        Ok(Dataset::open(self.store(place)?)?)
+    }
+}
+
 /// Runs it.
 pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
     match &args.command {
+        Command::Ingest(args) => ingest::run(args, output),
+        Command::Stage(args) => stage::run(args, output),
+        Command::Commit(args) => commit::run(args, output),
+        Command::Fetch(args) => fetch::run(args, output),
+        Command::Prune(args) => prune::run(args, output),
         Command::Rows(args) => rows::run(args, output),
     }
+}
+
+/// `3 captures`, `1 capture`.
+fn many(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }

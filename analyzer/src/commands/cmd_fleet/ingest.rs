@@ -1,0 +1,202 @@
+//! `gpumem-analyze fleet ingest`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpumem_dataset::Key;
+use serde::Serialize;
+
+use super::part::{Begun, Intake, complete_begun};
+use super::pool::in_order;
+use super::sources::{Candidate, Is, Sources};
+use super::taking::{Asked, AskedArgs, Took, take};
+use super::{StoreArgs, many};
+use crate::args::Format;
+use crate::commands::exit::Exit;
+use crate::commands::output::Output;
+use crate::commands::progress::Bar;
+
+/// `fleet ingest`.
+#[derive(clap::Args, Debug)]
+pub struct Args {
+    /// What is taken of captures.
+    #[command(flatten)]
+    pub take: AskedArgs,
+    /// How stores are opened.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Captures, folders or object stores (s3://bucket/folder, gs://…, az://…), and last the dataset
+    #[arg(required = true, num_args = 2.., value_name = "SOURCE... DATASET")]
+    pub places: Vec<String>,
+}
+
+/// What became of the captures.
+#[derive(Debug, Default, Serialize)]
+pub struct Summary {
+    /// Captures that are part of the dataset now and were not before.
+    pub taken: usize,
+    /// Their runs.
+    pub runs: Vec<String>,
+    /// Parts that were written.
+    pub parts: usize,
+    /// Captures that were part of it already, or had been pruned.
+    pub known: usize,
+    /// Captures whose processes run.
+    pub running: Vec<String>,
+    /// What could not be read, and why.
+    pub unreadable: Vec<String>,
+    /// What became of parts that were begun and could not be completed.
+    pub begun: Vec<String>,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    let Some((place, from)) = args.places.split_last() else {
+        anyhow::bail!("name captures and a dataset");
+    };
+    let asked = args.take.asked()?;
+    let dataset = args.store.dataset(place)?;
+    dataset.store().sweep()?;
+    let sources = Sources::list(from, args.store, place)?;
+    let mut summary = Summary {
+        unreadable: sources.unreadable.clone(),
+        ..Summary::default()
+    };
+    let found = identified(&sources, &mut summary)?;
+    let mut intake = Intake::new(dataset, asked.said()?);
+    intake.dataset.remove_unwanted()?;
+    let begun = Begun {
+        asked: Some(&asked),
+        found: &found,
+        sources: Some(&sources),
+        args: args.store,
+    };
+    summary.begun = complete_begun(&mut intake, &begun)?;
+    summary.known = take_in(&mut intake, &sources, &found, &asked, &mut summary)?;
+    summary.taken = intake.taken;
+    summary.parts = intake.parts;
+    summary.runs = intake.runs.into_iter().collect();
+    finish(&summary, args.format, output)
+}
+
+/// Prints what became of captures.
+pub fn finish(summary: &Summary, format: Format, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    match format {
+        Format::Json => output.json(None, summary)?,
+        Format::Text => output.text(&text(summary))?,
+    }
+    Ok(match summary.unreadable.is_empty() {
+        true => Exit::Complete,
+        false => Exit::Partial,
+    })
+}
+
+fn text(summary: &Summary) -> String {
+    let mut first = format!(
+        "{} of {} taken in",
+        many(summary.taken, "capture"),
+        many(summary.runs.len(), "run")
+    );
+    if summary.known > 0 {
+        first += &format!(", {} there already", summary.known);
+    }
+    if !summary.running.is_empty() {
+        first += &format!(
+            ", {} left because their processes run",
+            summary.running.len()
+        );
+    }
+    if !summary.unreadable.is_empty() {
+        first = format!("PARTIAL: {first}, {} unreadable", summary.unreadable.len());
+    }
+    let mut text = first + "\n";
+    for name in &summary.unreadable {
+        text += &format!("unreadable: {name}\n");
+    }
+    for name in &summary.running {
+        text += &format!("runs: {name}\n");
+    }
+    for line in &summary.begun {
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+/// The captures among what was found, each once: of copies the first by name.
+fn identified(sources: &Sources, summary: &mut Summary) -> anyhow::Result<HashMap<Key, Candidate>> {
+    let mut found: HashMap<Key, Candidate> = HashMap::new();
+    in_order(
+        &sources.candidates,
+        |of| sources.is(of),
+        |of, is| -> anyhow::Result<()> {
+            match is {
+                Is::Capture(key) => {
+                    found.entry(key).or_insert_with(|| of.clone());
+                }
+                Is::Foreign => {}
+                Is::Unreadable(why) => summary.unreadable.push(why),
+            }
+            Ok(())
+        },
+    )?;
+    Ok(found)
+}
+
+/// Takes in what the dataset does not know; returns how many it knows.
+fn take_in(
+    intake: &mut Intake,
+    sources: &Sources,
+    found: &HashMap<Key, Candidate>,
+    asked: &Asked,
+    summary: &mut Summary,
+) -> anyhow::Result<usize> {
+    let known_before = found
+        .keys()
+        .filter(|key| intake.dataset.knows(**key))
+        .count();
+    let known = known_before.saturating_sub(intake.taken);
+    let mut keys: Vec<Key> = found.keys().copied().collect();
+    loop {
+        keys.retain(|key| !intake.dataset.knows(*key));
+        let mut new: Vec<(&Candidate, Key)> = keys
+            .iter()
+            .filter_map(|key| Some((found.get(key)?, *key)))
+            .collect();
+        // By folder, so that a run's captures come after one another; then as `fleet commit` takes them.
+        new.sort_by_key(|(of, key)| (folder(&of.name), *key));
+        let (done, total) = (Arc::new(AtomicU64::new(0)), new.len() as u64);
+        let so_far = Arc::clone(&done);
+        let _bar = Bar::counting("taking in captures", move || {
+            (so_far.load(Ordering::Relaxed), total)
+        });
+        in_order(
+            &new,
+            |(of, _)| take(sources, of, asked),
+            |_, took| {
+                done.fetch_add(1, Ordering::Relaxed);
+                match took {
+                    Took::Capture(capture) => intake.add(*capture)?,
+                    Took::Runs(name) => summary.running.push(name),
+                    Took::Unreadable(why) => summary.unreadable.push(why),
+                }
+                anyhow::Ok(())
+            },
+        )?;
+        intake.finish()?;
+        if intake.withdrawn.is_empty() {
+            return Ok(known);
+        }
+        // Another ingest came first with some of a part's captures: the others are gathered anew.
+        let withdrawn = std::mem::take(&mut intake.withdrawn);
+        keys = withdrawn.into_iter().map(|source| source.capture).collect();
+        intake.dataset.look()?;
+    }
+}
+
+fn folder(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| folder)
+}

@@ -1,0 +1,204 @@
+//! Captures into parts of a dataset, and parts that somebody began and did not complete.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use gpumem_dataset::{
+    Capture, Dataset, Entry, Gathered, Gatherer, Key, SCHEMA, Source, staged_path,
+};
+
+use super::StoreArgs;
+use super::many;
+use super::sources::{Candidate, Is, Sources};
+use super::taking::{Asked, Took, take};
+
+/// After this time who began a part on another machine is taken for dead.
+const ABANDONED: Duration = Duration::from_secs(600);
+
+/// Takes captures into a dataset.
+pub struct Intake {
+    /// The dataset.
+    pub dataset: Dataset,
+    gatherer: Gatherer,
+    options: serde_json::Value,
+    /// Captures that were taken in.
+    pub taken: usize,
+    /// Their runs.
+    pub runs: BTreeSet<String>,
+    /// Parts that were made.
+    pub parts: usize,
+    /// Captures of parts that another ingest was faster with, in part: to be looked at again.
+    pub withdrawn: Vec<Source>,
+}
+
+impl Intake {
+    /// Into this dataset; parts say these options.
+    pub fn new(dataset: Dataset, options: serde_json::Value) -> Self {
+        Self {
+            dataset,
+            gatherer: Gatherer::default(),
+            options,
+            taken: 0,
+            runs: BTreeSet::new(),
+            parts: 0,
+            withdrawn: Vec::new(),
+        }
+    }
+
+    /// Takes in a capture, and writes the parts that are full now.
+    pub fn add(&mut self, capture: Capture) -> anyhow::Result<()> {
+        for full in self.gatherer.add(capture)? {
+            self.publish(full)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the parts that are left.
+    pub fn finish(&mut self) -> anyhow::Result<()> {
+        let left = std::mem::take(&mut self.gatherer);
+        left.finish().try_for_each(|part| self.publish(part))
+    }
+
+    fn publish(&mut self, gathered: Gathered) -> anyhow::Result<()> {
+        let made = gathered.make(me(), self.options.clone())?;
+        match self.dataset.publish(&made)? {
+            true => self.completed(&made.entry),
+            false => self.withdrawn.extend(made.entry.captures),
+        }
+        Ok(())
+    }
+
+    fn completed(&mut self, entry: &Entry) {
+        self.taken += entry.captures.len();
+        self.parts += 1;
+        self.runs.insert(entry.run.clone());
+    }
+}
+
+/// This machine and process.
+fn me() -> (String, u32) {
+    (gpumem_dataset::host(), std::process::id())
+}
+
+/// Where captures of parts that were begun are looked for.
+pub struct Begun<'a> {
+    /// What this ingest asks for; `None`: it takes in staged captures alone.
+    pub asked: Option<&'a Asked>,
+    /// The captures that this ingest found.
+    pub found: &'a HashMap<Key, Candidate>,
+    /// Their stores.
+    pub sources: Option<&'a Sources>,
+    /// How stores are opened.
+    pub args: StoreArgs,
+}
+
+/// Completes parts that were begun, or gives them up. Returns a line for each that was given up or left alone.
+pub fn complete_begun(intake: &mut Intake, begun: &Begun<'_>) -> anyhow::Result<Vec<String>> {
+    let mut said = Vec::new();
+    for (number, entry) in intake.dataset.unfinished() {
+        let name = format!(
+            "part {} of run {} ({})",
+            entry.part,
+            entry.run,
+            many(entry.captures.len(), "capture")
+        );
+        match remake(intake, begun, &entry) {
+            Ok(gathered) => {
+                let made = gathered.make(me(), entry.options.clone())?;
+                if made.entry.part == entry.part {
+                    intake.dataset.complete(number, &made)?;
+                    intake.completed(&entry);
+                } else {
+                    intake.dataset.release(number)?;
+                    said.push(format!(
+                        "{name} was given up: its captures have other rows now"
+                    ));
+                }
+            }
+            Err(why) if is_at_work(intake, number, &entry)? => {
+                said.push(format!(
+                    "{name} was left: {why}, and who began it may be at work"
+                ));
+            }
+            Err(why) => {
+                intake.dataset.release(number)?;
+                said.push(format!("{name} was given up: {why}"));
+            }
+        }
+    }
+    Ok(said)
+}
+
+/// The rows of a part that was begun, or why it cannot be made again.
+fn remake(intake: &Intake, begun: &Begun<'_>, entry: &Entry) -> Result<Gathered, String> {
+    if entry.schema != SCHEMA {
+        return Err("another version of gpumem began it".into());
+    }
+    let mut gathered = Gathered::new(&entry.run);
+    let asked = match (&entry.options, begun.asked) {
+        (serde_json::Value::Null, _) => None,
+        (_, None) => return Err("`fleet ingest` began it".into()),
+        (said, Some(asked)) => match asked.of_part(said) {
+            None => return Err("it needs the --secret that it was begun with".into()),
+            Some(of_part) => {
+                let here = |source: &Source| begun.found.contains_key(&source.capture);
+                if of_part != *asked && entry.captures.iter().all(here) {
+                    return Err("its captures are taken in with other options now".into());
+                }
+                Some(of_part)
+            }
+        },
+    };
+    for source in &entry.captures {
+        let capture = match &asked {
+            None => staged(intake, &entry.run, source.capture)?,
+            Some(asked) => again(begun, source, asked)?,
+        };
+        gathered.add(capture).map_err(|error| error.to_string())?;
+    }
+    Ok(gathered)
+}
+
+fn staged(intake: &Intake, run: &str, capture: Key) -> Result<Capture, String> {
+    let path = staged_path(run, capture);
+    let contents = intake.dataset.store().get(&path);
+    let contents = contents.map_err(|error| error.to_string())?;
+    match Capture::read(&contents[..]) {
+        Ok(Some(capture)) => Ok(capture),
+        Ok(None) => Err(format!("another version of gpumem wrote {path}")),
+        Err(error) => Err(format!("{path}: {error}")),
+    }
+}
+
+/// Reads a capture from where it was, or from where it is now.
+fn again(begun: &Begun<'_>, source: &Source, asked: &Asked) -> Result<Capture, String> {
+    let at = std::slice::from_ref(&source.from);
+    let own = Sources::list(at, begun.args, "/dev/null").map_err(|error| error.to_string())?;
+    let there = own.candidates.iter().find(|of| {
+        of.name == source.from && matches!(own.is(of), Is::Capture(key) if key == source.capture)
+    });
+    let (sources, candidate) = match (there, begun.found.get(&source.capture), begun.sources) {
+        (Some(candidate), ..) => (&own, candidate.clone()),
+        (None, Some(candidate), Some(sources)) => (sources, candidate.clone()),
+        _ => return Err(format!("{} is not there any more", source.from)),
+    };
+    let named = Candidate {
+        name: source.from.clone(),
+        ..candidate
+    };
+    match take(sources, &named, asked) {
+        Took::Capture(capture) => Ok(*capture),
+        Took::Runs(name) => Err(format!("{name} is being written")),
+        Took::Unreadable(why) => Err(why),
+    }
+}
+
+/// Whether the process that began a part may be alive.
+fn is_at_work(intake: &Intake, number: u64, entry: &Entry) -> anyhow::Result<bool> {
+    let (host, pid) = &entry.by;
+    if *host == gpumem_dataset::host() {
+        return Ok(*pid != std::process::id() && gpumem_dataset::is_alive(&pid.to_string()));
+    }
+    let begun = intake.dataset.begun(number)?;
+    Ok(begun.is_some_and(|begun| begun.elapsed().unwrap_or_default() < ABANDONED))
+}

@@ -1,0 +1,174 @@
+//! `gpumem-analyze fleet prune`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use gpumem_dataset::{Part, RANKS, TABLES, name_of};
+use serde::Serialize;
+
+use super::{StoreArgs, many};
+use crate::args::Format;
+use crate::commands::exit::Exit;
+use crate::commands::output::Output;
+
+/// `fleet prune`.
+#[derive(clap::Args, Debug)]
+#[group(required = true, multiple = true, id = "which", args = ["older_than", "run"])]
+pub struct Args {
+    /// Parts all of whose captures ended so long ago: 30d, 12h
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    pub older_than: Option<Duration>,
+    /// A run; may be given again
+    #[arg(long, value_name = "NAME")]
+    pub run: Vec<String>,
+    /// Only this table's rows; may be given again
+    #[arg(long, value_name = "NAME", value_parser = table)]
+    pub table: Vec<&'static str>,
+    /// Has the captures be taken in again by the next ingest that finds them, those that were pruned before, too
+    #[arg(long, conflicts_with = "table")]
+    pub forget: bool,
+    /// Says what would be removed, and removes nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How stores are opened.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Text or JSON
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// The dataset
+    pub dataset: String,
+}
+
+/// What was removed, or would be.
+#[derive(Serialize)]
+struct Pruned {
+    /// Parts.
+    parts: usize,
+    /// Their captures.
+    captures: usize,
+    /// Files.
+    files: usize,
+    /// Their bytes.
+    bytes: u64,
+    /// Parts that are not complete, and were left.
+    unfinished: usize,
+    /// Whether nothing was removed.
+    dry_run: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args, output: &mut Output<'_>) -> anyhow::Result<Exit> {
+    if args.table.contains(&RANKS) {
+        anyhow::bail!("without its ranks a part is none: leave --table out to remove all of it");
+    }
+    let mut dataset = args.store.dataset(&args.dataset)?;
+    if !args.dry_run {
+        dataset.store().sweep()?;
+        dataset.remove_unwanted()?;
+    }
+    let mut pruned = Pruned {
+        parts: 0,
+        captures: 0,
+        files: 0,
+        bytes: 0,
+        unfinished: 0,
+        dry_run: args.dry_run,
+    };
+    let parts = dataset.parts().iter().filter(|(_, part)| args.wants(part));
+    let parts: Vec<(u64, Part)> = parts
+        .map(|(number, part)| (*number, part.clone()))
+        .collect();
+    for (number, part) in parts {
+        if !part.is_pruned() && !dataset.is_complete(&part) {
+            pruned.unfinished += 1;
+            continue;
+        }
+        let tables = TABLES.iter().map(|table| table.name);
+        let tables = tables.filter(|table| args.table.is_empty() || args.table.contains(table));
+        let files: Vec<_> = tables
+            .filter_map(|table| dataset.files().get(&part.entry.file(table)))
+            .collect();
+        if files.is_empty() && !args.forget {
+            continue;
+        }
+        pruned.parts += 1;
+        pruned.captures += part.entry.captures.len();
+        pruned.files += files.len();
+        pruned.bytes += files.iter().map(|found| found.bytes).sum::<u64>();
+        if !args.dry_run {
+            if !part.is_pruned() {
+                dataset.prune(number, &args.table)?;
+                dataset.remove_unwanted()?;
+            }
+            if args.forget {
+                dataset.forget(number)?;
+            }
+        }
+    }
+    match args.format {
+        Format::Json => output.json(None, &pruned)?,
+        Format::Text => output.text(&text(&pruned))?,
+    }
+    Ok(Exit::Complete)
+}
+
+fn text(pruned: &Pruned) -> String {
+    let done = if pruned.dry_run {
+        "would be removed"
+    } else {
+        "removed"
+    };
+    let mut text = format!(
+        "{} of {} with {} {done} ({})\n",
+        many(pruned.files, "file"),
+        many(pruned.parts, "part"),
+        many(pruned.captures, "capture"),
+        gpumem_analyzer::units::bytes(pruned.bytes)
+    );
+    if pruned.unfinished > 0 {
+        let left = many(pruned.unfinished, "unfinished part");
+        text += &format!("{left} left: the next ingest completes them\n");
+    }
+    text
+}
+
+impl Args {
+    fn wants(&self, part: &Part) -> bool {
+        let entry = &part.entry;
+        let is_old = |age: Duration| {
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            let then = now.saturating_sub(age).as_micros();
+            i64::try_from(then).is_ok_and(|then| entry.newest < then)
+        };
+        let is_of_run = self.run.is_empty() || self.run.iter().any(|run| name_of(run) == entry.run);
+        !part.is_released() && is_of_run && self.older_than.is_none_or(is_old)
+    }
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected days or hours: 30d, 12h".to_owned();
+    let unit = match text.chars().last() {
+        Some('d') => 24 * 3600,
+        Some('h') => 3600,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text
+        .get(..text.len() - 1)
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(wrong)?;
+    number
+        .checked_mul(unit)
+        .map(Duration::from_secs)
+        .ok_or_else(wrong)
+}
+
+/// A table by its name.
+pub fn table(name: &str) -> Result<&'static str, String> {
+    let table = TABLES.iter().find(|table| table.name == name);
+    table.map(|table| table.name).ok_or_else(|| {
+        let names: Vec<_> = TABLES.iter().map(|table| table.name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}

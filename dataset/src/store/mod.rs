@@ -1,0 +1,183 @@
+//! Where files lie: a folder, or a bucket of an object store. A file appears whole or not at all.
+
+mod error;
+mod local;
+mod remote;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+pub use error::StoreError;
+use local::Local;
+pub use local::{host, is_alive};
+use remote::Remote;
+
+/// A file of a store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Found {
+    /// Its path below the store's place, with `/` between names.
+    pub path: String,
+    /// Its bytes.
+    pub bytes: u64,
+    /// When it was last written.
+    pub modified: SystemTime,
+}
+
+/// What became of a file that must not be there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It was made.
+    New,
+    /// There is one already.
+    Exists,
+}
+
+/// A folder, or a prefix of a bucket.
+pub struct Store {
+    place: String,
+    kind: Kind,
+}
+
+enum Kind {
+    Local(Local),
+    Remote(Box<Remote>),
+}
+
+impl Store {
+    /// The store at a place: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder. Credentials and endpoints are those of the
+    /// environment. What an object store refuses for a while is tried again for as long as `retry`.
+    ///
+    /// # Errors
+    /// If the place is not written as one.
+    pub fn at(place: &str, retry: Duration) -> Result<Self, StoreError> {
+        let kind = match Remote::open(place, retry) {
+            Some(remote) => Kind::Remote(Box::new(remote?)),
+            None => Kind::Local(Local::new(Path::new(place))),
+        };
+        let place = place.trim_end_matches('/').to_owned();
+        Ok(Self { place, kind })
+    }
+
+    /// Whether a place is one of an object store.
+    pub fn is_remote(place: &str) -> bool {
+        Remote::is_one(place)
+    }
+
+    /// The place, as it was named.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// A file's whole name.
+    pub fn name_of(&self, path: &str) -> String {
+        match (self.place.as_str(), path) {
+            (place, "") => place.into(),
+            ("", path) => format!("/{path}"),
+            (place, path) => format!("{place}/{path}"),
+        }
+    }
+
+    /// All files whose path begins with `prefix`: nothing, or whole names that end in `/`. Sorted by path.
+    ///
+    /// # Errors
+    /// The store's. A folder that is not there has no files.
+    pub fn list(&self, prefix: &str) -> Result<Vec<Found>, StoreError> {
+        let mut found = match &self.kind {
+            Kind::Local(local) => local.list(prefix),
+            Kind::Remote(remote) => remote.list(prefix),
+        }?;
+        found.sort();
+        Ok(found)
+    }
+
+    /// A file's contents.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn get(&self, path: &str) -> Result<Vec<u8>, StoreError> {
+        match &self.kind {
+            Kind::Local(local) => local.get(path),
+            Kind::Remote(remote) => remote.get(path),
+        }
+    }
+
+    /// A part of a file, shorter where the file ends.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn get_range(&self, path: &str, range: Range<u64>) -> Result<Vec<u8>, StoreError> {
+        match &self.kind {
+            Kind::Local(local) => local.get_range(path, range),
+            Kind::Remote(remote) => remote.get_range(path, range),
+        }
+    }
+
+    /// Writes a file of `bytes` bytes into `to`, a stretch at a time.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn download(&self, found: &Found, to: &Path) -> Result<(), StoreError> {
+        match &self.kind {
+            Kind::Local(local) => local.download(&found.path, to),
+            Kind::Remote(remote) => remote.download(found, to),
+        }
+    }
+
+    /// Writes a file, in place of one that may be there.
+    ///
+    /// # Errors
+    /// The store's; the file is then not there, or is the one from before.
+    pub fn put(&self, path: &str, contents: &[u8]) -> Result<(), StoreError> {
+        match &self.kind {
+            Kind::Local(local) => local.put(path, contents),
+            Kind::Remote(remote) => remote.put(path, contents),
+        }
+    }
+
+    /// The same of a file's contents.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn put_file(&self, path: &str, from: &Path) -> Result<(), StoreError> {
+        match &self.kind {
+            Kind::Local(local) => local.put_file(path, from),
+            Kind::Remote(remote) => remote.put_file(path, from),
+        }
+    }
+
+    /// Writes a file if there is none: of several who try, one does.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn create(&self, path: &str, contents: &[u8]) -> Result<Created, StoreError> {
+        match &self.kind {
+            Kind::Local(local) => local.create(path, contents),
+            Kind::Remote(remote) => remote.create(path, contents),
+        }
+    }
+
+    /// Removes a file, if it is there.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn delete(&self, path: &str) -> Result<(), StoreError> {
+        match &self.kind {
+            Kind::Local(local) => local.delete(path),
+            Kind::Remote(remote) => remote.delete(path),
+        }
+    }
+
+    /// Removes what writers left behind that were killed on this machine.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn sweep(&self) -> Result<(), StoreError> {
+        match &self.kind {
+            Kind::Local(local) => local.sweep(),
+            Kind::Remote(_) => Ok(()),
+        }
+    }
+}

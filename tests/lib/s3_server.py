@@ -1,0 +1,11 @@
+"""moto's S3 on a port of its own, which is printed. It ends with its standard input."""
+
+import sys
+
+from moto.server import ThreadedMotoServer
+
+server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+server.start()
+print(server.get_host_and_port()[1], flush=True)
+sys.stdin.read()
+server.stop()
