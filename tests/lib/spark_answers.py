@@ -17,7 +17,8 @@ def session():
     made = SparkSession.builder.master("local[2]").config("spark.driver.memory", "1g").config("spark.ui.enabled", "false")
     # A zone in which a time without one would be another.
     settings = {"spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "Asia/Tokyo", "spark.sql.ansi.enabled": "true",
-                "spark.log.level": "ERROR", "spark.sql.codegen.wholeStage": "false"}  # fmt: skip
+                "spark.log.level": "ERROR", "spark.sql.codegen.wholeStage": "false", "spark.sql.adaptive.enabled": "false",
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", "spark.ui.showConsoleProgress": "false"}  # fmt: skip
     for name, value in settings.items():
         made = made.config(name, value)
     return made.getOrCreate()
