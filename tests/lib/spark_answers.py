@@ -1,9 +1,9 @@
-"""spark_answers.py DATASET [NAME…]: the answers of Spark to the questions of that name, as JSON: columns and rows. Times are
-microseconds. Run by the Python of the environment `spark`."""
+"""spark_answers.py DATASET <QUESTIONS: what Spark answers, as JSON: columns, their types and rows. Questions are JSON: by name a text of
+SQL and its parameters. Times are microseconds. Run by the Python of the environment `spark`."""
 
 import json
 import sys
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "python"))
@@ -25,9 +25,10 @@ def session():
 
 
 def plain(value):
+    # A day is no time, though a time is a day.
     if isinstance(value, datetime):
         return round((value - datetime(1970, 1, 1)).total_seconds() * 1_000_000)
-    return value
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def main(dataset, questions):
