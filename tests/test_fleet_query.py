@@ -6,7 +6,6 @@ count, rows of a capture that is no part of the dataset yet, a run whose name is
 import csv
 import io
 import json
-import os
 import shutil
 import sys
 import time
@@ -45,7 +44,7 @@ def fleet(tmp_path_factory):
         Job("slurm-1", 16, plants={3: Plant("tensors", 64 * MIB, 5, 7), 11: Plant("outside", 96 * MIB)}, labels=(("team", "vision"),),
             failures=((2, "fragmentation"), (5, "fragmentation"), (6, "too_large")), noise=0),
         Job("slurm-2", 8, lines=22, version="b2", started="2026-11-24 09:00:00", labels=(("team", "speech"), ("queue", "a")), noise=0),
-        Job("0047", 9, stages=3, version="b2", started="2026-11-24 12:00:00", noise=0, plants={4: Plant("tensors", 32 * MIB, 2)}),
+        Job("4711", 9, stages=3, version="b2", started="2026-11-24 12:00:00", noise=0, plants={4: Plant("tensors", 32 * MIB, 2)}),
         Job("cut-off", 4, noise=0, plants={1: Plant("tensors", 512 * MIB, 3)}, labels=(("team", "vision"),), failures=((1, "leak"),)),
     )  # fmt: skip
     shutil.rmtree(folder / "run=cut-off" / "table=ranks")
@@ -58,12 +57,55 @@ def test_ranks_that_differ_are_named_with_line_and_step(fleet):
     assert named == [
         ("slurm-1", 11, "", "outside", None, "libcublas.so.13", 96 * MIB),
         ("slurm-1", 3, "", "tensors", 7, fleet_data.label_of(5), 64 * MIB),
-        ("0047", 4, "pp=1", "tensors", 1, fleet_data.label_of(2), 32 * MIB),
+        ("4711", 4, "pp=1", "tensors", 1, fleet_data.label_of(2), 32 * MIB),
     ]
     assert [row["off_bytes"] for row in found] == [96 * MIB, 64 * MIB, 32 * MIB]
     assert [row["peer_count"] for row in found] == [16, 16, 3]
     assert rows("query", "outliers", "--top", "1", fleet) == found[:1]
-    assert rows("query", "outliers", "--run", "0047", fleet) == found[2:]
+    assert rows("query", "outliers", "--run", "4711", fleet) == found[2:]
+
+
+def rewritten(fleet, folder, table, select):
+    """A copy of slurm-1 whose table has other rows: `select` names the file {file} and the ranks {ranks}."""
+    shutil.copytree(fleet / "run=slurm-1", folder / "run=slurm-1")
+    [file], [ranks] = ([*folder.glob(f"run=*/table={name}/*/*.parquet")] for name in (table, "ranks"))
+    engine = fleet_data.duckdb.connect()
+    engine.execute(f"create table other as {select.format(file=file, ranks=ranks)}")
+    engine.execute(f"copy other to '{file}' (format parquet)")
+    [found] = [row for row in rows("query", "outliers", folder) if row["rank"] == 3]
+    return found
+
+
+@pytest.mark.parametrize("last, median", [(5, 0), (12, 5 * MIB + 5 * 512)])
+def test_peers_without_a_line_hold_none_of_it(fleet, tmp_path, last, median):
+    """The line that makes rank 3 differ is now held by ranks 1 to 5, or 1 to 12, of 16, by the more the higher the rank. Its median is
+    that of 16 figures: the fourth of twelve, if four are 0."""
+    [line] = rows("sql", f"select line_key from lines where label = '{fleet_data.label_of(5)}'", fleet)
+    own = f"line_key = {line['line_key']} and moment = 'peak'"
+    found = rewritten(
+        fleet, tmp_path, "held", "select h.* replace (case when " + own + " then bytes + rank * 512 else bytes end as bytes) "
+        "from '{file}' h join '{ranks}' r using (capture) where not (" + own + f") or rank between 1 and {last}",
+    )  # fmt: skip
+    assert (found["line_bytes"], found["line_median_bytes"]) == (69 * MIB + 3 * 512, median)
+
+
+def test_a_difference_that_went_away_began_nothing(fleet, tmp_path):
+    """Rank 3 has 1 MiB more in step 2, which is too little to be named, and nothing more in steps 3 to 6."""
+    more = "case when rank = 3 and first_step = 2 then bytes + 1048576 else bytes end as bytes"
+    found = rewritten(fleet, tmp_path, "steps", f"select s.* replace ({more}) from '{{file}}' s join '{{ranks}}' r using (capture)")
+    assert found["since_step"] == 7
+
+
+def test_the_median_of_a_version_counts_captures_without_the_line():
+    engine = Engine()
+    engine.view({"lines": []})
+    engine.ask("create table ranks as select i as capture, case when i < 5 then 'b' else 'a' end as version, 'r' as run, "
+               "timestamp '2026-11-23' - to_days(i::int) as started from range(6) t(i)")  # fmt: skip
+    engine.ask("create table held as select i as capture, 'r' as run, 'peak' as moment, 'tensor' as level, 1 as line_key, 10 * (i + 1) as bytes "
+               "from range(3) t(i)")  # fmt: skip
+    answer = engine.ask(queries.find("growth-by-version").for_duckdb(), {"top": 9})
+    [row] = [dict(zip(answer.columns, row)) for row in answer.rows]
+    assert (row["version"], row["previous_version"], row["bytes"], row["grown_bytes"]) == ("b", "a", 10, 10)
 
 
 def test_text_begins_with_the_answer_and_is_80_columns_wide(fleet):
@@ -98,13 +140,13 @@ def test_growth_by_version(fleet):
 
 def test_waste_is_reserved_less_allocated_by_hour(fleet):
     """Figures of the generator: 32 stretches of 1,024 s, whose height goes round in quarters."""
-    [held] = rows("sql", "select max(reserved_peak_bytes - tensor_peak_bytes) as most from ranks where run = '0047'", fleet)
-    found = rows("query", "waste", "--run", "0047", fleet)
+    [held] = rows("sql", "select max(reserved_peak_bytes - tensor_peak_bytes) as most from ranks where run = '4711'", fleet)
+    found = rows("query", "waste", "--run", "4711", fleet)
     assert max(row["most_bytes"] for row in found) == held["most"]
     assert {row["day"] for row in found} == {"2026-11-24"} and sorted(row["hour"] for row in found) == list(range(12, 21))
     [summed] = rows(
         "sql", "select sum(case level when 'reserved' then bytes when 'tensor' then -bytes else 0 end * width_us) / 3.6e9 / 1073741824 "
-        "as hours from series where run = '0047'", fleet,
+        "as hours from series where run = '4711'", fleet,
     )  # fmt: skip
     assert sum(row["wasted_gib_hours"] for row in found) == pytest.approx(summed["hours"], rel=0.01)
 
@@ -135,7 +177,7 @@ def test_the_views_have_all_columns_in_any_zone(fleet):
     assert list(csv.reader(io.StringIO(said))) == [["capture", "seq"]]
     asked = ("sql", "select min(started) as began, count(distinct run) as runs, min(run) as run from ranks", fleet)
     for zone in ("UTC", "Asia/Tokyo"):
-        assert rows(*asked, env={"TZ": zone}) == [{"began": "2026-11-23T10:30:00Z", "runs": 3, "run": "0047"}]
+        assert rows(*asked, env={"TZ": zone}) == [{"began": "2026-11-23T10:30:00Z", "runs": 3, "run": "4711"}]
     [lines] = rows("sql", "select count(*) as rows, count(distinct line_key) as keys from lines", fleet)
     assert lines["rows"] == lines["keys"] == 25
 
@@ -157,7 +199,7 @@ def test_what_cannot_be_answered_is_one_line(fleet, tmp_path):
         "lines-over-runs, outliers, waste)\n"
     )
     assert "no dataset: it has no folders run=" in gpumem("query", "waste", tmp_path, status=1).stderr
-    assert "has no run slurm-9; it has 0047, cut-off, slurm-1, slurm-2" in gpumem("query", "waste", "--run", "slurm-9", fleet, status=1).stderr
+    assert "has no run slurm-9; it has 4711, cut-off, slurm-1, slurm-2" in gpumem("query", "waste", "--run", "slurm-9", fleet, status=1).stderr
     assert 'syntax error at or near "selec"' in gpumem("sql", "selec", fleet, status=1).stderr
     (tmp_path / "duckdb.py").write_text("raise ImportError")
     without = {"PYTHONPATH": f"{tmp_path}:{harness.ROOT / 'python'}"}
@@ -185,13 +227,13 @@ def test_an_object_store_is_copied_first_and_other_commands_are_the_analyzers(fl
     stub.write_text(f'#!/bin/sh\necho "$@" >>"{tmp_path}/words"\n[ "$2" != fetch ] || cp -r "$FLEET"/. "$4"\n')
     stub.chmod(0o755)
     env = {"GPUMEM_ANALYZE": str(stub), "XDG_CACHE_HOME": str(tmp_path / "cache"), "FLEET": str(fleet)}
-    found = rows("query", "outliers", "--run", "0047", "s3://bucket/gpumem", env=env)
+    found = rows("query", "outliers", "--run", "4711", "s3://bucket/gpumem", env=env)
     assert [row["rank"] for row in found] == [4]
     gpumem("ingest", "captures", "s3://bucket/gpumem", env=env)
     [copy] = (tmp_path / "cache" / "gpumem" / "fleet").iterdir()
     tables = " ".join(f"--table {table}" for table in ("held", "lines", "ranks", "steps"))
     assert (tmp_path / "words").read_text().splitlines() == [
-        f"fleet fetch s3://bucket/gpumem {copy} --run 0047 {tables}",
+        f"fleet fetch s3://bucket/gpumem {copy} --run 4711 {tables}",
         "fleet ingest captures s3://bucket/gpumem",
     ]
 

@@ -8,6 +8,7 @@ import datetime
 import io
 import json
 import os
+import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -91,8 +92,6 @@ def _listed() -> List[str]:
     """Each question and what it answers."""
     all_of_them = queries.known()
     width = max(len(query.name) for query in all_of_them)
-    import textwrap
-
     lines: List[str] = []
     for query in all_of_them:
         about = textwrap.wrap(query.about, 79 - width - 2)

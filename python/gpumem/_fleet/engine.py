@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     """Columns and rows."""
 
     columns: List[str]
-    rows: List[Sequence[Any]]
+    rows: Sequence[Sequence[Any]]
 
 
 class Engine:
